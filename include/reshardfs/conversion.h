@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The main entry: a source checkpoint set seen under a target strategy.
+///
+///   auto conversion = reshardfs::Conversion::open({.source = "ckpt", .src_strategy = "src.ckpt",
+///                                                  .dst_strategy = "dst.ckpt"});
+///   for (const auto& output : conversion.files()) { output.file->read_at(0, buffer); }
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reshardfs/export.h"
+#include "reshardfs/virtual_file.h"
+
+namespace reshardfs {
+
+/// What happens to a parameter that only one of the two strategies lays out.
+enum class Unmatched : std::uint8_t {
+  kDrop,       ///< left out, with one warning that names them
+  kSource,     ///< the raw slice of source rank (destination rank modulo source stage devices)
+  kReplicate,  ///< the full tensor on every destination rank
+  kError,      ///< refused
+};
+
+struct ConversionOptions {
+  /// A directory with one directory or file for each rank, or one checkpoint file.
+  std::filesystem::path source;
+  /// A strategy file or a directory of stage files; nothing: every rank holds whole parameters.
+  std::optional<std::filesystem::path> src_strategy;
+  std::optional<std::filesystem::path> dst_strategy;
+  /// Destination files are called rank_<r>/<prefix><r>.ckpt.
+  std::string prefix = "checkpoint_";
+  /// See CheckpointOptions: where the source's files are, and which step is taken.
+  std::string src_pattern;
+  std::string step = "latest";
+  Unmatched unmatched = Unmatched::kDrop;
+  /// Destination ranks to show; empty: all.
+  std::vector<std::int64_t> ranks;
+  /// Globs over parameter names.
+  std::vector<std::string> include;
+  std::vector<std::string> exclude;
+  bool check_crc = false;
+};
+
+/// One file of the target checkpoint.
+struct OutputFile {
+  std::string path;  ///< relative, e.g. "rank_0/checkpoint_0.ckpt" or "merged/checkpoint_merged.ckpt"
+  std::shared_ptr<const VirtualFile> file;
+};
+
+/// What a destination file reads from one source rank.
+struct SourceTraffic {
+  std::int64_t rank = 0;
+  std::string file;         ///< path of the source file
+  std::uint64_t bytes = 0;  ///< bytes of element data, at least 1
+};
+
+/// Immutable after open(); every member function may be called from any number of threads.
+class RESHARDFS_EXPORT Conversion {
+ public:
+  /// Opens the source, reads the indexes and strategies, and checks that every byte of every
+  /// destination file has a source. Reads no tensor data, but for parameters that no strategy
+  /// lays out: those must be equal on all ranks, and are compared.
+  /// @throws Error of any kind; its text says what, where and what to do.
+  static Conversion open(const ConversionOptions& options);
+
+  Conversion(Conversion&&) noexcept;
+  Conversion& operator=(Conversion&&) noexcept;
+  ~Conversion();
+
+  /// Destination ranks, whether shown or not.
+  std::int64_t rank_count() const;
+  /// All files shown, rank_0 first, merged last.
+  const std::vector<OutputFile>& files() const;
+  /// What destination rank `rank` reads, ascending by source rank; lowest replica first choice.
+  /// @throws Error kUsage if there is no such rank.
+  std::vector<SourceTraffic> traffic(std::int64_t rank) const;
+  /// The source's newest modification time, nanoseconds since the epoch.
+  std::int64_t mtime_ns() const;
+  /// The step that was taken; empty if the file names carry none.
+  const std::string& step() const;
+  /// Things that the user should know (parameters left out, ...), one line each.
+  const std::vector<std::string>& warnings() const;
+  /// Choices made (files, steps), one line each.
+  const std::vector<std::string>& notes() const;
+
+ private:
+  struct State;
+  explicit Conversion(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The one exception type of reshardfs.
+///
+/// It is thrown where a problem is seen, may be given context on its way up, and is caught in two
+/// places only: the command line (one line on standard error and an exit code) and the FUSE
+/// adapter (an errno and one log line).
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+
+#include "reshardfs/export.h"
+
+namespace reshardfs {
+
+/// What kind of problem it is; decides the exit code and the errno.
+enum class ErrorKind : std::uint8_t {
+  kUsage,        ///< the command line or the configuration is wrong (exit code 2)
+  kBadInput,     ///< a file or a strategy says something impossible (exit code 2, EIO)
+  kMissing,      ///< something that is needed is not there (exit code 2, ENOENT)
+  kUnsupported,  ///< valid, but reshardfs cannot do it (exit code 2, EOPNOTSUPP)
+  kIo,           ///< the operating system failed (exit code 3, its own errno)
+  kChanged,      ///< a source file changed while it was in use (exit code 3, ESTALE)
+  kInternal,     ///< a bug in reshardfs (exit code 3, EIO)
+};
+
+class RESHARDFS_EXPORT Error : public std::exception {
+ public:
+  /// @param message what was found, and what was expected; no full stop at its end.
+  Error(ErrorKind kind, std::string message);
+
+  /// Each adds context and returns *this, so that it can be chained in a throw expression:
+  ///   throw Error(ErrorKind::kBadInput, "...").in_file(path).at_offset(17).hint("...");
+  /// The innermost context wins: a field that is set already is kept.
+  Error& in_file(const std::string& path);
+  Error& at_offset(std::uint64_t bytes);
+  Error& for_parameter(const std::string& name);
+  Error& for_rank(std::int64_t rank);
+  Error& hint(std::string what_to_do);
+  Error& os_error(int errno_value);
+
+  ErrorKind kind() const noexcept { return kind_; }
+  /// The operating system's error number, or 0.
+  int os_error() const noexcept { return os_error_; }
+  const std::string& file() const noexcept { return file_; }
+  const std::string& parameter() const noexcept { return parameter_; }
+  const std::string& message() const noexcept { return message_; }
+
+  /// One line: `FILE: offset N: parameter 'P': message; hint`. Control characters are escaped.
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  void compose();
+
+  ErrorKind kind_;
+  int os_error_ = 0;
+  std::optional<std::uint64_t> offset_;
+  std::optional<std::int64_t> rank_;
+  std::string message_;
+  std::string file_;
+  std::string parameter_;
+  std::string hint_;
+  std::string text_;
+};
+
+/// An I/O error from errno: "cannot <action>: <strerror>".
+RESHARDFS_EXPORT Error io_error(const std::string& action, const std::string& path,
+                                int errno_value);
+
+/// `text` with control characters, quotes and invalid UTF-8 escaped, cut after 200 bytes; for
+/// messages and logs that show names found in files.
+RESHARDFS_EXPORT std::string printable(const std::string& text);
+
+}  // namespace reshardfs

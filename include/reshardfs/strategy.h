@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The layouts of all parameters of a training job, by pipeline stage.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "reshardfs/export.h"
+#include "reshardfs/layout.h"
+
+namespace reshardfs {
+
+/// An operator's strategy. Resharding does not need it; it is kept so that merging and converting
+/// strategy files loses nothing, and because the first item's stage is the file's stage.
+struct OperatorStrategy {
+  std::string node_name;
+  std::int64_t stage = 0;
+  std::vector<std::vector<std::int64_t>> cuts;
+
+  bool operator==(const OperatorStrategy&) const = default;
+};
+
+/// One pipeline stage: parameter name (without stage prefix) to layout.
+using StageLayouts = std::map<std::string, Layout>;
+
+class RESHARDFS_EXPORT Strategy {
+ public:
+  /// Reads a strategy.
+  /// @param path a protobuf file (any name), a JSON file (name ends in .json), or a directory with
+  ///        one such file for each pipeline stage.
+  /// @throws Error kBadInput, kMissing or kIo; names the file, and the parameter if there is one.
+  static Strategy load(const std::filesystem::path& path);
+
+  /// @param stages layouts of stage `first_stage`, `first_stage + 1`, ...; none may be missing.
+  /// @throws Error kBadInput if a layout is impossible, or not all parameters have the same number
+  ///         of devices.
+  Strategy(std::vector<StageLayouts> stages, std::int64_t first_stage, bool stage_prefixed,
+           std::vector<OperatorStrategy> operators = {});
+
+  std::int64_t stage_count() const noexcept { return static_cast<std::int64_t>(stages_.size()); }
+  /// Devices of each stage.
+  std::int64_t devices_per_stage() const noexcept { return devices_per_stage_; }
+  /// stage_count() * devices_per_stage().
+  std::int64_t rank_count() const noexcept { return stage_count() * devices_per_stage_; }
+  /// The number of the first stage: 0, but s for the file of stage s of a pipeline read alone.
+  std::int64_t first_stage() const noexcept { return first_stage_; }
+  /// Whether the names in the file carry "<stage>-" (a merged strategy).
+  bool stage_prefixed() const noexcept { return stage_prefixed_; }
+
+  /// @param index 0 ... stage_count()-1 (not offset by first_stage()).
+  const StageLayouts& stage(std::int64_t index) const;
+  /// Whether any stage lays out `parameter`.
+  bool contains(const std::string& parameter) const;
+  /// The indices of the stages that hold `parameter`, ascending.
+  std::vector<std::int64_t> stages_of(const std::string& parameter) const;
+
+  const std::vector<OperatorStrategy>& operators() const noexcept { return operators_; }
+
+ private:
+  std::vector<StageLayouts> stages_;
+  std::int64_t first_stage_;
+  std::int64_t devices_per_stage_ = 0;
+  bool stage_prefixed_;
+  std::vector<OperatorStrategy> operators_;
+};
+
+/// The bytes of a MindSpore strategy file. A strategy of several stages is written with
+/// "<stage>-" before each name, as MindSpore's merge_pipeline_strategys does.
+RESHARDFS_EXPORT std::string to_protobuf(const Strategy& strategy);
+/// @throws Error kUnsupported if MindSpore's JSON cannot express a layout (axes of several device
+///         matrix axes on one dimension are written as nested lists, which reshardfs reads).
+RESHARDFS_EXPORT std::string to_json(const Strategy& strategy);
+
+/// The ranks a group-info file (`restore_group_info_list` in MindSpore) names, in file order.
+/// @throws Error kBadInput or kIo.
+RESHARDFS_EXPORT std::vector<std::int64_t> load_group_info(const std::filesystem::path& path);
+
+}  // namespace reshardfs

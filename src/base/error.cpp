@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reshardfs/error.h"
+
+#include <array>
+#include <cstdio>
+#include <system_error>
+
+namespace reshardfs {
+namespace {
+
+constexpr std::size_t kPrintableBytes = 200;
+
+/// Length of the UTF-8 sequence at text[i], or 0 if there is no valid one (overlong forms,
+/// surrogates and numbers above U+10FFFF are not valid).
+std::size_t utf8_length(const std::string& text, std::size_t i) {
+  const auto byte = [&](std::size_t k) { return static_cast<unsigned char>(text[k]); };
+  const unsigned char first = byte(i);
+  std::size_t length = 0;
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first <= 0xdf) length = 2;
+  if (first >= 0xe0 && first <= 0xef) length = 3;
+  if (first >= 0xf0 && first <= 0xf4) length = 4;
+  if (length == 0 || i + length > text.size()) return 0;
+  for (std::size_t k = 1; k < length; ++k) {
+    if ((byte(i + k) & 0xc0) != 0x80) return 0;
+  }
+  const unsigned char second = byte(i + 1);
+  if (first == 0xe0 && second < 0xa0) return 0;
+  if (first == 0xed && second > 0x9f) return 0;
+  if (first == 0xf0 && second < 0x90) return 0;
+  if (first == 0xf4 && second > 0x8f) return 0;
+  return length;
+}
+
+std::string hex_escape(unsigned char byte) {
+  std::array<char, 5> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "\\x%02x", byte);
+  return buffer.data();
+}
+
+}  // namespace
+
+std::string printable(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    if (out.size() >= kPrintableBytes) return out + "...";
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const std::size_t length = utf8_length(text, i);
+    // C1 control characters (U+0080 to U+009F) move a terminal's cursor as ESC does.
+    const bool c1 = length == 2 && byte == 0xc2 && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    if (length == 0 || byte < 0x20 || byte == 0x7f || c1) {
+      out += byte == '\n' ? std::string("\\n") : hex_escape(byte);
+      ++i;
+      if (c1) out += hex_escape(static_cast<unsigned char>(text[i++]));
+      continue;
+    }
+    if (byte == '\'' || byte == '\\') out += '\\';
+    out.append(text, i, length);
+    i += length;
+  }
+  return out;
+}
+
+Error::Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {
+  compose();
+}
+
+Error& Error::in_file(const std::string& path) {
+  if (file_.empty()) file_ = path;
+  compose();
+  return *this;
+}
+
+Error& Error::at_offset(std::uint64_t bytes) {
+  if (!offset_) offset_ = bytes;
+  compose();
+  return *this;
+}
+
+Error& Error::for_parameter(const std::string& name) {
+  if (parameter_.empty()) parameter_ = name;
+  compose();
+  return *this;
+}
+
+Error& Error::for_rank(std::int64_t rank) {
+  if (!rank_) rank_ = rank;
+  compose();
+  return *this;
+}
+
+Error& Error::hint(std::string what_to_do) {
+  if (hint_.empty()) hint_ = std::move(what_to_do);
+  compose();
+  return *this;
+}
+
+Error& Error::os_error(int errno_value) {
+  if (os_error_ == 0) os_error_ = errno_value;
+  return *this;
+}
+
+void Error::compose() {
+  text_.clear();
+  if (!file_.empty()) text_ += printable(file_) + ": ";
+  if (rank_) text_ += "rank " + std::to_string(*rank_) + ": ";
+  if (offset_) text_ += "offset " + std::to_string(*offset_) + ": ";
+  if (!parameter_.empty()) text_ += "parameter '" + printable(parameter_) + "': ";
+  text_ += message_;
+  if (!hint_.empty()) text_ += "; " + hint_;
+}
+
+Error io_error(const std::string& action, const std::string& path, int errno_value) {
+  return Error(ErrorKind::kIo,
+               "cannot " + action + ": " + std::generic_category().message(errno_value))
+      .in_file(path)
+      .os_error(errno_value);
+}
+
+}  // namespace reshardfs

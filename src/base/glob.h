@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace reshardfs {
+
+/// Whether `text` matches a shell pattern of `*`, `?` and `[...]`. `*` matches '.' and '/' too:
+/// these are parameter names, not paths.
+bool glob_match(const std::string& pattern, const std::string& text);
+
+/// The `--include`/`--exclude` rule: taken if it matches an include pattern (or there is none) and
+/// no exclude pattern.
+struct NameFilter {
+  std::vector<std::string> include;
+  std::vector<std::string> exclude;
+
+  bool takes(const std::string& name) const;
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/rank_list.h"
+
+#include <charconv>
+#include <set>
+#include <string_view>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+namespace {
+
+// More ranks than any cluster has: a typing error such as 0-99999999999 must not fill the memory.
+constexpr std::int64_t kMaxRank = (1 << 20) - 1;
+
+std::int64_t parse_rank(std::string_view text, const std::string& whole) {
+  std::int64_t value = -1;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end || value < 0 || value > kMaxRank) {
+    throw Error(ErrorKind::kUsage, "'" + printable(std::string(text)) + "' in the rank list '" +
+                                       printable(whole) + "' is not a rank")
+        .hint("write ranks and ranges separated by commas, as in 0-3,7");
+  }
+  return value;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> parse_rank_list(const std::string& text) {
+  std::set<std::int64_t> ranks;
+  std::string_view rest = text;
+  while (true) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view part = rest.substr(0, comma);
+    const std::size_t dash = part.find('-');
+    const std::int64_t first = parse_rank(part.substr(0, dash), text);
+    const std::int64_t last =
+        dash == std::string_view::npos ? first : parse_rank(part.substr(dash + 1), text);
+    if (last < first) {
+      throw Error(ErrorKind::kUsage, "the range '" + std::string(part) + "' runs backwards");
+    }
+    for (std::int64_t rank = first; rank <= last; ++rank) ranks.insert(rank);
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  return {ranks.begin(), ranks.end()};
+}
+
+std::string format_rank_list(const std::vector<std::int64_t>& ranks) {
+  std::string out;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t j = i;
+    while (j + 1 < ranks.size() && ranks[j + 1] == ranks[j] + 1) ++j;
+    if (!out.empty()) out += ',';
+    out += std::to_string(ranks[i]);
+    if (j > i) out += (j == i + 1 ? "," : "-") + std::to_string(ranks[j]);
+    i = j + 1;
+  }
+  return out;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A checkpoint as training left it: one file for each rank.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "format/file_index.h"
+#include "storage/byte_source.h"
+
+namespace reshardfs {
+
+/// One rank's file of the chosen step.
+struct RankFile {
+  std::int64_t rank = 0;
+  std::filesystem::path path;
+  ByteSourcePtr source;
+  std::shared_ptr<const FileIndex> index;
+};
+
+struct CheckpointOptions {
+  /// Path pattern below the source directory, with {rank} and optionally {step}, `*` and `?`
+  /// within one path component; empty: the known patterns are tried in order.
+  std::string pattern;
+  /// "latest", or the step's name as inspect prints it ("9_50").
+  std::string step = "latest";
+  /// Check every file's CRC trailer while opening.
+  bool check_crc = false;
+};
+
+class CheckpointSet {
+ public:
+  /// Finds the files of the step, opens them and reads their indexes (in parallel).
+  /// @param path a directory with a directory or file for each rank, or one checkpoint file.
+  /// @throws Error kMissing, kBadInput, kIo: names the file or directory.
+  static CheckpointSet open(const std::filesystem::path& path, const CheckpointOptions& options);
+
+  /// Ascending by rank, each rank once.
+  const std::vector<RankFile>& files() const noexcept { return files_; }
+  /// The file of a rank, or nullptr if there is none.
+  const RankFile* find(std::int64_t rank) const noexcept;
+
+  /// The step that was taken ("10_50"), or empty if the names carry none.
+  const std::string& step() const noexcept { return step_; }
+  /// All steps that the set holds, oldest first.
+  const std::vector<std::string>& steps() const noexcept { return steps_; }
+  /// The newest modification time of the files, nanoseconds since the epoch.
+  std::int64_t mtime_ns() const noexcept;
+  /// Choices that were made and are worth a line in the log: the pattern, the step, ignored files.
+  const std::vector<std::string>& notes() const noexcept { return notes_; }
+
+ private:
+  std::vector<RankFile> files_;
+  std::string step_;
+  std::vector<std::string> steps_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Serving a Tree through FUSE. This folder is the only code that includes libfuse.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "vfs/tree.h"
+
+namespace reshardfs {
+
+struct MountOptions {
+  /// Absolute. Must be an existing directory.
+  std::filesystem::path mountpoint;
+  /// What /proc/mounts shows as the device: the source's path.
+  std::string source_name;
+  /// mount(8) words for FUSE and the kernel, e.g. "allow_other"; ro, nosuid, nodev and
+  /// default_permissions are always set.
+  std::vector<std::string> fuse_options;
+  /// Owner of all nodes.
+  uid_t uid = 0;
+  gid_t gid = 0;
+  /// Modification time of all nodes, nanoseconds since the epoch.
+  std::int64_t mtime_ns = 0;
+  /// Kernel read-ahead of the mount, KiB; set where permitted. 0: left alone.
+  unsigned read_ahead_kb = 4096;
+  /// Answer reads without the kernel's page cache.
+  bool direct_io = false;
+};
+
+/// Mounts the tree and serves it until it is unmounted or SIGINT, SIGTERM or SIGHUP arrives; then
+/// unmounts. Source reads that have not ended then may not keep the process alive.
+/// @param on_live called once, when the mount answers requests.
+/// @throws Error kIo (with what to do) if it cannot be mounted.
+void serve(const Tree& tree, const MountOptions& options, const std::function<void()>& on_live);
+
+/// Checks a mount point before anything is opened: an existing directory, empty unless
+/// `allow_nonempty`, not inside `source` and `source` not inside it.
+/// @throws Error kUsage or kMissing.
+void check_mountpoint(const std::filesystem::path& mountpoint, const std::filesystem::path& source,
+                      bool allow_nonempty);
+
+/// Unmounts, as root through umount2(2) or as a user through fusermount3.
+/// @throws Error kUsage if it is no reshardfs mount, kIo if it is busy or not permitted.
+void unmount(const std::filesystem::path& mountpoint);
+
+}  // namespace reshardfs

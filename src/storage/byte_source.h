@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace reshardfs {
+
+/// A sequence of bytes of known size that can be read at any place: a local file, and in tests a
+/// memory buffer or a decorator that fails, delays or counts.
+/// Every member function may be called from any number of threads at once.
+class ByteSource {
+ public:
+  ByteSource() = default;
+  ByteSource(const ByteSource&) = delete;
+  ByteSource& operator=(const ByteSource&) = delete;
+  virtual ~ByteSource() = default;
+
+  /// What messages call it: the path as the user knows it.
+  virtual const std::string& name() const = 0;
+  /// Bytes, as found when it was opened.
+  virtual std::uint64_t size() const = 0;
+  /// Modification time when it was opened, nanoseconds since the epoch.
+  virtual std::int64_t mtime_ns() const = 0;
+
+  /// Fills all of `out` from `offset` on, or throws; never fewer bytes.
+  /// @throws Error kBadInput if the range leaves the source, kChanged if the source has become
+  ///         shorter, kIo with the errno otherwise.
+  virtual void read_at(std::uint64_t offset, std::span<std::byte> out) const = 0;
+
+  /// Called after a batch of reads, before their bytes are given out: a source that is not what
+  /// it was when it was opened (device, inode, size, mtime, ctime) must not be mixed in.
+  /// @throws Error kChanged with the file's name and what to do.
+  virtual void check_unchanged() const = 0;
+};
+
+using ByteSourcePtr = std::shared_ptr<const ByteSource>;
+
+/// Opens a regular file read-only (close-on-exec, never blocking on a FIFO or a device).
+/// @throws Error kMissing if there is no such file, kBadInput if it is no regular file, kIo.
+ByteSourcePtr open_local_file(const std::filesystem::path& path);
+
+}  // namespace reshardfs

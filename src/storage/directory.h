@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace reshardfs {
+
+struct DirectoryEntry {
+  std::string name;
+  bool is_directory = false;
+  bool is_regular = false;  ///< symbolic links are followed
+};
+
+/// The entries of a directory without "." and "..", sorted by name (bytes).
+/// @throws Error kMissing, kBadInput (no directory) or kIo.
+std::vector<DirectoryEntry> list_directory(const std::filesystem::path& path);
+
+/// The whole of a small file (a strategy, a configuration).
+/// @throws Error kMissing, kIo, or kBadInput if it is larger than `max_bytes`.
+std::string read_small_file(const std::filesystem::path& path, std::uint64_t max_bytes);
+
+}  // namespace reshardfs
