@@ -28,27 +28,28 @@ enum class Unmatched : std::uint8_t {
 
 struct ConversionOptions {
   /// A directory with one directory or file for each rank, or one checkpoint file.
-  std::filesystem::path source;
+  std::filesystem::path source{};
   /// A strategy file or a directory of stage files; nothing: every rank holds whole parameters.
-  std::optional<std::filesystem::path> src_strategy;
-  std::optional<std::filesystem::path> dst_strategy;
+  std::optional<std::filesystem::path> src_strategy{};
+  std::optional<std::filesystem::path> dst_strategy{};
   /// Destination files are called rank_<r>/<prefix><r>.ckpt.
   std::string prefix = "checkpoint_";
   /// See CheckpointOptions: where the source's files are, and which step is taken.
-  std::string src_pattern;
+  std::string src_pattern{};
   std::string step = "latest";
   Unmatched unmatched = Unmatched::kDrop;
   /// Destination ranks to show; empty: all.
-  std::vector<std::int64_t> ranks;
+  std::vector<std::int64_t> ranks{};
   /// Globs over parameter names.
-  std::vector<std::string> include;
-  std::vector<std::string> exclude;
+  std::vector<std::string> include{};
+  std::vector<std::string> exclude{};
   bool check_crc = false;
 };
 
 /// One file of the target checkpoint.
 struct OutputFile {
-  std::string path;  ///< relative, e.g. "rank_0/checkpoint_0.ckpt" or "merged/checkpoint_merged.ckpt"
+  std::string
+      path;  ///< relative, e.g. "rank_0/checkpoint_0.ckpt" or "merged/checkpoint_merged.ckpt"
   std::shared_ptr<const VirtualFile> file;
 };
 

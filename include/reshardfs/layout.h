@@ -19,8 +19,8 @@ using TensorMap = std::vector<std::vector<int>>;
 /// (see check_layout() and layout/slicing.h).
 struct Layout {
   /// Axis sizes, major first. The devices of a stage are numbered row-major over it from 0.
-  std::vector<std::int64_t> device_matrix;
-  TensorMap tensor_map;
+  std::vector<std::int64_t> device_matrix{};
+  TensorMap tensor_map{};
   /// Optimizer parallel: the slice that the tensor map gives is cut once more along dimension 0 in
   /// this many parts. 0: no such cut; -1: as many parts as devices hold the same slice.
   std::int64_t optimizer_shard_size = 0;
@@ -28,12 +28,12 @@ struct Layout {
   std::int64_t optimizer_shard_step = 0;
 
   /// Uneven and field splits of manually split embeddings; kept as the file has them.
-  std::vector<std::vector<std::int64_t>> param_split_shape;
-  std::vector<std::vector<std::int64_t>> indices_offset;
+  std::vector<std::vector<std::int64_t>> param_split_shape{};
+  std::vector<std::vector<std::int64_t>> indices_offset{};
   std::int64_t field = 0;
 
   /// JSON strategies alone: the full shape, in expanded form where the map is (may be empty).
-  Shape tensor_shape;
+  Shape tensor_shape{};
 
   bool operator==(const Layout&) const = default;
 };

@@ -34,6 +34,9 @@ class RESHARDFS_EXPORT Strategy {
   /// @throws Error kBadInput, kMissing or kIo; names the file, and the parameter if there is one.
   static Strategy load(const std::filesystem::path& path);
 
+  /// Reads the files of all stages, as load() does for those of a directory.
+  static Strategy load_stages(const std::vector<std::filesystem::path>& paths);
+
   /// @param stages layouts of stage `first_stage`, `first_stage + 1`, ...; none may be missing.
   /// @throws Error kBadInput if a layout is impossible, or not all parameters have the same number
   ///         of devices.

@@ -39,13 +39,19 @@ constexpr bool table_is_in_order() {
 }
 static_assert(table_is_in_order());
 
-const Row& row(DType dtype) noexcept { return kTable[static_cast<std::size_t>(dtype)]; }
+const Row& row(DType dtype) noexcept {
+  return kTable[static_cast<std::size_t>(dtype)];
+}
 
 }  // namespace
 
-std::int64_t element_size(DType dtype) noexcept { return row(dtype).size; }
+std::int64_t element_size(DType dtype) noexcept {
+  return row(dtype).size;
+}
 
-std::string_view mindspore_name(DType dtype) noexcept { return row(dtype).mindspore; }
+std::string_view mindspore_name(DType dtype) noexcept {
+  return row(dtype).mindspore;
+}
 
 std::optional<DType> dtype_from_mindspore(std::string_view name) noexcept {
   for (const Row& candidate : kTable) {

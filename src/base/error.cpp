@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reshardfs/error.h"
 
+#include <system_error>
+
 #include <array>
 #include <cstdio>
-#include <system_error>
 
 namespace reshardfs {
 namespace {

@@ -13,7 +13,8 @@ namespace reshardfs {
 
 void parallel_for(std::size_t count, const std::function<void(std::size_t)>& work,
                   std::size_t threads) {
-  if (threads == 0) threads = std::clamp<std::size_t>(2 * std::thread::hardware_concurrency(), 4, 16);
+  if (threads == 0)
+    threads = std::clamp<std::size_t>(2 * std::thread::hardware_concurrency(), 4, 16);
   threads = std::min(threads, count);
 
   std::atomic<std::size_t> next{0};

@@ -24,7 +24,7 @@ struct RankFile {
 struct CheckpointOptions {
   /// Path pattern below the source directory, with {rank} and optionally {step}, `*` and `?`
   /// within one path component; empty: the known patterns are tried in order.
-  std::string pattern;
+  std::string pattern{};
   /// "latest", or the step's name as inspect prints it ("9_50").
   std::string step = "latest";
   /// Check every file's CRC trailer while opening.

@@ -2,13 +2,13 @@
 /// Serving a Tree through FUSE. This folder is the only code that includes libfuse.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
-
-#include <sys/types.h>
 
 #include "vfs/tree.h"
 

@@ -14,12 +14,18 @@ struct DirectoryEntry {
   bool is_regular = false;  ///< symbolic links are followed
 };
 
+enum class PathKind : std::uint8_t { kMissing, kDirectory, kOther };
+
+/// What stands at `path`; symbolic links are followed (one that leads nowhere: kMissing).
+/// @throws Error kIo if it cannot be examined.
+PathKind path_kind(const std::filesystem::path& path);
+
 /// The entries of a directory without "." and "..", sorted by name (bytes).
 /// @throws Error kMissing, kBadInput (no directory) or kIo.
 std::vector<DirectoryEntry> list_directory(const std::filesystem::path& path);
 
 /// The whole of a small file (a strategy, a configuration).
-/// @throws Error kMissing, kIo, or kBadInput if it is larger than `max_bytes`.
+/// @throws Error kMissing, kIo, or kBadInput if it is larger than `max_bytes` or no regular file.
 std::string read_small_file(const std::filesystem::path& path, std::uint64_t max_bytes);
 
 }  // namespace reshardfs

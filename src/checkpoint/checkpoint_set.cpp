@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/checkpoint_set.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/parallel.h"
+#include "base/rank_list.h"
+#include "checkpoint/discovery.h"
+#include "format/ckpt.h"
+#include "storage/open_file_limit.h"
+
+namespace reshardfs {
+namespace {
+
+RankFile open_rank_file(const FoundFile& found) {
+  RankFile file;
+  file.rank = found.rank;
+  file.path = found.path;
+  file.source = open_local_file(found.path);
+  file.index = std::make_shared<const FileIndex>(ckpt::read_index(*file.source));
+  return file;
+}
+
+/// @return whether there is a trailer. @throws Error kBadInput if it does not fit the file.
+bool check_trailer(const ByteSource& source) {
+  const ckpt::CrcCheck result = ckpt::check_crc(source);
+  if (result == ckpt::CrcCheck::kBad) {
+    throw Error(ErrorKind::kBadInput, "the file does not match its CRC trailer: it is damaged")
+        .in_file(source.name())
+        .hint("copy it again, or take another step");
+  }
+  return result == ckpt::CrcCheck::kGood;
+}
+
+}  // namespace
+
+CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
+                                  const CheckpointOptions& options) {
+  Discovery found = discover(path, options);
+  CheckpointSet set;
+  set.step_ = std::move(found.step);
+  set.steps_ = std::move(found.steps);
+  set.notes_ = std::move(found.notes);
+  set.files_.resize(found.files.size());
+  raise_open_file_limit(found.files.size());
+  // Not vector<bool>: its neighbours share a byte, and threads write them.
+  std::vector<char> has_trailer(found.files.size(), 1);
+  parallel_for(found.files.size(), [&](std::size_t i) {
+    try {
+      set.files_[i] = open_rank_file(found.files[i]);
+      if (options.check_crc) has_trailer[i] = check_trailer(*set.files_[i].source) ? 1 : 0;
+    } catch (Error& error) {
+      error.in_file(found.files[i].path.string());
+      throw;
+    }
+  });
+
+  std::vector<std::int64_t> unchecked;
+  for (std::size_t i = 0; i < has_trailer.size(); ++i) {
+    if (has_trailer[i] == 0) unchecked.push_back(set.files_[i].rank);
+  }
+  if (!unchecked.empty()) {
+    set.notes_.push_back("no CRC trailer to check on rank " + format_rank_list(unchecked));
+  }
+  return set;
+}
+
+const RankFile* CheckpointSet::find(std::int64_t rank) const noexcept {
+  const auto at =
+      std::lower_bound(files_.begin(), files_.end(), rank,
+                       [](const RankFile& file, std::int64_t r) { return file.rank < r; });
+  return at != files_.end() && at->rank == rank ? &*at : nullptr;
+}
+
+std::int64_t CheckpointSet::mtime_ns() const noexcept {
+  std::int64_t newest = std::numeric_limits<std::int64_t>::min();
+  for (const RankFile& file : files_) newest = std::max(newest, file.source->mtime_ns());
+  return newest;
+}
+
+}  // namespace reshardfs

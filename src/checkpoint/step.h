@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A step's name is what the file name says: "<epoch>_<step>" or one number; empty if it says
+/// nothing. Names are compared as numbers.
+#pragma once
+
+#include <compare>
+#include <string>
+#include <string_view>
+
+namespace reshardfs {
+
+/// "9_50" for "llama-9_50.ckpt", empty if the name does not end like that.
+std::string step_in_file_name(std::string_view file_name);
+
+/// Bytes of the step name (digits, or digits_digits) that `text` begins with; 0: none.
+std::size_t step_prefix_length(std::string_view text) noexcept;
+
+/// By epoch, then by step; no step is older than any. Both are step names.
+std::strong_ordering compare_steps(std::string_view a, std::string_view b) noexcept;
+
+/// The order of std::map and std::set: oldest first.
+struct OlderStep {
+  bool operator()(std::string_view a, std::string_view b) const noexcept {
+    return compare_steps(a, b) < 0;
+  }
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/app.h"
+
+#include <algorithm>
+#include <exception>
+#include <iostream>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "reshardfs/error.h"
+
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "cli/version.h"
+
+namespace reshardfs {
+namespace {
+
+int exit_code_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kUsage:
+    case ErrorKind::kBadInput:
+    case ErrorKind::kMissing:
+    case ErrorKind::kUnsupported:
+      return kExitBadInput;
+    case ErrorKind::kIo:
+    case ErrorKind::kChanged:
+    case ErrorKind::kInternal:
+      return kExitIo;
+  }
+  return kExitIo;
+}
+
+int complain(const std::string& message, int code) {
+  std::cerr << "reshardfs: " << message << std::endl;
+  return code;
+}
+
+/// One line for what CLI11 found wrong, with the help that answers it.
+int complain_usage(const CLI::App& app, const CLI::ParseError& error) {
+  std::string command = "reshardfs";
+  const CLI::App* current = &app;
+  while (!current->get_subcommands().empty()) {
+    current = current->get_subcommands().front();
+    command += " " + current->get_name();
+  }
+  std::string message = error.what();
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  return complain(printable(message) + "; see '" + command + " --help'", kExitBadInput);
+}
+
+}  // namespace
+
+int report_errors(const std::function<int()>& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    return complain(error.what(), exit_code_of(error.kind()));
+  } catch (const std::bad_alloc&) {
+    return complain("out of memory", kExitIo);
+  } catch (const std::exception& error) {
+    return complain(fmt::format("internal error: {}", error.what()), kExitIo);
+  }
+}
+
+int run_command_line(std::vector<std::string> arguments) {
+  CLI::App app{
+      "Shows a distributed checkpoint as the files of another parallel strategy, without "
+      "converting it.",
+      "reshardfs"};
+  app.set_version_flag("--version", std::string("reshardfs ") + kVersion);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  app.footer(
+      "Exit status: 0 done; 1 a check found a difference or damage; 2 bad usage or bad input;\n"
+      "3 an I/O error. See reshardfs(1), or 'reshardfs demo' for a first look.");
+  CommandAction action;
+  add_mount_command(app, action);
+  add_umount_command(app, action);
+  add_inspect_command(app, action);
+  add_plan_command(app, action);
+  add_strategy_command(app, action);
+  add_demo_command(app, action);
+
+  return report_errors([&] {
+    try {
+      arguments = expand_arguments(app, std::move(arguments));
+      std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+      app.parse(std::move(arguments));
+    } catch (const CLI::ParseError& error) {
+      if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+      return complain_usage(app, error);
+    }
+    return action();
+  });
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace reshardfs {
+
+/// Exit codes of every command.
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitDifference = 1;  ///< a check found a difference or damage
+inline constexpr int kExitBadInput = 2;    ///< bad usage or bad input
+inline constexpr int kExitIo = 3;          ///< an I/O error
+
+/// Runs `work`; an exception becomes one line on standard error and an exit code.
+int report_errors(const std::function<int()>& work);
+
+/// Runs one command line (without the program's name). Errors are one line on standard error.
+/// @return the exit code.
+int run_command_line(std::vector<std::string> arguments);
+
+}  // namespace reshardfs

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A command is one file with a function that declares its options and what it runs. To add one:
+/// the file, a declaration here, and a line in app.cpp.
+#pragma once
+
+#include <functional>
+
+#include <CLI/CLI.hpp>
+
+namespace reshardfs {
+
+/// What the chosen command runs after all options are read; returns the exit code.
+using CommandAction = std::function<int()>;
+
+void add_mount_command(CLI::App& app, CommandAction& action);
+void add_umount_command(CLI::App& app, CommandAction& action);
+void add_inspect_command(CLI::App& app, CommandAction& action);
+void add_plan_command(CLI::App& app, CommandAction& action);
+void add_strategy_command(CLI::App& app, CommandAction& action);
+void add_demo_command(CLI::App& app, CommandAction& action);
+
+}  // namespace reshardfs

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The options that all commands share which look at a source under a target strategy.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "reshardfs/conversion.h"
+
+#include "cli/log.h"
+
+namespace reshardfs {
+
+struct ConversionArguments {
+  std::string source;
+  std::string src_strategy;
+  std::string dst_strategy = "none";
+  std::string prefix = "checkpoint_";
+  std::string src_pattern;
+  std::string step = "latest";
+  std::string unmatched = "drop";
+  std::string ranks;
+  std::vector<std::string> include;
+  std::vector<std::string> exclude;
+  bool check_crc = false;
+  LogArguments log;
+
+  void add_to(CLI::App& command);
+  /// Paths made absolute, so that they hold after a daemon has left the working directory.
+  /// @throws Error kUsage.
+  ConversionOptions options() const;
+};
+
+/// Opens the conversion and logs its warnings and notes.
+Conversion open_conversion(const ConversionOptions& options);
+
+}  // namespace reshardfs

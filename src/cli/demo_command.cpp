@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "reshardfs/error.h"
+
+#include "cli/app.h"
+#include "cli/command.h"
+#include "cli/demo_model.h"
+#include "cli/demo_process.h"
+#include "cli/sha256.h"
+#include "cli/text.h"
+
+namespace reshardfs {
+namespace {
+
+std::atomic<bool> interrupted{false};
+
+void note_interrupt(int) {
+  interrupted = true;
+}
+
+void stop_if_interrupted() {
+  if (interrupted) throw Error(ErrorKind::kUsage, "interrupted");
+}
+
+/// Says what is run, so that a newcomer can type it.
+void show_command(const std::vector<std::string>& arguments) {
+  std::cout << fmt::format("\n$ reshardfs {}\n", fmt::join(arguments, " ")) << std::flush;
+}
+
+void run_step(const std::vector<std::string>& arguments) {
+  stop_if_interrupted();
+  show_command(arguments);
+  if (const int code = run_self(arguments); code != kExitDone) {
+    throw Error(code == kExitIo ? ErrorKind::kIo : ErrorKind::kUsage,
+                fmt::format("the demo ends here, as 'reshardfs {}' failed", arguments.front()));
+  }
+}
+
+/// The sample's directory: the user's, or a temporary one that goes when the demo ends.
+class DemoDirectory {
+ public:
+  explicit DemoDirectory(const std::string& chosen) : temporary_(chosen.empty()) {
+    if (temporary_) {
+      path_ = make_temporary_directory("reshardfs-demo-");
+      return;
+    }
+    std::filesystem::create_directories(chosen);
+    if (!std::filesystem::is_empty(chosen)) {
+      throw Error(ErrorKind::kUsage, "is not empty").in_file(chosen).hint("name a new directory");
+    }
+    path_ = std::filesystem::canonical(chosen);
+  }
+  DemoDirectory(const DemoDirectory&) = delete;
+  DemoDirectory& operator=(const DemoDirectory&) = delete;
+  ~DemoDirectory() {
+    std::error_code ignored;
+    if (temporary_) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+  bool temporary() const { return temporary_; }
+
+ private:
+  bool temporary_;
+  std::filesystem::path path_;
+};
+
+/// Unmounts whatever way the demo ends.
+class DemoMount {
+ public:
+  explicit DemoMount(std::string mountpoint) : mountpoint_(std::move(mountpoint)) {}
+  DemoMount(const DemoMount&) = delete;
+  DemoMount& operator=(const DemoMount&) = delete;
+  ~DemoMount() {
+    if (!done_) run_self({"umount", mountpoint_});
+  }
+  void finish() {
+    done_ = true;
+    run_step({"umount", mountpoint_});
+  }
+
+ private:
+  std::string mountpoint_;
+  bool done_ = false;
+};
+
+std::string hash_file(const std::filesystem::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw io_error("open", path, errno);
+  Sha256 hash;
+  std::vector<std::byte> buffer(1 << 20);
+  ssize_t count = 0;
+  while ((count = ::read(fd, buffer.data(), buffer.size())) > 0 && !interrupted) {
+    hash.update(std::span(buffer).first(static_cast<std::size_t>(count)));
+  }
+  const int failed = errno;
+  ::close(fd);
+  if (count < 0) throw io_error("read", path, failed);
+  stop_if_interrupted();
+  return hash.finish();
+}
+
+std::string expected_hash(const DemoModel& model, const DemoModel::Slicer& slicer) {
+  Sha256 hash;
+  model.write(slicer, [&](std::span<const std::byte> bytes) {
+    stop_if_interrupted();
+    hash.update(bytes);
+  });
+  return hash.finish();
+}
+
+bool check_file(const DemoModel& model, const std::filesystem::path& mount, const std::string& name,
+                const DemoModel::Slicer& slicer) {
+  const std::string found = hash_file(mount / name);
+  const bool right = found == expected_hash(model, slicer);
+  std::cout << fmt::format("{}  {}  {}\n", found, name, right ? "as expected" : "WRONG")
+            << std::flush;
+  return right;
+}
+
+bool check_all(const DemoModel& model, const std::filesystem::path& mount) {
+  std::cout << "\nSHA-256 of each file as read through the mount, against what the sample's\n"
+               "own arithmetic says that a finished conversion would have written:\n";
+  bool right = true;
+  for (std::int64_t rank = 0; rank < DemoModel::kModelParallel; ++rank) {
+    right &= check_file(model, mount, fmt::format("rank_{0}/checkpoint_{0}.ckpt", rank),
+                        [&](const DemoParameter& p) { return model.slice(p, rank, 0, 1); });
+  }
+  right &= check_file(model, mount, "merged/checkpoint_merged.ckpt",
+                      [&](const DemoParameter& p) { return model.whole(p); });
+  return right;
+}
+
+void list_tree(const std::filesystem::path& mount) {
+  std::cout << fmt::format("\n$ find {} -type f -printf '%P %s'\n", mount.string());
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(mount)) {
+    if (entry.is_regular_file()) paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  TextTable table({"FILE", "BYTES"}, {1});
+  for (const auto& path : paths) {
+    table.add_row({std::filesystem::relative(path, mount).string(),
+                   std::to_string(std::filesystem::file_size(path))});
+  }
+  std::cout << table.str();
+}
+
+int run_demo(const std::string& chosen) {
+  std::signal(SIGINT, note_interrupt);
+  std::signal(SIGTERM, note_interrupt);
+  const DemoDirectory directory(chosen);
+  const std::filesystem::path source = directory.path() / "source";
+  const std::filesystem::path mount = directory.path() / "mnt";
+  std::filesystem::create_directories(mount);
+
+  const DemoModel model;
+  std::cout << "Making a sample: a small transformer with Adam moments, saved by 8 ranks\n"
+               "(model parallel 4 x data parallel 2, optimizer parallel) ...\n"
+            << std::flush;
+  std::filesystem::create_directories(source);
+  const std::uint64_t bytes = model.write_source(source);
+  std::cout << fmt::format("{} in {}\n", human_bytes(bytes), source.string());
+
+  const std::string src_strategy = source / "src_strategy.ckpt";
+  const std::string dst_strategy = source / "dst_strategy.ckpt";
+  run_step(
+      {"mount", source, mount, "--src-strategy", src_strategy, "--dst-strategy", dst_strategy});
+  DemoMount mounted(mount);
+  std::cout << "Mounted for 4 ranks (model parallel 4), and as one merged file.\n";
+  list_tree(mount);
+  const bool right = check_all(model, mount);
+  run_step({"plan", source, "--src-strategy", src_strategy, "--dst-strategy", dst_strategy});
+  mounted.finish();
+  if (!directory.temporary()) {
+    std::cout << fmt::format("\nThe sample stays in {}: mount it as above.\n", source.string());
+  }
+  std::cout << (right ? "\nAll 5 files have exactly the expected bytes.\n"
+                      : "\nFiles differ: please report this as a bug.\n");
+  return right ? kExitDone : kExitDifference;
+}
+
+}  // namespace
+
+void add_demo_command(CLI::App& app, CommandAction& action) {
+  auto directory = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand(
+      "demo", "Make a sample checkpoint of 200 MB, mount it for 4 ranks, check it, unmount");
+  command->add_option("DIR", *directory,
+                      "Keep the sample in this new directory; default: a temporary one");
+  command->footer("Example:\n  reshardfs demo");
+  command->callback(
+      [&action, directory] { action = [directory] { return run_demo(*directory); }; });
+}
+
+}  // namespace reshardfs

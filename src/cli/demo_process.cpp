@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/demo_process.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include <spawn.h>
+
+#include "reshardfs/error.h"
+
+#include "cli/app.h"
+
+namespace reshardfs {
+
+int run_self(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = arguments;
+  words.insert(words.begin(), "reshardfs");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t child = 0;
+  const int failed =
+      ::posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, argv.data(), environ);
+  if (failed != 0) throw io_error("start reshardfs", "/proc/self/exe", failed);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) throw io_error("wait for reshardfs", "/proc/self/exe", errno);
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : kExitIo;
+}
+
+std::filesystem::path make_temporary_directory(const std::string& prefix) {
+  std::string name = (std::filesystem::temp_directory_path() / (prefix + "XXXXXX")).string();
+  if (::mkdtemp(name.data()) == nullptr) throw io_error("make a directory", name, errno);
+  return name;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include <spdlog/spdlog.h>
+
+#include "reshardfs/error.h"
+
+#include "cli/app.h"
+#include "cli/command.h"
+#include "cli/conversion_arguments.h"
+#include "fuse/background.h"
+#include "fuse/mount.h"
+#include "vfs/tree.h"
+
+namespace reshardfs {
+namespace {
+
+struct MountArguments {
+  ConversionArguments conversion;
+  std::string mountpoint;
+  std::vector<std::string> fuse_options;
+  bool foreground = false;
+  bool nonempty = false;
+  bool allow_other = false;
+  bool direct_io = false;
+  unsigned read_ahead_kb = MountOptions{}.read_ahead_kb;
+  uid_t uid = getuid();
+  gid_t gid = getgid();
+};
+
+Tree build_tree(const Conversion& conversion) {
+  TreeBuilder builder;
+  for (const OutputFile& output : conversion.files()) builder.add_file(output.path, output.file);
+  return std::move(builder).build();
+}
+
+MountOptions mount_options(const MountArguments& arguments, const Conversion& conversion) {
+  MountOptions options;
+  options.mountpoint = arguments.mountpoint;
+  options.source_name = arguments.conversion.source;
+  options.fuse_options = arguments.fuse_options;
+  if (arguments.allow_other) options.fuse_options.emplace_back("allow_other");
+  options.uid = arguments.uid;
+  options.gid = arguments.gid;
+  options.mtime_ns = conversion.mtime_ns();
+  options.read_ahead_kb = arguments.read_ahead_kb;
+  options.direct_io = arguments.direct_io;
+  return options;
+}
+
+/// Everything that can go wrong with the input happens before `ready` is called.
+int mount_and_serve(const MountArguments& arguments, const ConversionOptions& options,
+                    const std::function<void()>& ready) {
+  arguments.conversion.log.apply();
+  const Conversion conversion = open_conversion(options);
+  const Tree tree = build_tree(conversion);
+  serve(tree, mount_options(arguments, conversion), [&] {
+    spdlog::info("mounted {} destination ranks at {}", conversion.rank_count(),
+                 arguments.mountpoint);
+    ready();
+  });
+  return kExitDone;
+}
+
+int run_mount(MountArguments arguments) {
+  const ConversionOptions options = arguments.conversion.options();
+  check_mountpoint(arguments.mountpoint, options.source, arguments.nonempty);
+  arguments.mountpoint = std::filesystem::canonical(arguments.mountpoint);
+  if (arguments.foreground) return mount_and_serve(arguments, options, [] {});
+  // The daemon leaves the working directory.
+  if (!arguments.conversion.log.file.empty()) {
+    arguments.conversion.log.file = std::filesystem::absolute(arguments.conversion.log.file);
+  }
+  return run_in_background([&](const std::function<void()>& ready) {
+    return report_errors([&] { return mount_and_serve(arguments, options, ready); });
+  });
+}
+
+}  // namespace
+
+void add_mount_command(CLI::App& app, CommandAction& action) {
+  auto arguments = std::make_shared<MountArguments>();
+  CLI::App* command = app.add_subcommand(
+      "mount", "Show a checkpoint under another strategy as a read-only file system");
+  command
+      ->add_option("SOURCE", arguments->conversion.source,
+                   "Checkpoint: a directory with a directory for each rank, or one .ckpt file")
+      ->required();
+  command->add_option("MOUNTPOINT", arguments->mountpoint, "An empty directory")->required();
+  arguments->conversion.add_to(*command);
+  command->add_flag("-f,--foreground", arguments->foreground, "Stay in the foreground");
+  command->add_flag("--nonempty", arguments->nonempty, "Allow a mount point that is not empty");
+  command->add_flag("--allow-other", arguments->allow_other, "Let other users read the mount");
+  command->add_flag("--direct-io", arguments->direct_io,
+                    "Bypass the kernel's page cache: for loaders that read whole files once");
+  command
+      ->add_option("--read-ahead-kb", arguments->read_ahead_kb,
+                   "Kernel read-ahead of the mount in KiB; 0 leaves it alone")
+      ->capture_default_str()
+      ->take_last();
+  command->add_option("--uid", arguments->uid, "Owner of the files")->take_last();
+  command->add_option("--gid", arguments->gid, "Group of the files")->take_last();
+  command
+      ->add_option("--fuse-option", arguments->fuse_options,
+                   "A mount option for FUSE and the kernel (repeatable)")
+      ->take_all()
+      ->expected(1);
+  command->footer(
+      "-o takes mount options as mount(8) passes them: ro, allow_other, uid=, gid=, and every "
+      "long\n"
+      "option as key=value.\n\n"
+      "Example:\n"
+      "  reshardfs mount ckpt /mnt/tp4 --src-strategy train.ckpt --dst-strategy serve.ckpt\n"
+      "  ls -l /mnt/tp4/rank_0\n"
+      "  reshardfs umount /mnt/tp4");
+  command->callback(
+      [&action, arguments] { action = [arguments] { return run_mount(*arguments); }; });
+}
+
+}  // namespace reshardfs

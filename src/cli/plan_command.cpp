@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/rank_list.h"
+#include "cli/app.h"
+#include "cli/command.h"
+#include "cli/conversion_arguments.h"
+#include "cli/text.h"
+
+namespace reshardfs {
+namespace {
+
+struct PlanArguments {
+  ConversionArguments conversion;
+  std::optional<std::int64_t> rank;
+  bool json = false;
+};
+
+std::vector<std::int64_t> ranks_of(const std::vector<SourceTraffic>& traffic) {
+  std::vector<std::int64_t> ranks;
+  for (const SourceTraffic& source : traffic) ranks.push_back(source.rank);
+  return ranks;
+}
+
+nlohmann::ordered_json as_json(std::int64_t rank, const std::vector<SourceTraffic>& traffic) {
+  nlohmann::ordered_json sources = nlohmann::ordered_json::array();
+  for (const SourceTraffic& source : traffic) {
+    sources.push_back({{"rank", source.rank}, {"file", source.file}, {"bytes", source.bytes}});
+  }
+  return {{"rank", rank}, {"needed_ranks", ranks_of(traffic)}, {"sources", std::move(sources)}};
+}
+
+std::vector<std::int64_t> shown_ranks(const ConversionOptions& options,
+                                      const Conversion& conversion) {
+  if (!options.ranks.empty()) return options.ranks;
+  std::vector<std::int64_t> ranks;
+  for (std::int64_t rank = 0; rank < conversion.rank_count(); ++rank) ranks.push_back(rank);
+  return ranks;
+}
+
+std::uint64_t sum(const std::vector<SourceTraffic>& traffic) {
+  std::uint64_t total = 0;
+  for (const SourceTraffic& source : traffic) total += source.bytes;
+  return total;
+}
+
+void print_table(const Conversion& conversion, const std::vector<std::int64_t>& ranks) {
+  TextTable table({"RANK", "BYTES", "SOURCES", "BYTES FROM EACH SOURCE RANK"}, {0, 1, 2});
+  for (const std::int64_t rank : ranks) {
+    const std::vector<SourceTraffic> traffic = conversion.traffic(rank);
+    std::vector<std::string> parts;
+    for (const SourceTraffic& source : traffic) {
+      parts.push_back(fmt::format("{}: {}", source.rank, human_bytes(source.bytes)));
+    }
+    table.add_row({std::to_string(rank), human_bytes(sum(traffic)), std::to_string(traffic.size()),
+                   fmt::format("{}", fmt::join(parts, ", "))});
+  }
+  std::cout << table.str();
+}
+
+int run_plan(const PlanArguments& arguments) {
+  arguments.conversion.log.apply();
+  ConversionOptions options = arguments.conversion.options();
+  // Planning one rank must work where only that rank's sources are.
+  if (arguments.rank) options.ranks = {*arguments.rank};
+  const Conversion conversion = open_conversion(options);
+  if (arguments.rank) {
+    const std::vector<SourceTraffic> traffic = conversion.traffic(*arguments.rank);
+    if (arguments.json) {
+      std::cout << as_json(*arguments.rank, traffic).dump(2) << "\n";
+    } else {
+      std::cout << fmt::format("{}\n", fmt::join(ranks_of(traffic), " "));
+    }
+    return kExitDone;
+  }
+  const std::vector<std::int64_t> ranks = shown_ranks(options, conversion);
+  if (!arguments.json) {
+    print_table(conversion, ranks);
+    return kExitDone;
+  }
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const std::int64_t rank : ranks) list.push_back(as_json(rank, conversion.traffic(rank)));
+  std::cout << nlohmann::ordered_json{{"ranks", std::move(list)}}.dump(2) << "\n";
+  return kExitDone;
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, CommandAction& action) {
+  auto arguments = std::make_shared<PlanArguments>();
+  CLI::App* command = app.add_subcommand(
+      "plan", "Show which source ranks each destination rank reads, and how many bytes");
+  command->add_option("SOURCE", arguments->conversion.source, "As for mount")->required();
+  command
+      ->add_option("--rank", arguments->rank,
+                   "One destination rank: print the source ranks that it needs")
+      ->take_last();
+  command->add_flag("--json", arguments->json, "Print JSON");
+  arguments->conversion.add_to(*command);
+  command->footer(
+      "Example: the source files to bring to the host of destination rank 3\n"
+      "  reshardfs plan ckpt --src-strategy train.ckpt --dst-strategy serve.ckpt --rank 3");
+  command->callback(
+      [&action, arguments] { action = [arguments] { return run_plan(*arguments); }; });
+}
+
+}  // namespace reshardfs

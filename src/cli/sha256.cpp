@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/sha256.h"
+
+#include <array>
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+namespace {
+
+void require(int result) {
+  if (result != 1) throw Error(ErrorKind::kInternal, "SHA-256 failed");
+}
+
+}  // namespace
+
+Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
+  if (context_ == nullptr) throw std::bad_alloc();
+  require(EVP_DigestInit_ex(context_, EVP_sha256(), nullptr));
+}
+
+Sha256::~Sha256() {
+  EVP_MD_CTX_free(context_);
+}
+
+void Sha256::update(std::span<const std::byte> bytes) {
+  require(EVP_DigestUpdate(context_, bytes.data(), bytes.size()));
+}
+
+std::string Sha256::finish() {
+  std::array<unsigned char, 32> digest{};
+  require(EVP_DigestFinal_ex(context_, digest.data(), nullptr));
+  return fmt::format("{:02x}", fmt::join(digest, ""));
+}
+
+}  // namespace reshardfs

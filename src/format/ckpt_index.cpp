@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/checked.h"
+#include "format/ckpt.h"
+#include "format/ckpt_scanner.h"
+
+namespace reshardfs::ckpt {
+namespace {
+
+Error bad(const std::string& message) {
+  return Error(ErrorKind::kBadInput, message);
+}
+
+DType dtype_of(const Record& record) {
+  if (!record.type) throw bad("the record has no tensor_type");
+  const std::optional<DType> dtype = dtype_from_mindspore(*record.type);
+  if (dtype) return *dtype;
+  throw Error(ErrorKind::kUnsupported, "unknown element type '" + printable(*record.type) + "'");
+}
+
+/// Dims [0] were written for scalars until 2023, and stand for a parameter without elements too:
+/// the content tells them apart.
+Shape shape_of(const Record& record, DType dtype) {
+  const bool only_zero = record.dims == Shape{0};
+  if (dtype == DType::kString) {
+    if (!only_zero) throw bad("a str has dims " + to_string(record.dims) + ", expected [0]");
+    return {};
+  }
+  if (only_zero && record.content->length > 0) return {};
+  return record.dims;
+}
+
+/// Turns records into entries: joins the records of a parameter that was written in several, and
+/// checks that each has exactly the content that its dims ask for.
+class IndexBuilder {
+ public:
+  void add(Record record);
+  std::vector<TensorEntry> finish() &&;
+
+ private:
+  void begin_entry(Record& record, DType dtype, Shape shape);
+  void require_same_tensor(DType dtype, const Shape& shape) const;
+  void add_content(const Record& record);
+  void require_complete() const;
+  Error wrong_content() const;
+
+  std::vector<TensorEntry> entries_;
+  std::unordered_map<std::string, std::uint64_t> offset_by_name_;
+  // Of the last entry:
+  std::uint64_t found_bytes_ = 0;
+  bool complete_ = true;
+};
+
+void IndexBuilder::add(Record record) {
+  try {
+    if (record.is_map) {
+      throw Error(ErrorKind::kUnsupported,
+                  "is a map parameter (maptensor), which is not supported");
+    }
+    const DType dtype = dtype_of(record);
+    if (!record.content) throw bad("the record has no tensor_content");
+    Shape shape = shape_of(record, dtype);
+    if (!complete_ && entries_.back().name == record.name) {
+      require_same_tensor(dtype, shape);
+    } else {
+      require_complete();
+      begin_entry(record, dtype, std::move(shape));
+    }
+    add_content(record);
+  } catch (Error& error) {
+    error.for_parameter(record.name).at_offset(record.offset);
+    throw;
+  }
+}
+
+void IndexBuilder::begin_entry(Record& record, DType dtype, Shape shape) {
+  const auto [first, is_new] = offset_by_name_.emplace(record.name, record.offset);
+  if (!is_new) {
+    throw bad("stands twice in the file: the first record is at offset " +
+              std::to_string(first->second));
+  }
+  TensorEntry entry;
+  entry.name = record.name;
+  entry.dtype = dtype;
+  entry.content_bytes = dtype == DType::kString
+                            ? record.content->length
+                            : static_cast<std::uint64_t>(mul_or_throw(
+                                  element_count(shape), element_size(dtype), "the content's size"));
+  entry.shape = std::move(shape);
+  entries_.push_back(std::move(entry));
+  found_bytes_ = 0;
+}
+
+void IndexBuilder::require_same_tensor(DType dtype, const Shape& shape) const {
+  const TensorEntry& entry = entries_.back();
+  if (entry.shape == shape && entry.dtype == dtype) return;
+  throw bad("its records differ: first " + std::string(mindspore_name(entry.dtype)) + " " +
+            to_string(entry.shape) + ", here " + std::string(mindspore_name(dtype)) + " " +
+            to_string(shape));
+}
+
+void IndexBuilder::add_content(const Record& record) {
+  TensorEntry& entry = entries_.back();
+  const std::uint64_t length = record.content->length;
+  if (entry.dtype == DType::kString && (length == 0 || length % 4 != 0)) {
+    throw bad("a str has " + std::to_string(length) +
+              " bytes of content, expected a positive multiple of 4");
+  }
+  // Empty parts would let a small file ask for many extents.
+  if (length == 0 && entry.content_bytes > 0) throw wrong_content();
+  if (length > 0) entry.extents.push_back(*record.content);
+  found_bytes_ = add_or_throw(found_bytes_, length, "the content's size");
+
+  const std::uint64_t expected = entry.content_bytes;
+  // content_bytes fits 63 bits, so that twice of it fits 64.
+  const bool may_be_float32 = entry.dtype == DType::kBFloat16;
+  if (may_be_float32 && expected > 0 && found_bytes_ == 2 * expected) {
+    entry.encoding = ContentEncoding::kFloat32AsBFloat16;
+    complete_ = true;
+  } else if (found_bytes_ == expected) {
+    complete_ = true;
+  } else if (found_bytes_ < expected || (may_be_float32 && found_bytes_ < 2 * expected)) {
+    complete_ = false;
+  } else {
+    throw wrong_content();
+  }
+}
+
+void IndexBuilder::require_complete() const {
+  if (complete_) return;
+  const TensorEntry& entry = entries_.back();
+  throw wrong_content().for_parameter(entry.name).at_offset(offset_by_name_.at(entry.name));
+}
+
+Error IndexBuilder::wrong_content() const {
+  const TensorEntry& entry = entries_.back();
+  return bad("its content has " + std::to_string(found_bytes_) + " bytes, but " +
+             std::string(mindspore_name(entry.dtype)) + " " + to_string(entry.shape) + " needs " +
+             std::to_string(entry.content_bytes));
+}
+
+std::vector<TensorEntry> IndexBuilder::finish() && {
+  require_complete();
+  if (entries_.empty()) throw bad("is not a MindSpore checkpoint: it holds no parameter");
+  return std::move(entries_);
+}
+
+FileIndex scan(const ByteSource& source) {
+  RecordScanner scanner(source);
+  IndexBuilder builder;
+  while (std::optional<Record> record = scanner.next()) builder.add(std::move(*record));
+  return FileIndex(std::move(builder).finish());
+}
+
+}  // namespace
+
+FileIndex read_index(const ByteSource& source) {
+  try {
+    FileIndex index = scan(source);
+    source.check_unchanged();
+    return index;
+  } catch (Error& error) {
+    // What looks damaged may be a file that is being written.
+    if (error.kind() == ErrorKind::kBadInput) source.check_unchanged();
+    error.in_file(source.name());
+    throw;
+  }
+}
+
+}  // namespace reshardfs::ckpt

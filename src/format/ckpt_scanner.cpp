@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "format/ckpt_scanner.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "reshardfs/error.h"
+
+#include "format/utf8.h"
+
+namespace reshardfs::ckpt {
+namespace {
+
+constexpr std::uint64_t kMaxRecords = 2'000'000;
+constexpr std::uint64_t kMaxNameBytes = 4096;
+constexpr std::uint64_t kMaxTypeBytes = 64;
+constexpr std::size_t kMaxDims = 16;
+
+// Field numbers of proto/checkpoint.proto.
+constexpr std::uint32_t kValue = 1;
+constexpr std::uint32_t kTag = 1;
+constexpr std::uint32_t kTensor = 2;
+constexpr std::uint32_t kMapTensor = 3;
+constexpr std::uint32_t kDims = 1;
+constexpr std::uint32_t kType = 2;
+constexpr std::uint32_t kContent = 3;
+
+Error bad(std::uint64_t offset, const std::string& message) {
+  return Error(ErrorKind::kBadInput, message).at_offset(offset);
+}
+
+}  // namespace
+
+RecordScanner::RecordScanner(const ByteSource& source) : cursor_(source) {
+  if (source.size() == 0) throw Error(ErrorKind::kBadInput, "is empty");
+  refuse_encrypted();
+}
+
+// AES-GCM, AES-CBC and SM4-CBC, little endian. No record begins with these bytes.
+void RecordScanner::refuse_encrypted() {
+  if (cursor_.file_size() < 4) return;
+  const std::string head = cursor_.read_bytes(4);
+  cursor_.move_to(0);
+  if (head != "\xd8\x5e\x3a\x7f" && head != "\xd9\x5e\x3a\x7f" && head != "\xda\x5e\x3a\x7f")
+    return;
+  throw Error(ErrorKind::kUnsupported, "is encrypted")
+      .hint("load it with its key in MindSpore and save it without");
+}
+
+std::optional<Record> RecordScanner::next() {
+  while (cursor_.position() < cursor_.file_size()) {
+    if (find_trailer()) return std::nullopt;
+    const std::uint64_t offset = cursor_.position();
+    std::optional<Record> record;
+    try {
+      const WireField field = cursor_.read_field(cursor_.file_size());
+      if (field.type == WireType::kBytes && field.number == kValue) {
+        record = read_record(field, offset);
+      } else if (field.type == WireType::kBytes) {
+        cursor_.move_to(cursor_.payload_end(field, cursor_.file_size()));
+      }
+    } catch (const Error& error) {
+      const bool recognised = record_count_ > 0 || !error.parameter().empty();
+      if (recognised || error.kind() != ErrorKind::kBadInput) throw;
+      throw bad(cursor_.field_offset(), "is not a MindSpore checkpoint: " + error.message());
+    }
+    if (record) return record;
+  }
+  return std::nullopt;
+}
+
+// Only a place where a record could begin is looked at: content that ends in the trailer's letters
+// lies inside a record. The letters cannot begin a record (they would be a group), so this never
+// takes a record away either.
+bool RecordScanner::find_trailer() {
+  if (cursor_.file_size() - cursor_.position() != kTrailerBytes) return false;
+  const std::uint64_t here = cursor_.position();
+  at_trailer_ = cursor_.read_bytes(kTrailerMark.size()) == kTrailerMark;
+  cursor_.move_to(here);
+  return at_trailer_;
+}
+
+Record RecordScanner::read_record(const WireField& field, std::uint64_t offset) {
+  if (record_count_ == kMaxRecords) {
+    throw bad(offset, "more than " + std::to_string(kMaxRecords) + " records");
+  }
+  // A record that is cut off is read as far as it goes, because then the message can say which
+  // parameter it is.
+  const std::uint64_t begin = cursor_.position();
+  const bool whole = field.value <= cursor_.file_size() - begin;
+  const std::uint64_t end = whole ? begin + field.value : cursor_.file_size();
+  Record record;
+  record.offset = offset;
+  try {
+    read_value(record, end);
+    if (!whole) {
+      throw bad(offset, "the record states " + std::to_string(field.value) + " bytes, but only " +
+                            std::to_string(end - begin) + " are left in the file")
+          .hint("the file is damaged or not complete");
+    }
+    if (record.name.empty()) throw bad(offset, "a record has no name");
+  } catch (Error& error) {
+    error.for_parameter(record.name);
+    throw;
+  }
+  ++record_count_;
+  return record;
+}
+
+// Fields of an unexpected wire type are skipped like unknown ones, as protobuf does. Repeated
+// fields merge as protobuf's messages do: dims are appended, of the others the last one counts.
+void RecordScanner::read_value(Record& record, std::uint64_t end) {
+  while (cursor_.position() < end) {
+    const WireField field = cursor_.read_field(end);
+    if (field.type != WireType::kBytes) continue;
+    const std::uint64_t payload_end = cursor_.payload_end(field, end);
+    if (field.number == kTag) {
+      record.name = read_name(field.value);
+    } else if (field.number == kTensor) {
+      read_tensor(record, payload_end);
+    } else if (field.number == kMapTensor) {
+      record.is_map = true;
+    }
+    cursor_.move_to(payload_end);
+  }
+}
+
+void RecordScanner::read_tensor(Record& record, std::uint64_t end) {
+  while (cursor_.position() < end) {
+    const WireField field = cursor_.read_field(end);
+    if (field.type == WireType::kVarint && field.number == kDims) add_dim(record, field.value);
+    if (field.type != WireType::kBytes) continue;
+    const std::uint64_t payload_end = cursor_.payload_end(field, end);
+    if (field.number == kDims) {
+      read_packed_dims(record, payload_end);
+    } else if (field.number == kType) {
+      record.type = read_type(field.value);
+    } else if (field.number == kContent) {
+      record.content = Extent{cursor_.position(), field.value};
+    }
+    cursor_.move_to(payload_end);
+  }
+}
+
+void RecordScanner::read_packed_dims(Record& record, std::uint64_t end) {
+  while (cursor_.position() < end) add_dim(record, cursor_.read_varint(end));
+}
+
+void RecordScanner::add_dim(Record& record, std::uint64_t value) const {
+  const auto dim = static_cast<std::int64_t>(value);
+  if (dim < 0 || dim > std::numeric_limits<std::int32_t>::max()) {
+    throw bad(cursor_.field_offset(), "dimension " + std::to_string(dim) +
+                                          (dim < 0 ? " is negative" : " exceeds 2147483647"));
+  }
+  if (record.dims.size() == kMaxDims) {
+    throw bad(cursor_.field_offset(),
+              "more than " + std::to_string(kMaxDims) + " dimensions, which is the limit");
+  }
+  record.dims.push_back(dim);
+}
+
+std::string RecordScanner::read_name(std::uint64_t length) {
+  if (length == 0) throw bad(cursor_.field_offset(), "a record has an empty name");
+  if (length > kMaxNameBytes) {
+    throw bad(cursor_.field_offset(), "a name of " + std::to_string(length) +
+                                          " bytes; the limit is " + std::to_string(kMaxNameBytes));
+  }
+  std::string name = cursor_.read_bytes(length);
+  if (!is_utf8(name)) {
+    throw bad(cursor_.field_offset(), "the name '" + printable(name) + "' is not valid UTF-8");
+  }
+  return name;
+}
+
+std::string RecordScanner::read_type(std::uint64_t length) {
+  std::string type = cursor_.read_bytes(std::min(length, kMaxTypeBytes));
+  // Marked, so that a long text whose beginning is a type's name is not taken for it.
+  if (length > kMaxTypeBytes) type += "...";
+  return type;
+}
+
+}  // namespace reshardfs::ckpt

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The records of a .ckpt file one after the other, as they are: their wire format and their limits
+/// are checked, what they mean is not (ckpt_index.cpp does).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "reshardfs/shape.h"
+
+#include "format/ckpt.h"
+#include "format/wire_cursor.h"
+
+namespace reshardfs::ckpt {
+
+/// A trailer begins with this.
+inline constexpr std::string_view kTrailerMark = "crc_num";
+
+/// One `value` field. What is missing in the file is missing here.
+struct Record {
+  std::uint64_t offset = 0;  ///< of its first byte in the file
+  std::string name;          ///< never empty, valid UTF-8
+  bool is_map = false;       ///< holds a `maptensor`
+  Shape dims;                ///< each 0 ... 2^31-1
+  std::optional<std::string> type;
+  std::optional<Extent> content;
+};
+
+class RecordScanner {
+ public:
+  explicit RecordScanner(const ByteSource& source);
+
+  /// The next record, or nothing at the end of the file or of all that stands before the trailer.
+  /// @throws Error kBadInput with offset and, where known, parameter.
+  std::optional<Record> next();
+
+  /// After next() has returned nothing: whether a trailer ends the file.
+  bool at_trailer() const noexcept { return at_trailer_; }
+
+ private:
+  void refuse_encrypted();
+  bool find_trailer();
+  Record read_record(const WireField& field, std::uint64_t offset);
+  void read_value(Record& record, std::uint64_t end);
+  void read_tensor(Record& record, std::uint64_t end);
+  void read_packed_dims(Record& record, std::uint64_t end);
+  void add_dim(Record& record, std::uint64_t value) const;
+  std::string read_name(std::uint64_t length);
+  std::string read_type(std::uint64_t length);
+
+  WireCursor cursor_;
+  std::uint64_t record_count_ = 0;
+  bool at_trailer_ = false;
+};
+
+}  // namespace reshardfs::ckpt

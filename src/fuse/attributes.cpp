@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/attributes.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr std::uint64_t kStatBlock = 512;
+constexpr std::uint64_t kFsBlock = 4096;
+/// The read size that programs are advised to use; that of the kernel's requests.
+constexpr blksize_t kPreferredIo = blksize_t{1} << 20;
+
+std::uint64_t blocks(std::uint64_t bytes, std::uint64_t block) {
+  return bytes / block + (bytes % block != 0 ? 1 : 0);
+}
+
+timespec to_timespec(std::int64_t nanoseconds) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  timespec time{.tv_sec = nanoseconds / kSecond, .tv_nsec = nanoseconds % kSecond};
+  if (time.tv_nsec < 0) {  // before 1970: nanoseconds still count forward from tv_sec
+    --time.tv_sec;
+    time.tv_nsec += kSecond;
+  }
+  return time;
+}
+
+}  // namespace
+
+struct stat attributes(const Node& node, const MountOptions& options) noexcept {
+  struct stat stat {};
+  stat.st_ino = node.inode;
+  stat.st_uid = options.uid;
+  stat.st_gid = options.gid;
+  stat.st_blksize = kPreferredIo;
+  stat.st_mtim = to_timespec(options.mtime_ns);
+  stat.st_atim = stat.st_mtim;
+  stat.st_ctim = stat.st_mtim;
+  if (node.is_directory()) {
+    stat.st_mode = S_IFDIR | 0555;
+    stat.st_nlink = nlink_t{2} + node.listed_directories;
+  } else {
+    stat.st_mode = S_IFREG | 0444;
+    stat.st_nlink = 1;
+    stat.st_size = static_cast<off_t>(node.size);
+    stat.st_blocks = static_cast<blkcnt_t>(blocks(node.size, kStatBlock));
+  }
+  return stat;
+}
+
+struct statvfs statistics(const Tree& tree) noexcept {
+  struct statvfs statistics {};
+  statistics.f_bsize = kFsBlock;
+  statistics.f_frsize = kFsBlock;
+  statistics.f_blocks = blocks(tree.total_bytes(), kFsBlock);
+  statistics.f_files = tree.node_count();
+  statistics.f_namemax = 255;
+  return statistics;
+}
+
+}  // namespace reshardfs

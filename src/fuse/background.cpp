@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/background.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr int kExitFailure = 3;
+
+/// Leaves the terminal and the directory that the program was started from.
+void detach_from_caller() {
+  ::setsid();
+  if (::chdir("/") != 0) throw io_error("enter", "/", errno);
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) throw io_error("open", "/dev/null", errno);
+  std::fflush(nullptr);
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, stream);
+  if (null > STDERR_FILENO) ::close(null);
+}
+
+[[noreturn]] void run_child(int parent,
+                            const std::function<int(const std::function<void()>&)>& work) {
+  bool told = false;
+  const auto ready = [&] {
+    if (told) return;
+    told = true;
+    detach_from_caller();
+    // The parent may have been killed meanwhile; that is no reason to die of SIGPIPE.
+    ::send(parent, "", 1, MSG_NOSIGNAL);
+    ::close(parent);
+  };
+  int exit_code = kExitFailure;
+  try {
+    exit_code = work(ready);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "reshardfs: %s\n", error.what());
+  }
+  std::exit(exit_code);
+}
+
+bool read_readiness(int child_socket) {
+  char byte = 0;
+  ssize_t count = 0;
+  do {
+    count = ::read(child_socket, &byte, 1);
+  } while (count < 0 && errno == EINTR);
+  return count == 1;
+}
+
+/// The exit code of a child that has ended, or is about to, without having been ready.
+int exit_code_of(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) throw io_error("wait for the background process", "", errno);
+  }
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  std::fprintf(stderr, "reshardfs: the background process was ended by signal %d (%s)\n",
+               WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+  return kExitFailure;
+}
+
+}  // namespace
+
+int run_in_background(const std::function<int(const std::function<void()>& ready)>& work) {
+  std::array<int, 2> sockets{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
+    throw io_error("make a socket pair", "", errno);
+  }
+  std::fflush(nullptr);  // or the child would write the same output once more
+  const pid_t child = ::fork();
+  if (child < 0) throw io_error("start a background process", "", errno);
+  if (child == 0) {
+    ::close(sockets[0]);
+    run_child(sockets[1], work);
+  }
+  ::close(sockets[1]);
+  const bool ready = read_readiness(sockets[0]);
+  ::close(sockets[0]);
+  return ready ? 0 : exit_code_of(child);
+}
+
+}  // namespace reshardfs

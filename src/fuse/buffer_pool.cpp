@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/buffer_pool.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace reshardfs {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+/// The largest read request that the kernel sends (see init() in operations.cpp).
+constexpr std::size_t kUsualBytes = std::size_t{1} << 20;
+
+}  // namespace
+
+BufferPool::Lease BufferPool::take(std::size_t size) {
+  Buffer buffer;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      buffer = std::move(free_.back());
+      free_.pop_back();
+    }
+  }
+  if (buffer.size < size) {
+    const std::size_t capacity = std::max(kUsualBytes, (size + kPage - 1) / kPage * kPage);
+    buffer.memory.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, capacity)));
+    if (buffer.memory == nullptr) throw std::bad_alloc();
+    buffer.size = capacity;
+  }
+  return Lease(*this, std::move(buffer), size);
+}
+
+void BufferPool::give_back(Buffer buffer) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(buffer));
+  } catch (const std::bad_alloc&) {
+    // Then the buffer is freed here instead of kept.
+  }
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace reshardfs {
+
+/// Page-aligned buffers that are used again, the one given back last first: its memory is still in
+/// the processor's caches, which a buffer for each thread would not be, since the kernel hands
+/// requests to waiting threads in turn.
+class BufferPool {
+  struct Free {
+    void operator()(std::byte* memory) const noexcept { std::free(memory); }
+  };
+  struct Buffer {
+    std::unique_ptr<std::byte, Free> memory;
+    std::size_t size = 0;
+  };
+
+ public:
+  /// A buffer on loan; goes back to the pool at its end.
+  class Lease {
+   public:
+    Lease(BufferPool& pool, Buffer buffer, std::size_t size)
+        : pool_(pool), buffer_(std::move(buffer)), size_(size) {}
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    ~Lease() { pool_.give_back(std::move(buffer_)); }
+
+    std::span<std::byte> bytes() const noexcept { return {buffer_.memory.get(), size_}; }
+
+   private:
+    BufferPool& pool_;
+    Buffer buffer_;
+    std::size_t size_;
+  };
+
+  /// @throws std::bad_alloc
+  Lease take(std::size_t size);
+
+ private:
+  void give_back(Buffer buffer) noexcept;
+
+  std::mutex mutex_;
+  std::vector<Buffer> free_;  ///< guarded by mutex_
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/mount.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+
+#include <spdlog/spdlog.h>
+
+#include "reshardfs/error.h"
+
+#include "fuse/fusermount.h"
+#include "fuse/operations.h"
+#include "fuse/read_ahead.h"
+#include "fuse/session.h"
+#include "fuse/signals.h"
+#include "fuse/wake_pipe.h"
+#include "fuse/worker_threads.h"
+
+namespace reshardfs {
+namespace {
+
+/// How long reads that are under way may go on when the mount ends.
+constexpr std::chrono::milliseconds kDrainTime{2000};
+
+enum class Ending : std::uint8_t { kSignal, kUnmounted, kNeverLive };
+
+/// Waits for the end of the mount. The mount is live when the kernel's INIT has been answered: a
+/// mount(2) that has returned shows only that the kernel will send it.
+Ending supervise(const WakePipe& events, const MountOptions& options,
+                 const std::function<void()>& on_live) {
+  bool live = false;
+  for (;;) {
+    switch (events.wait()) {
+      case Event::kLive:
+        live = true;
+        if (options.read_ahead_kb != 0) set_read_ahead(options.mountpoint, options.read_ahead_kb);
+        if (on_live) on_live();
+        break;
+      case Event::kSignal:
+        return Ending::kSignal;
+      case Event::kEnded:
+        return live ? Ending::kUnmounted : Ending::kNeverLive;
+    }
+  }
+}
+
+/// Threads that wait for a stalled source cannot be ended, and they use the tree and its sources:
+/// nothing may be freed under them. So the process ends here. That closes the FUSE connection,
+/// which gives the readers an error.
+[[noreturn]] void end_process(const MountOptions& options) {
+  try {
+    detach_mount(options.mountpoint);
+    spdlog::warn("'{}' is unmounted; reads that waited for their source were given up",
+                 options.mountpoint.native());
+    spdlog::default_logger()->flush();
+  } catch (const std::exception&) {
+    // There is nobody left to tell.
+  }
+  std::_Exit(EXIT_SUCCESS);
+}
+
+}  // namespace
+
+void serve(const Tree& tree, const MountOptions& options, const std::function<void()>& on_live) {
+  const WakePipe events;
+  const SignalGuard signals(events);
+  ServedTree served(tree, options);
+  Session session(options, served);
+  session.mount();
+  WorkerThreads workers(session.get(), served, events);
+  workers.start();
+
+  auto ending = Ending::kSignal;
+  std::exception_ptr failure;
+  try {
+    ending = supervise(events, options, on_live);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (!workers.stop(kDrainTime)) end_process(options);
+  if (failure) std::rethrow_exception(failure);
+  if (workers.error() != 0) throw io_error("talk to the kernel", "/dev/fuse", workers.error());
+  if (ending == Ending::kNeverLive) {
+    throw Error(ErrorKind::kIo, "the mount ended before it answered").in_file(options.mountpoint);
+  }
+}
+
+}  // namespace reshardfs

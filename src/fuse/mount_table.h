@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The kernel's list of mounts. Reading it touches no mount, so it works while one hangs.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reshardfs {
+
+inline constexpr std::string_view kMountType = "fuse.reshardfs";
+
+struct MountEntry {
+  std::int64_t id = 0;
+  std::string device;  ///< "major:minor"
+  std::string mountpoint;
+  std::string type;
+  std::string source;
+};
+
+/// @param text in the format of /proc/self/mountinfo (see proc(5)); lines that are not in it are
+///        left out.
+std::vector<MountEntry> parse_mount_table(std::string_view text);
+
+/// What is mounted at exactly `path` (absolute, no symbolic links); the topmost if several are.
+/// @throws Error kIo
+std::optional<MountEntry> mount_at(const std::filesystem::path& path);
+
+}  // namespace reshardfs

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "reshardfs/error.h"
+
+#include "fuse/mount.h"
+#include "fuse/mount_table.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_directory(const fs::path& mountpoint) {
+  struct stat stat {};
+  if (::stat(mountpoint.c_str(), &stat) == 0) {
+    if (S_ISDIR(stat.st_mode)) return;
+    throw Error(ErrorKind::kUsage, "the mount point is not a directory").in_file(mountpoint);
+  }
+  const int error = errno;
+  if (error == ENOENT) {
+    throw Error(ErrorKind::kMissing, "the mount point does not exist")
+        .in_file(mountpoint)
+        .os_error(error)
+        .hint("mkdir -p " + mountpoint.native());
+  }
+  if (error == ENOTCONN) {
+    throw Error(ErrorKind::kUsage, "a mount is left here whose process has ended")
+        .in_file(mountpoint)
+        .os_error(error)
+        .hint("fusermount3 -u " + mountpoint.native());
+  }
+  throw io_error("look at the mount point", mountpoint, error);
+}
+
+bool begins_with(const fs::path& path, const fs::path& prefix) {
+  return std::mismatch(prefix.begin(), prefix.end(), path.begin(), path.end()).first ==
+         prefix.end();
+}
+
+/// Whether `inner` is `outer` or lies below it. Names are compared, and what they stand for: a bind
+/// mount shows one directory under two names.
+bool is_inside(const fs::path& inner, const fs::path& outer) {
+  if (begins_with(inner, outer)) return true;
+  struct stat target {};
+  if (::stat(outer.c_str(), &target) != 0) return false;
+  for (fs::path path = inner;; path = path.parent_path()) {
+    struct stat stat {};
+    if (::stat(path.c_str(), &stat) == 0 && stat.st_dev == target.st_dev &&
+        stat.st_ino == target.st_ino) {
+      return true;
+    }
+    if (path == path.parent_path()) return false;
+  }
+}
+
+/// Reading a source through the mount that it feeds would stop both for ever: the process could
+/// not even be killed.
+void check_apart(const fs::path& mountpoint, const fs::path& source) {
+  std::error_code error;
+  const fs::path mount_path = fs::canonical(mountpoint, error);
+  if (error) throw io_error("look at the mount point", mountpoint, error.value());
+  const fs::path source_path = fs::weakly_canonical(source, error);
+  if (error) throw io_error("look at the source", source, error.value());
+  const std::string hint = "choose a mount point outside the source";
+  if (is_inside(source_path, mount_path)) {
+    throw Error(ErrorKind::kUsage,
+                "the source " + source_path.native() + " lies inside the mount point")
+        .in_file(mountpoint)
+        .hint(hint);
+  }
+  if (is_inside(mount_path, source_path)) {
+    throw Error(ErrorKind::kUsage, "the mount point lies inside the source " + source_path.native())
+        .in_file(mountpoint)
+        .hint(hint);
+  }
+}
+
+void check_empty(const fs::path& mountpoint) {
+  std::error_code error;
+  const fs::path path = fs::canonical(mountpoint, error);
+  if (!error) {
+    const auto mount = mount_at(path);
+    if (mount && mount->type == kMountType) {
+      throw Error(ErrorKind::kUsage, "a reshardfs mount is here already")
+          .in_file(mountpoint)
+          .hint("reshardfs umount " + mountpoint.native());
+    }
+  }
+  const bool empty = fs::is_empty(mountpoint, error);
+  if (error) throw io_error("list the mount point", mountpoint, error.value());
+  if (!empty) {
+    throw Error(ErrorKind::kUsage, "the mount point is not empty, a mount would hide its files")
+        .in_file(mountpoint)
+        .hint("choose another directory, or say --nonempty");
+  }
+}
+
+}  // namespace
+
+void check_mountpoint(const fs::path& mountpoint, const fs::path& source, bool allow_nonempty) {
+  check_directory(mountpoint);
+  check_apart(mountpoint, source);
+  if (!allow_nonempty) check_empty(mountpoint);
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/session.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+#include <spdlog/spdlog.h>
+
+#include "reshardfs/error.h"
+
+#include "fuse/mount_arguments.h"
+
+namespace reshardfs {
+namespace {
+
+/// Where this thread's messages from libfuse go while a session is being set up: into the text of
+/// an exception. Otherwise (nullptr) they go to the log.
+thread_local std::string* collected_messages = nullptr;
+
+std::string format_message(const char* format, va_list arguments) {
+  std::array<char, 1024> buffer{};
+  std::vsnprintf(buffer.data(), buffer.size(), format, arguments);
+  return buffer.data();
+}
+
+void drop_last_newline(std::string& text) {
+  if (text.ends_with('\n')) text.pop_back();
+}
+
+void take_message(fuse_log_level level, const char* format, va_list arguments) {
+  try {
+    std::string text = format_message(format, arguments);
+    if (collected_messages != nullptr) {
+      *collected_messages += text;
+      return;
+    }
+    drop_last_newline(text);
+    spdlog::log(level <= FUSE_LOG_ERR ? spdlog::level::err : spdlog::level::debug, "{}",
+                printable(text));
+  } catch (const std::exception&) {
+    // libfuse is C and cannot be thrown through; a message lost is the lesser harm.
+  }
+}
+
+class MessageCollector {
+ public:
+  MessageCollector() {
+    fuse_set_log_func(take_message);
+    collected_messages = &text_;
+  }
+  MessageCollector(const MessageCollector&) = delete;
+  MessageCollector& operator=(const MessageCollector&) = delete;
+  ~MessageCollector() { collected_messages = nullptr; }
+
+  /// ": <what libfuse said>", or nothing.
+  /// libfuse says some things in several pieces.
+  std::string reason() const {
+    std::string text = text_;
+    drop_last_newline(text);
+    return text.empty() ? "" : ": " + printable(text);
+  }
+
+ private:
+  std::string text_;
+};
+
+class Arguments {
+ public:
+  explicit Arguments(const std::string& words) {
+    for (const char* word : {"reshardfs", "-o", words.c_str()}) {
+      if (fuse_opt_add_arg(&arguments_, word) != 0) {
+        fuse_opt_free_args(&arguments_);
+        throw std::bad_alloc();
+      }
+    }
+  }
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+  ~Arguments() { fuse_opt_free_args(&arguments_); }
+
+  fuse_args* get() { return &arguments_; }
+
+ private:
+  fuse_args arguments_{.argc = 0, .argv = nullptr, .allocated = 0};
+};
+
+std::string what_to_do() {
+  if (::access("/dev/fuse", F_OK) != 0) {
+    return "there is no /dev/fuse: run 'modprobe fuse', or start the container with "
+           "'--device /dev/fuse --cap-add SYS_ADMIN'";
+  }
+  if (::access("/dev/fuse", R_OK | W_OK) != 0) {
+    return "you may not open /dev/fuse: ask for mode 0666 on it, or mount as root";
+  }
+  if (::geteuid() != 0) {
+    return "an ordinary user needs fusermount3 (package fuse3), a mount point of his own, and "
+           "user_allow_other in /etc/fuse.conf for allow_other";
+  }
+  return "root needs the capability SYS_ADMIN, which a container must be given";
+}
+
+}  // namespace
+
+Session::Session(const MountOptions& options, ServedTree& served) : options_(options) {
+  const MessageCollector messages;
+  Arguments arguments(mount_words(options));
+  session_ = fuse_session_new(arguments.get(), &operations(), sizeof(fuse_lowlevel_ops), &served);
+  if (session_ == nullptr) {
+    throw Error(ErrorKind::kUsage, "the mount options are not understood" + messages.reason());
+  }
+}
+
+Session::~Session() {
+  fuse_session_unmount(session_);
+  fuse_session_destroy(session_);
+}
+
+void Session::mount() {
+  const MessageCollector messages;
+  if (fuse_session_mount(session_, options_.mountpoint.c_str()) != 0) {
+    throw Error(ErrorKind::kIo, "cannot mount here" + messages.reason())
+        .in_file(options_.mountpoint)
+        .hint(what_to_do());
+  }
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/mount.h>
+
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "reshardfs/error.h"
+
+#include "fuse/fusermount.h"
+#include "fuse/mount.h"
+#include "fuse/mount_table.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_ours(const std::optional<MountEntry>& mount) {
+  return mount && mount->type == kMountType;
+}
+
+/// The mount at `path`, which may be written in several ways. The spelling that needs no look at
+/// the mount itself comes first: the mount may be dead, or may not answer.
+std::optional<MountEntry> find_mount(const fs::path& path) {
+  std::error_code ignored;
+  fs::path plain = fs::absolute(path).lexically_normal();
+  if (!plain.has_filename()) plain = plain.parent_path();  // "dir/" names dir
+  auto mount = mount_at(plain);
+  if (!is_ours(mount)) {
+    const fs::path parent = fs::weakly_canonical(plain.parent_path(), ignored);
+    if (!ignored) mount = mount_at(parent / plain.filename());
+  }
+  if (!is_ours(mount)) {
+    const fs::path real = fs::canonical(plain, ignored);
+    if (!ignored) mount = mount_at(real);
+  }
+  return mount;
+}
+
+Error busy(const std::string& mountpoint) {
+  return Error(ErrorKind::kIo, "the mount is in use")
+      .in_file(mountpoint)
+      .os_error(EBUSY)
+      .hint("'fuser -vm " + mountpoint + "' shows by whom");
+}
+
+void unmount_as_user(const std::string& mountpoint) {
+  const CommandResult result = run_fusermount({"-u", "--", mountpoint});
+  if (result.exit_code == 0) return;
+  if (result.messages.find("busy") != std::string::npos) throw busy(mountpoint);
+  std::string reason = result.messages.substr(0, result.messages.find('\n'));
+  if (reason.empty()) reason = "fusermount3 exits with " + std::to_string(result.exit_code);
+  throw Error(ErrorKind::kIo, "cannot unmount: " + printable(reason)).in_file(mountpoint);
+}
+
+void wait_until_gone(const MountEntry& mount) {
+  using namespace std::chrono_literals;
+  const auto deadline = std::chrono::steady_clock::now() + 5s;
+  for (;;) {
+    const auto now = mount_at(mount.mountpoint);
+    if (!now || now->id != mount.id) return;
+    if (std::chrono::steady_clock::now() > deadline) {
+      throw Error(ErrorKind::kIo, "the mount is still there").in_file(mount.mountpoint);
+    }
+    std::this_thread::sleep_for(10ms);
+  }
+}
+
+}  // namespace
+
+void unmount(const fs::path& mountpoint) {
+  const auto mount = find_mount(mountpoint);
+  if (!is_ours(mount)) {
+    throw Error(ErrorKind::kUsage, mount ? "what is mounted here is of type " + mount->type +
+                                               ", not " + std::string(kMountType)
+                                         : "nothing is mounted here")
+        .in_file(mountpoint);
+  }
+  if (::umount2(mount->mountpoint.c_str(), UMOUNT_NOFOLLOW) != 0) {
+    if (errno == EBUSY) throw busy(mount->mountpoint);
+    if (errno != EPERM) throw io_error("unmount", mount->mountpoint, errno);
+    unmount_as_user(mount->mountpoint);
+  }
+  wait_until_gone(*mount);
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+namespace reshardfs {
+
+/// What the thread that supervises a mount waits for.
+enum class Event : char {
+  kLive = 'L',    ///< the kernel's INIT request has been answered
+  kEnded = 'E',   ///< a worker has left its loop: unmounted, aborted or failed
+  kSignal = 'S',  ///< SIGINT, SIGTERM or SIGHUP
+};
+
+/// Events for one waiting thread. A pipe, because signal handlers may write to it.
+class WakePipe {
+ public:
+  /// @throws Error kIo
+  WakePipe();
+  WakePipe(const WakePipe&) = delete;
+  WakePipe& operator=(const WakePipe&) = delete;
+  ~WakePipe();
+
+  /// Never blocks; if the pipe is full the event is lost among others like it.
+  void post(Event event) const noexcept;
+  /// The next event.
+  Event wait() const;
+  /// The next event, or nothing after `timeout`.
+  std::optional<Event> wait_for(std::chrono::milliseconds timeout) const;
+  /// The end to write to, for a signal handler.
+  int write_end() const noexcept { return ends_[1]; }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/worker_threads.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <system_error>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include <spdlog/spdlog.h>
+
+#include "fuse/signals.h"
+
+namespace reshardfs {
+namespace {
+
+/// libfuse allocates the memory of a receive buffer.
+struct ReceiveBuffer {
+  ReceiveBuffer() = default;
+  ReceiveBuffer(const ReceiveBuffer&) = delete;
+  ReceiveBuffer& operator=(const ReceiveBuffer&) = delete;
+  ~ReceiveBuffer() { std::free(buffer.mem); }
+
+  fuse_buf buffer{};
+};
+
+/// Threads started while it lives do not take the signals that end the mount: a source read that
+/// is broken off by them might fail.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&signals, signal);
+    ::pthread_sigmask(SIG_BLOCK, &signals, &previous_);
+  }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+
+ private:
+  sigset_t previous_{};
+};
+
+}  // namespace
+
+WorkerThreads::WorkerThreads(fuse_session* session, const ServedTree& served,
+                             const WakePipe& events)
+    : session_(session), served_(served), events_(events) {
+  threads_.reserve(kMaxThreads);
+}
+
+void WorkerThreads::start() {
+  start_one();
+}
+
+void WorkerThreads::start_one() {
+  const std::lock_guard lock(mutex_);
+  if (stopping_ || threads_.size() >= kMaxThreads) return;
+  const SignalsBlocked blocked;
+  ++running_;
+  ++idle_;
+  try {
+    threads_.emplace_back([this] { work(); });
+  } catch (...) {
+    --running_;
+    --idle_;
+    throw;
+  }
+}
+
+void WorkerThreads::replace_idle_thread() noexcept {
+  try {
+    start_one();
+  } catch (const std::system_error& error) {
+    spdlog::warn("cannot start another thread, the mount may answer slowly: {}", error.what());
+  }
+}
+
+void WorkerThreads::work() noexcept {
+  answer_requests();
+  --running_;
+  events_.post(Event::kEnded);
+}
+
+void WorkerThreads::answer_requests() {
+  ReceiveBuffer receive;
+  while (!stopping_) {
+    const int received = fuse_session_receive_buf(session_, &receive.buffer);
+    if (received == -EINTR || received == -EAGAIN) continue;
+    if (received < 0) error_ = -received;
+    if (received <= 0) return;
+
+    if (--idle_ == 0) replace_idle_thread();
+    fuse_session_process_buf(session_, &receive.buffer);
+    ++idle_;
+    if (!live_ && served_.initialised && !live_.exchange(true)) events_.post(Event::kLive);
+  }
+}
+
+bool WorkerThreads::stop(std::chrono::milliseconds limit) {
+  constexpr std::chrono::milliseconds kKickInterval{10};
+  stopping_ = true;
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (running_ > 0) {
+    {
+      // Again and again: a thread may have been about to wait for a request when it was kicked.
+      const std::lock_guard lock(mutex_);
+      for (std::thread& thread : threads_) ::pthread_kill(thread.native_handle(), kKickSignal);
+    }
+    const bool hurry = events_.wait_for(kKickInterval) == Event::kSignal;
+    if (hurry || std::chrono::steady_clock::now() >= deadline) break;
+  }
+  if (running_ > 0) return false;
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+  return true;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "fuse/libfuse.h"
+#include "fuse/operations.h"
+#include "fuse/wake_pipe.h"
+
+namespace reshardfs {
+
+/// The threads that take requests from the kernel and answer them. A thread that takes the last
+/// idle thread's place starts another one, up to kMaxThreads; they stay until the end.
+///
+/// libfuse's own loop is not used, because at its end it waits for its threads without a limit (a
+/// read of a stalled source would keep the process), because it drops a request that came together
+/// with the wish to end, and because a signal that reaches another thread than the main one does
+/// not wake it.
+class WorkerThreads {
+ public:
+  /// Each thread that ends posts Event::kEnded; Event::kLive is posted when INIT is answered.
+  WorkerThreads(fuse_session* session, const ServedTree& served, const WakePipe& events);
+  WorkerThreads(const WorkerThreads&) = delete;
+  WorkerThreads& operator=(const WorkerThreads&) = delete;
+  /// Only after stop() has returned true, or without start().
+  ~WorkerThreads() = default;
+
+  /// @throws std::system_error if not even one thread can be started.
+  void start();
+
+  /// Lets every thread finish the request that it has and end. A signal cuts the time short.
+  /// @return whether all have ended; if not, they still use the session and what it serves.
+  bool stop(std::chrono::milliseconds limit);
+
+  /// The errno that made a thread give up, or 0. After stop().
+  int error() const noexcept { return error_; }
+
+ private:
+  void start_one();
+  void replace_idle_thread() noexcept;
+  void work() noexcept;
+  void answer_requests();
+
+  fuse_session* const session_;
+  const ServedTree& served_;
+  const WakePipe& events_;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> live_ = false;
+  std::atomic<int> error_ = 0;
+  std::atomic<unsigned> running_ = 0;
+  std::atomic<unsigned> idle_ = 0;
+  std::mutex mutex_;
+  std::vector<std::thread> threads_;  ///< guarded by mutex_
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/content.h"
+
+#include <algorithm>
+#include <array>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+namespace {
+
+/// Bytes as they are stored, over the borders of extents.
+void read_stored(const Holding& holding, std::uint64_t offset, std::span<std::byte> out) {
+  for (const Extent& extent : holding.entry->extents) {
+    if (out.empty()) return;
+    if (offset >= extent.length) {
+      offset -= extent.length;
+      continue;
+    }
+    const auto part =
+        static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), extent.length - offset));
+    holding.file->source->read_at(extent.offset + offset, out.first(part));
+    out = out.subspan(part);
+    offset = 0;
+  }
+  if (!out.empty()) {
+    throw Error(ErrorKind::kInternal, "a read leaves the content")
+        .in_file(holding.file->source->name())
+        .for_parameter(holding.entry->name);
+  }
+}
+
+/// The upper two bytes of each stored float32. The range may begin or end inside an element.
+void read_upper_halves(const Holding& holding, std::uint64_t offset, std::span<std::byte> out) {
+  std::array<std::byte, 16384> stored{};
+  while (!out.empty()) {
+    const std::uint64_t first_element = offset / 2;
+    const std::uint64_t skip = offset % 2;
+    const std::uint64_t end_element = (offset + out.size() + 1) / 2;
+    const auto elements = static_cast<std::size_t>(
+        std::min<std::uint64_t>(end_element - first_element, stored.size() / 4));
+    read_stored(holding, first_element * 4, std::span(stored).first(elements * 4));
+    const std::size_t count = std::min<std::size_t>(out.size(), elements * 2 - skip);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t byte = i + skip;
+      out[i] = stored[byte / 2 * 4 + 2 + byte % 2];
+    }
+    out = out.subspan(count);
+    offset += count;
+  }
+}
+
+}  // namespace
+
+void ReadBatch::use(const ByteSource& source) {
+  if (!used_.empty() && used_.back() == &source) return;
+  if (std::find(used_.begin(), used_.end(), &source) == used_.end()) used_.push_back(&source);
+}
+
+void ReadBatch::check() const {
+  for (const ByteSource* source : used_) source->check_unchanged();
+}
+
+void read_content(const Holding& holding, std::uint64_t offset, std::span<std::byte> out,
+                  ReadBatch& batch) {
+  batch.use(*holding.file->source);
+  if (holding.entry->encoding == ContentEncoding::kFloat32AsBFloat16) {
+    read_upper_halves(holding, offset, out);
+  } else {
+    read_stored(holding, offset, out);
+  }
+}
+
+}  // namespace reshardfs

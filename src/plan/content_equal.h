@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "plan/content.h"
+
+namespace reshardfs {
+
+/// Whether two holdings have the same type, shape and bytes. Reads in blocks and stops at the
+/// first difference.
+/// @param limit compare at most this many bytes from the start.
+bool content_equal(const Holding& a, const Holding& b,
+                   std::uint64_t limit = std::numeric_limits<std::uint64_t>::max());
+
+}  // namespace reshardfs

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/file_image.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+
+FileImage::FileImage(std::shared_ptr<const CheckpointSet> checkpoint)
+    : checkpoint_(std::move(checkpoint)) {}
+
+void FileImage::append_literal(const std::string& bytes) {
+  if (bytes.empty()) return;
+  pieces_.push_back({size_, literals_.size(), -1});
+  literals_ += bytes;
+  size_ += bytes.size();
+}
+
+std::size_t FileImage::add_view(TensorView view) {
+  views_.push_back(std::move(view));
+  return views_.size() - 1;
+}
+
+void FileImage::append_range(std::size_t view, std::uint64_t offset, std::uint64_t length) {
+  if (length == 0) return;
+  pieces_.push_back({size_, offset, static_cast<std::int64_t>(view)});
+  size_ += length;
+}
+
+void FileImage::read_piece(const Piece& piece, std::uint64_t offset, std::span<std::byte> out,
+                           ReadBatch& batch) const {
+  const std::uint64_t from = piece.from + (offset - piece.begin);
+  if (piece.view < 0) {
+    std::memcpy(out.data(), literals_.data() + from, out.size());
+  } else {
+    views_[static_cast<std::size_t>(piece.view)].read(from, out, batch);
+  }
+}
+
+void FileImage::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  if (offset > size_ || out.size() > size_ - offset) {
+    throw Error(ErrorKind::kBadInput, "a read leaves the file").at_offset(offset);
+  }
+  if (out.empty()) return;
+  ReadBatch batch;
+  auto piece = std::upper_bound(pieces_.begin(), pieces_.end(), offset,
+                                [](std::uint64_t o, const Piece& p) { return o < p.begin; }) -
+               1;
+  while (!out.empty()) {
+    const std::uint64_t end = piece + 1 == pieces_.end() ? size_ : (piece + 1)->begin;
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), end - offset));
+    read_piece(*piece, offset, out.first(count), batch);
+    out = out.subspan(count);
+    offset += count;
+    ++piece;
+  }
+  batch.check();
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "reshardfs/virtual_file.h"
+
+#include "plan/tensor_view.h"
+
+namespace reshardfs {
+
+/// A destination file: an ordered, gap-free list of pieces, each either literal bytes or a range
+/// of a tensor view. Its memory is the literals and the views' segments.
+class FileImage : public VirtualFile {
+ public:
+  /// @param checkpoint kept alive as long as the image: the views point into it.
+  explicit FileImage(std::shared_ptr<const CheckpointSet> checkpoint);
+
+  /// Appends bytes; only while it is built, before any reader sees it.
+  void append_literal(const std::string& bytes);
+  /// @return the view's number, for append_range().
+  std::size_t add_view(TensorView view);
+  void append_range(std::size_t view, std::uint64_t offset, std::uint64_t length);
+
+  std::uint64_t size() const override { return size_; }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
+
+ private:
+  struct Piece {
+    std::uint64_t begin = 0;  ///< in the file
+    std::uint64_t from = 0;   ///< in literals_, or in the view
+    std::int64_t view = -1;   ///< -1: literal
+  };
+  void read_piece(const Piece& piece, std::uint64_t offset, std::span<std::byte> out,
+                  ReadBatch& batch) const;
+
+  std::shared_ptr<const CheckpointSet> checkpoint_;
+  std::string literals_;
+  std::vector<TensorView> views_;
+  std::vector<Piece> pieces_;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/source_table.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "base/rank_list.h"
+#include "layout/fold.h"
+#include "layout/slicing.h"
+#include "plan/content_equal.h"
+
+namespace reshardfs {
+namespace {
+
+// Enough to tell a slice from its neighbour, without reading whole tensors while mounting.
+constexpr std::uint64_t kReplicaSampleBytes = 4096;
+
+/// "ranks 0-3 have Float32 [4, 8], rank 4 has Float16 [4, 8]": the first two kinds that differ.
+std::string differing_holders(const std::vector<Holding>& holders) {
+  const auto same = [&](const Holding& a, const Holding& b) {
+    return a.entry->dtype == b.entry->dtype && a.entry->shape == b.entry->shape;
+  };
+  const auto describe = [&](const Holding& like) {
+    std::vector<std::int64_t> ranks;
+    for (const Holding& h : holders) {
+      if (same(h, like)) ranks.push_back(h.file->rank);
+    }
+    return (ranks.size() == 1 ? "rank " : "ranks ") + format_rank_list(ranks) + ": " +
+           std::string(mindspore_name(like.entry->dtype)) + " " + to_string(like.entry->shape);
+  };
+  for (const Holding& holder : holders) {
+    if (!same(holder, holders.front())) return describe(holders.front()) + "; " + describe(holder);
+  }
+  return describe(holders.front());
+}
+
+void require_one_type(const SourceParameter& parameter) {
+  for (const Holding& holder : parameter.holders) {
+    if (holder.entry->dtype == parameter.dtype) continue;
+    throw Error(ErrorKind::kBadInput, "its element type differs between the ranks (" +
+                                          differing_holders(parameter.holders) + ")")
+        .in_file(holder.file->source->name())
+        .for_parameter(parameter.name)
+        .hint("take all files from one save of one training job");
+  }
+}
+
+void require_countable(const SourceParameter& parameter, const Shape& full) {
+  const std::int64_t elements = element_count(full);
+  mul_or_throw(elements, element_size(parameter.dtype), "the full tensor's size");
+}
+
+}  // namespace
+
+SourceTable::SourceTable(std::shared_ptr<const CheckpointSet> checkpoint,
+                         std::optional<Strategy> strategy)
+    : checkpoint_(std::move(checkpoint)), strategy_(std::move(strategy)) {
+  find_base_rank();
+  collect_holders();
+  for (SourceParameter& parameter : parameters_) {
+    require_one_type(parameter);
+    lay_out(parameter);
+  }
+}
+
+std::int64_t SourceTable::stage_devices() const noexcept {
+  return strategy_ ? strategy_->devices_per_stage() : 1;
+}
+
+std::int64_t SourceTable::stage_count() const noexcept {
+  return strategy_ ? strategy_->stage_count() : 1;
+}
+
+const SourceParameter* SourceTable::find(const std::string& name) const noexcept {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &parameters_[found->second];
+}
+
+/// The file of one pipeline stage read alone belongs to that stage's global ranks, if they exist.
+void SourceTable::find_base_rank() {
+  const auto& files = checkpoint_->files();
+  if (!strategy_) {
+    base_rank_ = files.front().rank;
+    return;
+  }
+  const std::int64_t first = strategy_->first_stage() * strategy_->devices_per_stage();
+  const std::int64_t count = strategy_->rank_count();
+  const auto inside = [&](std::int64_t begin) {
+    return std::any_of(files.begin(), files.end(), [&](const RankFile& file) {
+      return file.rank >= begin && file.rank < begin + count;
+    });
+  };
+  const bool one_stage_of_many = first > 0 && inside(first);
+  base_rank_ = one_stage_of_many ? first : 0;
+
+  std::vector<std::int64_t> outside;
+  for (const RankFile& file : files) {
+    if (file.rank < base_rank_ || file.rank >= base_rank_ + count) outside.push_back(file.rank);
+  }
+  if (outside.empty() || one_stage_of_many) return;
+  throw Error(ErrorKind::kBadInput,
+              "the source strategy is for " + std::to_string(count) + " ranks (" +
+                  std::to_string(strategy_->stage_count()) + " stages of " +
+                  std::to_string(strategy_->devices_per_stage()) +
+                  " devices), but the checkpoint also has rank " + format_rank_list(outside))
+      .in_file(files.front().path.parent_path().string())
+      .hint("give the strategy that this checkpoint was saved with (--src-strategy)");
+}
+
+void SourceTable::collect_holders() {
+  for (const RankFile& file : checkpoint_->files()) {
+    // Files of a stage list the same names in the same order: the next name is nearly always the
+    // neighbour of the one before.
+    std::size_t expected = 0;
+    for (const TensorEntry& entry : file.index->entries()) {
+      std::size_t position = expected;
+      if (position >= parameters_.size() || parameters_[position].name != entry.name) {
+        const auto [found, is_new] = by_name_.try_emplace(entry.name, parameters_.size());
+        position = found->second;
+        if (is_new) {
+          SourceParameter& parameter = parameters_.emplace_back();
+          parameter.name = entry.name;
+          parameter.dtype = entry.dtype;
+        }
+      }
+      parameters_[position].holders.push_back({&file, &entry});
+      expected = position + 1;
+    }
+  }
+}
+
+std::vector<Holding> SourceTable::holders_in_stage(const SourceParameter& parameter,
+                                                   std::int64_t stage) const {
+  const std::int64_t begin = base_rank_ + stage * stage_devices();
+  std::vector<Holding> inside;
+  for (const Holding& holder : parameter.holders) {
+    if (holder.file->rank >= begin && holder.file->rank < begin + stage_devices()) {
+      inside.push_back(holder);
+    }
+  }
+  return inside;
+}
+
+void SourceTable::lay_out(SourceParameter& parameter) {
+  // Text is no array: it cannot be cut, and follows the rules for parameters without a layout.
+  if (parameter.dtype == DType::kString) return;
+  try {
+    if (!strategy_) {
+      parameter.grid = make_replicated_grid(parameter);
+      parameter.layout = Layout{.device_matrix = {1}, .tensor_map = {}};
+      parameter.layout->tensor_map.resize(parameter.grid->full_shape.size());
+      return;
+    }
+    for (const std::int64_t stage : strategy_->stages_of(parameter.name)) {
+      if (holders_in_stage(parameter, stage).empty()) continue;
+      const Layout& layout = strategy_->stage(stage).at(parameter.name);
+      parameter.grid = make_grid(parameter, layout, stage);
+      parameter.layout = layout;
+      return;
+    }
+  } catch (Error& error) {
+    throw error.for_parameter(parameter.name);
+  }
+  if (strategy_->contains(parameter.name)) {
+    std::vector<std::int64_t> ranks;
+    for (const Holding& h : parameter.holders) ranks.push_back(h.file->rank);
+    throw Error(ErrorKind::kBadInput,
+                "the source strategy lays it out in another pipeline stage than that of rank " +
+                    format_rank_list(ranks) + ", where it is")
+        .in_file(parameter.holders.front().file->source->name())
+        .for_parameter(parameter.name)
+        .hint("check that --src-strategy is the one that this checkpoint was saved with");
+  }
+}
+
+ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter, const Layout& as_written,
+                                    std::int64_t stage) const {
+  const std::vector<Holding> holders = holders_in_stage(parameter, stage);
+  const Holding& first = holders.front();
+  const std::int64_t stage_begin = base_rank_ + stage * stage_devices();
+  try {
+    const Layout layout = fold_expanded(as_written, first.entry->shape, /*is_slice=*/true);
+    auto grid = std::make_shared<ShardGrid>();
+    grid->name = parameter.name;
+    grid->dtype = parameter.dtype;
+    grid->full_shape = full_shape_of(layout, first.entry->shape);
+    require_countable(parameter, grid->full_shape);
+    const Slicing slicing(layout, grid->full_shape);
+    grid->partitions = slicing.partitions();
+    grid->cells.resize(static_cast<std::size_t>(slicing.cell_count()));
+    for (const Holding& holder : holders) {
+      const std::int64_t local = holder.file->rank - stage_begin;
+      if (holder.entry->shape != slicing.slice_shape(local)) {
+        throw Error(ErrorKind::kBadInput,
+                    "the slices differ in shape (" + differing_holders(holders) + ")")
+            .in_file(holder.file->source->name());
+      }
+      Holding& cell = grid->cells[static_cast<std::size_t>(slicing.cell_of(local))];
+      if (!cell) cell = holder;  // ascending: the lowest replica is the first choice
+    }
+    return grid;
+  } catch (Error& error) {
+    throw Error(ErrorKind::kBadInput, error.message() + " (slice " + to_string(first.entry->shape) +
+                                          ", " + to_string(as_written) + ")")
+        .in_file(error.file().empty() ? first.file->source->name() : error.file())
+        .for_parameter(parameter.name)
+        .hint("check that --src-strategy is the one that this checkpoint was saved with");
+  }
+}
+
+ShardGridPtr SourceTable::make_replicated_grid(const SourceParameter& parameter) const {
+  const Holding& first = parameter.holders.front();
+  for (const Holding& holder : parameter.holders) {
+    const bool same_shape = holder.entry->shape == first.entry->shape;
+    if (same_shape && content_equal(first, holder, kReplicaSampleBytes)) continue;
+    throw Error(ErrorKind::kBadInput,
+                same_shape ? "it differs between rank " + std::to_string(first.file->rank) +
+                                 " and rank " + std::to_string(holder.file->rank) +
+                                 ", but without a source strategy every rank must hold the whole "
+                                 "parameter"
+                           : "its shape differs between the ranks (" +
+                                 differing_holders(parameter.holders) +
+                                 "), but there is no source strategy")
+        .in_file(holder.file->source->name())
+        .for_parameter(parameter.name)
+        .hint(
+            "give the strategy that it was saved with (--src-strategy), or name one rank's file "
+            "as the source");
+  }
+  require_countable(parameter, first.entry->shape);
+  return single_cell_grid(first);
+}
+
+ShardGridPtr SourceTable::grid_like(const SourceParameter& parameter,
+                                    const SourceParameter& like) const {
+  if (!strategy_ || !like.layout || !like.grid || parameter.dtype == DType::kString) {
+    return nullptr;
+  }
+  for (const Holding& holder : parameter.holders) {
+    const TensorEntry* twin = holder.file->index->find(like.name);
+    if (twin == nullptr || twin->shape != holder.entry->shape) return nullptr;
+  }
+  for (const std::int64_t stage : strategy_->stages_of(like.name)) {
+    if (holders_in_stage(parameter, stage).empty()) continue;
+    return make_grid(parameter, strategy_->stage(stage).at(like.name), stage);
+  }
+  return nullptr;
+}
+
+}  // namespace reshardfs

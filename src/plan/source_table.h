@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+/// All parameters of a source checkpoint under its strategy.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "reshardfs/strategy.h"
+
+#include "checkpoint/checkpoint_set.h"
+#include "plan/shard_grid.h"
+
+namespace reshardfs {
+
+struct SourceParameter {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  /// Files that hold it, ascending by rank; never empty.
+  std::vector<Holding> holders;
+  /// How it is laid out: by the strategy, or (without one) whole on every rank. Nothing if there
+  /// is a strategy that does not know it.
+  std::optional<Layout> layout;
+  /// Set if layout is.
+  ShardGridPtr grid;
+};
+
+class SourceTable {
+ public:
+  /// @param strategy nothing: every rank holds whole parameters.
+  /// @throws Error kBadInput if ranks, shapes or element types do not fit each other or the
+  ///         strategy; names the parameter, its layout and its shape.
+  SourceTable(std::shared_ptr<const CheckpointSet> checkpoint, std::optional<Strategy> strategy);
+
+  const std::vector<SourceParameter>& parameters() const noexcept { return parameters_; }
+  const SourceParameter* find(const std::string& name) const noexcept;
+  const CheckpointSet& checkpoint() const noexcept { return *checkpoint_; }
+  const std::shared_ptr<const CheckpointSet>& checkpoint_ptr() const noexcept {
+    return checkpoint_;
+  }
+  const std::optional<Strategy>& strategy() const noexcept { return strategy_; }
+
+  /// Devices of a source stage (1 without a strategy).
+  std::int64_t stage_devices() const noexcept;
+  std::int64_t stage_count() const noexcept;
+  /// The global rank of stage 0's first device.
+  std::int64_t base_rank() const noexcept { return base_rank_; }
+
+  /// Lays `parameter` out like `like`, if every file holds slices of the same shape of both.
+  /// @return the grid, or nullptr.
+  ShardGridPtr grid_like(const SourceParameter& parameter, const SourceParameter& like) const;
+
+ private:
+  void find_base_rank();
+  void collect_holders();
+  void lay_out(SourceParameter& parameter);
+  /// Those of the parameter's holders that count: the lowest stage that lays it out and has it.
+  std::vector<Holding> holders_in_stage(const SourceParameter& parameter, std::int64_t stage) const;
+  ShardGridPtr make_grid(const SourceParameter& parameter, const Layout& layout,
+                         std::int64_t stage) const;
+  ShardGridPtr make_replicated_grid(const SourceParameter& parameter) const;
+
+  std::shared_ptr<const CheckpointSet> checkpoint_;
+  std::optional<Strategy> strategy_;
+  std::int64_t base_rank_ = 0;
+  std::vector<SourceParameter> parameters_;
+  std::unordered_map<std::string, std::size_t> by_name_;
+};
+
+}  // namespace reshardfs

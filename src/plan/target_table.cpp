@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/target_table.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "reshardfs/error.h"
+
+#include "layout/fold.h"
+#include "layout/slicing.h"
+#include "plan/content_equal.h"
+
+namespace reshardfs {
+namespace {
+
+/// Optimizer states carry their weight's name behind one of these (Momentum, Adam and gradient
+/// accumulation in MindSpore).
+constexpr std::array<std::string_view, 4> kStatePrefixes{"moments.", "adam_m.", "adam_v.",
+                                                         "accu_grads."};
+
+/// Comparing without being asked to must stay cheap: beyond this, `--unmatched source` takes the
+/// rank's slice as it is told to.
+constexpr std::uint64_t kCheapCompareBytes = 1 << 20;
+
+std::string_view weight_of(std::string_view state) {
+  for (const std::string_view prefix : kStatePrefixes) {
+    if (state.size() > prefix.size() && state.substr(0, prefix.size()) == prefix) {
+      return state.substr(prefix.size());
+    }
+  }
+  return {};
+}
+
+/// "3 parameters (a, b, c)", at most five names.
+std::string name_list(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 5;
+  std::string out =
+      std::to_string(names.size()) + (names.size() == 1 ? " parameter (" : " parameters (");
+  for (std::size_t i = 0; i < names.size() && i < kShown; ++i) {
+    out += (i == 0 ? "" : ", ") + printable(names[i]);
+  }
+  return out + (names.size() > kShown ? ", ...)" : ")");
+}
+
+}  // namespace
+
+/// Names by what became of them, for one line each.
+struct TargetTable::Verdicts {
+  std::vector<std::string> dropped;    ///< in one strategy only
+  std::vector<std::string> refused;    ///< in one strategy only, and not to be guessed
+  std::vector<std::string> differing;  ///< in neither, and not equal on all ranks
+  std::vector<std::string> following;  ///< in neither, laid out like their weight
+};
+
+TargetTable::TargetTable(std::shared_ptr<const SourceTable> source,
+                         std::optional<Strategy> strategy, const TargetOptions& options)
+    : source_(std::move(source)), strategy_(std::move(strategy)), unmatched_(options.unmatched) {
+  Verdicts verdicts;
+  for (const SourceParameter& parameter : source_->parameters()) {
+    if (options.names.takes(parameter.name)) place(parameter, verdicts);
+  }
+  report(verdicts);
+  if (parameters_.empty()) {
+    throw Error(ErrorKind::kBadInput, "no parameter of the checkpoint is left to show")
+        .in_file(source_->checkpoint().files().front().source->name())
+        .hint("check --include, --exclude and that both strategies belong to this model");
+  }
+}
+
+std::int64_t TargetTable::rank_count() const noexcept {
+  return strategy_ ? strategy_->rank_count() : 1;
+}
+
+void TargetTable::place(const SourceParameter& parameter, Verdicts& verdicts) {
+  const bool in_target = strategy_ && strategy_->contains(parameter.name);
+  if (source_->strategy()) {
+    const bool in_source = parameter.layout.has_value();
+    // Without a destination strategy every parameter is whole, and none can be missing in it.
+    if (in_source && (in_target || !strategy_)) {
+      return add_resharded(parameter, parameter.grid, parameter.name);
+    }
+    if (in_source || in_target) return place_in_one_strategy(parameter, verdicts);
+    return place_without_layout(parameter, verdicts);
+  }
+  if (parameter.grid && (in_target || !strategy_)) {
+    return add_resharded(parameter, parameter.grid, parameter.name);
+  }
+  place_without_layout(parameter, verdicts);
+}
+
+void TargetTable::place_in_one_strategy(const SourceParameter& parameter, Verdicts& verdicts) {
+  switch (unmatched_) {
+    case Unmatched::kDrop:
+      verdicts.dropped.push_back(parameter.name);
+      return;
+    case Unmatched::kError:
+      verdicts.refused.push_back(parameter.name);
+      return;
+    case Unmatched::kSource:
+      return place_raw(parameter);
+    case Unmatched::kReplicate:
+      if (parameter.grid) {
+        TargetParameter whole{&parameter, Treatment::kKeep, parameter.grid, {}, {}};
+        parameters_.push_back(std::move(whole));
+      } else if (!keep_if_equal(parameter)) {
+        verdicts.refused.push_back(parameter.name);
+      }
+  }
+}
+
+void TargetTable::place_without_layout(const SourceParameter& parameter, Verdicts& verdicts) {
+  if (unmatched_ == Unmatched::kSource) return place_raw(parameter);
+  if (follow_weight(parameter, verdicts)) return;
+  if (keep_if_equal(parameter)) return;
+  verdicts.differing.push_back(parameter.name);
+}
+
+/// An optimizer state that strategies leave out (they hold trainable parameters alone by default)
+/// is cut like its weight.
+bool TargetTable::follow_weight(const SourceParameter& parameter, Verdicts& verdicts) {
+  const std::string weight(weight_of(parameter.name));
+  if (weight.empty()) return false;
+  const SourceParameter* like = source_->find(weight);
+  if (like == nullptr || !like->layout) return false;
+  if (strategy_ && !strategy_->contains(weight)) return false;
+  ShardGridPtr grid = source_->strategy() ? source_->grid_like(parameter, *like) : parameter.grid;
+  if (!grid || grid->full_shape != like->grid->full_shape) return false;
+  add_resharded(parameter, std::move(grid), weight);
+  verdicts.following.push_back(parameter.name);
+  return true;
+}
+
+/// Keeps a parameter whose bytes are the same on all ranks of each stage that holds it; the lowest
+/// stage's value counts.
+bool TargetTable::keep_if_equal(const SourceParameter& parameter) {
+  const Holding* stage_first = nullptr;
+  std::int64_t stage = -1;
+  for (const Holding& holder : parameter.holders) {
+    const std::int64_t own = (holder.file->rank - source_->base_rank()) / source_->stage_devices();
+    const bool compare = source_->strategy() ? own == stage : stage_first != nullptr;
+    if (compare && !content_equal(*stage_first, holder)) return false;
+    if (!compare) stage_first = &holder;
+    stage = own;
+  }
+  parameters_.push_back({&parameter,
+                         Treatment::kKeep,
+                         single_cell_grid(parameter.holders.front()),
+                         {},
+                         stages_with(parameter.name)});
+  return true;
+}
+
+void TargetTable::add_resharded(const SourceParameter& parameter, ShardGridPtr grid,
+                                const std::string& layout_name) {
+  TargetParameter target{&parameter, Treatment::kReshard, std::move(grid), {}, {}};
+  const Shape& full = target.grid->full_shape;
+  if (!strategy_) {
+    target.by_stage.push_back(std::make_shared<Slicing>(Slicing::replicated(full, 1)));
+    parameters_.push_back(std::move(target));
+    return;
+  }
+  for (std::int64_t stage = 0; stage < strategy_->stage_count(); ++stage) {
+    const StageLayouts& layouts = strategy_->stage(stage);
+    const auto found = layouts.find(layout_name);
+    if (found == layouts.end()) {
+      target.by_stage.push_back(nullptr);
+      continue;
+    }
+    try {
+      const Layout layout = fold_expanded(found->second, full, /*is_slice=*/false);
+      target.by_stage.push_back(std::make_shared<Slicing>(layout, full));
+    } catch (Error& error) {
+      throw Error(
+          ErrorKind::kBadInput,
+          "the destination strategy does not fit: " + error.message() +
+              " (destination: " + to_string(found->second) +
+              (parameter.layout && source_->strategy() ? "; source: " + to_string(*parameter.layout)
+                                                       : std::string()) +
+              ")")
+          .for_parameter(parameter.name)
+          .hint("check that --dst-strategy belongs to this model");
+    }
+  }
+  parameters_.push_back(std::move(target));
+}
+
+/// The slice of "its" source rank. Where all ranks have the same bytes, the lowest serves them all,
+/// so that fewer source files are needed.
+void TargetTable::place_raw(const SourceParameter& parameter) {
+  const bool cheap = parameter.holders.front().entry->content_bytes <= kCheapCompareBytes;
+  if (cheap && keep_if_equal(parameter)) return;
+  TargetParameter target{&parameter, Treatment::kRaw, nullptr, {}, {}};
+  target.stage_has = stages_with(parameter.name);
+  parameters_.push_back(std::move(target));
+}
+
+/// The destination stages that lay `name` out; empty (all stages) if none does.
+std::vector<bool> TargetTable::stages_with(const std::string& name) const {
+  if (!strategy_ || !strategy_->contains(name)) return {};
+  std::vector<bool> has(static_cast<std::size_t>(strategy_->stage_count()), false);
+  for (const std::int64_t stage : strategy_->stages_of(name)) {
+    has[static_cast<std::size_t>(stage)] = true;
+  }
+  return has;
+}
+
+void TargetTable::report(const Verdicts& verdicts) {
+  if (!verdicts.refused.empty()) {
+    throw Error(ErrorKind::kBadInput, name_list(verdicts.refused) +
+                                          " of the checkpoint are in only one of the two "
+                                          "strategies")
+        .hint(
+            "--unmatched drop leaves them out, --unmatched source copies the slices of the "
+            "source rank, --unmatched replicate gives every rank the full tensor where the "
+            "source strategy has a layout");
+  }
+  if (!verdicts.differing.empty()) {
+    throw Error(ErrorKind::kBadInput, name_list(verdicts.differing) +
+                                          " of the checkpoint are in neither strategy and differ "
+                                          "between the ranks")
+        .hint("--exclude leaves them out, --unmatched source copies the slices of the source rank");
+  }
+  if (!verdicts.dropped.empty()) {
+    warnings_.push_back("left out: " + name_list(verdicts.dropped) +
+                        " in only one of the two strategies; see --unmatched");
+  }
+  if (!verdicts.following.empty()) {
+    notes_.push_back("laid out like their weights, which the strategies have: " +
+                     name_list(verdicts.following));
+  }
+}
+
+bool TargetTable::has(const TargetParameter& parameter, std::int64_t rank) const {
+  const auto stage =
+      static_cast<std::size_t>(strategy_ ? rank / strategy_->devices_per_stage() : 0);
+  if (parameter.treatment == Treatment::kReshard) return parameter.by_stage[stage] != nullptr;
+  if (!parameter.stage_has.empty() && !parameter.stage_has[stage]) return false;
+  return parameter.treatment == Treatment::kKeep || raw_holding(*parameter.source, rank) != nullptr;
+}
+
+/// The lowest stage's file that holds it, among the ranks (destination rank modulo stage devices).
+const Holding* TargetTable::raw_holding(const SourceParameter& parameter, std::int64_t rank) const {
+  const std::int64_t devices = source_->stage_devices();
+  const Holding* found = nullptr;
+  for (const Holding& holder : parameter.holders) {
+    const std::int64_t local = (holder.file->rank - source_->base_rank()) % devices;
+    if (found == nullptr && local == rank % devices) found = &holder;
+  }
+  return found;
+}
+
+Shape TargetTable::slice_shape(const TargetParameter& parameter, std::int64_t rank) const {
+  if (parameter.treatment == Treatment::kRaw) {
+    return array_shape(*raw_holding(*parameter.source, rank)->entry);
+  }
+  if (parameter.treatment == Treatment::kKeep) return parameter.grid->full_shape;
+  const std::int64_t devices = strategy_ ? strategy_->devices_per_stage() : 1;
+  return parameter.by_stage[static_cast<std::size_t>(rank / devices)]->slice_shape(rank % devices);
+}
+
+DType TargetTable::target_dtype(DType source) noexcept {
+  return source == DType::kInt4 ? DType::kInt8 : source;
+}
+
+std::vector<TargetTensor> TargetTable::tensors(std::int64_t rank) const {
+  const std::int64_t devices = strategy_ ? strategy_->devices_per_stage() : 1;
+  std::vector<TargetTensor> tensors;
+  for (const TargetParameter& parameter : parameters_) {
+    if (!has(parameter, rank)) continue;
+    switch (parameter.treatment) {
+      case Treatment::kReshard: {
+        const Slicing& slicing = *parameter.by_stage[static_cast<std::size_t>(rank / devices)];
+        tensors.push_back({&parameter, TensorView(parameter.grid, slicing.partitions(),
+                                                  slicing.parts_of(rank % devices))});
+        break;
+      }
+      case Treatment::kKeep:
+        tensors.push_back({&parameter, TensorView(parameter.grid)});
+        break;
+      case Treatment::kRaw:
+        tensors.push_back(
+            {&parameter, TensorView(single_cell_grid(*raw_holding(*parameter.source, rank)))});
+        break;
+    }
+  }
+  return tensors;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What each destination rank's file contains.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reshardfs/conversion.h"
+#include "reshardfs/strategy.h"
+
+#include "base/glob.h"
+#include "plan/source_table.h"
+#include "plan/tensor_view.h"
+
+namespace reshardfs {
+
+class Slicing;
+
+/// How a source parameter comes to the destination.
+enum class Treatment : std::uint8_t {
+  kReshard,  ///< cut by the destination's layout (or whole, without a destination strategy)
+  kKeep,     ///< the same bytes on every destination rank
+  kRaw,      ///< the slice of source rank (destination rank modulo source stage devices)
+};
+
+struct TargetParameter {
+  const SourceParameter* source = nullptr;
+  Treatment treatment = Treatment::kReshard;
+  ShardGridPtr grid;  ///< kReshard and kKeep
+  /// kReshard: the cut of each destination stage, nullptr where the stage does not have it.
+  /// Otherwise empty for "in every stage", or the same, to say where it is.
+  std::vector<std::shared_ptr<const Slicing>> by_stage;
+  std::vector<bool> stage_has;  ///< kKeep, kRaw: empty means all stages
+};
+
+struct TargetOptions {
+  Unmatched unmatched = Unmatched::kDrop;
+  NameFilter names;
+};
+
+/// One parameter in one destination rank's file.
+struct TargetTensor {
+  const TargetParameter* parameter = nullptr;
+  TensorView view;
+};
+
+class TargetTable {
+ public:
+  /// @param strategy nothing: one rank with every parameter whole.
+  /// @throws Error kBadInput: a layout does not fit a parameter (both layouts and the shape are
+  ///         named), or parameters cannot be placed.
+  TargetTable(std::shared_ptr<const SourceTable> source, std::optional<Strategy> strategy,
+              const TargetOptions& options);
+
+  std::int64_t rank_count() const noexcept;
+  const SourceTable& source() const noexcept { return *source_; }
+  const std::vector<TargetParameter>& parameters() const noexcept { return parameters_; }
+
+  /// Whether a destination rank has the parameter.
+  bool has(const TargetParameter& parameter, std::int64_t rank) const;
+  /// The shape of its slice there; of text its number of bytes.
+  Shape slice_shape(const TargetParameter& parameter, std::int64_t rank) const;
+  /// The element type in the destination: the source's, but Int8 for Int4.
+  static DType target_dtype(DType source) noexcept;
+  /// A rank's tensors, in no particular order.
+  std::vector<TargetTensor> tensors(std::int64_t rank) const;
+
+  /// Lines for the user: parameters left out, and those placed by a rule.
+  const std::vector<std::string>& warnings() const noexcept { return warnings_; }
+  const std::vector<std::string>& notes() const noexcept { return notes_; }
+
+ private:
+  struct Verdicts;
+  void place(const SourceParameter& parameter, Verdicts& verdicts);
+  void place_in_one_strategy(const SourceParameter& parameter, Verdicts& verdicts);
+  void place_without_layout(const SourceParameter& parameter, Verdicts& verdicts);
+  bool follow_weight(const SourceParameter& parameter, Verdicts& verdicts);
+  bool keep_if_equal(const SourceParameter& parameter);
+  void add_resharded(const SourceParameter& parameter, ShardGridPtr grid,
+                     const std::string& layout_name);
+  void place_raw(const SourceParameter& parameter);
+  std::vector<bool> stages_with(const std::string& name) const;
+  const Holding* raw_holding(const SourceParameter& parameter, std::int64_t rank) const;
+  void report(const Verdicts& verdicts);
+
+  std::shared_ptr<const SourceTable> source_;
+  std::optional<Strategy> strategy_;
+  Unmatched unmatched_;
+  std::vector<TargetParameter> parameters_;
+  std::vector<std::string> warnings_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/directory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <string_view>
+
+#include "reshardfs/error.h"
+
+#include "storage/byte_source.h"
+
+namespace reshardfs {
+namespace {
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const noexcept { ::closedir(directory); }
+};
+using DirectoryStream = std::unique_ptr<DIR, CloseDirectory>;
+
+DirectoryStream open_directory(const std::filesystem::path& path) {
+  DirectoryStream stream(::opendir(path.c_str()));
+  if (stream) return stream;
+  switch (errno) {
+    case ENOENT:
+      throw Error(ErrorKind::kMissing, "there is no such directory").in_file(path.string());
+    case ENOTDIR:
+      throw Error(ErrorKind::kBadInput, "is not a directory").in_file(path.string());
+    default:
+      throw io_error("open directory", path.string(), errno);
+  }
+}
+
+DirectoryEntry describe(DIR* directory, const dirent& found) {
+  DirectoryEntry entry{found.d_name, found.d_type == DT_DIR, found.d_type == DT_REG};
+  if (found.d_type == DT_LNK || found.d_type == DT_UNKNOWN) {
+    struct stat status {};
+    // A link that leads nowhere stays neither: whoever needs the entry gets the error on opening.
+    if (::fstatat(::dirfd(directory), found.d_name, &status, 0) == 0) {
+      entry.is_directory = S_ISDIR(status.st_mode);
+      entry.is_regular = S_ISREG(status.st_mode);
+    }
+  }
+  return entry;
+}
+
+}  // namespace
+
+PathKind path_kind(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) {
+    return S_ISDIR(status.st_mode) ? PathKind::kDirectory : PathKind::kOther;
+  }
+  if (errno == ENOENT || errno == ENOTDIR) return PathKind::kMissing;
+  throw io_error("examine", path.string(), errno);
+}
+
+std::vector<DirectoryEntry> list_directory(const std::filesystem::path& path) {
+  const DirectoryStream stream = open_directory(path);
+  std::vector<DirectoryEntry> entries;
+  while (true) {
+    errno = 0;  // the only way to tell the end from an error
+    const dirent* found = ::readdir(stream.get());
+    if (found == nullptr) break;
+    const std::string_view name = found->d_name;
+    if (name != "." && name != "..") entries.push_back(describe(stream.get(), *found));
+  }
+  if (errno != 0) throw io_error("list directory", path.string(), errno);
+  std::sort(entries.begin(), entries.end(),
+            [](const DirectoryEntry& a, const DirectoryEntry& b) { return a.name < b.name; });
+  return entries;
+}
+
+std::string read_small_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
+  const ByteSourcePtr source = open_local_file(path);
+  if (source->size() > max_bytes) {
+    throw Error(ErrorKind::kBadInput, "has " + std::to_string(source->size()) + " bytes; at most " +
+                                          std::to_string(max_bytes) + " are read")
+        .in_file(source->name());
+  }
+  std::string content(source->size(), '\0');
+  source->read_at(0, std::as_writable_bytes(std::span(content)));
+  source->check_unchanged();
+  return content;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reshardfs/layout.h"
+#include "reshardfs/strategy.h"
+
+namespace reshardfs {
+
+constexpr std::uint64_t kMaxStrategyBytes = std::uint64_t{256} << 20;
+/// Layouts and operators together.
+constexpr std::size_t kMaxStrategyItems = 2'000'000;
+
+/// What one strategy file says, before names are sorted into pipeline stages.
+struct RawStrategy {
+  /// In file order; names as the file has them, with "<stage>-" if it is a merged one.
+  std::vector<std::pair<std::string, Layout>> layouts;
+  std::vector<OperatorStrategy> operators;
+};
+
+/// @throws Error kBadInput if `raw` holds as many items as a strategy may have.
+void check_room_for_item(const RawStrategy& raw);
+
+}  // namespace reshardfs

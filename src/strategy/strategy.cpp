@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reshardfs/strategy.h"
+
+#include <system_error>
+
+#include <algorithm>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "storage/directory.h"
+#include "strategy/stage_directory.h"
+#include "strategy/strategy_file.h"
+
+namespace reshardfs {
+namespace {
+
+std::int64_t checked_device_count(const std::string& name, const Layout& layout) {
+  try {
+    check_layout(layout);
+    return device_count(layout);
+  } catch (Error& error) {
+    error.for_parameter(name);
+    throw;
+  }
+}
+
+/// The device count that all layouts agree on.
+std::int64_t common_device_count(const std::vector<StageLayouts>& stages) {
+  std::int64_t devices = 0;
+  std::string first_name;
+  for (const StageLayouts& stage : stages) {
+    for (const auto& [name, layout] : stage) {
+      const std::int64_t count = checked_device_count(name, layout);
+      if (devices == 0) {
+        devices = count;
+        first_name = name;
+      }
+      if (count == devices) continue;
+      throw Error(ErrorKind::kBadInput, "has " + std::to_string(count) +
+                                            " devices, but parameter '" + printable(first_name) +
+                                            "' has " + std::to_string(devices))
+          .for_parameter(name)
+          .hint("every parameter of every stage must be laid out over as many devices");
+    }
+  }
+  if (devices == 0) throw Error(ErrorKind::kBadInput, "holds no layouts");
+  return devices;
+}
+
+}  // namespace
+
+Strategy Strategy::load(const std::filesystem::path& path) {
+  std::error_code ignored;  // what cannot be looked at is reported by the attempt to read it
+  if (std::filesystem::is_directory(path, ignored)) return load_stage_directory(path);
+  return strategy_of_file(path,
+                          parse_strategy_file(path, read_small_file(path, kMaxStrategyBytes)));
+}
+
+Strategy Strategy::load_stages(const std::vector<std::filesystem::path>& paths) {
+  if (paths.empty()) throw Error(ErrorKind::kUsage, "no strategy file is named");
+  return load_stage_files(paths, paths.front());
+}
+
+Strategy::Strategy(std::vector<StageLayouts> stages, std::int64_t first_stage, bool stage_prefixed,
+                   std::vector<OperatorStrategy> operators)
+    : stages_(std::move(stages)),
+      first_stage_(first_stage),
+      devices_per_stage_(common_device_count(stages_)),
+      stage_prefixed_(stage_prefixed),
+      operators_(std::move(operators)) {
+  if (first_stage_ < 0) {
+    throw Error(ErrorKind::kBadInput, std::to_string(first_stage_) + " is no pipeline stage");
+  }
+  if (first_stage_ > 0 && (stage_prefixed_ || stages_.size() > 1)) {
+    throw Error(ErrorKind::kBadInput,
+                "stage 0 is missing: the first stage is " + std::to_string(first_stage_));
+  }
+}
+
+const StageLayouts& Strategy::stage(std::int64_t index) const {
+  if (index < 0 || index >= stage_count()) {
+    throw Error(ErrorKind::kInternal,
+                "the strategy has no stage of index " + std::to_string(index));
+  }
+  return stages_[static_cast<std::size_t>(index)];
+}
+
+bool Strategy::contains(const std::string& parameter) const {
+  return std::any_of(stages_.begin(), stages_.end(),
+                     [&](const StageLayouts& stage) { return stage.contains(parameter); });
+}
+
+std::vector<std::int64_t> Strategy::stages_of(const std::string& parameter) const {
+  std::vector<std::int64_t> holders;
+  for (std::int64_t index = 0; index < stage_count(); ++index) {
+    if (stage(index).contains(parameter)) holders.push_back(index);
+  }
+  return holders;
+}
+
+}  // namespace reshardfs

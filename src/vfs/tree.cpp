@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vfs/tree.h"
+
+#include <algorithm>
+
+namespace reshardfs {
+
+const Node* Tree::find(InodeNumber inode) const noexcept {
+  const auto it = nodes_.find(inode);
+  return it == nodes_.end() ? nullptr : &it->second;
+}
+
+const Node* Tree::lookup(InodeNumber directory, std::string_view name) const noexcept {
+  const Node* node = find(directory);
+  if (node == nullptr) return nullptr;
+  const auto before = [this](InodeNumber child, std::string_view wanted) {
+    return std::string_view(find(child)->name) < wanted;
+  };
+  const auto it = std::lower_bound(node->children.begin(), node->children.end(), name, before);
+  if (it == node->children.end()) return nullptr;
+  const Node* child = find(*it);
+  return child->name == name ? child : nullptr;
+}
+
+std::string Tree::path(InodeNumber inode) const {
+  std::string path;
+  for (const Node* node = find(inode); node != nullptr && node->inode != kRootInode;
+       node = find(node->parent)) {
+    path = path.empty() ? node->name : node->name + "/" + path;
+  }
+  return path;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <tuple>
+
+#include "reshardfs/checkpoint.h"
+
+#include "checkpoint/checkpoint_set.h"
+
+namespace reshardfs {
+
+CheckpointContents read_contents(const std::filesystem::path& path, const CheckpointQuery& query) {
+  const CheckpointSet set =
+      CheckpointSet::open(path, {query.src_pattern, query.step, query.check_crc});
+  CheckpointContents contents;
+  contents.step = set.step();
+  contents.steps = set.steps();
+  contents.notes = set.notes();
+  std::map<std::tuple<std::string, DType, Shape>, std::size_t> known;
+  for (const RankFile& file : set.files()) {
+    const auto& entries = file.index->entries();
+    contents.files.push_back({file.rank, file.path, file.source->size(), entries.size()});
+    for (const TensorEntry& entry : entries) {
+      const auto [found, is_new] =
+          known.try_emplace({entry.name, entry.dtype, entry.shape}, contents.parameters.size());
+      if (is_new) {
+        contents.parameters.push_back(
+            {entry.name, entry.dtype, entry.shape, entry.content_bytes, {}});
+      }
+      contents.parameters[found->second].ranks.push_back(file.rank);
+    }
+  }
+  return contents;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+/// rank_<r>/<prefix><r>.ckpt for every destination rank.
+#include "view/ckpt_file.h"
+#include "view/completeness.h"
+#include "view/view.h"
+
+namespace reshardfs {
+
+std::vector<OutputFile> rank_files_view(const ViewContext& context) {
+  require_complete(*context.target, context.ranks);
+  std::vector<OutputFile> files;
+  for (const std::int64_t rank : context.ranks) {
+    const std::string number = std::to_string(rank);
+    files.push_back({"rank_" + number + "/" + context.options.prefix + number + ".ckpt",
+                     std::make_shared<CkptFile>(context.target, rank)});
+  }
+  return files;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs reshardfs and mounts with it, and never leaves a mount or a process behind.
+
+Every mount point is a fresh temporary directory, so a process is ours exactly if that path stands
+in its command line: nothing else is ever signalled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SKIP = 77
+COMMAND_SECONDS = 60.0
+# A mount that lives longer is aborted, so that no reader can wait for ever.
+MOUNT_SECONDS = 180.0
+
+
+class Settings:
+    """What the command line of a test program chooses."""
+
+    binary: Path = Path(os.environ.get("RESHARDFS_BINARY", "reshardfs"))
+
+
+class MountFailed(AssertionError):
+    def __init__(self, result: Result) -> None:
+        super().__init__(f"exit code {result.code}: {result.stderr.strip()}")
+        self.result = result
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: str | Path, seconds: float = COMMAND_SECONDS) -> Result:
+    """Runs the program. Its output goes to files: a daemon that kept a pipe open would block."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        done = subprocess.run(
+            [str(Settings.binary), *map(str, arguments)],
+            stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=seconds, check=False,
+        )
+        out.seek(0)
+        err.seek(0)
+        return Result(done.returncode, out.read().decode(errors="replace"),
+                      err.read().decode(errors="replace"))
+
+
+# --- what is mounted and what runs -----------------------------------------------------------
+
+
+def _unescaped(text: str) -> str:
+    return text.encode().decode("unicode_escape").encode("latin-1").decode()
+
+
+def mount_entry(mountpoint: Path) -> list[str] | None:
+    """The fields of /proc/self/mountinfo of the topmost mount there; never touches the mount."""
+    found = None
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        fields = line.split(" ")
+        if _unescaped(fields[4]) == str(mountpoint):
+            found = fields
+    return found
+
+
+def is_mounted(mountpoint: Path) -> bool:
+    return mount_entry(mountpoint) is not None
+
+
+def processes_of(mountpoint: Path) -> list[int]:
+    """The reshardfs processes with the mount point in their command line, zombies excluded."""
+    found = []
+    for directory in Path("/proc").iterdir():
+        if not directory.name.isdigit() or int(directory.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            words = (directory / "cmdline").read_bytes().split(b"\0")
+            if words[0].endswith(b"reshardfs") and os.fsencode(mountpoint) in words:
+                found.append(int(directory.name))
+    return found
+
+
+def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    pause = 0.005
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(pause)
+        pause = min(2 * pause, 0.1)
+    return True
+
+
+def assert_gone(mountpoint: Path, seconds: float = 10.0) -> None:
+    """Neither mounted nor served any more, within the time."""
+    assert wait_until(lambda: not is_mounted(mountpoint), seconds), f"{mountpoint} is still mounted"
+    gone = wait_until(lambda: not processes_of(mountpoint), seconds)
+    assert gone, f"processes {processes_of(mountpoint)} still serve {mountpoint}"
+
+
+def abort_connection(mountpoint: Path) -> None:
+    """Frees every waiting reader: the kernel answers for the daemon."""
+    entry = mount_entry(mountpoint)
+    if entry is not None:
+        number = entry[2].split(":")[1]
+        with contextlib.suppress(OSError):
+            Path(f"/sys/fs/fuse/connections/{number}/abort").write_text("1")
+
+
+def clean_up(mountpoint: Path) -> None:
+    """The last resort, for when an ordinary unmount has failed."""
+    abort_connection(mountpoint)
+    for pid in processes_of(mountpoint):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    while is_mounted(mountpoint):
+        done = subprocess.run(["umount", "-l", mountpoint], timeout=COMMAND_SECONDS, check=False)
+        if done.returncode:
+            break
+    wait_until(lambda: not processes_of(mountpoint), 5)
+
+
+# --- mounting --------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A temporary directory that goes away with everything in it, unless something is mounted."""
+    directory = Path(tempfile.mkdtemp(prefix="reshardfs-test-")).resolve()
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def mountpoint_guard(mountpoint: Path) -> Iterator[None]:
+    """Bounds the life of whatever is mounted there, and takes it away at the end in any case."""
+    watchdog = threading.Timer(MOUNT_SECONDS, clean_up, (mountpoint,))
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        yield
+    finally:
+        watchdog.cancel()
+        if is_mounted(mountpoint) or processes_of(mountpoint):
+            clean_up(mountpoint)
+
+
+@contextlib.contextmanager
+def mounted(source: Path, *options: str | Path) -> Iterator[Path]:
+    """Mounts a source in a directory of its own, and checks that unmounting leaves nothing."""
+    with scratch() as directory:
+        mountpoint = directory / "mnt"
+        mountpoint.mkdir()
+        with mountpoint_guard(mountpoint):
+            result = run("mount", source, mountpoint, *options)
+            if result.code:
+                raise MountFailed(result)
+            assert is_mounted(mountpoint), "the command returned before the mount was there"
+            yield mountpoint
+            result = run("umount", mountpoint)
+            assert result.code == 0, f"umount: exit code {result.code}: {result.stderr}"
+            assert_gone(mountpoint)
+
+
+def rank_files(mountpoint: Path) -> dict[int, Path]:
+    """The one data file of each rank directory; ranks must be contiguous from 0."""
+    out = {}
+    for directory in mountpoint.glob("rank_*"):
+        names = os.listdir(directory)
+        assert len(names) == 1, f"{directory.name} holds {names}, not exactly one file"
+        out[int(directory.name.removeprefix("rank_"))] = directory / names[0]
+    assert sorted(out) == list(range(len(out))), f"the rank directories are {sorted(out)}"
+    return out
+
+
+# --- test programs ---------------------------------------------------------------------------
+
+
+def fuse_problem() -> str | None:
+    """Why nothing can be mounted here, or nothing."""
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as error:
+        return f"/dev/fuse cannot be opened: {error.strerror}"
+    if os.geteuid() != 0 and shutil.which("fusermount3") is None:
+        return "not root, and there is no fusermount3"
+    return None
+
+
+def parse_settings(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Adds --binary, reads the command line, and ends with code 77 where nothing can be mounted."""
+    parser.add_argument("--binary", type=Path, default=Settings.binary, help="the program to test")
+    args = parser.parse_args()
+    found = shutil.which(args.binary)
+    if found is None:
+        parser.error(f"no program at {args.binary}")
+    Settings.binary = Path(found).resolve()
+    problem = fuse_problem()
+    if problem:
+        print(f"skipped: {problem}")
+        sys.exit(SKIP)
+    return args
+
+
+def run_unittests() -> None:
+    """The main program of the unittest-style tests: every further word names a test to run."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tests", nargs="*", help="Class or Class.test; default: all")
+    args = parse_settings(parser)
+    unittest.main(argv=[sys.argv[0], "-v", *args.tests])
+
+
+def errno_name(error: OSError) -> str:
+    return errno.errorcode.get(error.errno or 0, str(error.errno))
+
+
+def one_line(result: Result) -> str:
+    """The only line on standard error."""
+    lines: Sequence[str] = result.stderr.splitlines()
+    assert len(lines) == 1, f"{len(lines)} lines on standard error, not one: {result.stderr!r}"
+    return lines[0]

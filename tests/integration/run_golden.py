@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mounts every golden case and compares what it shows with what MindSpore's converter wrote.
+
+Prints one line a case; exit code 1 if one fails, 77 if nothing can be mounted here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
+
+from ckpt_format import Record, decode_checkpoint  # noqa: E402
+from conversion import convert  # noqa: E402
+from golden_cases import (  # noqa: E402
+    BY_CONTENT,
+    CONVERSION_APIS,
+    MUST_FAIL,
+    MUST_WORK,
+    SKIPPED,
+    Case,
+    load_cases,
+)
+from mounted import (  # noqa: E402
+    COMMAND_SECONDS,
+    MountFailed,
+    is_mounted,
+    mounted,
+    mountpoint_guard,
+    one_line,
+    parse_settings,
+    processes_of,
+    rank_files,
+    run,
+    scratch,
+)
+from strategy_files import read_strategy  # noqa: E402
+
+
+def check(condition: bool, message: str) -> None:
+    if not condition:
+        raise AssertionError(message)
+
+
+# --- how the contents of two files are compared ----------------------------------------------
+
+
+def first_difference(got: bytes, want: bytes) -> str:
+    """Where two files part, and in which parameter."""
+    at = next((i for i, pair in enumerate(zip(got, want)) if pair[0] != pair[1]), min(len(got), len(want)))
+    window = slice(max(0, at - 4), at + 12)
+    text = f"{len(got)} bytes, expected {len(want)}; byte {at}: {got[window].hex()} for {want[window].hex()}"
+    try:
+        names = [r.name for r in decode_checkpoint(got)], [r.name for r in decode_checkpoint(want)]
+    except (ValueError, IndexError) as error:
+        return f"{text}; not readable: {error}"
+    if names[0] != names[1]:
+        text += f"; the order of records differs: {names[0]} for {names[1]}"
+    return text
+
+
+def same_bytes(got: bytes, want: bytes) -> None:
+    check(got == want, first_difference(got, want))
+
+
+def by_name(data: bytes) -> dict[str, Record]:
+    return {record.name: record for record in decode_checkpoint(data)}
+
+
+def same_records(got: dict[str, Record], want: dict[str, Record]) -> None:
+    check(got.keys() == want.keys(),
+          f"missing {sorted(want.keys() - got.keys())}, too many {sorted(got.keys() - want.keys())}")
+    for name, record in want.items():
+        check(got[name] == record, f"'{name}' differs: {got[name]} for {record}"[:400])
+
+
+def same_content(got: bytes, want: bytes) -> None:
+    same_records(by_name(got), by_name(want))
+
+
+def same_but_for_nan(got: bytes, want: bytes) -> None:
+    """The original loses NaN payloads of bfloat16; everything else is equal byte for byte."""
+    check(len(got) == len(want), first_difference(got, want))
+    mine, theirs = decode_checkpoint(got), decode_checkpoint(want)
+    check([(r.name, r.type, r.shape) for r in mine] == [(r.name, r.type, r.shape) for r in theirs],
+          "the records differ")
+    for a, b in zip(mine, theirs):
+        if a.type == "BFloat16":
+            left, right = a.array(), b.array()
+            nan = ((left & 0x7F80) == 0x7F80) & ((left & 0x7F) != 0)
+            check(bool(((left == right) | nan & (right == 0x7FC0)).all()), f"'{a.name}' differs")
+        else:
+            check(a == b, f"'{a.name}' differs")
+
+
+def comparison(case: Case) -> Callable[[bytes, bytes], None]:
+    if case.name in BY_CONTENT:
+        return same_content
+    return same_but_for_nan if case.name == "bf16_nan_and_4byte" else same_bytes
+
+
+# --- cases -------------------------------------------------------------------------------------
+
+
+def strategy_options(src: Path | None, dst: Path | None) -> list[str | Path]:
+    options: list[str | Path] = ["--src-strategy", src] if src else []
+    return [*options, "--dst-strategy", dst or "none"]
+
+
+def case_options(case: Case, src: Path | None, dst: Path | None) -> list[str | Path]:
+    common = ("--prefix", case.prefix, "--unmatched", "source")
+    return [*strategy_options(src, dst), *common, *case.options]
+
+
+def variants(case: Case) -> list[tuple[str, Path | None, Path | None]]:
+    """The ordinary strategies first, then each other form of either."""
+    src, dst = case.strategy_variants("src"), case.strategy_variants("dst")
+    out = [("", src[0][1], dst[0][1])]
+    out += [(f"source strategy as {form}: ", path, dst[0][1]) for form, path in src[1:]]
+    out += [(f"destination strategy as {form}: ", src[0][1], path) for form, path in dst[1:]]
+    return out
+
+
+def check_tree(case: Case, mountpoint: Path, ranks: list[int]) -> dict[int, Path]:
+    files = rank_files(mountpoint)
+    check(sorted(files) == ranks, f"ranks {sorted(files)}, expected {ranks}")
+    for rank, path in files.items():
+        wanted = f"{case.prefix}{rank}.ckpt"
+        check(path.name == wanted, f"rank_{rank} holds '{path.name}', expected '{wanted}'")
+    return files
+
+
+def run_expected(case: Case) -> None:
+    """The case has expected files: all forms of its strategies must give them."""
+    compare = comparison(case)
+    expected = case.expected_files()
+    check(bool(expected), "the case has no expected files")
+    for form, src, dst in variants(case):
+        try:
+            with mounted(case.source, *case_options(case, src, dst)) as mountpoint:
+                files = check_tree(case, mountpoint, sorted(expected))
+                for rank, path in expected.items():
+                    try:
+                        compare(files[rank].read_bytes(), path.read_bytes())
+                    except AssertionError as error:
+                        raise AssertionError(f"rank {rank}: {error}") from None
+        except AssertionError as error:
+            raise AssertionError(f"{form}{error}") from None
+    check_needed_ranks(case)
+
+
+def check_needed_ranks(case: Case) -> None:
+    for rank, needed in (case.needed_ranks or {}).items():
+        for unmatched in ((), ("--unmatched", "source")):
+            options = strategy_options(case.strategy("src"), case.strategy("dst"))
+            words = ["plan", case.source, "--rank", str(rank), "--json", *options, *case.options, *unmatched]
+            result = run(*words)
+            label = f"plan --rank {rank} {' '.join(unmatched)}"
+            check(result.code == 0, f"{label}: exit code {result.code}: {result.stderr.strip()}")
+            plan = json.loads(result.stdout)
+            check(plan["rank"] == rank, f"{label}: it is about rank {plan['rank']}")
+            check(plan["needed_ranks"] == needed,
+                  f"{label}: needed_ranks {plan['needed_ranks']}, expected {needed}")
+            listed = [source["rank"] for source in plan["sources"]]
+            check(listed == needed, f"{label}: sources lists the ranks {listed}, expected {needed}")
+            check(all(source["bytes"] > 0 for source in plan["sources"]), f"{label}: a source of 0 bytes")
+            check(all(Path(source["file"]).is_file() or (case.source / source["file"]).is_file()
+                      for source in plan["sources"]), f"{label}: a source names no existing file")
+
+
+def run_by_meaning(case: Case) -> None:
+    """The original fails on the case, so the naive conversion says what is right."""
+    for form, src, dst in variants(case):
+        expected = convert(
+            case.read_source(),
+            read_strategy(src) if src else None,
+            read_strategy(dst) if dst else None,
+        )
+        with mounted(case.source, *case_options(case, src, dst)) as mountpoint:
+            files = check_tree(case, mountpoint, sorted(expected))
+            for rank, destination in expected.items():
+                try:
+                    same_records(by_name(files[rank].read_bytes()),
+                                 {record.name: record for record in destination.records})
+                except AssertionError as error:
+                    raise AssertionError(f"{form}rank {rank}: {error}") from None
+
+
+def refused(words: tuple[str, ...], source: Path, options: list[str | Path]) -> None:
+    """Exit code 2, one line that says what it is about, nothing mounted, nobody left."""
+    with scratch() as directory:
+        mountpoint = directory / "mnt"
+        mountpoint.mkdir()
+        with mountpoint_guard(mountpoint):
+            result = run("mount", source, mountpoint, *options, seconds=COMMAND_SECONDS)
+            check(result.code == 2, f"exit code {result.code}, expected 2: {result.stderr.strip()}")
+            line = one_line(result)
+            check(any(word in line for word in words), f"none of {words} is in: {line}")
+            check(not is_mounted(mountpoint), "something is mounted")
+            check(not processes_of(mountpoint), "a process was left")
+
+
+def run_must_fail(case: Case) -> None:
+    for form, src, dst in variants(case):
+        try:
+            refused(MUST_FAIL[case.name], case.source, case_options(case, src, dst))
+        except AssertionError as error:
+            raise AssertionError(f"{form}{error}") from None
+
+
+def run_crc_files(case: Case) -> None:
+    """Whole-model files with a CRC trailer: a damaged one is refused only where that is asked."""
+    for name in ("good", "none"):
+        for options in ((), ("--check-crc",)):
+            with mounted(case.source / f"{name}.ckpt", *options, "--dst-strategy", "none") as mountpoint:
+                got = rank_files(mountpoint)[0].read_bytes()
+                same_content(got, (case.source / f"{name}.ckpt").read_bytes())
+    bad = case.source / "bad.ckpt"
+    with mounted(bad, "--dst-strategy", "none") as mountpoint:
+        same_content(rank_files(mountpoint)[0].read_bytes(), bad.read_bytes())
+    refused(("bad.ckpt",), bad, ["--check-crc", "--dst-strategy", "none"])
+
+
+def run_strings_file(case: Case) -> None:
+    path = case.source / "net.ckpt"
+    with mounted(path, "--dst-strategy", "none") as mountpoint:
+        got = by_name(rank_files(mountpoint)[0].read_bytes())
+    same_records(got, by_name(path.read_bytes()))
+    for name, value in case.description["loaded"].items():
+        if isinstance(value, str):
+            text = got[name].content.decode("utf-32-le").rstrip("\0")
+            check(text == value, f"'{name}' reads as {text!r}, expected {value!r}")
+
+
+def runner_of(case: Case) -> Callable[[Case], None]:
+    special = {"crc_files": run_crc_files, "strings_file": run_strings_file,
+               "load_distributed_ckpt": run_expected}
+    if case.name in special:
+        return special[case.name]
+    if case.api not in CONVERSION_APIS:
+        raise AssertionError(f"nothing knows how to run a case of api '{case.api}'")
+    if case.name in MUST_FAIL:
+        return run_must_fail
+    return run_by_meaning if case.name in MUST_WORK else run_expected
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("cases", nargs="*", help="names; default: all")
+    args = parse_settings(parser)
+    passed = failed = skipped = 0
+    for case in load_cases():
+        if args.cases and case.name not in args.cases:
+            continue
+        if case.name in SKIPPED:
+            skipped += 1
+            print(f"skip {case.name}: {SKIPPED[case.name]}", flush=True)
+            continue
+        try:
+            runner_of(case)(case)
+        except (AssertionError, MountFailed, OSError, KeyError, ValueError) as error:
+            failed += 1
+            print(f"FAIL {case.name}: {type(error).__name__}: {error}", flush=True)
+        else:
+            passed += 1
+            print(f"ok   {case.name}", flush=True)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

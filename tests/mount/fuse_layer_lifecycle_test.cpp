@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How a mount begins, ends, and lives with sources that do not answer.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "reshardfs/error.h"
+
+#include "fuse/fusermount.h"
+#include "test_mount.h"
+
+namespace reshardfs::testing_mount {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr uid_t kNobody = 65534;
+
+void fill_plain(TreeBuilder& builder) {
+  builder.add_file("rank_0/a", std::make_shared<PatternFile>(100000));
+  builder.add_directory("rank_1");
+}
+
+class FuseLifecycle : public testing::Test {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_FUSE(); }
+};
+
+TEST_F(FuseLifecycle, EverySignalUnmountsAndIsSuccess) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    TestMount mount(fill_plain);
+    ASSERT_TRUE(mount.live());
+    EXPECT_TRUE(mount.is_mounted());
+    mount.send(signal);
+    EXPECT_EQ(mount.wait_for_exit(5s), 0) << signal;
+    EXPECT_FALSE(mount.is_mounted()) << signal;
+  }
+}
+
+TEST_F(FuseLifecycle, ASignalRightAfterTheMountIsLiveIsNotLost) {
+  for (int i = 0; i < 30; ++i) {
+    TestMount mount(fill_plain);
+    ASSERT_TRUE(mount.live());
+    mount.send(SIGTERM);
+    ASSERT_EQ(mount.wait_for_exit(5s), 0);
+    ASSERT_FALSE(mount.is_mounted());
+  }
+}
+
+TEST_F(FuseLifecycle, UnmountingFromOutsideEndsTheProcess) {
+  TestMount mount(fill_plain);
+  ASSERT_TRUE(mount.live());
+  EXPECT_TRUE(is_pattern(read_file(mount / "rank_0/a"), 0));
+  ASSERT_EQ(::umount2(mount.path().c_str(), 0), 0);
+  EXPECT_EQ(mount.wait_for_exit(5s), 0);
+}
+
+TEST_F(FuseLifecycle, UnmountRefusesABusyMountAndThenUnmountsIt) {
+  TestMount mount(fill_plain);
+  ASSERT_TRUE(mount.live());
+  const int fd = ::open((mount / "rank_0/a").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  try {
+    unmount(mount.path());
+    ADD_FAILURE() << "a busy mount was unmounted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kIo);
+    EXPECT_EQ(error.os_error(), EBUSY);
+    EXPECT_NE(std::string(error.what()).find("fuser -vm"), std::string::npos) << error.what();
+  }
+  ::close(fd);
+  unmount(mount.path() / "");  // a slash at the end, as shells complete it
+  EXPECT_FALSE(mount.is_mounted());
+  EXPECT_EQ(mount.wait_for_exit(5s), 0);
+  EXPECT_THROW(unmount(mount.path()), Error);
+}
+
+TEST_F(FuseLifecycle, ADeadMountIsRecognizedAndCanBeUnmounted) {
+  TestMount mount(fill_plain);
+  ASSERT_TRUE(mount.live());
+  mount.send(SIGKILL);
+  EXPECT_EQ(mount.wait_for_exit(5s), 128 + SIGKILL);
+  try {
+    check_mountpoint(mount.path(), "/usr", false);
+    ADD_FAILURE() << "a dead mount was accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("fusermount3 -u"), std::string::npos) << error.what();
+  }
+  unmount(mount.path());
+  EXPECT_FALSE(mount.is_mounted());
+}
+
+TEST_F(FuseLifecycle, ALiveMountIsNoMountpointForAnother) {
+  TestMount mount(fill_plain);
+  ASSERT_TRUE(mount.live());
+  EXPECT_THROW(check_mountpoint(mount.path(), "/usr", false), Error);
+  EXPECT_THROW(check_mountpoint("/usr/share", mount / "rank_0", false), Error);  // not empty
+  TemporaryDirectory other;
+  check_mountpoint(other.path(), mount / "rank_0", false);  // a mount of a mount
+}
+
+TEST_F(FuseLifecycle, AnotherMountShowsTheSameInodeNumbers) {
+  const auto inode_of_a = [] {
+    TestMount mount(fill_plain);
+    struct stat stat {};
+    EXPECT_EQ(::stat((mount / "rank_0/a").c_str(), &stat), 0);
+    return stat.st_ino;
+  };
+  const ino_t first = inode_of_a();
+  EXPECT_EQ(inode_of_a(), first);
+}
+
+TEST_F(FuseLifecycle, AMountThatFailsSaysSo) {
+  MountOptions options;
+  options.fuse_options = {"no_such_word"};
+  TestMount unknown_word(fill_plain, options);
+  EXPECT_FALSE(unknown_word.live());
+  EXPECT_EQ(unknown_word.wait_for_exit(5s), 3);
+}
+
+// --- sources that do not answer ----------------------------------------------------------------
+
+void fill_stalling(TreeBuilder& builder, Shared& shared) {
+  for (int i = 0; i < 40; ++i) {
+    builder.add_file("slow/" + std::to_string(i), stalling_file(shared, 5000));
+  }
+  fill_plain(builder);
+}
+
+class FuseStalled : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_FUSE(); }
+
+  MountOptions options() const {
+    MountOptions options;
+    options.direct_io = GetParam();
+    return options;
+  }
+
+  SharedMemory shared;
+};
+
+INSTANTIATE_TEST_SUITE_P(PageCacheAndDirect, FuseStalled, testing::Bool());
+
+/// Starts 40 readers, and returns when as many reads as possible wait for their source.
+std::vector<std::thread> start_readers(const TestMount& mount, Shared& shared,
+                                       std::atomic<int>& right, std::atomic<int>& failed) {
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 40; ++i) {
+    readers.emplace_back([&, i] {
+      const std::string content = read_file(mount / ("slow/" + std::to_string(i)));
+      const bool is_right = content.size() == 5000 && is_pattern(content, 0);
+      ++(is_right ? right : failed);
+    });
+  }
+  EXPECT_TRUE(eventually([&] { return shared.waiting >= 16; }));
+  std::this_thread::sleep_for(50ms);
+  return readers;
+}
+
+TEST_P(FuseStalled, MetadataDoesNotWaitForStorage) {
+  TestMount mount([this](TreeBuilder& builder) { fill_stalling(builder, *shared); }, options());
+  ASSERT_TRUE(mount.live());
+  std::atomic<int> right = 0;
+  std::atomic<int> failed = 0;
+  std::vector<std::thread> readers = start_readers(mount, *shared, right, failed);
+  EXPECT_EQ(shared->waiting, 16);  // the others are queued
+
+  auto longest = Clock::duration::zero();
+  for (int i = 0; i < 100; ++i) {
+    // Names that the kernel has not in its caches, so that each is a request.
+    struct stat stat {};
+    const auto start = Clock::now();
+    ::stat((mount / ("rank_1/absent" + std::to_string(i))).c_str(), &stat);
+    longest = std::max(longest, Clock::now() - start);
+  }
+  const auto start = Clock::now();
+  EXPECT_EQ(std::distance(fs::directory_iterator(mount / "slow"), {}), 40);
+  longest = std::max(longest, Clock::now() - start);
+  EXPECT_LT(longest, 100ms);
+
+  shared->released = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(right, 40);
+  EXPECT_EQ(failed, 0);
+}
+
+TEST_P(FuseStalled, ASignalEndsTheProcessAndTheReadersGetAnError) {
+  TestMount mount([this](TreeBuilder& builder) { fill_stalling(builder, *shared); }, options());
+  ASSERT_TRUE(mount.live());
+  std::atomic<int> right = 0;
+  std::atomic<int> failed = 0;
+  std::vector<std::thread> readers = start_readers(mount, *shared, right, failed);
+  const auto start = Clock::now();
+  mount.send(SIGTERM);
+  EXPECT_EQ(mount.wait_for_exit(10s), 0);
+  EXPECT_LT(Clock::now() - start, 4s);
+  EXPECT_FALSE(mount.is_mounted());
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(failed, 40);
+}
+
+TEST_P(FuseStalled, ASecondSignalDoesNotWait) {
+  TestMount mount([this](TreeBuilder& builder) { fill_stalling(builder, *shared); }, options());
+  ASSERT_TRUE(mount.live());
+  std::atomic<int> right = 0;
+  std::atomic<int> failed = 0;
+  std::vector<std::thread> readers = start_readers(mount, *shared, right, failed);
+  const auto start = Clock::now();
+  mount.send(SIGTERM);
+  std::this_thread::sleep_for(100ms);
+  mount.send(SIGTERM);
+  EXPECT_EQ(mount.wait_for_exit(10s), 0);
+  EXPECT_LT(Clock::now() - start, 1500ms);
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_FALSE(mount.is_mounted());
+}
+
+TEST_P(FuseStalled, ReadsUnderWayAreFinishedBeforeTheEnd) {
+  TestMount mount([this](TreeBuilder& builder) { fill_stalling(builder, *shared); }, options());
+  ASSERT_TRUE(mount.live());
+  std::atomic<int> right = 0;
+  std::atomic<int> failed = 0;
+  std::vector<std::thread> readers = start_readers(mount, *shared, right, failed);
+  mount.send(SIGTERM);
+  std::this_thread::sleep_for(200ms);
+  shared->released = true;
+  EXPECT_EQ(mount.wait_for_exit(5s), 0);
+  for (std::thread& reader : readers) reader.join();
+  // With the page cache a reader may need a second request for its file, which comes too late.
+  EXPECT_GE(right, GetParam() ? 16 : 1);
+  EXPECT_EQ(right + failed, 40);
+}
+
+TEST_P(FuseStalled, AKilledReaderWhoseReadIsQueuedGetsNothing) {
+  TestMount mount([this](TreeBuilder& builder) { fill_stalling(builder, *shared); }, options());
+  ASSERT_TRUE(mount.live());
+  std::atomic<int> right = 0;
+  std::atomic<int> failed = 0;
+  std::vector<std::thread> readers = start_readers(mount, *shared, right, failed);
+  const pid_t reader = ::fork();
+  if (reader == 0) {
+    read_file(mount / "slow/39");
+    std::_Exit(0);
+  }
+  std::this_thread::sleep_for(100ms);
+  ::kill(reader, SIGKILL);
+  std::this_thread::sleep_for(100ms);
+  shared->released = true;
+  int status = 0;
+  EXPECT_TRUE(eventually([&] { return ::waitpid(reader, &status, WNOHANG) == reader; }));
+  for (std::thread& thread : readers) thread.join();
+  EXPECT_EQ(right, 40);
+}
+
+TEST_F(FuseLifecycle, SignalsUnderLoadLeaveNoReaderWaiting) {
+  for (int round = 0; round < 5; ++round) {
+    TestMount mount([](TreeBuilder& builder) {
+      for (int i = 0; i < 8; ++i) {
+        builder.add_file(std::to_string(i), std::make_shared<PatternFile>(64 << 20));
+      }
+    });
+    ASSERT_TRUE(mount.live());
+    std::atomic<int> wrong = 0;
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 8; ++i) {
+      readers.emplace_back([&, i] {
+        const std::string content = read_file(mount / std::to_string(i));
+        if (!is_pattern(content, 0)) ++wrong;  // fewer bytes are right, other bytes are not
+      });
+    }
+    std::this_thread::sleep_for(30ms);
+    const auto start = Clock::now();
+    mount.send(SIGTERM);
+    EXPECT_EQ(mount.wait_for_exit(5s), 0);
+    for (std::thread& reader : readers) reader.join();
+    EXPECT_LT(Clock::now() - start, 5s);
+    EXPECT_FALSE(mount.is_mounted());
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
+// --- as an ordinary user -----------------------------------------------------------------------
+
+bool nobody_can_open_fuse() {
+  struct stat stat {};
+  return ::stat("/dev/fuse", &stat) == 0 && (stat.st_mode & 0006) == 0006;
+}
+
+TEST_F(FuseLifecycle, AnOrdinaryUserMountsThroughFusermount) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  if (!nobody_can_open_fuse()) GTEST_SKIP() << "/dev/fuse is not open to everyone";
+  MountOptions options;
+  options.source_name = "/data/a,b\\c";
+  TestMount mount(fill_plain, options, kNobody);
+  ASSERT_TRUE(mount.live());
+  struct stat stat {};
+  EXPECT_EQ(::stat((mount / "rank_0/a").c_str(), &stat), -1);
+  EXPECT_EQ(errno, EACCES) << "without allow_other not even root may look";
+
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setresgid(kNobody, kNobody, kNobody) != 0 ||
+        ::setresuid(kNobody, kNobody, kNobody) != 0) {
+      std::_Exit(1);
+    }
+    if (!is_pattern(read_file(mount / "rank_0/a"), 0)) std::_Exit(2);
+    if (::open((mount / "rank_0/a").c_str(), O_RDWR) != -1 || errno != EROFS) std::_Exit(3);
+    try {
+      unmount(mount.path());
+    } catch (const Error&) {
+      std::_Exit(4);
+    }
+    std::_Exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "step " << WEXITSTATUS(status);
+  EXPECT_EQ(mount.wait_for_exit(5s), 0);
+  EXPECT_FALSE(mount.is_mounted());
+}
+
+TEST_F(FuseLifecycle, AnOrdinaryUsersMountEndsWithASignal) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  if (!nobody_can_open_fuse()) GTEST_SKIP() << "/dev/fuse is not open to everyone";
+  TestMount mount(fill_plain, {}, kNobody);
+  ASSERT_TRUE(mount.live());
+  mount.send(SIGTERM);
+  EXPECT_EQ(mount.wait_for_exit(5s), 0);
+  EXPECT_FALSE(mount.is_mounted());
+}
+
+}  // namespace
+}  // namespace reshardfs::testing_mount

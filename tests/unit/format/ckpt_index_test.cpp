@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "reshardfs/error.h"
+
+#include "format/ckpt.h"
+#include "support/errors.h"
+#include "support/sources.h"
+#include "support/wire.h"
+
+namespace reshardfs::ckpt {
+namespace {
+
+using test::expect_error;
+using test::MemorySource;
+using test::record;
+using test::record_of;
+using test::small_record;
+
+FileIndex index_of(const std::string& file) {
+  return read_index(MemorySource(file));
+}
+
+void expect_bad(const std::string& file, std::initializer_list<std::string> words) {
+  expect_error(ErrorKind::kBadInput, words, [&] { index_of(file); });
+  expect_error(ErrorKind::kBadInput, {"memory.ckpt"}, [&] { index_of(file); });
+}
+
+TEST(CkptIndex, FindsWhatFormatsDescribes) {
+  const std::string content(24, 'x');
+  const std::string text("a\0\0\0b\0\0\0", 8);
+  const std::string file = record("w", {2, 3}, "Float32", content) + record("s", {0}, "str", text);
+  const FileIndex index = index_of(file);
+  ASSERT_EQ(index.entries().size(), 2U);
+  const TensorEntry* w = index.find("w");
+  ASSERT_NE(w, nullptr);
+  EXPECT_EQ(w->dtype, DType::kFloat32);
+  EXPECT_EQ(w->shape, (Shape{2, 3}));
+  EXPECT_EQ(w->content_bytes, 24U);
+  EXPECT_EQ(w->encoding, ContentEncoding::kPlain);
+  EXPECT_EQ(w->extents, (std::vector<Extent>{{file.find(content), 24}}));
+  const TensorEntry* s = index.find("s");
+  ASSERT_NE(s, nullptr);
+  EXPECT_EQ(s->dtype, DType::kString);
+  EXPECT_EQ(s->shape, Shape{});
+  EXPECT_EQ(s->content_bytes, 8U);
+  EXPECT_EQ(s->extents, (std::vector<Extent>{{file.size() - 8, 8}}));
+  EXPECT_EQ(index.find("x"), nullptr);
+  EXPECT_EQ(index.find(""), nullptr);
+}
+
+TEST(CkptIndex, ReadsBothWaysOfWritingAScalar) {
+  for (const std::vector<std::int64_t>& dims : {std::vector<std::int64_t>{}, {0}}) {
+    const FileIndex index = index_of(record("n", dims, "Int32", "abcd"));
+    EXPECT_EQ(index.find("n")->shape, Shape{});
+    EXPECT_EQ(index.find("n")->content_bytes, 4U);
+  }
+  EXPECT_EQ(index_of(record("n", {1}, "Int32", "abcd")).find("n")->shape, Shape{1});
+  expect_bad(record("n", {0}, "Int32", "abcdefgh"), {"'n'", "8 bytes", "needs 4"});
+}
+
+TEST(CkptIndex, ReadsParametersWithoutElements) {
+  EXPECT_EQ(index_of(record("e", {0}, "Int32", "")).find("e")->shape, Shape{0});
+  const FileIndex index = index_of(record("e", {4, 0}, "Int32", ""));
+  EXPECT_EQ(index.find("e")->shape, (Shape{4, 0}));
+  EXPECT_EQ(index.find("e")->content_bytes, 0U);
+  EXPECT_TRUE(index.find("e")->extents.empty());
+  expect_bad(record("e", {4, 0}, "Int32", "abcd"), {"'e'", "4 bytes", "needs 0"});
+}
+
+TEST(CkptIndex, AcceptsAnyFieldOrder) {
+  const std::string unknown = test::number(9, 5) + test::bytes(15, "abc") +
+                              "\x5d"
+                              "1234"
+                              "\x51"
+                              "12345678";
+  const std::string tensor = unknown + test::bytes(3, "abcdefgh") + test::number(1, 2) +
+                             test::bytes(2, "Float16") + unknown + test::bytes(1, test::varint(2));
+  const std::string file =
+      unknown + test::bytes(1, test::bytes(2, tensor) + unknown + test::bytes(1, "w")) + unknown;
+  const FileIndex index = index_of(file);
+  EXPECT_EQ(index.find("w")->shape, (Shape{2, 2}));
+  EXPECT_EQ(index.find("w")->extents, (std::vector<Extent>{{file.find("abcdefgh"), 8}}));
+}
+
+TEST(CkptIndex, MergesRepeatedFieldsAsProtobufDoes) {
+  const std::string first = test::dims({2}) + test::bytes(2, "Int8") + test::bytes(3, "zz");
+  const std::string second = test::dims({3}) + test::bytes(2, "Bool") + test::bytes(3, "abcdef");
+  const std::string file = test::bytes(1, test::bytes(1, "old") + test::bytes(2, first) +
+                                              test::bytes(2, second) + test::bytes(1, "new"));
+  const FileIndex index = index_of(file);
+  EXPECT_EQ(index.find("old"), nullptr);
+  EXPECT_EQ(index.find("new")->dtype, DType::kBool);
+  EXPECT_EQ(index.find("new")->shape, (Shape{2, 3}));
+  EXPECT_EQ(index.find("new")->extents, (std::vector<Extent>{{file.find("abcdef"), 6}}));
+}
+
+TEST(CkptIndex, SkipsKnownFieldsOfAnotherWireType) {
+  const std::string value =
+      test::number(1, 7) + test::number(2, 7) + test::bytes(1, "w") +
+      test::bytes(2, test::number(2, 1) + test::number(3, 1) + test::tensor({1}, "Int8", "x"));
+  EXPECT_EQ(index_of(test::number(1, 3) + test::bytes(1, value)).find("w")->content_bytes, 1U);
+}
+
+TEST(CkptIndex, AcceptsLongVarints) {
+  const std::string tensor =
+      "\x08" + test::varint(2, 10) + test::bytes(2, "Int8") + "\x1a" + test::varint(2, 5) + "ab";
+  const std::string value =
+      test::varint(0x0a, 5) + test::varint(1, 9) + "w" + test::bytes(2, tensor);
+  EXPECT_EQ(index_of(test::bytes(1, value)).find("w")->shape, Shape{2});
+}
+
+TEST(CkptIndex, RefusesBrokenWireFormat) {
+  const std::string good = small_record("a");
+  const std::string at = "offset " + std::to_string(good.size());
+  expect_bad(good + "\x0b", {at, "group"});
+  expect_bad(good + "\x0c", {at, "group"});
+  expect_bad(good + "\x0e", {at, "wire type 6"});
+  expect_bad(good + std::string("\x02\x00", 2), {at, "field number 0"});
+  expect_bad(good + "\x80\x80\x80\x80\x7f", {at, "field number", "impossible"});
+  expect_bad(good + "\x50" + std::string(9, '\xff') + "\x02", {"more than 64 bits"});
+  expect_bad(good + "\x50" + std::string(10, '\x80') + std::string(1, '\0'), {"more than 64 bits"});
+  expect_bad(good +
+                 "\x0d"
+                 "123",
+             {at, "4 bytes is cut off"});
+  expect_bad(good +
+                 "\x09"
+                 "1234567",
+             {at, "8 bytes is cut off"});
+  expect_bad(good + "\x50\x80", {"the file ends inside a number", "not complete"});
+  const std::string inside = test::bytes(1,
+                                         "\x0a\x01"
+                                         "b"
+                                         "\x12\x02\x08\x80");
+  expect_bad(good + inside + good, {"'b'", "crosses the end"});
+}
+
+TEST(CkptIndex, NamesTheParameterThatIsCutOff) {
+  const std::string good = small_record("a");
+  const std::string second = record("long.weight", {100}, "Float32", std::string(400, 'x'));
+  const std::string file = good + second.substr(0, second.size() - 100);
+  expect_bad(file, {"'long.weight'", "offset", "are left in the file", "not complete"});
+  expect_bad(good + "\x0a" + test::varint(~0ULL) +
+                 "\x0a\x01"
+                 "b",
+             {"'b'", "offset 24"});
+  expect_bad(test::bytes(1,
+                         "\x0a\x01"
+                         "b"
+                         "\x12\x09\x1a"),
+             {"'b'", "9 bytes", "1 are left"});
+  const std::string inner = test::bytes(1, test::bytes(1, "b") + test::bytes(2,
+                                                                             "\x1a\x10"
+                                                                             "1234"));
+  expect_bad(inner + good, {"'b'", "16 bytes", "4 are left in what encloses it"});
+}
+
+TEST(CkptIndex, RefusesARecordThatLacksSomething) {
+  const std::string good = small_record("a");
+  expect_bad(good + test::bytes(1, test::bytes(2, test::tensor({1}, "Int8", "x"))), {"no name"});
+  expect_bad(good + record("", {1}, "Int8", "x"), {"empty name"});
+  expect_bad(good + test::bytes(1, ""), {"no name"});
+  expect_bad(test::bytes(1, test::bytes(1, "w")), {"'w'", "no tensor_type"});
+  expect_bad(record_of("w", test::dims({1}) + test::bytes(3, "x")), {"'w'", "no tensor_type"});
+  expect_bad(record_of("w", test::dims({1}) + test::bytes(2, "Int8")),
+             {"'w'", "no tensor_content"});
+}
+
+TEST(CkptIndex, RefusesBadNames) {
+  const std::string good = small_record("a");
+  expect_bad(good + small_record(std::string(4097, 'n')), {"4097 bytes", "limit is 4096"});
+  EXPECT_EQ(index_of(small_record(std::string(4096, 'n'))).entries().size(), 1U);
+  for (const std::string name : {"\xff", "a\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+                                 "\xe0\x80\x80", "\xf0\x80\x80\x80", "\xe2\x82(", "\x80"}) {
+    expect_bad(good + small_record(name), {"not valid UTF-8", "\\x"});
+  }
+  for (const std::string name : {"\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xed\x9f\xbf"}) {
+    EXPECT_NE(index_of(small_record(name)).find(name), nullptr);
+  }
+}
+
+TEST(CkptIndex, RefusesBadDimensions) {
+  expect_bad(record("w", {-1}, "Int8", "x"), {"'w'", "dimension -1 is negative"});
+  expect_bad(record("w", {1LL << 31}, "Int8", "x"), {"'w'", "2147483648 exceeds 2147483647"});
+  const std::vector<std::int64_t> sixteen(16, 1);
+  EXPECT_EQ(index_of(record("w", sixteen, "Int8", "x")).find("w")->shape.size(), 16U);
+  expect_bad(record("w", std::vector<std::int64_t>(17, 1), "Int8", "x"), {"'w'", "more than 16"});
+  const std::string packed = test::bytes(1, std::string(100'000, '\x01'));
+  expect_bad(record_of("w", packed + test::bytes(2, "Int8") + test::bytes(3, "x")), {"16"});
+  expect_bad(record("w", {2147483647, 2147483647, 2147483647}, "Int8", "x"),
+             {"'w'", "number of elements"});
+  expect_bad(record("w", {2147483647, 2147483647, 2}, "Float64", "x"), {"'w'", "content's size"});
+}
+
+TEST(CkptIndex, RefusesUnknownTypes) {
+  for (const std::string type : {"Complex64", "float32", "", "Float32\n", "Float8E4M3FN"}) {
+    expect_error(ErrorKind::kUnsupported, {"memory.ckpt", "'w'", "unknown element type"},
+                 [&] { index_of(record("w", {1}, type, "abcd")); });
+  }
+  expect_error(ErrorKind::kUnsupported, {"\\x1b"},
+               [] { index_of(record("w", {1}, "\x1b[", "x")); });
+  expect_error(ErrorKind::kUnsupported, {"unknown element type 'xxxx", "..."},
+               [] { index_of(record("w", {1}, std::string(1'000'000, 'x'), "x")); });
+}
+
+TEST(CkptIndex, RefusesMapParameters) {
+  const std::string value = test::bytes(1, "table") + test::bytes(3, test::bytes(1, "whatever"));
+  expect_error(ErrorKind::kUnsupported, {"memory.ckpt", "'table'", "map parameter"},
+               [&] { index_of(test::bytes(1, value)); });
+}
+
+TEST(CkptIndex, RefusesContentOfTheWrongLength) {
+  expect_bad(record("w", {2}, "Float32", "1234567"), {"'w'", "7 bytes", "Float32 [2]", "needs 8"});
+  expect_bad(record("w", {2}, "Float32", "123456789"), {"'w'", "9 bytes", "needs 8"});
+  expect_bad(record("w", {2}, "Float32", ""), {"'w'", "0 bytes", "needs 8"});
+  expect_bad(record("w", {2}, "Float32", "1234") + small_record("a"),
+             {"offset 0", "'w'", "4 bytes", "needs 8"});
+}
+
+TEST(CkptIndex, ChecksStrings) {
+  expect_bad(record("s", {0}, "str", ""), {"'s'", "0 bytes", "multiple of 4"});
+  expect_bad(record("s", {0}, "str", "abc"), {"'s'", "3 bytes", "multiple of 4"});
+  expect_bad(record("s", {1}, "str", "abcd"), {"'s'", "dims [1]", "expected [0]"});
+  expect_bad(record("s", {}, "str", "abcd"), {"'s'", "expected [0]"});
+  expect_bad(record("s", {0}, "str", "abcd") + record("s", {0}, "str", "abcd"), {"stands twice"});
+}
+
+TEST(CkptIndex, JoinsRecordsWhileContentIsMissing) {
+  const std::string parts = record("w", {4}, "Int16", "ab") + record("w", {4}, "Int16", "cdef") +
+                            record("w", {4}, "Int16", "gh");
+  const FileIndex index = index_of(small_record("a") + parts + small_record("b"));
+  const TensorEntry& w = *index.find("w");
+  ASSERT_EQ(w.extents.size(), 3U);
+  EXPECT_EQ(w.content_bytes, 8U);
+  EXPECT_EQ(w.extents[1].length, 4U);
+  EXPECT_EQ(index.entries().size(), 3U);
+
+  expect_bad(parts + record("w", {4}, "Int16", "xx"), {"'w'", "stands twice", "offset 0"});
+  expect_bad(record("w", {4}, "Int16", "ab") + record("w", {4}, "Int16", "1234567"),
+             {"'w'", "9 bytes", "needs 8"});
+  expect_bad(record("w", {4}, "Int16", "ab") + record("w", {4}, "Int16", ""), {"2 bytes"});
+  expect_bad(record("w", {4}, "Int16", "ab") + record("w", {5}, "Int16", "cd"),
+             {"'w'", "records differ", "[4]", "[5]"});
+  expect_bad(record("w", {4}, "Int16", "ab") + record("w", {4}, "UInt16", "cd"),
+             {"'w'", "records differ", "Int16", "UInt16"});
+}
+
+TEST(CkptIndex, RefusesARepeatedNameWithBothOffsets) {
+  const std::string a = small_record("a");
+  const std::string file = small_record("x") + a + small_record("b") + a;
+  expect_bad(file, {"'a'", "offset " + std::to_string(3 * a.size()), "stands twice",
+                    "at offset " + std::to_string(a.size())});
+}
+
+TEST(CkptIndex, ReadsBFloat16StoredAsFloat32) {
+  const FileIndex index = index_of(record("w", {3}, "BFloat16", std::string(12, 'x')));
+  EXPECT_EQ(index.find("w")->encoding, ContentEncoding::kFloat32AsBFloat16);
+  EXPECT_EQ(index.find("w")->content_bytes, 6U);
+  EXPECT_EQ(index.find("w")->extents[0].length, 12U);
+  EXPECT_EQ(index_of(record("w", {3}, "BFloat16", "123456")).find("w")->encoding,
+            ContentEncoding::kPlain);
+  const FileIndex parts = index_of(record("w", {3}, "BFloat16", std::string(8, 'x')) +
+                                   record("w", {3}, "BFloat16", std::string(4, 'x')));
+  EXPECT_EQ(parts.find("w")->encoding, ContentEncoding::kFloat32AsBFloat16);
+  EXPECT_EQ(parts.find("w")->extents.size(), 2U);
+  expect_bad(record("w", {3}, "BFloat16", std::string(8, 'x')), {"'w'", "8 bytes", "needs 6"});
+  expect_bad(record("w", {3}, "BFloat16", std::string(13, 'x')), {"'w'", "13 bytes"});
+  expect_bad(record("w", {3}, "Float16", std::string(12, 'x')), {"'w'", "12 bytes", "needs 6"});
+}
+
+TEST(CkptIndex, RefusesWhatIsNoCheckpoint) {
+  expect_bad("", {"is empty"});
+  expect_bad("PK\x03\x04 a zip file", {"is not a MindSpore checkpoint", "offset"});
+  expect_bad("\nsome text", {"is not a MindSpore checkpoint"});
+  expect_bad(std::string(100, '\0'), {"is not a MindSpore checkpoint", "field number 0"});
+  expect_bad(test::number(5, 1), {"is not a MindSpore checkpoint", "no parameter"});
+  expect_bad(test::trailer(0), {"no parameter"});
+  for (const char first : {'\xd8', '\xd9', '\xda'}) {
+    expect_error(ErrorKind::kUnsupported, {"memory.ckpt", "is encrypted", "key"},
+                 [&] { index_of(std::string(1, first) + "\x5e\x3a\x7f and more"); });
+  }
+}
+
+TEST(CkptIndex, LimitsTheNumberOfRecords) {
+  std::string file;
+  for (int i = 0; i <= 2'000'000; ++i) file += record(std::to_string(i), {}, "Int8", "x");
+  expect_error(ErrorKind::kBadInput, {"memory.ckpt", "offset", "more than 2000000 records"},
+               [&] { index_of(file); });
+}
+
+TEST(CkptIndex, RefusesMillionsOfEmptyMessages) {
+  std::string file;
+  for (int i = 0; i < 5'000'000; ++i) file += std::string("\x0a\0", 2);
+  expect_bad(file, {"no name"});
+}
+
+TEST(CkptIndex, ReadsLittle) {
+  std::string small;
+  for (int i = 0; i < 1000; ++i) small += small_record("layer." + std::to_string(i));
+  const auto counted =
+      std::make_shared<test::CountingSource>(std::make_shared<MemorySource>(small));
+  read_index(*counted);
+  EXPECT_LE(counted->reads(), small.size() / 4096 + 2);
+
+  std::string large;
+  for (int i = 0; i < 100; ++i) {
+    large += record(std::to_string(i), {100'000}, "Int8", std::string(100'000, 'x'));
+  }
+  const auto counted_large =
+      std::make_shared<test::CountingSource>(std::make_shared<MemorySource>(large));
+  read_index(*counted_large);
+  EXPECT_LE(counted_large->reads(), 101U);
+  EXPECT_LE(counted_large->bytes(), 101U * 4096U);
+}
+
+TEST(CkptIndex, PassesOnEveryReadError) {
+  std::string file;
+  for (int i = 0; i < 20; ++i) {
+    file += record(std::to_string(i), {10'000}, "Int8", std::string(10'000, 'x'));
+  }
+  file += test::trailer(0);
+  const auto memory = std::make_shared<MemorySource>(file);
+  const test::CountingSource counted(memory);
+  read_index(counted);
+  ASSERT_GT(counted.reads(), 20U);
+  for (std::uint64_t n = 1; n <= counted.reads(); ++n) {
+    try {
+      read_index(test::FaultSource(memory, n, EIO));
+      ADD_FAILURE() << "read " << n << " failed unnoticed";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kIo);
+      EXPECT_EQ(error.os_error(), EIO);
+      EXPECT_EQ(error.file(), "memory.ckpt");
+    }
+  }
+}
+
+TEST(CkptIndex, SaysThatTheFileChangedRatherThanThatItIsBroken) {
+  for (const std::string& file : {small_record("a"), small_record("a") + "\x0b"}) {
+    expect_error(ErrorKind::kChanged, {"memory.ckpt", "changed"}, [&] {
+      read_index(test::ChangingSource(std::make_shared<MemorySource>(file), 1));
+    });
+  }
+}
+
+#ifdef RESHARDFS_GOLDEN_DIR
+TEST(CkptIndex, ReadsAllGoldenSources) {
+  std::size_t read = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(RESHARDFS_GOLDEN_DIR)) {
+    const std::string path = entry.path().string();
+    const bool in_source =
+        path.find("/src/rank_x/") == std::string::npos && path.find("/src/") != std::string::npos;
+    if (!in_source || !entry.is_regular_file() || !path.ends_with(".ckpt")) continue;
+    SCOPED_TRACE(path);
+    const ByteSourcePtr source = open_local_file(path);
+    if (path.find("/encrypted/") != std::string::npos) {
+      expect_error(ErrorKind::kUnsupported, {"encrypted"}, [&] { read_index(*source); });
+      continue;
+    }
+    try {
+      EXPECT_FALSE(read_index(*source).entries().empty());
+      ++read;
+    } catch (const Error& error) {
+      EXPECT_NE(path.find("/err_corrupt_file/"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_GT(read, 100U);
+}
+#endif
+
+}  // namespace
+}  // namespace reshardfs::ckpt

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/attributes.h"
+
+#include <limits>
+
+#include <gtest/gtest.h>
+
+namespace reshardfs {
+namespace {
+
+class EmptyFile : public VirtualFile {
+ public:
+  std::uint64_t size() const override { return 0; }
+  void read_at(std::uint64_t, std::span<std::byte>) const override {}
+};
+
+Node file_node(std::uint64_t size) {
+  Node node;
+  node.inode = 9;
+  node.file = std::make_shared<EmptyFile>();
+  node.size = size;
+  return node;
+}
+
+TEST(Attributes, OfAFile) {
+  MountOptions options;
+  options.uid = 5;
+  options.gid = 6;
+  options.mtime_ns = 1'500'000'000;
+  const struct stat stat = attributes(file_node(1025), options);
+  EXPECT_EQ(stat.st_ino, 9U);
+  EXPECT_EQ(stat.st_mode, S_IFREG | 0444U);
+  EXPECT_EQ(stat.st_nlink, 1U);
+  EXPECT_EQ(stat.st_size, 1025);
+  EXPECT_EQ(stat.st_blocks, 3);
+  EXPECT_EQ(stat.st_blksize, 1 << 20);
+  EXPECT_EQ(stat.st_uid, 5U);
+  EXPECT_EQ(stat.st_gid, 6U);
+  for (const timespec& time : {stat.st_mtim, stat.st_atim, stat.st_ctim}) {
+    EXPECT_EQ(time.tv_sec, 1);
+    EXPECT_EQ(time.tv_nsec, 500'000'000);
+  }
+}
+
+TEST(Attributes, OfADirectory) {
+  Node node;
+  node.listed_directories = 4;
+  const struct stat stat = attributes(node, MountOptions());
+  EXPECT_EQ(stat.st_mode, S_IFDIR | 0555U);
+  EXPECT_EQ(stat.st_nlink, 6U);
+}
+
+TEST(Attributes, BlocksOfSizesAtTheirLimits) {
+  EXPECT_EQ(attributes(file_node(0), {}).st_blocks, 0);
+  EXPECT_EQ(attributes(file_node(1), {}).st_blocks, 1);
+  EXPECT_EQ(attributes(file_node(512), {}).st_blocks, 1);
+  constexpr std::uint64_t kMax =
+      static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) - 4096;
+  EXPECT_EQ(attributes(file_node(kMax), {}).st_size, static_cast<off_t>(kMax));
+  EXPECT_EQ(attributes(file_node(kMax), {}).st_blocks, static_cast<blkcnt_t>(kMax / 512 + 1));
+}
+
+TEST(Attributes, TimesBefore1970KeepPositiveNanoseconds) {
+  MountOptions options;
+  options.mtime_ns = -1;
+  const struct stat stat = attributes(file_node(1), options);
+  EXPECT_EQ(stat.st_mtim.tv_sec, -1);
+  EXPECT_EQ(stat.st_mtim.tv_nsec, 999'999'999);
+}
+
+TEST(Attributes, OfTheWholeTree) {
+  const Tree tree = TreeBuilder().build();
+  const struct statvfs statistics = reshardfs::statistics(tree);
+  EXPECT_EQ(statistics.f_files, 1U);
+  EXPECT_EQ(statistics.f_blocks, 0U);
+  EXPECT_EQ(statistics.f_bfree, 0U);
+  EXPECT_EQ(statistics.f_namemax, 255U);
+}
+
+}  // namespace
+}  // namespace reshardfs

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/buffer_pool.h"
+
+#include <cstdint>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+namespace reshardfs {
+namespace {
+
+TEST(BufferPool, GivesPageAlignedMemoryOfTheSizeAskedFor) {
+  BufferPool pool;
+  for (const std::size_t size : {std::size_t{1}, std::size_t{4096}, (std::size_t{1} << 20) + 1}) {
+    const auto lease = pool.take(size);
+    EXPECT_EQ(lease.bytes().size(), size);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(lease.bytes().data()) % 4096, 0U);
+    std::memset(lease.bytes().data(), 1, size);
+  }
+}
+
+TEST(BufferPool, UsesTheLastBufferAgain) {
+  BufferPool pool;
+  const std::byte* first = pool.take(10).bytes().data();
+  EXPECT_EQ(pool.take(20).bytes().data(), first);
+}
+
+TEST(BufferPool, NeverLendsOneBufferTwice) {
+  BufferPool pool;
+  const auto one = pool.take(10);
+  const auto other = pool.take(10);
+  EXPECT_NE(one.bytes().data(), other.bytes().data());
+}
+
+}  // namespace
+}  // namespace reshardfs

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "storage/byte_source.h"
+#include "storage/open_file_limit.h"
+#include "support/errors.h"
+#include "support/temp_dir.h"
+
+namespace reshardfs {
+namespace {
+
+using test::expect_error;
+using test::TempDir;
+
+std::string read(const ByteSource& source, std::uint64_t offset, std::size_t count) {
+  std::string out(count, '?');
+  source.read_at(offset, std::as_writable_bytes(std::span(out)));
+  return out;
+}
+
+TEST(LocalFile, ReadsAnyRange) {
+  const TempDir dir;
+  const auto path = dir.write("a.ckpt", "0123456789");
+  const ByteSourcePtr source = open_local_file(path);
+  EXPECT_EQ(source->size(), 10U);
+  EXPECT_EQ(source->name(), path.string());
+  EXPECT_GT(source->mtime_ns(), 1'500'000'000'000'000'000);
+  EXPECT_EQ(read(*source, 3, 4), "3456");
+  EXPECT_EQ(read(*source, 0, 10), "0123456789");
+  EXPECT_EQ(read(*source, 10, 0), "");
+  source->check_unchanged();
+}
+
+TEST(LocalFile, RefusesARangeThatLeavesTheFile) {
+  const TempDir dir;
+  const ByteSourcePtr source = open_local_file(dir.write("a.ckpt", "0123456789"));
+  expect_error(ErrorKind::kBadInput, {"a.ckpt", "offset 8", "has only 10"},
+               [&] { read(*source, 8, 3); });
+  expect_error(ErrorKind::kBadInput, {"a.ckpt"}, [&] { read(*source, 11, 0); });
+  expect_error(ErrorKind::kBadInput, {"a.ckpt"}, [&] { read(*source, ~0ULL, 2); });
+}
+
+TEST(LocalFile, RefusesWhatIsNoRegularFile) {
+  const TempDir dir;
+  expect_error(ErrorKind::kMissing, {"absent.ckpt", "no such file"},
+               [&] { open_local_file(dir.path() / "absent.ckpt"); });
+  expect_error(ErrorKind::kBadInput, {"is a directory"}, [&] { open_local_file(dir.path()); });
+  expect_error(ErrorKind::kBadInput, {"/dev/null", "regular"},
+               [] { open_local_file("/dev/null"); });
+  const auto fifo = dir.path() / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  expect_error(ErrorKind::kBadInput, {"fifo", "regular"}, [&] { open_local_file(fifo); });
+  const auto file = dir.write("a", "x");
+  expect_error(ErrorKind::kMissing, {"no such file"}, [&] { open_local_file(file / "below"); });
+}
+
+TEST(LocalFile, RefusesASocket) {
+  const TempDir dir;
+  const auto path = dir.path() / "s";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.string().copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  expect_error(ErrorKind::kBadInput, {"regular"}, [&] { open_local_file(path); });
+  ::close(fd);
+}
+
+TEST(LocalFile, IsNotInheritedByOtherPrograms) {
+  const TempDir dir;
+  const auto path = dir.write("a.ckpt", "x");
+  const ByteSourcePtr source = open_local_file(path);
+  bool found = false;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(entry.path(), gone) != path) continue;
+    found = true;
+    EXPECT_NE(::fcntl(std::stoi(entry.path().filename()), F_GETFD) & FD_CLOEXEC, 0);
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST(LocalFile, SaysThatItHasBecomeShorter) {
+  const TempDir dir;
+  const auto path = dir.write("a.ckpt", "0123456789");
+  const ByteSourcePtr source = open_local_file(path);
+  ASSERT_EQ(::truncate(path.c_str(), 4), 0);
+  EXPECT_EQ(read(*source, 0, 4), "0123");
+  expect_error(ErrorKind::kChanged, {"a.ckpt", "offset 4", "become shorter", "mount again"},
+               [&] { read(*source, 2, 4); });
+  expect_error(ErrorKind::kChanged, {"a.ckpt", "become shorter", "mount again"},
+               [&] { source->check_unchanged(); });
+}
+
+TEST(LocalFile, SeesThatItHasBeenWritten) {
+  const TempDir dir;
+  const auto path = dir.write("a.ckpt", "0123456789");
+  const auto time = std::filesystem::last_write_time(path);
+  const ByteSourcePtr source = open_local_file(path);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  dir.write("a.ckpt", "abcdefghij");
+  std::filesystem::last_write_time(path, time);  // the change time still tells
+  expect_error(ErrorKind::kChanged, {"a.ckpt", "changed while", "mount again"},
+               [&] { source->check_unchanged(); });
+}
+
+TEST(LocalFile, KeepsADeletedFile) {
+  const TempDir dir;
+  const auto path = dir.write("a.ckpt", "0123456789");
+  const ByteSourcePtr source = open_local_file(path);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::filesystem::rename(dir.write("new", "new"), path);
+  source->check_unchanged();
+  EXPECT_EQ(read(*source, 0, 10), "0123456789");
+}
+
+TEST(LocalFile, MayBeReadByManyThreads) {
+  const TempDir dir;
+  std::string content;
+  for (int i = 0; i < 10'000; ++i) content += static_cast<char>(i * 7);
+  const ByteSourcePtr source = open_local_file(dir.write("a.ckpt", content));
+  std::vector<std::jthread> threads;
+  for (std::size_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::size_t i = t; i < 1000; ++i) EXPECT_EQ(read(*source, i, 50), content.substr(i, 50));
+    });
+  }
+}
+
+TEST(OpenFileLimit, IsRaisedWhenNeeded) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = 300;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  raise_open_file_limit(8);
+  rlimit now{};
+  ::getrlimit(RLIMIT_NOFILE, &now);
+  EXPECT_EQ(now.rlim_cur, 300U);
+  raise_open_file_limit(200);
+  ::getrlimit(RLIMIT_NOFILE, &now);
+  EXPECT_EQ(now.rlim_cur, before.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+}
+
+}  // namespace
+}  // namespace reshardfs
