@@ -73,8 +73,9 @@ class RESHARDFS_EXPORT Strategy {
 /// The bytes of a MindSpore strategy file. A strategy of several stages is written with
 /// "<stage>-" before each name, as MindSpore's merge_pipeline_strategys does.
 RESHARDFS_EXPORT std::string to_protobuf(const Strategy& strategy);
-/// @throws Error kUnsupported if MindSpore's JSON cannot express a layout (axes of several device
-///         matrix axes on one dimension are written as nested lists, which reshardfs reads).
+/// The same as JSON. MindSpore's own JSON cannot nest axes; such maps are written as nested lists,
+/// which reshardfs reads.
+/// @throws Error kUnsupported for a name that is not UTF-8.
 RESHARDFS_EXPORT std::string to_json(const Strategy& strategy);
 
 /// The ranks a group-info file (`restore_group_info_list` in MindSpore) names, in file order.

@@ -38,27 +38,40 @@ bool check_trailer(const ByteSource& source) {
 
 }  // namespace
 
+CheckpointSet::CheckpointSet(std::vector<RankFile> files) : files_(std::move(files)) {
+  if (files_.empty()) throw Error(ErrorKind::kBadInput, "a checkpoint set needs at least one file");
+  std::sort(files_.begin(), files_.end(),
+            [](const RankFile& a, const RankFile& b) { return a.rank < b.rank; });
+  const auto twice =
+      std::adjacent_find(files_.begin(), files_.end(),
+                         [](const RankFile& a, const RankFile& b) { return a.rank == b.rank; });
+  if (twice == files_.end()) return;
+  throw Error(ErrorKind::kBadInput, "two files of one rank: '" + printable(twice->path.string()) +
+                                        "' and '" + printable((twice + 1)->path.string()) + "'")
+      .for_rank(twice->rank);
+}
+
 CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
                                   const CheckpointOptions& options) {
   Discovery found = discover(path, options);
-  CheckpointSet set;
-  set.step_ = std::move(found.step);
-  set.steps_ = std::move(found.steps);
-  set.notes_ = std::move(found.notes);
-  set.files_.resize(found.files.size());
+  std::vector<RankFile> files(found.files.size());
   raise_open_file_limit(found.files.size());
   // Not vector<bool>: its neighbours share a byte, and threads write them.
   std::vector<char> has_trailer(found.files.size(), 1);
   parallel_for(found.files.size(), [&](std::size_t i) {
     try {
-      set.files_[i] = open_rank_file(found.files[i]);
-      if (options.check_crc) has_trailer[i] = check_trailer(*set.files_[i].source) ? 1 : 0;
+      files[i] = open_rank_file(found.files[i]);
+      if (options.check_crc) has_trailer[i] = check_trailer(*files[i].source) ? 1 : 0;
     } catch (Error& error) {
       error.in_file(found.files[i].path.string());
       throw;
     }
   });
 
+  CheckpointSet set(std::move(files));
+  set.step_ = std::move(found.step);
+  set.steps_ = std::move(found.steps);
+  set.notes_ = std::move(found.notes);
   std::vector<std::int64_t> unchecked;
   for (std::size_t i = 0; i < has_trailer.size(); ++i) {
     if (has_trailer[i] == 0) unchecked.push_back(set.files_[i].rank);

@@ -38,6 +38,10 @@ class CheckpointSet {
   /// @throws Error kMissing, kBadInput, kIo: names the file or directory.
   static CheckpointSet open(const std::filesystem::path& path, const CheckpointOptions& options);
 
+  /// A set of files that are open already.
+  /// @throws Error kBadInput if there is none, or two of one rank.
+  explicit CheckpointSet(std::vector<RankFile> files);
+
   /// Ascending by rank, each rank once.
   const std::vector<RankFile>& files() const noexcept { return files_; }
   /// The file of a rank, or nullptr if there is none.

@@ -202,7 +202,7 @@ Discovery discover_file(const std::filesystem::path& path, const CheckpointOptio
   by_rank[0][step_in_file_name(name)].push_back({0, step_in_file_name(name), path});
   choose_files(path, by_rank, options.step, out);
   if (!options.pattern.empty()) {
-    out.notes.push_back("--src-pattern was not used: the source is one file");
+    out.notes.emplace_back("--src-pattern was not used: the source is one file");
   }
   return out;
 }

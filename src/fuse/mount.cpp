@@ -60,9 +60,21 @@ Ending supervise(const WakePipe& events, const MountOptions& options,
   std::_Exit(EXIT_SUCCESS);
 }
 
+/// As the kernel's list of mounts will show it. Later, looking at it would be a request to this
+/// very process.
+MountOptions with_real_mountpoint(MountOptions options) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(options.mountpoint, error);
+  if (error) throw io_error("look at the mount point", options.mountpoint, error.value());
+  options.mountpoint = real;
+  return options;
+}
+
 }  // namespace
 
-void serve(const Tree& tree, const MountOptions& options, const std::function<void()>& on_live) {
+void serve(const Tree& tree, const MountOptions& given_options,
+           const std::function<void()>& on_live) {
+  const MountOptions options = with_real_mountpoint(given_options);
   const WakePipe events;
   const SignalGuard signals(events);
   ServedTree served(tree, options);

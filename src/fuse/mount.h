@@ -15,7 +15,7 @@
 namespace reshardfs {
 
 struct MountOptions {
-  /// Absolute. Must be an existing directory.
+  /// Must be an existing directory; symbolic links are followed.
   std::filesystem::path mountpoint;
   /// What /proc/mounts shows as the device: the source's path.
   std::string source_name;
@@ -34,9 +34,14 @@ struct MountOptions {
 };
 
 /// Mounts the tree and serves it until it is unmounted or SIGINT, SIGTERM or SIGHUP arrives; then
-/// unmounts. Source reads that have not ended then may not keep the process alive.
-/// @param on_live called once, when the mount answers requests.
-/// @throws Error kIo (with what to do) if it cannot be mounted.
+/// unmounts, and returns. Reads under way have 2 s to end; if some have not ended then, or a second
+/// signal comes, this function does not return but ends the process with exit code 0: threads that
+/// wait for a stalled source cannot be stopped, and still use the tree.
+/// @param on_live called once on the calling thread, when the kernel's INIT request has been
+///        answered. If it throws, the mount is undone and the exception passed on. Not called if
+///        a signal comes first.
+/// @throws Error kIo (with what to do) if it cannot be mounted; kUsage for mount options that are
+///         unknown or that contradict those always set.
 void serve(const Tree& tree, const MountOptions& options, const std::function<void()>& on_live);
 
 /// Checks a mount point before anything is opened: an existing directory, empty unless

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <span>
 #include <string>
@@ -252,11 +253,19 @@ void reply_with_bytes(fuse_req_t request, const ReadRequest& read) {
   fuse_reply_buf(request, reinterpret_cast<const char*>(lease.bytes().data()), size);
 }
 
+/// Whether it waited for a permit for so long that its program was killed meanwhile. A signal that
+/// a program handles looks the same from here, and few expect EINTR from a file: so a read that
+/// did not have to wait is answered whatever happened.
+bool is_unwanted(const ReadRequest& read) {
+  constexpr std::chrono::milliseconds kPatience{100};
+  return std::chrono::steady_clock::now() - read.arrived > kPatience &&
+         fuse_req_interrupted(read.request) != 0;
+}
+
 void run_read(const ReadRequest& read) noexcept {
   fuse_req_t request = read.request;
   answer(request, read.inode, "read", [&] {
-    // It may have waited for a permit for so long that nobody wants it any more.
-    if (fuse_req_interrupted(request) != 0) {
+    if (is_unwanted(read)) {
       fuse_reply_err(request, EINTR);
       return;
     }
@@ -269,7 +278,8 @@ void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset, 
     served(request).reads.submit(ReadRequest{.request = request,
                                              .inode = inode,
                                              .offset = static_cast<std::uint64_t>(offset),
-                                             .size = size});
+                                             .size = size,
+                                             .arrived = std::chrono::steady_clock::now()});
   });
 }
 

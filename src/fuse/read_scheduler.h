@@ -2,6 +2,7 @@
 /// Keeps reads from using up all threads that answer the kernel.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -19,6 +20,7 @@ struct ReadRequest {
   InodeNumber inode = 0;
   std::uint64_t offset = 0;
   std::size_t size = 0;
+  std::chrono::steady_clock::time_point arrived{};
 };
 
 /// Runs reads on the threads that bring them, but at most `permits` at once; further ones wait in a

@@ -15,6 +15,7 @@
 
 #include "reshardfs/error.h"
 
+#include "fuse/fusermount.h"
 #include "fuse/mount_arguments.h"
 
 namespace reshardfs {
@@ -119,6 +120,7 @@ Session::Session(const MountOptions& options, ServedTree& served) : options_(opt
 
 Session::~Session() {
   fuse_session_unmount(session_);
+  detach_if_left();
   fuse_session_destroy(session_);
 }
 
@@ -128,6 +130,19 @@ void Session::mount() {
     throw Error(ErrorKind::kIo, "cannot mount here" + messages.reason())
         .in_file(options_.mountpoint)
         .hint(what_to_do());
+  }
+  mount_ = mount_at(options_.mountpoint);
+}
+
+/// libfuse takes a connection that was aborted (/sys/fs/fuse) for an unmounted one, which would
+/// leave a dead directory.
+void Session::detach_if_left() const {
+  if (!mount_) return;
+  try {
+    const auto now = mount_at(options_.mountpoint);
+    if (now && now->id == mount_->id) detach_mount(options_.mountpoint);
+  } catch (const std::exception& error) {
+    spdlog::warn("the mount may be left there: {}", error.what());
   }
 }
 

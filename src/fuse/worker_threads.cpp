@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <system_error>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
@@ -100,9 +101,11 @@ void WorkerThreads::answer_requests() {
 }
 
 bool WorkerThreads::stop(std::chrono::milliseconds limit) {
+  using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kKickInterval{10};
+  constexpr std::chrono::milliseconds kHurriedLimit{100};
   stopping_ = true;
-  const auto deadline = std::chrono::steady_clock::now() + limit;
+  auto deadline = Clock::now() + limit;
   while (running_ > 0) {
     {
       // Again and again: a thread may have been about to wait for a request when it was kicked.
@@ -110,7 +113,8 @@ bool WorkerThreads::stop(std::chrono::milliseconds limit) {
       for (std::thread& thread : threads_) ::pthread_kill(thread.native_handle(), kKickSignal);
     }
     const bool hurry = events_.wait_for(kKickInterval) == Event::kSignal;
-    if (hurry || std::chrono::steady_clock::now() >= deadline) break;
+    if (hurry) deadline = std::min(deadline, Clock::now() + kHurriedLimit);
+    if (Clock::now() >= deadline) break;
   }
   if (running_ > 0) return false;
   for (std::thread& thread : threads_) thread.join();

@@ -211,6 +211,7 @@ ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter, const Layo
 ShardGridPtr SourceTable::make_replicated_grid(const SourceParameter& parameter) const {
   const Holding& first = parameter.holders.front();
   for (const Holding& holder : parameter.holders) {
+    if (holder.entry == first.entry) continue;
     const bool same_shape = holder.entry->shape == first.entry->shape;
     if (same_shape && content_equal(first, holder, kReplicaSampleBytes)) continue;
     throw Error(ErrorKind::kBadInput,

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -16,6 +17,7 @@
 #include "reshardfs/error.h"
 
 #include "fuse/fusermount.h"
+#include "fuse/mount_table.h"
 #include "test_mount.h"
 
 namespace reshardfs::testing_mount {
@@ -63,6 +65,41 @@ TEST_F(FuseLifecycle, UnmountingFromOutsideEndsTheProcess) {
   EXPECT_TRUE(is_pattern(read_file(mount / "rank_0/a"), 0));
   ASSERT_EQ(::umount2(mount.path().c_str(), 0), 0);
   EXPECT_EQ(mount.wait_for_exit(5s), 0);
+}
+
+TEST_F(FuseLifecycle, AnAbortedConnectionLeavesNoDeadMount) {
+  TestMount mount(fill_plain);
+  ASSERT_TRUE(mount.live());
+  const auto entry = mount_at(mount.path());
+  ASSERT_TRUE(entry);
+  const std::string minor = entry->device.substr(entry->device.find(':') + 1);
+  std::ofstream abort_file("/sys/fs/fuse/connections/" + minor + "/abort");
+  if (!abort_file) GTEST_SKIP() << "fusectl is not mounted";
+  abort_file << 1 << std::flush;
+  EXPECT_EQ(mount.wait_for_exit(5s), 0);
+  EXPECT_FALSE(mount.is_mounted());
+}
+
+TEST_F(FuseLifecycle, AMountpointMayBeNamedThroughALink) {
+  TemporaryDirectory place;
+  const fs::path link = place.path().native() + "-link";
+  fs::create_directory_symlink(place.path(), link);
+  MountOptions options;
+  options.mountpoint = link;
+  TestMount mount(fill_plain, options);
+  ASSERT_TRUE(mount.live());
+  EXPECT_EQ(fs::file_size(place.path() / "rank_0/a"), 100000U);
+  unmount(link);
+  EXPECT_EQ(mount.wait_for_exit(5s), 0);
+  fs::remove(link);
+}
+
+TEST_F(FuseLifecycle, ATaskThatFailsWhenLiveUndoesTheMount) {
+  MountOptions options;
+  TestMount mount(fill_plain, options, 0, [] { throw Error(ErrorKind::kIo, "no pid file"); });
+  EXPECT_FALSE(mount.live());
+  EXPECT_EQ(mount.wait_for_exit(5s), 3);
+  EXPECT_FALSE(mount.is_mounted());
 }
 
 TEST_F(FuseLifecycle, UnmountRefusesABusyMountAndThenUnmountsIt) {

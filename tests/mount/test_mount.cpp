@@ -69,8 +69,9 @@ TemporaryDirectory::~TemporaryDirectory() {
   ::rmdir(path_.c_str());
 }
 
-TestMount::TestMount(const Fill& fill, MountOptions options, uid_t user) {
-  options.mountpoint = path();
+TestMount::TestMount(const Fill& fill, MountOptions options, uid_t user,
+                     std::function<void()> before_live) {
+  if (options.mountpoint.empty()) options.mountpoint = path();
   if (user != 0 && ::chown(path().c_str(), user, user) != 0) throw std::runtime_error("chown");
   std::array<int, 2> pipe{};
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe");
@@ -79,7 +80,10 @@ TestMount::TestMount(const Fill& fill, MountOptions options, uid_t user) {
   if (pid_ < 0) throw std::runtime_error("fork");
   if (pid_ == 0) {
     ::close(pipe[0]);
-    serve_in_child(fill, options, user, pipe[1]);
+    serve_in_child(fill, options, user, [&] {
+      before_live();
+      if (::write(pipe[1], "", 1) != 1) std::_Exit(98);
+    });
   }
   ::close(pipe[1]);
   char byte = 0;
@@ -88,7 +92,7 @@ TestMount::TestMount(const Fill& fill, MountOptions options, uid_t user) {
 }
 
 void TestMount::serve_in_child(const Fill& fill, const MountOptions& options, uid_t user,
-                               int live_pipe) {
+                               const std::function<void()>& on_live) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   spdlog::set_level(spdlog::level::off);
   if (user != 0 && (::setgroups(0, nullptr) != 0 || ::setresgid(user, user, user) != 0 ||
@@ -100,9 +104,7 @@ void TestMount::serve_in_child(const Fill& fill, const MountOptions& options, ui
     TreeBuilder builder;
     fill(builder);
     const Tree tree = std::move(builder).build();
-    serve(tree, options, [&] {
-      if (::write(live_pipe, "", 1) != 1) std::_Exit(98);
-    });
+    serve(tree, options, on_live);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "server: %s\n", error.what());
     exit_code = 3;

@@ -93,7 +93,10 @@ class TestMount {
 
   /// Returns when the mount is live (or its process has ended: see live()).
   /// @param user serve as this user instead; 0: as the user of the test.
-  explicit TestMount(const Fill& fill, MountOptions options = {}, uid_t user = 0);
+  /// @param before_live runs in the serving process, before the test learns that it is live.
+  explicit TestMount(
+      const Fill& fill, MountOptions options = {}, uid_t user = 0,
+      std::function<void()> before_live = [] {});
   ~TestMount();
   TestMount(const TestMount&) = delete;
   TestMount& operator=(const TestMount&) = delete;
@@ -110,7 +113,7 @@ class TestMount {
 
  private:
   [[noreturn]] void serve_in_child(const Fill& fill, const MountOptions& options, uid_t user,
-                                   int live_pipe);
+                                   const std::function<void()>& on_live);
 
   TemporaryDirectory directory_;
   pid_t pid_ = -1;

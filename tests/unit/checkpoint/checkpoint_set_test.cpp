@@ -242,6 +242,19 @@ TEST_F(CheckpointSetTest, OpensManyRanks) {
   for (std::int64_t rank = 0; rank < 500; ++rank) EXPECT_EQ(set.find(rank)->rank, rank);
 }
 
+TEST_F(CheckpointSetTest, TakesFilesThatAreOpen) {
+  add("rank_0/net.ckpt");
+  add("rank_1/net.ckpt");
+  std::vector<RankFile> files = open().files();
+  const CheckpointSet reversed({files[1], files[0]});
+  EXPECT_THAT(ranks(reversed), ElementsAre(0, 1));
+  EXPECT_EQ(reversed.find(1)->path, files[1].path);
+  expect_error(ErrorKind::kBadInput, {"at least one"}, [] { CheckpointSet({}); });
+  files[1].rank = 0;
+  expect_error(ErrorKind::kBadInput, {"rank 0", "rank_0/net.ckpt", "rank_1/net.ckpt"},
+               [&] { CheckpointSet{files}; });
+}
+
 TEST_F(CheckpointSetTest, SaysThatADirectoryCannotBeRead) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
   add("rank_0/net.ckpt");

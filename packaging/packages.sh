@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# The Debian 12 packages that reshardfs needs, and what setup.sh and test.sh share. Sourced.
+
+# To compile, and to mount (fuse3 has fusermount3, which lets ordinary users mount).
+BUILD_PACKAGES=(
+  cmake g++ ninja-build pkg-config
+  fuse3 libfuse3-dev
+  libcli11-dev libfmt-dev libspdlog-dev libssl-dev libtomlplusplus-dev libxxhash-dev
+  libprotobuf-dev nlohmann-json3-dev protobuf-compiler zlib1g-dev
+)
+# Only for the tests and benchmarks. The Python packages belong to Debian's /usr/bin/python3.
+# mandoc checks the manual, procps and strace look at the daemon.
+# shellcheck disable=SC2034  # used by test.sh
+TEST_PACKAGES=(
+  libbenchmark-dev libgmock-dev libgtest-dev
+  python3 python3-numpy python3-protobuf
+  mandoc procps strace
+)
+
+say() { printf '== %s\n' "$*"; }
+
+die() {
+  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    die "installing packages needs root: run this as root, or install sudo"
+  fi
+}
+
+apt_get() {
+  # Another apt (unattended-upgrades on a fresh machine) may hold the lock for a while.
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 \
+    -o Dpkg::Use-Pty=0 "$@" </dev/null
+}
+
+is_installed() {
+  [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# install_packages NAME...: asks apt only for what is missing, so that it works offline afterwards.
+install_packages() {
+  local package missing=()
+  command -v apt-get >/dev/null ||
+    die "there is no apt-get here; on other systems install what packaging/packages.sh lists"
+  for package in "$@"; do
+    is_installed "$package" || missing+=("$package")
+  done
+  if [ "${#missing[@]}" -eq 0 ]; then
+    say "all $# Debian packages are installed"
+    return
+  fi
+  say "installing ${#missing[@]} of $# Debian packages: ${missing[*]}"
+  apt_get update >/dev/null ||
+    die "'apt-get update' failed: check the network and /etc/apt/sources.list"
+  apt_get install --no-install-recommends "${missing[@]}" >/dev/null ||
+    die "'apt-get install' failed (its messages are above); Debian 12 has all of these packages"
+}
+
+# As many jobs as there are cores, but no more than memory allows at 1.5 GB for a compiler.
+build_jobs() {
+  local cores memory_kb by_memory
+  cores=$(nproc)
+  memory_kb=$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo 2>/dev/null) || memory_kb=
+  by_memory=$(( ${memory_kb:-1500000} / 1500000 ))
+  [ "$by_memory" -ge 1 ] || by_memory=1
+  echo $(( by_memory < cores ? by_memory : cores ))
+}
+
+# build_release CMAKE_ARGUMENT...: configures and builds build/release, from the checkout's root.
+build_release() {
+  local jobs
+  jobs=$(build_jobs)
+  say "building into build/release ($jobs at a time; the first build takes some minutes)"
+  cmake --preset release "$@" >build-release.log 2>&1 ||
+    { cat build-release.log >&2; die "configuring failed (see above)"; }
+  rm -f build-release.log
+  cmake --build build/release --parallel "$jobs" || die "the build failed (see above)"
+}
+
+# Prints why nothing can be mounted here; prints nothing where it can.
+fuse_problem() {
+  if [ ! -e /dev/fuse ]; then
+    as_root modprobe fuse >/dev/null 2>&1 || true
+  fi
+  if [ ! -e /dev/fuse ]; then
+    echo "there is no /dev/fuse: load the module (modprobe fuse); in a container, start it with" \
+      "--device /dev/fuse --cap-add SYS_ADMIN"
+  elif [ ! -r /dev/fuse ] || [ ! -w /dev/fuse ]; then
+    echo "$(id -un) may not use /dev/fuse: chmod 666 /dev/fuse, or run this as root"
+  fi
+}

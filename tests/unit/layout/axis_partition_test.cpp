@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layout/axis_partition.h"
+
+#include <gtest/gtest.h>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+namespace {
+
+TEST(AxisPartition, CutsEvenly) {
+  const AxisPartition partition = AxisPartition::even(12, 4);
+  EXPECT_EQ(partition.size(), 12);
+  EXPECT_EQ(partition.part_length(3), 3);
+  EXPECT_EQ(partition.locate(8).part, 2);
+  EXPECT_EQ(partition.locate(8).begin, 6);
+  ASSERT_EQ(partition.intervals_of(1).size(), 1U);
+  EXPECT_EQ(partition.intervals_of(1)[0].begin, 3);
+  EXPECT_EQ(partition.intervals_of(1)[0].end, 6);
+}
+
+TEST(AxisPartition, RefusesAnUnevenCut) {
+  EXPECT_THROW(AxisPartition::even(12, 5), Error);
+  EXPECT_THROW(AxisPartition::even(12, 0), Error);
+  EXPECT_THROW(AxisPartition::even(-12, 4), Error);
+}
+
+TEST(AxisPartition, TakesGivenLengthsAndSkipsEmptyParts) {
+  const AxisPartition partition = AxisPartition::of_lengths({4, 0, 3});
+  EXPECT_EQ(partition.size(), 7);
+  EXPECT_EQ(partition.part_length(1), 0);
+  EXPECT_TRUE(partition.intervals_of(1).empty());
+  EXPECT_EQ(partition.locate(3).part, 0);
+  EXPECT_EQ(partition.locate(4).part, 2);
+}
+
+TEST(AxisPartition, RefusesNegativeAndOverflowingLengths) {
+  EXPECT_THROW(AxisPartition::of_lengths({3, -1}), Error);
+  EXPECT_THROW(AxisPartition::of_lengths({INT64_MAX, 1}), Error);
+}
+
+TEST(AxisPartition, OverlaysPartsWithoutCommonFactor) {
+  const auto segments = overlay(AxisPartition::even(15, 3), 1, AxisPartition::even(15, 5));
+  EXPECT_EQ(segments, (std::vector<AxisSegment>{{0, 1, 1, 2}, {1, 3, 2, 0}, {4, 1, 3, 0}}));
+}
+
+TEST(AxisPartition, OverlayOfEqualCutsIsOneSegment) {
+  const auto segments = overlay(AxisPartition::even(8, 2), 1, AxisPartition::even(8, 2));
+  EXPECT_EQ(segments, (std::vector<AxisSegment>{{0, 4, 1, 0}}));
+}
+
+TEST(AxisPartition, OverlayCoversEveryRowOnceAndInOrder) {
+  for (const std::int64_t from : {1, 2, 3, 4, 6, 12}) {
+    for (const std::int64_t to : {1, 2, 3, 4, 6, 12}) {
+      const AxisPartition source = AxisPartition::even(24, from);
+      const AxisPartition destination = AxisPartition::even(24, to);
+      for (std::int64_t part = 0; part < to; ++part) {
+        std::int64_t row = 0;
+        for (const AxisSegment& s : overlay(destination, part, source)) {
+          ASSERT_EQ(s.destination_begin, row);
+          ASSERT_EQ(s.source_part * (24 / from) + s.source_begin, part * (24 / to) + row);
+          row += s.length;
+        }
+        ASSERT_EQ(row, 24 / to);
+      }
+    }
+  }
+}
+
+TEST(AxisPartition, OverlayOfAnEmptyAxisIsEmpty) {
+  EXPECT_TRUE(overlay(AxisPartition::even(0, 2), 1, AxisPartition::even(0, 4)).empty());
+}
+
+}  // namespace
+}  // namespace reshardfs

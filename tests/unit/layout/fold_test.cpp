@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layout/fold.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+namespace {
+
+TEST(FoldExpanded, JoinsTheDimensionsThatJsonSplit) {
+  const Layout expanded{
+      .device_matrix = {2, 2}, .tensor_map = {{1}, {0}, {}}, .tensor_shape = {2, 4, 16}};
+  const Layout folded = fold_expanded(expanded, {2, 16}, true);
+  EXPECT_EQ(folded.tensor_map, (TensorMap{{1, 0}, {}}));
+  EXPECT_EQ(folded.tensor_shape, (Shape{8, 16}));
+  EXPECT_EQ(fold_expanded(expanded, {8, 16}, false), folded);
+}
+
+TEST(FoldExpanded, CountsTheOptimizerCutOnDimensionZero) {
+  const Layout expanded{.device_matrix = {2, 2, 2},
+                        .tensor_map = {{1}, {0}, {}},
+                        .optimizer_shard_size = -1,
+                        .tensor_shape = {2, 8, 16}};
+  EXPECT_EQ(fold_expanded(expanded, {2, 16}, true).tensor_map, (TensorMap{{1, 0}, {}}));
+}
+
+TEST(FoldExpanded, LeavesAnOrdinaryLayoutAlone) {
+  const Layout plain{.device_matrix = {4}, .tensor_map = {{0}, {}}, .tensor_shape = {8, 8}};
+  EXPECT_EQ(fold_expanded(plain, {2, 8}, true), plain);
+}
+
+TEST(FoldExpanded, RefusesAShapeThatDoesNotFit) {
+  const Layout expanded{
+      .device_matrix = {2, 2}, .tensor_map = {{1}, {0}, {}}, .tensor_shape = {2, 4, 16}};
+  EXPECT_THROW(fold_expanded(expanded, {3, 16}, true), Error);
+}
+
+TEST(FoldExpanded, RefusesWhatCouldMeanTwoThings) {
+  // [4, 1, 4] could be [4] x [4] with the axis of the middle dimension on either side.
+  const Layout expanded{
+      .device_matrix = {2, 1}, .tensor_map = {{}, {0}, {}}, .tensor_shape = {4, 1, 4}};
+  EXPECT_THROW(fold_expanded(expanded, {4, 4}, false), Error);
+}
+
+TEST(FoldExpanded, RefusesPartsThatAreNoBox) {
+  // Cut inside the first of two joined dimensions and again in the second: rows with gaps.
+  const Layout expanded{
+      .device_matrix = {2, 2}, .tensor_map = {{1}, {0}, {}}, .tensor_shape = {4, 4, 16}};
+  EXPECT_THROW(fold_expanded(expanded, {16, 16}, false), Error);
+}
+
+}  // namespace
+}  // namespace reshardfs

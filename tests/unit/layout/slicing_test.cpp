@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layout/slicing.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string refusal(const Layout& layout, const Shape& shape) {
+  try {
+    const Slicing slicing(layout, shape);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Slicing, CutsRowsOverTheLastAxis) {
+  const Slicing slicing({.device_matrix = {2, 4}, .tensor_map = {{0}, {}}}, {8, 6});
+  EXPECT_EQ(slicing.devices(), 8);
+  EXPECT_EQ(slicing.cell_count(), 4);
+  EXPECT_THAT(slicing.parts_of(5), ElementsAre(1, 0));
+  EXPECT_THAT(slicing.slice_shape(5), ElementsAre(2, 6));
+}
+
+TEST(Slicing, CountsAxesFromTheRight) {
+  const Slicing slicing({.device_matrix = {2, 4}, .tensor_map = {{1}, {0}}}, {4, 8});
+  EXPECT_THAT(slicing.parts_of(6), ElementsAre(1, 2));
+}
+
+TEST(Slicing, TakesTheFirstOfSeveralAxesAsMajor) {
+  const Slicing forward({.device_matrix = {2, 4}, .tensor_map = {{1, 0}}}, {8});
+  const Slicing backward({.device_matrix = {2, 4}, .tensor_map = {{0, 1}}}, {8});
+  EXPECT_THAT(forward.parts_of(6), ElementsAre(1 * 4 + 2));
+  EXPECT_THAT(backward.parts_of(6), ElementsAre(2 * 2 + 1));
+}
+
+TEST(Slicing, SharesOutTheOptimizerCutByAscendingRank) {
+  // Axis 2 and 0 are free: ranks with the same slice differ in them, and ascend with them.
+  const Slicing slicing(
+      {.device_matrix = {2, 2, 2}, .tensor_map = {{1}, {}}, .optimizer_shard_size = -1}, {16, 3});
+  EXPECT_THAT(slicing.slice_shape(0), ElementsAre(2, 3));
+  EXPECT_THAT(slicing.parts_of(0), ElementsAre(0, 0));
+  EXPECT_THAT(slicing.parts_of(1), ElementsAre(1, 0));
+  EXPECT_THAT(slicing.parts_of(4), ElementsAre(2, 0));
+  EXPECT_THAT(slicing.parts_of(7), ElementsAre(7, 0));
+}
+
+TEST(Slicing, WrapsAnOptimizerCutSmallerThanTheReplicas) {
+  const Slicing slicing({.device_matrix = {4, 2}, .tensor_map = {{0}}, .optimizer_shard_size = 2},
+                        {8});
+  EXPECT_THAT(slicing.parts_of(0), ElementsAre(0));
+  EXPECT_THAT(slicing.parts_of(2), ElementsAre(1));
+  EXPECT_THAT(slicing.parts_of(4), ElementsAre(0));
+  EXPECT_THAT(slicing.parts_of(7), ElementsAre(3));
+}
+
+TEST(Slicing, GivesAScalarToEveryRank) {
+  const Slicing slicing({.device_matrix = {4}, .optimizer_shard_size = -1}, {});
+  EXPECT_EQ(slicing.cell_count(), 1);
+  EXPECT_EQ(slicing.cell_of(3), 0);
+  EXPECT_TRUE(slicing.slice_shape(3).empty());
+}
+
+TEST(Slicing, RefusesWhatDoesNotDivideAndSaysTheNumbers) {
+  const std::string text = refusal({.device_matrix = {16}, .tensor_map = {{}, {0}}}, {4, 8});
+  EXPECT_THAT(text, HasSubstr("dimension 1"));
+  EXPECT_THAT(text, HasSubstr("8 elements"));
+  EXPECT_THAT(text, HasSubstr("16 equal parts"));
+}
+
+TEST(Slicing, RefusesAnotherNumberOfDimensions) {
+  EXPECT_THAT(refusal({.device_matrix = {2}, .tensor_map = {{0}}}, {4, 8}),
+              HasSubstr("for 1 dimensions, but its shape is [4, 8]"));
+}
+
+TEST(Slicing, RefusesAnAbsurdOptimizerCut) {
+  EXPECT_THAT(refusal({.device_matrix = {2}, .tensor_map = {{0}}, .optimizer_shard_size = 1L << 40},
+                      {1L << 42}),
+              HasSubstr("slices"));
+  EXPECT_THAT(
+      refusal({.device_matrix = {2}, .tensor_map = {{0}}, .optimizer_shard_size = INT64_MAX}, {8}),
+      HasSubstr("64-bit"));
+}
+
+TEST(Slicing, RefusesManualSplits) {
+  EXPECT_THAT(refusal({.device_matrix = {2}, .tensor_map = {{0}}, .field = 3}, {8}),
+              HasSubstr("fields"));
+  EXPECT_THAT(
+      refusal({.device_matrix = {2}, .tensor_map = {{0}}, .param_split_shape = {{5}, {3}}}, {8}),
+      HasSubstr("unevenly"));
+  EXPECT_EQ(refusal({.device_matrix = {2}, .tensor_map = {{0}}, .param_split_shape = {{}}}, {8}),
+            "accepted");
+}
+
+TEST(Slicing, DerivesTheFullShapeFromASlice) {
+  EXPECT_THAT(
+      full_shape_of({.device_matrix = {2, 4}, .tensor_map = {{0}, {}}, .optimizer_shard_size = -1},
+                    {3, 5}),
+      ElementsAre(24, 5));
+}
+
+TEST(Slicing, EveryRankHoldsExactlyOneCellAndReplicasShareIt) {
+  const Slicing slicing(
+      {.device_matrix = {3, 2, 2}, .tensor_map = {{0}, {2}}, .optimizer_shard_size = 2}, {8, 6});
+  std::vector<int> holders(static_cast<std::size_t>(slicing.cell_count()), 0);
+  for (std::int64_t rank = 0; rank < slicing.devices(); ++rank) {
+    ++holders.at(static_cast<std::size_t>(slicing.cell_of(rank)));
+  }
+  EXPECT_THAT(holders, ::testing::Each(1));
+}
+
+}  // namespace
+}  // namespace reshardfs

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+/// SourceTable, TargetTable and the order of records.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plan/record_order.h"
+#include "plan/target_table.h"
+#include "support/checkpoint.h"
+#include "support/errors.h"
+#include "support/wire.h"
+
+namespace reshardfs {
+namespace {
+
+using test::expect_error;
+using test::memory_set;
+using test::record;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const Layout kRows{.device_matrix = {2}, .tensor_map = {{0}, {}}};
+const Layout kWhole{.device_matrix = {2}, .tensor_map = {{}, {}}};
+
+Strategy one_stage(StageLayouts layouts) {
+  return Strategy({std::move(layouts)}, 0, false);
+}
+
+std::string rows(const std::string& name, const std::string& content) {
+  return record(name, {1, 4}, "Int8", content);
+}
+
+/// Two ranks that hold a row each of "w" and of "adam_m.w", and equal and differing scalars.
+std::shared_ptr<const CheckpointSet> two_ranks() {
+  return memory_set({{0, rows("w", "abcd") + rows("adam_m.w", "ABCD") +
+                             record("same", {1}, "Int8", "s") + record("seed", {1}, "Int8", "0")},
+                     {1, rows("w", "efgh") + rows("adam_m.w", "EFGH") +
+                             record("same", {1}, "Int8", "s") + record("seed", {1}, "Int8", "1")}});
+}
+
+std::shared_ptr<const SourceTable> source_table(std::shared_ptr<const CheckpointSet> set,
+                                                StageLayouts layouts) {
+  return std::make_shared<const SourceTable>(std::move(set), one_stage(std::move(layouts)));
+}
+
+/// name=bytes of a rank, in the order of the file.
+std::vector<std::string> contents(const TargetTable& target, std::int64_t rank) {
+  std::vector<TargetTensor> tensors = target.tensors(rank);
+  sort_for_file(tensors, target.source());
+  std::vector<std::string> out;
+  for (const TargetTensor& tensor : tensors) {
+    std::vector<std::byte> bytes(tensor.view.size());
+    ReadBatch batch;
+    tensor.view.read(0, bytes, batch);
+    out.push_back(tensor.parameter->source->name + "=" + test::text_of(bytes));
+  }
+  return out;
+}
+
+TargetOptions without_seed(Unmatched unmatched) {
+  return {unmatched, {{}, {"seed"}}};
+}
+
+TEST(SourceTable, RefusesARankThatTheStrategyDoesNotHave) {
+  expect_error(ErrorKind::kBadInput, {"2 ranks", "also has rank 2", "--src-strategy"}, [] {
+    const SourceTable table(
+        memory_set({{0, rows("w", "abcd")}, {1, rows("w", "abcd")}, {2, rows("w", "abcd")}}),
+        one_stage({{"w", kRows}}));
+  });
+}
+
+TEST(SourceTable, RefusesSlicesOfDifferentShapes) {
+  expect_error(ErrorKind::kBadInput, {"'w'", "rank 0: Int8 [1, 4]", "rank 1: Int8 [4, 1]"}, [] {
+    const SourceTable table(
+        memory_set({{0, rows("w", "abcd")}, {1, record("w", {4, 1}, "Int8", "abcd")}}),
+        one_stage({{"w", kRows}}));
+  });
+}
+
+TEST(SourceTable, RefusesDifferentElementTypes) {
+  expect_error(ErrorKind::kBadInput, {"'w'", "element type", "ranks 0,2", "rank 1"}, [] {
+    const SourceTable table(memory_set({{0, record("w", {2}, "Int8", "ab")},
+                                        {1, record("w", {2}, "UInt8", "ab")},
+                                        {2, record("w", {2}, "Int8", "ab")}}),
+                            std::nullopt);
+  });
+}
+
+TEST(SourceTable, RefusesALayoutOfOtherDimensions) {
+  expect_error(ErrorKind::kBadInput, {"'w'", "1 dimensions", "[1, 4]"}, [] {
+    const SourceTable table(memory_set({{0, rows("w", "abcd")}, {1, rows("w", "efgh")}}),
+                            one_stage({{"w", {.device_matrix = {2}, .tensor_map = {{0}}}}}));
+  });
+}
+
+TEST(SourceTable, RefusesRanksThatDifferWithoutAStrategy) {
+  expect_error(ErrorKind::kBadInput, {"'w'", "rank 0 and rank 1", "--src-strategy"}, [] {
+    const SourceTable table(memory_set({{0, rows("w", "abcd")}, {1, rows("w", "efgh")}}),
+                            std::nullopt);
+  });
+}
+
+TEST(SourceTable, TakesAFileOfOneStageWhereItsRanksAre) {
+  const auto set = memory_set({{2, rows("w", "abcd")}, {3, rows("w", "efgh")}});
+  const SourceTable in_place(set, Strategy({{{"w", kRows}}}, 1, false));
+  EXPECT_EQ(in_place.base_rank(), 2);
+  const auto renumbered = memory_set({{0, rows("w", "abcd")}, {1, rows("w", "efgh")}});
+  const SourceTable from_zero(renumbered, Strategy({{{"w", kRows}}}, 1, false));
+  EXPECT_EQ(from_zero.base_rank(), 0);
+}
+
+TEST(TargetTable, MergesWithoutADestinationStrategy) {
+  const TargetTable target(source_table(two_ranks(), {{"w", kRows}}), std::nullopt,
+                           without_seed(Unmatched::kDrop));
+  EXPECT_THAT(contents(target, 0), ElementsAre("w=abcdefgh", "adam_m.w=ABCDEFGH", "same=s"));
+}
+
+TEST(TargetTable, LaysStatesOutLikeTheirWeights) {
+  const Layout columns{.device_matrix = {2}, .tensor_map = {{}, {0}}};
+  const TargetTable target(source_table(two_ranks(), {{"w", kRows}}), one_stage({{"w", columns}}),
+                           without_seed(Unmatched::kDrop));
+  EXPECT_THAT(contents(target, 1), ElementsAre("w=cdgh", "adam_m.w=CDGH", "same=s"));
+  ASSERT_EQ(target.notes().size(), 1U);
+  EXPECT_THAT(target.notes()[0], HasSubstr("adam_m.w"));
+}
+
+TEST(TargetTable, DropsAndWarnsOfWhatOneStrategyAloneHas) {
+  const TargetTable target(source_table(two_ranks(), {{"w", kRows}, {"adam_m.w", kRows}}),
+                           one_stage({{"w", kWhole}}), without_seed(Unmatched::kDrop));
+  EXPECT_THAT(contents(target, 0), ElementsAre("w=abcdefgh", "same=s"));
+  ASSERT_EQ(target.warnings().size(), 1U);
+  EXPECT_THAT(target.warnings()[0], HasSubstr("1 parameter (adam_m.w)"));
+}
+
+TEST(TargetTable, CopiesTheSourceRanksSliceWhenAsked) {
+  const TargetTable target(source_table(two_ranks(), {{"w", kRows}, {"adam_m.w", kRows}}),
+                           one_stage({{"w", kWhole}}), {Unmatched::kSource, {}});
+  EXPECT_THAT(contents(target, 1), ElementsAre("w=abcdefgh", "adam_m.w=EFGH", "same=s", "seed=1"));
+  EXPECT_THAT(needed_ranks(target.tensors(0)), ElementsAre(0, 1));
+}
+
+TEST(TargetTable, ReplicatesWhenAsked) {
+  const TargetTable target(source_table(two_ranks(), {{"w", kRows}, {"adam_m.w", kRows}}),
+                           one_stage({{"w", kRows}}), without_seed(Unmatched::kReplicate));
+  EXPECT_THAT(contents(target, 1), ElementsAre("w=efgh", "adam_m.w=ABCDEFGH", "same=s"));
+}
+
+TEST(TargetTable, RefusesWhenAsked) {
+  expect_error(ErrorKind::kBadInput, {"adam_m.w", "only one of the two", "--unmatched drop"}, [] {
+    const TargetTable target(source_table(two_ranks(), {{"w", kRows}, {"adam_m.w", kRows}}),
+                             one_stage({{"w", kRows}}), without_seed(Unmatched::kError));
+  });
+}
+
+TEST(TargetTable, RefusesWhatDiffersAndHasNoLayout) {
+  expect_error(ErrorKind::kBadInput, {"seed", "neither strategy", "--exclude"}, [] {
+    const TargetTable target(source_table(two_ranks(), {{"w", kRows}}), one_stage({{"w", kRows}}),
+                             {Unmatched::kDrop, {}});
+  });
+}
+
+TEST(TargetTable, RefusesADestinationThatDoesNotFit) {
+  const Layout thirds{.device_matrix = {3}, .tensor_map = {{}, {0}}};
+  expect_error(
+      ErrorKind::kBadInput,
+      {"'w'", "destination", "4 elements", "3 equal parts", "source: device matrix [2]"}, [&] {
+        const TargetTable target(source_table(two_ranks(), {{"w", kRows}}),
+                                 one_stage({{"w", thirds}}), without_seed(Unmatched::kDrop));
+      });
+}
+
+TEST(TargetTable, RefusesToShowNothing) {
+  expect_error(ErrorKind::kBadInput, {"no parameter"}, [] {
+    const TargetTable target(source_table(two_ranks(), {{"w", kRows}}), one_stage({{"w", kRows}}),
+                             {Unmatched::kDrop, {{"nothing*"}, {}}});
+  });
+}
+
+TEST(TargetTable, GivesEachStageItsParameters) {
+  const auto set = memory_set({{0, rows("w", "abcd") + record("same", {1}, "Int8", "s")},
+                               {1, rows("w", "efgh") + record("same", {1}, "Int8", "s")}});
+  const Layout one{.device_matrix = {1}, .tensor_map = {{}, {}}};
+  const TargetTable target(source_table(set, {{"w", kRows}}),
+                           Strategy({{{"other", one}}, {{"w", one}}}, 0, true),
+                           {Unmatched::kDrop, {}});
+  EXPECT_EQ(target.rank_count(), 2);
+  EXPECT_THAT(contents(target, 0), ElementsAre("same=s"));
+  EXPECT_THAT(contents(target, 1), ElementsAre("w=abcdefgh", "same=s"));
+}
+
+TEST(TargetTable, WritesInt4AsInt8) {
+  EXPECT_EQ(TargetTable::target_dtype(DType::kInt4), DType::kInt8);
+  EXPECT_EQ(TargetTable::target_dtype(DType::kBool), DType::kBool);
+}
+
+TEST(RecordOrder, StartsWithTheHighestRankThatIsRead) {
+  const auto set = memory_set({{0, rows("a", "abcd") + record("same", {1}, "Int8", "s")},
+                               {1, rows("b", "efgh") + record("same", {1}, "Int8", "s")}});
+  const Layout one{.device_matrix = {1}, .tensor_map = {{}, {}}};
+  const auto source =
+      std::make_shared<const SourceTable>(set, Strategy({{{"a", one}}, {{"b", one}}}, 0, true));
+  const TargetTable target(source, std::nullopt, {Unmatched::kDrop, {}});
+  EXPECT_THAT(contents(target, 0), ElementsAre("b=efgh", "a=abcd", "same=s"));
+}
+
+TEST(RecordOrder, ReadsTheLowestReplica) {
+  const auto set = memory_set({{0, rows("w", "abcd")}, {1, rows("w", "abcd")}});
+  const TargetTable target(source_table(set, {{"w", kWhole}}), std::nullopt,
+                           {Unmatched::kDrop, {}});
+  EXPECT_THAT(needed_ranks(target.tensors(0)), ElementsAre(0));
+  EXPECT_THAT(target.warnings(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace reshardfs

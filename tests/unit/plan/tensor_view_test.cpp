@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/tensor_view.h"
+
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "layout/slicing.h"
+#include "support/checkpoint.h"
+#include "support/errors.h"
+#include "support/wire.h"
+
+namespace reshardfs {
+namespace {
+
+using test::counting_bytes;
+using test::memory_set;
+using test::record;
+
+/// A full tensor [rows, columns] of Int16 cut in row x column blocks, one block a rank.
+struct Blocks {
+  std::int64_t rows, columns, row_parts, column_parts;
+  std::shared_ptr<const CheckpointSet> set;
+  std::shared_ptr<ShardGrid> grid = std::make_shared<ShardGrid>();
+
+  Blocks(std::int64_t r, std::int64_t c, std::int64_t rp, std::int64_t cp)
+      : rows(r), columns(c), row_parts(rp), column_parts(cp) {
+    const std::int64_t height = r / rp;
+    const std::int64_t width = c / cp;
+    std::map<std::int64_t, std::string> files;
+    for (std::int64_t i = 0; i < rp * cp; ++i) {
+      files[i] = record("w", {height, width}, "Int16",
+                        block(i / cp * height, i % cp * width, height, width));
+    }
+    set = memory_set(files);
+    grid->name = "w";
+    grid->dtype = DType::kInt16;
+    grid->full_shape = {r, c};
+    grid->partitions = {AxisPartition::even(r, rp), AxisPartition::even(c, cp)};
+    for (const RankFile& file : set->files()) {
+      grid->cells.push_back({&file, &file.index->entries().front()});
+    }
+  }
+
+  /// What any block must hold, element by element.
+  std::string block(std::int64_t row, std::int64_t column, std::int64_t height,
+                    std::int64_t width) const {
+    std::string out;
+    for (std::int64_t r = row; r < row + height; ++r) {
+      for (std::int64_t c = column; c < column + width; ++c) {
+        const auto value = static_cast<std::uint16_t>(r * columns + c);
+        out += static_cast<char>(value & 0xff);
+        out += static_cast<char>(value >> 8);
+      }
+    }
+    return out;
+  }
+
+  TensorView view(std::int64_t rp, std::int64_t cp, std::int64_t i, std::int64_t j) const {
+    return {grid, {AxisPartition::even(rows, rp), AxisPartition::even(columns, cp)}, {i, j}};
+  }
+};
+
+std::string read(const TensorView& view, std::uint64_t offset, std::size_t count) {
+  std::vector<std::byte> out(count);
+  ReadBatch batch;
+  view.read(offset, out, batch);
+  return test::text_of(out);
+}
+
+TEST(TensorView, ReadsEveryRangeOfEverySlice) {
+  const Blocks blocks(12, 12, 3, 2);
+  for (const auto& [rp, cp] : {std::pair(1, 1), {2, 3}, {4, 1}, {1, 4}, {6, 2}, {3, 2}}) {
+    const std::int64_t height = 12 / rp;
+    const std::int64_t width = 12 / cp;
+    for (std::int64_t i = 0; i < rp; ++i) {
+      for (std::int64_t j = 0; j < cp; ++j) {
+        const TensorView view = blocks.view(rp, cp, i, j);
+        const std::string whole = blocks.block(i * height, j * width, height, width);
+        ASSERT_EQ(view.size(), whole.size());
+        ASSERT_EQ(read(view, 0, whole.size()), whole);
+        for (std::size_t offset = 0; offset < whole.size(); offset += 5) {
+          for (std::size_t count = 1; offset + count <= whole.size(); count += 7) {
+            ASSERT_EQ(read(view, offset, count), whole.substr(offset, count));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(TensorView, CoversEveryByteOnceWithItsRuns) {
+  const Blocks blocks(12, 12, 3, 4);
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    const TensorView view = blocks.view(2, 3, round % 2, round % 3);
+    const std::uint64_t offset = random() % view.size();
+    const std::uint64_t length = random() % (view.size() - offset + 1);
+    std::vector<int> hits(view.size(), 0);
+    view.for_each_run(offset, length, [&](const StridedRun& run) {
+      ASSERT_GE(run.length, 1U);
+      for (std::uint64_t i = 0; i < run.count; ++i) {
+        for (std::uint64_t b = 0; b < run.length; ++b) {
+          ++hits.at(run.destination_offset + i * run.destination_stride + b);
+        }
+      }
+    });
+    for (std::uint64_t b = 0; b < view.size(); ++b) {
+      ASSERT_EQ(hits[b], b >= offset && b < offset + length ? 1 : 0);
+    }
+  }
+}
+
+std::size_t run_count(const TensorView& view) {
+  std::size_t runs = 0;
+  view.for_each_run(0, view.size(), [&](const StridedRun&) { ++runs; });
+  return runs;
+}
+
+TEST(TensorView, NeedsOneRunForAContiguousRange) {
+  const Blocks blocks(12, 12, 3, 1);
+  EXPECT_EQ(run_count(blocks.view(3, 1, 1, 0)), 1U);  // a whole source slice
+  EXPECT_EQ(run_count(blocks.view(6, 1, 1, 0)), 1U);  // half of one
+  EXPECT_EQ(run_count(blocks.view(1, 1, 0, 0)), 3U);  // three, one after the other
+}
+
+TEST(TensorView, NeedsOneStridedRunForAColumnBlockOfManyRows) {
+  const Blocks blocks(1024, 8, 1, 2);
+  EXPECT_EQ(run_count(blocks.view(1, 4, 0, 3)), 1U);
+  EXPECT_EQ(run_count(blocks.view(1, 1, 0, 0)), 2U);
+}
+
+TEST(TensorView, CountsTheBytesOfEachCell) {
+  const Blocks blocks(12, 12, 3, 2);
+  std::map<std::int64_t, std::uint64_t> bytes;
+  blocks.view(2, 1, 0, 0).for_each_cell([&](const Holding& h, std::uint64_t b) {
+    bytes[h.file->rank] += b;
+  });
+  EXPECT_EQ(bytes, (std::map<std::int64_t, std::uint64_t>{{0, 48}, {1, 48}, {2, 24}, {3, 24}}));
+}
+
+TEST(TensorView, SaysThatAPartIsMissing) {
+  Blocks blocks(12, 12, 3, 1);
+  blocks.grid->cells[1] = {};
+  EXPECT_EQ(read(blocks.view(3, 1, 0, 0), 0, 96), blocks.block(0, 0, 4, 12));
+  test::expect_error(ErrorKind::kMissing, {"'w'"}, [&] { read(blocks.view(1, 1, 0, 0), 0, 200); });
+}
+
+TEST(TensorView, ReadsAScalar) {
+  const auto set = memory_set({{0, record("s", {}, "Float64", "abcdefgh")}});
+  const RankFile& file = set->files().front();
+  const TensorView view(single_cell_grid({&file, &file.index->entries().front()}));
+  EXPECT_EQ(view.size(), 8U);
+  EXPECT_EQ(read(view, 3, 4), "defg");
+}
+
+TEST(TensorView, HasNoRunsWithoutElements) {
+  auto grid = std::make_shared<ShardGrid>();
+  grid->dtype = DType::kFloat32;
+  grid->full_shape = {4, 0};
+  grid->partitions = {AxisPartition::even(4, 1), AxisPartition::even(0, 1)};
+  grid->cells.resize(1);
+  const TensorView view(grid);
+  EXPECT_EQ(view.size(), 0U);
+  EXPECT_EQ(run_count(view), 0U);
+  view.for_each_cell([](const Holding&, std::uint64_t) { FAIL(); });
+}
+
+TEST(TensorView, PassesOnWhatASourceThrows) {
+  const std::string bytes = record("w", {4}, "Int8", "abcd");
+  const auto inner = std::make_shared<test::MemorySource>(bytes);
+  RankFile file = test::rank_file(0, inner);
+  file.source = std::make_shared<test::FaultSource>(inner, 1, EIO);
+  const TensorView view(single_cell_grid({&file, &file.index->entries().front()}));
+  test::expect_error(ErrorKind::kIo, {"memory.ckpt"}, [&] { read(view, 0, 4); });
+  EXPECT_EQ(read(view, 0, 4), "abcd");  // the next read finds the source well again
+}
+
+TEST(TensorView, ReadsEachSourceByteOnceForALongRun) {
+  const auto inner = std::make_shared<test::MemorySource>(
+      record("w", {64, 1024}, "Float32", counting_bytes(64 * 4096)));
+  RankFile file = test::rank_file(0, inner);
+  const auto counting = std::make_shared<test::CountingSource>(inner);
+  file.source = counting;
+  const TensorView view(single_cell_grid({&file, &file.index->entries().front()}));
+  EXPECT_EQ(read(view, 0, 64 * 4096), counting_bytes(64 * 4096));
+  EXPECT_EQ(counting->reads(), 1U);
+  EXPECT_EQ(counting->bytes(), 64U * 4096);
+}
+
+}  // namespace
+}  // namespace reshardfs
