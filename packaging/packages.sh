@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034  # the lists are used where this is sourced
 # The Debian 12 packages that reshardfs needs, and what setup.sh and test.sh share. Sourced.
 
 # To compile, and to mount (fuse3 has fusermount3, which lets ordinary users mount).
@@ -11,7 +11,6 @@ BUILD_PACKAGES=(
 )
 # Only for the tests and benchmarks. The Python packages belong to Debian's /usr/bin/python3.
 # mandoc checks the manual, procps and strace look at the daemon.
-# shellcheck disable=SC2034  # used by test.sh
 TEST_PACKAGES=(
   libbenchmark-dev libgmock-dev libgtest-dev
   python3 python3-numpy python3-protobuf
@@ -79,9 +78,9 @@ build_release() {
   local jobs
   jobs=$(build_jobs)
   say "building into build/release ($jobs at a time; the first build takes some minutes)"
-  cmake --preset release "$@" >build-release.log 2>&1 ||
-    { cat build-release.log >&2; die "configuring failed (see above)"; }
-  rm -f build-release.log
+  mkdir -p build
+  cmake --preset release "$@" >build/configure.log 2>&1 ||
+    { cat build/configure.log >&2; die "configuring failed (see above)"; }
   cmake --build build/release --parallel "$jobs" || die "the build failed (see above)"
 }
 

@@ -15,6 +15,16 @@ namespace reshardfs {
 /// counted from the END of the device matrix (0 = last). An empty list: not cut.
 using TensorMap = std::vector<std::vector<int>>;
 
+/// How one dimension is cut into the parts that the tensor map asks for, where not evenly.
+struct DimensionSplit {
+  /// As numpy.array_split: the first (size modulo parts) parts are one element longer.
+  bool balanced = false;
+  /// Explicit lengths, one for each part; empty: even, or balanced.
+  std::vector<std::int64_t> lengths{};
+
+  bool operator==(const DimensionSplit&) const = default;
+};
+
 /// A layout as a strategy file states it. Plain data: nothing is checked until it meets a shape
 /// (see check_layout() and layout/slicing.h).
 struct Layout {
@@ -27,7 +37,13 @@ struct Layout {
   /// Written by MindSpore, never needed to read a checkpoint; kept for conversion between formats.
   std::int64_t optimizer_shard_step = 0;
 
-  /// Uneven and field splits of manually split embeddings; kept as the file has them.
+  /// Empty (every cut is even), or one for each tensor dimension. From TOML rules alone;
+  /// MindSpore's files say the same of dimension 0 with param_split_shape.
+  std::vector<DimensionSplit> uneven{};
+
+  /// Uneven and field splits of manually split embeddings, as MindSpore's files have them:
+  /// param_split_shape is one list with a length of dimension 0 for each distinct slice;
+  /// field > 0: dimension 0 is [field, slices, rows], and every slice has rows of each field.
   std::vector<std::vector<std::int64_t>> param_split_shape{};
   std::vector<std::vector<std::int64_t>> indices_offset{};
   std::int64_t field = 0;

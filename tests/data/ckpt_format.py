@@ -125,7 +125,7 @@ def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
         elif key & 7 == 2:
             length, at = _read_varint(data, at)
             if at + length > len(data):
-                raise ValueError(f"field {key >> 3} leaves its message by {at + length - len(data)} bytes")
+                raise ValueError(f"field {key >> 3} leaves its message")
             yield key >> 3, data[at : at + length]
             at += length
         else:
@@ -173,3 +173,8 @@ def decode_checkpoint(data: bytes) -> list[Record]:
             record = replace(record, content=records.pop().content + record.content)
         records.append(record)
     return [_normalized(record) for record in records]
+
+
+def by_name(data: bytes) -> dict[str, Record]:
+    """The same for those who do not care about the order."""
+    return {record.name: record for record in decode_checkpoint(data)}

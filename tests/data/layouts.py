@@ -36,7 +36,8 @@ class Layout:
     @property
     def splits(self) -> tuple[int, ...]:
         """Parts of each dimension, without the optimizer cut."""
-        return tuple(prod(self.device_matrix[-1 - axis] for axis in axes) for axes in self.tensor_map)
+        sizes = self.device_matrix
+        return tuple(prod(sizes[-1 - axis] for axis in axes) for axes in self.tensor_map)
 
 
 def unsplit(dimensions: int) -> Layout:

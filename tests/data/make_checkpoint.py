@@ -18,7 +18,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ckpt_format import NUMPY_TYPES, Record, destination_record, encode_checkpoint, record_of, string_record
+from ckpt_format import (
+    NUMPY_TYPES,
+    Record,
+    destination_record,
+    encode_checkpoint,
+    record_of,
+    string_record,
+)
 from layouts import Layout, shard
 from strategy_files import Strategy, write_json, write_protobuf, write_stages
 
@@ -31,15 +38,14 @@ class Parallel:
     dp: int = 1
     pp: int = 1
     opt: int = 0
-    nested: bool = False  # the column-split weights over both axes, tp major
+    nested: bool = False  # weights that are cut in rows, over both axes, tp major
+    experts: bool = True  # expert weights are cut over dp too; else dp makes plain replicas
 
     @staticmethod
     def parse(text: str) -> Parallel:
         """From "tp=4,dp=2,opt=-1,nested=1"."""
         values = dict(item.split("=", 1) for item in text.split(",") if item)
-        numbers = {key: int(value) for key, value in values.items()}
-        nested = bool(numbers.pop("nested", 0))
-        return Parallel(**numbers, nested=nested)
+        return Parallel(**{key: int(value) for key, value in values.items()})
 
     @property
     def rank_count(self) -> int:
@@ -56,7 +62,7 @@ class Parallel:
             "rows": (((0, 1) if self.nested else (0,)), ()),
             "columns": ((), (0,)),
             "whole": ((),),
-            "experts": ((1,), (), (0,)),
+            "experts": (((1,) if self.experts else ()), (), (0,)),
         }
         return Layout((self.dp, self.tp), maps[cut], self.opt)
 
@@ -122,7 +128,9 @@ class GeneratedSet:
         return sorted((self.source / f"rank_{rank}").iterdir())
 
 
-def _random_record(rng: np.random.Generator, name: str, kind: str, shape: tuple[int, ...]) -> Record:
+def _random_record(
+    rng: np.random.Generator, name: str, kind: str, shape: tuple[int, ...]
+) -> Record:
     """Any bit pattern, NaN payloads included: bytes must never be interpreted."""
     count = int(np.prod(shape, dtype=np.int64)) * NUMPY_TYPES[kind].itemsize
     content = rng.integers(0, 2 if kind == "Bool" else 256, count, np.uint8).tobytes()

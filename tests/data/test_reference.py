@@ -57,10 +57,8 @@ class ReferenceAgainstGolden(unittest.TestCase):
         for case in self.cases():
             with self.subTest(case.name):
                 if case.needed_ranks is not None:
-                    result = converted(case)
-                    self.assertEqual(
-                        {rank: part.needed_ranks for rank, part in result.items()}, case.needed_ranks
-                    )
+                    needed = {rank: part.needed_ranks for rank, part in converted(case).items()}
+                    self.assertEqual(needed, case.needed_ranks)
 
     def test_all_forms_of_a_strategy(self) -> None:
         for case in self.cases():

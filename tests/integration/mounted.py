@@ -61,6 +61,15 @@ def run(*arguments: str | Path, seconds: float = COMMAND_SECONDS) -> Result:
                       err.read().decode(errors="replace"))
 
 
+def command(*words: str | Path) -> str:
+    """The output of another program, which must succeed and complain of nothing."""
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True,
+                          timeout=COMMAND_SECONDS, check=False)
+    if done.returncode or done.stderr:
+        raise AssertionError(f"{words[0]}: exit code {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
 # --- what is mounted and what runs -----------------------------------------------------------
 
 

@@ -4,59 +4,35 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import io
 import mmap
 import os
 import random
-import shutil
-import signal
 import stat
 import subprocess
 import sys
 import tarfile
-import time
 import unittest
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 import numpy as np  # noqa: E402
-from ckpt_format import NUMPY_TYPES, Record, decode_checkpoint, encode_checkpoint  # noqa: E402
+from ckpt_format import NUMPY_TYPES, by_name, encode_checkpoint  # noqa: E402
 from make_checkpoint import GeneratedSet, Parallel, make_set, rank_records  # noqa: E402
 from mounted import (  # noqa: E402
     COMMAND_SECONDS,
-    Settings,
-    abort_connection,
-    assert_gone,
+    command,
     errno_name,
-    is_mounted,
     mount_entry,
     mounted,
-    mountpoint_guard,
-    processes_of,
     rank_files,
-    run,
     run_unittests,
     scratch,
-    wait_until,
 )
 from strategy_files import proto_module  # noqa: E402
-
-
-def command(*words: str | Path) -> str:
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True,
-                          timeout=COMMAND_SECONDS, check=False)
-    if done.returncode or done.stderr:
-        raise AssertionError(f"{words[0]}: exit code {done.returncode}: {done.stderr.strip()}")
-    return done.stdout
-
-
-def by_name(data: bytes) -> dict[str, Record]:
-    return {record.name: record for record in decode_checkpoint(data)}
 
 
 def digest(path: Path) -> str:
@@ -168,8 +144,8 @@ class Readers(OneMount):
         expected = {rank: digest(path) for rank, path in self.files.items()}
         with ProcessPoolExecutor(4) as pool:
             for _ in range(5):
-                found = dict(zip(self.files, pool.map(digest, self.files.values(), timeout=COMMAND_SECONDS)))
-                self.assertEqual(found, expected)
+                found = pool.map(digest, self.files.values(), timeout=COMMAND_SECONDS)
+                self.assertEqual(dict(zip(self.files, found)), expected)
 
     def test_random_seeks(self) -> None:
         seed = 11
@@ -212,7 +188,8 @@ class Listing(OneMount):
         self.assertNotIn(".reshardfs", command("ls", "-a", self.mountpoint))
         total = sum(path.stat().st_size for path in every_file(self.mountpoint))
         apparent = int(command("du", "-sb", self.mountpoint).split()[0])
-        directories = sum(p.stat().st_size for p in [self.mountpoint, *self.mountpoint.rglob("*")] if p.is_dir())
+        paths = [self.mountpoint, *self.mountpoint.rglob("*")]
+        directories = sum(path.stat().st_size for path in paths if path.is_dir())
         self.assertEqual(apparent, total + directories)
         self.assertGreaterEqual(int(command("du", "-s", "-B1", self.mountpoint).split()[0]), total)
 
@@ -221,9 +198,12 @@ class Listing(OneMount):
                               timeout=COMMAND_SECONDS, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, b""))
         with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-            packed = {m.name: archive.extractfile(m).read() for m in archive if m.isfile()}  # type: ignore[union-attr]
-        there = {f"./{p.relative_to(self.mountpoint)}": p.read_bytes() for p in every_file(self.mountpoint)}
-        self.assertEqual(packed, there)
+            unpacked = {}
+            for member in archive:
+                file = archive.extractfile(member)
+                if file is not None:
+                    unpacked[self.mountpoint / member.name] = file.read()
+        self.assertEqual(unpacked, {p: p.read_bytes() for p in every_file(self.mountpoint)})
 
     def test_names_that_do_not_exist(self) -> None:
         for name in ("rank_4", "rank_00", "nothing", "rank_0/nothing", "rank_0/checkpoint_1.ckpt"):
@@ -320,236 +300,13 @@ class LargerFiles(OneMount):
             with self.files[rank].open("rb", buffering=0) as file:
                 for _ in range(300):
                     offset = rng.randrange(len(whole))
-                    self.assertEqual(os.pread(file.fileno(), 1 << 18, offset), whole[offset : offset + (1 << 18)])
+                    got = os.pread(file.fileno(), 1 << 18, offset)
+                    self.assertEqual(got, whole[offset : offset + (1 << 18)])
 
     def test_all_ranks_in_parallel(self) -> None:
         with ProcessPoolExecutor(6) as pool:
             found = list(pool.map(digest, self.files.values(), timeout=COMMAND_SECONDS))
         self.assertEqual(found, [digest(path) for path in self.files.values()])
-
-
-@contextlib.contextmanager
-def small_set(**changes: object) -> Iterator[GeneratedSet]:
-    with scratch() as directory:
-        yield make_set(directory, Parallel(tp=4), Parallel(tp=2), layers=1, **changes)  # type: ignore[arg-type]
-
-
-class Unmounting(unittest.TestCase):
-    """Every way to end a mount leaves neither a mount nor a process."""
-
-    @contextlib.contextmanager
-    def live(self) -> Iterator[Path]:
-        with small_set() as made, scratch() as directory:
-            mountpoint = directory / "mnt"
-            mountpoint.mkdir()
-            with mountpoint_guard(mountpoint):
-                result = run("mount", made.source, mountpoint, *made.options())
-                self.assertEqual(result.code, 0, result.stderr)
-                self.assertEqual(by_name(rank_files(mountpoint)[1].read_bytes()), made.expected(1))
-                yield mountpoint
-
-    def test_sigterm_and_sigint(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            with self.subTest(number.name), self.live() as mountpoint:
-                (pid,) = processes_of(mountpoint)
-                os.kill(pid, number)
-                assert_gone(mountpoint)
-
-    def test_umount(self) -> None:
-        with self.live() as mountpoint:
-            command("umount", mountpoint)
-            assert_gone(mountpoint)
-
-    def test_fusermount3(self) -> None:
-        with self.live() as mountpoint:
-            command("fusermount3", "-u", mountpoint)
-            assert_gone(mountpoint)
-
-    def test_reshardfs_umount(self) -> None:
-        with self.live() as mountpoint:
-            self.assertEqual(run("umount", mountpoint).code, 0)
-            assert_gone(mountpoint)
-            again = run("umount", mountpoint)
-            self.assertEqual(again.code, 2, again.stderr)
-            self.assertEqual(len(again.stderr.splitlines()), 1, again.stderr)
-
-    def test_open_file(self) -> None:
-        """A file that is still open when SIGTERM comes stays readable, or fails, but never hangs."""
-        with self.live() as mountpoint:
-            path = rank_files(mountpoint)[0]
-            whole = path.read_bytes()
-            with path.open("rb", buffering=0) as file:
-                for pid in processes_of(mountpoint):
-                    os.kill(pid, signal.SIGTERM)
-                self.assertTrue(wait_until(lambda: not is_mounted(mountpoint), 10))
-                try:
-                    self.assertEqual(file.read(100), whole[:100])
-                except OSError as error:
-                    self.assertIn(error.errno, (errno.ENOTCONN, errno.ECONNABORTED, errno.EIO))
-            assert_gone(mountpoint)
-
-    def test_killed_daemon_can_be_unmounted(self) -> None:
-        with self.live() as mountpoint:
-            for pid in processes_of(mountpoint):
-                os.kill(pid, signal.SIGKILL)
-            self.assertTrue(wait_until(lambda: not processes_of(mountpoint), 10))
-            self.assertEqual(run("umount", mountpoint).code, 0)
-            assert_gone(mountpoint)
-
-    def test_foreground(self) -> None:
-        with small_set() as made, scratch() as directory:
-            mountpoint = directory / "mnt"
-            mountpoint.mkdir()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                with self.subTest(number.name), mountpoint_guard(mountpoint):
-                    words = [Settings.binary, "mount", "-f", made.source, mountpoint, *made.options()]
-                    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-                        self.assertTrue(wait_until(lambda: is_mounted(mountpoint), 20))
-                        self.assertEqual(processes_of(mountpoint), [process.pid])
-                        self.assertEqual(by_name(rank_files(mountpoint)[0].read_bytes()), made.expected(0))
-                        process.send_signal(number)
-                        self.assertEqual(process.wait(20), 0)
-                    assert_gone(mountpoint)
-
-
-class OrdinaryUser(unittest.TestCase):
-    """The same as nobody, through the setuid helper."""
-
-    def test_mount_read_and_unmount(self) -> None:
-        if os.geteuid() != 0:
-            self.skipTest("needs root to become another user")
-        user = 65534
-        with small_set() as made, scratch() as directory:
-            mountpoint = directory / "mnt"
-            mountpoint.mkdir()
-            binary = directory / "reshardfs"
-            shutil.copy(Settings.binary, binary)
-            for path in (made.directory, directory):
-                command("chown", "-R", f"{user}:{user}", path)
-            as_user = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-            with mountpoint_guard(mountpoint):
-                done = subprocess.run(
-                    [*as_user, binary, "mount", made.source, mountpoint, *made.options()],
-                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                    text=True, timeout=COMMAND_SECONDS, check=False,
-                )
-                if done.returncode and "/dev/fuse" in done.stderr:
-                    self.skipTest(f"users cannot mount here: {done.stderr.strip()}")
-                self.assertEqual(done.returncode, 0, done.stderr)
-                path = mountpoint / "rank_1" / "checkpoint_1.ckpt"
-                self.assertEqual(by_name(command_bytes(*as_user, "cat", path)), made.expected(1))
-                owner = command(*as_user, "stat", "-c", "%u:%g:%a", path).strip()
-                self.assertEqual(owner, f"{user}:{user}:444")
-                with self.assertRaises(PermissionError):  # nobody else may look, root neither
-                    path.stat()
-                command(*as_user, binary, "umount", mountpoint)
-                assert_gone(mountpoint)
-
-
-def command_bytes(*words: str | Path) -> bytes:
-    return subprocess.run([str(word) for word in words], capture_output=True,
-                          timeout=COMMAND_SECONDS, check=True).stdout
-
-
-class ChangedSource(unittest.TestCase):
-    """A source that changes under the mount fails the files that need it, and only those."""
-
-    @contextlib.contextmanager
-    def equal_layouts(self) -> Iterator[tuple[GeneratedSet, Path]]:
-        """Destination rank r reads its tensors from source rank r, and rank 0 alone the rest."""
-        with scratch() as directory:
-            made = make_set(directory, Parallel(tp=4), Parallel(tp=4), layers=1, scale=2000)
-            with mounted(made.source, *made.options()) as mountpoint:
-                yield made, mountpoint
-
-    def check_isolated(self, made: GeneratedSet, mountpoint: Path, victim: int, *, may_serve: bool = False) -> None:
-        files = rank_files(mountpoint)
-        for attempt in range(2):
-            for rank, path in files.items():
-                if rank != victim:
-                    self.assertEqual(by_name(path.read_bytes()), made.expected(rank), f"attempt {attempt}")
-                    continue
-                try:
-                    data = path.read_bytes()
-                except OSError as error:
-                    self.assertIn(error.errno, (errno.ESTALE, errno.EIO))
-                else:
-                    self.assertTrue(may_serve, "the changed source was served")
-                    self.assertEqual(by_name(data), made.expected(rank))
-                # Neither an error nor anything else may change what the kernel thinks of the size.
-                self.assertEqual(path.stat().st_size, files[0].stat().st_size)
-
-    def test_truncated(self) -> None:
-        with self.equal_layouts() as (made, mountpoint):
-            source = made.source_files(3)[0]
-            os.truncate(source, source.stat().st_size // 2)
-            self.check_isolated(made, mountpoint, 3)
-
-    def test_emptied(self) -> None:
-        with self.equal_layouts() as (made, mountpoint):
-            os.truncate(made.source_files(2)[0], 0)
-            self.check_isolated(made, mountpoint, 2)
-
-    def test_overwritten_in_place(self) -> None:
-        with self.equal_layouts() as (made, mountpoint):
-            source = made.source_files(1)[0]
-            time.sleep(0.02)  # a kernel may round times to a few milliseconds
-            with source.open("r+b") as file:
-                file.seek(source.stat().st_size // 2)
-                file.write(bytes(1000))
-            self.check_isolated(made, mountpoint, 1)
-
-    def test_replaced_by_rename(self) -> None:
-        """The open file is still the old one: its bytes may be served, the new one's must not."""
-        with self.equal_layouts() as (made, mountpoint):
-            source = made.source_files(3)[0]
-            other = made.directory / "other"
-            other.write_bytes(bytes(source.stat().st_size))
-            os.rename(other, source)
-            self.check_isolated(made, mountpoint, 3, may_serve=True)
-
-    def test_removed(self) -> None:
-        with self.equal_layouts() as (made, mountpoint):
-            made.source_files(3)[0].unlink()
-            self.check_isolated(made, mountpoint, 3, may_serve=True)
-
-    def test_changed_while_it_is_read(self) -> None:
-        """Whatever a reader has got is a prefix of the truth."""
-        with self.equal_layouts() as (made, mountpoint):
-            path = rank_files(mountpoint)[3]
-            expected = made.expected(3)
-            with path.open("rb", buffering=0) as file:
-                got = file.read(1 << 16)
-                os.truncate(made.source_files(3)[0], 1 << 16)
-                with contextlib.suppress(OSError):
-                    while block := file.read(1 << 20):
-                        got += block
-            order = [r.name for r in rank_records(made.model, made.src, 3)]
-            whole = encode_checkpoint(expected[name] for name in order)
-            self.assertEqual(got, whole[: len(got)])
-
-
-class Relatives(unittest.TestCase):
-    def test_relative_paths(self) -> None:
-        """The daemon changes to / and must not lose what was meant by a relative path."""
-        with small_set() as made, scratch() as directory:
-            (directory / "mnt").mkdir()
-            mountpoint = directory / "mnt"
-            words = [os.path.relpath(w, directory) if os.path.isabs(w) else w for w in made.options()]
-            source = os.path.relpath(made.source, directory)
-            try:
-                done = subprocess.run(
-                    [Settings.binary, "mount", source, "mnt", *words], cwd=directory,
-                    stdin=subprocess.DEVNULL, timeout=COMMAND_SECONDS, check=False,
-                )
-                self.assertEqual(done.returncode, 0)
-                self.assertEqual(by_name(rank_files(mountpoint)[1].read_bytes()), made.expected(1))
-                self.assertEqual(run("umount", mountpoint).code, 0)
-                self.assertTrue(wait_until(lambda: not is_mounted(mountpoint), 10))
-            finally:
-                if is_mounted(mountpoint):
-                    abort_connection(mountpoint)
-                    command("umount", "-l", mountpoint)
 
 
 if __name__ == "__main__":

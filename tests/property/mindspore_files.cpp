@@ -88,7 +88,8 @@ std::string layout_message(const naive::Layout& layout) {
 
 std::string json_list(const naive::Numbers& numbers) {
   std::string out;
-  for (const std::int64_t number : numbers) out += (out.empty() ? "" : ",") + std::to_string(number);
+  for (const std::int64_t number : numbers)
+    out += (out.empty() ? "" : ",") + std::to_string(number);
   return "[" + out + "]";
 }
 
@@ -137,8 +138,8 @@ std::vector<std::pair<std::string, Record>> decode(const std::string& file) {
 
 std::string strategy_protobuf(const StageLayouts& layouts, std::int64_t stage) {
   const std::string cuts = bytes_field(2, numbers_message({1, 1}));
-  const std::string operators = bytes_field(1, "MatMul-op0") +
-                                bytes_field(2, number_field(1, stage) + cuts);
+  const std::string operators =
+      bytes_field(1, "MatMul-op0") + bytes_field(2, number_field(1, stage) + cuts);
   std::string out = number_field(1, 1) + bytes_field(2, operators);
   for (const auto& [name, layout] : layouts) {
     out += bytes_field(3, bytes_field(1, name) + bytes_field(2, layout_message(layout)));

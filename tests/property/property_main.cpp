@@ -38,7 +38,9 @@ struct Arguments {
   std::uint64_t tensors = 20;  ///< in each set
 };
 
-[[noreturn]] void fail(const std::string& message) { throw std::runtime_error(message); }
+[[noreturn]] void fail(const std::string& message) {
+  throw std::runtime_error(message);
+}
 
 /// A directory in memory where possible, removed at the end.
 class ScratchDirectory {
@@ -61,7 +63,8 @@ class ScratchDirectory {
   fs::path path_;
 };
 
-std::string read_range(const reshardfs::VirtualFile& file, std::uint64_t offset, std::size_t length) {
+std::string read_range(const reshardfs::VirtualFile& file, std::uint64_t offset,
+                       std::size_t length) {
   std::string out(length, '\x55');
   file.read_at(offset, std::as_writable_bytes(std::span(out)));
   return out;
@@ -207,7 +210,8 @@ void run_set(const RandomSet& set, Random& random) {
 }
 
 /// What is known of the set in which something failed; the tensor's layouts if one is named.
-void report(const RandomSet& set, const Arguments& arguments, std::uint64_t seed, const char* what) {
+void report(const RandomSet& set, const Arguments& arguments, std::uint64_t seed,
+            const char* what) {
   std::fprintf(stderr, "FAILED: %s\n  %lld x %zu to %lld x %zu ranks\n", what,
                static_cast<long long>(set.src.devices), set.src.stages.size(),
                static_cast<long long>(set.dst.devices), set.dst.stages.size());

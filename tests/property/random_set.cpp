@@ -18,10 +18,20 @@ struct ElementType {
   const char* name;
   std::size_t size;
 };
-constexpr std::array<ElementType, 14> kTypes = {
-    {{"Bool", 1}, {"Int4", 1}, {"Int8", 1}, {"UInt8", 1}, {"Int16", 2}, {"UInt16", 2}, {"Int32", 4},
-     {"UInt32", 4}, {"Int64", 8}, {"UInt64", 8}, {"Float16", 2}, {"BFloat16", 2}, {"Float32", 4},
-     {"Float64", 8}}};
+constexpr std::array<ElementType, 14> kTypes = {{{"Bool", 1},
+                                                 {"Int4", 1},
+                                                 {"Int8", 1},
+                                                 {"UInt8", 1},
+                                                 {"Int16", 2},
+                                                 {"UInt16", 2},
+                                                 {"Int32", 4},
+                                                 {"UInt32", 4},
+                                                 {"Int64", 8},
+                                                 {"UInt64", 8},
+                                                 {"Float16", 2},
+                                                 {"BFloat16", 2},
+                                                 {"Float32", 4},
+                                                 {"Float64", 8}}};
 
 std::string random_bytes(Random& random, std::size_t count) {
   std::string out(count, '\0');
@@ -66,9 +76,14 @@ naive::Layout random_layout(Random& random, std::int64_t devices, std::size_t di
   }
   const std::int64_t replicas = naive::replicas(layout);
   switch (pick(random, 0, 3)) {
-    case 0: layout.optimizer_size = -1; break;
-    case 1: layout.optimizer_size = pick(random, 1, replicas); break;  // need not divide
-    default: break;
+    case 0:
+      layout.optimizer_size = -1;
+      break;
+    case 1:
+      layout.optimizer_size = pick(random, 1, replicas);
+      break;  // need not divide
+    default:
+      break;
   }
   return layout;
 }
@@ -185,8 +200,9 @@ Records rank_records(const RandomSet& set, const Side& side, std::int64_t rank) 
   for (const Tensor& tensor : set.laid) {
     const auto box = box_on(tensor, side, rank);
     if (!box) continue;
-    out[tensor.name] = {tensor.full.type, box->length,
-                        naive::slice(tensor.full.content, tensor.full.shape, tensor.element_size, *box)};
+    out[tensor.name] = {
+        tensor.full.type, box->length,
+        naive::slice(tensor.full.content, tensor.full.shape, tensor.element_size, *box)};
   }
   for (const Tensor& tensor : set.unlaid) out[tensor.name] = tensor.full;
   return out;

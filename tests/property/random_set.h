@@ -29,8 +29,8 @@ struct Tensor {
 
 /// One of the two strategies: for each pipeline stage the layouts of the tensors in it.
 struct Side {
-  bool none = false;          ///< no strategy: every rank holds everything
-  std::int64_t devices = 1;   ///< of each stage
+  bool none = false;         ///< no strategy: every rank holds everything
+  std::int64_t devices = 1;  ///< of each stage
   std::vector<StageLayouts> stages;
 
   std::int64_t rank_count() const { return devices * static_cast<std::int64_t>(stages.size()); }

@@ -57,7 +57,9 @@ std::int64_t product(const Numbers& numbers) {
   return out;
 }
 
-std::int64_t device_count(const Layout& layout) { return product(layout.device_matrix); }
+std::int64_t device_count(const Layout& layout) {
+  return product(layout.device_matrix);
+}
 
 std::int64_t replicas(const Layout& layout) {
   std::int64_t count = 0;

@@ -82,11 +82,11 @@ TEST(CkptFile, CutsAParameterInRecordsOf512MiB) {
   EXPECT_EQ(read(file, first.size() + kLimit - 1, second.size() + 2), '\0' + second + '\0');
 }
 
-TEST(CkptFile, FailsWhenASourceHasChangedAndWorksAgain) {
+TEST(CkptFile, FailsWhenASourceHasChanged) {
   const std::string bytes = record("w", {4}, "Int8", "abcd");
   const auto inner = std::make_shared<test::MemorySource>(bytes);
   RankFile rank = test::rank_file(0, inner);
-  rank.source = std::make_shared<test::ChangingSource>(inner, 1);
+  rank.source = std::make_shared<test::ChangingSource>(inner, 2);
   const CkptFile file(
       whole(std::make_shared<const CheckpointSet>(std::vector<RankFile>{std::move(rank)})), 0);
   EXPECT_EQ(read(file, 0, bytes.size()), bytes);

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Strategies that people write: a few rules over parameter names instead of a layout for each
+/// parameter. The file format is described in reshardfs-strategy(5).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "reshardfs/export.h"
+#include "reshardfs/shape.h"
+#include "reshardfs/strategy.h"
+
+namespace reshardfs {
+
+/// A parameter that rules are applied to.
+struct NamedShape {
+  std::string name{};
+  /// The full tensor's shape, or a slice's: rules need the number of dimensions alone.
+  Shape shape{};
+};
+
+/// Which rule took a parameter.
+struct RuleMatch {
+  std::string parameter{};
+  std::size_t rule = 0;   ///< number in the file, from 0
+  std::int64_t line = 0;  ///< of the rule in the file
+  std::string glob{};
+};
+
+class RESHARDFS_EXPORT StrategyRules {
+ public:
+  /// Whether a strategy file is one of rules: its name ends in .toml.
+  static bool is_rules_file(const std::filesystem::path& path);
+
+  /// @throws Error kBadInput with file and line, kMissing, kIo.
+  static StrategyRules load(const std::filesystem::path& path);
+
+  StrategyRules(StrategyRules&&) noexcept;
+  StrategyRules& operator=(StrategyRules&&) noexcept;
+  ~StrategyRules();
+
+  /// A strategy for these parameters. Parameters that no rule takes are replicated on all devices
+  /// of every stage, or refused, as the file says.
+  /// @throws Error kBadInput with file, line and parameter if a rule does not fit a shape.
+  Strategy apply(const std::vector<NamedShape>& parameters) const;
+
+  /// The rule of each parameter that one took, in the order of `parameters`.
+  std::vector<RuleMatch> matches(const std::vector<NamedShape>& parameters) const;
+  /// The rules that took none of `parameters`: line and glob.
+  std::vector<RuleMatch> unused(const std::vector<NamedShape>& parameters) const;
+
+ private:
+  struct State;
+  explicit StrategyRules(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// A target strategy from the source's: the cut dimensions stay, the axes' sizes change.
+/// @param text "tp=8,dp=2,pp=1": see reshardfs-strategy(5).
+/// @param source the strategy the checkpoint was saved with.
+/// @throws Error kUsage if the text is wrong; kBadInput if the choice is ambiguous, naming the
+///         parameters that need a rule.
+RESHARDFS_EXPORT Strategy derive_strategy(const std::string& text, const Strategy& source);
+
+/// Whether the text of --dst-strategy is sizes for derive_strategy() and not a path.
+RESHARDFS_EXPORT bool is_derivation(const std::string& text);
+
+}  // namespace reshardfs

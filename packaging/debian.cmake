@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# Two Debian packages: reshardfs (program, library, manual) and libreshardfs-dev. Built by deb.sh.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME reshardfs)
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY ${PROJECT_DESCRIPTION})
+set(CPACK_PACKAGE_CONTACT "The reshardfs authors <reshardfs@localhost>")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_COMPONENTS_ALL runtime dev)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_SOURCE_DIR}/debian_documents.cmake)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+    OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME reshardfs)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION utils)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
+# Its sonames for other packages, and the ldconfig trigger.
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_GENERATE_SHLIBS ON)
+# dpkg-shlibdeps finds the libraries; fusermount3, a program, it cannot see.
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS fuse3)
+set(CPACK_COMPONENT_RUNTIME_DESCRIPTION
+"${PROJECT_DESCRIPTION}
+ reshardfs mounts a MindSpore checkpoint that many ranks saved, and shows
+ read-only the files that another parallel strategy would have. Nothing is
+ converted or copied: every byte is read from the source when it is asked for.")
+
+set(CPACK_DEBIAN_DEV_PACKAGE_NAME libreshardfs-dev)
+set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "reshardfs (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_DEV_DESCRIPTION
+"${PROJECT_DESCRIPTION} (development)
+ Headers, CMake package and pkg-config file of libreshardfs, the library below
+ reshardfs: open a checkpoint set under a strategy, and read any byte range of
+ the files that it would have.")
+include(CPack)
