@@ -2,7 +2,6 @@
 #include "fuse/background.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <iostream>
 
 #include "reshardfs/error.h"
 
@@ -27,7 +27,7 @@ void detach_from_caller() {
   if (::chdir("/") != 0) throw io_error("enter", "/", errno);
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   if (null < 0) throw io_error("open", "/dev/null", errno);
-  std::fflush(nullptr);
+  static_cast<void>(std::fflush(nullptr));
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, stream);
   if (null > STDERR_FILENO) ::close(null);
 }
@@ -47,7 +47,7 @@ void detach_from_caller() {
   try {
     exit_code = work(ready);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "reshardfs: %s\n", error.what());
+    std::cerr << "reshardfs: " << error.what() << '\n';
   }
   std::exit(exit_code);
 }
@@ -68,8 +68,9 @@ int exit_code_of(pid_t child) {
     if (errno != EINTR) throw io_error("wait for the background process", "", errno);
   }
   if (WIFEXITED(status)) return WEXITSTATUS(status);
-  std::fprintf(stderr, "reshardfs: the background process was ended by signal %d (%s)\n",
-               WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+  const int signal = WTERMSIG(status);
+  std::cerr << "reshardfs: the background process was ended by signal " << signal << " ("
+            << ::strsignal(signal) << ")\n";
   return kExitFailure;
 }
 
@@ -80,7 +81,7 @@ int run_in_background(const std::function<int(const std::function<void()>& ready
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
     throw io_error("make a socket pair", "", errno);
   }
-  std::fflush(nullptr);  // or the child would write the same output once more
+  static_cast<void>(std::fflush(nullptr));  // or the child would write the same output once more
   const pid_t child = ::fork();
   if (child < 0) throw io_error("start a background process", "", errno);
   if (child == 0) {

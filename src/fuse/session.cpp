@@ -27,7 +27,7 @@ thread_local std::string* collected_messages = nullptr;
 
 std::string format_message(const char* format, va_list arguments) {
   std::array<char, 1024> buffer{};
-  std::vsnprintf(buffer.data(), buffer.size(), format, arguments);
+  static_cast<void>(std::vsnprintf(buffer.data(), buffer.size(), format, arguments));
   return buffer.data();
 }
 

@@ -12,7 +12,7 @@
 namespace reshardfs {
 
 WakePipe::WakePipe() {
-  if (::pipe2(ends_, O_CLOEXEC | O_NONBLOCK) != 0) {
+  if (::pipe2(ends_.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
     throw io_error("make a pipe", "", errno);
   }
 }

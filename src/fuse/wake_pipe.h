@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <optional>
 
@@ -32,7 +33,7 @@ class WakePipe {
   int write_end() const noexcept { return ends_[1]; }
 
  private:
-  int ends_[2] = {-1, -1};
+  std::array<int, 2> ends_ = {-1, -1};
 };
 
 }  // namespace reshardfs

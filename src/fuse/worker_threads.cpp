@@ -2,11 +2,11 @@
 #include "fuse/worker_threads.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <system_error>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 
 #include <spdlog/spdlog.h>

@@ -38,6 +38,21 @@ AxisPartition AxisPartition::of_lengths(const std::vector<std::int64_t>& lengths
   return partition;
 }
 
+AxisPartition AxisPartition::by_field(std::int64_t size, std::int64_t fields, std::int64_t parts) {
+  AxisPartition partition = even(size, parts);
+  const std::int64_t rows =
+      even(size, mul_or_throw(fields, parts, "fields times parts")).size_ / (fields * parts);
+  // An interval for each field and part must fit in memory; no model has more.
+  if (fields * parts > (1 << 22)) {
+    throw Error(ErrorKind::kBadInput, std::to_string(fields) + " fields are too many");
+  }
+  partition.lengths_.assign(static_cast<std::size_t>(parts), size / parts);
+  for (std::int64_t i = 0; i < fields * parts && rows > 0; ++i) {
+    partition.intervals_.push_back({i * rows, (i + 1) * rows, i % parts, i / parts * rows});
+  }
+  return partition;
+}
+
 std::int64_t AxisPartition::part_length(std::int64_t part) const {
   return lengths_.empty() ? size_ / parts_ : lengths_.at(static_cast<std::size_t>(part));
 }

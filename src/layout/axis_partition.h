@@ -29,6 +29,11 @@ class AxisPartition {
   /// @throws Error kBadInput if a length is negative or their sum exceeds 2^63-1.
   static AxisPartition of_lengths(const std::vector<std::int64_t>& lengths);
 
+  /// Equal parts that have rows of every field: the dimension is [fields, parts, rows], and a part
+  /// stores [fields, rows].
+  /// @throws Error kBadInput if fields * parts does not divide size.
+  static AxisPartition by_field(std::int64_t size, std::int64_t fields, std::int64_t parts);
+
   std::int64_t size() const noexcept { return size_; }
   std::int64_t parts() const noexcept { return parts_; }
   /// Rows that a device with this part stores.

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
-#include "layout/slicing.h"
+#include "layout/device_grid.h"
 
 namespace reshardfs {
 namespace {
@@ -13,16 +13,9 @@ class Folder {
  public:
   Folder(const Layout& layout, const Shape& shape, bool is_slice)
       : layout_(layout), shape_(shape), is_slice_(is_slice) {
-    for (const auto& axes : layout.tensor_map) {
-      std::int64_t split = 1;
-      for (const int axis : axes) {
-        split *=
-            layout.device_matrix[layout.device_matrix.size() - 1 - static_cast<std::size_t>(axis)];
-      }
-      splits_.push_back(split);
-    }
-    optimizer_parts_ = 1;
-    if (!splits_.empty()) optimizer_parts_ = splits_of(layout)[0] / splits_[0];
+    const DeviceGrid grid(layout);
+    splits_ = grid.map_splits();
+    optimizer_parts_ = grid.optimizer_parts();
   }
 
   /// All distinct ways; two are enough to know that it is ambiguous.
@@ -94,7 +87,6 @@ Layout fold_expanded(const Layout& layout, const Shape& shape, bool is_slice) {
       layout.tensor_shape.size() != layout.tensor_map.size()) {
     return layout;  // as written, or not an expansion: whoever uses it checks its dimensions
   }
-  check_layout(layout);
   const std::vector<Layout> ways = Folder(layout, shape, is_slice).ways();
   if (ways.size() == 1) return ways.front();
   throw Error(ErrorKind::kBadInput,

@@ -2,6 +2,7 @@
 #include "layout/slicing.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "base/checked.h"
@@ -13,140 +14,179 @@ namespace {
 // layouts with holes and stops absurd ones before anything is allocated for them.
 constexpr std::int64_t kMaxCells = 1 << 22;
 
-/// Axis `from_right` of a device matrix, counted from the left.
-std::size_t from_left(const Layout& layout, int from_right) {
-  return layout.device_matrix.size() - 1 - static_cast<std::size_t>(from_right);
-}
-
-std::vector<std::size_t> unused_axes(const Layout& layout) {
-  std::vector<bool> used(layout.device_matrix.size(), false);
-  for (const auto& axes : layout.tensor_map) {
-    for (const int axis : axes) used[from_left(layout, axis)] = true;
-  }
-  std::vector<std::size_t> unused;
-  for (std::size_t axis = 0; axis < used.size(); ++axis) {
-    if (!used[axis]) unused.push_back(axis);
-  }
-  return unused;
-}
-
-/// Parts of the optimizer cut; 1: no cut.
-std::int64_t optimizer_parts(const Layout& layout) {
-  if (layout.optimizer_shard_size == 0 || layout.tensor_map.empty()) return 1;
-  if (layout.optimizer_shard_size > 0) return layout.optimizer_shard_size;
-  std::int64_t replicas = 1;
-  for (const std::size_t axis : unused_axes(layout)) replicas *= layout.device_matrix[axis];
-  return replicas;
-}
-
-bool is_empty(const std::vector<std::vector<std::int64_t>>& lists) {
-  return std::all_of(lists.begin(), lists.end(), [](const auto& list) { return list.empty(); });
-}
-
-/// Even cuts would give wrong numbers for these without any error, so they are refused.
-void require_even(const Layout& layout) {
-  if (layout.field <= 0 && is_empty(layout.param_split_shape)) return;
-  throw Error(ErrorKind::kUnsupported,
-              layout.field > 0 ? "it is split by fields" : "it is split unevenly")
-      .hint("only even splits are supported; --exclude leaves the parameter out");
-}
-
 void require_dimensions(const Layout& layout, const Shape& shape) {
   if (layout.tensor_map.size() == shape.size()) return;
-  throw Error(ErrorKind::kBadInput, "its layout is for " +
-                                        std::to_string(layout.tensor_map.size()) +
-                                        " dimensions, but its shape is " + to_string(shape));
+  throw Error(ErrorKind::kBadInput,
+              "its layout is for " + std::to_string(layout.tensor_map.size()) +
+                  (layout.tensor_map.size() == 1 ? " dimension" : " dimensions") +
+                  ", but its shape is " + to_string(shape));
+}
+
+[[noreturn]] void refuse_dimension(std::size_t dimension, const std::string& what) {
+  throw Error(ErrorKind::kBadInput, "dimension " + std::to_string(dimension) + what);
+}
+
+/// MindSpore's param_split_shape: the length of dimension 0 for each distinct slice, in the order
+/// of the slices (row-major over all dimensions). Empty if there is none.
+std::vector<std::int64_t> lengths_by_slice(const Layout& layout, const DeviceGrid& grid) {
+  std::vector<std::int64_t> lengths;
+  for (const auto& list : layout.param_split_shape) {
+    lengths.insert(lengths.end(), list.begin(), list.end());
+  }
+  if (lengths.empty() || grid.map_splits().empty()) return {};
+  const auto parts = static_cast<std::size_t>(grid.map_splits()[0]);
+  if (lengths.size() == parts || lengths.size() % parts != 0) return lengths;
+  // Slices beside each other in the other dimensions have the same rows.
+  const std::size_t beside = lengths.size() / parts;
+  std::vector<std::int64_t> by_part;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    if (i % beside == 0) by_part.push_back(lengths[i]);
+    if (lengths[i] != by_part.back()) return lengths;  // refused by its number
+  }
+  return by_part;
+}
+
+/// How a layout cuts dimension d: explicit lengths (empty: none) or balanced.
+DimensionSplit split_of(const Layout& layout, const DeviceGrid& grid, std::size_t d) {
+  DimensionSplit split;
+  if (d < layout.uneven.size()) split = layout.uneven[d];
+  if (d == 0 && split.lengths.empty() && !split.balanced) {
+    split.lengths = lengths_by_slice(layout, grid);
+  }
+  const auto parts = static_cast<std::size_t>(grid.map_splits()[d]);
+  if (!split.lengths.empty() && split.lengths.size() != parts) {
+    refuse_dimension(d, " is cut into " + std::to_string(parts) + " parts, but " +
+                            std::to_string(split.lengths.size()) + " lengths are given");
+  }
+  return split;
+}
+
+bool is_even(const DimensionSplit& split) {
+  return !split.balanced && split.lengths.empty();
+}
+
+std::int64_t sum(const std::vector<std::int64_t>& lengths) {
+  std::int64_t total = 0;
+  for (const std::int64_t length : lengths) {
+    total = add_or_throw(total, length, "the sum of the parts' lengths");
+  }
+  return total;
+}
+
+/// Every part cut once more in `pieces` equal pieces.
+std::vector<std::int64_t> cut_again(const std::vector<std::int64_t>& lengths, std::int64_t pieces,
+                                    std::size_t dimension) {
+  std::vector<std::int64_t> out;
+  for (const std::int64_t length : lengths) {
+    if (length % pieces != 0) {
+      refuse_dimension(dimension, " has a part of " + std::to_string(length) +
+                                      " elements, which the optimizer cannot cut into " +
+                                      std::to_string(pieces) + " equal parts");
+    }
+    out.insert(out.end(), static_cast<std::size_t>(pieces), length / pieces);
+  }
+  return out;
+}
+
+AxisPartition uneven_partition(const DimensionSplit& split, std::int64_t size, std::int64_t parts,
+                               std::int64_t optimizer_parts, std::size_t dimension) {
+  std::vector<std::int64_t> lengths = split.lengths;
+  if (lengths.empty()) {
+    for (std::int64_t part = 0; part < parts; ++part) {
+      lengths.push_back(size / parts + (part < size % parts ? 1 : 0));
+    }
+  }
+  if (sum(lengths) != size) {
+    refuse_dimension(dimension, " has " + std::to_string(size) +
+                                    " elements, but the parts' "
+                                    "lengths add up to " +
+                                    std::to_string(sum(lengths)));
+  }
+  return AxisPartition::of_lengths(cut_again(lengths, optimizer_parts, dimension));
+}
+
+/// Dimension d of `shape`, cut as the layout says.
+AxisPartition partition_of(const Layout& layout, const DeviceGrid& grid, std::size_t d,
+                           const Shape& shape) {
+  const std::int64_t optimizer_parts = d == 0 ? grid.optimizer_parts() : 1;
+  const std::int64_t parts = grid.splits()[d];
+  const DimensionSplit split = split_of(layout, grid, d);
+  const std::int64_t fields = d == 0 ? std::max<std::int64_t>(layout.field, 1) : 1;
+  if (!is_even(split)) {
+    if (fields > 1) refuse_dimension(d, " cannot be cut by fields and unevenly");
+    return uneven_partition(split, shape[d], grid.map_splits()[d], optimizer_parts, d);
+  }
+  const std::int64_t pieces = mul_or_throw(parts, fields, "a split");
+  if (shape[d] % pieces != 0) {
+    refuse_dimension(d, " of its shape " + to_string(shape) + " has " + std::to_string(shape[d]) +
+                            " elements, which cannot be cut into " + std::to_string(parts) +
+                            " equal parts" +
+                            (fields > 1 ? " of " + std::to_string(fields) + " fields" : ""));
+  }
+  return fields > 1 ? AxisPartition::by_field(shape[d], fields, parts)
+                    : AxisPartition::even(shape[d], parts);
+}
+
+/// The length of a balanced dimension: the sum of its parts, each seen on some rank.
+std::int64_t observed_length(const DeviceGrid& grid, std::size_t dimension,
+                             const std::vector<RankSlice>& slices) {
+  std::map<std::int64_t, std::int64_t> lengths;
+  for (const auto& [rank, shape] : slices) {
+    lengths.emplace(grid.parts_of(rank)[dimension], shape[dimension]);
+  }
+  const std::int64_t parts = grid.splits()[dimension];
+  std::int64_t total = 0;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const auto found = lengths.find(part);
+    if (found == lengths.end()) {
+      throw Error(ErrorKind::kMissing, "no source rank holds part " + std::to_string(part) +
+                                           " of dimension " + std::to_string(dimension) +
+                                           ", without which its length is not known");
+    }
+    total = add_or_throw(total, found->second, "the full shape");
+  }
+  return total;
 }
 
 }  // namespace
 
-std::vector<std::int64_t> splits_of(const Layout& layout) {
-  check_layout(layout);
-  require_even(layout);
-  std::vector<std::int64_t> splits;
-  for (const auto& axes : layout.tensor_map) {
-    std::int64_t split = 1;
-    for (const int axis : axes) {
-      split = mul_or_throw(split, layout.device_matrix[from_left(layout, axis)], "a split");
-    }
-    splits.push_back(split);
-  }
-  if (!splits.empty()) splits[0] = mul_or_throw(splits[0], optimizer_parts(layout), "a split");
-  return splits;
-}
-
-Shape full_shape_of(const Layout& layout, const Shape& slice) {
-  const std::vector<std::int64_t> splits = splits_of(layout);
-  require_dimensions(layout, slice);
-  Shape full = slice;
+Shape full_shape_of(const Layout& layout, const std::vector<RankSlice>& slices) {
+  const DeviceGrid grid(layout);
+  for (const auto& [rank, shape] : slices) require_dimensions(layout, shape);
+  Shape full = slices.front().second;
   for (std::size_t d = 0; d < full.size(); ++d) {
-    full[d] = mul_or_throw(full[d], splits[d], "the full shape");
+    const DimensionSplit split = split_of(layout, grid, d);
+    if (!split.lengths.empty()) {
+      full[d] = sum(split.lengths);
+    } else if (split.balanced) {
+      full[d] = observed_length(grid, d, slices);
+    } else {
+      full[d] = mul_or_throw(full[d], grid.splits()[d], "the full shape");
+    }
   }
   return full;
 }
 
 Slicing::Slicing(const Layout& layout, const Shape& full_shape)
-    : full_shape_(full_shape), device_matrix_(layout.device_matrix) {
-  const std::vector<std::int64_t> splits = splits_of(layout);
+    : grid_(layout), full_shape_(full_shape) {
   require_dimensions(layout, full_shape);
-  for (std::size_t d = 0; d < splits.size(); ++d) {
-    if (full_shape[d] % splits[d] != 0) {
-      throw Error(ErrorKind::kBadInput, "dimension " + std::to_string(d) + " of its shape " +
-                                            to_string(full_shape) + " has " +
-                                            std::to_string(full_shape[d]) +
-                                            " elements, which cannot be cut into " +
-                                            std::to_string(splits[d]) + " equal parts");
-    }
-    partitions_.push_back(AxisPartition::even(full_shape[d], splits[d]));
-    cell_count_ = mul_or_throw(cell_count_, splits[d], "the number of slices");
+  for (const std::int64_t parts : grid_.splits()) {
+    cell_count_ = mul_or_throw(cell_count_, parts, "the number of slices");
   }
   if (cell_count_ > kMaxCells) {
     throw Error(ErrorKind::kBadInput,
                 "it would be cut into " + std::to_string(cell_count_) + " slices");
   }
-  for (const auto& axes : layout.tensor_map) {
-    std::vector<std::size_t>& list = cutting_axes_.emplace_back();
-    for (const int axis : axes) list.push_back(from_left(layout, axis));
+  for (std::size_t d = 0; d < full_shape.size(); ++d) {
+    partitions_.push_back(partition_of(layout, grid_, d, full_shape));
   }
-  free_axes_ = unused_axes(layout);
-  optimizer_parts_ = optimizer_parts(layout);
-  devices_ = device_count(layout);
 }
 
-Slicing Slicing::replicated(const Shape& full_shape, std::int64_t devices) {
-  Slicing slicing;
-  slicing.full_shape_ = full_shape;
-  slicing.devices_ = devices;
-  slicing.device_matrix_ = {devices};
-  slicing.free_axes_ = {0};
-  slicing.cutting_axes_.resize(full_shape.size());
-  for (const std::int64_t size : full_shape) {
-    slicing.partitions_.push_back(AxisPartition::even(size, 1));
-  }
-  return slicing;
-}
-
-std::vector<std::int64_t> Slicing::parts_of(std::int64_t local_rank) const {
-  std::vector<std::int64_t> coordinates(device_matrix_.size());
-  std::int64_t rest = local_rank;
-  for (std::size_t axis = device_matrix_.size(); axis-- > 0;) {
-    coordinates[axis] = rest % device_matrix_[axis];
-    rest /= device_matrix_[axis];
-  }
-  // A list of axes as a mixed-radix number, first axis major.
-  const auto position = [&](const std::vector<std::size_t>& axes) {
-    std::int64_t value = 0;
-    for (const std::size_t axis : axes) value = value * device_matrix_[axis] + coordinates[axis];
-    return value;
-  };
-  std::vector<std::int64_t> parts;
-  parts.reserve(cutting_axes_.size());
-  for (const auto& axes : cutting_axes_) parts.push_back(position(axes));
-  // Ranks with the same cell differ in the free axes alone, and ascend with them.
-  if (!parts.empty() && optimizer_parts_ > 1) {
-    parts[0] = parts[0] * optimizer_parts_ + position(free_axes_) % optimizer_parts_;
-  }
-  return parts;
+Slicing Slicing::whole(const Shape& full_shape) {
+  Layout layout;
+  layout.device_matrix = {1};
+  layout.tensor_map.resize(full_shape.size());
+  return {layout, full_shape};
 }
 
 std::int64_t Slicing::cell_of(std::int64_t local_rank) const {

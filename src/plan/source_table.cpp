@@ -183,7 +183,11 @@ ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter, const Layo
     auto grid = std::make_shared<ShardGrid>();
     grid->name = parameter.name;
     grid->dtype = parameter.dtype;
-    grid->full_shape = full_shape_of(layout, first.entry->shape);
+    std::vector<RankSlice> slices;
+    for (const Holding& holder : holders) {
+      slices.emplace_back(holder.file->rank - stage_begin, holder.entry->shape);
+    }
+    grid->full_shape = full_shape_of(layout, slices);
     require_countable(parameter, grid->full_shape);
     const Slicing slicing(layout, grid->full_shape);
     grid->partitions = slicing.partitions();

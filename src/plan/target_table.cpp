@@ -156,7 +156,7 @@ void TargetTable::add_resharded(const SourceParameter& parameter, ShardGridPtr g
   TargetParameter target{&parameter, Treatment::kReshard, std::move(grid), {}, {}};
   const Shape& full = target.grid->full_shape;
   if (!strategy_) {
-    target.by_stage.push_back(std::make_shared<Slicing>(Slicing::replicated(full, 1)));
+    target.by_stage.push_back(std::make_shared<Slicing>(Slicing::whole(full)));
     parameters_.push_back(std::move(target));
     return;
   }

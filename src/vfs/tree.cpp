@@ -26,7 +26,8 @@ std::string Tree::path(InodeNumber inode) const {
   std::string path;
   for (const Node* node = find(inode); node != nullptr && node->inode != kRootInode;
        node = find(node->parent)) {
-    path = path.empty() ? node->name : node->name + "/" + path;
+    if (!path.empty()) path.insert(0, 1, '/');
+    path.insert(0, node->name);
   }
   return path;
 }

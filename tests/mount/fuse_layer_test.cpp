@@ -253,7 +253,7 @@ TEST_F(FuseLayer, EveryModificationIsEROFS) {
   }
 }
 
-TEST_F(FuseLayer, AShortPathToTheKernelsReadAhead) {
+TEST_F(FuseLayer, SetsTheKernelsReadAhead) {
   const auto entry = mount_at(mount->path());
   ASSERT_TRUE(entry);
   std::ifstream file("/sys/class/bdi/" + entry->device + "/read_ahead_kb");

@@ -39,6 +39,17 @@ TEST(AxisPartition, RefusesNegativeAndOverflowingLengths) {
   EXPECT_THROW(AxisPartition::of_lengths({INT64_MAX, 1}), Error);
 }
 
+TEST(AxisPartition, OverlaysFieldsOntoPlainParts) {
+  // 2 fields of 6 rows, over 3 devices: device 1 has rows 2, 3 of each field.
+  const AxisPartition fields = AxisPartition::by_field(12, 2, 3);
+  EXPECT_EQ(fields.part_length(1), 4);
+  EXPECT_EQ(overlay(fields, 1, AxisPartition::even(12, 1)),
+            (std::vector<AxisSegment>{{0, 2, 0, 2}, {2, 2, 0, 8}}));
+  EXPECT_EQ(overlay(AxisPartition::even(12, 4), 1, fields),
+            (std::vector<AxisSegment>{{0, 1, 1, 1}, {1, 2, 2, 0}}));
+  EXPECT_THROW(AxisPartition::by_field(12, 5, 3), Error);
+}
+
 TEST(AxisPartition, OverlaysPartsWithoutCommonFactor) {
   const auto segments = overlay(AxisPartition::even(15, 3), 1, AxisPartition::even(15, 5));
   EXPECT_EQ(segments, (std::vector<AxisSegment>{{0, 1, 1, 2}, {1, 3, 2, 0}, {4, 1, 3, 0}}));

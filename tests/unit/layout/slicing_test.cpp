@@ -77,7 +77,7 @@ TEST(Slicing, RefusesWhatDoesNotDivideAndSaysTheNumbers) {
 
 TEST(Slicing, RefusesAnotherNumberOfDimensions) {
   EXPECT_THAT(refusal({.device_matrix = {2}, .tensor_map = {{0}}}, {4, 8}),
-              HasSubstr("for 1 dimensions, but its shape is [4, 8]"));
+              HasSubstr("for 1 dimension, but its shape is [4, 8]"));
 }
 
 TEST(Slicing, RefusesAnAbsurdOptimizerCut) {
@@ -89,21 +89,85 @@ TEST(Slicing, RefusesAnAbsurdOptimizerCut) {
       HasSubstr("64-bit"));
 }
 
-TEST(Slicing, RefusesManualSplits) {
-  EXPECT_THAT(refusal({.device_matrix = {2}, .tensor_map = {{0}}, .field = 3}, {8}),
-              HasSubstr("fields"));
+TEST(Slicing, CutsInBalancedPartsAsArraySplit) {
+  const Slicing slicing({.device_matrix = {4}, .tensor_map = {{}, {0}}, .uneven = {{}, {true, {}}}},
+                        {2, 10});
+  EXPECT_THAT(slicing.slice_shape(0), ElementsAre(2, 3));
+  EXPECT_THAT(slicing.slice_shape(1), ElementsAre(2, 3));
+  EXPECT_THAT(slicing.slice_shape(2), ElementsAre(2, 2));
+  EXPECT_THAT(slicing.slice_shape(3), ElementsAre(2, 2));
+}
+
+TEST(Slicing, CutsInTheGivenLengths) {
+  const Slicing slicing({.device_matrix = {3}, .tensor_map = {{0}}, .uneven = {{false, {5, 0, 2}}}},
+                        {7});
+  EXPECT_THAT(slicing.slice_shape(0), ElementsAre(5));
+  EXPECT_THAT(slicing.slice_shape(1), ElementsAre(0));
+  EXPECT_THAT(slicing.slice_shape(2), ElementsAre(2));
+}
+
+TEST(Slicing, ReadsParamSplitShape) {
+  const Layout layout{
+      .device_matrix = {2, 2}, .tensor_map = {{1}, {0}}, .param_split_shape = {{5, 5, 3, 3}}};
+  const Slicing slicing(layout, {8, 4});
+  EXPECT_THAT(slicing.slice_shape(1), ElementsAre(5, 2));
+  EXPECT_THAT(slicing.slice_shape(2), ElementsAre(3, 2));
+  EXPECT_THAT(full_shape_of(layout, {{2, {3, 2}}}), ElementsAre(8, 4));
+}
+
+TEST(Slicing, CutsAnUnevenPartOnceMoreForTheOptimizer) {
+  const Layout layout{.device_matrix = {2, 2},
+                      .tensor_map = {{0}},
+                      .optimizer_shard_size = 2,
+                      .uneven = {{false, {6, 2}}}};
+  const Slicing slicing(layout, {8});
+  EXPECT_THAT(slicing.slice_shape(0), ElementsAre(3));
+  EXPECT_THAT(slicing.slice_shape(1), ElementsAre(1));
+  EXPECT_THAT(refusal({.device_matrix = {2, 2},
+                       .tensor_map = {{0}},
+                       .optimizer_shard_size = 2,
+                       .uneven = {{false, {5, 3}}}},
+                      {8}),
+              HasSubstr("optimizer cannot cut"));
+}
+
+TEST(Slicing, RefusesLengthsThatDoNotFit) {
   EXPECT_THAT(
-      refusal({.device_matrix = {2}, .tensor_map = {{0}}, .param_split_shape = {{5}, {3}}}, {8}),
-      HasSubstr("unevenly"));
+      refusal({.device_matrix = {2}, .tensor_map = {{0}}, .uneven = {{false, {5, 4}}}}, {8}),
+      HasSubstr("add up to 9"));
+  EXPECT_THAT(refusal({.device_matrix = {2}, .tensor_map = {{0}}, .uneven = {{false, {8}}}}, {8}),
+              HasSubstr("1 lengths are given"));
+  EXPECT_THAT(
+      refusal({.device_matrix = {2}, .tensor_map = {{0}}, .param_split_shape = {{5, 3, 8}}}, {8}),
+      HasSubstr("3 lengths are given"));
   EXPECT_EQ(refusal({.device_matrix = {2}, .tensor_map = {{0}}, .param_split_shape = {{}}}, {8}),
             "accepted");
+}
+
+TEST(Slicing, GivesEveryPartRowsOfEachField) {
+  const Slicing slicing({.device_matrix = {2}, .tensor_map = {{0}}, .field = 3}, {12});
+  EXPECT_THAT(slicing.slice_shape(1), ElementsAre(6));
+  const auto intervals = slicing.partitions()[0].intervals_of(1);
+  ASSERT_EQ(intervals.size(), 3U);
+  EXPECT_EQ(intervals[0].begin, 2);
+  EXPECT_EQ(intervals[1].begin, 6);
+  EXPECT_EQ(intervals[2].begin, 10);
+  EXPECT_EQ(intervals[2].local_begin, 4);
+  EXPECT_THAT(refusal({.device_matrix = {2}, .tensor_map = {{0}}, .field = 5}, {12}),
+              HasSubstr("5 fields"));
 }
 
 TEST(Slicing, DerivesTheFullShapeFromASlice) {
   EXPECT_THAT(
       full_shape_of({.device_matrix = {2, 4}, .tensor_map = {{0}, {}}, .optimizer_shard_size = -1},
-                    {3, 5}),
+                    {{5, {3, 5}}}),
       ElementsAre(24, 5));
+}
+
+TEST(Slicing, DerivesABalancedLengthFromAllParts) {
+  const Layout layout{.device_matrix = {3}, .tensor_map = {{0}}, .uneven = {{true, {}}}};
+  EXPECT_THAT(full_shape_of(layout, {{0, {4}}, {1, {3}}, {2, {3}}}), ElementsAre(10));
+  EXPECT_THROW(full_shape_of(layout, {{0, {4}}, {2, {3}}}), Error);
 }
 
 TEST(Slicing, EveryRankHoldsExactlyOneCellAndReplicasShareIt) {

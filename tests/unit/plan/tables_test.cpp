@@ -87,7 +87,7 @@ TEST(SourceTable, RefusesDifferentElementTypes) {
 }
 
 TEST(SourceTable, RefusesALayoutOfOtherDimensions) {
-  expect_error(ErrorKind::kBadInput, {"'w'", "1 dimensions", "[1, 4]"}, [] {
+  expect_error(ErrorKind::kBadInput, {"'w'", "1 dimension,", "[1, 4]"}, [] {
     const SourceTable table(memory_set({{0, rows("w", "abcd")}, {1, rows("w", "efgh")}}),
                             one_stage({{"w", {.device_matrix = {2}, .tensor_map = {{0}}}}}));
   });

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Values of a TOML file, with errors that name the line. Private to the reader of rules.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <toml++/toml.h>
+
+namespace reshardfs {
+
+/// @throws Error kBadInput "line N: message".
+[[noreturn]] void fail_at_line(std::int64_t line, const std::string& message);
+
+std::int64_t line_of(const toml::node& node);
+
+/// A table and its keys.
+class RulesTable {
+ public:
+  /// @param header how the file names the table: "[devices]".
+  /// @param keys all that the table may have.
+  /// @throws Error kBadInput if it has another.
+  RulesTable(const toml::table& table, std::string header, std::vector<std::string_view> keys);
+
+  const std::string& header() const noexcept { return header_; }
+  /// Of the header.
+  std::int64_t line() const { return line_of(table_); }
+  /// The line of a key's value; of the header if the table does not have it.
+  std::int64_t line_of_key(std::string_view key) const;
+
+  const toml::node* find(std::string_view key) const { return table_.get(key); }
+  /// @throws Error kBadInput if the key is missing.
+  const toml::node& at(std::string_view key) const;
+
+ private:
+  const toml::table& table_;
+  std::string header_;
+};
+
+// Each throws Error kBadInput if the value of `key` is of another kind or out of range.
+const toml::array& list_at(std::string_view key, const toml::node& node,
+                           const std::string& expected);
+std::string text_at(std::string_view key, const toml::node& node, const std::string& expected);
+std::int64_t number_at(std::string_view key, const toml::node& node, std::int64_t lowest,
+                       std::int64_t highest);
+
+/// @throws Error kBadInput "'key' is a list, expected ...".
+[[noreturn]] void fail_wrong_type(std::string_view key, const toml::node& node,
+                                  const std::string& expected);
+
+}  // namespace reshardfs

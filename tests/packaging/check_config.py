@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""config/reshardfs.toml: with all its keys uncommented mount accepts it, it has every option that
+mount can take from a file, and the values it shows are the defaults that --help prints."""
+
+import re
+import subprocess
+import tempfile
+
+import program_help
+import report
+
+KEY = re.compile(r"^#?([a-z][a-z-]*) = (.+)$", re.MULTILINE)
+# What makes no sense in a file, or contradicts another key (verbose and quiet exclude each other).
+NOT_IN_FILE = {"help", "config", "quiet"}
+
+
+def run_with(binary, text):
+    """Standard error of a mount that gets the configuration, but whose source is not there."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/reshardfs.toml"
+        with open(path, "w") as file:
+            file.write(text)
+        done = subprocess.run([binary, "mount", f"{folder}/no-such-source", folder, "--nonempty",
+                               "--config", path], text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder)
+        return done.stderr
+
+
+def main():
+    arguments = report.arguments("binary")
+    text = (arguments.root / "config/reshardfs.toml").read_text()
+    sample = dict(KEY.findall(text))
+    options = {option.long_name: option
+               for option in program_help.read_help(arguments.binary, ["mount"]).options}
+    problems = [f"{key}: is no option of mount" for key in sorted(sample.keys() - options.keys())]
+    problems += [f"{key}: an option of mount that the sample lacks"
+                 for key in sorted(options.keys() - sample.keys() - NOT_IN_FILE)]
+    for key, value in sample.items():
+        default = options[key].default if key in options else ""
+        if default and value.strip('"') != default:
+            problems.append(f"{key}: shows {value}, but the default is {default}")
+
+    # An unknown key or a wrong value stops the program at its line; with none of those it gets as
+    # far as the first file that is not there.
+    message = run_with(arguments.binary, KEY.sub(r"\1 = \2", text))
+    if "no such file" not in message.lower() or "reshardfs.toml" in message:
+        problems.append(f"with all keys uncommented: {message.strip()}")
+    if "no-such-source" not in run_with(arguments.binary, text):
+        problems.append("as it stands it changes what mount does: comment all keys out")
+    if "no-such-key" not in run_with(arguments.binary, "no-such-key = 1\n"):
+        problems.append("mount accepts a key that does not exist: this check proves nothing")
+    report.finish(problems, f"{len(sample)} keys, all accepted")
+
+
+main()
