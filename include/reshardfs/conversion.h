@@ -32,6 +32,11 @@ struct ConversionOptions {
   /// A strategy file or a directory of stage files; nothing: every rank holds whole parameters.
   std::optional<std::filesystem::path> src_strategy{};
   std::optional<std::filesystem::path> dst_strategy{};
+  /// Without a source strategy: parameters that match one of these globs are cut along dimension 0,
+  /// one slice a rank in rank order; all others must be whole and equal on every rank.
+  std::vector<std::string> src_join{};
+  /// A JSON object, name in the source to name in the destination; empty: names stay.
+  std::filesystem::path name_map{};
   /// Destination files are called rank_<r>/<prefix><r>.ckpt.
   std::string prefix = "checkpoint_";
   /// See CheckpointOptions: where the source's files are, and which step is taken.
@@ -40,7 +45,7 @@ struct ConversionOptions {
   Unmatched unmatched = Unmatched::kDrop;
   /// Destination ranks to show; empty: all.
   std::vector<std::int64_t> ranks{};
-  /// Globs over parameter names.
+  /// Globs over parameter names (those in the destination).
   std::vector<std::string> include{};
   std::vector<std::string> exclude{};
   bool check_crc = false;

@@ -11,10 +11,13 @@ bool glob_match(const std::string& pattern, const std::string& text) {
   return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
 }
 
+bool matches_any(const NameGlobs& globs, const std::string& name) {
+  return std::any_of(globs.begin(), globs.end(),
+                     [&](const std::string& glob) { return glob_match(glob, name); });
+}
+
 bool NameFilter::takes(const std::string& name) const {
-  const auto matches = [&](const std::string& pattern) { return glob_match(pattern, name); };
-  const bool included = include.empty() || std::any_of(include.begin(), include.end(), matches);
-  return included && std::none_of(exclude.begin(), exclude.end(), matches);
+  return (include.empty() || matches_any(include, name)) && !matches_any(exclude, name);
 }
 
 }  // namespace reshardfs

@@ -10,11 +10,16 @@ namespace reshardfs {
 /// these are parameter names, not paths.
 bool glob_match(const std::string& pattern, const std::string& text);
 
+using NameGlobs = std::vector<std::string>;
+
+/// Whether `name` matches any of the globs.
+bool matches_any(const NameGlobs& globs, const std::string& name);
+
 /// The `--include`/`--exclude` rule: taken if it matches an include pattern (or there is none) and
 /// no exclude pattern.
 struct NameFilter {
-  std::vector<std::string> include;
-  std::vector<std::string> exclude;
+  NameGlobs include;
+  NameGlobs exclude;
 
   bool takes(const std::string& name) const;
 };

@@ -39,6 +39,15 @@ void ConversionArguments::add_to(CLI::App& command) {
   one("--dst-strategy", dst_strategy, "Strategy to show it under; none: one rank that has it all")
       ->type_name("FILE|DIR|none")
       ->capture_default_str();
+  command
+      .add_option("--src-join", src_join,
+                  "Without a source strategy: join the slices of parameters that match along "
+                  "dimension 0, in rank order (repeatable)")
+      ->type_name("GLOB")
+      ->take_all()
+      ->expected(1);
+  one("--name-map", name_map, "Rename parameters: a JSON object of old name to new name")
+      ->type_name("FILE.json");
   one("--prefix", prefix, "Destination files are rank_N/<prefix>N.ckpt")
       ->type_name("NAME")
       ->capture_default_str();
@@ -77,6 +86,8 @@ ConversionOptions ConversionArguments::options() const {
   options.source = std::filesystem::absolute(source);
   options.src_strategy = strategy_path(src_strategy);
   options.dst_strategy = strategy_path(dst_strategy);
+  options.src_join = src_join;
+  if (!name_map.empty()) options.name_map = std::filesystem::absolute(name_map);
   options.prefix = prefix;
   options.src_pattern = src_pattern;
   options.step = step;

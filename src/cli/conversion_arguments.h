@@ -17,6 +17,8 @@ struct ConversionArguments {
   std::string source;
   std::string src_strategy;
   std::string dst_strategy = "none";
+  std::vector<std::string> src_join;
+  std::string name_map;
   std::string prefix = "checkpoint_";
   std::string src_pattern;
   std::string step = "latest";

@@ -53,8 +53,8 @@ void require_countable(const SourceParameter& parameter, const Shape& full) {
 }  // namespace
 
 SourceTable::SourceTable(std::shared_ptr<const CheckpointSet> checkpoint,
-                         std::optional<Strategy> strategy)
-    : checkpoint_(std::move(checkpoint)), strategy_(std::move(strategy)) {
+                         std::optional<Strategy> strategy, NameGlobs join)
+    : checkpoint_(std::move(checkpoint)), strategy_(std::move(strategy)), join_(std::move(join)) {
   find_base_rank();
   collect_holders();
   for (SourceParameter& parameter : parameters_) {
@@ -145,6 +145,11 @@ void SourceTable::lay_out(SourceParameter& parameter) {
   // Text is no array: it cannot be cut, and follows the rules for parameters without a layout.
   if (parameter.dtype == DType::kString) return;
   try {
+    if (!strategy_ && matches_any(join_, parameter.name)) {
+      parameter.layout = joined_layout(parameter);
+      parameter.grid = make_grid(parameter, *parameter.layout, base_rank_, parameter.holders);
+      return;
+    }
     if (!strategy_) {
       parameter.grid = make_replicated_grid(parameter);
       parameter.layout = Layout{.device_matrix = {1}, .tensor_map = {}};
@@ -154,7 +159,7 @@ void SourceTable::lay_out(SourceParameter& parameter) {
     for (const std::int64_t stage : strategy_->stages_of(parameter.name)) {
       if (holders_in_stage(parameter, stage).empty()) continue;
       const Layout& layout = strategy_->stage(stage).at(parameter.name);
-      parameter.grid = make_grid(parameter, layout, stage);
+      parameter.grid = make_stage_grid(parameter, layout, stage);
       parameter.layout = layout;
       return;
     }
@@ -173,11 +178,16 @@ void SourceTable::lay_out(SourceParameter& parameter) {
   }
 }
 
+ShardGridPtr SourceTable::make_stage_grid(const SourceParameter& parameter, const Layout& layout,
+                                          std::int64_t stage) const {
+  return make_grid(parameter, layout, base_rank_ + stage * stage_devices(),
+                   holders_in_stage(parameter, stage));
+}
+
 ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter, const Layout& as_written,
-                                    std::int64_t stage) const {
-  const std::vector<Holding> holders = holders_in_stage(parameter, stage);
+                                    std::int64_t first_rank,
+                                    const std::vector<Holding>& holders) const {
   const Holding& first = holders.front();
-  const std::int64_t stage_begin = base_rank_ + stage * stage_devices();
   try {
     const Layout layout = fold_expanded(as_written, first.entry->shape, /*is_slice=*/true);
     auto grid = std::make_shared<ShardGrid>();
@@ -185,7 +195,7 @@ ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter, const Layo
     grid->dtype = parameter.dtype;
     std::vector<RankSlice> slices;
     for (const Holding& holder : holders) {
-      slices.emplace_back(holder.file->rank - stage_begin, holder.entry->shape);
+      slices.emplace_back(holder.file->rank - first_rank, holder.entry->shape);
     }
     grid->full_shape = full_shape_of(layout, slices);
     require_countable(parameter, grid->full_shape);
@@ -193,7 +203,7 @@ ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter, const Layo
     grid->partitions = slicing.partitions();
     grid->cells.resize(static_cast<std::size_t>(slicing.cell_count()));
     for (const Holding& holder : holders) {
-      const std::int64_t local = holder.file->rank - stage_begin;
+      const std::int64_t local = holder.file->rank - first_rank;
       if (holder.entry->shape != slicing.slice_shape(local)) {
         throw Error(ErrorKind::kBadInput,
                     "the slices differ in shape (" + differing_holders(holders) + ")")
@@ -210,6 +220,32 @@ ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter, const Layo
         .for_parameter(parameter.name)
         .hint("check that --src-strategy is the one that this checkpoint was saved with");
   }
+}
+
+/// One slice a rank along dimension 0, each as long as it is.
+Layout SourceTable::joined_layout(const SourceParameter& parameter) const {
+  const auto& files = checkpoint_->files();
+  const std::int64_t ranks = files.back().rank - base_rank_ + 1;
+  DimensionSplit rows;
+  for (const Holding& holder : parameter.holders) {
+    if (holder.entry->shape.empty()) {
+      throw Error(ErrorKind::kBadInput, "a scalar cannot be joined")
+          .in_file(holder.file->source->name());
+    }
+    rows.lengths.push_back(holder.entry->shape[0]);
+  }
+  if (static_cast<std::int64_t>(rows.lengths.size()) != ranks) {
+    throw Error(ErrorKind::kMissing, "it is to be joined from " + std::to_string(ranks) +
+                                         " ranks, but " + std::to_string(rows.lengths.size()) +
+                                         " have a slice of it");
+  }
+  Layout layout;
+  layout.device_matrix = {ranks};
+  layout.tensor_map.resize(parameter.holders.front().entry->shape.size());
+  layout.tensor_map[0] = {0};
+  layout.uneven.resize(layout.tensor_map.size());
+  layout.uneven[0] = std::move(rows);
+  return layout;
 }
 
 ShardGridPtr SourceTable::make_replicated_grid(const SourceParameter& parameter) const {
@@ -247,7 +283,7 @@ ShardGridPtr SourceTable::grid_like(const SourceParameter& parameter,
   }
   for (const std::int64_t stage : strategy_->stages_of(like.name)) {
     if (holders_in_stage(parameter, stage).empty()) continue;
-    return make_grid(parameter, strategy_->stage(stage).at(like.name), stage);
+    return make_stage_grid(parameter, strategy_->stage(stage).at(like.name), stage);
   }
   return nullptr;
 }

@@ -11,6 +11,7 @@
 
 #include "reshardfs/strategy.h"
 
+#include "base/glob.h"
 #include "checkpoint/checkpoint_set.h"
 #include "plan/shard_grid.h"
 
@@ -30,10 +31,13 @@ struct SourceParameter {
 
 class SourceTable {
  public:
-  /// @param strategy nothing: every rank holds whole parameters.
+  /// @param strategy nothing: every rank holds whole parameters, but for those that `join` takes:
+  ///        of them each rank holds a slice along dimension 0.
+  /// @param join ignored if there is a strategy.
   /// @throws Error kBadInput if ranks, shapes or element types do not fit each other or the
   ///         strategy; names the parameter, its layout and its shape.
-  SourceTable(std::shared_ptr<const CheckpointSet> checkpoint, std::optional<Strategy> strategy);
+  SourceTable(std::shared_ptr<const CheckpointSet> checkpoint, std::optional<Strategy> strategy,
+              NameGlobs join = {});
 
   const std::vector<SourceParameter>& parameters() const noexcept { return parameters_; }
   const SourceParameter* find(const std::string& name) const noexcept;
@@ -59,12 +63,16 @@ class SourceTable {
   void lay_out(SourceParameter& parameter);
   /// Those of the parameter's holders that count: the lowest stage that lays it out and has it.
   std::vector<Holding> holders_in_stage(const SourceParameter& parameter, std::int64_t stage) const;
+  ShardGridPtr make_stage_grid(const SourceParameter& parameter, const Layout& layout,
+                               std::int64_t stage) const;
   ShardGridPtr make_grid(const SourceParameter& parameter, const Layout& layout,
-                         std::int64_t stage) const;
+                         std::int64_t first_rank, const std::vector<Holding>& holders) const;
+  Layout joined_layout(const SourceParameter& parameter) const;
   ShardGridPtr make_replicated_grid(const SourceParameter& parameter) const;
 
   std::shared_ptr<const CheckpointSet> checkpoint_;
   std::optional<Strategy> strategy_;
+  NameGlobs join_;
   std::int64_t base_rank_ = 0;
   std::vector<SourceParameter> parameters_;
   std::unordered_map<std::string, std::size_t> by_name_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string_view>
 
 #include "reshardfs/error.h"
@@ -55,12 +56,16 @@ struct TargetTable::Verdicts {
 
 TargetTable::TargetTable(std::shared_ptr<const SourceTable> source,
                          std::optional<Strategy> strategy, const TargetOptions& options)
-    : source_(std::move(source)), strategy_(std::move(strategy)), unmatched_(options.unmatched) {
+    : source_(std::move(source)),
+      strategy_(std::move(strategy)),
+      unmatched_(options.unmatched),
+      name_map_(options.name_map) {
   Verdicts verdicts;
   for (const SourceParameter& parameter : source_->parameters()) {
-    if (options.names.takes(parameter.name)) place(parameter, verdicts);
+    if (options.names.takes(name_map_.target(parameter.name))) place(parameter, verdicts);
   }
   report(verdicts);
+  require_distinct_names();
   if (parameters_.empty()) {
     throw Error(ErrorKind::kBadInput, "no parameter of the checkpoint is left to show")
         .in_file(source_->checkpoint().files().front().source->name())
@@ -73,18 +78,18 @@ std::int64_t TargetTable::rank_count() const noexcept {
 }
 
 void TargetTable::place(const SourceParameter& parameter, Verdicts& verdicts) {
-  const bool in_target = strategy_ && strategy_->contains(parameter.name);
+  const bool in_target = strategy_ && strategy_->contains(name_map_.target(parameter.name));
   if (source_->strategy()) {
     const bool in_source = parameter.layout.has_value();
     // Without a destination strategy every parameter is whole, and none can be missing in it.
     if (in_source && (in_target || !strategy_)) {
-      return add_resharded(parameter, parameter.grid, parameter.name);
+      return add_resharded(parameter, parameter.grid, name_map_.target(parameter.name));
     }
     if (in_source || in_target) return place_in_one_strategy(parameter, verdicts);
     return place_without_layout(parameter, verdicts);
   }
   if (parameter.grid && (in_target || !strategy_)) {
-    return add_resharded(parameter, parameter.grid, parameter.name);
+    return add_resharded(parameter, parameter.grid, name_map_.target(parameter.name));
   }
   place_without_layout(parameter, verdicts);
 }
@@ -101,7 +106,8 @@ void TargetTable::place_in_one_strategy(const SourceParameter& parameter, Verdic
       return place_raw(parameter);
     case Unmatched::kReplicate:
       if (parameter.grid) {
-        TargetParameter whole{&parameter, Treatment::kKeep, parameter.grid, {}, {}};
+        TargetParameter whole{
+            &parameter, name_map_.target(parameter.name), Treatment::kKeep, parameter.grid, {}, {}};
         parameters_.push_back(std::move(whole));
       } else if (!keep_if_equal(parameter)) {
         verdicts.refused.push_back(parameter.name);
@@ -123,10 +129,11 @@ bool TargetTable::follow_weight(const SourceParameter& parameter, Verdicts& verd
   if (weight.empty()) return false;
   const SourceParameter* like = source_->find(weight);
   if (like == nullptr || !like->layout) return false;
-  if (strategy_ && !strategy_->contains(weight)) return false;
+  const std::string& weight_target = name_map_.target(weight);
+  if (strategy_ && !strategy_->contains(weight_target)) return false;
   ShardGridPtr grid = source_->strategy() ? source_->grid_like(parameter, *like) : parameter.grid;
   if (!grid || grid->full_shape != like->grid->full_shape) return false;
-  add_resharded(parameter, std::move(grid), weight);
+  add_resharded(parameter, std::move(grid), weight_target);
   verdicts.following.push_back(parameter.name);
   return true;
 }
@@ -143,17 +150,20 @@ bool TargetTable::keep_if_equal(const SourceParameter& parameter) {
     if (!compare) stage_first = &holder;
     stage = own;
   }
+  const std::string& name = name_map_.target(parameter.name);
   parameters_.push_back({&parameter,
+                         name,
                          Treatment::kKeep,
                          single_cell_grid(parameter.holders.front()),
                          {},
-                         stages_with(parameter.name)});
+                         stages_with(name)});
   return true;
 }
 
 void TargetTable::add_resharded(const SourceParameter& parameter, ShardGridPtr grid,
                                 const std::string& layout_name) {
-  TargetParameter target{&parameter, Treatment::kReshard, std::move(grid), {}, {}};
+  TargetParameter target{
+      &parameter, name_map_.target(parameter.name), Treatment::kReshard, std::move(grid), {}, {}};
   const Shape& full = target.grid->full_shape;
   if (!strategy_) {
     target.by_stage.push_back(std::make_shared<Slicing>(Slicing::whole(full)));
@@ -190,8 +200,8 @@ void TargetTable::add_resharded(const SourceParameter& parameter, ShardGridPtr g
 void TargetTable::place_raw(const SourceParameter& parameter) {
   const bool cheap = parameter.holders.front().entry->content_bytes <= kCheapCompareBytes;
   if (cheap && keep_if_equal(parameter)) return;
-  TargetParameter target{&parameter, Treatment::kRaw, nullptr, {}, {}};
-  target.stage_has = stages_with(parameter.name);
+  const std::string& name = name_map_.target(parameter.name);
+  TargetParameter target{&parameter, name, Treatment::kRaw, nullptr, {}, stages_with(name)};
   parameters_.push_back(std::move(target));
 }
 
@@ -203,6 +213,19 @@ std::vector<bool> TargetTable::stages_with(const std::string& name) const {
     has[static_cast<std::size_t>(stage)] = true;
   }
   return has;
+}
+
+void TargetTable::require_distinct_names() const {
+  std::map<std::string_view, const TargetParameter*> by_name;
+  for (const TargetParameter& parameter : parameters_) {
+    const auto [found, is_new] = by_name.try_emplace(parameter.name, &parameter);
+    if (is_new) continue;
+    throw Error(ErrorKind::kBadInput, "'" + printable(found->second->source->name) + "' and '" +
+                                          printable(parameter.source->name) +
+                                          "' would both get this name")
+        .for_parameter(parameter.name)
+        .hint("correct --name-map, or --exclude one of them");
+  }
 }
 
 void TargetTable::report(const Verdicts& verdicts) {

@@ -12,6 +12,7 @@
 #include "reshardfs/strategy.h"
 
 #include "base/glob.h"
+#include "plan/name_map.h"
 #include "plan/source_table.h"
 #include "plan/tensor_view.h"
 
@@ -28,6 +29,7 @@ enum class Treatment : std::uint8_t {
 
 struct TargetParameter {
   const SourceParameter* source = nullptr;
+  std::string name;  ///< in the destination
   Treatment treatment = Treatment::kReshard;
   ShardGridPtr grid;  ///< kReshard and kKeep
   /// kReshard: the cut of each destination stage, nullptr where the stage does not have it.
@@ -38,7 +40,8 @@ struct TargetParameter {
 
 struct TargetOptions {
   Unmatched unmatched = Unmatched::kDrop;
-  NameFilter names;
+  NameFilter names;  ///< destination names
+  NameMap name_map;
 };
 
 /// One parameter in one destination rank's file.
@@ -84,11 +87,13 @@ class TargetTable {
   void place_raw(const SourceParameter& parameter);
   std::vector<bool> stages_with(const std::string& name) const;
   const Holding* raw_holding(const SourceParameter& parameter, std::int64_t rank) const;
+  void require_distinct_names() const;
   void report(const Verdicts& verdicts);
 
   std::shared_ptr<const SourceTable> source_;
   std::optional<Strategy> strategy_;
   Unmatched unmatched_;
+  NameMap name_map_;
   std::vector<TargetParameter> parameters_;
   std::vector<std::string> warnings_;
   std::vector<std::string> notes_;

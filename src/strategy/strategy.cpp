@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "reshardfs/error.h"
+#include "reshardfs/strategy_rules.h"
 
 #include "storage/directory.h"
 #include "strategy/stage_directory.h"
@@ -48,17 +49,27 @@ std::int64_t common_device_count(const std::vector<StageLayouts>& stages) {
   return devices;
 }
 
+/// Rules alone are no strategy: they say nothing about which parameters there are.
+void refuse_rules(const std::filesystem::path& path) {
+  if (!StrategyRules::is_rules_file(path)) return;
+  throw Error(ErrorKind::kUsage, "holds rules, which need the parameters of a checkpoint")
+      .in_file(path.string())
+      .hint("give the checkpoint too, as 'reshardfs strategy convert --source' does");
+}
+
 }  // namespace
 
 Strategy Strategy::load(const std::filesystem::path& path) {
   std::error_code ignored;  // what cannot be looked at is reported by the attempt to read it
   if (std::filesystem::is_directory(path, ignored)) return load_stage_directory(path);
+  refuse_rules(path);
   return strategy_of_file(path,
                           parse_strategy_file(path, read_small_file(path, kMaxStrategyBytes)));
 }
 
 Strategy Strategy::load_stages(const std::vector<std::filesystem::path>& paths) {
   if (paths.empty()) throw Error(ErrorKind::kUsage, "no strategy file is named");
+  for (const std::filesystem::path& path : paths) refuse_rules(path);
   return load_stage_files(paths, paths.front());
 }
 

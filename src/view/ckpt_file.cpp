@@ -41,7 +41,7 @@ std::uint64_t CkptFile::compute_size() const {
     const auto content = static_cast<std::uint64_t>(element_count(slice) * element_size(dtype));
     for_each_record(content, [&](std::uint64_t, std::uint64_t length) {
       const std::uint64_t header =
-          ckpt::record_header_bytes(source.name, dtype, record_shape(source, slice), length);
+          ckpt::record_header_bytes(parameter.name, dtype, record_shape(source, slice), length);
       size = add_or_throw(size, add_or_throw(header, length, "a file's size"), "a file's size");
     });
   }
@@ -63,7 +63,7 @@ std::unique_ptr<const FileImage> CkptFile::build() const {
     const std::uint64_t content = tensor.view.size();
     const std::size_t view = image->add_view(std::move(tensor.view));
     for_each_record(content, [&](std::uint64_t offset, std::uint64_t length) {
-      image->append_literal(ckpt::record_header(source.name, dtype, shape, length));
+      image->append_literal(ckpt::record_header(tensor.parameter->name, dtype, shape, length));
       image->append_range(view, offset, length);
     });
   }

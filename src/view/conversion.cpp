@@ -74,9 +74,12 @@ Conversion Conversion::open(const ConversionOptions& options) {
       CheckpointSet::open(options.source, {options.src_pattern, options.step, options.check_crc}));
   state->notes = state->checkpoint->notes();
 
-  const auto source =
-      std::make_shared<const SourceTable>(state->checkpoint, std::move(source_strategy));
-  const TargetOptions target_options{options.unmatched, {options.include, options.exclude}};
+  const auto source = std::make_shared<const SourceTable>(
+      state->checkpoint, std::move(source_strategy), options.src_join);
+  const TargetOptions target_options{
+      options.unmatched,
+      {options.include, options.exclude},
+      options.name_map.empty() ? NameMap() : NameMap::load(options.name_map)};
   const bool is_whole = !target_strategy;
   state->target =
       std::make_shared<const TargetTable>(source, std::move(target_strategy), target_options);

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import sys
 import unittest
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
@@ -20,6 +24,7 @@ from mounted import (  # noqa: E402
     rank_files,
     run,
     scratch,
+    wait_until,
 )
 
 WEIGHT = "model.layers.0.attention.wq.weight"
@@ -85,3 +90,17 @@ class Refusals(unittest.TestCase):
         with mounted(self.made.source, *self.strategies(), *options) as mountpoint:
             for rank, path in rank_files(mountpoint).items():
                 self.assertEqual(by_name(path.read_bytes()), self.made.expected(rank))
+
+    @contextlib.contextmanager
+    def dead_mount(self) -> Iterator[Path]:
+        """A mount whose daemon was killed: everything below it gives ENOTCONN."""
+        with scratch() as directory:
+            mountpoint = directory / "dead"
+            mountpoint.mkdir()
+            with mountpoint_guard(mountpoint):
+                result = run("mount", self.made.source, mountpoint, *self.strategies())
+                self.assertEqual(result.code, 0, result.stderr)
+                for pid in processes_of(mountpoint):
+                    os.kill(pid, signal.SIGKILL)
+                self.assertTrue(wait_until(lambda: not processes_of(mountpoint), 10))
+                yield mountpoint
