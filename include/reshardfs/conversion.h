@@ -29,9 +29,12 @@ enum class Unmatched : std::uint8_t {
 struct ConversionOptions {
   /// A directory with one directory or file for each rank, or one checkpoint file.
   std::filesystem::path source{};
-  /// A strategy file or a directory of stage files; nothing: every rank holds whole parameters.
+  /// A strategy file (MindSpore's, or .toml rules) or a directory of stage files; nothing: every
+  /// rank holds whole parameters.
   std::optional<std::filesystem::path> src_strategy{};
   std::optional<std::filesystem::path> dst_strategy{};
+  /// Instead of dst_strategy: sizes from which to derive it ("tp=8,dp=2"), see derive_strategy().
+  std::string dst_sizes{};
   /// Without a source strategy: parameters that match one of these globs are cut along dimension 0,
   /// one slice a rank in rank order; all others must be whole and equal on every rank.
   std::vector<std::string> src_join{};
@@ -91,7 +94,9 @@ class RESHARDFS_EXPORT Conversion {
   const std::string& step() const;
   /// Things that the user should know (parameters left out, ...), one line each.
   const std::vector<std::string>& warnings() const;
-  /// Choices made (files, steps), one line each.
+  /// Parameters without a layout of their own that were placed by a rule, one line each.
+  const std::vector<std::string>& rules() const;
+  /// Choices made (files, steps, and rules()), one line each.
   const std::vector<std::string>& notes() const;
 
  private:

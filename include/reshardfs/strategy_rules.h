@@ -44,7 +44,8 @@ class RESHARDFS_EXPORT StrategyRules {
   ~StrategyRules();
 
   /// A strategy for these parameters. Parameters that no rule takes are replicated on all devices
-  /// of every stage, or refused, as the file says.
+  /// of every stage (of their layer's stage, where the file places layers), or refused, as the file
+  /// says. A scalar is on all devices whatever the rule says.
   /// @throws Error kBadInput with file, line and parameter if a rule does not fit a shape.
   Strategy apply(const std::vector<NamedShape>& parameters) const;
 

@@ -5,33 +5,14 @@
 
 #include <array>
 #include <cstdio>
+#include <utility>
+
+#include "base/utf8.h"
 
 namespace reshardfs {
 namespace {
 
 constexpr std::size_t kPrintableBytes = 200;
-
-/// Length of the UTF-8 sequence at text[i], or 0 if there is no valid one (overlong forms,
-/// surrogates and numbers above U+10FFFF are not valid).
-std::size_t utf8_length(const std::string& text, std::size_t i) {
-  const auto byte = [&](std::size_t k) { return static_cast<unsigned char>(text[k]); };
-  const unsigned char first = byte(i);
-  std::size_t length = 0;
-  if (first < 0x80) return 1;
-  if (first >= 0xc2 && first <= 0xdf) length = 2;
-  if (first >= 0xe0 && first <= 0xef) length = 3;
-  if (first >= 0xf0 && first <= 0xf4) length = 4;
-  if (length == 0 || i + length > text.size()) return 0;
-  for (std::size_t k = 1; k < length; ++k) {
-    if ((byte(i + k) & 0xc0) != 0x80) return 0;
-  }
-  const unsigned char second = byte(i + 1);
-  if (first == 0xe0 && second < 0xa0) return 0;
-  if (first == 0xed && second > 0x9f) return 0;
-  if (first == 0xf0 && second < 0x90) return 0;
-  if (first == 0xf4 && second > 0x8f) return 0;
-  return length;
-}
 
 std::string hex_escape(unsigned char byte) {
   std::array<char, 5> buffer{};

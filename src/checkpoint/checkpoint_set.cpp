@@ -11,17 +11,20 @@
 #include "base/rank_list.h"
 #include "checkpoint/discovery.h"
 #include "format/ckpt.h"
+#include "format/name_orders.h"
 #include "storage/open_file_limit.h"
 
 namespace reshardfs {
 namespace {
 
-RankFile open_rank_file(const FoundFile& found) {
+RankFile open_rank_file(const FoundFile& found, NameOrders& orders) {
   RankFile file;
   file.rank = found.rank;
+  file.part = found.part;
   file.path = found.path;
   file.source = open_local_file(found.path);
-  file.index = std::make_shared<const FileIndex>(ckpt::read_index(*file.source));
+  file.index = std::make_shared<const FileIndex>(ckpt::read_index(*file.source, &orders));
+  orders.add(file.index);
   return file;
 }
 
@@ -40,15 +43,35 @@ bool check_trailer(const ByteSource& source) {
 
 CheckpointSet::CheckpointSet(std::vector<RankFile> files) : files_(std::move(files)) {
   if (files_.empty()) throw Error(ErrorKind::kBadInput, "a checkpoint set needs at least one file");
-  std::sort(files_.begin(), files_.end(),
-            [](const RankFile& a, const RankFile& b) { return a.rank < b.rank; });
+  std::sort(files_.begin(), files_.end(), [](const RankFile& a, const RankFile& b) {
+    return std::pair(a.rank, a.part) < std::pair(b.rank, b.part);
+  });
   const auto twice =
-      std::adjacent_find(files_.begin(), files_.end(),
-                         [](const RankFile& a, const RankFile& b) { return a.rank == b.rank; });
-  if (twice == files_.end()) return;
-  throw Error(ErrorKind::kBadInput, "two files of one rank: '" + printable(twice->path.string()) +
-                                        "' and '" + printable((twice + 1)->path.string()) + "'")
-      .for_rank(twice->rank);
+      std::adjacent_find(files_.begin(), files_.end(), [](const RankFile& a, const RankFile& b) {
+        return a.rank == b.rank && (a.part == b.part || a.part < 0);
+      });
+  if (twice != files_.end()) {
+    throw Error(ErrorKind::kBadInput, "two files of one rank: '" + printable(twice->path.string()) +
+                                          "' and '" + printable((twice + 1)->path.string()) + "'")
+        .for_rank(twice->rank);
+  }
+  require_one_place_for_each_name();
+}
+
+void CheckpointSet::require_one_place_for_each_name() const {
+  for (const RankFile& file : files_) {
+    for (const RankFile& before : files_of(file.rank)) {
+      if (&before == &file) break;
+      for (const TensorEntry& entry : file.index->entries()) {
+        if (before.index->find(entry.name) == nullptr) continue;
+        throw Error(ErrorKind::kBadInput, "stands in two parts: in '" +
+                                              printable(before.path.string()) + "' and in '" +
+                                              printable(file.path.string()) + "'")
+            .for_rank(file.rank)
+            .for_parameter(entry.name);
+      }
+    }
+  }
 }
 
 CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
@@ -58,9 +81,10 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   raise_open_file_limit(found.files.size());
   // Not vector<bool>: its neighbours share a byte, and threads write them.
   std::vector<char> has_trailer(found.files.size(), 1);
+  NameOrders orders;
   parallel_for(found.files.size(), [&](std::size_t i) {
     try {
-      files[i] = open_rank_file(found.files[i]);
+      files[i] = open_rank_file(found.files[i], orders);
       if (options.check_crc) has_trailer[i] = check_trailer(*files[i].source) ? 1 : 0;
     } catch (Error& error) {
       error.in_file(found.files[i].path.string());
@@ -74,7 +98,9 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   set.notes_ = std::move(found.notes);
   std::vector<std::int64_t> unchecked;
   for (std::size_t i = 0; i < has_trailer.size(); ++i) {
-    if (has_trailer[i] == 0) unchecked.push_back(set.files_[i].rank);
+    const std::int64_t rank = found.files[i].rank;
+    const bool listed = !unchecked.empty() && unchecked.back() == rank;
+    if (has_trailer[i] == 0 && !listed) unchecked.push_back(rank);
   }
   if (!unchecked.empty()) {
     set.notes_.push_back("no CRC trailer to check on rank " + format_rank_list(unchecked));
@@ -82,11 +108,17 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   return set;
 }
 
+std::span<const RankFile> CheckpointSet::files_of(std::int64_t rank) const noexcept {
+  const auto begin = std::partition_point(
+      files_.begin(), files_.end(), [rank](const RankFile& file) { return file.rank < rank; });
+  const auto end =
+      std::find_if(begin, files_.end(), [rank](const RankFile& file) { return file.rank != rank; });
+  return {begin, end};
+}
+
 const RankFile* CheckpointSet::find(std::int64_t rank) const noexcept {
-  const auto at =
-      std::lower_bound(files_.begin(), files_.end(), rank,
-                       [](const RankFile& file, std::int64_t r) { return file.rank < r; });
-  return at != files_.end() && at->rank == rank ? &*at : nullptr;
+  const std::span<const RankFile> files = files_of(rank);
+  return files.empty() ? nullptr : &files.front();
 }
 
 std::int64_t CheckpointSet::mtime_ns() const noexcept {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A checkpoint as training left it: one file for each rank.
+/// A checkpoint as training left it: one file for each rank, or several parts.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,13 @@
 
 namespace reshardfs {
 
-/// One rank's file of the chosen step.
+/// One rank's file of the chosen step, or one of several that make it up.
 struct RankFile {
   std::int64_t rank = 0;
   std::filesystem::path path;
   ByteSourcePtr source;
   std::shared_ptr<const FileIndex> index;
+  std::int64_t part = -1;  ///< the n of "_part<n>" in the file's name; -1: the rank's only file
 };
 
 struct CheckpointOptions {
@@ -39,13 +41,16 @@ class CheckpointSet {
   static CheckpointSet open(const std::filesystem::path& path, const CheckpointOptions& options);
 
   /// A set of files that are open already.
-  /// @throws Error kBadInput if there is none, or two of one rank.
+  /// @throws Error kBadInput if there is none, two of one rank are not different parts, or two
+  ///         parts hold the same parameter.
   explicit CheckpointSet(std::vector<RankFile> files);
 
-  /// Ascending by rank, each rank once.
+  /// Ascending by rank, then by part. A parameter is in one file of a rank at most.
   const std::vector<RankFile>& files() const noexcept { return files_; }
-  /// The file of a rank, or nullptr if there is none.
+  /// The (first) file of a rank, or nullptr if there is none.
   const RankFile* find(std::int64_t rank) const noexcept;
+  /// All files of a rank, ascending by part; empty if there is none.
+  std::span<const RankFile> files_of(std::int64_t rank) const noexcept;
 
   /// The step that was taken ("10_50"), or empty if the names carry none.
   const std::string& step() const noexcept { return step_; }
@@ -57,6 +62,8 @@ class CheckpointSet {
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
  private:
+  void require_one_place_for_each_name() const;
+
   std::vector<RankFile> files_;
   std::string step_;
   std::vector<std::string> steps_;

@@ -8,11 +8,12 @@
 
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/rank_files.h"
+#include "checkpoint/source_pattern.h"
 
 namespace reshardfs {
 
 struct Discovery {
-  std::vector<FoundFile> files;  ///< ascending by rank, each rank once, all of one step
+  std::vector<FoundFile> files;  ///< ascending by rank, then part; all of one step
   std::string step;              ///< empty: the names carry none
   std::vector<std::string> steps;
   std::vector<std::string> notes;
@@ -20,5 +21,10 @@ struct Discovery {
 
 /// @throws Error as CheckpointSet::open() does.
 Discovery discover(const std::filesystem::path& source, const CheckpointOptions& options);
+
+/// All files of all steps.
+/// @throws Error as CheckpointSet::open() does.
+SourceFiles find_source_files(const std::filesystem::path& source,
+                              const CheckpointOptions& options);
 
 }  // namespace reshardfs

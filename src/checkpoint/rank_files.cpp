@@ -2,15 +2,21 @@
 #include "checkpoint/rank_files.h"
 
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "reshardfs/error.h"
 
+#include "base/rank_list.h"
+#include "checkpoint/segments.h"
 #include "checkpoint/step.h"
 #include "storage/directory.h"
 
 namespace reshardfs {
 namespace {
+
+constexpr std::string_view kUnfinishedSuffix = ".tmp";
+constexpr std::string_view kMetaName = "meta.json";
 
 class Walk {
  public:
@@ -21,7 +27,11 @@ class Walk {
   RankFiles take() && { return std::move(found_); }
 
  private:
-  void add_file(const std::filesystem::path& path, const PathCaptures& captures);
+  void file(const std::filesystem::path& path, std::size_t component, const PathCaptures& captures);
+  void unfinished(const std::filesystem::path& path, std::size_t component,
+                  const PathCaptures& captures);
+  FoundFile describe(const std::filesystem::path& path, const std::string& name,
+                     const PathCaptures& captures) const;
 
   const PathPattern& pattern_;
   RankFiles found_;
@@ -33,12 +43,12 @@ void Walk::directory(const std::filesystem::path& path, std::size_t component,
   std::map<PathCaptures, std::string> seen;
   for (const DirectoryEntry& entry : list_directory(path)) {
     if (entry.is_directory == last) continue;
-    const auto matched = pattern_.match(component, entry.name, captures);
-    if (!matched) continue;
     if (last) {
-      add_file(path / entry.name, *matched);
+      file(path / entry.name, component, captures);
       continue;
     }
+    const auto matched = pattern_.match(component, entry.name, captures);
+    if (!matched) continue;
     if (pattern_.captures_rank(component)) {
       const auto [first, is_new] = seen.emplace(*matched, entry.name);
       if (!is_new) {
@@ -55,11 +65,34 @@ void Walk::directory(const std::filesystem::path& path, std::size_t component,
   }
 }
 
-void Walk::add_file(const std::filesystem::path& path, const PathCaptures& captures) {
+void Walk::file(const std::filesystem::path& path, std::size_t component,
+                const PathCaptures& captures) {
   const std::string name = path.filename().string();
-  if (name.ends_with(".tmp")) return;  // MindSpore renames it when it is complete
-  std::string step = pattern_.has_step() ? captures.step : step_in_file_name(name);
-  found_.files.push_back({*captures.rank, std::move(step), path});
+  if (name.ends_with(kUnfinishedSuffix)) return unfinished(path, component, captures);
+  if (name == kMetaName && captures.rank) found_.meta_files.emplace(*captures.rank, path);
+  const auto matched = pattern_.match(component, name, captures);
+  if (matched) found_.files.push_back(describe(path, name, *matched));
+}
+
+/// MindSpore writes "net-9_50.tmp" and renames it to "net-9_50.ckpt" when it is complete; other
+/// writers append.
+void Walk::unfinished(const std::filesystem::path& path, std::size_t component,
+                      const PathCaptures& captures) {
+  const std::string stem = path.stem().string();
+  const std::string extension = std::filesystem::path(pattern_.text()).extension().string();
+  for (const std::string& name : {stem, stem + extension}) {
+    const auto matched = pattern_.match(component, name, captures);
+    if (!matched) continue;
+    found_.unfinished.push_back(describe(path, name, *matched));
+    return;
+  }
+}
+
+FoundFile Walk::describe(const std::filesystem::path& path, const std::string& name,
+                         const PathCaptures& captures) const {
+  const SegmentName segment = segment_name(name);
+  std::string step = pattern_.has_step() ? captures.step : step_in_file_name(segment.whole);
+  return {*captures.rank, std::move(step), path, segment.part};
 }
 
 }  // namespace
@@ -68,6 +101,10 @@ RankFiles find_rank_files(const std::filesystem::path& root, const PathPattern& 
   Walk walk(pattern);
   walk.directory(root, 0, {});
   return std::move(walk).take();
+}
+
+std::string rank_words(const std::vector<std::int64_t>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + format_rank_list(ranks);
 }
 
 }  // namespace reshardfs

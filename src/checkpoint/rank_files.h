@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,10 +17,16 @@ struct FoundFile {
   std::int64_t rank = 0;
   std::string step;  ///< see step.h
   std::filesystem::path path;
+  std::int64_t part = -1;  ///< see segments.h
 };
 
 struct RankFiles {
   std::vector<FoundFile> files;
+  /// Files that are being written, or were when the job died: `.tmp` in place of the file's own
+  /// extension or behind it. Rank, step and part are those of the file that it is to become.
+  std::vector<FoundFile> unfinished;
+  /// The meta.json beside a rank's files (see meta_json.h).
+  std::map<std::int64_t, std::filesystem::path> meta_files;
   /// Ranks that have a directory, with or without files in it.
   std::set<std::int64_t> ranks_with_directory;
 };
@@ -27,5 +34,8 @@ struct RankFiles {
 /// All files below `root` that fit the pattern, in order of their paths.
 /// @throws Error kBadInput if two directories stand for one rank (rank_1 and rank_01); kIo.
 RankFiles find_rank_files(const std::filesystem::path& root, const PathPattern& pattern);
+
+/// "rank 3", "ranks 0-3,7"; the input is ascending.
+std::string rank_words(const std::vector<std::int64_t>& ranks);
 
 }  // namespace reshardfs

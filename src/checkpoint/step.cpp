@@ -38,6 +38,10 @@ std::size_t step_prefix_length(std::string_view text) noexcept {
   return second == 0 ? first : first + 1 + second;
 }
 
+std::string step_words(const std::string& step) {
+  return step.empty() ? "no step" : "step " + step;
+}
+
 std::strong_ordering compare_steps(std::string_view a, std::string_view b) noexcept {
   if (a.empty() || b.empty()) return !a.empty() <=> !b.empty();
   const std::size_t a_bar = a.find('_');
@@ -49,7 +53,7 @@ std::strong_ordering compare_steps(std::string_view a, std::string_view b) noexc
     return bar == std::string_view::npos ? step : step.substr(bar + 1);
   };
   const auto by_epoch = compare_numbers(epoch(a, a_bar), epoch(b, b_bar));
-  return by_epoch != 0 ? by_epoch : compare_numbers(number(a, a_bar), number(b, b_bar));
+  return std::is_neq(by_epoch) ? by_epoch : compare_numbers(number(a, a_bar), number(b, b_bar));
 }
 
 }  // namespace reshardfs

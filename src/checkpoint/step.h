@@ -18,10 +18,13 @@ std::size_t step_prefix_length(std::string_view text) noexcept;
 /// By epoch, then by step; no step is older than any. Both are step names.
 std::strong_ordering compare_steps(std::string_view a, std::string_view b) noexcept;
 
+/// "step 9_50", "no step"
+std::string step_words(const std::string& step);
+
 /// The order of std::map and std::set: oldest first.
 struct OlderStep {
   bool operator()(std::string_view a, std::string_view b) const noexcept {
-    return compare_steps(a, b) < 0;
+    return std::is_lt(compare_steps(a, b));
   }
 };
 

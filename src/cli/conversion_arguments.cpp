@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 
 #include "reshardfs/error.h"
+#include "reshardfs/strategy_rules.h"
 
 #include "base/rank_list.h"
 
@@ -36,8 +37,10 @@ void ConversionArguments::add_to(CLI::App& command) {
       "directory "
       "with one file for each pipeline stage; none: every rank holds whole parameters")
       ->type_name("FILE|DIR|none");
-  one("--dst-strategy", dst_strategy, "Strategy to show it under; none: one rank that has it all")
-      ->type_name("FILE|DIR|none")
+  one("--dst-strategy", dst_strategy,
+      "Strategy to show it under: as above, .toml rules, or sizes such as 'tp=8,dp=2' to derive it "
+      "from the source's; none: one rank that has it all")
+      ->type_name("FILE|DIR|SIZES|none")
       ->capture_default_str();
   command
       .add_option("--src-join", src_join,
@@ -85,7 +88,12 @@ ConversionOptions ConversionArguments::options() const {
   ConversionOptions options;
   options.source = std::filesystem::absolute(source);
   options.src_strategy = strategy_path(src_strategy);
-  options.dst_strategy = strategy_path(dst_strategy);
+  // An existing file wins over a text that could be sizes.
+  if (is_derivation(dst_strategy) && !std::filesystem::exists(dst_strategy)) {
+    options.dst_sizes = dst_strategy;
+  } else {
+    options.dst_strategy = strategy_path(dst_strategy);
+  }
   options.src_join = src_join;
   if (!name_map.empty()) options.name_map = std::filesystem::absolute(name_map);
   options.prefix = prefix;

@@ -61,6 +61,7 @@ void print_table(const Conversion& conversion, const std::vector<std::int64_t>& 
                    fmt::format("{}", fmt::join(parts, ", "))});
   }
   std::cout << table.str();
+  for (const std::string& rule : conversion.rules()) std::cout << rule << "\n";
 }
 
 int run_plan(const PlanArguments& arguments) {

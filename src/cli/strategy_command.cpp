@@ -2,20 +2,24 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 #include "reshardfs/strategy.h"
+#include "reshardfs/strategy_rules.h"
 
 #include "checkpoint/checkpoint_set.h"
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/log.h"
+#include "cli/strategy_picture.h"
 #include "cli/text.h"
 #include "cli/write_file.h"
 #include "plan/source_table.h"
+#include "plan/target_table.h"
+#include "view/strategy_input.h"
 
 namespace reshardfs {
 namespace {
@@ -24,11 +28,29 @@ struct StrategyArguments {
   std::vector<std::string> inputs;
   std::string output;
   std::string source;
+  std::string parameter;
   bool force = false;
   bool json = false;
 };
 
-Strategy load_inputs(const std::vector<std::string>& inputs) {
+bool is_rules(const StrategyArguments& arguments) {
+  return arguments.inputs.size() == 1 && StrategyRules::is_rules_file(arguments.inputs.front());
+}
+
+CheckpointSet open_source(const StrategyArguments& arguments) {
+  if (arguments.source.empty()) {
+    throw Error(ErrorKind::kUsage, "rules need to know the parameters that they are for")
+        .in_file(arguments.inputs.front())
+        .hint("name the checkpoint with --source");
+  }
+  return CheckpointSet::open(arguments.source, CheckpointOptions{});
+}
+
+Strategy load_inputs(const StrategyArguments& arguments) {
+  const auto& inputs = arguments.inputs;
+  if (is_rules(arguments)) {
+    return StrategyRules::load(inputs.front()).apply(slice_shapes(open_source(arguments)));
+  }
   if (inputs.size() == 1) return Strategy::load(inputs.front());
   return Strategy::load_stages({inputs.begin(), inputs.end()});
 }
@@ -61,13 +83,44 @@ std::string summary(const Strategy& strategy) {
                      strategy.devices_per_stage() == 1 ? "device" : "devices", parameters);
 }
 
+/// Each stage's device matrices (nearly always one) with the ranks on them.
+void print_device_matrices(const Strategy& strategy) {
+  for (std::int64_t s = 0; s < strategy.stage_count(); ++s) {
+    std::set<std::vector<std::int64_t>> matrices;
+    for (const auto& [name, layout] : strategy.stage(s)) matrices.insert(layout.device_matrix);
+    const std::int64_t stage = strategy.first_stage() + s;
+    for (const auto& matrix : matrices) {
+      std::cout << fmt::format("stage {}, device matrix {}, ranks:\n{}\n", stage, to_string(matrix),
+                               device_matrix_picture(matrix, stage * strategy.devices_per_stage()));
+    }
+  }
+}
+
+/// Which part of one parameter each rank holds.
+int show_parameter(const Strategy& strategy, const std::string& name) {
+  const std::vector<std::int64_t> stages = strategy.stages_of(name);
+  if (stages.empty()) {
+    throw Error(ErrorKind::kMissing, "the strategy does not lay it out").for_parameter(name);
+  }
+  for (const std::int64_t s : stages) {
+    const std::int64_t stage = strategy.first_stage() + s;
+    const Layout& layout = strategy.stage(s).at(name);
+    std::cout << fmt::format("{}, stage {}: {}\n", printable(name), stage, to_string(layout))
+              << "dimension 0 runs down, dimension 1 across; ranks that hold each part:\n"
+              << slice_picture(layout, stage * strategy.devices_per_stage());
+  }
+  return kExitDone;
+}
+
 int run_show(const StrategyArguments& arguments) {
-  const Strategy strategy = load_inputs(arguments.inputs);
+  const Strategy strategy = load_inputs(arguments);
   if (arguments.json) {
     std::cout << to_json(strategy) << "\n";
     return kExitDone;
   }
+  if (!arguments.parameter.empty()) return show_parameter(strategy, arguments.parameter);
   std::cout << summary(strategy) << "\n\n";
+  print_device_matrices(strategy);
   TextTable table({"STAGE", "PARAMETER", "DEVICE MATRIX", "TENSOR MAP", "OPTIMIZER SHARD"}, {0, 4});
   for (std::int64_t s = 0; s < strategy.stage_count(); ++s) {
     for (const auto& [name, layout] : strategy.stage(s)) {
@@ -86,31 +139,61 @@ void write_strategy(const Strategy& strategy, const std::string& output, bool fo
 }
 
 int run_write(const StrategyArguments& arguments) {
-  write_strategy(load_inputs(arguments.inputs), arguments.output, arguments.force);
+  write_strategy(load_inputs(arguments), arguments.output, arguments.force);
   return kExitDone;
 }
 
+/// What rules did with the parameters of the source.
+int check_rules(const StrategyArguments& arguments, const CheckpointSet& checkpoint) {
+  const StrategyRules rules = StrategyRules::load(arguments.inputs.front());
+  const std::vector<NamedShape> parameters = slice_shapes(checkpoint);
+  const std::vector<RuleMatch> matches = rules.matches(parameters);
+  TextTable table({"PARAMETER", "LINE", "RULE"}, {1});
+  std::set<std::string> taken;
+  for (const RuleMatch& match : matches) {
+    taken.insert(match.parameter);
+    table.add_row({printable(match.parameter), std::to_string(match.line), printable(match.glob)});
+  }
+  for (const NamedShape& parameter : parameters) {
+    if (!taken.contains(parameter.name)) table.add_row({printable(parameter.name), "-", "no rule"});
+  }
+  std::cout << table.str();
+  for (const RuleMatch& rule : rules.unused(parameters)) {
+    std::cout << fmt::format("line {}: the rule '{}' took no parameter\n", rule.line,
+                             printable(rule.glob));
+  }
+  return kExitDone;
+}
+
+/// Parameters without a layout of their own, and what becomes of them.
+void print_without_layout(const SourceTable& table) {
+  for (const SourceParameter& parameter : table.parameters()) {
+    if (parameter.layout) continue;
+    const SourceParameter* weight = table.find(weight_of(parameter.name));
+    const bool follows = weight != nullptr && table.grid_like(parameter, *weight) != nullptr;
+    std::cout << fmt::format("no layout: {}{}\n", printable(parameter.name),
+                             follows ? ", follows its weight " + printable(weight->name) : "");
+  }
+}
+
 int run_check(const StrategyArguments& arguments) {
-  const Strategy strategy = load_inputs(arguments.inputs);
+  const Strategy strategy = load_inputs(arguments);
   std::cout << "strategy: " << summary(strategy) << "\n";
   if (arguments.source.empty()) return kExitDone;
-  const auto checkpoint = std::make_shared<const CheckpointSet>(
-      CheckpointSet::open(arguments.source, CheckpointOptions{}));
+  const auto checkpoint = std::make_shared<const CheckpointSet>(open_source(arguments));
   try {
     const SourceTable table(checkpoint, strategy);
     std::size_t laid_out = 0;
     for (const SourceParameter& parameter : table.parameters()) laid_out += bool(parameter.layout);
-    std::cout << fmt::format("checkpoint: {} ranks, {} parameters, {} of them with a layout\n",
+    std::cout << fmt::format("checkpoint: {} files, {} parameters, {} of them with a layout\n",
                              checkpoint->files().size(), table.parameters().size(), laid_out);
-    for (const SourceParameter& parameter : table.parameters()) {
-      if (!parameter.layout) std::cout << "no layout: " << printable(parameter.name) << "\n";
-    }
+    print_without_layout(table);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kBadInput) throw;
     std::cerr << "reshardfs: the strategy does not fit: " << error.what() << std::endl;
     return kExitDifference;
   }
-  return kExitDone;
+  return is_rules(arguments) ? check_rules(arguments, *checkpoint) : kExitDone;
 }
 
 CLI::App* add_verb(CLI::App& strategy, CommandAction& action, const std::string& name,
@@ -143,6 +226,9 @@ void add_strategy_command(CLI::App& app, CommandAction& action) {
   strategy->require_subcommand(1);
   CLI::App* show = add_verb(*strategy, action, "show", "List the layouts of all parameters",
                             run_show, arguments);
+  show->add_option("--param", arguments->parameter,
+                   "Draw which part of this parameter each rank holds")
+      ->type_name("NAME");
   show->add_flag("--json", arguments->json, "Print MindSpore's JSON form");
   show->footer("Example:\n  reshardfs strategy show src_strategy.ckpt");
   CLI::App* merge = add_verb(*strategy, action, "merge",
@@ -155,6 +241,8 @@ void add_strategy_command(CLI::App& app, CommandAction& action) {
       add_verb(*strategy, action, "convert", "Write a strategy in MindSpore's other format",
                run_write, arguments);
   add_output(*convert, arguments);
+  convert->add_option("--source", arguments->source, "For .toml rules: the checkpoint they are for")
+      ->type_name("DIR|FILE");
   convert->footer("Example:\n  reshardfs strategy convert strategy.ckpt --output strategy.json");
   CLI::App* check = add_verb(*strategy, action, "check",
                              "Check a strategy, and with --source whether it fits a checkpoint",

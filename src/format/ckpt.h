@@ -23,7 +23,8 @@ inline constexpr std::uint64_t kTrailerBytes = 17;
 /// @throws Error kBadInput with file, byte offset and (where known) parameter for anything that
 ///         is not a whole, consistent checkpoint; kUnsupported for map parameters and element
 ///         types that reshardfs does not know; what the source throws.
-FileIndex read_index(const ByteSource& source);
+/// @param known where an index with the same names may be found; may be nullptr.
+FileIndex read_index(const ByteSource& source, const NameOrders* known = nullptr);
 
 /// The CRC-32 a trailer states, or nothing if there is no trailer. A trailer is one only if the
 /// bytes before it are whole records.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "reshardfs/error.h"
 
@@ -25,14 +25,14 @@ DType dtype_of(const Record& record) {
 
 /// Dims [0] were written for scalars until 2023, and stand for a parameter without elements too:
 /// the content tells them apart.
-Shape shape_of(const Record& record, DType dtype) {
-  const bool only_zero = record.dims == Shape{0};
+Shape take_shape(Record& record, DType dtype) {
+  const bool only_zero = record.dims.size() == 1 && record.dims.front() == 0;
   if (dtype == DType::kString) {
     if (!only_zero) throw bad("a str has dims " + to_string(record.dims) + ", expected [0]");
     return {};
   }
   if (only_zero && record.content->length > 0) return {};
-  return record.dims;
+  return std::move(record.dims);
 }
 
 /// Turns records into entries: joins the records of a parameter that was written in several, and
@@ -40,7 +40,7 @@ Shape shape_of(const Record& record, DType dtype) {
 class IndexBuilder {
  public:
   void add(Record record);
-  std::vector<TensorEntry> finish() &&;
+  FileIndex finish(const NameOrders* known) &&;
 
  private:
   void begin_entry(Record& record, DType dtype, Shape shape);
@@ -50,7 +50,7 @@ class IndexBuilder {
   Error wrong_content() const;
 
   std::vector<TensorEntry> entries_;
-  std::unordered_map<std::string, std::uint64_t> offset_by_name_;
+  std::vector<std::uint64_t> offsets_;  ///< of each entry's first record
   // Of the last entry:
   std::uint64_t found_bytes_ = 0;
   bool complete_ = true;
@@ -64,7 +64,7 @@ void IndexBuilder::add(Record record) {
     }
     const DType dtype = dtype_of(record);
     if (!record.content) throw bad("the record has no tensor_content");
-    Shape shape = shape_of(record, dtype);
+    Shape shape = take_shape(record, dtype);
     if (!complete_ && entries_.back().name == record.name) {
       require_same_tensor(dtype, shape);
     } else {
@@ -73,25 +73,24 @@ void IndexBuilder::add(Record record) {
     }
     add_content(record);
   } catch (Error& error) {
-    error.for_parameter(record.name).at_offset(record.offset);
+    // begin_entry() takes the name.
+    error.for_parameter(record.name.empty() ? entries_.back().name : record.name)
+        .at_offset(record.offset);
     throw;
   }
 }
 
 void IndexBuilder::begin_entry(Record& record, DType dtype, Shape shape) {
-  const auto [first, is_new] = offset_by_name_.emplace(record.name, record.offset);
-  if (!is_new) {
-    throw bad("stands twice in the file: the first record is at offset " +
-              std::to_string(first->second));
-  }
   TensorEntry entry;
-  entry.name = record.name;
   entry.dtype = dtype;
   entry.content_bytes = dtype == DType::kString
                             ? record.content->length
                             : static_cast<std::uint64_t>(mul_or_throw(
                                   element_count(shape), element_size(dtype), "the content's size"));
   entry.shape = std::move(shape);
+  offsets_.push_back(record.offset);
+  entry.name = std::move(record.name);
+  record.name.clear();
   entries_.push_back(std::move(entry));
   found_bytes_ = 0;
 }
@@ -134,34 +133,45 @@ void IndexBuilder::add_content(const Record& record) {
 void IndexBuilder::require_complete() const {
   if (complete_) return;
   const TensorEntry& entry = entries_.back();
-  throw wrong_content().for_parameter(entry.name).at_offset(offset_by_name_.at(entry.name));
+  throw wrong_content().for_parameter(entry.name).at_offset(offsets_.back());
 }
 
+/// A name that stands twice is refused when all names are known; what is wrong with a repeated
+/// record's content follows from that, and is not worth telling.
 Error IndexBuilder::wrong_content() const {
   const TensorEntry& entry = entries_.back();
+  for (std::size_t i = 0; i + 1 < entries_.size(); ++i) {
+    if (entries_[i].name == entry.name) {
+      return bad("stands twice in the file: the first record is at offset " +
+                 std::to_string(offsets_[i]))
+          .at_offset(offsets_.back());
+    }
+  }
   return bad("its content has " + std::to_string(found_bytes_) + " bytes, but " +
              std::string(mindspore_name(entry.dtype)) + " " + to_string(entry.shape) + " needs " +
              std::to_string(entry.content_bytes));
 }
 
-std::vector<TensorEntry> IndexBuilder::finish() && {
+FileIndex IndexBuilder::finish(const NameOrders* known) && {
   require_complete();
   if (entries_.empty()) throw bad("is not a MindSpore checkpoint: it holds no parameter");
-  return std::move(entries_);
+  // An index lives as long as a mount, and a vector that has grown may be half empty.
+  if (entries_.capacity() - entries_.size() > entries_.size() / 8) entries_.shrink_to_fit();
+  return FileIndex(std::move(entries_), {known, offsets_});
 }
 
-FileIndex scan(const ByteSource& source) {
+FileIndex scan(const ByteSource& source, const NameOrders* known) {
   RecordScanner scanner(source);
   IndexBuilder builder;
   while (std::optional<Record> record = scanner.next()) builder.add(std::move(*record));
-  return FileIndex(std::move(builder).finish());
+  return std::move(builder).finish(known);
 }
 
 }  // namespace
 
-FileIndex read_index(const ByteSource& source) {
+FileIndex read_index(const ByteSource& source, const NameOrders* known) {
   try {
-    FileIndex index = scan(source);
+    FileIndex index = scan(source, known);
     source.check_unchanged();
     return index;
   } catch (Error& error) {

@@ -6,15 +6,13 @@
 
 #include "reshardfs/error.h"
 
-#include "format/utf8.h"
+#include "base/utf8.h"
 
 namespace reshardfs::ckpt {
 namespace {
 
-constexpr std::uint64_t kMaxRecords = 2'000'000;
 constexpr std::uint64_t kMaxNameBytes = 4096;
 constexpr std::uint64_t kMaxTypeBytes = 64;
-constexpr std::size_t kMaxDims = 16;
 
 // Field numbers of proto/checkpoint.proto.
 constexpr std::uint32_t kValue = 1;
@@ -31,7 +29,8 @@ Error bad(std::uint64_t offset, const std::string& message) {
 
 }  // namespace
 
-RecordScanner::RecordScanner(const ByteSource& source) : cursor_(source) {
+RecordScanner::RecordScanner(const ByteSource& source, std::uint64_t max_records)
+    : cursor_(source), max_records_(max_records) {
   if (source.size() == 0) throw Error(ErrorKind::kBadInput, "is empty");
   refuse_encrypted();
 }
@@ -81,8 +80,8 @@ bool RecordScanner::find_trailer() {
 }
 
 Record RecordScanner::read_record(const WireField& field, std::uint64_t offset) {
-  if (record_count_ == kMaxRecords) {
-    throw bad(offset, "more than " + std::to_string(kMaxRecords) + " records");
+  if (record_count_ == max_records_) {
+    throw bad(offset, "more than " + std::to_string(max_records_) + " records");
   }
   // A record that is cut off is read as far as it goes, because then the message can say which
   // parameter it is.
@@ -91,8 +90,10 @@ Record RecordScanner::read_record(const WireField& field, std::uint64_t offset) 
   const std::uint64_t end = whole ? begin + field.value : cursor_.file_size();
   Record record;
   record.offset = offset;
+  dim_count_ = 0;
   try {
     read_value(record, end);
+    record.dims.assign(dims_.begin(), dims_.begin() + static_cast<std::ptrdiff_t>(dim_count_));
     if (!whole) {
       throw bad(offset, "the record states " + std::to_string(field.value) + " bytes, but only " +
                             std::to_string(end - begin) + " are left in the file")
@@ -128,11 +129,11 @@ void RecordScanner::read_value(Record& record, std::uint64_t end) {
 void RecordScanner::read_tensor(Record& record, std::uint64_t end) {
   while (cursor_.position() < end) {
     const WireField field = cursor_.read_field(end);
-    if (field.type == WireType::kVarint && field.number == kDims) add_dim(record, field.value);
+    if (field.type == WireType::kVarint && field.number == kDims) add_dim(field.value);
     if (field.type != WireType::kBytes) continue;
     const std::uint64_t payload_end = cursor_.payload_end(field, end);
     if (field.number == kDims) {
-      read_packed_dims(record, payload_end);
+      read_packed_dims(payload_end);
     } else if (field.number == kType) {
       record.type = read_type(field.value);
     } else if (field.number == kContent) {
@@ -142,21 +143,21 @@ void RecordScanner::read_tensor(Record& record, std::uint64_t end) {
   }
 }
 
-void RecordScanner::read_packed_dims(Record& record, std::uint64_t end) {
-  while (cursor_.position() < end) add_dim(record, cursor_.read_varint(end));
+void RecordScanner::read_packed_dims(std::uint64_t end) {
+  while (cursor_.position() < end) add_dim(cursor_.read_varint(end));
 }
 
-void RecordScanner::add_dim(Record& record, std::uint64_t value) const {
+void RecordScanner::add_dim(std::uint64_t value) {
   const auto dim = static_cast<std::int64_t>(value);
   if (dim < 0 || dim > std::numeric_limits<std::int32_t>::max()) {
     throw bad(cursor_.field_offset(), "dimension " + std::to_string(dim) +
                                           (dim < 0 ? " is negative" : " exceeds 2147483647"));
   }
-  if (record.dims.size() == kMaxDims) {
+  if (dim_count_ == dims_.size()) {
     throw bad(cursor_.field_offset(),
               "more than " + std::to_string(kMaxDims) + " dimensions, which is the limit");
   }
-  record.dims.push_back(dim);
+  dims_.at(dim_count_++) = dim;
 }
 
 std::string RecordScanner::read_name(std::uint64_t length) {

@@ -3,6 +3,8 @@
 /// are checked, what they mean is not (ckpt_index.cpp does).
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,6 +17,9 @@
 
 namespace reshardfs::ckpt {
 
+/// More than any model has; a hostile file of tiny records must not fill the memory.
+inline constexpr std::uint64_t kMaxRecords = 2'000'000;
+inline constexpr std::size_t kMaxDims = 16;
 /// A trailer begins with this.
 inline constexpr std::string_view kTrailerMark = "crc_num";
 
@@ -30,7 +35,7 @@ struct Record {
 
 class RecordScanner {
  public:
-  explicit RecordScanner(const ByteSource& source);
+  explicit RecordScanner(const ByteSource& source, std::uint64_t max_records = kMaxRecords);
 
   /// The next record, or nothing at the end of the file or of all that stands before the trailer.
   /// @throws Error kBadInput with offset and, where known, parameter.
@@ -45,12 +50,16 @@ class RecordScanner {
   Record read_record(const WireField& field, std::uint64_t offset);
   void read_value(Record& record, std::uint64_t end);
   void read_tensor(Record& record, std::uint64_t end);
-  void read_packed_dims(Record& record, std::uint64_t end);
-  void add_dim(Record& record, std::uint64_t value) const;
+  void read_packed_dims(std::uint64_t end);
+  void add_dim(std::uint64_t value);
   std::string read_name(std::uint64_t length);
   std::string read_type(std::uint64_t length);
 
   WireCursor cursor_;
+  std::uint64_t max_records_;
+  /// The dimensions of the record that is being read, so that its Shape is allocated once.
+  std::array<std::int64_t, kMaxDims> dims_{};
+  std::size_t dim_count_ = 0;
   std::uint64_t record_count_ = 0;
   bool at_trailer_ = false;
 };

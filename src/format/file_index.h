@@ -3,7 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,28 +32,45 @@ enum class ContentEncoding : std::uint8_t {
 struct TensorEntry {
   std::string name;
   DType dtype = DType::kFloat32;
+  ContentEncoding encoding = ContentEncoding::kPlain;
   /// The slice's shape; empty for a scalar. For kString: empty, `content_bytes` is the length.
   Shape shape;
-  ContentEncoding encoding = ContentEncoding::kPlain;
   /// In order; their lengths add up to content_bytes (twice that for kFloat32AsBFloat16).
   std::vector<Extent> extents;
   /// Bytes of the elements: element_count(shape) * element_size(dtype).
   std::uint64_t content_bytes = 0;
 };
 
+class NameOrders;
+
+/// What helps to build an index; nothing of it is needed.
+struct IndexHints {
+  /// Where indexes with the same names may be found.
+  const NameOrders* known = nullptr;
+  /// For messages: where in the file each entry begins.
+  std::span<const std::uint64_t> offsets{};
+};
+
 /// The parameters of one file, in file order, each name once.
 class FileIndex {
  public:
   /// @throws Error kBadInput (with parameter) if a name stands twice.
-  explicit FileIndex(std::vector<TensorEntry> entries);
+  explicit FileIndex(std::vector<TensorEntry> entries, const IndexHints& hints = {});
 
   const std::vector<TensorEntry>& entries() const noexcept { return entries_; }
   /// The entry, or nullptr. O(log n).
   const TensorEntry* find(std::string_view name) const noexcept;
 
+  /// The same for two indexes only if they list the same names in the same order; for those that
+  /// were read with the same NameOrders, exactly then.
+  const void* name_order() const noexcept { return by_name_.get(); }
+
  private:
+  void sort_by_name(const IndexHints& hints);
+
   std::vector<TensorEntry> entries_;
-  std::vector<std::uint32_t> by_name_;  ///< positions in entries_, sorted by name
+  /// Positions in entries_, sorted by name; never null.
+  std::shared_ptr<const std::vector<std::uint32_t>> by_name_;
 };
 
 }  // namespace reshardfs

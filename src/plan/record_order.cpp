@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace reshardfs {
 
@@ -20,19 +21,16 @@ std::vector<std::int64_t> needed_ranks(const std::vector<TargetTensor>& tensors)
 
 void sort_for_file(std::vector<TargetTensor>& tensors, const SourceTable& source) {
   std::unordered_map<std::string_view, std::size_t> place;  // name to its number in the file
-  std::vector<std::int64_t> ranks = needed_ranks(tensors);
-  const FileIndex* previous = nullptr;
+  const std::vector<std::int64_t> ranks = needed_ranks(tensors);
+  std::unordered_set<const void*> walked;
   for (auto rank = ranks.rbegin(); rank != ranks.rend(); ++rank) {
-    const FileIndex& index = *source.checkpoint().find(*rank)->index;
-    // Ranks of one stage list the same names: walking them again would add nothing.
-    const bool same_names =
-        previous != nullptr &&
-        std::equal(index.entries().begin(), index.entries().end(), previous->entries().begin(),
-                   previous->entries().end(),
-                   [](const TensorEntry& a, const TensorEntry& b) { return a.name == b.name; });
-    previous = &index;
-    if (same_names) continue;
-    for (const TensorEntry& entry : index.entries()) place.try_emplace(entry.name, place.size());
+    for (const RankFile& file : source.checkpoint().files_of(*rank)) {
+      // Ranks of one stage list the same names: walking them again would add nothing.
+      if (!walked.insert(file.index->name_order()).second) continue;
+      for (const TensorEntry& entry : file.index->entries()) {
+        place.try_emplace(entry.name, place.size());
+      }
+    }
   }
   // Tensors without a byte may be in none of those files; they come last, in the source's order.
   for (const SourceParameter& parameter : source.parameters()) {

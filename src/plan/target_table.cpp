@@ -24,15 +24,6 @@ constexpr std::array<std::string_view, 4> kStatePrefixes{"moments.", "adam_m.", 
 /// rank's slice as it is told to.
 constexpr std::uint64_t kCheapCompareBytes = 1 << 20;
 
-std::string_view weight_of(std::string_view state) {
-  for (const std::string_view prefix : kStatePrefixes) {
-    if (state.size() > prefix.size() && state.substr(0, prefix.size()) == prefix) {
-      return state.substr(prefix.size());
-    }
-  }
-  return {};
-}
-
 /// "3 parameters (a, b, c)", at most five names.
 std::string name_list(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 5;
@@ -45,6 +36,15 @@ std::string name_list(const std::vector<std::string>& names) {
 }
 
 }  // namespace
+
+std::string weight_of(const std::string& state) {
+  for (const std::string_view prefix : kStatePrefixes) {
+    if (state.size() > prefix.size() && state.starts_with(prefix)) {
+      return state.substr(prefix.size());
+    }
+  }
+  return {};
+}
 
 /// Names by what became of them, for one line each.
 struct TargetTable::Verdicts {
@@ -125,7 +125,7 @@ void TargetTable::place_without_layout(const SourceParameter& parameter, Verdict
 /// An optimizer state that strategies leave out (they hold trainable parameters alone by default)
 /// is cut like its weight.
 bool TargetTable::follow_weight(const SourceParameter& parameter, Verdicts& verdicts) {
-  const std::string weight(weight_of(parameter.name));
+  const std::string weight = weight_of(parameter.name);
   if (weight.empty()) return false;
   const SourceParameter* like = source_->find(weight);
   if (like == nullptr || !like->layout) return false;

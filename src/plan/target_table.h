@@ -20,6 +20,9 @@ namespace reshardfs {
 
 class Slicing;
 
+/// The weight that an optimizer state belongs to by its name ("w" of "adam_m.w"), or nothing.
+std::string weight_of(const std::string& state);
+
 /// How a source parameter comes to the destination.
 enum class Treatment : std::uint8_t {
   kReshard,  ///< cut by the destination's layout (or whole, without a destination strategy)

@@ -16,8 +16,11 @@ namespace {
 struct GroupUse {
   DeviceGroup group;
   std::string description;
-  std::vector<std::string> parameters;
+  std::set<std::string> parameters;
 };
+
+/// More are as ambiguous, and would only cost time.
+constexpr std::size_t kMaxGroups = 16;
 
 std::string describe(const Layout& layout, const std::vector<int>& axes) {
   std::string text = axes.size() == 1 ? "axis " : "axes ";
@@ -34,8 +37,7 @@ void note_use(std::vector<GroupUse>& uses, const DeviceGroup& group, const std::
   auto use = std::find_if(uses.begin(), uses.end(),
                           [&](const GroupUse& known) { return known.group == group; });
   if (use == uses.end()) use = uses.insert(uses.end(), {group, describe(layout, axes), {}});
-  auto& names = use->parameters;
-  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  use->parameters.insert(name);
 }
 
 [[noreturn]] void refuse(const std::vector<GroupUse>& uses) {
@@ -46,7 +48,7 @@ void note_use(std::vector<GroupUse>& uses, const DeviceGroup& group, const std::
                      "from the left, from 0):";
   for (std::size_t i = 0; i < std::min(uses.size(), kShown); ++i) {
     text += (i == 0 ? " " : "; ") + uses[i].description + " cuts " +
-            name_list(uses[i].parameters, names_each);
+            name_list({uses[i].parameters.begin(), uses[i].parameters.end()}, names_each);
   }
   throw Error(ErrorKind::kBadInput, text)
       .hint("write rules for the target instead: see reshardfs-strategy(5)");
@@ -83,7 +85,7 @@ DeviceGroup common_group(const Strategy& strategy) {
     for (const auto& [name, layout] : strategy.stage(stage)) {
       for (const std::vector<int>& axes : layout.tensor_map) {
         const DeviceGroup group = group_of(layout, axes);
-        if (!group.empty()) note_use(uses, group, name, layout, axes);
+        if (!group.empty() && uses.size() < kMaxGroups) note_use(uses, group, name, layout, axes);
       }
     }
   }

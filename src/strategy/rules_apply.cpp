@@ -44,10 +44,10 @@ Layout layout_by(const RulesDocument& document, const Rule& rule, const std::str
   // A scalar has nothing to cut: whatever the rule says, every device holds it.
   if (dimensions == 0) return layout;
   if (rule.cut.size() > dimensions) {
-    throw Error(ErrorKind::kBadInput,
-                "line " + std::to_string(rule.line) + ": the rule '" + printable(glob) +
-                    "' is for " + counted(rule.cut.size(), "dimension") + ", but the shape is " +
-                    to_string(parameter.shape))
+    throw Error(ErrorKind::kBadInput, "line " + std::to_string(rule.line) + ": the rule '" +
+                                          printable(glob) + "' is for " +
+                                          counted(rule.cut.size(), "dimension") +
+                                          ", but the shape is " + to_string(parameter.shape))
         .for_parameter(parameter.name)
         .hint("put a rule for such parameters before it");
   }
@@ -90,9 +90,9 @@ void place(std::vector<StageLayouts>& stages, const std::vector<std::int64_t>& w
     const auto [position, inserted] =
         stages[static_cast<std::size_t>(stage)].try_emplace(parameter.name, layout);
     if (inserted || position->second == layout) continue;
-    throw Error(ErrorKind::kBadInput,
-                "has " + counted(position->second.tensor_map.size(), "dimension") + " and also " +
-                    std::to_string(parameter.shape.size()))
+    throw Error(ErrorKind::kBadInput, "has " +
+                                          counted(position->second.tensor_map.size(), "dimension") +
+                                          " and also " + std::to_string(parameter.shape.size()))
         .for_parameter(parameter.name);
   }
 }

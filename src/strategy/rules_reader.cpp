@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <charconv>
 #include <cctype>
+#include <charconv>
 #include <string>
 #include <utility>
 
@@ -92,10 +92,11 @@ std::int64_t read_devices(const toml::node& node, RulesDocument& document) {
 void check_list_of_stages(const toml::node& node, std::string_view key, std::size_t entries,
                           std::int64_t stage_count) {
   if (static_cast<std::int64_t>(entries) == stage_count) return;
-  fail_at_line(line_of(node), "'" + std::string(key) + "' has " +
-                                  (entries == 1 ? "1 entry" : std::to_string(entries) + " entries") +
-                                  ", but [devices] has " +
-                                  counted(static_cast<std::size_t>(stage_count), "stage"));
+  fail_at_line(line_of(node),
+               "'" + std::string(key) + "' has " +
+                   (entries == 1 ? "1 entry" : std::to_string(entries) + " entries") +
+                   ", but [devices] has " +
+                   counted(static_cast<std::size_t>(stage_count), "stage"));
 }
 
 void place_layer(LayerPlacement& placement, std::int64_t layer, std::int64_t stage,

@@ -109,8 +109,8 @@ class CutReader {
     } else {
       const std::string text = text_at("uneven", node, kUnevenForm);
       if (!text.empty() && text != "balanced") {
-        fail_at_line(line_of(node), "'uneven' has '" + printable(text) + "', expected " +
-                                        kUnevenForm);
+        fail_at_line(line_of(node),
+                     "'uneven' has '" + printable(text) + "', expected " + kUnevenForm);
       }
       split.balanced = text == "balanced";
     }
@@ -123,7 +123,8 @@ class CutReader {
                    const Rule& rule) const {
     const std::string which = "dimension " + std::to_string(dimension);
     if (rule.cut[dimension].empty()) {
-      fail_at_line(line_of(node), "'uneven' says how to cut " + which + ", which 'cut' leaves whole");
+      fail_at_line(line_of(node),
+                   "'uneven' says how to cut " + which + ", which 'cut' leaves whole");
     }
     const std::int64_t parts = parts_of(rule.cut[dimension]);
     if (!split.balanced && static_cast<std::int64_t>(split.lengths.size()) != parts) {
@@ -189,8 +190,8 @@ std::int64_t read_optimizer(std::string_view key, const toml::node& node) {
   const std::string text = text_at(key, node, kOptimizerForm);
   if (text == "all") return -1;
   if (text == "none") return 0;
-  fail_at_line(line_of(node), "'" + std::string(key) + "' is '" + printable(text) +
-                                  "', expected " + kOptimizerForm);
+  fail_at_line(line_of(node), "'" + std::string(key) + "' is '" + printable(text) + "', expected " +
+                                  kOptimizerForm);
 }
 
 std::vector<std::string> read_texts(std::string_view key, const toml::node& node) {
@@ -204,7 +205,8 @@ std::vector<std::string> read_texts(std::string_view key, const toml::node& node
     }
   }
   const bool has_empty = std::find(texts.begin(), texts.end(), "") != texts.end();
-  if (texts.empty() || has_empty) fail_at_line(line_of(node), "'" + std::string(key) + "' is empty");
+  if (texts.empty() || has_empty)
+    fail_at_line(line_of(node), "'" + std::string(key) + "' is empty");
   return texts;
 }
 
@@ -217,7 +219,8 @@ Rule read_rule(const toml::table& source, const RulesDocument& document,
   rule.globs = read_texts("match", table.at("match"));
   CutReader(table, document).read_into(rule);
   const toml::node* optimizer = table.find("optimizer");
-  rule.optimizer = optimizer == nullptr ? default_optimizer : read_optimizer("optimizer", *optimizer);
+  rule.optimizer =
+      optimizer == nullptr ? default_optimizer : read_optimizer("optimizer", *optimizer);
   check_optimizer(table, document, rule);
   if (const toml::node* stage = table.find("stage")) {
     rule.stages = read_stages(*stage, document.stage_count);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 namespace reshardfs {
@@ -14,6 +15,30 @@ inline constexpr InodeNumber kRootInode = 1;
 /// @param attempt 0, or 1, 2, ... for further numbers when the earlier ones are taken.
 InodeNumber inode_number(std::string_view path, std::uint64_t attempt);
 
-using InodeNumbering = InodeNumber (*)(std::string_view path, std::uint64_t attempt);
+using InodeNumbering = std::function<InodeNumber(std::string_view path, std::uint64_t attempt)>;
+
+// --- trees with branches -----------------------------------------------------------------------
+//
+// In a tree that has branches, a number tells whether its node belongs to the trunk (bit 62 clear)
+// or to a branch (bit 62 set, the branch in the 30 bits below), so that a node is found in constant
+// time however many branches there are.
+
+using BranchNumber = std::uint32_t;
+inline constexpr BranchNumber kMaxBranchNumber = (BranchNumber{1} << 30) - 1;
+
+/// A number for a branch. `attempt` as for inode_number().
+BranchNumber branch_number(std::string_view name, std::uint64_t attempt);
+/// For the nodes of a trunk.
+InodeNumber trunk_inode_number(std::string_view path, std::uint64_t attempt);
+/// For the nodes of a branch, by their paths below its root; the root's path is empty.
+InodeNumber branch_inode_number(BranchNumber branch, std::string_view path, std::uint64_t attempt);
+
+constexpr bool is_in_branch(InodeNumber inode) noexcept {
+  return (inode >> 62) == 1;
+}
+/// The branch of a number for which is_in_branch() holds.
+constexpr BranchNumber branch_of(InodeNumber inode) noexcept {
+  return static_cast<BranchNumber>(inode >> 32) & kMaxBranchNumber;
+}
 
 }  // namespace reshardfs

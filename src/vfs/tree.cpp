@@ -7,7 +7,10 @@ namespace reshardfs {
 
 const Node* Tree::find(InodeNumber inode) const noexcept {
   const auto it = nodes_.find(inode);
-  return it == nodes_.end() ? nullptr : &it->second;
+  if (it != nodes_.end()) return &it->second;
+  if (branches_.empty() || !is_in_branch(inode)) return nullptr;
+  const auto branch = branches_.find(branch_of(inode));
+  return branch == branches_.end() ? nullptr : branch->second->find(inode);
 }
 
 const Node* Tree::lookup(InodeNumber directory, std::string_view name) const noexcept {

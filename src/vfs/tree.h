@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -21,17 +22,28 @@ struct Node {
   InodeNumber inode = 0;
   InodeNumber parent = 0;
   std::string name;
-  /// The contents; nullptr for a directory.
+  /// The contents; nullptr for a directory or a link.
   std::shared_ptr<const VirtualFile> file;
+  /// Where a symbolic link leads; empty for everything else.
+  std::string link;
   /// Directories: their children by name; `hidden` nodes answer lookup but are not listed.
   std::vector<InodeNumber> children;
   bool hidden = false;
+  /// Of a directory: another generation of the tree may hold other entries.
+  bool changing = false;
+  /// Another generation may have another node under this name, or other attributes.
+  bool brief = false;
+  /// Of a directory: what it holds is not known before it has been opened.
+  bool pending = false;
   /// Of a file: its size, asked for once.
   std::uint64_t size = 0;
   /// Of a directory: how many listed directories it holds (its link count is 2 more).
   std::uint32_t listed_directories = 0;
+  /// Modification time, nanoseconds since the epoch; nothing: that of the mount.
+  std::optional<std::int64_t> mtime_ns;
 
-  bool is_directory() const noexcept { return file == nullptr; }
+  bool is_link() const noexcept { return !link.empty(); }
+  bool is_directory() const noexcept { return file == nullptr && link.empty(); }
 };
 
 class Tree {
@@ -42,23 +54,38 @@ class Tree {
   const Node* lookup(InodeNumber directory, std::string_view name) const noexcept;
   /// The node's path below the root, for messages; empty for the root and for unknown numbers.
   std::string path(InodeNumber inode) const;
+  const Node& root() const { return nodes_.at(root_); }
   /// The sum of all file sizes, bytes; 2^64-1 if it is greater.
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
   /// Nodes, the root and hidden ones among them.
-  std::uint64_t node_count() const noexcept { return nodes_.size(); }
+  std::uint64_t node_count() const noexcept { return node_count_; }
 
  private:
   friend class TreeBuilder;
   std::unordered_map<InodeNumber, Node> nodes_;
+  InodeNumber root_ = kRootInode;
+  /// Trees that hang on this one, its trunk.
+  std::unordered_map<BranchNumber, std::shared_ptr<const Tree>> branches_;
   std::uint64_t total_bytes_ = 0;
+  std::uint64_t node_count_ = 0;
+};
+
+/// Where a branch hangs.
+struct BranchRoot {
+  BranchNumber branch = 0;
+  InodeNumber parent = 0;  ///< in the trunk
+  std::string name;
 };
 
 /// Builds a Tree from paths. Inode numbers are derived from the path alone, so that they are the
 /// same in every mount that shows the path, in whatever order the paths were added.
 class TreeBuilder {
  public:
-  /// @param numbering other than inode_number() in tests of collisions alone.
+  /// @param numbering other than inode_number() for trunks, and in tests of collisions.
   explicit TreeBuilder(InodeNumbering numbering = inode_number);
+  /// Of a branch; its paths are relative to its root.
+  /// @throws Error kBadInput if the root's name cannot be a file's.
+  explicit TreeBuilder(BranchRoot root);
 
   /// @param path relative, components separated by '/'; missing parents are made.
   /// @throws Error kBadInput if a component is empty, ".", "..", longer than 255 bytes or holds a
@@ -67,25 +94,54 @@ class TreeBuilder {
   /// @throws Error as add_directory(); kInternal also if the path exists already as a file;
   ///         kBadInput if the file is larger than a file can be (2^63 - 4097 bytes).
   void add_file(std::string_view path, std::shared_ptr<const VirtualFile> file);
+  /// A symbolic link. @throws Error as add_file(); kInternal if the target is empty.
+  void add_link(std::string_view path, std::string target);
   /// Takes a node, and so all below it, out of its directory's listing; it can still be opened by
   /// name (and then lists its own children).
   /// @throws Error kInternal if there is no such node.
   void hide(std::string_view path);
+  /// Says that the directory's entries may be others in another generation. Empty: the root.
+  /// @throws Error kInternal if there is no such node.
+  void set_changing(std::string_view path);
+  /// Says that what the tree holds is not known yet.
+  void set_pending() { pending_ = true; }
+  /// Modification time of all nodes, nanoseconds since the epoch.
+  void set_mtime(std::int64_t ns) { mtime_ns_ = ns; }
 
+  /// Hangs a branch on the tree, which must be built with trunk_inode_number().
+  /// @param shown false: its nodes are found by their numbers, but its parent does not show it.
+  void add_branch(std::shared_ptr<const Tree> branch, bool shown);
+
+  /// @throws Error kInternal if a branch's parent is no directory of the tree.
   Tree build() &&;
 
  private:
   struct Entry {
     std::shared_ptr<const VirtualFile> file;
+    std::string link;
     bool hidden = false;
+    bool changing = false;
+
+    bool is_directory() const noexcept { return file == nullptr && link.empty(); }
   };
 
   void make_parents(std::string_view path);
+  void add_leaf(std::string_view path, Entry entry);
+  Entry& existing(std::string_view path, const char* verb);
   InodeNumber free_number(const Tree& tree, std::string_view path) const;
+  void build_root(Tree& tree) const;
+  Node make_node(InodeNumber number, const Node& parent, std::string_view name, Entry&& entry);
+  void attach_branches(Tree& tree);
 
   InodeNumbering numbering_;
   /// By path. A directory sorts before all that is below it, and siblings sort by name.
   std::map<std::string, Entry, std::less<>> entries_;
+  BranchRoot root_;
+  bool is_branch_ = false;
+  bool root_changes_ = false;
+  bool pending_ = false;
+  std::optional<std::int64_t> mtime_ns_;
+  std::vector<std::pair<std::shared_ptr<const Tree>, bool>> branches_;
 };
 
 }  // namespace reshardfs

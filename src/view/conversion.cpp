@@ -11,14 +11,11 @@
 #include "checkpoint/checkpoint_set.h"
 #include "plan/record_order.h"
 #include "plan/target_table.h"
+#include "view/strategy_input.h"
 #include "view/view.h"
 
 namespace reshardfs {
 namespace {
-
-std::optional<Strategy> load_optional(const std::optional<std::filesystem::path>& path) {
-  return path ? std::optional(Strategy::load(*path)) : std::nullopt;
-}
 
 void require_plain_prefix(const std::string& prefix) {
   const bool hostile = std::any_of(prefix.begin(), prefix.end(), [](char c) {
@@ -67,19 +64,19 @@ Conversion::~Conversion() = default;
 Conversion Conversion::open(const ConversionOptions& options) {
   require_plain_prefix(options.prefix);
   auto state = std::make_unique<State>();
-  // Strategies first: they are small, and a wrong one is the most likely mistake.
-  std::optional<Strategy> source_strategy = load_optional(options.src_strategy);
-  std::optional<Strategy> target_strategy = load_optional(options.dst_strategy);
+  // Strategy files first: they are small, and a wrong one is the most likely mistake.
+  StrategyInput source_input(options.src_strategy);
+  StrategyInput target_input(options.dst_strategy, options.dst_sizes);
+  const NameMap name_map = options.name_map.empty() ? NameMap() : NameMap::load(options.name_map);
   state->checkpoint = std::make_shared<const CheckpointSet>(
       CheckpointSet::open(options.source, {options.src_pattern, options.step, options.check_crc}));
   state->notes = state->checkpoint->notes();
 
   const auto source = std::make_shared<const SourceTable>(
-      state->checkpoint, std::move(source_strategy), options.src_join);
+      state->checkpoint, source_input.for_source(*state->checkpoint), options.src_join);
   const TargetOptions target_options{
-      options.unmatched,
-      {options.include, options.exclude},
-      options.name_map.empty() ? NameMap() : NameMap::load(options.name_map)};
+      options.unmatched, {options.include, options.exclude}, name_map};
+  std::optional<Strategy> target_strategy = target_input.for_target(*source, name_map);
   const bool is_whole = !target_strategy;
   state->target =
       std::make_shared<const TargetTable>(source, std::move(target_strategy), target_options);
@@ -134,6 +131,9 @@ const std::string& Conversion::step() const {
 }
 const std::vector<std::string>& Conversion::warnings() const {
   return state_->warnings;
+}
+const std::vector<std::string>& Conversion::rules() const {
+  return state_->target->notes();
 }
 const std::vector<std::string>& Conversion::notes() const {
   return state_->notes;

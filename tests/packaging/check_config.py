@@ -2,6 +2,7 @@
 """config/reshardfs.toml: with all its keys uncommented mount accepts it, it has every option that
 mount can take from a file, and the values it shows are the defaults that --help prints."""
 
+import os
 import re
 import subprocess
 import tempfile
@@ -20,8 +21,10 @@ def run_with(binary, text):
         path = f"{folder}/reshardfs.toml"
         with open(path, "w") as file:
             file.write(text)
-        done = subprocess.run([binary, "mount", f"{folder}/no-such-source", folder, "--nonempty",
-                               "--config", path], text=True, stdin=subprocess.DEVNULL,
+        mountpoint = f"{folder}/mountpoint"
+        os.mkdir(mountpoint)
+        done = subprocess.run([binary, "mount", f"{folder}/no-such-source",
+                               mountpoint, "--config", path], text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder)
         return done.stderr
 

@@ -34,6 +34,23 @@ inline std::shared_ptr<const CheckpointSet> memory_set(
   return std::make_shared<const CheckpointSet>(std::move(files));
 }
 
+/// @param parts for each rank the bytes of its parts; one alone is an ordinary file.
+inline std::shared_ptr<const CheckpointSet> segmented_set(
+    const std::map<std::int64_t, std::vector<std::string>>& parts) {
+  std::vector<RankFile> files;
+  for (const auto& [rank, list] : parts) {
+    for (std::size_t part = 0; part < list.size(); ++part) {
+      const std::string name =
+          "set/rank_" + std::to_string(rank) + "/a_part" + std::to_string(part) + ".ckpt";
+      RankFile file = rank_file(rank, std::make_shared<MemorySource>(list[part], name));
+      file.path = name;
+      if (list.size() > 1) file.part = static_cast<std::int64_t>(part);
+      files.push_back(std::move(file));
+    }
+  }
+  return std::make_shared<const CheckpointSet>(std::move(files));
+}
+
 /// Bytes first, first + 1, ...: `count` of them.
 inline std::string counting_bytes(std::size_t count, unsigned first = 0) {
   std::string out(count, '\0');

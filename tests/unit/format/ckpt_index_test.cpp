@@ -6,6 +6,8 @@
 #include "reshardfs/error.h"
 
 #include "format/ckpt.h"
+#include "format/ckpt_scanner.h"
+#include "format/name_orders.h"
 #include "support/errors.h"
 #include "support/sources.h"
 #include "support/wire.h"
@@ -255,6 +257,36 @@ TEST(CkptIndex, RefusesARepeatedNameWithBothOffsets) {
                     "at offset " + std::to_string(a.size())});
 }
 
+TEST(CkptIndex, SaysThatANameIsRepeatedRatherThanThatItsContentIsWrong) {
+  const std::string a = record("a", {2}, "Int8", "xy");
+  const std::string at = "offset " + std::to_string(a.size());
+  expect_bad(a + record("a", {2}, "Int8", "xyz"), {"'a'", at, "stands twice"});
+  expect_bad(a + record("a", {2}, "Int8", "x"), {"'a'", at, "stands twice"});
+  expect_bad(a + record("a", {2}, "Int8", "x") + small_record("b"), {"'a'", at, "stands twice"});
+}
+
+TEST(CkptIndex, KeepsTheOrderByNameOnceForFilesWithTheSameNames) {
+  NameOrders orders;
+  const auto read = [&](const std::string& file) {
+    auto index = std::make_shared<const FileIndex>(read_index(MemorySource(file), &orders));
+    orders.add(index);
+    return index;
+  };
+  const std::string b = small_record("b");
+  const auto first = read(b + small_record("a"));
+  const auto same = read(record("b", {2}, "Int8", "xy") + small_record("a"));
+  EXPECT_EQ(same->name_order(), first->name_order());
+  EXPECT_EQ(same->find("b"), &same->entries()[0]);
+  EXPECT_EQ(same->find("b")->shape, Shape{2});
+  for (const std::string& other : {small_record("a") + b, small_record("c") + small_record("a"),
+                                   small_record("a"), b + small_record("c") + small_record("a")}) {
+    const auto index = read(other);
+    EXPECT_NE(index->name_order(), first->name_order());
+    EXPECT_NE(index->find("a"), nullptr);
+  }
+  EXPECT_EQ(FileIndex({}, {&orders, {}}).find("a"), nullptr);
+}
+
 TEST(CkptIndex, ReadsBFloat16StoredAsFloat32) {
   const FileIndex index = index_of(record("w", {3}, "BFloat16", std::string(12, 'x')));
   EXPECT_EQ(index.find("w")->encoding, ContentEncoding::kFloat32AsBFloat16);
@@ -286,14 +318,20 @@ TEST(CkptIndex, RefusesWhatIsNoCheckpoint) {
 
 TEST(CkptIndex, LimitsTheNumberOfRecords) {
   std::string file;
-  for (int i = 0; i <= 2'000'000; ++i) file += record(std::to_string(i), {}, "Int8", "x");
-  expect_error(ErrorKind::kBadInput, {"memory.ckpt", "offset", "more than 2000000 records"},
-               [&] { index_of(file); });
+  for (int i = 0; i < 4; ++i) file += small_record(std::to_string(i));
+  const MemorySource source(file);
+  RecordScanner four(source, 4);
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(four.next());
+  EXPECT_FALSE(four.next());
+  RecordScanner three(source, 3);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(three.next());
+  const std::string at = "offset " + std::to_string(file.size() / 4 * 3);
+  expect_error(ErrorKind::kBadInput, {at, "more than 3 records"}, [&] { three.next(); });
 }
 
 TEST(CkptIndex, RefusesMillionsOfEmptyMessages) {
-  std::string file;
-  for (int i = 0; i < 5'000'000; ++i) file += std::string("\x0a\0", 2);
+  std::string file("\x0a\0", 2);
+  while (file.size() < 8'000'000) file += file;
   expect_bad(file, {"no name"});
 }
 

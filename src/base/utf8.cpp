@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/utf8.h"
-
-#include <cstddef>
+#include "base/utf8.h"
 
 namespace reshardfs {
 namespace {
@@ -28,17 +26,23 @@ Sequence sequence_after(unsigned char first) noexcept {
 
 }  // namespace
 
-bool is_utf8(std::string_view text) noexcept {
+std::size_t utf8_length(std::string_view text, std::size_t at) noexcept {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (byte(i) < 0x80) continue;
-    const Sequence rest = sequence_after(byte(i));
-    if (rest.continuation == 0 || rest.continuation >= text.size() - i) return false;
-    if (byte(i + 1) < rest.low || byte(i + 1) > rest.high) return false;
-    for (std::size_t k = 2; k <= rest.continuation; ++k) {
-      if ((byte(i + k) & 0xc0) != 0x80) return false;
-    }
-    i += rest.continuation;
+  if (byte(at) < 0x80) return 1;
+  const Sequence rest = sequence_after(byte(at));
+  if (rest.continuation == 0 || rest.continuation >= text.size() - at) return 0;
+  if (byte(at + 1) < rest.low || byte(at + 1) > rest.high) return 0;
+  for (std::size_t k = 2; k <= rest.continuation; ++k) {
+    if ((byte(at + k) & 0xc0U) != 0x80) return 0;
+  }
+  return rest.continuation + 1;
+}
+
+bool is_utf8(std::string_view text) noexcept {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(text, at);
+    if (length == 0) return false;
+    at += length;
   }
   return true;
 }

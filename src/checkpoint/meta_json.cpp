@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/meta_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "reshardfs/error.h"
+
+#include "checkpoint/rank_files.h"
+#include "checkpoint/step.h"
+#include "storage/directory.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr std::uint64_t kMaxMetaBytes = 64U << 10U;
+
+/// "10_2", or empty if the file says nothing of the kind.
+std::string step_in_meta(const std::filesystem::path& path) {
+  std::string text;
+  try {
+    text = read_small_file(path, kMaxMetaBytes);
+  } catch (const Error&) {
+    return {};  // a note for the user at most: the checkpoint itself can be read
+  }
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return {};
+  const auto epoch = json.find("last_epoch");
+  const auto step = json.find("last_step");
+  const bool numbers = epoch != json.end() && step != json.end() && epoch->is_number_unsigned() &&
+                       step->is_number_unsigned();
+  if (!numbers) return {};
+  return std::to_string(epoch->get<std::uint64_t>()) + "_" +
+         std::to_string(step->get<std::uint64_t>());
+}
+
+}  // namespace
+
+std::vector<std::string> compare_with_meta(
+    const std::map<std::int64_t, std::filesystem::path>& files, const std::string& step) {
+  std::map<std::string, std::vector<std::int64_t>, OlderStep> ranks_by_step;
+  for (const auto& [rank, path] : files) ranks_by_step[step_in_meta(path)].push_back(rank);
+  std::vector<std::string> notes;
+  for (const auto& [said, ranks] : ranks_by_step) {
+    const std::string subject = "meta.json of " + rank_words(ranks);
+    if (said.empty()) {
+      notes.push_back(subject + " was ignored: it names no last step");
+    } else if (std::is_neq(compare_steps(said, step))) {
+      notes.push_back(subject + " names step " + said + " as the last that was saved completely, " +
+                      "not " + step);
+    }
+  }
+  return notes;
+}
+
+}  // namespace reshardfs

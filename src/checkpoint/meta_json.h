@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace reshardfs {
+
+/// MindFormers keeps a meta.json beside each rank's files, which names the last checkpoint that
+/// was saved completely ("last_epoch", "last_step", "last_ckpt_file"). It is no authority here:
+/// files are copied and removed without it.
+/// @param files by rank.
+/// @return one line for each thing it says that is not `step`, or that cannot be understood.
+std::vector<std::string> compare_with_meta(
+    const std::map<std::int64_t, std::filesystem::path>& files, const std::string& step);
+
+}  // namespace reshardfs

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace reshardfs {
+
+/// A thread that looks now and then whether a source has changed, so that no other has to wait for
+/// the source's storage.
+class Refresher {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Limits {
+    /// Requests sooner than this after the last look began are not followed.
+    std::chrono::milliseconds fresh_for{1000};
+    /// How long after the beginning of a look someone may wait for its end.
+    std::chrono::milliseconds patience{200};
+    /// It looks without being asked after this time, so that what has been deleted is given up.
+    std::chrono::milliseconds idle{30000};
+  };
+
+  /// @param now decides what is fresh; the patience is always real time.
+  Refresher(std::function<void()> refresh, Limits limits,
+            std::function<Clock::time_point()> now = Clock::now);
+  Refresher(const Refresher&) = delete;
+  Refresher& operator=(const Refresher&) = delete;
+  /// Only after stop() has returned true, or without start().
+  ~Refresher() = default;
+
+  /// @throws std::system_error
+  void start();
+  /// Asks for a look, and returns at once.
+  void request() noexcept;
+  /// Asks for a look, and waits for the one that is due or under way; nobody waits for one that
+  /// began longer ago than the patience.
+  void request_and_wait() noexcept;
+  /// @return whether the thread has ended; if not, it still waits for the source.
+  bool stop(std::chrono::milliseconds limit);
+
+ private:
+  void work() noexcept;
+  bool ask() noexcept;
+
+  const std::function<void()> refresh_;
+  const Limits limits_;
+  const std::function<Clock::time_point()> now_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // All guarded by mutex_.
+  bool wanted_ = false;   ///< a look is due or under way
+  bool running_ = false;  ///< there is a thread
+  bool stopping_ = false;
+  std::uint64_t looks_ = 0;         ///< finished ones
+  Clock::time_point asked_{};       ///< real time of the last request that was followed
+  Clock::time_point stale_from_{};  ///< by now_
+  std::thread thread_;
+};
+
+}  // namespace reshardfs

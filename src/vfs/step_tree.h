@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "reshardfs/error.h"
+
+#include "vfs/tree_source.h"
+
+namespace reshardfs {
+
+/// steps/<step>/... for each step of a source, and `latest`, a link to the newest one. Steps come
+/// and go; each is opened when something first looks into its directory.
+///
+/// A generation is a small trunk (the root, steps, latest) with a branch for each step; branches
+/// are passed on from one generation to the next. A step that has vanished while a file of it is
+/// open keeps its branch, out of sight, until the last one is closed: until then its source files
+/// are open, too, and their space in use. A step that comes back is another one, with other inode
+/// numbers, so that nothing which the kernel has kept of the old one is taken for the new one's.
+class StepTree final : public TreeSource {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// What it asks, never with a lock held.
+  struct Callbacks {
+    /// The names of the steps to show, oldest first. @throws Error
+    std::function<std::vector<std::string>()> list;
+    /// Adds a step's files. @throws Error
+    std::function<void(const std::string& step, TreeBuilder& builder)> open;
+    /// Is told of problems, once of each: those of list() with an empty step.
+    std::function<void(const std::string& step, const Error& error)> report;
+    std::function<Clock::time_point()> now = Clock::now;
+  };
+
+  /// For how long a step that cannot be opened is not tried again.
+  static constexpr std::chrono::seconds kRetryAfter{10};
+
+  /// Lists the steps. @throws Error as list() does.
+  explicit StepTree(Callbacks callbacks);
+
+  std::shared_ptr<const Tree> current() const override;
+  bool changes() const noexcept override { return true; }
+  void refresh() noexcept override;
+  void open_directory(InodeNumber inode) override;
+  bool file_opened(InodeNumber inode) override;
+  void file_closed(InodeNumber inode) noexcept override;
+
+ private:
+  struct Step {
+    std::string name;
+    std::shared_ptr<const Tree> tree;  ///< pending, or with all files
+    bool shown = true;
+    std::uint64_t open_files = 0;
+    std::exception_ptr failure;  ///< of the last attempt to open it
+    std::string reported;        ///< the text of the last failure that was told of
+    Clock::time_point retry_at{};
+  };
+  using Steps = std::map<BranchNumber, Step>;
+
+  void show(const std::vector<std::string>& names);
+  void add_step(const std::string& name);
+  void publish();
+  std::shared_ptr<const Tree> open_step(BranchNumber branch, const std::string& name) const;
+  std::exception_ptr remember_failure(BranchNumber branch, const Error& error);
+
+  const Callbacks callbacks_;
+  /// Where the branches hang.
+  const InodeNumber directory_;
+  std::string list_problem_;  ///< what was told last of list(); for refresh() alone
+
+  mutable std::mutex steps_mutex_;  ///< before tree_mutex_
+  Steps steps_;
+  std::unordered_set<BranchNumber> used_;  ///< all numbers that were ever given to a step
+  std::string newest_;
+  std::int64_t changed_ns_ = 0;  ///< when the shown steps last changed
+
+  /// Held for the time of copying a pointer only: every request needs it.
+  mutable std::mutex tree_mutex_;
+  std::shared_ptr<const Tree> tree_;
+};
+
+}  // namespace reshardfs

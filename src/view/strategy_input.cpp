@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "view/strategy_input.h"
+
+#include <set>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+namespace {
+
+std::vector<NamedShape> full_shapes(const SourceTable& source, const NameMap& names) {
+  std::vector<NamedShape> shapes;
+  for (const SourceParameter& parameter : source.parameters()) {
+    if (parameter.dtype == DType::kString) continue;
+    const Shape& shape =
+        parameter.grid ? parameter.grid->full_shape : parameter.holders.front().entry->shape;
+    shapes.push_back({names.target(parameter.name), shape});
+  }
+  return shapes;
+}
+
+Strategy renamed(const Strategy& strategy, const NameMap& names) {
+  std::vector<StageLayouts> stages;
+  for (std::int64_t s = 0; s < strategy.stage_count(); ++s) {
+    StageLayouts& layouts = stages.emplace_back();
+    for (const auto& [name, layout] : strategy.stage(s)) {
+      layouts.insert_or_assign(names.target(name), layout);
+    }
+  }
+  return {std::move(stages), strategy.first_stage(), strategy.stage_prefixed(),
+          strategy.operators()};
+}
+
+}  // namespace
+
+StrategyInput::StrategyInput(const std::optional<std::filesystem::path>& path, std::string sizes)
+    : sizes_(std::move(sizes)) {
+  if (!path) return;
+  if (StrategyRules::is_rules_file(*path)) {
+    rules_ = StrategyRules::load(*path);
+  } else {
+    strategy_ = Strategy::load(*path);
+  }
+}
+
+std::vector<NamedShape> slice_shapes(const CheckpointSet& checkpoint) {
+  std::vector<NamedShape> shapes;
+  std::set<std::string_view> seen;
+  for (const RankFile& file : checkpoint.files()) {
+    for (const TensorEntry& entry : file.index->entries()) {
+      if (entry.dtype == DType::kString || !seen.insert(entry.name).second) continue;
+      shapes.push_back({entry.name, entry.shape});
+    }
+  }
+  return shapes;
+}
+
+std::optional<Strategy> StrategyInput::for_source(const CheckpointSet& checkpoint) {
+  if (rules_) return rules_->apply(slice_shapes(checkpoint));
+  return std::move(strategy_);
+}
+
+std::optional<Strategy> StrategyInput::for_target(const SourceTable& source, const NameMap& names) {
+  if (!sizes_.empty()) {
+    if (!source.strategy()) {
+      throw Error(ErrorKind::kUsage, "the target '" + printable(sizes_) +
+                                         "' cannot be derived without a source strategy")
+          .hint("give --src-strategy, or write rules (see reshardfs-strategy(5))");
+    }
+    return renamed(derive_strategy(sizes_, *source.strategy()), names);
+  }
+  if (rules_) return rules_->apply(full_shapes(source, names));
+  return std::move(strategy_);
+}
+
+}  // namespace reshardfs

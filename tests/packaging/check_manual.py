@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""reshardfs(1) against --help, both ways: commands and what they take, options, the names of their
+arguments, defaults. And mandoc finds nothing wrong with the page."""
+
+import re
+import shutil
+import subprocess
+
+import program_help
+import report
+
+# Options that several commands share stand in a section of their own.
+SHARED = {"Source and target options": ("mount", "plan"),
+          "Message options": ("mount", "plan", "inspect")}
+# In the manual once, before the commands.
+EVERYWHERE = {"help"}
+
+
+def subsections(page):
+    """Title of each .Ss to its text."""
+    parts = re.split(r"^\.(?:Ss|Sh) (.+)$", page, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+def documented_options(text):
+    """Long name to (short name or None, argument, what follows) from the .It lines."""
+    found = {}
+    items = re.split(r"^\.It ", text, flags=re.MULTILINE)[1:]
+    for item in items:
+        head, _, body = item.partition("\n")
+        match = re.fullmatch(r"(?:Fl (\w) , )?Fl -([a-z-]+)(?: Ar (\S+))?", head)
+        if match:
+            found[match.group(2)] = (match.group(1), match.group(3) or "", body)
+    return found
+
+
+def synopsis(page):
+    """Command to the names of what it takes."""
+    text = re.search(r"^\.Sh SYNOPSIS\n(.*?)^\.Sh ", page, re.MULTILINE | re.DOTALL).group(1)
+    commands = {}
+    for part in text.split(".Nm\n"):
+        command = re.search(r"^\.Cm (.+)$", part, re.MULTILINE)
+        if command:
+            takes = re.findall(r"^\.(Op )?Ar (.+)$", part, re.MULTILINE)
+            commands[command.group(1)] = [f"[{name}]" if optional else name
+                                          for optional, names in takes if names != "options"
+                                          for name in names.split()]
+    return commands
+
+
+def option_problems(command, option, documented):
+    name = option.long_name
+    if name not in documented:
+        yield f"{command} --{name}: in --help only"
+        return
+    short, argument, body = documented[name]
+    if option.names != ((f"-{short}", f"--{name}") if short else (f"--{name}",)):
+        yield f"{command} --{name}: --help has {option.names}, the manual the short name {short}"
+    if argument != option.argument:
+        yield f"{command} --{name}: takes {option.argument or 'nothing'}, in the manual " \
+              f"{argument or 'nothing'}"
+    if option.default and not re.search(rf"default\b.*?\b{re.escape(option.default)}|"
+                                        rf"{re.escape(option.default)}\b.*?default", body, re.DOTALL):
+        yield f"{command} --{name}: the manual lacks the default, {option.default}"
+    if option.repeatable and "repeated" not in body:
+        yield f"{command} --{name}: the manual does not say that it may be repeated"
+
+
+def command_problems(command, help_text, sections):
+    titles = [f"reshardfs {command}"] + [title for title, users in SHARED.items()
+                                         if command in users]
+    if titles[0] not in sections:
+        yield f"{command}: the manual has no section for it"
+    documented = {}
+    for title in titles:
+        documented.update(documented_options(sections.get(title, "")))
+    options = [option for option in help_text.options if option.long_name not in EVERYWHERE]
+    for option in options:
+        yield from option_problems(command, option, documented)
+    for name in sorted(documented.keys() - {option.long_name for option in options}):
+        yield f"{command} --{name}: in the manual only"
+
+
+def lint_problems(path):
+    if not shutil.which("mandoc"):
+        return []
+    messages = subprocess.run(["mandoc", "-T", "lint", path], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT).stdout.splitlines()
+    # Whether the machine has an index of its manuals says nothing about this one.
+    return [line for line in messages if "mandoc.db" not in line and "referenced manual" not in line]
+
+
+def main():
+    arguments = report.arguments("binary")
+    path = arguments.root / "man/reshardfs.1"
+    page = path.read_text()
+    sections = subsections(page)
+    commands = program_help.all_commands(arguments.binary)
+    described = synopsis(page)
+    problems = [f"{name}: only in one of --help and SYNOPSIS"
+                for name in sorted(commands.keys() ^ described.keys())]
+    for name, help_text in commands.items():
+        problems += command_problems(name, help_text, sections)
+        if name in described and described[name] != help_text.positionals:
+            problems.append(f"{name}: takes {help_text.positionals}, in SYNOPSIS {described[name]}")
+    problems += lint_problems(path)
+    count = sum(len(help_text.options) for help_text in commands.values())
+    report.finish(problems, f"{len(commands)} commands with {count} options are as in the manual")
+
+
+main()
