@@ -83,6 +83,13 @@ class Folder {
 }  // namespace
 
 Layout fold_expanded(const Layout& layout, const Shape& shape, bool is_slice) {
+  // One device cuts nothing. Strategies of pipeline parallelism alone do not even say how many
+  // dimensions a parameter has.
+  if (layout.tensor_map.empty() && !shape.empty() && device_count(layout) == 1) {
+    Layout whole = layout;
+    whole.tensor_map.resize(shape.size());
+    return whole;
+  }
   if (layout.tensor_map.size() <= shape.size() ||
       layout.tensor_shape.size() != layout.tensor_map.size()) {
     return layout;  // as written, or not an expansion: whoever uses it checks its dimensions

@@ -14,6 +14,9 @@ namespace reshardfs {
 /// one axis each, [1, 0, -1], beside the expanded shape. This joins neighbouring expanded
 /// dimensions again, until the layout has as many dimensions as `shape`.
 ///
+/// A layout without a tensor map on one device (pipeline parallelism alone) becomes one that cuts
+/// none of the shape's dimensions.
+///
 /// @param shape the slice's shape (is_slice) or the full tensor's.
 /// @return the folded layout, its tensor_shape folded too; the layout itself if nothing needs to
 ///         be folded.

@@ -4,7 +4,7 @@
 /// The claim: a strategy in which every cut is over one group of devices ("tp") has the same
 /// meaning, at another size of that group, over the device matrix [dp, tp]; which dimension of
 /// which parameter is cut does not change. Whatever else a strategy may say is refused.
-#include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -12,6 +12,7 @@
 #include "reshardfs/strategy_rules.h"
 
 #include "strategy/derive_cuts.h"
+#include "strategy/derive_names.h"
 #include "strategy/derive_optimizer.h"
 #include "strategy/derive_stages.h"
 #include "strategy/derive_text.h"
@@ -23,10 +24,10 @@ namespace {
 /// As many as a stage may have.
 constexpr std::int64_t kMaxDevices = 1 << 20;
 
-std::vector<std::string> names_of(const Strategy& source) {
-  std::vector<std::string> names;
+std::set<std::string> names_of(const Strategy& source) {
+  std::set<std::string> names;
   for (std::int64_t stage = 0; stage < source.stage_count(); ++stage) {
-    for (const auto& item : source.stage(stage)) names.push_back(item.first);
+    for (const auto& item : source.stage(stage)) names.insert(item.first);
   }
   return names;
 }
@@ -47,7 +48,8 @@ class Derivation {
     if (tensor_ > 1 && group_.empty()) {
       throw Error(ErrorKind::kBadInput,
                   "the source cuts no parameter, so that nothing says which dimensions tp=" +
-                      std::to_string(tensor_) + " would cut: " + name_list(names_of(source)))
+                      std::to_string(tensor_) +
+                      " would cut: " + name_list(without_states(names_of(source))))
           .hint("write rules for the target instead: see reshardfs-strategy(5)");
     }
   }
@@ -153,7 +155,7 @@ Strategy derive_strategy(const std::string& text, const Strategy& source) {
   try {
     return Derivation(sizes, source).run();
   } catch (Error& error) {
-    error.in_file("target '" + text + "'");
+    error.in_file("target " + text);
     throw;
   }
 }

@@ -7,6 +7,7 @@
 
 #include "reshardfs/error.h"
 
+#include "strategy/derive_names.h"
 #include "strategy/rules_names.h"
 
 namespace reshardfs {
@@ -26,8 +27,7 @@ std::string describe(const Layout& layout, const std::vector<int>& axes) {
   std::string text = axes.size() == 1 ? "axis " : "axes ";
   for (const int axis : axes) {
     if (axis != axes.front()) text += ", ";
-    const std::size_t from_left = layout.device_matrix.size() - 1 - static_cast<std::size_t>(axis);
-    text += std::to_string(from_left);
+    text += std::to_string(axis);
   }
   return text + " of the device matrix " + to_string(layout.device_matrix);
 }
@@ -45,10 +45,10 @@ void note_use(std::vector<GroupUse>& uses, const DeviceGroup& group, const std::
   const std::size_t names_each = std::max<std::size_t>(1, kShown / uses.size());
   std::string text = "its parameters are cut over " + std::to_string(uses.size()) +
                      " different axes, so that one size for tp says too little (axes are counted "
-                     "from the left, from 0):";
+                     "from the last, as in tensor maps):";
   for (std::size_t i = 0; i < std::min(uses.size(), kShown); ++i) {
     text += (i == 0 ? " " : "; ") + uses[i].description + " cuts " +
-            name_list({uses[i].parameters.begin(), uses[i].parameters.end()}, names_each);
+            name_list(without_states(uses[i].parameters), names_each);
   }
   throw Error(ErrorKind::kBadInput, text)
       .hint("write rules for the target instead: see reshardfs-strategy(5)");

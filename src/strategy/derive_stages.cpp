@@ -2,32 +2,19 @@
 #include "strategy/derive_stages.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <optional>
 #include <set>
-#include <string_view>
 
 #include "reshardfs/error.h"
 
+#include "strategy/derive_names.h"
 #include "strategy/rules_names.h"
 
 namespace reshardfs {
 namespace {
 
 constexpr const char* kUseRules = "write rules for the target instead: see reshardfs-strategy(5)";
-
-/// What optimizers put before the name of the parameter that a state belongs to.
-constexpr std::array<std::string_view, 8> kStatePrefixes{"accu_grads.", "adam_m.",     "adam_v.",
-                                                         "exp_avg.",    "exp_avg_sq.", "moment1.",
-                                                         "moment2.",    "moments."};
-
-std::string weight_of(const std::string& name) {
-  for (const std::string_view prefix : kStatePrefixes) {
-    if (name.starts_with(prefix)) return name.substr(prefix.size());
-  }
-  return name;
-}
 
 struct LayerName {
   std::string prefix;  ///< "model.layers."
@@ -143,13 +130,13 @@ std::vector<StageSources> as_they_are(const Strategy& source) {
   return stages;
 }
 
-[[noreturn]] void refuse_unknown_places(const std::vector<std::string>& names, bool one_stage) {
+[[noreturn]] void refuse_unknown_places(const std::set<std::string>& names, bool one_stage) {
   throw Error(ErrorKind::kBadInput,
               (one_stage ? "the source has one stage, and nothing says which stage is to have what "
                            "belongs to no layer: "
                          : "these belong to no layer and are neither in the first nor in the last "
                            "stage of the source: ") +
-                  name_list(names))
+                  name_list(without_states(names)))
       .hint(kUseRules);
 }
 
@@ -164,7 +151,7 @@ std::vector<StageSources> restage(const Strategy& source, std::int64_t target_st
     return stages;
   }
   const Layers layers(names, target_stages);
-  std::vector<std::string> unknown;
+  std::set<std::string> unknown;
   for (const std::string& name : names) {
     const std::vector<std::int64_t> held_by = source.stages_of(name);
     if (const std::optional<std::int64_t> stage = layers.stage_for(name)) {
@@ -176,7 +163,7 @@ std::vector<StageSources> restage(const Strategy& source, std::int64_t target_st
     const std::vector<std::int64_t> places =
         stages_outside_layers(source.contains(weight) ? source.stages_of(weight) : held_by,
                               source.stage_count(), target_stages);
-    if (places.empty()) unknown.push_back(name);
+    if (places.empty()) unknown.insert(name);
     for (const std::int64_t stage : places) {
       stages[static_cast<std::size_t>(stage)][name] = held_by.front();
     }

@@ -56,10 +56,8 @@ Numbers dimension_numbers(const std::vector<int>& axes) {
 }
 
 void finish_layout(Layout& layout) {
-  if (layout.device_matrix.empty()) {
-    throw Error(ErrorKind::kBadInput, "only pipeline parallelism, no device matrix")
-        .hint("such a strategy says nothing about how parameters are cut");
-  }
+  // Pipeline parallelism alone: a stage is one device.
+  if (layout.device_matrix.empty()) layout.device_matrix = {1};
   check_layout(layout);
   if (layout.optimizer_shard_step == 0) layout.optimizer_shard_size = 0;
 }

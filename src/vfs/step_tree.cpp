@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vfs/step_tree.h"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -32,8 +31,8 @@ std::int64_t wall_clock_ns() {
       .count();
 }
 
-[[noreturn]] void throw_vanished(const std::string& name) {
-  throw Error(ErrorKind::kMissing, "step " + printable(name) + " is not there any more");
+[[noreturn]] void throw_vanished() {
+  throw Error(ErrorKind::kMissing, "the step is not there any more");
 }
 
 }  // namespace
@@ -43,8 +42,8 @@ StepTree::StepTree(Callbacks callbacks)
   const std::vector<std::string> names = callbacks_.list();
   const std::lock_guard lock(steps_mutex_);
   changed_ns_ = wall_clock_ns();
-  show(names);
-  publish();
+  static_cast<void>(show(names));
+  static_cast<void>(publish());
 }
 
 std::shared_ptr<const Tree> StepTree::current() const {
@@ -52,31 +51,39 @@ std::shared_ptr<const Tree> StepTree::current() const {
   return tree_;
 }
 
+// --- which steps there are ---------------------------------------------------------------------
+
 void StepTree::refresh() noexcept {
   try {
-    const std::vector<std::string> names = callbacks_.list();
-    const std::lock_guard lock(steps_mutex_);
+    look();
+  } catch (const std::exception&) {
+    // No memory, not even to tell of it: the next look will do.
+  }
+}
+
+void StepTree::look() {
+  std::vector<std::string> names;
+  try {
+    names = callbacks_.list();
     list_problem_.clear();
-    show(names);
   } catch (const Error& error) {
     // What is shown stays: a source that cannot be reached for a while has not lost its steps.
     if (list_problem_ == error.what()) return;
     list_problem_ = error.what();
     callbacks_.report("", error);
-  } catch (const std::exception& error) {
-    callbacks_.report("", Error(ErrorKind::kInternal, error.what()));
+    return;
   }
+  TreePtr old;
+  const std::lock_guard lock(steps_mutex_);
+  old = show(names);
 }
 
-/// With steps_mutex_.
-void StepTree::show(const std::vector<std::string>& names) {
-  const std::set<std::string, std::less<>> wanted(names.begin(), names.end());
-  std::set<std::string, std::less<>> present;
+StepTree::TreePtr StepTree::show(const std::vector<std::string>& names) {
+  std::set<std::string> wanted(names.begin(), names.end());
   bool changed = false;
   for (auto it = steps_.begin(); it != steps_.end();) {
     Step& step = it->second;
-    if (step.shown && wanted.contains(step.name)) {
-      present.insert(step.name);
+    if (step.shown && wanted.erase(step.name) > 0) {
       ++it;
       continue;
     }
@@ -84,18 +91,13 @@ void StepTree::show(const std::vector<std::string>& names) {
     step.shown = false;
     it = step.open_files == 0 ? steps_.erase(it) : std::next(it);
   }
-  for (const std::string& name : wanted) {
-    if (present.contains(name)) continue;
-    add_step(name);
-    changed = true;
-  }
   newest_ = names.empty() ? std::string() : names.back();
-  if (!changed) return;
+  if (!changed && wanted.empty()) return nullptr;
   changed_ns_ = wall_clock_ns();
-  publish();
+  for (const std::string& name : wanted) add_step(name);
+  return publish();
 }
 
-/// With steps_mutex_.
 void StepTree::add_step(const std::string& name) {
   BranchNumber branch = 0;
   for (std::uint64_t attempt = 0;; ++attempt) {
@@ -111,19 +113,18 @@ void StepTree::add_step(const std::string& name) {
   steps_.emplace(branch, std::move(step));
 }
 
-/// With steps_mutex_.
-void StepTree::publish() {
+StepTree::TreePtr StepTree::publish() {
   TreeBuilder builder = trunk();
   builder.set_mtime(changed_ns_);
   if (!newest_.empty()) builder.add_link(kLatest, std::string(kDirectory) + "/" + newest_);
   for (const auto& [branch, step] : steps_) builder.add_branch(step.tree, step.shown);
-  auto next = std::make_shared<const Tree>(std::move(builder).build());
-  {
-    const std::lock_guard lock(tree_mutex_);
-    tree_.swap(next);
-  }
-  // The old generation may end here, and the sources with it that only it had open.
+  TreePtr tree = std::make_shared<const Tree>(std::move(builder).build());
+  const std::lock_guard lock(tree_mutex_);
+  tree_.swap(tree);
+  return tree;
 }
+
+// --- opening a step ----------------------------------------------------------------------------
 
 void StepTree::open_directory(InodeNumber inode) {
   const BranchNumber branch = branch_of(inode);
@@ -131,53 +132,53 @@ void StepTree::open_directory(InodeNumber inode) {
   {
     const std::lock_guard lock(steps_mutex_);
     const auto it = steps_.find(branch);
-    if (!is_in_branch(inode) || it == steps_.end()) throw_vanished("");
+    if (!is_in_branch(inode) || it == steps_.end()) throw_vanished();
     const Step& step = it->second;
     if (!step.tree->root().pending) return;
-    if (step.failure && callbacks_.now() < step.retry_at) std::rethrow_exception(step.failure);
+    if (step.failure && callbacks_.now() < step.retry_at) throw *step.failure;
     name = step.name;
   }
-  std::shared_ptr<const Tree> tree;
+  TreePtr tree;
   try {
     tree = open_step(branch, name);
   } catch (const Error& error) {
-    std::rethrow_exception(remember_failure(branch, error));
+    remember_failure(branch, error);
+    throw;
   }
+  TreePtr old;
   const std::lock_guard lock(steps_mutex_);
   const auto it = steps_.find(branch);
-  if (it == steps_.end()) throw_vanished(name);
+  if (it == steps_.end()) throw_vanished();
   it->second.tree = std::move(tree);
-  it->second.failure = nullptr;
+  it->second.failure.reset();
   it->second.reported.clear();
-  publish();
+  old = publish();
 }
 
-std::shared_ptr<const Tree> StepTree::open_step(BranchNumber branch,
-                                                const std::string& name) const {
+StepTree::TreePtr StepTree::open_step(BranchNumber branch, const std::string& name) const {
   TreeBuilder builder(BranchRoot{branch, directory_, name});
   callbacks_.open(name, builder);
   return std::make_shared<const Tree>(std::move(builder).build());
 }
 
-/// @return what to throw.
-std::exception_ptr StepTree::remember_failure(BranchNumber branch, const Error& error) {
-  const std::exception_ptr failure = std::make_exception_ptr(error);
+void StepTree::remember_failure(BranchNumber branch, const Error& error) {
   std::string name;
   {
     const std::lock_guard lock(steps_mutex_);
     const auto it = steps_.find(branch);
     // Nothing to tell of a step that was deleted while it was being opened.
-    if (it == steps_.end()) return failure;
+    if (it == steps_.end()) return;
     Step& step = it->second;
-    step.failure = failure;
+    step.failure = error;
     step.retry_at = callbacks_.now() + kRetryAfter;
-    if (step.reported == error.what()) return failure;
+    if (step.reported == error.what()) return;
     step.reported = error.what();
     name = step.name;
   }
   callbacks_.report(name, error);
-  return failure;
 }
+
+// --- open files --------------------------------------------------------------------------------
 
 bool StepTree::file_opened(InodeNumber inode) {
   const std::lock_guard lock(steps_mutex_);
@@ -189,11 +190,12 @@ bool StepTree::file_opened(InodeNumber inode) {
 
 void StepTree::file_closed(InodeNumber inode) noexcept {
   try {
+    TreePtr old;
     const std::lock_guard lock(steps_mutex_);
     const auto it = steps_.find(branch_of(inode));
     if (it == steps_.end() || --it->second.open_files > 0 || it->second.shown) return;
     steps_.erase(it);
-    publish();
+    old = publish();
   } catch (const std::exception&) {
     // No memory for a new generation: the next one will be without the step.
   }

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <chrono>
-#include <exception>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -58,17 +58,23 @@ class StepTree final : public TreeSource {
     std::shared_ptr<const Tree> tree;  ///< pending, or with all files
     bool shown = true;
     std::uint64_t open_files = 0;
-    std::exception_ptr failure;  ///< of the last attempt to open it
-    std::string reported;        ///< the text of the last failure that was told of
+    std::optional<Error> failure;  ///< of the last attempt to open it
+    std::string reported;          ///< the text of the last failure that was told of
     Clock::time_point retry_at{};
   };
   using Steps = std::map<BranchNumber, Step>;
 
-  void show(const std::vector<std::string>& names);
+  using TreePtr = std::shared_ptr<const Tree>;
+
+  void look();
+  // These need steps_mutex_. What they return is the generation before, for the caller to drop when
+  // the lock is free: the last one to hold it closes the sources that no other generation has.
+  [[nodiscard]] TreePtr show(const std::vector<std::string>& names);
+  [[nodiscard]] TreePtr publish();
   void add_step(const std::string& name);
-  void publish();
-  std::shared_ptr<const Tree> open_step(BranchNumber branch, const std::string& name) const;
-  std::exception_ptr remember_failure(BranchNumber branch, const Error& error);
+
+  TreePtr open_step(BranchNumber branch, const std::string& name) const;
+  void remember_failure(BranchNumber branch, const Error& error);
 
   const Callbacks callbacks_;
   /// Where the branches hang.

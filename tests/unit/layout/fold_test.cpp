@@ -26,6 +26,11 @@ TEST(FoldExpanded, CountsTheOptimizerCutOnDimensionZero) {
   EXPECT_EQ(fold_expanded(expanded, {2, 16}, true).tensor_map, (TensorMap{{1, 0}, {}}));
 }
 
+TEST(FoldExpanded, GivesALoneDeviceEveryDimension) {
+  EXPECT_EQ(fold_expanded({.device_matrix = {1}}, {3, 4}, true).tensor_map, (TensorMap{{}, {}}));
+  EXPECT_EQ(fold_expanded({.device_matrix = {2}}, {3, 4}, true).tensor_map, TensorMap{});
+}
+
 TEST(FoldExpanded, LeavesAnOrdinaryLayoutAlone) {
   const Layout plain{.device_matrix = {4}, .tensor_map = {{0}, {}}, .tensor_shape = {8, 8}};
   EXPECT_EQ(fold_expanded(plain, {2, 8}, true), plain);
