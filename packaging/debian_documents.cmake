@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run by CPack on what it has staged: Debian wants manuals and changelogs compressed, and a
 # copyright file in the documents of every package.
-file(GLOB documents "${CPACK_TEMPORARY_DIRECTORY}/*/usr/share/man/man1/*.1"
+file(GLOB documents "${CPACK_TEMPORARY_DIRECTORY}/*/usr/share/man/man?/*.?"
                     "${CPACK_TEMPORARY_DIRECTORY}/*/usr/share/doc/reshardfs/CHANGELOG.md")
 foreach(document IN LISTS documents)
   string(REPLACE "CHANGELOG.md" "changelog" plain "${document}")

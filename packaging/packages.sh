@@ -44,6 +44,17 @@ is_installed() {
   [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
+# Tries again where the network or another apt is in the way. A dead third-party source must not
+# stop a machine whose package lists are good enough, so that giving up is no error yet.
+update_package_lists() {
+  local attempt
+  for attempt in 1 2 3; do
+    apt_get update >/dev/null && return
+    [ "$attempt" -eq 3 ] || sleep 10
+  done
+  say "'apt-get update' failed: going on with the package lists that are here"
+}
+
 # install_packages NAME...: asks apt only for what is missing, so that it works offline afterwards.
 install_packages() {
   local package missing=()
@@ -57,10 +68,10 @@ install_packages() {
     return
   fi
   say "installing ${#missing[@]} of $# Debian packages: ${missing[*]}"
-  apt_get update >/dev/null ||
-    die "'apt-get update' failed: check the network and /etc/apt/sources.list"
+  update_package_lists
   apt_get install --no-install-recommends "${missing[@]}" >/dev/null ||
-    die "'apt-get install' failed (its messages are above); Debian 12 has all of these packages"
+    die "'apt-get install' failed (see above): check the network and /etc/apt/sources.list;" \
+      "Debian 12 has all of these packages"
 }
 
 # As many jobs as there are cores, but no more than memory allows at 1.5 GB for a compiler.
@@ -93,6 +104,6 @@ fuse_problem() {
     echo "there is no /dev/fuse: load the module (modprobe fuse); in a container, start it with" \
       "--device /dev/fuse --cap-add SYS_ADMIN"
   elif [ ! -r /dev/fuse ] || [ ! -w /dev/fuse ]; then
-    echo "$(id -un) may not use /dev/fuse: chmod 666 /dev/fuse, or run this as root"
+    echo "$(id -un 2>/dev/null) may not use /dev/fuse: chmod 666 /dev/fuse, or run this as root"
   fi
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/utf8.h"
 
+#include <algorithm>
+
 namespace reshardfs {
 namespace {
 
@@ -39,7 +41,10 @@ std::size_t utf8_length(std::string_view text, std::size_t at) noexcept {
 }
 
 bool is_utf8(std::string_view text) noexcept {
-  for (std::size_t at = 0; at < text.size();) {
+  const auto beyond_ascii = [](char c) { return static_cast<unsigned char>(c) >= 0x80; };
+  // Names are ASCII nearly always; from the first byte on that is not, one looks closely.
+  const auto first = std::find_if(text.begin(), text.end(), beyond_ascii);
+  for (auto at = static_cast<std::size_t>(first - text.begin()); at < text.size();) {
     const std::size_t length = utf8_length(text, at);
     if (length == 0) return false;
     at += length;

@@ -50,6 +50,19 @@ int complain_usage(const CLI::App& app, const CLI::ParseError& error) {
   return complain(printable(message) + "; see '" + command + " --help'", kExitBadInput);
 }
 
+/// CLI11 would only say that a command is required.
+void require_known_command(const CLI::App& app, const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front().starts_with("-")) return;
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  std::string names;
+  for (const CLI::App* command : commands) {
+    if (command->get_name() == arguments.front()) return;
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  throw Error(ErrorKind::kUsage, "there is no command '" + printable(arguments.front()) + "'")
+      .hint("the commands are " + names);
+}
+
 }  // namespace
 
 int report_errors(const std::function<int()>& work) {
@@ -85,6 +98,7 @@ int run_command_line(std::vector<std::string> arguments) {
 
   return report_errors([&] {
     try {
+      require_known_command(app, arguments);
       arguments = expand_arguments(app, std::move(arguments));
       std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
       app.parse(std::move(arguments));

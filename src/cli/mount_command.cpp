@@ -12,12 +12,14 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/conversion_arguments.h"
+#include "cli/mount_tree.h"
 #include "fuse/background.h"
 #include "fuse/mount.h"
-#include "vfs/tree.h"
 
 namespace reshardfs {
 namespace {
+
+constexpr const char* kAllSteps = "all";
 
 struct MountArguments {
   ConversionArguments conversion;
@@ -32,13 +34,7 @@ struct MountArguments {
   gid_t gid = getgid();
 };
 
-Tree build_tree(const Conversion& conversion) {
-  TreeBuilder builder;
-  for (const OutputFile& output : conversion.files()) builder.add_file(output.path, output.file);
-  return std::move(builder).build();
-}
-
-MountOptions mount_options(const MountArguments& arguments, const Conversion& conversion) {
+MountOptions mount_options(const MountArguments& arguments) {
   MountOptions options;
   options.mountpoint = arguments.mountpoint;
   options.source_name = arguments.conversion.source;
@@ -46,23 +42,40 @@ MountOptions mount_options(const MountArguments& arguments, const Conversion& co
   if (arguments.allow_other) options.fuse_options.emplace_back("allow_other");
   options.uid = arguments.uid;
   options.gid = arguments.gid;
-  options.mtime_ns = conversion.mtime_ns();
   options.read_ahead_kb = arguments.read_ahead_kb;
   options.direct_io = arguments.direct_io;
   return options;
 }
 
-/// Everything that can go wrong with the input happens before `ready` is called.
-int mount_and_serve(const MountArguments& arguments, const ConversionOptions& options,
+void mount_one_step(const MountArguments& arguments, const ConversionOptions& options,
                     const std::function<void()>& ready) {
-  arguments.conversion.log.apply();
   const Conversion conversion = open_conversion(options);
-  const Tree tree = build_tree(conversion);
-  serve(tree, mount_options(arguments, conversion), [&] {
+  const Tree tree = conversion_tree(conversion);
+  MountOptions mount = mount_options(arguments);
+  mount.mtime_ns = conversion.mtime_ns();
+  serve(tree, mount, [&] {
     spdlog::info("mounted {} destination ranks at {}", conversion.rank_count(),
                  arguments.mountpoint);
     ready();
   });
+}
+
+void mount_all_steps(const MountArguments& arguments, const ConversionOptions& options,
+                     const std::function<void()>& ready) {
+  const std::unique_ptr<StepTree> tree = all_steps_tree(options);
+  serve(*tree, mount_options(arguments), [&] {
+    spdlog::info("mounted all complete steps at {}", arguments.mountpoint);
+    ready();
+  });
+}
+
+/// Everything that can go wrong with the input happens before `ready` is called; with all steps,
+/// what is wrong with a single step is that step's directory's.
+int mount_and_serve(const MountArguments& arguments, const ConversionOptions& options,
+                    const std::function<void()>& ready) {
+  arguments.conversion.log.apply();
+  const auto mount = options.step == kAllSteps ? mount_all_steps : mount_one_step;
+  mount(arguments, options, ready);
   return kExitDone;
 }
 
@@ -92,6 +105,11 @@ void add_mount_command(CLI::App& app, CommandAction& action) {
       ->required();
   command->add_option("MOUNTPOINT", arguments->mountpoint, "An empty directory")->required();
   arguments->conversion.add_to(*command);
+  command->get_option("--step")
+      ->description(
+          "Which saved step to take, as inspect prints it (e.g. 9_50); all: each one "
+          "below steps/, and the newest one as latest/, also those saved later")
+      ->type_name("STEP|latest|all");
   command->add_flag("-f,--foreground", arguments->foreground, "Stay in the foreground");
   command->add_flag("--nonempty", arguments->nonempty, "Allow a mount point that is not empty");
   command->add_flag("--allow-other", arguments->allow_other, "Let other users read the mount");

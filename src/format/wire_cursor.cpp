@@ -100,7 +100,7 @@ std::string WireCursor::read_bytes(std::uint64_t length) {
 }
 
 void WireCursor::fill() {
-  const bool far = position_ < window_begin_ || position_ - window_begin_ > 2 * kWindowBytes;
+  const bool far = position_ < window_begin_ || position_ - window_begin_ > kWindowBytes;
   const std::size_t bytes =
       std::min<std::uint64_t>(far ? kFarWindowBytes : kWindowBytes, file_size_ - position_);
   window_bytes_ = 0;  // stays so if the read throws

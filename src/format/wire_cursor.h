@@ -54,7 +54,7 @@ class WireCursor {
  private:
   static constexpr std::size_t kWindowBytes = 4096;
   /// After a long way the next message's header is all that is wanted, and it is short.
-  static constexpr std::size_t kFarWindowBytes = 512;
+  static constexpr std::size_t kFarWindowBytes = 256;
 
   /// Makes the byte at position_ part of the window; it exists.
   void fill();

@@ -33,8 +33,8 @@ class DirectoryOpener {
 
   const std::function<int(InodeNumber)> open_;
   std::mutex mutex_;
-  unsigned free_permits_;                                      ///< guarded by mutex_
-  std::deque<InodeNumber> queue_;                              ///< guarded by mutex_
+  unsigned free_permits_;                                       ///< guarded by mutex_
+  std::deque<InodeNumber> queue_;                               ///< guarded by mutex_
   std::unordered_map<InodeNumber, std::vector<Then>> waiting_;  ///< guarded by mutex_
 };
 

@@ -23,15 +23,14 @@ void when_open(fuse_req_t request, const Node& node, const char* operation, Then
     std::forward<Then>(then)();
     return;
   }
-  served(request).opener.submit(
-      node.inode,
-      [request, inode = node.inode, operation, go_on = std::forward<Then>(then)](int error) {
-        if (error != 0) {
-          fuse_reply_err(request, error);
-        } else {
-          answer(request, inode, operation, go_on);
-        }
-      });
+  served(request).opener.submit(node.inode, [request, inode = node.inode, operation,
+                                             go_on = std::forward<Then>(then)](int error) {
+    if (error != 0) {
+      fuse_reply_err(request, error);
+    } else {
+      answer(request, inode, operation, go_on);
+    }
+  });
 }
 
 // --- lookup ------------------------------------------------------------------------------------
@@ -116,9 +115,8 @@ void opendir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
       fuse_reply_err(request, ENOTDIR);
       return;
     }
-    when_open(request, *node, "opendir", [request, inode, handle = *info] {
-      reply_with_handle(request, inode, handle);
-    });
+    when_open(request, *node, "opendir",
+              [request, inode, handle = *info] { reply_with_handle(request, inode, handle); });
   });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/mount.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -60,6 +61,22 @@ Ending supervise(const WakePipe& events, const MountOptions& options,
   std::_Exit(EXIT_SUCCESS);
 }
 
+void start_refresher(Refresher& refresher) {
+  const SignalsBlocked blocked;
+  refresher.start();
+}
+
+/// @return whether all have ended.
+bool stop_threads(WorkerThreads& workers, Refresher& refresher) {
+  // The refresher is told first, but only waited for with what the workers have left of the time.
+  refresher.stop(std::chrono::milliseconds(0));
+  const auto deadline = std::chrono::steady_clock::now() + kDrainTime;
+  if (!workers.stop(kDrainTime)) return false;
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      deadline - std::chrono::steady_clock::now());
+  return refresher.stop(std::max(left, std::chrono::milliseconds(1)));
+}
+
 /// As the kernel's list of mounts will show it. Later, looking at it would be a request to this
 /// very process.
 MountOptions with_real_mountpoint(MountOptions options) {
@@ -72,12 +89,17 @@ MountOptions with_real_mountpoint(MountOptions options) {
 
 }  // namespace
 
-void serve(const Tree& tree, const MountOptions& given_options,
+void serve(const Tree& tree, const MountOptions& options, const std::function<void()>& on_live) {
+  FixedTree source(tree);
+  serve(source, options, on_live);
+}
+
+void serve(TreeSource& source, const MountOptions& given_options,
            const std::function<void()>& on_live) {
   const MountOptions options = with_real_mountpoint(given_options);
   const WakePipe events;
   const SignalGuard signals(events);
-  ServedTree served(tree, options);
+  ServedTree served(source, options);
   Session session(options, served);
   session.mount();
   WorkerThreads workers(session.get(), served, events);
@@ -86,11 +108,12 @@ void serve(const Tree& tree, const MountOptions& given_options,
   auto ending = Ending::kSignal;
   std::exception_ptr failure;
   try {
+    if (source.changes()) start_refresher(served.refresher);
     ending = supervise(events, options, on_live);
   } catch (...) {
     failure = std::current_exception();
   }
-  if (!workers.stop(kDrainTime)) end_process(options);
+  if (!stop_threads(workers, served.refresher)) end_process(options);
   if (failure) std::rethrow_exception(failure);
   if (workers.error() != 0) throw io_error("talk to the kernel", "/dev/fuse", workers.error());
   if (ending == Ending::kNeverLive) {

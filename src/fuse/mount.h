@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Serving a Tree through FUSE. This folder is the only code that includes libfuse.
+/// Serving a tree through FUSE. This folder is the only code that includes libfuse.
 #pragma once
 
 #include <sys/types.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "vfs/tree.h"
+#include "vfs/tree_source.h"
 
 namespace reshardfs {
 
@@ -33,15 +33,17 @@ struct MountOptions {
   bool direct_io = false;
 };
 
-/// Mounts the tree and serves it until it is unmounted or SIGINT, SIGTERM or SIGHUP arrives; then
-/// unmounts, and returns. Reads under way have 2 s to end; if some have not ended then, or a second
-/// signal comes, this function does not return but ends the process with exit code 0: threads that
-/// wait for a stalled source cannot be stopped, and still use the tree.
+/// Mounts the source's tree and serves it until it is unmounted or SIGINT, SIGTERM or SIGHUP
+/// arrives; then unmounts, and returns. Reads under way have 2 s to end; if some have not ended
+/// then, or a second signal comes, this function does not return but ends the process with exit
+/// code 0: threads that wait for a stalled source cannot be stopped, and still use the tree.
 /// @param on_live called once on the calling thread, when the kernel's INIT request has been
 ///        answered. If it throws, the mount is undone and the exception passed on. Not called if
 ///        a signal comes first.
 /// @throws Error kIo (with what to do) if it cannot be mounted; kUsage for mount options that are
 ///         unknown or that contradict those always set.
+void serve(TreeSource& source, const MountOptions& options, const std::function<void()>& on_live);
+/// The same for one tree that never changes.
 void serve(const Tree& tree, const MountOptions& options, const std::function<void()>& on_live);
 
 /// Checks a mount point before anything is opened: an existing directory, empty unless

@@ -6,81 +6,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include <spdlog/spdlog.h>
-
-#include "reshardfs/error.h"
 
 #include "fuse/attributes.h"
-#include "fuse/errno_mapping.h"
+#include "fuse/directory_operations.h"
+#include "fuse/request.h"
 
 namespace reshardfs {
 namespace {
-
-/// The tree never changes, so the kernel may keep what it knows of it.
-constexpr double kCacheSeconds = 24.0 * 60 * 60;
-constexpr std::size_t kNameBytes = 255;
-
-ServedTree& served(fuse_req_t request) {
-  return *static_cast<ServedTree*>(fuse_req_userdata(request));
-}
-
-std::string text_of_current_exception() {
-  try {
-    throw;
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "an exception of unknown type";
-  }
-}
-
-void log_failure(fuse_req_t request, fuse_ino_t inode, const char* operation) noexcept {
-  try {
-    spdlog::error("{} of '/{}': {}", operation, printable(served(request).tree.path(inode)),
-                  text_of_current_exception());
-  } catch (...) {
-    // No memory for a message: the program that asked still gets its errno.
-  }
-}
-
-/// Runs `reply`, which answers the request as its last act, or throws before; then the request is
-/// answered with an errno. So every request gets exactly one answer.
-template <typename Reply>
-void answer(fuse_req_t request, fuse_ino_t inode, const char* operation, Reply&& reply) noexcept {
-  int error = EIO;
-  try {
-    std::forward<Reply>(reply)();
-    return;
-  } catch (...) {
-    error = errno_of_current_exception();
-    log_failure(request, inode, operation);
-  }
-  fuse_reply_err(request, error);
-}
-
-const Node& find(fuse_req_t request, fuse_ino_t inode) {
-  const Node* node = served(request).tree.find(inode);
-  if (node == nullptr) {
-    throw Error(ErrorKind::kMissing, "no node has the number " + std::to_string(inode));
-  }
-  return *node;
-}
-
-fuse_entry_param entry_of(fuse_req_t request, const Node& node) noexcept {
-  fuse_entry_param entry{};
-  entry.ino = node.inode;
-  entry.generation = 1;
-  entry.attr = attributes(node, served(request).options);
-  entry.attr_timeout = kCacheSeconds;
-  entry.entry_timeout = kCacheSeconds;
-  return entry;
-}
 
 // --- session -----------------------------------------------------------------------------------
 
@@ -102,29 +34,21 @@ void init(void* userdata, fuse_conn_info* connection) {
 }
 
 void statfs(fuse_req_t request, fuse_ino_t) {
-  const struct statvfs answer = statistics(served(request).tree);
-  fuse_reply_statfs(request, &answer);
+  answer(request, kRootInode, "statfs", [&] {
+    const struct statvfs statvfs = statistics(*current_tree(request));
+    fuse_reply_statfs(request, &statvfs);
+  });
 }
 
-// --- names and attributes ----------------------------------------------------------------------
-
-void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  if (std::strlen(name) > kNameBytes) {
-    fuse_reply_err(request, ENAMETOOLONG);
-    return;
-  }
-  const Node* node = served(request).tree.lookup(parent, name);
-  // Number 0: there is no such name, and the kernel may remember that too.
-  const fuse_entry_param nothing{
-      .ino = 0, .generation = 0, .attr = {}, .attr_timeout = 0, .entry_timeout = kCacheSeconds};
-  const fuse_entry_param entry = node != nullptr ? entry_of(request, *node) : nothing;
-  fuse_reply_entry(request, &entry);
-}
+// --- attributes --------------------------------------------------------------------------------
 
 void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
   answer(request, inode, "getattr", [&] {
-    const struct stat stat = attributes(find(request, inode), served(request).options);
-    fuse_reply_attr(request, &stat, kCacheSeconds);
+    const TreePtr tree = current_tree(request);
+    const Node* node = find_or_answer(request, *tree, inode);
+    if (node == nullptr) return;
+    const struct stat stat = attributes(*node, served(request).options);
+    fuse_reply_attr(request, &stat, node_seconds(*node));
   });
 }
 
@@ -140,86 +64,14 @@ void listxattr(fuse_req_t request, fuse_ino_t, std::size_t size) {
   }
 }
 
-// --- directories -------------------------------------------------------------------------------
-
-void opendir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
-  answer(request, inode, "opendir", [&] {
-    if (!find(request, inode).is_directory()) {
-      fuse_reply_err(request, ENOTDIR);
-      return;
-    }
-    info->fh = inode;
-    info->cache_readdir = 1;
-    info->keep_cache = 1;
-    fuse_reply_open(request, info);
-  });
-}
-
-/// Collects directory entries in the kernel's format, with or without attributes.
-class Listing {
- public:
-  Listing(fuse_req_t request, std::size_t size, bool with_attributes)
-      : request_(request), buffer_(size), with_attributes_(with_attributes) {}
-
-  /// @param next the position after this entry.
-  /// @return whether it found room.
-  bool add(const char* name, const fuse_entry_param& entry, std::size_t next) {
-    const std::span<char> room = std::span(buffer_).subspan(used_);
-    const auto position = static_cast<off_t>(next);
-    const std::size_t needed =
-        with_attributes_
-            ? fuse_add_direntry_plus(request_, room.data(), room.size(), name, &entry, position)
-            : fuse_add_direntry(request_, room.data(), room.size(), name, &entry.attr, position);
-    if (needed > room.size()) return false;
-    used_ += needed;
-    return true;
-  }
-
-  void reply() { fuse_reply_buf(request_, buffer_.data(), used_); }
-
- private:
-  fuse_req_t request_;
-  std::vector<char> buffer_;
-  std::size_t used_ = 0;
-  bool with_attributes_;
-};
-
-/// Positions: 0 is ".", 1 is "..", 2 + i is the i-th child. Hidden children have one, too, so that
-/// a position means the same entry in every listing.
-void list(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset, bool plus) {
-  constexpr std::size_t kDots = 2;
-  const Node& directory = find(request, inode);
-  Listing listing(request, size, plus);
-  const std::size_t end = kDots + directory.children.size();
-  for (auto at = static_cast<std::size_t>(offset); at < end; ++at) {
-    const bool dots = at < kDots;
-    const Node& node = at == 0   ? directory
-                       : at == 1 ? find(request, directory.parent)
-                                 : find(request, directory.children[at - kDots]);
-    if (!dots && node.hidden) continue;
-    fuse_entry_param entry = entry_of(request, node);
-    if (dots) entry.ino = 0;  // no lookup of "." and "..": the kernel has these nodes
-    const char* name = at == 0 ? "." : at == 1 ? ".." : node.name.c_str();
-    if (!listing.add(name, entry, at + 1)) break;
-  }
-  listing.reply();
-}
-
-void readdir(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
-             fuse_file_info*) {
-  answer(request, inode, "readdir", [&] { list(request, inode, size, offset, false); });
-}
-
-void readdirplus(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
-                 fuse_file_info*) {
-  answer(request, inode, "readdir", [&] { list(request, inode, size, offset, true); });
-}
-
 // --- files -------------------------------------------------------------------------------------
 
 void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
   answer(request, inode, "open", [&] {
-    if (find(request, inode).is_directory()) {
+    const TreePtr tree = current_tree(request);
+    const Node* node = find_or_answer(request, *tree, inode);
+    if (node == nullptr) return;
+    if (node->file == nullptr) {
       fuse_reply_err(request, EISDIR);
       return;
     }
@@ -227,29 +79,41 @@ void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
       fuse_reply_err(request, EROFS);
       return;
     }
+    TreeSource& source = served(request).source;
+    if (!source.file_opened(inode)) {
+      fuse_reply_err(request, ESTALE);
+      return;
+    }
     const bool direct_io = served(request).options.direct_io;
-    info->fh = inode;
     info->direct_io = direct_io ? 1 : 0;
     info->keep_cache = direct_io ? 0 : 1;
-    fuse_reply_open(request, info);
+    // Refused if the program has been killed meanwhile; then there will be no release.
+    if (fuse_reply_open(request, info) != 0) source.file_closed(inode);
   });
+}
+
+void release(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
+  served(request).source.file_closed(inode);
+  fuse_reply_err(request, 0);
 }
 
 /// Either all bytes that the file has in the range, or an error: the kernel would take fewer for
 /// the end of the file and shrink it.
 void reply_with_bytes(fuse_req_t request, const ReadRequest& read) {
-  const Node& node = find(request, read.inode);
-  if (node.is_directory()) {
+  const TreePtr tree = current_tree(request);
+  const Node* node = find_or_answer(request, *tree, read.inode);
+  if (node == nullptr) return;
+  if (node->file == nullptr) {
     fuse_reply_err(request, EISDIR);
     return;
   }
-  if (read.offset >= node.size) {
+  if (read.offset >= node->size) {
     fuse_reply_buf(request, nullptr, 0);
     return;
   }
-  const std::uint64_t size = std::min<std::uint64_t>(read.size, node.size - read.offset);
+  const std::uint64_t size = std::min<std::uint64_t>(read.size, node->size - read.offset);
   const BufferPool::Lease lease = served(request).buffers.take(size);
-  node.file->read_at(read.offset, lease.bytes());
+  node->file->read_at(read.offset, lease.bytes());
   fuse_reply_buf(request, reinterpret_cast<const char*>(lease.bytes().data()), size);
 }
 
@@ -283,6 +147,16 @@ void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset, 
   });
 }
 
+/// @return 0 or an errno. The source tells of its problems itself.
+int open_directory(TreeSource& source, InodeNumber inode) noexcept {
+  try {
+    source.open_directory(inode);
+    return 0;
+  } catch (...) {
+    return errno_of_current_exception();
+  }
+}
+
 /// Everything that would change something. The kernel refuses it for a read-only mount before it
 /// gets here; but root may remount it writable.
 template <typename... Arguments>
@@ -291,19 +165,17 @@ void refuse(fuse_req_t request, Arguments...) {
 }
 
 fuse_lowlevel_ops make_operations() {
-  // forget, release, flush, ioctl and the like are left out: libfuse answers them as it should be
-  // where there is no state to keep.
+  // forget, flush, ioctl and the like are left out: libfuse answers them as it should be where
+  // there is no state to keep.
   fuse_lowlevel_ops ops{};
+  add_directory_operations(ops);
   ops.init = init;
   ops.statfs = statfs;
-  ops.lookup = lookup;
   ops.getattr = getattr;
   ops.getxattr = getxattr;
   ops.listxattr = listxattr;
-  ops.opendir = opendir;
-  ops.readdir = readdir;
-  ops.readdirplus = readdirplus;
   ops.open = open;
+  ops.release = release;
   ops.read = read;
   ops.setattr = refuse;
   ops.mknod = refuse;
@@ -323,8 +195,12 @@ fuse_lowlevel_ops make_operations() {
 
 }  // namespace
 
-ServedTree::ServedTree(const Tree& served_tree, const MountOptions& mount_options)
-    : tree(served_tree), options(mount_options), reads(kReadPermits, run_read) {}
+ServedTree::ServedTree(TreeSource& tree_source, const MountOptions& mount_options)
+    : source(tree_source),
+      options(mount_options),
+      reads(kReadPermits, run_read),
+      opener(kOpenPermits, [this](InodeNumber inode) { return open_directory(source, inode); }),
+      refresher([this] { source.refresh(); }, {}) {}
 
 const fuse_lowlevel_ops& operations() {
   static const fuse_lowlevel_ops ops = make_operations();

@@ -5,30 +5,37 @@
 #include <atomic>
 
 #include "fuse/buffer_pool.h"
+#include "fuse/directory_opener.h"
 #include "fuse/libfuse.h"
 #include "fuse/mount.h"
 #include "fuse/read_scheduler.h"
-#include "vfs/tree.h"
+#include "vfs/refresher.h"
+#include "vfs/tree_source.h"
 
 namespace reshardfs {
 
-/// Reads that may run at once. Must stay below kMaxThreads, so that some threads are always free
-/// for what is answered from memory.
+/// Reads that may run at once. With kOpenPermits, it must stay below kMaxThreads, so that some
+/// threads are always free for what is answered from memory.
 inline constexpr unsigned kReadPermits = 16;
-inline constexpr unsigned kMaxThreads = kReadPermits + 8;
+/// Pending directories that may be opened at once.
+inline constexpr unsigned kOpenPermits = 4;
+inline constexpr unsigned kMaxThreads = kReadPermits + kOpenPermits + 8;
 
 /// What the operations work on: the user data of a FUSE session.
 class ServedTree {
  public:
-  ServedTree(const Tree& tree, const MountOptions& options);
+  ServedTree(TreeSource& source, const MountOptions& options);
   ServedTree(const ServedTree&) = delete;
   ServedTree& operator=(const ServedTree&) = delete;
   ~ServedTree() = default;
 
-  const Tree& tree;
+  TreeSource& source;
   const MountOptions& options;
   BufferPool buffers;
   ReadScheduler reads;
+  DirectoryOpener opener;
+  /// Without a thread if the source does not change.
+  Refresher refresher;
   /// Set when INIT has come; its answer is on the way when the operation returns.
   std::atomic<bool> initialised = false;
 };

@@ -51,4 +51,15 @@ SignalGuard::~SignalGuard() {
   event_pipe = -1;
 }
 
+SignalsBlocked::SignalsBlocked() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&signals, signal);
+  ::pthread_sigmask(SIG_BLOCK, &signals, &previous_);
+}
+
+SignalsBlocked::~SignalsBlocked() {
+  ::pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
+}
+
 }  // namespace reshardfs

@@ -28,4 +28,17 @@ class SignalGuard {
   std::array<struct sigaction, kSignals.size()> previous_{};
 };
 
+/// Threads started while it lives do not take the signals that end the mount: a source read that
+/// is broken off by them might fail.
+class SignalsBlocked {
+ public:
+  SignalsBlocked();
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked();
+
+ private:
+  sigset_t previous_{};
+};
+
 }  // namespace reshardfs

@@ -26,24 +26,6 @@ struct ReceiveBuffer {
   fuse_buf buffer{};
 };
 
-/// Threads started while it lives do not take the signals that end the mount: a source read that
-/// is broken off by them might fail.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t signals;
-    ::sigemptyset(&signals);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&signals, signal);
-    ::pthread_sigmask(SIG_BLOCK, &signals, &previous_);
-  }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
-
- private:
-  sigset_t previous_{};
-};
-
 }  // namespace
 
 WorkerThreads::WorkerThreads(fuse_session* session, const ServedTree& served,

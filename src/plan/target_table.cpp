@@ -244,6 +244,14 @@ void TargetTable::report(const Verdicts& verdicts) {
                                           "between the ranks")
         .hint("--exclude leaves them out, --unmatched source copies the slices of the source rank");
   }
+  const bool any_resharded = std::any_of(
+      parameters_.begin(), parameters_.end(),
+      [](const TargetParameter& parameter) { return parameter.treatment == Treatment::kReshard; });
+  if (!verdicts.dropped.empty() && !any_resharded) {
+    throw Error(ErrorKind::kBadInput, "no parameter of the checkpoint is in both strategies: " +
+                                          name_list(verdicts.dropped) + " in only one of them")
+        .hint("check that both strategies belong to this model");
+  }
   if (!verdicts.dropped.empty()) {
     warnings_.push_back("left out: " + name_list(verdicts.dropped) +
                         " in only one of the two strategies; see --unmatched");

@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, 8> kStatePrefixes{"accu_grads.", "adam_m.
 
 }  // namespace
 
-std::string weight_of(const std::string& name) {
+std::string weight_name_of(const std::string& name) {
   for (const std::string_view prefix : kStatePrefixes) {
     if (name.starts_with(prefix)) return name.substr(prefix.size());
   }
@@ -24,7 +24,7 @@ std::string weight_of(const std::string& name) {
 std::vector<std::string> without_states(const std::set<std::string>& names) {
   std::vector<std::string> kept;
   for (const std::string& name : names) {
-    const std::string weight = weight_of(name);
+    const std::string weight = weight_name_of(name);
     if (weight == name || !names.contains(weight)) kept.push_back(name);
   }
   return kept;

@@ -23,7 +23,7 @@ struct LayerName {
 
 /// The first ".<digits>." in a name.
 std::optional<LayerName> layer_of(const std::string& name) {
-  const std::string weight = weight_of(name);
+  const std::string weight = weight_name_of(name);
   for (std::size_t dot = weight.find('.'); dot != std::string::npos;
        dot = weight.find('.', dot + 1)) {
     const std::size_t next = weight.find('.', dot + 1);
@@ -159,7 +159,7 @@ std::vector<StageSources> restage(const Strategy& source, std::int64_t target_st
       continue;
     }
     // The states of an optimizer go where their weight goes.
-    const std::string weight = weight_of(name);
+    const std::string weight = weight_name_of(name);
     const std::vector<std::int64_t> places =
         stages_outside_layers(source.contains(weight) ? source.stages_of(weight) : held_by,
                               source.stage_count(), target_stages);

@@ -9,6 +9,7 @@
 #include "reshardfs/strategy.h"
 
 #include "strategy/layout_fields.h"
+#include "strategy/rules_convert.h"
 #include "strategy/stage_prefix.h"
 
 namespace reshardfs {
@@ -150,7 +151,7 @@ void write_layouts(JsonText& json, const Strategy& strategy) {
   for (std::int64_t index = 0; index < strategy.stage_count(); ++index) {
     for (const auto& [name, layout] : strategy.stage(index)) {
       write_name(json, name_to_write(strategy, index, name));
-      write_layout(json, layout);
+      write_layout(json, mindspore_layout(layout, name));
     }
   }
   json.close('}');

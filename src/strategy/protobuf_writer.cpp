@@ -6,6 +6,7 @@
 
 #include "strategy.pb.h"
 #include "strategy/layout_fields.h"
+#include "strategy/rules_convert.h"
 #include "strategy/stage_prefix.h"
 
 namespace reshardfs {
@@ -62,7 +63,7 @@ std::string to_protobuf(const Strategy& strategy) {
     for (const auto& [name, layout] : strategy.stage(index)) {
       proto::ParallelLayoutItem& item = *map.add_parallel_layout_item();
       item.set_param_name(name_to_write(strategy, index, name));
-      fill_layout(*item.mutable_parallel_layouts(), layout);
+      fill_layout(*item.mutable_parallel_layouts(), mindspore_layout(layout, name));
     }
   }
   std::string bytes;

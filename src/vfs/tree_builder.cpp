@@ -108,8 +108,7 @@ void TreeBuilder::add_link(std::string_view path, std::string target) {
 TreeBuilder::Entry& TreeBuilder::existing(std::string_view path, const char* verb) {
   const auto it = entries_.find(path);
   if (it != entries_.end()) return it->second;
-  throw Error(ErrorKind::kInternal,
-              quoted(path) + " cannot " + verb + ": there is no such node");
+  throw Error(ErrorKind::kInternal, quoted(path) + " cannot " + verb + ": there is no such node");
 }
 
 void TreeBuilder::hide(std::string_view path) {

@@ -103,7 +103,8 @@ def main():
         problems += command_problems(name, help_text, sections)
         if name in described and described[name] != help_text.positionals:
             problems.append(f"{name}: takes {help_text.positionals}, in SYNOPSIS {described[name]}")
-    problems += lint_problems(path)
+    for manual in sorted((arguments.root / "man").glob("*.[1-8]")):
+        problems += lint_problems(manual)
     count = sum(len(help_text.options) for help_text in commands.values())
     report.finish(problems, f"{len(commands)} commands with {count} options are as in the manual")
 

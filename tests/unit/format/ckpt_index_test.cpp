@@ -7,7 +7,6 @@
 
 #include "format/ckpt.h"
 #include "format/ckpt_scanner.h"
-#include "format/name_orders.h"
 #include "support/errors.h"
 #include "support/sources.h"
 #include "support/wire.h"
@@ -263,28 +262,6 @@ TEST(CkptIndex, SaysThatANameIsRepeatedRatherThanThatItsContentIsWrong) {
   expect_bad(a + record("a", {2}, "Int8", "xyz"), {"'a'", at, "stands twice"});
   expect_bad(a + record("a", {2}, "Int8", "x"), {"'a'", at, "stands twice"});
   expect_bad(a + record("a", {2}, "Int8", "x") + small_record("b"), {"'a'", at, "stands twice"});
-}
-
-TEST(CkptIndex, KeepsTheOrderByNameOnceForFilesWithTheSameNames) {
-  NameOrders orders;
-  const auto read = [&](const std::string& file) {
-    auto index = std::make_shared<const FileIndex>(read_index(MemorySource(file), &orders));
-    orders.add(index);
-    return index;
-  };
-  const std::string b = small_record("b");
-  const auto first = read(b + small_record("a"));
-  const auto same = read(record("b", {2}, "Int8", "xy") + small_record("a"));
-  EXPECT_EQ(same->name_order(), first->name_order());
-  EXPECT_EQ(same->find("b"), &same->entries()[0]);
-  EXPECT_EQ(same->find("b")->shape, Shape{2});
-  for (const std::string& other : {small_record("a") + b, small_record("c") + small_record("a"),
-                                   small_record("a"), b + small_record("c") + small_record("a")}) {
-    const auto index = read(other);
-    EXPECT_NE(index->name_order(), first->name_order());
-    EXPECT_NE(index->find("a"), nullptr);
-  }
-  EXPECT_EQ(FileIndex({}, {&orders, {}}).find("a"), nullptr);
 }
 
 TEST(CkptIndex, ReadsBFloat16StoredAsFloat32) {

@@ -50,6 +50,31 @@ TEST(Attributes, OfADirectory) {
   EXPECT_EQ(stat.st_nlink, 6U);
 }
 
+TEST(Attributes, OfALink) {
+  Node node;
+  node.link = "steps/9_50";
+  node.size = 10;
+  const struct stat stat = attributes(node, MountOptions());
+  EXPECT_EQ(stat.st_mode, S_IFLNK | 0777U);
+  EXPECT_EQ(stat.st_nlink, 1U);
+  EXPECT_EQ(stat.st_size, 10);
+}
+
+TEST(Attributes, OfAPendingDirectoryPromiseNoNumberOfDirectories) {
+  Node node;
+  node.pending = true;
+  EXPECT_EQ(attributes(node, MountOptions()).st_nlink, 1U);
+}
+
+TEST(Attributes, ANodesOwnTimeWins) {
+  MountOptions options;
+  options.mtime_ns = 5'000'000'000;
+  Node node;
+  EXPECT_EQ(attributes(node, options).st_mtim.tv_sec, 5);
+  node.mtime_ns = 7'000'000'000;
+  EXPECT_EQ(attributes(node, options).st_mtim.tv_sec, 7);
+}
+
 TEST(Attributes, BlocksOfSizesAtTheirLimits) {
   EXPECT_EQ(attributes(file_node(0), {}).st_blocks, 0);
   EXPECT_EQ(attributes(file_node(1), {}).st_blocks, 1);

@@ -169,6 +169,13 @@ TEST(TargetTable, RefusesADestinationThatDoesNotFit) {
       });
 }
 
+TEST(TargetTable, RefusesStrategiesWithNothingInCommon) {
+  expect_error(ErrorKind::kBadInput, {"in both strategies", "(w)"}, [] {
+    const TargetTable target(source_table(two_ranks(), {{"w", kRows}}), one_stage({{"x.w", kRows}}),
+                             {Unmatched::kDrop, {{}, {"seed", "adam_m.w"}}, {}});
+  });
+}
+
 TEST(TargetTable, RefusesToShowNothing) {
   expect_error(ErrorKind::kBadInput, {"no parameter"}, [] {
     const TargetTable target(source_table(two_ranks(), {{"w", kRows}}), one_stage({{"w", kRows}}),

@@ -143,7 +143,11 @@ TEST(JsonStrategy, RefusesImpossibleMaps) {
   EXPECT_THAT(json_refusal(file_with_map("[2,2]", "[[1,-1]]")), HasSubstr("-1 in a list"));
   EXPECT_THAT(json_refusal(file_with_map("[2,2]", "[[]]")), HasSubstr("empty list of axes"));
   EXPECT_THAT(json_refusal(file_with_map("[2,2]", "[2]")), HasSubstr("axis 2"));
-  EXPECT_THAT(json_refusal(file_with_map("[]", "[-1]")), HasSubstr("no device matrix"));
+}
+
+TEST(JsonStrategy, PipelineParallelismAloneIsOneDeviceAStage) {
+  const Strategy strategy = load_bytes(file_with_map("[]", "[-1]"), "s.json");
+  EXPECT_EQ(strategy.devices_per_stage(), 1);
 }
 
 TEST(JsonStrategy, RefusesKeysThatAppearTwice) {

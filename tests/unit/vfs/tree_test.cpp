@@ -10,37 +10,14 @@
 
 #include "reshardfs/error.h"
 
+#include "unit/vfs/sized_file.h"
+
 namespace reshardfs {
 namespace {
 
-class SizedFile : public VirtualFile {
- public:
-  explicit SizedFile(std::uint64_t size) : size_(size) {}
-  std::uint64_t size() const override { return size_; }
-  void read_at(std::uint64_t, std::span<std::byte>) const override {}
-
- private:
-  std::uint64_t size_;
-};
-
-std::shared_ptr<const VirtualFile> file_of(std::uint64_t size) {
-  return std::make_shared<SizedFile>(size);
-}
-
-const Node* resolve(const Tree& tree, std::vector<std::string> names) {
-  const Node* node = tree.find(kRootInode);
-  for (const std::string& name : names) {
-    if (node == nullptr) return nullptr;
-    node = tree.lookup(node->inode, name);
-  }
-  return node;
-}
-
-std::vector<std::string> child_names(const Tree& tree, const Node& node) {
-  std::vector<std::string> names;
-  for (const InodeNumber child : node.children) names.push_back(tree.find(child)->name);
-  return names;
-}
+using testing_vfs::child_names;
+using testing_vfs::file_of;
+using testing_vfs::resolve;
 
 ErrorKind kind_of(const std::function<void()>& action) {
   try {
@@ -206,6 +183,114 @@ TEST(InodeNumber, CollisionsAreResolvedTheSameWayInAnyOrder) {
     ASSERT_NE(resolve(one, {path}), nullptr);
     EXPECT_EQ(resolve(one, {path})->inode, resolve(other, {path})->inode);
     EXPECT_NE(resolve(one, {path})->inode, kRootInode);
+  }
+}
+
+// --- links and branches ------------------------------------------------------------------------
+
+TEST(TreeBuilder, LinksAreNodesOfTheirOwnKind) {
+  TreeBuilder builder;
+  builder.add_link("d/latest", "steps/9_50");
+  const Tree tree = std::move(builder).build();
+  const Node* link = resolve(tree, {"d", "latest"});
+  ASSERT_NE(link, nullptr);
+  EXPECT_TRUE(link->is_link());
+  EXPECT_FALSE(link->is_directory());
+  EXPECT_EQ(link->file, nullptr);
+  EXPECT_EQ(link->link, "steps/9_50");
+  EXPECT_EQ(link->size, 10U);
+  EXPECT_EQ(resolve(tree, {"d"})->listed_directories, 0U);
+  EXPECT_EQ(tree.total_bytes(), 0U);
+}
+
+TEST(TreeBuilder, ALinkIsNoDirectoryAndLeadsSomewhere) {
+  TreeBuilder builder;
+  builder.add_link("a", "b");
+  EXPECT_EQ(kind_of([&] { builder.add_file("a/x", file_of(1)); }), ErrorKind::kInternal);
+  EXPECT_EQ(kind_of([&] { builder.add_directory("a"); }), ErrorKind::kInternal);
+  EXPECT_EQ(kind_of([&] { builder.add_link("a", "c"); }), ErrorKind::kInternal);
+  EXPECT_EQ(kind_of([&] { builder.add_link("c", ""); }), ErrorKind::kInternal);
+  EXPECT_EQ(kind_of([&] { builder.add_link("x/..", "c"); }), ErrorKind::kBadInput);
+  EXPECT_EQ(kind_of([&] { builder.set_changing("missing"); }), ErrorKind::kInternal);
+}
+
+TEST(TreeBuilder, WhatMayChangeIsMarked) {
+  TreeBuilder builder;
+  builder.add_file("steps/1/a", file_of(1));
+  builder.add_file("fixed/a", file_of(1));
+  builder.set_changing("steps");
+  const Tree tree = std::move(builder).build();
+  EXPECT_TRUE(resolve(tree, {"steps"})->changing);
+  EXPECT_TRUE(resolve(tree, {"steps"})->brief);
+  EXPECT_TRUE(resolve(tree, {"steps", "1"})->brief);
+  EXPECT_FALSE(resolve(tree, {"steps", "1"})->changing);
+  EXPECT_FALSE(resolve(tree, {"steps", "1", "a"})->brief);
+  EXPECT_FALSE(resolve(tree, {"fixed"})->brief);
+  EXPECT_FALSE(tree.root().brief);
+}
+
+std::shared_ptr<const Tree> branch_of_one_file(BranchNumber number, InodeNumber parent,
+                                               const std::string& name) {
+  TreeBuilder builder(BranchRoot{number, parent, name});
+  builder.add_file("rank_0/a", file_of(100));
+  builder.set_mtime(7);
+  return std::make_shared<const Tree>(std::move(builder).build());
+}
+
+InodeNumber trunk_directory(const std::string& name) {
+  return trunk_inode_number(name, 0);
+}
+
+TEST(TreeBranches, AreSeenAsOneTree) {
+  TreeBuilder builder{trunk_inode_number};
+  builder.add_directory("steps/m");
+  const InodeNumber steps = trunk_directory("steps");
+  builder.add_branch(branch_of_one_file(5, steps, "z"), true);
+  builder.add_branch(branch_of_one_file(6, steps, "a"), true);
+  builder.add_branch(branch_of_one_file(7, steps, "hidden"), false);
+  const Tree tree = std::move(builder).build();
+
+  EXPECT_EQ(child_names(tree, *resolve(tree, {"steps"})),
+            (std::vector<std::string>{"a", "m", "z"}));
+  EXPECT_EQ(resolve(tree, {"steps"})->listed_directories, 3U);
+  const Node* file = resolve(tree, {"steps", "z", "rank_0", "a"});
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(file->mtime_ns, 7);
+  EXPECT_TRUE(is_in_branch(file->inode));
+  EXPECT_EQ(branch_of(file->inode), 5U);
+  EXPECT_EQ(tree.find(file->inode), file);
+  EXPECT_EQ(tree.path(file->inode), "steps/z/rank_0/a");
+  EXPECT_EQ(resolve(tree, {"steps", "z"})->parent, steps);
+  EXPECT_NE(resolve(tree, {"steps", "a", "rank_0", "a"})->inode, file->inode);
+
+  EXPECT_EQ(resolve(tree, {"steps", "hidden"}), nullptr);
+  const Node* hidden = tree.find(branch_inode_number(7, "rank_0/a", 0));
+  ASSERT_NE(hidden, nullptr);
+  EXPECT_EQ(tree.path(hidden->inode), "steps/hidden/rank_0/a");
+  EXPECT_EQ(tree.find(branch_inode_number(8, "rank_0/a", 0)), nullptr);
+  EXPECT_EQ(tree.node_count(), 3U + 3 * 3U);
+  EXPECT_EQ(tree.total_bytes(), 300U);
+}
+
+TEST(TreeBranches, NeedADirectoryToHangOn) {
+  TreeBuilder builder{trunk_inode_number};
+  builder.add_branch(branch_of_one_file(5, trunk_directory("steps"), "z"), true);
+  EXPECT_EQ(kind_of([&] { std::move(builder).build(); }), ErrorKind::kInternal);
+  EXPECT_EQ(kind_of([] { TreeBuilder(BranchRoot{1, 1, "a/b"}); }), ErrorKind::kBadInput);
+}
+
+TEST(InodeNumber, OfTrunksAndBranchesNeverMeet) {
+  for (int i = 0; i < 10000; ++i) {
+    const std::string path = "p" + std::to_string(i);
+    const InodeNumber trunk = trunk_inode_number(path, 0);
+    EXPECT_GT(trunk, kRootInode);
+    EXPECT_FALSE(is_in_branch(trunk));
+    const BranchNumber branch = branch_number(path, 0);
+    EXPECT_LE(branch, kMaxBranchNumber);
+    const InodeNumber inode = branch_inode_number(branch, path, 0);
+    EXPECT_TRUE(is_in_branch(inode));
+    EXPECT_EQ(branch_of(inode), branch);
+    EXPECT_LT(inode, InodeNumber{1} << 63);
   }
 }
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/mount_tree.h"
+
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "reshardfs/error.h"
+
+#include "checkpoint/steps.h"
+#include "cli/conversion_arguments.h"
+#include "storage/open_file_limit.h"
+#include "view/strategy_input.h"
+
+namespace reshardfs {
+namespace {
+
+void add_files(const Conversion& conversion, TreeBuilder& builder) {
+  for (const OutputFile& output : conversion.files()) builder.add_file(output.path, output.file);
+}
+
+std::vector<StepInfo> steps_of(const ConversionOptions& options) {
+  CheckpointOptions checkpoint;
+  checkpoint.pattern = options.src_pattern;
+  return find_steps(options.source, checkpoint);
+}
+
+std::vector<std::string> complete_steps(const ConversionOptions& options) {
+  std::vector<std::string> names;
+  for (StepInfo& step : steps_of(options)) {
+    if (step.complete) names.push_back(std::move(step.name));
+  }
+  return names;
+}
+
+void add_step(ConversionOptions options, const std::string& step, TreeBuilder& builder) {
+  options.step = step;
+  const Conversion conversion = open_conversion(options);
+  builder.set_mtime(conversion.mtime_ns());
+  add_files(conversion, builder);
+  spdlog::info("opened step {}", step);
+}
+
+void report(const std::string& step, const Error& error) {
+  if (step.empty()) {
+    spdlog::error("cannot look for new steps: {}", error.what());
+  } else {
+    spdlog::error("step {} cannot be shown: {}", printable(step), error.what());
+  }
+}
+
+/// What steps/ would only tell when a step is looked into, and then of each.
+void check_input(const ConversionOptions& options) {
+  const StrategyInput source(options.src_strategy);
+  const StrategyInput target(options.dst_strategy, options.dst_sizes);
+  const std::vector<StepInfo> steps = steps_of(options);
+  if (steps.empty()) {
+    throw Error(ErrorKind::kMissing, "the file names carry no steps")
+        .in_file(options.source.string())
+        .hint("mount without '--step all', or say where the steps are with --src-pattern");
+  }
+}
+
+}  // namespace
+
+Tree conversion_tree(const Conversion& conversion) {
+  TreeBuilder builder;
+  add_files(conversion, builder);
+  return std::move(builder).build();
+}
+
+std::unique_ptr<StepTree> all_steps_tree(const ConversionOptions& options) {
+  // More than any set has, so that it is raised as far as it can be: many steps may be open.
+  constexpr std::size_t kManyFiles = std::size_t{1} << 20;
+  check_input(options);
+  raise_open_file_limit(kManyFiles);
+  StepTree::Callbacks callbacks;
+  callbacks.list = [options] { return complete_steps(options); };
+  callbacks.open = [options](const std::string& step, TreeBuilder& builder) {
+    add_step(options, step, builder);
+  };
+  callbacks.report = report;
+  return std::make_unique<StepTree>(std::move(callbacks));
+}
+
+}  // namespace reshardfs

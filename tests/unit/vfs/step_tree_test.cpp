@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vfs/step_tree.h"
+
+#include <atomic>
+#include <latch>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "unit/vfs/sized_file.h"
+
+namespace reshardfs {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing_vfs::child_names;
+using testing_vfs::file_of;
+using testing_vfs::resolve;
+using Names = std::vector<std::string>;
+
+/// A source whose steps a test makes and deletes. A file is as large as its step's name is long.
+class Source {
+ public:
+  StepTree::Callbacks callbacks() {
+    return {[this] {
+              if (list_error) throw *list_error;
+              return names;
+            },
+            [this](const std::string& step, TreeBuilder& builder) { open(step, builder); },
+            [this](const std::string& step, const Error& error) {
+              reports.push_back(step + ": " + error.what());
+            },
+            [this] { return now.load(); }};
+  }
+
+  Names names;
+  std::optional<Error> list_error;
+  std::optional<Error> open_error;
+  Names opened;
+  Names reports;
+  std::function<void()> while_opening = [] {};
+  std::weak_ptr<const VirtualFile> last_file;
+  std::atomic<StepTree::Clock::time_point> now{StepTree::Clock::time_point(100s)};
+
+ private:
+  void open(const std::string& step, TreeBuilder& builder) {
+    opened.push_back(step);
+    while_opening();
+    if (open_error) throw *open_error;
+    const auto file = file_of(step.size());
+    last_file = file;
+    builder.add_file("rank_0/a", file);
+    builder.set_mtime(42);
+  }
+};
+
+class StepTreeTest : public testing::Test {
+ protected:
+  std::unique_ptr<StepTree> make(Names names) {
+    source.names = std::move(names);
+    return std::make_unique<StepTree>(source.callbacks());
+  }
+
+  static Names shown(const StepTree& steps) {
+    const auto tree = steps.current();
+    return child_names(*tree, *resolve(*tree, {"steps"}));
+  }
+  static InodeNumber number(const StepTree& steps, const Names& names) {
+    const auto tree = steps.current();
+    const Node* node = resolve(*tree, names);
+    return node == nullptr ? 0 : node->inode;
+  }
+  static std::string latest(const StepTree& steps) {
+    const auto tree = steps.current();
+    const Node* node = resolve(*tree, {"latest"});
+    return node == nullptr ? "" : node->link;
+  }
+  static void open(StepTree& steps, const std::string& step) {
+    steps.open_directory(number(steps, {"steps", step}));
+  }
+
+  Source source;
+};
+
+TEST_F(StepTreeTest, ShowsAllStepsAndALinkToTheNewest) {
+  const auto steps = make({"9_50", "10_50"});  // oldest first; as names, the other way round
+  EXPECT_TRUE(steps->changes());
+  EXPECT_THAT(shown(*steps), ElementsAre("10_50", "9_50"));
+  EXPECT_EQ(latest(*steps), "steps/10_50");
+  const auto tree = steps->current();
+  EXPECT_THAT(child_names(*tree, tree->root()), ElementsAre("latest", "steps"));
+  EXPECT_TRUE(tree->root().changing);
+  EXPECT_TRUE(resolve(*tree, {"steps"})->changing);
+  EXPECT_TRUE(resolve(*tree, {"latest"})->brief);
+  EXPECT_TRUE(resolve(*tree, {"steps", "9_50"})->brief);
+  EXPECT_TRUE(resolve(*tree, {"steps", "9_50"})->pending);
+  EXPECT_TRUE(source.opened.empty());
+}
+
+TEST_F(StepTreeTest, WithoutStepsThereIsNoLink) {
+  const auto steps = make({});
+  EXPECT_TRUE(shown(*steps).empty());
+  EXPECT_EQ(latest(*steps), "");
+}
+
+TEST_F(StepTreeTest, AStepIsOpenedWhenAskedForAndOnce) {
+  const auto steps = make({"1_1", "1_22"});
+  const InodeNumber before = number(*steps, {"steps", "1_22"});
+  open(*steps, "1_22");
+  open(*steps, "1_22");
+  EXPECT_THAT(source.opened, ElementsAre("1_22"));
+  const auto tree = steps->current();
+  const Node* file = resolve(*tree, {"steps", "1_22", "rank_0", "a"});
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(file->size, 4U);
+  EXPECT_EQ(file->mtime_ns, 42);
+  EXPECT_FALSE(file->brief);
+  EXPECT_EQ(number(*steps, {"steps", "1_22"}), before);
+  EXPECT_FALSE(resolve(*tree, {"steps", "1_22"})->pending);
+  EXPECT_TRUE(resolve(*tree, {"steps", "1_1"})->pending);
+}
+
+TEST_F(StepTreeTest, RefreshShowsNewStepsAndKeepsOpenOnes) {
+  const auto steps = make({"1_1"});
+  open(*steps, "1_1");
+  const InodeNumber file = number(*steps, {"steps", "1_1", "rank_0", "a"});
+  const auto old = steps->current();
+  steps->refresh();
+  EXPECT_EQ(steps->current(), old) << "nothing has changed";
+  source.names = {"1_1", "1_2"};
+  steps->refresh();
+  EXPECT_THAT(shown(*steps), ElementsAre("1_1", "1_2"));
+  EXPECT_EQ(latest(*steps), "steps/1_2");
+  EXPECT_EQ(number(*steps, {"steps", "1_1", "rank_0", "a"}), file);
+  EXPECT_THAT(source.opened, ElementsAre("1_1"));
+  // What someone still looks at is as it was.
+  EXPECT_EQ(old->root().children.size(), 2U);
+  EXPECT_EQ(child_names(*old, *resolve(*old, {"steps"})).size(), 1U);
+}
+
+TEST_F(StepTreeTest, NumbersAreTheSameInEveryMount) {
+  const auto one = make({"1_1", "1_2"});
+  const auto other = make({"1_0", "1_2", "1_1"});
+  for (const auto& steps : {one.get(), other.get()}) open(*steps, "1_1");
+  for (const Names& names :
+       {Names{"steps"}, Names{"latest"}, Names{"steps", "1_1"}, Names{"steps", "1_2"},
+        Names{"steps", "1_1", "rank_0"}, Names{"steps", "1_1", "rank_0", "a"}}) {
+    EXPECT_NE(number(*one, names), 0U);
+    EXPECT_EQ(number(*one, names), number(*other, names));
+  }
+}
+
+TEST_F(StepTreeTest, AVanishedStepIsGivenUpIfNothingOfItIsOpen) {
+  const auto steps = make({"1_1", "1_2"});
+  open(*steps, "1_1");
+  const InodeNumber file = number(*steps, {"steps", "1_1", "rank_0", "a"});
+  EXPECT_TRUE(steps->file_opened(file));
+  steps->file_closed(file);
+  EXPECT_FALSE(source.last_file.expired());
+  source.names = {"1_2"};
+  steps->refresh();
+  EXPECT_THAT(shown(*steps), ElementsAre("1_2"));
+  EXPECT_EQ(steps->current()->find(file), nullptr);
+  EXPECT_TRUE(source.last_file.expired());
+  EXPECT_FALSE(steps->file_opened(file));
+}
+
+TEST_F(StepTreeTest, OpenFilesOfAVanishedStepStayUntilTheLastIsClosed) {
+  const auto steps = make({"1_1", "1_2"});
+  open(*steps, "1_1");
+  const InodeNumber file = number(*steps, {"steps", "1_1", "rank_0", "a"});
+  EXPECT_TRUE(steps->file_opened(file));
+  EXPECT_TRUE(steps->file_opened(file));
+  source.names = {"1_2"};
+  steps->refresh();
+  steps->refresh();
+  EXPECT_THAT(shown(*steps), ElementsAre("1_2"));
+  ASSERT_NE(steps->current()->find(file), nullptr);
+  EXPECT_EQ(steps->current()->find(file)->size, 3U);
+  EXPECT_EQ(steps->current()->path(file), "steps/1_1/rank_0/a");
+  steps->file_closed(file);
+  EXPECT_NE(steps->current()->find(file), nullptr);
+  steps->file_closed(file);
+  EXPECT_EQ(steps->current()->find(file), nullptr);
+  EXPECT_TRUE(source.last_file.expired());
+}
+
+TEST_F(StepTreeTest, AStepThatComesBackIsAnotherOne) {
+  const auto steps = make({"1_1"});
+  open(*steps, "1_1");
+  const InodeNumber directory = number(*steps, {"steps", "1_1"});
+  const InodeNumber file = number(*steps, {"steps", "1_1", "rank_0", "a"});
+  EXPECT_TRUE(steps->file_opened(file));
+  source.names = {};
+  steps->refresh();
+  EXPECT_EQ(latest(*steps), "");
+  source.names = {"1_1"};
+  steps->refresh();
+  EXPECT_NE(number(*steps, {"steps", "1_1"}), directory);
+  open(*steps, "1_1");
+  EXPECT_THAT(source.opened, ElementsAre("1_1", "1_1"));
+  EXPECT_NE(number(*steps, {"steps", "1_1", "rank_0", "a"}), file);
+  EXPECT_NE(steps->current()->find(file), nullptr);
+  steps->file_closed(file);
+  EXPECT_EQ(steps->current()->find(file), nullptr);
+  EXPECT_THAT(shown(*steps), ElementsAre("1_1"));
+}
+
+TEST_F(StepTreeTest, AFailureIsToldOnceAndTriedAgainLater) {
+  const auto steps = make({"1_1", "1_2"});
+  source.open_error = Error(ErrorKind::kBadInput, "broken");
+  for (int i = 0; i < 3; ++i) EXPECT_THROW(open(*steps, "1_1"), Error);
+  EXPECT_EQ(source.opened.size(), 1U);
+  EXPECT_THAT(source.reports, ElementsAre("1_1: broken"));
+  source.now = source.now.load() + StepTree::kRetryAfter;
+  EXPECT_THROW(open(*steps, "1_1"), Error);
+  EXPECT_EQ(source.opened.size(), 2U);
+  EXPECT_EQ(source.reports.size(), 1U) << "the same problem";
+  EXPECT_THAT(shown(*steps), ElementsAre("1_1", "1_2"));
+
+  source.open_error.reset();
+  open(*steps, "1_2");  // other steps are not concerned
+  source.now = source.now.load() + StepTree::kRetryAfter;
+  open(*steps, "1_1");
+  EXPECT_NE(number(*steps, {"steps", "1_1", "rank_0", "a"}), 0U);
+}
+
+TEST_F(StepTreeTest, AListThatFailsChangesNothing) {
+  const auto steps = make({"1_1"});
+  source.list_error = Error(ErrorKind::kIo, "unreachable");
+  steps->refresh();
+  steps->refresh();
+  EXPECT_THAT(shown(*steps), ElementsAre("1_1"));
+  EXPECT_THAT(source.reports, ElementsAre(": unreachable"));
+  source.list_error.reset();
+  steps->refresh();
+  source.list_error = Error(ErrorKind::kIo, "unreachable");
+  steps->refresh();
+  EXPECT_EQ(source.reports.size(), 2U) << "it had been well in between";
+  EXPECT_THROW(StepTree(source.callbacks()), Error);
+}
+
+TEST_F(StepTreeTest, AStepThatVanishesWhileItIsOpenedIsMissing) {
+  const auto steps = make({"1_1", "1_2"});
+  source.while_opening = [&] {
+    source.names = {"1_2"};
+    steps->refresh();  // no lock is held: this would not return
+  };
+  const InodeNumber directory = number(*steps, {"steps", "1_1"});
+  EXPECT_THROW(steps->open_directory(directory), Error);
+  EXPECT_THROW(steps->open_directory(directory), Error);
+  EXPECT_THROW(steps->open_directory(kRootInode), Error);
+  EXPECT_TRUE(source.reports.empty());
+}
+
+TEST_F(StepTreeTest, MayBeUsedByManyThreads) {
+  const auto steps = make({"1_1", "1_2"});
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        const auto tree = steps->current();
+        for (const InodeNumber step : resolve(*tree, {"steps"})->children) {
+          try {
+            if (tree->find(step)->name == "1_1") steps->open_directory(step);
+          } catch (const Error&) {
+            // It has vanished.
+          }
+        }
+        const InodeNumber file = number(*steps, {"steps", "1_1", "rank_0", "a"});
+        if (file != 0 && steps->file_opened(file)) {
+          EXPECT_NE(steps->current()->find(file), nullptr);
+          steps->file_closed(file);
+        }
+      }
+    });
+  }
+  for (int i = 0; i < 300; ++i) {
+    source.names = i % 2 == 0 ? Names{"1_2"} : Names{"1_1", "1_2"};
+    steps->refresh();
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace reshardfs
