@@ -40,6 +40,9 @@ struct ConversionOptions {
   std::vector<std::string> src_join{};
   /// A JSON object, name in the source to name in the destination; empty: names stay.
   std::filesystem::path name_map{};
+  /// More prefixes of optimizer states that are cut like the weight whose name follows; MindSpore's
+  /// own (adam_m., adam_v., moments., ...) are known.
+  std::vector<std::string> state_prefixes{};
   /// Destination files are called rank_<r>/<prefix><r>.ckpt.
   std::string prefix = "checkpoint_";
   /// See CheckpointOptions: where the source's files are, and which step is taken.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/meta_json.h"
 
+#include <utility>
+
 #include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
@@ -41,13 +43,15 @@ std::vector<std::string> compare_with_meta(
   for (const auto& [rank, path] : files) ranks_by_step[step_in_meta(path)].push_back(rank);
   std::vector<std::string> notes;
   for (const auto& [said, ranks] : ranks_by_step) {
-    const std::string subject = "meta.json of " + rank_words(ranks);
+    std::string note = "meta.json of " + rank_words(ranks);
     if (said.empty()) {
-      notes.push_back(subject + " was ignored: it names no last step");
+      note += " was ignored: it names no last step";
     } else if (std::is_neq(compare_steps(said, step))) {
-      notes.push_back(subject + " names step " + said + " as the last that was saved completely, " +
-                      "not " + step);
+      note += " names step " + said + " as the last that was saved completely, not " + step;
+    } else {
+      continue;
     }
+    notes.push_back(std::move(note));
   }
   return notes;
 }

@@ -14,6 +14,7 @@ struct PathCaptures {
   std::optional<std::int64_t> rank;
   std::string step;  ///< empty: nothing
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): what = default compares with is no pointer
   auto operator<=>(const PathCaptures&) const = default;
 };
 

@@ -51,6 +51,14 @@ void ConversionArguments::add_to(CLI::App& command) {
       ->expected(1);
   one("--name-map", name_map, "Rename parameters: a JSON object of old name to new name")
       ->type_name("FILE.json");
+  command
+      .add_option(
+          "--state-prefix", state_prefixes,
+          "Optimizer states without a layout whose name is this and a weight's name are cut "
+          "like the weight (repeatable; adam_m., adam_v., moments. and others are known)")
+      ->type_name("TEXT")
+      ->take_all()
+      ->expected(1);
   one("--prefix", prefix, "Destination files are rank_N/<prefix>N.ckpt")
       ->type_name("NAME")
       ->capture_default_str();
@@ -96,6 +104,7 @@ ConversionOptions ConversionArguments::options() const {
   }
   options.src_join = src_join;
   if (!name_map.empty()) options.name_map = std::filesystem::absolute(name_map);
+  options.state_prefixes = state_prefixes;
   options.prefix = prefix;
   options.src_pattern = src_pattern;
   options.step = step;

@@ -19,6 +19,7 @@ struct ConversionArguments {
   std::string dst_strategy = "none";
   std::vector<std::string> src_join;
   std::string name_map;
+  std::vector<std::string> state_prefixes;
   std::string prefix = "checkpoint_";
   std::string src_pattern;
   std::string step = "latest";

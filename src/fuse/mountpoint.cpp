@@ -14,6 +14,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// The highest directory on the way to `path` that answers ENOTCONN: where the dead mount is.
+fs::path dead_mount_above(fs::path path) {
+  struct stat stat {};
+  while (path.has_relative_path() && ::stat(path.parent_path().c_str(), &stat) != 0 &&
+         errno == ENOTCONN) {
+    path = path.parent_path();
+  }
+  return path;
+}
+
 void check_directory(const fs::path& mountpoint) {
   struct stat stat {};
   if (::stat(mountpoint.c_str(), &stat) == 0) {
@@ -31,7 +41,7 @@ void check_directory(const fs::path& mountpoint) {
     throw Error(ErrorKind::kUsage, "a mount is left here whose process has ended")
         .in_file(mountpoint)
         .os_error(error)
-        .hint("fusermount3 -u " + mountpoint.native());
+        .hint("fusermount3 -u " + dead_mount_above(fs::absolute(mountpoint)).native());
   }
   throw io_error("look at the mount point", mountpoint, error);
 }

@@ -2,7 +2,6 @@
 #include "plan/target_table.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string_view>
 
@@ -11,14 +10,10 @@
 #include "layout/fold.h"
 #include "layout/slicing.h"
 #include "plan/content_equal.h"
+#include "strategy/derive_names.h"
 
 namespace reshardfs {
 namespace {
-
-/// Optimizer states carry their weight's name behind one of these (Momentum, Adam and gradient
-/// accumulation in MindSpore).
-constexpr std::array<std::string_view, 4> kStatePrefixes{"moments.", "adam_m.", "adam_v.",
-                                                         "accu_grads."};
 
 /// Comparing without being asked to must stay cheap: beyond this, `--unmatched source` takes the
 /// rank's slice as it is told to.
@@ -37,13 +32,12 @@ std::string name_list(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::string weight_of(const std::string& state) {
-  for (const std::string_view prefix : kStatePrefixes) {
-    if (state.size() > prefix.size() && state.starts_with(prefix)) {
-      return state.substr(prefix.size());
-    }
+std::string weight_of(const std::string& state, const std::vector<std::string>& prefixes) {
+  for (const std::string& prefix : prefixes) {
+    if (!prefix.empty() && state.starts_with(prefix)) return state.substr(prefix.size());
   }
-  return {};
+  const std::string weight = weight_name_of(state);
+  return weight == state ? std::string() : weight;
 }
 
 /// Names by what became of them, for one line each.
@@ -59,7 +53,8 @@ TargetTable::TargetTable(std::shared_ptr<const SourceTable> source,
     : source_(std::move(source)),
       strategy_(std::move(strategy)),
       unmatched_(options.unmatched),
-      name_map_(options.name_map) {
+      name_map_(options.name_map),
+      state_prefixes_(options.state_prefixes) {
   Verdicts verdicts;
   for (const SourceParameter& parameter : source_->parameters()) {
     if (options.names.takes(name_map_.target(parameter.name))) place(parameter, verdicts);
@@ -125,7 +120,7 @@ void TargetTable::place_without_layout(const SourceParameter& parameter, Verdict
 /// An optimizer state that strategies leave out (they hold trainable parameters alone by default)
 /// is cut like its weight.
 bool TargetTable::follow_weight(const SourceParameter& parameter, Verdicts& verdicts) {
-  const std::string weight = weight_of(parameter.name);
+  const std::string weight = weight_of(parameter.name, state_prefixes_);
   if (weight.empty()) return false;
   const SourceParameter* like = source_->find(weight);
   if (like == nullptr || !like->layout) return false;

@@ -21,7 +21,8 @@ namespace reshardfs {
 class Slicing;
 
 /// The weight that an optimizer state belongs to by its name ("w" of "adam_m.w"), or nothing.
-std::string weight_of(const std::string& state);
+/// @param prefixes what may stand before the weight's name, beside MindSpore's own prefixes.
+std::string weight_of(const std::string& state, const std::vector<std::string>& prefixes = {});
 
 /// How a source parameter comes to the destination.
 enum class Treatment : std::uint8_t {
@@ -45,6 +46,7 @@ struct TargetOptions {
   Unmatched unmatched = Unmatched::kDrop;
   NameFilter names;  ///< destination names
   NameMap name_map;
+  std::vector<std::string> state_prefixes;  ///< see weight_of()
 };
 
 /// One parameter in one destination rank's file.
@@ -97,6 +99,7 @@ class TargetTable {
   std::optional<Strategy> strategy_;
   Unmatched unmatched_;
   NameMap name_map_;
+  std::vector<std::string> state_prefixes_;
   std::vector<TargetParameter> parameters_;
   std::vector<std::string> warnings_;
   std::vector<std::string> notes_;

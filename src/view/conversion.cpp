@@ -75,7 +75,7 @@ Conversion Conversion::open(const ConversionOptions& options) {
   const auto source = std::make_shared<const SourceTable>(
       state->checkpoint, source_input.for_source(*state->checkpoint), options.src_join);
   const TargetOptions target_options{
-      options.unmatched, {options.include, options.exclude}, name_map};
+      options.unmatched, {options.include, options.exclude}, name_map, options.state_prefixes};
   std::optional<Strategy> target_strategy = target_input.for_target(*source, name_map);
   const bool is_whole = !target_strategy;
   state->target =

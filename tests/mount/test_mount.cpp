@@ -69,8 +69,48 @@ TemporaryDirectory::~TemporaryDirectory() {
   ::rmdir(path_.c_str());
 }
 
+namespace {
+
+[[noreturn]] void serve_in_child(uid_t user, const std::function<void()>& serve_it) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  spdlog::set_level(spdlog::level::off);
+  if (user != 0 && (::setgroups(0, nullptr) != 0 || ::setresgid(user, user, user) != 0 ||
+                    ::setresuid(user, user, user) != 0)) {
+    std::_Exit(99);
+  }
+  int exit_code = 0;
+  try {
+    serve_it();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "server: %s\n", error.what());
+    exit_code = 3;
+  }
+  std::exit(exit_code);  // not _Exit: sanitizers report leaks here
+}
+
+}  // namespace
+
 TestMount::TestMount(const Fill& fill, MountOptions options, uid_t user,
                      std::function<void()> before_live) {
+  const auto serve_it = [&](const MountOptions& mount, const OnLive& on_live) {
+    TreeBuilder builder;
+    fill(builder);
+    const Tree tree = std::move(builder).build();
+    serve(tree, mount, on_live);
+  };
+  start(serve_it, std::move(options), user, before_live);
+}
+
+TestMount::TestMount(const MakeSource& make, MountOptions options) {
+  const auto serve_it = [&](const MountOptions& mount, const OnLive& on_live) {
+    const std::unique_ptr<TreeSource> source = make();
+    serve(*source, mount, on_live);
+  };
+  start(serve_it, std::move(options), 0, [] {});
+}
+
+void TestMount::start(const Serve& serve_it, MountOptions options, uid_t user,
+                      const OnLive& before_live) {
   if (options.mountpoint.empty()) options.mountpoint = path();
   if (user != 0 && ::chown(path().c_str(), user, user) != 0) throw std::runtime_error("chown");
   std::array<int, 2> pipe{};
@@ -80,36 +120,17 @@ TestMount::TestMount(const Fill& fill, MountOptions options, uid_t user,
   if (pid_ < 0) throw std::runtime_error("fork");
   if (pid_ == 0) {
     ::close(pipe[0]);
-    serve_in_child(fill, options, user, [&] {
-      before_live();
-      if (::write(pipe[1], "", 1) != 1) std::_Exit(98);
+    serve_in_child(user, [&] {
+      serve_it(options, [&] {
+        before_live();
+        if (::write(pipe[1], "", 1) != 1) std::_Exit(98);
+      });
     });
   }
   ::close(pipe[1]);
   char byte = 0;
   live_ = ::read(pipe[0], &byte, 1) == 1;
   ::close(pipe[0]);
-}
-
-void TestMount::serve_in_child(const Fill& fill, const MountOptions& options, uid_t user,
-                               const std::function<void()>& on_live) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  spdlog::set_level(spdlog::level::off);
-  if (user != 0 && (::setgroups(0, nullptr) != 0 || ::setresgid(user, user, user) != 0 ||
-                    ::setresuid(user, user, user) != 0)) {
-    std::_Exit(99);
-  }
-  int exit_code = 0;
-  try {
-    TreeBuilder builder;
-    fill(builder);
-    const Tree tree = std::move(builder).build();
-    serve(tree, options, on_live);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "server: %s\n", error.what());
-    exit_code = 3;
-  }
-  std::exit(exit_code);  // not _Exit: sanitizers report leaks here
 }
 
 bool TestMount::is_mounted() const {

@@ -16,7 +16,7 @@
 #include "reshardfs/virtual_file.h"
 
 #include "fuse/mount.h"
-#include "vfs/tree.h"
+#include "vfs/tree_source.h"
 
 namespace reshardfs::testing_mount {
 
@@ -90,6 +90,7 @@ class TemporaryDirectory {
 class TestMount {
  public:
   using Fill = std::function<void(TreeBuilder&)>;
+  using MakeSource = std::function<std::unique_ptr<TreeSource>()>;
 
   /// Returns when the mount is live (or its process has ended: see live()).
   /// @param user serve as this user instead; 0: as the user of the test.
@@ -97,6 +98,8 @@ class TestMount {
   explicit TestMount(
       const Fill& fill, MountOptions options = {}, uid_t user = 0,
       std::function<void()> before_live = [] {});
+  /// Of a tree that changes; `make` runs in the serving process.
+  explicit TestMount(const MakeSource& make, MountOptions options = {});
   ~TestMount();
   TestMount(const TestMount&) = delete;
   TestMount& operator=(const TestMount&) = delete;
@@ -112,8 +115,10 @@ class TestMount {
   int wait_for_exit(std::chrono::milliseconds limit);
 
  private:
-  [[noreturn]] void serve_in_child(const Fill& fill, const MountOptions& options, uid_t user,
-                                   const std::function<void()>& on_live);
+  using OnLive = std::function<void()>;
+  using Serve = std::function<void(const MountOptions& options, const OnLive& on_live)>;
+
+  void start(const Serve& serve_it, MountOptions options, uid_t user, const OnLive& before_live);
 
   TemporaryDirectory directory_;
   pid_t pid_ = -1;

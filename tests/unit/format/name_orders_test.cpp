@@ -19,7 +19,7 @@ TEST(NameOrders, KeepTheOrderOnceForFilesWithTheSameNames) {
     orders.add(index);
     return index;
   };
-  const std::string b = small_test::record("b");
+  const std::string b = test::small_record("b");
   const auto first = read(b + test::small_record("a"));
   const auto same = read(test::record("b", {2}, "Int8", "xy") + test::small_record("a"));
   EXPECT_EQ(same->name_order(), first->name_order());

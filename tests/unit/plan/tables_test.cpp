@@ -58,7 +58,7 @@ std::vector<std::string> contents(const TargetTable& target, std::int64_t rank) 
 }
 
 TargetOptions without_seed(Unmatched unmatched) {
-  return {unmatched, {{}, {"seed"}}, {}};
+  return {unmatched, {{}, {"seed"}}, {}, {}};
 }
 
 TEST(SourceTable, RefusesARankThatTheStrategyDoesNotHave) {
@@ -124,6 +124,17 @@ TEST(TargetTable, LaysStatesOutLikeTheirWeights) {
   EXPECT_THAT(target.notes()[0], HasSubstr("adam_m.w"));
 }
 
+TEST(TargetTable, FollowsWeightsBehindOtherPrefixes) {
+  const auto set = memory_set({{0, rows("w", "abcd") + rows("my_state.w", "ABCD")},
+                               {1, rows("w", "efgh") + rows("my_state.w", "EFGH")}});
+  EXPECT_THROW(TargetTable(source_table(set, {{"w", kRows}}), one_stage({{"w", kRows}}),
+                           {Unmatched::kDrop, {}, {}, {}}),
+               Error);
+  const TargetTable target(source_table(set, {{"w", kRows}}), one_stage({{"w", kRows}}),
+                           {Unmatched::kDrop, {}, {}, {"my_state."}});
+  EXPECT_THAT(contents(target, 1), ElementsAre("w=efgh", "my_state.w=EFGH"));
+}
+
 TEST(TargetTable, DropsAndWarnsOfWhatOneStrategyAloneHas) {
   const TargetTable target(source_table(two_ranks(), {{"w", kRows}, {"adam_m.w", kRows}}),
                            one_stage({{"w", kWhole}}), without_seed(Unmatched::kDrop));
@@ -134,7 +145,7 @@ TEST(TargetTable, DropsAndWarnsOfWhatOneStrategyAloneHas) {
 
 TEST(TargetTable, CopiesTheSourceRanksSliceWhenAsked) {
   const TargetTable target(source_table(two_ranks(), {{"w", kRows}, {"adam_m.w", kRows}}),
-                           one_stage({{"w", kWhole}}), {Unmatched::kSource, {}, {}});
+                           one_stage({{"w", kWhole}}), {Unmatched::kSource, {}, {}, {}});
   EXPECT_THAT(contents(target, 1), ElementsAre("w=abcdefgh", "adam_m.w=EFGH", "same=s", "seed=1"));
   EXPECT_THAT(needed_ranks(target.tensors(0)), ElementsAre(0, 1));
 }
@@ -155,7 +166,7 @@ TEST(TargetTable, RefusesWhenAsked) {
 TEST(TargetTable, RefusesWhatDiffersAndHasNoLayout) {
   expect_error(ErrorKind::kBadInput, {"seed", "neither strategy", "--exclude"}, [] {
     const TargetTable target(source_table(two_ranks(), {{"w", kRows}}), one_stage({{"w", kRows}}),
-                             {Unmatched::kDrop, {}, {}});
+                             {Unmatched::kDrop, {}, {}, {}});
   });
 }
 
@@ -172,14 +183,14 @@ TEST(TargetTable, RefusesADestinationThatDoesNotFit) {
 TEST(TargetTable, RefusesStrategiesWithNothingInCommon) {
   expect_error(ErrorKind::kBadInput, {"in both strategies", "(w)"}, [] {
     const TargetTable target(source_table(two_ranks(), {{"w", kRows}}), one_stage({{"x.w", kRows}}),
-                             {Unmatched::kDrop, {{}, {"seed", "adam_m.w"}}, {}});
+                             {Unmatched::kDrop, {{}, {"seed", "adam_m.w"}}, {}, {}});
   });
 }
 
 TEST(TargetTable, RefusesToShowNothing) {
   expect_error(ErrorKind::kBadInput, {"no parameter"}, [] {
     const TargetTable target(source_table(two_ranks(), {{"w", kRows}}), one_stage({{"w", kRows}}),
-                             {Unmatched::kDrop, {{"nothing*"}, {}}, {}});
+                             {Unmatched::kDrop, {{"nothing*"}, {}}, {}, {}});
   });
 }
 
@@ -189,7 +200,7 @@ TEST(TargetTable, GivesEachStageItsParameters) {
   const Layout one{.device_matrix = {1}, .tensor_map = {{}, {}}};
   const TargetTable target(source_table(set, {{"w", kRows}}),
                            Strategy({{{"other", one}}, {{"w", one}}}, 0, true),
-                           {Unmatched::kDrop, {}, {}});
+                           {Unmatched::kDrop, {}, {}, {}});
   EXPECT_EQ(target.rank_count(), 2);
   EXPECT_THAT(contents(target, 0), ElementsAre("same=s"));
   EXPECT_THAT(contents(target, 1), ElementsAre("w=abcdefgh", "same=s"));
@@ -206,14 +217,14 @@ TEST(RecordOrder, StartsWithTheHighestRankThatIsRead) {
   const Layout one{.device_matrix = {1}, .tensor_map = {{}, {}}};
   const auto source =
       std::make_shared<const SourceTable>(set, Strategy({{{"a", one}}, {{"b", one}}}, 0, true));
-  const TargetTable target(source, std::nullopt, {Unmatched::kDrop, {}, {}});
+  const TargetTable target(source, std::nullopt, {Unmatched::kDrop, {}, {}, {}});
   EXPECT_THAT(contents(target, 0), ElementsAre("b=efgh", "a=abcd", "same=s"));
 }
 
 TEST(RecordOrder, ReadsTheLowestReplica) {
   const auto set = memory_set({{0, rows("w", "abcd")}, {1, rows("w", "abcd")}});
   const TargetTable target(source_table(set, {{"w", kWhole}}), std::nullopt,
-                           {Unmatched::kDrop, {}, {}});
+                           {Unmatched::kDrop, {}, {}, {}});
   EXPECT_THAT(needed_ranks(target.tensors(0)), ElementsAre(0));
   EXPECT_THAT(target.warnings(), IsEmpty());
 }

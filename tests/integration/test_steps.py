@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A mount of all steps of a set: which are shown, their bytes, and how they come and go."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import sys
+import time
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
+
+from ckpt_format import by_name  # noqa: E402
+from make_checkpoint import GeneratedSet, Parallel, make_set  # noqa: E402
+from mounted import (  # noqa: E402
+    command,
+    mounted,
+    mountpoint_guard,
+    one_line,
+    processes_of,
+    rank_files,
+    run,
+    run_unittests,
+    scratch,
+    wait_until,
+)
+
+SRC, DST = Parallel(tp=4), Parallel(tp=2)
+# What the kernel and the daemon may take to notice a change is 1 s each.
+SOON = 6.0
+
+
+@contextlib.contextmanager
+def generated(*steps: str, seed: int = 0) -> Iterator[GeneratedSet]:
+    with scratch() as directory:
+        yield make_set(directory, SRC, DST, seed=seed, layers=1, steps=steps)
+
+
+def contents(top: Path) -> dict[str, bytes]:
+    files = (path for path in sorted(top.rglob("*")) if path.is_file())
+    return {str(path.relative_to(top)): path.read_bytes() for path in files}
+
+
+def of_one_step(made: GeneratedSet, step: str) -> dict[str, bytes]:
+    with mounted(made.source, *made.options(), "--step", step) as mountpoint:
+        return contents(mountpoint)
+
+
+def steps_in(mountpoint: Path) -> list[str]:
+    return sorted(os.listdir(mountpoint / "steps"))
+
+
+def open_sources(mountpoint: Path, source: Path) -> list[str]:
+    """The source files that the daemon has open."""
+    (pid,) = processes_of(mountpoint)
+    found = []
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            target = os.readlink(fd)
+            if target.startswith(f"{source}/"):
+                found.append(target)
+    return sorted(found)
+
+
+class Steps(unittest.TestCase):
+    def assert_soon(self, condition, message: str) -> None:
+        self.assertTrue(wait_until(condition, SOON), message)
+
+    def test_each_step_is_what_a_mount_of_it_alone_shows(self) -> None:
+        with generated("9_50", "10_50") as made:
+            expected = {step: of_one_step(made, step) for step in ("9_50", "10_50")}
+            self.assertNotEqual(expected["9_50"], expected["10_50"])
+            with mounted(made.source, *made.options(), "--step", "all") as mountpoint:
+                self.assertEqual(sorted(os.listdir(mountpoint)), ["latest", "steps"])
+                self.assertEqual(steps_in(mountpoint), ["10_50", "9_50"])
+                for step, files in expected.items():
+                    self.assertEqual(contents(mountpoint / "steps" / step), files, step)
+                # Names sort the other way round; the newest is by number.
+                self.assertEqual(os.readlink(mountpoint / "latest"), "steps/10_50")
+                self.assertEqual(contents(mountpoint / "latest"), expected["10_50"])
+                latest = rank_files(mountpoint / "latest")
+                for rank, path in latest.items():
+                    self.assertEqual(by_name(path.read_bytes()), made.expected(rank))
+
+    def test_programs_follow_the_link_and_walk_the_tree(self) -> None:
+        with generated("1_1", "1_2") as made, mounted(
+            made.source, *made.options(), "--step", "all"
+        ) as mountpoint:
+            found = command("find", mountpoint, "-type", "f").splitlines()
+            self.assertEqual(len(found), 2 * 3)
+            expected = of_one_step(made, "1_2")["rank_0/checkpoint_0.ckpt"]
+            summed = command("md5sum", f"{mountpoint}/latest/rank_0/checkpoint_0.ckpt").split()[0]
+            copy = made.directory / "copy"
+            command("cp", "-r", f"{mountpoint}/latest/", copy)
+            self.assertEqual((copy / "rank_0/checkpoint_0.ckpt").read_bytes(), expected)
+            self.assertEqual(command("md5sum", copy / "rank_0/checkpoint_0.ckpt").split()[0], summed)
+            # Programs that copy what is newer must see which step is.
+            self.assertNotEqual(
+                (mountpoint / "steps/1_1/rank_0").stat().st_mtime_ns,
+                (mountpoint / "steps/1_2/rank_0").stat().st_mtime_ns)
+
+    def test_a_step_appears_when_it_is_complete(self) -> None:
+        with generated("1_1", "1_2") as made, generated("1_3", seed=7) as third, mounted(
+            made.source, *made.options(), "--step", "all"
+        ) as mountpoint:
+            inode = (mountpoint / "steps/1_1/rank_0/checkpoint_0.ckpt").stat().st_ino
+            for rank in range(SRC.rank_count):
+                (file,) = third.source_files(rank)
+                target = made.source / f"rank_{rank}" / file.name
+                temporary = target.with_name(target.name + ".tmp")
+                shutil.copy(file, temporary)
+                time.sleep(1.2)
+                self.assertEqual(steps_in(mountpoint), ["1_1", "1_2"], f"{temporary} is written")
+                self.assertFalse((mountpoint / "steps/1_3").exists())
+                self.assertEqual(os.readlink(mountpoint / "latest"), "steps/1_2")
+                temporary.rename(target)
+            self.assert_soon(lambda: os.readlink(mountpoint / "latest") == "steps/1_3", "the link")
+            self.assertEqual(steps_in(mountpoint), ["1_1", "1_2", "1_3"])
+            self.assert_soon((mountpoint / "steps/1_3").exists, "the kernel remembers an absence")
+            self.assertEqual(contents(mountpoint / "latest"), of_one_step(third, "1_3"))
+            self.assertEqual((mountpoint / "steps/1_1/rank_0/checkpoint_0.ckpt").stat().st_ino, inode)
+
+    def test_an_open_file_of_a_deleted_step_stays_readable(self) -> None:
+        with generated("1_1", "1_2") as made:
+            expected = of_one_step(made, "1_1")["rank_1/checkpoint_1.ckpt"]
+            with mounted(made.source, *made.options(), "--step", "all", "--direct-io") as mountpoint:
+                with (mountpoint / "steps/1_1/rank_1/checkpoint_1.ckpt").open("rb") as file:
+                    for rank in range(SRC.rank_count):
+                        next((made.source / f"rank_{rank}").glob("*-1_1.ckpt")).unlink()
+                    self.assert_soon(lambda: steps_in(mountpoint) == ["1_2"], "the step stays")
+                    self.assertEqual(file.read(), expected)
+                    self.assertNotEqual(open_sources(mountpoint, made.source), [])
+                # With the last open file the source's space is given back.
+                self.assert_soon(lambda: not open_sources(mountpoint, made.source), "files stay open")
+                self.assertFalse((mountpoint / "steps/1_1").exists())
+
+    def test_a_step_that_was_deleted_gives_its_space_back(self) -> None:
+        with generated("1_1", "1_2") as made, mounted(
+            made.source, *made.options(), "--step", "all"
+        ) as mountpoint:
+            contents(mountpoint / "steps/1_1")
+            self.assertEqual(len(open_sources(mountpoint, made.source)), SRC.rank_count)
+            for rank in range(SRC.rank_count):
+                next((made.source / f"rank_{rank}").glob("*-1_1.ckpt")).unlink()
+            self.assert_soon(lambda: steps_in(mountpoint) == ["1_2"], "the step stays")
+            self.assert_soon(lambda: not open_sources(mountpoint, made.source), "files stay open")
+
+    def test_inodes_are_the_same_in_every_mount(self) -> None:
+        def inodes(mountpoint: Path) -> dict[str, int]:
+            return {str(path.relative_to(mountpoint)): path.lstat().st_ino
+                    for path in mountpoint.rglob("*")}
+
+        with generated("1_1", "1_2") as made:
+            found = []
+            for _ in range(2):
+                with mounted(made.source, *made.options(), "--step", "all") as mountpoint:
+                    found.append(inodes(mountpoint))
+            self.assertEqual(found[0], found[1])
+            self.assertEqual(len(set(found[0].values())), len(found[0]))
+
+    def test_only_steps_that_are_looked_into_are_opened(self) -> None:
+        names = tuple(f"1_{number}" for number in range(1, 51))
+        with generated(*names) as made, scratch() as directory:
+            mountpoint = directory / "mnt"
+            mountpoint.mkdir()
+            with mountpoint_guard(mountpoint):
+                begin = time.monotonic()
+                result = run("mount", made.source, mountpoint, *made.options(), "--step", "all")
+                taken = time.monotonic() - begin
+                self.assertEqual(result.code, 0, result.stderr)
+                self.assertLess(taken, 1.0)
+                self.assertEqual(len(steps_in(mountpoint)), 50)
+                self.assertEqual(len(command("ls", "-l", mountpoint / "steps").splitlines()), 51)
+                self.assertEqual(open_sources(mountpoint, made.source), [])
+                rank_files(mountpoint / "steps/1_7")
+                rank_files(mountpoint / "latest")
+                opened = {Path(path).stem for path in open_sources(mountpoint, made.source)}
+                self.assertEqual(opened, {"model-1_7", "model-1_50"})
+                self.assertEqual(run("umount", mountpoint).code, 0)
+
+    def test_a_damaged_step_fails_alone(self) -> None:
+        with generated("1_1", "1_2") as made, scratch() as directory:
+            damaged = next((made.source / "rank_1").glob("*-1_1.ckpt"))
+            damaged.write_bytes(damaged.read_bytes()[:-5])
+            log = directory / "log"
+            with mounted(
+                made.source, *made.options(), "--step", "all", "--log-file", log
+            ) as mountpoint:
+                self.assertEqual(steps_in(mountpoint), ["1_1", "1_2"])
+                for _ in range(3):
+                    with self.assertRaises(OSError) as raised:
+                        os.listdir(mountpoint / "steps/1_1")
+                    self.assertEqual(raised.exception.errno, errno.EIO)
+                self.assertEqual(contents(mountpoint / "steps/1_2"), of_one_step(made, "1_2"))
+            told = [line for line in log.read_text().splitlines() if "step 1_1" in line]
+            self.assertEqual(len(told), 1, told)
+            self.assertIn(str(damaged), told[0])
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, made: GeneratedSet, *options: str | Path) -> str:
+        with scratch() as mountpoint, mountpoint_guard(mountpoint):
+            result = run("mount", made.source, mountpoint, "--step", "all", *options)
+            self.assertEqual(result.code, 2, result.stderr)
+            return one_line(result)
+
+    def test_names_without_steps(self) -> None:
+        with generated("1_1") as made:
+            for path in made.source.rglob("*.ckpt"):
+                path.rename(path.with_name("model.ckpt"))
+            self.assertIn("carry no steps", self.refused(made, *made.options()))
+
+    def test_a_strategy_that_is_not_there(self) -> None:
+        with generated("1_1") as made:
+            missing = made.directory / "missing.ckpt"
+            self.assertIn("missing.ckpt", self.refused(made, "--src-strategy", missing))
+
+    def test_only_a_mount_has_all_steps(self) -> None:
+        with generated("1_1") as made:
+            self.assertEqual(run("plan", made.source, *made.options(), "--step", "all").code, 2)
+
+
+if __name__ == "__main__":
+    run_unittests()
