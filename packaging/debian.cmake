@@ -4,7 +4,9 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME reshardfs)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY ${PROJECT_DESCRIPTION})
-set(CPACK_PACKAGE_CONTACT "The reshardfs authors <reshardfs@localhost>")
+set(RESHARDFS_MAINTAINER "The reshardfs authors <reshardfs@localhost>"
+    CACHE STRING "Who builds the Debian packages, as in \"Name <address>\"")
+set(CPACK_PACKAGE_CONTACT "${RESHARDFS_MAINTAINER}")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_COMPONENTS_ALL runtime dev)
 set(CPACK_STRIP_FILES ON)
@@ -20,21 +22,19 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME reshardfs)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
 # Its sonames for other packages, and the ldconfig trigger.
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 # dpkg-shlibdeps finds the libraries; fusermount3, a program, it cannot see.
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS fuse3)
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION
-"${PROJECT_DESCRIPTION}
- reshardfs mounts a MindSpore checkpoint that many ranks saved, and shows
- read-only the files that another parallel strategy would have. Nothing is
- converted or copied: every byte is read from the source when it is asked for.")
+"reshardfs mounts a MindSpore checkpoint that many ranks saved, and shows
+read-only the files that another parallel strategy would have. Nothing is
+converted or copied: every byte is read from the source when it is asked for.")
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libreshardfs-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "reshardfs (= ${PROJECT_VERSION})")
 set(CPACK_COMPONENT_DEV_DESCRIPTION
-"${PROJECT_DESCRIPTION} (development)
- Headers, CMake package and pkg-config file of libreshardfs, the library below
- reshardfs: open a checkpoint set under a strategy, and read any byte range of
- the files that it would have.")
+"Headers, CMake package and pkg-config file of libreshardfs, the library below
+reshardfs: open a checkpoint set under a strategy, and read any byte range of
+the files that it would have.")
 include(CPack)

@@ -37,9 +37,9 @@ struct CheckpointParameter {
 };
 
 struct CheckpointContents {
-  std::string step{};                             ///< empty if the file names carry none
-  std::vector<std::string> steps{};               ///< all steps found, oldest first
-  std::vector<CheckpointFile> files{};            ///< ascending by rank
+  std::string step{};                   ///< empty if the file names carry none
+  std::vector<std::string> steps{};     ///< all steps found, oldest first
+  std::vector<CheckpointFile> files{};  ///< ascending by rank; a rank may have several parts
   std::vector<CheckpointParameter> parameters{};  ///< in file order, lowest rank first
   std::vector<std::string> notes{};               ///< choices made, one line each
 };

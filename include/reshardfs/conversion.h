@@ -64,7 +64,7 @@ struct OutputFile {
   std::shared_ptr<const VirtualFile> file;
 };
 
-/// What a destination file reads from one source rank.
+/// What a destination file reads from one source file (a rank may have several: its parts).
 struct SourceTraffic {
   std::int64_t rank = 0;
   std::string file;         ///< path of the source file
@@ -88,7 +88,8 @@ class RESHARDFS_EXPORT Conversion {
   std::int64_t rank_count() const;
   /// All files shown, rank_0 first, merged last.
   const std::vector<OutputFile>& files() const;
-  /// What destination rank `rank` reads, ascending by source rank; lowest replica first choice.
+  /// What destination rank `rank` reads, ascending by source rank and part; lowest replica first
+  /// choice.
   /// @throws Error kUsage if there is no such rank.
   std::vector<SourceTraffic> traffic(std::int64_t rank) const;
   /// The source's newest modification time, nanoseconds since the epoch.

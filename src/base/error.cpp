@@ -3,8 +3,7 @@
 
 #include <system_error>
 
-#include <array>
-#include <cstdio>
+#include <string_view>
 #include <utility>
 
 #include "base/utf8.h"
@@ -15,9 +14,8 @@ namespace {
 constexpr std::size_t kPrintableBytes = 200;
 
 std::string hex_escape(unsigned char byte) {
-  std::array<char, 5> buffer{};
-  std::snprintf(buffer.data(), buffer.size(), "\\x%02x", byte);
-  return buffer.data();
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  return {'\\', 'x', kDigits[byte >> 4U], kDigits[byte & 0xfU]};
 }
 
 }  // namespace

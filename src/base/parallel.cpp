@@ -11,30 +11,47 @@
 
 namespace reshardfs {
 
+namespace {
+
+/// The exception of the lowest index, so that messages do not depend on timing.
+class FirstFailure {
+ public:
+  void note(std::size_t index) {
+    const std::lock_guard lock(mutex_);
+    if (index >= index_) return;
+    index_ = index;
+    failure_ = std::current_exception();
+  }
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::mutex mutex_;  // guards both below
+  std::size_t index_ = std::numeric_limits<std::size_t>::max();
+  std::exception_ptr failure_;
+};
+
+std::size_t default_threads() {
+  return std::clamp<std::size_t>(std::size_t{2} * std::thread::hardware_concurrency(), 4, 16);
+}
+
+}  // namespace
+
 void parallel_for(std::size_t count, const std::function<void(std::size_t)>& work,
                   std::size_t threads) {
-  if (threads == 0)
-    threads = std::clamp<std::size_t>(2 * std::thread::hardware_concurrency(), 4, 16);
-  threads = std::min(threads, count);
-
+  threads = std::min(threads == 0 ? default_threads() : threads, count);
   std::atomic<std::size_t> next{0};
-  std::mutex mutex;  // guards first_failure and failure
-  std::size_t first_failure = std::numeric_limits<std::size_t>::max();
-  std::exception_ptr failure;
+  FirstFailure failure;
   const auto run = [&] {
     for (std::size_t i = next++; i < count; i = next++) {
       try {
         work(i);
       } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (i < first_failure) {
-          first_failure = i;
-          failure = std::current_exception();
-        }
+        failure.note(i);
       }
     }
   };
-
   if (threads <= 1) {
     run();
   } else {
@@ -42,7 +59,7 @@ void parallel_for(std::size_t count, const std::function<void(std::size_t)>& wor
     pool.reserve(threads);
     for (std::size_t i = 0; i < threads; ++i) pool.emplace_back(run);
   }
-  if (failure) std::rethrow_exception(failure);
+  failure.rethrow();
 }
 
 }  // namespace reshardfs

@@ -47,7 +47,8 @@ std::vector<std::string> compare_with_meta(
     if (said.empty()) {
       note += " was ignored: it names no last step";
     } else if (std::is_neq(compare_steps(said, step))) {
-      note += " names step " + said + " as the last that was saved completely, not " + step;
+      note.append(" names step ").append(said);
+      note.append(" as the last that was saved completely, not ").append(step);
     } else {
       continue;
     }

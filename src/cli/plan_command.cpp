@@ -23,7 +23,9 @@ struct PlanArguments {
 
 std::vector<std::int64_t> ranks_of(const std::vector<SourceTraffic>& traffic) {
   std::vector<std::int64_t> ranks;
-  for (const SourceTraffic& source : traffic) ranks.push_back(source.rank);
+  for (const SourceTraffic& source : traffic) {
+    if (ranks.empty() || ranks.back() != source.rank) ranks.push_back(source.rank);
+  }
   return ranks;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/directory_operations.h"
 
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <span>
@@ -91,7 +92,7 @@ void readlink(fuse_req_t request, fuse_ino_t inode) {
 /// A directory that changes is listed in several requests from one generation, which its handle
 /// holds. Other directories have no state.
 TreePtr* generation_of(const fuse_file_info* info) noexcept {
-  return reinterpret_cast<TreePtr*>(info->fh);
+  return std::bit_cast<TreePtr*>(info->fh);
 }
 
 void reply_with_handle(fuse_req_t request, fuse_ino_t inode, fuse_file_info info) {
@@ -99,7 +100,7 @@ void reply_with_handle(fuse_req_t request, fuse_ino_t inode, fuse_file_info info
   const Node* node = find_or_answer(request, *tree, inode);
   if (node == nullptr) return;
   auto generation = node->changing ? std::make_unique<TreePtr>(tree) : nullptr;
-  info.fh = reinterpret_cast<std::uint64_t>(generation.get());
+  info.fh = std::bit_cast<std::uint64_t>(generation.get());
   info.cache_readdir = node->changing ? 0 : 1;
   info.keep_cache = node->changing ? 0 : 1;
   // Refused if the program has been killed meanwhile; then there will be no releasedir.

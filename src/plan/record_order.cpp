@@ -21,10 +21,11 @@ std::vector<std::int64_t> needed_ranks(const std::vector<TargetTensor>& tensors)
 
 void sort_for_file(std::vector<TargetTensor>& tensors, const SourceTable& source) {
   std::unordered_map<std::string_view, std::size_t> place;  // name to its number in the file
-  const std::vector<std::int64_t> ranks = needed_ranks(tensors);
+  std::vector<std::int64_t> ranks = needed_ranks(tensors);
+  std::reverse(ranks.begin(), ranks.end());
   std::unordered_set<const void*> walked;
-  for (auto rank = ranks.rbegin(); rank != ranks.rend(); ++rank) {
-    for (const RankFile& file : source.checkpoint().files_of(*rank)) {
+  for (const std::int64_t rank : ranks) {
+    for (const RankFile& file : source.checkpoint().files_of(rank)) {
       // Ranks of one stage list the same names: walking them again would add nothing.
       if (!walked.insert(file.index->name_order()).second) continue;
       for (const TensorEntry& entry : file.index->entries()) {

@@ -95,7 +95,10 @@ void SourceTable::find_base_rank() {
 
   std::vector<std::int64_t> outside;
   for (const RankFile& file : files) {
-    if (file.rank < base_rank_ || file.rank >= base_rank_ + count) outside.push_back(file.rank);
+    const bool is_inside = file.rank >= base_rank_ && file.rank < base_rank_ + count;
+    if (!is_inside && (outside.empty() || outside.back() != file.rank)) {
+      outside.push_back(file.rank);
+    }
   }
   if (outside.empty() || one_stage_of_many) return;
   throw Error(ErrorKind::kBadInput,
@@ -107,22 +110,26 @@ void SourceTable::find_base_rank() {
       .hint("give the strategy that this checkpoint was saved with (--src-strategy)");
 }
 
+/// The parameter's number; a new one if the name is new.
+std::size_t SourceTable::number_of(const TensorEntry& entry) {
+  const auto [found, is_new] = by_name_.try_emplace(entry.name, parameters_.size());
+  if (is_new) {
+    SourceParameter& parameter = parameters_.emplace_back();
+    parameter.name = entry.name;
+    parameter.dtype = entry.dtype;
+  }
+  return found->second;
+}
+
 void SourceTable::collect_holders() {
   for (const RankFile& file : checkpoint_->files()) {
     // Files of a stage list the same names in the same order: the next name is nearly always the
     // neighbour of the one before.
     std::size_t expected = 0;
     for (const TensorEntry& entry : file.index->entries()) {
-      std::size_t position = expected;
-      if (position >= parameters_.size() || parameters_[position].name != entry.name) {
-        const auto [found, is_new] = by_name_.try_emplace(entry.name, parameters_.size());
-        position = found->second;
-        if (is_new) {
-          SourceParameter& parameter = parameters_.emplace_back();
-          parameter.name = entry.name;
-          parameter.dtype = entry.dtype;
-        }
-      }
+      const bool is_neighbour =
+          expected < parameters_.size() && parameters_[expected].name == entry.name;
+      const std::size_t position = is_neighbour ? expected : number_of(entry);
       parameters_[position].holders.push_back({&file, &entry});
       expected = position + 1;
     }
@@ -184,16 +191,17 @@ ShardGridPtr SourceTable::make_stage_grid(const SourceParameter& parameter, cons
                    holders_in_stage(parameter, stage));
 }
 
-ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter, const Layout& as_written,
-                                    std::int64_t first_rank,
+ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
+                                    const Layout& layout_as_written, std::int64_t first_rank,
                                     const std::vector<Holding>& holders) const {
   const Holding& first = holders.front();
   try {
-    const Layout layout = fold_expanded(as_written, first.entry->shape, /*is_slice=*/true);
+    const Layout layout = fold_expanded(layout_as_written, first.entry->shape, /*is_slice=*/true);
     auto grid = std::make_shared<ShardGrid>();
     grid->name = parameter.name;
     grid->dtype = parameter.dtype;
     std::vector<RankSlice> slices;
+    slices.reserve(holders.size());
     for (const Holding& holder : holders) {
       slices.emplace_back(holder.file->rank - first_rank, holder.entry->shape);
     }
@@ -215,7 +223,7 @@ ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter, const Layo
     return grid;
   } catch (Error& error) {
     throw Error(ErrorKind::kBadInput, error.message() + " (slice " + to_string(first.entry->shape) +
-                                          ", " + to_string(as_written) + ")")
+                                          ", " + to_string(layout_as_written) + ")")
         .in_file(error.file().empty() ? first.file->source->name() : error.file())
         .for_parameter(parameter.name)
         .hint("check that --src-strategy is the one that this checkpoint was saved with");
@@ -278,7 +286,10 @@ ShardGridPtr SourceTable::grid_like(const SourceParameter& parameter,
     return nullptr;
   }
   for (const Holding& holder : parameter.holders) {
-    const TensorEntry* twin = holder.file->index->find(like.name);
+    const TensorEntry* twin = nullptr;
+    for (const RankFile& file : checkpoint_->files_of(holder.file->rank)) {
+      if (twin == nullptr) twin = file.index->find(like.name);
+    }
     if (twin == nullptr || twin->shape != holder.entry->shape) return nullptr;
   }
   for (const std::int64_t stage : strategy_->stages_of(like.name)) {

@@ -59,13 +59,14 @@ class SourceTable {
 
  private:
   void find_base_rank();
+  std::size_t number_of(const TensorEntry& entry);
   void collect_holders();
   void lay_out(SourceParameter& parameter);
   /// Those of the parameter's holders that count: the lowest stage that lays it out and has it.
   std::vector<Holding> holders_in_stage(const SourceParameter& parameter, std::int64_t stage) const;
   ShardGridPtr make_stage_grid(const SourceParameter& parameter, const Layout& layout,
                                std::int64_t stage) const;
-  ShardGridPtr make_grid(const SourceParameter& parameter, const Layout& layout,
+  ShardGridPtr make_grid(const SourceParameter& parameter, const Layout& layout_as_written,
                          std::int64_t first_rank, const std::vector<Holding>& holders) const;
   Layout joined_layout(const SourceParameter& parameter) const;
   ShardGridPtr make_replicated_grid(const SourceParameter& parameter) const;

@@ -126,7 +126,7 @@ class TreeBuilder {
   };
 
   void make_parents(std::string_view path);
-  void add_leaf(std::string_view path, Entry entry);
+  void add_leaf(std::string_view path, Entry&& entry);
   Entry& existing(std::string_view path, const char* verb);
   InodeNumber free_number(const Tree& tree, std::string_view path) const;
   void build_root(Tree& tree) const;

@@ -78,7 +78,7 @@ void TreeBuilder::add_directory(std::string_view path) {
   }
 }
 
-void TreeBuilder::add_leaf(std::string_view path, Entry entry) {
+void TreeBuilder::add_leaf(std::string_view path, Entry&& entry) {
   make_parents(path);
   if (!entries_.try_emplace(std::string(path), std::move(entry)).second) {
     throw Error(ErrorKind::kInternal, quoted(path) + " exists already");

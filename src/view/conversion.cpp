@@ -108,18 +108,20 @@ std::vector<SourceTraffic> Conversion::traffic(std::int64_t rank) const {
     throw Error(ErrorKind::kUsage, "there is no destination rank " + std::to_string(rank) +
                                        ": the target has " + std::to_string(rank_count()));
   }
-  std::map<std::int64_t, SourceTraffic> by_rank;
+  // Files in the order of their ranks, and of their parts within a rank.
+  std::map<std::pair<std::int64_t, std::int64_t>, SourceTraffic> by_file;
   for (const TargetTensor& tensor : state_->target->tensors(rank)) {
     tensor.view.for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
       if (!holding || bytes == 0) return;
-      SourceTraffic& traffic = by_rank[holding.file->rank];
+      SourceTraffic& traffic = by_file[{holding.file->rank, holding.file->part}];
       traffic.rank = holding.file->rank;
       traffic.file = holding.file->path.string();
       traffic.bytes += bytes;
     });
   }
   std::vector<SourceTraffic> list;
-  for (auto& [source_rank, traffic] : by_rank) list.push_back(std::move(traffic));
+  list.reserve(by_file.size());
+  for (auto& [file, traffic] : by_file) list.push_back(std::move(traffic));
   return list;
 }
 

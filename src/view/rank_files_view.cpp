@@ -11,8 +11,10 @@ std::vector<OutputFile> rank_files_view(const ViewContext& context) {
   std::vector<OutputFile> files;
   for (const std::int64_t rank : context.ranks) {
     const std::string number = std::to_string(rank);
-    files.push_back({"rank_" + number + "/" + context.options.prefix + number + ".ckpt",
-                     std::make_shared<CkptFile>(context.target, rank)});
+    std::string path = "rank_" + number + "/";
+    path += context.options.prefix;
+    path += number + ".ckpt";
+    files.push_back({std::move(path), std::make_shared<CkptFile>(context.target, rank)});
   }
   return files;
 }

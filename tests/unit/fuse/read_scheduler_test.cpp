@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/read_scheduler.h"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <latch>
@@ -118,6 +119,59 @@ TEST(ReadScheduler, RunsEveryReadOnceUnderContention) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const auto& count : runs) ASSERT_EQ(count, 1);
+}
+
+TEST(ReadScheduler, OneFileHoldsAtMostHalfOfThePermits) {
+  constexpr unsigned kPermits = 6;
+  std::counting_semaphore<> entered(0);
+  std::latch release(1);
+  std::atomic<int> stalled = 0;
+  std::atomic<int> others = 0;
+  ReadScheduler scheduler(kPermits, [&](const ReadRequest& request) {
+    if (request.inode != 1) {
+      ++others;
+      return;
+    }
+    ++stalled;
+    entered.release();
+    release.wait();
+  });
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < kPermits / 2; ++i) {
+    threads.emplace_back([&] { scheduler.submit(numbered(1)); });
+    entered.acquire();
+  }
+  for (int i = 0; i < 20; ++i) scheduler.submit(numbered(1));  // returns at once
+  EXPECT_EQ(stalled, kPermits / 2);
+  for (std::uint64_t i = 0; i < 100; ++i) scheduler.submit(numbered(2 + i % 7));
+  EXPECT_EQ(others, 100);
+  release.count_down();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(stalled, kPermits / 2 + 20);
+}
+
+TEST(ReadScheduler, RunsEveryReadOfFewFilesOnceUnderContention) {
+  constexpr unsigned kThreads = 8;
+  constexpr std::uint64_t kEach = 5000;
+  std::vector<std::atomic<int>> runs(kThreads * kEach);
+  std::array<std::atomic<int>, 3> at_once{};
+  std::atomic<bool> too_many = false;
+  ReadScheduler scheduler(4, [&](const ReadRequest& request) {
+    if (++at_once[request.inode] > 2) too_many = true;
+    ++runs[request.offset];
+    --at_once[request.inode];
+  });
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&scheduler, t] {
+      for (std::uint64_t i = 0; i < kEach; ++i) {
+        scheduler.submit({.inode = i % 3, .offset = t * kEach + i});
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& count : runs) ASSERT_EQ(count, 1);
+  EXPECT_FALSE(too_many);
 }
 
 }  // namespace

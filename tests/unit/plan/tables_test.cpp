@@ -124,6 +124,15 @@ TEST(TargetTable, LaysStatesOutLikeTheirWeights) {
   EXPECT_THAT(target.notes()[0], HasSubstr("adam_m.w"));
 }
 
+TEST(TargetTable, TakesARankInSeveralFilesAsOne) {
+  const auto set = test::segmented_set({{0, {rows("w", "abcd"), rows("adam_m.w", "ABCD")}},
+                                        {1, {rows("w", "efgh"), rows("adam_m.w", "EFGH")}}});
+  const TargetTable target(source_table(set, {{"w", kRows}}), std::nullopt,
+                           {Unmatched::kDrop, {}, {}, {}});
+  EXPECT_THAT(contents(target, 0), ElementsAre("w=abcdefgh", "adam_m.w=ABCDEFGH"));
+  EXPECT_THAT(needed_ranks(target.tensors(0)), ElementsAre(0, 1));
+}
+
 TEST(TargetTable, FollowsWeightsBehindOtherPrefixes) {
   const auto set = memory_set({{0, rows("w", "abcd") + rows("my_state.w", "ABCD")},
                                {1, rows("w", "efgh") + rows("my_state.w", "EFGH")}});

@@ -40,7 +40,9 @@ class RefresherTest : public testing::Test {
     return looks == times;
   }
   void TearDown() override {
-    if (refresher) EXPECT_TRUE(refresher->stop(10s));
+    if (refresher) {
+      EXPECT_TRUE(refresher->stop(10s));
+    }
   }
 
   FakeClock clock;

@@ -2,7 +2,6 @@
 #include "vfs/step_tree.h"
 
 #include <atomic>
-#include <latch>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -46,14 +45,19 @@ class Source {
 
  private:
   void open(const std::string& step, TreeBuilder& builder) {
-    opened.push_back(step);
+    const auto file = file_of(step.size());
+    {
+      const std::lock_guard lock(mutex_);
+      opened.push_back(step);
+      last_file = file;
+    }
     while_opening();
     if (open_error) throw *open_error;
-    const auto file = file_of(step.size());
-    last_file = file;
     builder.add_file("rank_0/a", file);
     builder.set_mtime(42);
   }
+
+  std::mutex mutex_;
 };
 
 class StepTreeTest : public testing::Test {
