@@ -2,14 +2,13 @@
 #include "fuse/fusermount.h"
 
 #include <fcntl.h>
+#include <spawn.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-
-#include <spawn.h>
 
 #include "reshardfs/error.h"
 

@@ -2,12 +2,12 @@
 #include "fuse/worker_threads.h"
 
 #include <pthread.h>
-#include <system_error>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <system_error>
 
 #include <spdlog/spdlog.h>
 
