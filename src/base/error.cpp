@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reshardfs/error.h"
 
-#include <system_error>
-
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/utf8.h"

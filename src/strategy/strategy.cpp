@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reshardfs/strategy.h"
 
-#include <system_error>
-
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "reshardfs/error.h"
