@@ -145,7 +145,7 @@ bool check_all(const DemoModel& model, const std::filesystem::path& mount) {
 }
 
 void list_tree(const std::filesystem::path& mount) {
-  std::cout << fmt::format("\n$ find {} -type f -printf '%P %s'\n", mount.string());
+  std::cout << fmt::format("\nWhat {} shows:\n", mount.string());
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(mount)) {
     if (entry.is_regular_file()) paths.push_back(entry.path());

@@ -8,13 +8,13 @@
 namespace reshardfs {
 namespace {
 
+/// Rules lay out what the source lays out. A parameter without a layout there (learning_rate, ...)
+/// has no known full shape, and stays one without a layout: kept where all ranks are equal.
 std::vector<NamedShape> full_shapes(const SourceTable& source, const NameMap& names) {
   std::vector<NamedShape> shapes;
   for (const SourceParameter& parameter : source.parameters()) {
-    if (parameter.dtype == DType::kString) continue;
-    const Shape& shape =
-        parameter.grid ? parameter.grid->full_shape : parameter.holders.front().entry->shape;
-    shapes.push_back({names.target(parameter.name), shape});
+    if (!parameter.grid) continue;
+    shapes.push_back({names.target(parameter.name), parameter.grid->full_shape});
   }
   return shapes;
 }

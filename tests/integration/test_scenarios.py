@@ -237,6 +237,22 @@ class HandWritten(Scenario):
                 for rank, path in rank_files(mountpoint).items():
                     self.assert_file(path, slices(tensors, dst, rank, {}))
 
+    def test_rules_keep_what_no_strategy_lays_out(self) -> None:
+        tensors = random_tensors({"w": (6, 2)})
+        others = {"learning_rate": np.array([0.1], "<f4")}
+        src = Strategy([layouts((2,), {"w": ROWS})])
+        with scratch() as root:
+            write_ranks(root, {f"src/rank_{r}/a-1_1.ckpt": slices(tensors, src, r, others)
+                               for r in range(2)})
+            write_protobuf(src, root / "src.ckpt")
+            (root / "dst.toml").write_text(
+                '[devices]\naxes = ["d=3"]\n\n[[rule]]\nmatch = "w"\ncut = ["d"]\n')
+            with mounted(root / "src", "--src-strategy", root / "src.ckpt",
+                         "--dst-strategy", root / "dst.toml") as mountpoint:
+                dst = Strategy([layouts((3,), {"w": ROWS})])
+                for rank, path in rank_files(mountpoint).items():
+                    self.assert_file(path, slices(tensors, dst, rank, others))
+
     def test_names_are_mapped(self) -> None:
         tensors = random_tensors({"old.w": (4, 2), "kept": (3,)})
         with scratch() as root:
