@@ -46,6 +46,19 @@ std::vector<std::int64_t> ranks_to_show(const std::vector<std::int64_t>& chosen,
   return ranks;
 }
 
+/// The whole model, or nothing and a warning: what has no whole form (a parameter that the target
+/// leaves out may differ between the ranks) must not keep the rank files from being shown.
+std::shared_ptr<const TargetTable> whole_table(const std::shared_ptr<const SourceTable>& source,
+                                               const TargetOptions& options,
+                                               std::vector<std::string>& warnings) {
+  try {
+    return std::make_shared<const TargetTable>(source, std::nullopt, options);
+  } catch (const Error& error) {
+    warnings.push_back(std::string("no merged file: ") + error.what());
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 struct Conversion::State {
@@ -80,10 +93,9 @@ Conversion Conversion::open(const ConversionOptions& options) {
   const bool is_whole = !target_strategy;
   state->target =
       std::make_shared<const TargetTable>(source, std::move(target_strategy), target_options);
-  const auto whole =
-      is_whole ? state->target
-               : std::make_shared<const TargetTable>(source, std::nullopt, target_options);
   state->warnings = state->target->warnings();
+  const auto whole =
+      is_whole ? state->target : whole_table(source, target_options, state->warnings);
   state->notes.insert(state->notes.end(), state->target->notes().begin(),
                       state->target->notes().end());
 

@@ -9,6 +9,7 @@
 namespace reshardfs {
 
 std::vector<OutputFile> merged_view(const ViewContext& context) {
+  if (context.whole == nullptr) return {};
   // A node may hold only the source ranks that its own destination ranks need: then there is no
   // whole model to show, and nothing wrong with that.
   try {

@@ -20,6 +20,7 @@ struct ViewContext {
   const std::vector<std::int64_t>& ranks;
   std::shared_ptr<const TargetTable> target;
   /// The same parameters without a destination strategy: one rank that has everything whole.
+  /// nullptr if there is no such whole.
   std::shared_ptr<const TargetTable> whole;
   /// For lines the user should see.
   std::vector<std::string>& warnings;

@@ -163,6 +163,26 @@ class MindSporeStrategies(Scenario):
             self.assertIn("adam_m.w2, follows its weight w2", result.stdout)
 
 
+class WithoutAWhole(Scenario):
+    def test_rank_files_are_shown_although_nothing_can_be_merged(self) -> None:
+        """A parameter that only the target knows is dropped; what it is as a whole is not known."""
+        tensors = random_tensors({"w": (6, 2)})
+        maps = {"w": ROWS}
+        src, dst = Strategy([layouts((2,), maps)]), Strategy([layouts((3,), maps)])
+        with scratch() as root:
+            write_ranks(root, {
+                f"src/rank_{r}/a-1_1.ckpt": slices(
+                    tensors, src, r, random_tensors({"extra": (3, 2)}, seed=r))
+                for r in range(2)})
+            write_protobuf(src, root / "src.ckpt")
+            write_protobuf(Strategy([layouts((3,), maps | {"extra": ROWS})]), root / "dst.ckpt")
+            with mounted(root / "src", "--src-strategy", root / "src.ckpt",
+                         "--dst-strategy", root / "dst.ckpt") as mountpoint:
+                for rank, path in rank_files(mountpoint).items():
+                    self.assert_file(path, slices(tensors, dst, rank, {}))
+                self.assertFalse((mountpoint / "merged").exists())
+
+
 class HandWritten(Scenario):
     def hybrid(self, root: Path) -> Tensors:
         """The programming guide's set: 4 nodes with 2 rows each, others the same everywhere."""
