@@ -49,6 +49,9 @@ class RESHARDFS_EXPORT StrategyRules {
   /// @throws Error kBadInput with file, line and parameter if a rule does not fit a shape.
   Strategy apply(const std::vector<NamedShape>& parameters) const;
 
+  /// Ranks of all stages, whatever the parameters are.
+  std::int64_t rank_count() const noexcept;
+
   /// The rule of each parameter that one took, in the order of `parameters`.
   std::vector<RuleMatch> matches(const std::vector<NamedShape>& parameters) const;
   /// The rules that took none of `parameters`: line and glob.
@@ -59,6 +62,13 @@ class RESHARDFS_EXPORT StrategyRules {
   explicit StrategyRules(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+/// Rules that say the same: read again, and applied to parameters of these names and numbers of
+/// dimensions, they give every device the same slices. Names are gathered under globs where these
+/// take no others. Rules know no indices_offset and no optimizer_shard_step, which reading a
+/// checkpoint does not need.
+/// @throws Error kUnsupported if rules cannot say it; names the parameter and its layout.
+RESHARDFS_EXPORT std::string to_rules(const Strategy& strategy);
 
 /// A target strategy from the source's: the cut dimensions stay, the axes' sizes change.
 /// @param text "tp=8,dp=2,pp=1": see reshardfs-strategy(5).

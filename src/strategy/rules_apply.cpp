@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Rules met with the names and shapes of a checkpoint.
+#include "strategy/rules_apply.h"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -13,8 +15,6 @@
 
 namespace reshardfs {
 namespace {
-
-constexpr std::uint64_t kMaxRulesBytes = std::uint64_t{1} << 20;
 
 struct Taken {
   std::size_t rule = 0;
@@ -97,7 +97,9 @@ void place(std::vector<StageLayouts>& stages, const std::vector<std::int64_t>& w
   }
 }
 
-Strategy apply_document(const RulesDocument& document, const std::vector<NamedShape>& parameters) {
+}  // namespace
+
+Strategy apply_rules(const RulesDocument& document, const std::vector<NamedShape>& parameters) {
   std::vector<StageLayouts> stages(static_cast<std::size_t>(document.stage_count));
   std::vector<std::string> unmatched;
   for (const NamedShape& parameter : parameters) {
@@ -121,8 +123,6 @@ Strategy apply_document(const RulesDocument& document, const std::vector<NamedSh
   return {std::move(stages), 0, document.stage_count > 1};
 }
 
-}  // namespace
-
 struct StrategyRules::State {
   RulesDocument document;
 };
@@ -144,11 +144,17 @@ StrategyRules StrategyRules::load(const std::filesystem::path& path) {
 
 Strategy StrategyRules::apply(const std::vector<NamedShape>& parameters) const {
   try {
-    return apply_document(state_->document, parameters);
+    return apply_rules(state_->document, parameters);
   } catch (Error& error) {
     error.in_file(state_->document.file);
     throw;
   }
+}
+
+std::int64_t StrategyRules::rank_count() const noexcept {
+  std::int64_t ranks = state_->document.stage_count;
+  for (const std::int64_t axis : state_->document.device_matrix) ranks *= axis;
+  return ranks;
 }
 
 std::vector<RuleMatch> StrategyRules::matches(const std::vector<NamedShape>& parameters) const {

@@ -68,6 +68,23 @@ naive::Numbers map_entry(const std::vector<int>& axes) {
   return axes.empty() ? naive::Numbers{-1} : naive::Numbers(axes.begin(), axes.end());
 }
 
+/// param_split_shape: the length of dimension 0 of each slice, row-major over the slices.
+naive::Numbers lengths_of_slices(const naive::Layout& layout) {
+  naive::Numbers out;
+  if (layout.splits.empty()) return out;
+  const naive::Numbers parts = naive::parts(layout);
+  for (const std::int64_t length : layout.splits.front().lengths) {
+    const std::int64_t slices = naive::product(parts) / parts.front();
+    out.insert(out.end(), static_cast<std::size_t>(slices), length);
+  }
+  return out;
+}
+
+/// MindSpore states 0 where there are no fields.
+std::int64_t field_number(const naive::Layout& layout) {
+  return layout.fields == 1 ? 0 : layout.fields;
+}
+
 std::string layout_message(const naive::Layout& layout) {
   std::string out = bytes_field(1, numbers_message(layout.device_matrix));
   if (is_nested(layout)) {
@@ -81,7 +98,10 @@ std::string layout_message(const naive::Layout& layout) {
     for (const auto& axes : layout.tensor_map) flat.push_back(map_entry(axes).front());
     out += bytes_field(2, numbers_message(flat));
   }
-  out += bytes_field(3, "") + bytes_field(4, "") + number_field(5, 0);
+  const naive::Numbers lengths = lengths_of_slices(layout);
+  out += bytes_field(3, numbers_message(lengths));
+  out += bytes_field(4, numbers_message(naive::Numbers(lengths.size(), 0)));
+  out += number_field(5, field_number(layout));
   out += number_field(6, layout.optimizer_size == 0 ? 0 : 1);
   return out + number_field(7, layout.optimizer_size);
 }
@@ -157,7 +177,10 @@ std::string strategy_json(const StageLayouts& layouts, std::int64_t stage) {
       map += is_nested(layout) ? json_list(entry) : std::to_string(entry.front());
     }
     items += items.empty() ? "\"" : ",\"";
-    items += name + R"(":{"dev_matrix":)" + json_list(layout.device_matrix) + R"(,"field":0,)";
+    items += name + R"(":{"dev_matrix":)" + json_list(layout.device_matrix) + R"(,"field":)";
+    items += std::to_string(field_number(layout)) + ",";
+    const naive::Numbers lengths = lengths_of_slices(layout);
+    if (!lengths.empty()) items += R"("param_split_shape":)" + json_list(lengths) + ",";
     items += R"("opt_weight_shard_size":)" + std::to_string(layout.optimizer_size);
     items += R"(,"opt_weight_shard_step":)" + std::to_string(layout.optimizer_size == 0 ? 0 : 1);
     items += R"(,"tensor_map":[)" + map + R"(],"tensor_shape":[]})";

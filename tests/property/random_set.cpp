@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "rules_file.h"
+
 namespace property {
 namespace {
 
@@ -50,48 +52,12 @@ std::int64_t random_devices(Random& random) {
   return devices;
 }
 
-/// `devices` as a product of one to four axes.
-naive::Numbers random_matrix(Random& random, std::int64_t devices) {
-  naive::Numbers matrix(static_cast<std::size_t>(pick(random, 1, 4)), 1);
-  const auto last = static_cast<std::int64_t>(matrix.size()) - 1;
-  for (std::int64_t factor = 2; devices > 1; ++factor) {
-    for (; devices % factor == 0; devices /= factor) {
-      matrix[static_cast<std::size_t>(pick(random, 0, last))] *= factor;
-    }
-  }
-  return matrix;
-}
-
-naive::Layout random_layout(Random& random, std::int64_t devices, std::size_t dimensions) {
-  naive::Layout layout;
-  layout.device_matrix = random_matrix(random, devices);
-  layout.tensor_map.resize(dimensions);
-  std::vector<int> axes(layout.device_matrix.size());
-  std::iota(axes.begin(), axes.end(), 0);
-  std::shuffle(axes.begin(), axes.end(), random);
-  for (const int axis : axes) {
-    if (pick(random, 0, 9) < 3) continue;  // these devices are replicas
-    const std::int64_t dimension = pick(random, 0, static_cast<std::int64_t>(dimensions) - 1);
-    layout.tensor_map[static_cast<std::size_t>(dimension)].push_back(axis);
-  }
-  const std::int64_t replicas = naive::replicas(layout);
-  switch (pick(random, 0, 3)) {
-    case 0:
-      layout.optimizer_size = -1;
-      break;
-    case 1:
-      layout.optimizer_size = pick(random, 1, replicas);
-      break;  // need not divide
-    default:
-      break;
-  }
-  return layout;
-}
-
 Side random_side(Random& random) {
   Side side;
   side.none = pick(random, 0, 9) == 0;
+  side.rules = !side.none && one_in(random, 3);
   side.devices = side.none ? pick(random, 1, 2) : random_devices(random);
+  if (side.rules) side.matrix = random_matrix(random, side.devices);
   std::int64_t stages = side.none ? 1 : pick(random, 1, 3);
   while (stages * side.devices > kMaxRanks) --stages;
   side.stages.resize(static_cast<std::size_t>(stages));
@@ -107,30 +73,31 @@ std::vector<std::size_t> random_stages(Random& random, std::size_t count, std::s
   return out;
 }
 
-using ByStage = std::map<std::size_t, naive::Layout>;
-
 ByStage random_layouts(Random& random, const Side& side, std::size_t number, std::size_t dims) {
   ByStage out;
+  // Rules are for a parameter, whatever stages it is in.
+  naive::Layout by_rule;
+  if (side.rules) by_rule = random_rule_layout(random, side.matrix, dims);
   for (const std::size_t stage : random_stages(random, side.stages.size(), number)) {
     if (side.none) {
-      out[stage] = {{side.devices}, std::vector<std::vector<int>>(dims), 0};
+      out[stage] = {{side.devices}, std::vector<std::vector<int>>(dims)};
     } else {
-      out[stage] = random_layout(random, side.devices, dims);
+      out[stage] = side.rules ? by_rule : random_layout(random, side.devices, dims);
     }
   }
   return out;
 }
 
-/// The smallest shape that all layouts divide.
-naive::Numbers common_shape(const ByStage& src, const ByStage& dst, std::size_t dimensions) {
-  naive::Numbers shape(dimensions, 1);
-  for (const ByStage* layouts : {&src, &dst}) {
-    for (const auto& [stage, layout] : *layouts) {
-      const naive::Numbers divisors = naive::divisors(layout);
-      for (std::size_t i = 0; i < dimensions; ++i) shape[i] = std::lcm(shape[i], divisors[i]);
+void choose_lengths(Random& random, const Side& side, const naive::Numbers& shape,
+                    ByStage& layouts) {
+  for (auto& [stage, layout] : layouts) {
+    const bool is_first = stage == layouts.begin()->first;
+    if (is_first || !side.rules) {
+      fill_lengths(random, shape, layout);
+    } else {
+      layout = layouts.begin()->second;
     }
   }
-  return shape;
 }
 
 std::string random_name(Random& random, std::size_t number) {
@@ -149,14 +116,12 @@ Tensor random_tensor(Random& random, std::string name, naive::Numbers shape) {
 void add_laid_tensor(Random& random, RandomSet& set, std::size_t number) {
   while (true) {
     const auto dimensions = static_cast<std::size_t>(pick(random, 1, 4));
-    const ByStage src = random_layouts(random, set.src, number, dimensions);
-    const ByStage dst = random_layouts(random, set.dst, number, dimensions);
-    naive::Numbers shape = common_shape(src, dst, dimensions);
+    ByStage src = random_layouts(random, set.src, number, dimensions);
+    ByStage dst = random_layouts(random, set.dst, number, dimensions);
+    naive::Numbers shape = random_shape(random, src, dst, dimensions, kMaxElements);
     if (naive::product(shape) > kMaxElements) continue;
-    for (std::int64_t& length : shape) {
-      const std::int64_t factor = pick(random, 1, 3);
-      if (naive::product(shape) * factor <= kMaxElements) length *= factor;
-    }
+    choose_lengths(random, set.src, shape, src);
+    choose_lengths(random, set.dst, shape, dst);
     const std::string name = random_name(random, number);
     for (const auto& [stage, layout] : src) set.src.stages[stage][name] = layout;
     for (const auto& [stage, layout] : dst) set.dst.stages[stage][name] = layout;
@@ -173,11 +138,6 @@ void write_file(const std::filesystem::path& path, const std::string& data) {
 
 }  // namespace
 
-std::int64_t pick(Random& random, std::int64_t low, std::int64_t high) {
-  // Not std::uniform_int_distribution: the same seed must mean the same set everywhere.
-  return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
-}
-
 RandomSet make_random_set(Random& random, std::size_t tensors) {
   RandomSet set{random_side(random), random_side(random), {}, {}};
   for (std::size_t number = 0; number < tensors; ++number) add_laid_tensor(random, set, number);
@@ -188,21 +148,21 @@ RandomSet make_random_set(Random& random, std::size_t tensors) {
   return set;
 }
 
-std::optional<naive::Box> box_on(const Tensor& tensor, const Side& side, std::int64_t rank) {
+std::optional<naive::Held> held_on(const Tensor& tensor, const Side& side, std::int64_t rank) {
   const StageLayouts& layouts = side.stages[static_cast<std::size_t>(rank / side.devices)];
   const auto found = layouts.find(tensor.name);
   if (found == layouts.end()) return std::nullopt;
-  return naive::box_of(tensor.full.shape, found->second, rank % side.devices);
+  return naive::held_by(tensor.full.shape, found->second, rank % side.devices);
 }
 
 Records rank_records(const RandomSet& set, const Side& side, std::int64_t rank) {
   Records out;
   for (const Tensor& tensor : set.laid) {
-    const auto box = box_on(tensor, side, rank);
-    if (!box) continue;
+    const auto held = held_on(tensor, side, rank);
+    if (!held) continue;
     out[tensor.name] = {
-        tensor.full.type, box->length,
-        naive::slice(tensor.full.content, tensor.full.shape, tensor.element_size, *box)};
+        tensor.full.type, naive::shape_of(*held),
+        naive::slice(tensor.full.content, tensor.full.shape, tensor.element_size, *held)};
   }
   for (const Tensor& tensor : set.unlaid) out[tensor.name] = tensor.full;
   return out;
@@ -211,9 +171,9 @@ Records rank_records(const RandomSet& set, const Side& side, std::int64_t rank) 
 std::vector<std::int64_t> owners(const Tensor& tensor, const Side& side) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(naive::product(tensor.full.shape)), -1);
   for (std::int64_t rank = side.rank_count(); rank-- > 0;) {
-    const auto box = box_on(tensor, side, rank);
-    if (!box) continue;
-    for (const std::size_t element : naive::elements_of(tensor.full.shape, *box)) {
+    const auto held = held_on(tensor, side, rank);
+    if (!held) continue;
+    for (const std::size_t element : naive::elements_of(tensor.full.shape, *held)) {
       out[element] = rank;
     }
   }
@@ -242,6 +202,12 @@ std::optional<std::filesystem::path> write_strategy(const Side& side,
                                                     const std::filesystem::path& stem,
                                                     Random& random) {
   if (side.none) return std::nullopt;
+  if (side.rules) {
+    std::filesystem::path path = stem;
+    path += ".toml";
+    write_file(path, strategy_rules(side, random));
+    return path;
+  }
   const bool json = pick(random, 0, 1) == 0;
   const std::string suffix = json ? ".json" : ".ckpt";
   const auto encoded = json ? strategy_json : strategy_protobuf;

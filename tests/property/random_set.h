@@ -7,19 +7,14 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "mindspore_files.h"
 #include "naive.h"
+#include "random_layout.h"
 
 namespace property {
-
-using Random = std::mt19937_64;
-
-/// Uniform in [low, high].
-std::int64_t pick(Random& random, std::int64_t low, std::int64_t high);
 
 struct Tensor {
   std::string name;
@@ -30,7 +25,9 @@ struct Tensor {
 /// One of the two strategies: for each pipeline stage the layouts of the tensors in it.
 struct Side {
   bool none = false;         ///< no strategy: every rank holds everything
+  bool rules = false;        ///< the strategy is a file of rules
   std::int64_t devices = 1;  ///< of each stage
+  naive::Numbers matrix{};   ///< of all layouts, if the strategy is rules
   std::vector<StageLayouts> stages;
 
   std::int64_t rank_count() const { return devices * static_cast<std::int64_t>(stages.size()); }
@@ -55,14 +52,15 @@ Records rank_records(const RandomSet& set, const Side& side, std::int64_t rank);
 /// For each element of a tensor the lowest rank that holds it.
 std::vector<std::int64_t> owners(const Tensor& tensor, const Side& side);
 
-/// The box of a tensor on a rank, or nothing if the rank's stage does not have it.
-std::optional<naive::Box> box_on(const Tensor& tensor, const Side& side, std::int64_t rank);
+/// What a rank holds of a tensor, or nothing if the rank's stage does not have it.
+std::optional<naive::Held> held_on(const Tensor& tensor, const Side& side, std::int64_t rank);
 
 /// Writes directory/rank_<r>/model-1_7.ckpt in one of the styles that occur.
 void write_source(const RandomSet& set, const Side& side, const std::filesystem::path& directory,
                   Random& random);
 
-/// Writes the strategy in one of its forms (merged or a file for each stage, protobuf or JSON).
+/// Writes the strategy in one of its forms (rules, or merged or a file for each stage, protobuf or
+/// JSON).
 /// @return its path, or nothing if there is no strategy.
 std::optional<std::filesystem::path> write_strategy(const Side& side,
                                                     const std::filesystem::path& stem,

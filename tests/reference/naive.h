@@ -12,40 +12,54 @@ namespace naive {
 
 using Numbers = std::vector<std::int64_t>;
 
+/// How the parts of a dimension have their lengths.
+struct Split {
+  /// As numpy.array_split: those that come first are one longer, where it does not divide.
+  bool balanced = false;
+  /// The length of each part; empty: equal, or balanced.
+  Numbers lengths{};
+};
+
 struct Layout {
   /// Axis sizes, major first; devices are numbered row-major.
-  Numbers device_matrix;
+  Numbers device_matrix{};
   /// For each dimension the axes that cut it, first axis major, counted from the END of the matrix.
-  std::vector<std::vector<int>> tensor_map;
+  std::vector<std::vector<int>> tensor_map{};
   /// Parts of the further cut along dimension 0; 0: none, -1: one for each device with the slice.
   std::int64_t optimizer_size = 0;
+  /// Empty (all equal), or one for each dimension.
+  std::vector<Split> splits{};
+  /// Dimension 0 is so many fields, one behind the other, and every part (of the optimizer's cut
+  /// too) has an equal part of each.
+  std::int64_t fields = 1;
 };
 
-/// A box of the full tensor.
-struct Box {
-  Numbers first;
-  Numbers length;
-
-  bool operator==(const Box&) const = default;
-};
+/// What a device holds: for each dimension the indices in the full tensor, in the order in which it
+/// stores them.
+using Held = std::vector<Numbers>;
 
 std::int64_t product(const Numbers& numbers);
 std::int64_t device_count(const Layout& layout);
 
+/// Parts of each dimension by the tensor map alone.
+Numbers parts(const Layout& layout);
+
 /// Devices that hold the same slice as device 0, before the optimizer cut.
 std::int64_t replicas(const Layout& layout);
 
-/// By how much each dimension is divided, the optimizer cut included.
-Numbers divisors(const Layout& layout);
+/// What the length of a part must be a multiple of, in each dimension.
+Numbers units(const Layout& layout);
 
-/// What a device holds of a tensor of that shape, all of whose dimensions are divisible.
-Box box_of(const Numbers& shape, const Layout& layout, std::int64_t device);
+/// What a device holds of a tensor of that shape, which must fit the layout.
+Held held_by(const Numbers& shape, const Layout& layout, std::int64_t device);
 
-/// The flat indices in the full tensor of the box's elements, in C order.
-std::vector<std::size_t> elements_of(const Numbers& shape, const Box& box);
+Numbers shape_of(const Held& held);
 
-/// The bytes of a box of a tensor of elements of `element_size` bytes.
+/// The flat indices in the full tensor of what is held, in the order of the slice's elements.
+std::vector<std::size_t> elements_of(const Numbers& shape, const Held& held);
+
+/// The bytes of a slice of a tensor of elements of `element_size` bytes.
 std::string slice(const std::string& full, const Numbers& shape, std::size_t element_size,
-                  const Box& box);
+                  const Held& held);
 
 }  // namespace naive

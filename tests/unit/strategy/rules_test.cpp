@@ -33,6 +33,10 @@ TEST(RulesFile, IsNoStrategyByItself) {
   }
 }
 
+TEST(RulesFile, KnowsItsRanks) {
+  EXPECT_EQ(rules_of("[devices]\naxes = ['z=2', 'a = 3']\nstages = 4\n").rank_count(), 24);
+}
+
 TEST(RulesCut, NamesAxesInTheOrderOfTheFile) {
   // Neither order is the one in which TOML tables would sort the names.
   const StrategyRules rules = rules_of(

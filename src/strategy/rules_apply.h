@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "reshardfs/strategy_rules.h"
+
+#include "strategy/rules_document.h"
+
+namespace reshardfs {
+
+/// Larger files of rules are not read.
+inline constexpr std::uint64_t kMaxRulesBytes = std::uint64_t{1} << 20;
+
+/// As StrategyRules::apply(); errors do not name the file.
+Strategy apply_rules(const RulesDocument& document, const std::vector<NamedShape>& parameters);
+
+}  // namespace reshardfs
