@@ -3,14 +3,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "reshardfs/export.h"
 
 namespace reshardfs {
 
-/// A read-only file whose bytes are computed when they are read. Immutable; every member function
-/// may be called from any number of threads at once.
+/// A read-only file whose bytes are computed when they are read. Immutable, but for those with a
+/// snapshot(); every member function may be called from any number of threads at once.
 class RESHARDFS_EXPORT VirtualFile {
  public:
   VirtualFile() = default;
@@ -26,6 +31,19 @@ class RESHARDFS_EXPORT VirtualFile {
   /// @throws Error kBadInput if the range leaves the file; kIo or kChanged if a source fails. Then
   ///         the contents of `out` are unspecified: never use a part of them.
   virtual void read_at(std::uint64_t offset, std::span<std::byte> out) const = 0;
+
+  /// Facts about the file, shown as extended attributes `user.reshardfs.<name>`: those that are
+  /// cheap enough to be listed.
+  virtual std::vector<std::string> attribute_names() const { return {}; }
+
+  /// The value of an attribute, or nothing if there is none of that name. May cost a read of the
+  /// whole file for names that are not listed ("sha256").
+  /// @throws Error as read_at().
+  virtual std::optional<std::string> attribute(std::string_view) const { return std::nullopt; }
+
+  /// Of a file whose contents change (status, counters): its present contents, which stay as they
+  /// are. The size() of such a file is 0. Of any other file: nullptr.
+  virtual std::shared_ptr<const VirtualFile> snapshot() const { return nullptr; }
 };
 
 }  // namespace reshardfs

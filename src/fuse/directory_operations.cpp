@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counters.h"
 #include "fuse/request.h"
 
 namespace reshardfs {
@@ -62,6 +63,7 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
     fuse_reply_err(request, ENAMETOOLONG);
     return;
   }
+  counters().request(Operation::kLookup);
   answer(request, parent, "lookup", [&] {
     const TreePtr tree = current_tree(request);
     const Node* directory = find_or_answer(request, *tree, parent);
@@ -189,6 +191,7 @@ TreePtr tree_to_list(fuse_req_t request, off_t offset, const fuse_file_info* inf
 
 void list(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
           const fuse_file_info* info, bool plus) {
+  counters().request(Operation::kReaddir);
   const TreePtr tree = tree_to_list(request, offset, info);
   const Node* directory = find_or_answer(request, *tree, inode);
   if (directory != nullptr) list(request, *tree, *directory, size, offset, plus);

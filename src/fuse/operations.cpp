@@ -3,10 +3,9 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <chrono>
 
+#include "base/counters.h"
 #include "fuse/attributes.h"
 #include "fuse/directory_operations.h"
 #include "fuse/request.h"
@@ -43,6 +42,7 @@ void statfs(fuse_req_t request, fuse_ino_t) {
 // --- attributes --------------------------------------------------------------------------------
 
 void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
+  counters().request(Operation::kGetattr);
   answer(request, inode, "getattr", [&] {
     const TreePtr tree = current_tree(request);
     const Node* node = find_or_answer(request, *tree, inode);
@@ -52,21 +52,15 @@ void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
   });
 }
 
-void getxattr(fuse_req_t request, fuse_ino_t, const char*, std::size_t) {
-  fuse_reply_err(request, ENODATA);
-}
-
-void listxattr(fuse_req_t request, fuse_ino_t, std::size_t size) {
-  if (size == 0) {
-    fuse_reply_xattr(request, 0);
-  } else {
-    fuse_reply_buf(request, nullptr, 0);
-  }
-}
-
 // --- files -------------------------------------------------------------------------------------
 
+void end_opening(ServedTree& all, fuse_ino_t inode, std::uint64_t snapshot) noexcept {
+  all.snapshots.remove(snapshot);
+  all.source.file_closed(inode);
+}
+
 void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
+  counters().request(Operation::kOpen);
   answer(request, inode, "open", [&] {
     const TreePtr tree = current_tree(request);
     const Node* node = find_or_answer(request, *tree, inode);
@@ -79,72 +73,26 @@ void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
       fuse_reply_err(request, EROFS);
       return;
     }
-    TreeSource& source = served(request).source;
-    if (!source.file_opened(inode)) {
+    ServedTree& all = served(request);
+    info->fh = all.snapshots.add(node->file->snapshot());
+    if (!all.source.file_opened(inode)) {
+      all.snapshots.remove(info->fh);
       fuse_reply_err(request, ESTALE);
       return;
     }
-    const bool direct_io = served(request).options.direct_io;
+    // A file with changing contents has size 0, beyond which the kernel's page cache would not
+    // read.
+    const bool direct_io = all.options.direct_io || info->fh != OpenSnapshots::kNone;
     info->direct_io = direct_io ? 1 : 0;
     info->keep_cache = direct_io ? 0 : 1;
     // Refused if the program has been killed meanwhile; then there will be no release.
-    if (fuse_reply_open(request, info) != 0) source.file_closed(inode);
+    if (fuse_reply_open(request, info) != 0) end_opening(all, inode, info->fh);
   });
 }
 
-void release(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
-  served(request).source.file_closed(inode);
+void release(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
+  end_opening(served(request), inode, info->fh);
   fuse_reply_err(request, 0);
-}
-
-/// Either all bytes that the file has in the range, or an error: the kernel would take fewer for
-/// the end of the file and shrink it.
-void reply_with_bytes(fuse_req_t request, const ReadRequest& read) {
-  const TreePtr tree = current_tree(request);
-  const Node* node = find_or_answer(request, *tree, read.inode);
-  if (node == nullptr) return;
-  if (node->file == nullptr) {
-    fuse_reply_err(request, EISDIR);
-    return;
-  }
-  if (read.offset >= node->size) {
-    fuse_reply_buf(request, nullptr, 0);
-    return;
-  }
-  const std::uint64_t size = std::min<std::uint64_t>(read.size, node->size - read.offset);
-  const BufferPool::Lease lease = served(request).buffers.take(size);
-  node->file->read_at(read.offset, lease.bytes());
-  fuse_reply_buf(request, reinterpret_cast<const char*>(lease.bytes().data()), size);
-}
-
-/// Whether it waited for a permit for so long that its program was killed meanwhile. A signal that
-/// a program handles looks the same from here, and few expect EINTR from a file: so a read that
-/// did not have to wait is answered whatever happened.
-bool is_unwanted(const ReadRequest& read) {
-  constexpr std::chrono::milliseconds kPatience{100};
-  return std::chrono::steady_clock::now() - read.arrived > kPatience &&
-         fuse_req_interrupted(read.request) != 0;
-}
-
-void run_read(const ReadRequest& read) noexcept {
-  fuse_req_t request = read.request;
-  answer(request, read.inode, "read", [&] {
-    if (is_unwanted(read)) {
-      fuse_reply_err(request, EINTR);
-      return;
-    }
-    reply_with_bytes(request, read);
-  });
-}
-
-void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset, fuse_file_info*) {
-  answer(request, inode, "read", [&] {
-    served(request).reads.submit(ReadRequest{.request = request,
-                                             .inode = inode,
-                                             .offset = static_cast<std::uint64_t>(offset),
-                                             .size = size,
-                                             .arrived = std::chrono::steady_clock::now()});
-  });
 }
 
 /// @return 0 or an errno. The source tells of its problems itself.
@@ -169,14 +117,12 @@ fuse_lowlevel_ops make_operations() {
   // there is no state to keep.
   fuse_lowlevel_ops ops{};
   add_directory_operations(ops);
+  add_read_operations(ops);
   ops.init = init;
   ops.statfs = statfs;
   ops.getattr = getattr;
-  ops.getxattr = getxattr;
-  ops.listxattr = listxattr;
   ops.open = open;
   ops.release = release;
-  ops.read = read;
   ops.setattr = refuse;
   ops.mknod = refuse;
   ops.mkdir = refuse;
@@ -198,7 +144,11 @@ fuse_lowlevel_ops make_operations() {
 ServedTree::ServedTree(TreeSource& tree_source, const MountOptions& mount_options)
     : source(tree_source),
       options(mount_options),
-      reads(kReadPermits, run_read),
+      reads(kReadPermits, [this](const ReadRequest& read) { run_read(*this, read); }),
+      cheap_attributes(kAttributePermits,
+                       [this](const auto& query) { run_getxattr(*this, query); }),
+      costly_attributes(kAttributePermits,
+                        [this](const auto& query) { run_getxattr(*this, query); }),
       opener(kOpenPermits, [this](InodeNumber inode) { return open_directory(source, inode); }),
       refresher([this] { source.refresh(); }, {}) {}
 

@@ -8,18 +8,23 @@
 #include "fuse/directory_opener.h"
 #include "fuse/libfuse.h"
 #include "fuse/mount.h"
-#include "fuse/read_scheduler.h"
+#include "fuse/read_operations.h"
+#include "fuse/request_scheduler.h"
+#include "vfs/open_snapshots.h"
 #include "vfs/refresher.h"
 #include "vfs/tree_source.h"
 
 namespace reshardfs {
 
-/// Reads that may run at once. With kOpenPermits, it must stay below kMaxThreads, so that some
+/// Reads that may run at once. All permits together must stay below kMaxThreads, so that some
 /// threads are always free for what is answered from memory.
 inline constexpr unsigned kReadPermits = 16;
+/// Extended attributes that may be computed at once: of those that are listed, and again of those
+/// that may cost a read of the whole file, so that the ones need not wait for the others.
+inline constexpr unsigned kAttributePermits = 4;
 /// Pending directories that may be opened at once.
 inline constexpr unsigned kOpenPermits = 4;
-inline constexpr unsigned kMaxThreads = kReadPermits + kOpenPermits + 8;
+inline constexpr unsigned kMaxThreads = kReadPermits + 2 * kAttributePermits + kOpenPermits + 8;
 
 /// What the operations work on: the user data of a FUSE session.
 class ServedTree {
@@ -32,7 +37,10 @@ class ServedTree {
   TreeSource& source;
   const MountOptions& options;
   BufferPool buffers;
-  ReadScheduler reads;
+  RequestScheduler<ReadRequest> reads;
+  RequestScheduler<AttributeRequest> cheap_attributes;
+  RequestScheduler<AttributeRequest> costly_attributes;
+  OpenSnapshots snapshots;
   DirectoryOpener opener;
   /// Without a thread if the source does not change.
   Refresher refresher;

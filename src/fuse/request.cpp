@@ -30,9 +30,9 @@ std::string text_of_current_exception() {
 
 }  // namespace
 
-void log_failure(fuse_req_t request, fuse_ino_t inode, const char* operation) noexcept {
+void log_failure(const ServedTree& served, fuse_ino_t inode, const char* operation) noexcept {
   try {
-    spdlog::error("{} of '/{}': {}", operation, printable(current_tree(request)->path(inode)),
+    spdlog::error("{} of '/{}': {}", operation, printable(served.source.current()->path(inode)),
                   text_of_current_exception());
   } catch (...) {
     // No memory for a message: the program that asked still gets its errno.

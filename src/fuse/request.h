@@ -23,7 +23,7 @@ inline TreePtr current_tree(fuse_req_t request) {
 }
 
 /// Logs the exception that is being handled, with the path.
-void log_failure(fuse_req_t request, fuse_ino_t inode, const char* operation) noexcept;
+void log_failure(const ServedTree& served, fuse_ino_t inode, const char* operation) noexcept;
 
 /// Runs `reply`, which answers the request as its last act, or throws before; then the request is
 /// answered with an errno. So every request gets exactly one answer.
@@ -35,7 +35,7 @@ void answer(fuse_req_t request, fuse_ino_t inode, const char* operation, Reply&&
     return;
   } catch (...) {
     error = errno_of_current_exception();
-    log_failure(request, inode, operation);
+    log_failure(served(request), inode, operation);
   }
   fuse_reply_err(request, error);
 }

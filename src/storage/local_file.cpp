@@ -8,6 +8,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/counters.h"
 #include "storage/byte_source.h"
 
 namespace reshardfs {
@@ -78,11 +79,13 @@ void LocalFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw io_error("read", name_, errno).at_offset(offset);
     if (got == 0) {
+      counters().source_changed();
       throw Error(ErrorKind::kChanged, "has become shorter while it was in use")
           .in_file(name_)
           .at_offset(offset)
           .hint(kChangedHint);
     }
+    counters().source_read(static_cast<std::uint64_t>(got));
     offset += static_cast<std::uint64_t>(got);
     out = out.subspan(static_cast<std::size_t>(got));
   }
@@ -92,6 +95,7 @@ void LocalFile::check_unchanged() const {
   struct stat now {};
   if (::fstat(fd_.get(), &now) != 0) throw io_error("examine", name_, errno);
   if (same_content(opened_, now)) return;
+  counters().source_changed();
   throw Error(ErrorKind::kChanged, now.st_size < opened_.st_size
                                        ? "has become shorter while it was in use"
                                        : "has been changed while it was in use")

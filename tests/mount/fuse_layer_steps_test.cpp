@@ -84,6 +84,8 @@ class StepFiles {
     }
     builder.add_file("rank_0/a", std::make_shared<PatternFile>(std::stoull(what)));
     builder.add_directory("rank_1");
+    builder.add_file(".reshardfs/status.json", std::make_shared<PatternFile>(20));
+    builder.hide(".reshardfs");
   }
 
   TemporaryDirectory directory_;
@@ -148,6 +150,21 @@ TEST_F(FuseSteps, ShowsEachStepAndALinkToTheNewest) {
   EXPECT_EQ(errno_of_stat(at("steps/s3")), ENOENT);
   EXPECT_EQ(::open(at("steps/s1/rank_0/a").c_str(), O_WRONLY | O_CLOEXEC), -1);
   EXPECT_EQ(errno, EROFS);
+}
+
+TEST_F(FuseSteps, EachStepHasItsHiddenDirectory) {
+  mount_it();
+  // Also as the very first thing that is asked of a step that nobody has opened.
+  EXPECT_THAT(names_in(at("steps/s1/.reshardfs")), ElementsAre("status.json"));
+  EXPECT_EQ(read_file(at("latest/.reshardfs/status.json")).size(), 20U);
+  EXPECT_THAT(names_in(at("steps/s1")), ElementsAre("rank_0", "rank_1"));
+  EXPECT_TRUE(soon([&] { return fs::hard_link_count(at("steps/s1")) == 4; }));
+  EXPECT_EQ(inode_of(at("steps/s1/.reshardfs/..")), inode_of(at("steps/s1")));
+  EXPECT_NE(inode_of(at("steps/s1/.reshardfs")), inode_of(at("steps/s2/.reshardfs")));
+  EXPECT_EQ(errno_of_stat(at(".reshardfs")), ENOENT) << "it belongs to a step";
+  for (const auto& entry : fs::recursive_directory_iterator(at("steps"))) {
+    EXPECT_NE(entry.path().filename(), ".reshardfs");
+  }
 }
 
 TEST_F(FuseSteps, ANewStepAppearsAndTheLinkMoves) {

@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/counters.h"
 #include "storage/byte_source.h"
 #include "storage/open_file_limit.h"
 #include "support/errors.h"
@@ -40,6 +41,24 @@ TEST(LocalFile, ReadsAnyRange) {
   EXPECT_EQ(read(*source, 0, 10), "0123456789");
   EXPECT_EQ(read(*source, 10, 0), "");
   source->check_unchanged();
+}
+
+TEST(LocalFile, CountsWhatItReadsAndTheChangesThatItSees) {
+  const TempDir dir;
+  const auto path = dir.write("a.ckpt", "0123456789");
+  const ByteSourcePtr source = open_local_file(path);
+  const CounterValues before = counters().values();
+  read(*source, 3, 4);
+  read(*source, 0, 10);
+  read(*source, 10, 0);
+  source->check_unchanged();
+  std::filesystem::resize_file(path, 5);
+  EXPECT_THROW(read(*source, 0, 10), Error);
+  EXPECT_THROW(source->check_unchanged(), Error);
+  const CounterValues after = counters().values();
+  EXPECT_EQ(after.source_reads - before.source_reads, 3U);
+  EXPECT_EQ(after.source_bytes - before.source_bytes, 19U);
+  EXPECT_EQ(after.source_changes - before.source_changes, 2U);
 }
 
 TEST(LocalFile, RefusesARangeThatLeavesTheFile) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/read_scheduler.h"
+#include "fuse/request_scheduler.h"
 
 #include <array>
 #include <atomic>
@@ -16,13 +16,21 @@
 namespace reshardfs {
 namespace {
 
-ReadRequest numbered(std::uint64_t number) {
-  return ReadRequest{.inode = number};
+struct Request {
+  const void* request = nullptr;
+  InodeNumber inode = 0;
+  std::uint64_t offset = 0;
+  std::size_t size = 0;
+};
+
+Request numbered(std::uint64_t number) {
+  return Request{.inode = number};
 }
 
-TEST(ReadScheduler, RunsOnTheCallersThreadWhileAPermitIsFree) {
+TEST(RequestScheduler, RunsOnTheCallersThreadWhileAPermitIsFree) {
   std::thread::id ran_on;
-  ReadScheduler scheduler(1, [&](const ReadRequest&) { ran_on = std::this_thread::get_id(); });
+  RequestScheduler<Request> scheduler(1,
+                                      [&](const Request&) { ran_on = std::this_thread::get_id(); });
   scheduler.submit(numbered(1));
   EXPECT_EQ(ran_on, std::this_thread::get_id());
   ran_on = {};
@@ -30,10 +38,10 @@ TEST(ReadScheduler, RunsOnTheCallersThreadWhileAPermitIsFree) {
   EXPECT_EQ(ran_on, std::this_thread::get_id());
 }
 
-TEST(ReadScheduler, PassesTheRequestOnUnchanged) {
-  ReadRequest seen;
-  ReadScheduler scheduler(1, [&](const ReadRequest& request) { seen = request; });
-  auto* const request = reinterpret_cast<fuse_req*>(&seen);
+TEST(RequestScheduler, PassesTheRequestOnUnchanged) {
+  Request seen;
+  RequestScheduler<Request> scheduler(1, [&](const Request& request) { seen = request; });
+  const void* const request = &seen;
   scheduler.submit({.request = request, .inode = 5, .offset = 1ULL << 40, .size = 4096});
   EXPECT_EQ(seen.request, request);
   EXPECT_EQ(seen.inode, 5U);
@@ -41,7 +49,7 @@ TEST(ReadScheduler, PassesTheRequestOnUnchanged) {
   EXPECT_EQ(seen.size, 4096U);
 }
 
-TEST(ReadScheduler, SubmitReturnsAtOnceWhileAllPermitsAreBlocked) {
+TEST(RequestScheduler, SubmitReturnsAtOnceWhileAllPermitsAreBlocked) {
   constexpr unsigned kPermits = 4;
   constexpr std::uint64_t kQueued = 100;
   std::latch all_blocked(kPermits);
@@ -51,7 +59,7 @@ TEST(ReadScheduler, SubmitReturnsAtOnceWhileAllPermitsAreBlocked) {
   std::atomic<unsigned> at_once = 0;
   std::atomic<unsigned> most_at_once = 0;
 
-  ReadScheduler scheduler(kPermits, [&](const ReadRequest& request) {
+  RequestScheduler<Request> scheduler(kPermits, [&](const Request& request) {
     const unsigned now = ++at_once;
     unsigned most = most_at_once;
     while (most < now && !most_at_once.compare_exchange_weak(most, now)) {
@@ -87,11 +95,11 @@ TEST(ReadScheduler, SubmitReturnsAtOnceWhileAllPermitsAreBlocked) {
   EXPECT_EQ(most_at_once, kPermits);
 }
 
-TEST(ReadScheduler, QueuedReadsRunInTheOrderTheyCame) {
+TEST(RequestScheduler, QueuedReadsRunInTheOrderTheyCame) {
   std::binary_semaphore started(0);
   std::binary_semaphore release(0);
   std::vector<std::uint64_t> order;
-  ReadScheduler scheduler(1, [&](const ReadRequest& request) {
+  RequestScheduler<Request> scheduler(1, [&](const Request& request) {
     if (request.inode == 0) {
       started.release();
       release.acquire();
@@ -106,11 +114,11 @@ TEST(ReadScheduler, QueuedReadsRunInTheOrderTheyCame) {
   EXPECT_EQ(order, (std::vector<std::uint64_t>{0, 1, 2, 3, 4, 5}));
 }
 
-TEST(ReadScheduler, RunsEveryReadOnceUnderContention) {
+TEST(RequestScheduler, RunsEveryReadOnceUnderContention) {
   constexpr unsigned kThreads = 8;
   constexpr std::uint64_t kEach = 5000;
   std::vector<std::atomic<int>> runs(kThreads * kEach);
-  ReadScheduler scheduler(3, [&](const ReadRequest& request) { ++runs[request.inode]; });
+  RequestScheduler<Request> scheduler(3, [&](const Request& request) { ++runs[request.inode]; });
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < kThreads; ++t) {
     threads.emplace_back([&scheduler, t] {
@@ -121,13 +129,13 @@ TEST(ReadScheduler, RunsEveryReadOnceUnderContention) {
   for (const auto& count : runs) ASSERT_EQ(count, 1);
 }
 
-TEST(ReadScheduler, OneFileHoldsAtMostHalfOfThePermits) {
+TEST(RequestScheduler, OneFileHoldsAtMostHalfOfThePermits) {
   constexpr unsigned kPermits = 6;
   std::counting_semaphore<> entered(0);
   std::latch release(1);
   std::atomic<int> stalled = 0;
   std::atomic<int> others = 0;
-  ReadScheduler scheduler(kPermits, [&](const ReadRequest& request) {
+  RequestScheduler<Request> scheduler(kPermits, [&](const Request& request) {
     if (request.inode != 1) {
       ++others;
       return;
@@ -150,13 +158,13 @@ TEST(ReadScheduler, OneFileHoldsAtMostHalfOfThePermits) {
   EXPECT_EQ(stalled, kPermits / 2 + 20);
 }
 
-TEST(ReadScheduler, RunsEveryReadOfFewFilesOnceUnderContention) {
+TEST(RequestScheduler, RunsEveryReadOfFewFilesOnceUnderContention) {
   constexpr unsigned kThreads = 8;
   constexpr std::uint64_t kEach = 5000;
   std::vector<std::atomic<int>> runs(kThreads * kEach);
   std::array<std::atomic<int>, 3> at_once{};
   std::atomic<bool> too_many = false;
-  ReadScheduler scheduler(4, [&](const ReadRequest& request) {
+  RequestScheduler<Request> scheduler(4, [&](const Request& request) {
     if (++at_once[request.inode] > 2) too_many = true;
     ++runs[request.offset];
     --at_once[request.inode];

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Requests that wait for storage, and the programs behind them that may be killed meanwhile.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <memory>
+
+#include "fuse/libfuse.h"
+
+namespace reshardfs {
+
+/// A request whose answer may take long. The kernel keeps even a killed program until the requests
+/// that it waits for are answered: so when that happens, this one is answered at once with EINTR,
+/// which nobody sees. A program that has merely got a signal is not answered: few expect EINTR from
+/// a file.
+///
+/// From watch() on there are two that may answer, and the one who is first takes it all: without
+/// having claimed it, nobody may touch the request, which libfuse may have freed.
+class KillableRequest {
+ public:
+  using Ptr = std::shared_ptr<KillableRequest>;
+  /// Whether a thread (by its number, as fuse_ctx has it) has been killed.
+  using IsKilled = bool (*)(pid_t thread) noexcept;
+
+  /// @throws std::bad_alloc; then the request is as it was.
+  static Ptr watch(fuse_req_t request, IsKilled is_killed);
+
+  explicit KillableRequest(IsKilled is_killed) noexcept : is_killed_(is_killed) {}
+  KillableRequest(const KillableRequest&) = delete;
+  KillableRequest& operator=(const KillableRequest&) = delete;
+  ~KillableRequest() = default;
+
+  /// Asks for the right to answer; nobody may ask again. nullptr: it has been answered.
+  fuse_req_t claim() noexcept;
+  /// Whether it has been answered, so that there is nothing to do any more.
+  bool is_over() const noexcept { return state_ == State::kGivenUp; }
+
+ private:
+  enum class State : std::uint8_t {
+    kRegistering,
+    kInterrupted,  ///< while it was being registered
+    kWaiting,
+    kClaimed,
+    kGivenUp,
+  };
+
+  static void interrupted(fuse_req_t request, void* data) noexcept;
+  void start(fuse_req_t request) noexcept;
+  bool change(State from, State to) noexcept { return state_.compare_exchange_strong(from, to); }
+
+  const IsKilled is_killed_;
+  fuse_req_t request_ = nullptr;
+  std::atomic<State> state_ = State::kRegistering;
+};
+
+/// Whether a SIGKILL, or a signal that ends a program like one, is under way to the thread. False
+/// if that cannot be found out.
+bool is_killed(pid_t thread) noexcept;
+
+/// The same from the text of /proc/<thread>/status.
+bool tells_of_kill(const char* status) noexcept;
+
+}  // namespace reshardfs

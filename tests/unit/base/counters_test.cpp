@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/counters.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace reshardfs {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Each sample of a text in Prometheus' format by its name with labels; fails the test where the
+/// format's rules are broken.
+std::map<std::string, double> parse(const std::string& text) {
+  static const std::regex help("# HELP ([a-z_]+) [^\\\\\n]*[a-z.]");
+  static const std::regex type("# TYPE ([a-z_]+) (counter|gauge|histogram)");
+  static const std::regex sample(
+      "(([a-z_]+)(\\{[a-z]+=\"[A-Za-z0-9.+]+\"\\})?) ([0-9]+(\\.[0-9]+)?)");
+  std::map<std::string, double> samples;
+  std::set<std::string> families;
+  std::string family;
+  std::string kind;
+  std::istringstream lines(text);
+  EXPECT_TRUE(text.ends_with('\n'));
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, help)) {
+      family = match[1];
+      kind.clear();
+      EXPECT_TRUE(families.insert(family).second) << line;
+      EXPECT_TRUE(family.starts_with("reshardfs_")) << line;
+    } else if (std::regex_match(line, match, type)) {
+      EXPECT_EQ(match[1], family) << "HELP and TYPE belong together";
+      kind = match[2];
+      EXPECT_EQ(family.ends_with("_total"), kind == "counter") << line;
+    } else if (std::regex_match(line, match, sample)) {
+      std::string name = match[2];
+      if (kind == "histogram") {
+        name = std::regex_replace(name, std::regex("_(bucket|sum|count)$"), "");
+      }
+      EXPECT_EQ(name, family) << line;
+      EXPECT_FALSE(kind.empty()) << line;
+      EXPECT_TRUE(samples.emplace(match[1], std::stod(match[4])).second) << "twice: " << line;
+    } else {
+      ADD_FAILURE() << "not in the format: " << line;
+    }
+  }
+  return samples;
+}
+
+TEST(Counters, BeginAtZeroWithEverySampleThere) {
+  const Counters counters;
+  const auto samples = parse(counters.prometheus_text());
+  EXPECT_EQ(samples.size(), 6U + 1 + 9 + 1 + 14 + 1 + 1 + 1);
+  for (const auto& [name, value] : samples) EXPECT_EQ(value, 0) << name;
+}
+
+TEST(Counters, CountWhatTheyAreTold) {
+  Counters counters;
+  counters.request(Operation::kLookup);
+  counters.request(Operation::kRead);
+  counters.request(Operation::kRead);
+  for (int i = 0; i < 5; ++i) counters.read_began();
+  counters.read_delivered(4096, 200us);
+  counters.read_delivered(1, 2s);
+  counters.read_failed(ESTALE, 50ms);
+  counters.read_failed(ENOSPC, 20s);
+  counters.source_read(100);
+  counters.source_read(11);
+  counters.source_changed();
+
+  const CounterValues values = counters.values();
+  EXPECT_EQ(values.requests, (std::array<std::uint64_t, 6>{1, 0, 0, 2, 0, 0}));
+  EXPECT_EQ(values.bytes_delivered, 4097U);
+  EXPECT_EQ(values.read_errors, (std::array<std::uint64_t, 9>{0, 1, 0, 0, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(values.reads_in_flight, 1U);
+  EXPECT_EQ(values.read_time, 22s + 50ms + 200us);
+  EXPECT_EQ(values.source_reads, 2U);
+  EXPECT_EQ(values.source_bytes, 111U);
+  EXPECT_EQ(values.source_changes, 1U);
+
+  const auto samples = parse(counters.prometheus_text());
+  EXPECT_EQ(samples.at("reshardfs_requests_total{operation=\"read\"}"), 2);
+  EXPECT_EQ(samples.at("reshardfs_read_bytes_total"), 4097);
+  EXPECT_EQ(samples.at("reshardfs_read_errors_total{errno=\"ESTALE\"}"), 1);
+  EXPECT_EQ(samples.at("reshardfs_read_errors_total{errno=\"other\"}"), 1);
+  EXPECT_EQ(samples.at("reshardfs_reads_in_flight"), 1);
+  EXPECT_EQ(samples.at("reshardfs_source_reads_total"), 2);
+  EXPECT_EQ(samples.at("reshardfs_source_read_bytes_total"), 111);
+  EXPECT_EQ(samples.at("reshardfs_source_changes_total"), 1);
+}
+
+TEST(Counters, TheHistogramIsCumulativeAndInSeconds) {
+  Counters counters;
+  counters.read_delivered(1, 0s);
+  counters.read_delivered(1, 100us);  // a bound belongs to its class
+  counters.read_delivered(1, 100us + 1ns);
+  counters.read_failed(EIO, 2500ms);
+  counters.read_delivered(1, 10s + 1ns);
+  const auto samples = parse(counters.prometheus_text());
+  const auto bucket = [&](const char* bound) {
+    return samples.at(std::string("reshardfs_read_duration_seconds_bucket{le=\"") + bound + "\"}");
+  };
+  EXPECT_EQ(bucket("0.0001"), 2);
+  EXPECT_EQ(bucket("0.0003"), 3);
+  EXPECT_EQ(bucket("0.001"), 3);
+  EXPECT_EQ(bucket("0.03"), 3);
+  EXPECT_EQ(bucket("1"), 3);
+  EXPECT_EQ(bucket("3"), 4);
+  EXPECT_EQ(bucket("10"), 4);
+  EXPECT_EQ(bucket("+Inf"), 5);
+  EXPECT_EQ(samples.at("reshardfs_read_duration_seconds_count"), 5);
+  EXPECT_DOUBLE_EQ(samples.at("reshardfs_read_duration_seconds_sum"), 12.500200002);
+}
+
+TEST(Counters, EveryErrorThatIsToldApartHasItsOwnClass) {
+  const std::vector<int> errors = {EIO,   ESTALE, ETIMEDOUT,  ENOMEM, EACCES,
+                                   EINTR, ENOENT, EOPNOTSUPP, EPERM};
+  ASSERT_EQ(errors.size(), kReadErrorNames.size());
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    Counters counters;
+    counters.read_failed(errors[i], 1us);
+    EXPECT_EQ(counters.values().read_errors[i], 1U) << kReadErrorNames[i];
+  }
+}
+
+TEST(Counters, NothingIsLostBetweenThreads) {
+  constexpr unsigned kThreads = 24;  // more than there are shards
+  constexpr std::uint64_t kEach = 20000;
+  Counters counters;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&counters, t] {
+      for (std::uint64_t i = 0; i < kEach; ++i) {
+        counters.request(Operation::kRead);
+        counters.read_began();
+        counters.source_read(3);
+        if ((i + t) % 2 == 0) {
+          counters.read_delivered(2, 1us);
+        } else {
+          counters.read_failed(EIO, 1us);
+        }
+      }
+    });
+  }
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_LE(counters.values().reads_in_flight, std::uint64_t{kThreads} * kEach);
+  }
+  for (std::thread& thread : threads) thread.join();
+  const CounterValues values = counters.values();
+  EXPECT_EQ(values.requests[3], kThreads * kEach);
+  EXPECT_EQ(values.bytes_delivered, kThreads * kEach);
+  EXPECT_EQ(values.read_errors[0], kThreads * kEach / 2);
+  EXPECT_EQ(values.source_bytes, 3 * kThreads * kEach);
+  EXPECT_EQ(values.reads_in_flight, 0U);
+  EXPECT_EQ(values.read_durations[0], kThreads * kEach);
+}
+
+TEST(Counters, AReadMayEndOnAnotherThreadThanItBeganOn) {
+  Counters counters;
+  for (int i = 0; i < 3; ++i) std::thread([&] { counters.read_began(); }).join();
+  EXPECT_EQ(counters.values().reads_in_flight, 3U);
+  for (int i = 0; i < 3; ++i) std::thread([&] { counters.read_delivered(1, 1us); }).join();
+  EXPECT_EQ(counters.values().reads_in_flight, 0U);
+}
+
+TEST(Counters, PrometheusOwnParserTakesTheText) {
+  if (std::system("/usr/bin/python3 -c 'import prometheus_client' 2>/dev/null") != 0) {
+    GTEST_SKIP() << "python3-prometheus-client is not installed";
+  }
+  Counters counters;
+  counters.read_delivered(1, 1ms);
+  std::FILE* python = ::popen(
+      "/usr/bin/python3 -c 'import sys; from prometheus_client import parser; "
+      "families = list(parser.text_string_to_metric_families(sys.stdin.read())); "
+      "sys.exit(len(families) != 8)'",
+      "w");
+  ASSERT_NE(python, nullptr);
+  const std::string text = counters.prometheus_text();
+  std::fwrite(text.data(), 1, text.size(), python);
+  EXPECT_EQ(::pclose(python), 0);
+}
+
+TEST(Counters, ThereIsOneSetForTheProcess) {
+  const std::uint64_t before = counters().values().source_changes;
+  counters().source_changed();
+  EXPECT_EQ(counters().values().source_changes, before + 1);
+}
+
+}  // namespace
+}  // namespace reshardfs
