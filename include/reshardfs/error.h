@@ -40,6 +40,8 @@ class RESHARDFS_EXPORT Error : public std::exception {
   Error& for_rank(std::int64_t rank);
   Error& hint(std::string what_to_do);
   Error& os_error(int errno_value);
+  /// Adds to the message itself what a caller knows better.
+  Error& explain(const std::string& more);
 
   ErrorKind kind() const noexcept { return kind_; }
   /// The operating system's error number, or 0.

@@ -79,6 +79,12 @@ Error& Error::os_error(int errno_value) {
   return *this;
 }
 
+Error& Error::explain(const std::string& more) {
+  message_ += more;
+  compose();
+  return *this;
+}
+
 void Error::compose() {
   text_.clear();
   if (!file_.empty()) text_ += printable(file_) + ": ";

@@ -42,6 +42,19 @@ std::vector<StepInfo> describe_steps(const std::filesystem::path& root, const Ra
   return steps;
 }
 
+std::vector<std::int64_t> ranks_without(const StepInfo& step, std::int64_t first,
+                                        std::int64_t count) {
+  const bool in_place = std::any_of(step.ranks.begin(), step.ranks.end(), [&](std::int64_t rank) {
+    return rank >= first && rank < first + count;
+  });
+  const std::int64_t begin = in_place ? first : 0;
+  std::vector<std::int64_t> missing;
+  for (std::int64_t rank = begin; rank < begin + count; ++rank) {
+    if (!std::binary_search(step.ranks.begin(), step.ranks.end(), rank)) missing.push_back(rank);
+  }
+  return missing;
+}
+
 std::vector<StepInfo> find_steps(const std::filesystem::path& path,
                                  const CheckpointOptions& options) {
   return describe_steps(path, find_source_files(path, options).found);

@@ -22,6 +22,11 @@ struct StepInfo {
   bool complete = false;
 };
 
+/// The ranks [first, first + count) that have no file of the step, ascending. A set that has none
+/// of these ranks counts its ranks from 0.
+std::vector<std::int64_t> ranks_without(const StepInfo& step, std::int64_t first,
+                                        std::int64_t count);
+
 /// The steps of a checkpoint directory or file, oldest first; none if the names carry no steps.
 /// `options.step` does not matter.
 /// @throws Error as CheckpointSet::open() does before it opens any file.

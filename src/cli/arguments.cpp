@@ -74,6 +74,9 @@ void append_key(const CLI::App& command, const std::string& file, const std::str
 }
 
 std::vector<std::string> config_arguments(const CLI::App& command, const std::string& file) {
+  if (path_kind(file) == PathKind::kMissing) {
+    throw Error(ErrorKind::kMissing, "there is no such file").in_file(file).hint("check --config");
+  }
   const std::string text = read_small_file(file, kMaxConfigBytes);
   std::vector<std::string> out;
   try {

@@ -14,7 +14,7 @@
 #include "checkpoint/checkpoint_set.h"
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/strategy_picture.h"
+#include "cli/strategy_listing.h"
 #include "cli/text.h"
 #include "cli/write_file.h"
 #include "plan/source_table.h"
@@ -55,91 +55,28 @@ Strategy load_inputs(const StrategyArguments& arguments) {
   return Strategy::load_stages({inputs.begin(), inputs.end()});
 }
 
-std::string map_text(const TensorMap& map) {
-  std::string out = "[";
-  for (const auto& axes : map) {
-    if (out.size() > 1) out += ", ";
-    if (axes.empty()) {
-      out += "-1";
-    } else if (axes.size() == 1) {
-      out += std::to_string(axes.front());
-    } else {
-      out += fmt::format("[{}]", fmt::join(axes, ", "));
-    }
-  }
-  return out + "]";
-}
-
-std::string optimizer_text(const Layout& layout) {
-  if (layout.optimizer_shard_size == 0) return "-";
-  return layout.optimizer_shard_size < 0 ? "all" : std::to_string(layout.optimizer_shard_size);
-}
-
-std::string summary(const Strategy& strategy) {
-  std::size_t parameters = 0;
-  for (std::int64_t s = 0; s < strategy.stage_count(); ++s) parameters += strategy.stage(s).size();
-  return fmt::format("{} {} of {} {}, {} layouts", strategy.stage_count(),
-                     strategy.stage_count() == 1 ? "stage" : "stages", strategy.devices_per_stage(),
-                     strategy.devices_per_stage() == 1 ? "device" : "devices", parameters);
-}
-
-/// Each stage's device matrices (nearly always one) with the ranks on them.
-void print_device_matrices(const Strategy& strategy) {
-  for (std::int64_t s = 0; s < strategy.stage_count(); ++s) {
-    std::set<std::vector<std::int64_t>> matrices;
-    for (const auto& [name, layout] : strategy.stage(s)) matrices.insert(layout.device_matrix);
-    const std::int64_t stage = strategy.first_stage() + s;
-    for (const auto& matrix : matrices) {
-      std::cout << fmt::format("stage {}, device matrix {}, ranks:\n{}\n", stage, to_string(matrix),
-                               device_matrix_picture(matrix, stage * strategy.devices_per_stage()));
-    }
-  }
-}
-
-/// Which part of one parameter each rank holds.
-int show_parameter(const Strategy& strategy, const std::string& name) {
-  const std::vector<std::int64_t> stages = strategy.stages_of(name);
-  if (stages.empty()) {
-    throw Error(ErrorKind::kMissing, "the strategy does not lay it out").for_parameter(name);
-  }
-  for (const std::int64_t s : stages) {
-    const std::int64_t stage = strategy.first_stage() + s;
-    const Layout& layout = strategy.stage(s).at(name);
-    std::cout << fmt::format("{}, stage {}: {}\n", printable(name), stage, to_string(layout))
-              << "dimension 0 runs down, dimension 1 across; ranks that hold each part:\n"
-              << slice_picture(layout, stage * strategy.devices_per_stage());
-  }
-  return kExitDone;
-}
-
 int run_show(const StrategyArguments& arguments) {
   const Strategy strategy = load_inputs(arguments);
   if (arguments.json) {
     std::cout << to_json(strategy) << "\n";
-    return kExitDone;
+  } else if (!arguments.parameter.empty()) {
+    std::cout << parameter_listing(strategy, arguments.parameter, output_columns());
+  } else {
+    std::cout << strategy_listing(strategy, output_columns());
   }
-  if (!arguments.parameter.empty()) return show_parameter(strategy, arguments.parameter);
-  std::cout << summary(strategy) << "\n\n";
-  print_device_matrices(strategy);
-  TextTable table({"STAGE", "PARAMETER", "DEVICE MATRIX", "TENSOR MAP", "OPTIMIZER SHARD"}, {0, 4});
-  for (std::int64_t s = 0; s < strategy.stage_count(); ++s) {
-    for (const auto& [name, layout] : strategy.stage(s)) {
-      table.add_row({std::to_string(strategy.first_stage() + s), printable(name),
-                     to_string(layout.device_matrix), map_text(layout.tensor_map),
-                     optimizer_text(layout)});
-    }
-  }
-  std::cout << table.str();
   return kExitDone;
 }
 
-void write_strategy(const Strategy& strategy, const std::string& output, bool force) {
+/// In the form that the name of `output` asks for.
+std::string strategy_text(const Strategy& strategy, const std::string& output) {
+  if (StrategyRules::is_rules_file(output)) return to_rules(strategy);
   const bool json = std::filesystem::path(output).extension() == ".json";
-  write_file(output, json ? to_json(strategy) : to_protobuf(strategy), force);
+  return json ? to_json(strategy) : to_protobuf(strategy);
 }
 
 int run_write(const StrategyArguments& arguments) {
-  write_strategy(load_inputs(arguments), arguments.output, arguments.force);
+  write_file(arguments.output, strategy_text(load_inputs(arguments), arguments.output),
+             arguments.force);
   return kExitDone;
 }
 
@@ -178,7 +115,7 @@ void print_without_layout(const SourceTable& table) {
 
 int run_check(const StrategyArguments& arguments) {
   const Strategy strategy = load_inputs(arguments);
-  std::cout << "strategy: " << summary(strategy) << "\n";
+  std::cout << "strategy: " << strategy_summary(strategy) << "\n";
   if (arguments.source.empty()) return kExitDone;
   const auto checkpoint = std::make_shared<const CheckpointSet>(open_source(arguments));
   try {
@@ -210,8 +147,9 @@ CLI::App* add_verb(CLI::App& strategy, CommandAction& action, const std::string&
 }
 
 void add_output(CLI::App& verb, const std::shared_ptr<StrategyArguments>& arguments) {
-  verb.add_option("-O,--output", arguments->output,
-                  "Where to write: JSON if the name ends in .json, else protobuf")
+  verb.add_option(
+          "-O,--output", arguments->output,
+          "Where to write: JSON if the name ends in .json, rules if in .toml, else protobuf")
       ->type_name("FILE")
       ->required();
   verb.add_flag("--force", arguments->force, "Replace the file if it exists");
@@ -238,8 +176,8 @@ void add_strategy_command(CLI::App& app, CommandAction& action) {
   add_output(*merge, arguments);
   merge->footer("Example:\n  reshardfs strategy merge stages/ --output merged.ckpt");
   CLI::App* convert =
-      add_verb(*strategy, action, "convert", "Write a strategy in MindSpore's other format",
-               run_write, arguments);
+      add_verb(*strategy, action, "convert",
+               "Write a strategy in another form: protobuf, JSON or rules", run_write, arguments);
   add_output(*convert, arguments);
   convert->add_option("--source", arguments->source, "For .toml rules: the checkpoint they are for")
       ->type_name("DIR|FILE");

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/rank_list.h"
+#include "cli/text.h"
 #include "layout/device_grid.h"
 
 namespace reshardfs {
@@ -32,8 +33,9 @@ std::string part_list(const RanksByPart& ranks, const Parts& splits) {
     for (std::size_t d = 0; d < parts.size(); ++d) {
       texts.push_back(splits[d] == 1 ? "all" : fmt::format("{}/{}", parts[d] + 1, splits[d]));
     }
-    out +=
-        fmt::format("  part [{}]  ranks {}\n", fmt::join(texts, ", "), format_rank_list(holders));
+    const std::string line =
+        fmt::format("  part [{}]  ranks {}", fmt::join(texts, ", "), format_rank_list(holders));
+    out += wrapped(line, kColumns, 6) + "\n";
   }
   return out;
 }

@@ -10,12 +10,24 @@ namespace reshardfs {
 /// "1.5 MiB"
 std::string human_bytes(std::uint64_t bytes);
 
+/// Columns that a UTF-8 text takes on a terminal, near enough: its code points.
+std::size_t text_width(const std::string& text);
+
+/// `text`, or its beginning and end with "..." between them, in at most `columns`.
+std::string shortened(const std::string& text, std::size_t columns);
+
+/// `text` broken behind commas and blanks so that lines have at most `columns`, where it can be;
+/// lines but the first begin with `indent` blanks.
+std::string wrapped(const std::string& text, std::size_t columns, std::size_t indent);
+
 /// Columns padded to the widest cell. The first row is the heading.
 class TextTable {
  public:
   /// @param numeric columns (by number) that are aligned to the right.
   explicit TextTable(std::vector<std::string> heading, std::vector<std::size_t> numeric = {});
   void add_row(std::vector<std::string> cells);
+  /// A line across all columns.
+  void add_line(std::string text);
   std::string str() const;
 
  private:

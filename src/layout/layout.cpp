@@ -23,6 +23,15 @@ std::string dimension_text(const std::vector<int>& axes) {
   return out + "]";
 }
 
+/// A list of any length as messages can bear it.
+std::string short_list(const std::vector<std::int64_t>& lengths) {
+  constexpr std::ptrdiff_t kShown = 8;
+  if (std::ssize(lengths) <= kShown) return to_string(lengths);
+  std::string out = to_string({lengths.begin(), lengths.begin() + kShown});
+  out.pop_back();
+  return out + ", ... of " + std::to_string(lengths.size()) + "]";
+}
+
 void check_tensor_map(const Layout& layout) {
   const std::size_t axis_count = layout.device_matrix.size();
   std::vector<bool> used(axis_count, false);
@@ -94,6 +103,17 @@ std::string to_string(const Layout& layout) {
   if (layout.optimizer_shard_size != 0) {
     out += ", optimizer shard " + std::to_string(layout.optimizer_shard_size);
   }
+  for (std::size_t d = 0; d < layout.uneven.size(); ++d) {
+    const DimensionSplit& split = layout.uneven[d];
+    if (split.balanced) out += ", dimension " + std::to_string(d) + " balanced";
+    if (!split.lengths.empty()) {
+      out += ", dimension " + std::to_string(d) + " in lengths " + short_list(split.lengths);
+    }
+  }
+  for (const auto& lengths : layout.param_split_shape) {
+    if (!lengths.empty()) out += ", param_split_shape " + short_list(lengths);
+  }
+  if (layout.field > 1) out += ", " + std::to_string(layout.field) + " fields";
   return out;
 }
 

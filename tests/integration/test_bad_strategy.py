@@ -16,7 +16,7 @@ from refusals import WEIGHT, Options, Refusals, Word
 from ckpt_format import bytes_field, varint
 from layouts import Layout
 from make_checkpoint import Parallel, make_set
-from mounted import run_unittests, scratch
+from mounted import run, run_unittests, scratch
 from strategy_files import Strategy, read_strategy, write_protobuf
 
 SIDES = ("src", "dst")
@@ -138,7 +138,15 @@ class Unreadable(Strategies):
         return path
 
     def test_missing_file(self) -> None:
-        self.check_file(self.made.directory / "nothing.ckpt")
+        """The message says which option names it."""
+        path = self.made.directory / "nothing.ckpt"
+        for side in SIDES:
+            self.refused(str(path), f"--{side}-strategy takes", options=self.on(side, path))
+        for option in ("--name-map", "--config"):
+            self.refused(str(path), option, options=[*self.strategies(), option, path])
+
+    def test_help_lists_the_choices_once(self) -> None:
+        self.assertEqual(run("plan", "--help").stdout.count("replicate"), 2, "name and sentence")
 
     def test_empty_file(self) -> None:
         for name in ("empty.ckpt", "empty.json"):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import shutil
 import sys
 import time
@@ -51,6 +52,13 @@ def of_one_step(made: GeneratedSet, step: str) -> dict[str, bytes]:
         return contents(mountpoint)
 
 
+def move_to(source: Path, file: Path) -> None:
+    """Puts a rank's file into another set, in one go."""
+    target = source / file.parent.name / file.name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    file.rename(target)
+
+
 def steps_in(mountpoint: Path) -> list[str]:
     return sorted(os.listdir(mountpoint / "steps"))
 
@@ -91,8 +99,8 @@ class Steps(unittest.TestCase):
         with generated("1_1", "1_2") as made, mounted(
             made.source, *made.options(), "--step", "all"
         ) as mountpoint:
-            found = command("find", mountpoint, "-type", "f").splitlines()
-            self.assertEqual(len(found), 2 * 3)
+            found = command("find", mountpoint, "-type", "f", "-name", "*_?.ckpt").splitlines()
+            self.assertEqual(len(found), 2 * DST.rank_count)
             expected = of_one_step(made, "1_2")["rank_0/checkpoint_0.ckpt"]
             summed = command("md5sum", f"{mountpoint}/latest/rank_0/checkpoint_0.ckpt").split()[0]
             copy = made.directory / "copy"
@@ -126,6 +134,78 @@ class Steps(unittest.TestCase):
             self.assert_soon((mountpoint / "steps/1_3").exists, "the kernel remembers an absence")
             self.assertEqual(contents(mountpoint / "latest"), of_one_step(third, "1_3"))
             self.assertEqual(present.stat().st_ino, inode)
+
+    def test_the_first_step_appears_when_all_ranks_of_the_strategy_have_it(self) -> None:
+        """Nothing but the strategy says how many ranks there will be."""
+        with generated("1_1") as made, scratch() as root:
+            source = root / "src"
+            first, *others = (made.source_files(rank)[0] for rank in range(SRC.rank_count))
+            move_to(source, first)
+            log = root / "log"
+            with mounted(source, *made.options(), "--step", "all", "-v", "--log-file",
+                         log) as mountpoint:
+                for file in others:
+                    time.sleep(1.2)
+                    self.assertEqual(os.listdir(mountpoint / "steps"), [], f"{file} is missing")
+                    self.assertFalse((mountpoint / "latest").is_symlink())
+                    move_to(source, file)
+                self.assert_soon(lambda: steps_in(mountpoint) == ["1_1"], "the step")
+                for rank, path in rank_files(mountpoint / "latest").items():
+                    self.assertEqual(by_name(path.read_bytes()), made.expected(rank))
+            told = log.read_text().splitlines()
+            self.assertEqual(sum("no step can be shown yet" in line for line in told), 1, told)
+            # Once for each set of ranks that is too small, not with every look.
+            found = [re.search(r"step 1_1 is not shown yet, as (ranks? \S+) ", line)
+                     for line in told]
+            self.assertEqual([match[1] for match in found if match],
+                             ["ranks 1-3", "ranks 2,3", "rank 3"])
+
+    def test_a_source_of_one_node_has_all_that_its_ranks_need(self) -> None:
+        """Two of four ranks are here, and suffice for one of the two that are wanted."""
+        with generated("1_1", "1_2") as made, scratch() as root:
+            source = root / "src"
+            for rank in (0, 1):
+                for file in made.source_files(rank):
+                    move_to(source, file)
+            options = [*made.options(), "--step", "all"]
+            with mounted(source, *options, "--ranks", "0") as mountpoint:
+                self.assertEqual(steps_in(mountpoint), ["1_1", "1_2"])
+                path = mountpoint / "latest/rank_0/checkpoint_0.ckpt"
+                self.assertEqual(by_name(path.read_bytes()), made.expected(0))
+            with mounted(source, *options) as mountpoint:
+                self.assertEqual(os.listdir(mountpoint / "steps"), [])
+
+    def test_replicas_stand_in_for_ranks_that_are_not_there(self) -> None:
+        with scratch() as root:
+            made = make_set(root, Parallel(dp=2, tp=2), DST, layers=1, steps=("1_1",))
+            for rank in (1, 2):
+                shutil.rmtree(made.source / f"rank_{rank}")
+            with mounted(made.source, *made.options(), "--step", "all") as mountpoint:
+                for rank, path in rank_files(mountpoint / "steps/1_1").items():
+                    self.assertEqual(by_name(path.read_bytes()), made.expected(rank))
+
+    def test_rules_say_how_many_ranks_there_are(self) -> None:
+        with generated("1_1") as made, scratch() as root:
+            source = root / "src"
+            for rank in (0, 1):
+                move_to(source, made.source_files(rank)[0])
+            (root / "four.toml").write_text(
+                '[devices]\naxes = ["d=2"]\nstages = 2\n\n[[rule]]\nmatch = "*"\ncut = ["d"]\n'
+                "stage = 1\n")
+            with mounted(source, "--step", "all") as mountpoint:
+                self.assertEqual(steps_in(mountpoint), ["1_1"], "no strategy, no number")
+            with mounted(source, "--step", "all", "--src-strategy",
+                         root / "four.toml") as mountpoint:
+                # Rank 0 and 1 are of stage 0, and every parameter is in stage 1: an error of the
+                # strategy, which is the step's to tell.
+                self.assertEqual(steps_in(mountpoint), ["1_1"])
+                with self.assertRaises(OSError):
+                    os.listdir(mountpoint / "steps/1_1")
+            (root / "four.toml").write_text(
+                '[devices]\naxes = ["d=4"]\n\n[[rule]]\nmatch = "*.wq.weight"\ncut = ["d"]\n')
+            with mounted(source, "--step", "all", "--src-strategy",
+                         root / "four.toml") as mountpoint:
+                self.assertEqual(os.listdir(mountpoint / "steps"), [])
 
     def test_an_open_file_of_a_deleted_step_stays_readable(self) -> None:
         with generated("1_1", "1_2") as made:
@@ -225,8 +305,12 @@ class Refusals(unittest.TestCase):
             self.assertIn("missing.ckpt", self.refused(made, "--src-strategy", missing))
 
     def test_only_a_mount_has_all_steps(self) -> None:
-        with generated("1_1") as made:
-            self.assertEqual(run("plan", made.source, *made.options(), "--step", "all").code, 2)
+        with generated("1_1", "1_2") as made:
+            for command_line in (["plan", made.source, *made.options()], ["inspect", made.source]):
+                result = run(*command_line, "--step", "all")
+                self.assertEqual(result.code, 2)
+                for words in ("'--step all' is for 'reshardfs mount' alone", "1_1, 1_2, or latest"):
+                    self.assertIn(words, one_line(result))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,13 @@ TEST(Error, KeepsTheInnermostContext) {
   EXPECT_STREQ(error.what(), "inner: offset 1: parameter 'p': x");
 }
 
+TEST(Error, TakesMoreThatACallerKnows) {
+  Error error = Error(ErrorKind::kIo, "is wide").for_parameter("p").hint("do this");
+  error.explain(" and long");
+  EXPECT_STREQ(error.what(), "parameter 'p': is wide and long; do this");
+  EXPECT_EQ(error.message(), "is wide and long");
+}
+
 TEST(Error, CarriesTheErrno) {
   const Error error = io_error("read", "f", ENOSPC);
   EXPECT_EQ(error.kind(), ErrorKind::kIo);

@@ -31,6 +31,13 @@ TEST(StrategyPicture, StaysInEightyColumns) {
   EXPECT_LE(widest_line(slice_picture({.device_matrix = {512}, .tensor_map = {{}, {0}}}, 0)), 80U);
 }
 
+TEST(StrategyPicture, BreaksLongListsOfRanks) {
+  const std::string text = slice_picture({.device_matrix = {512, 2}, .tensor_map = {{0}}}, 0);
+  EXPECT_LE(widest_line(text), 80U);
+  EXPECT_THAT(text, ::testing::HasSubstr(",\n      "));
+  EXPECT_THAT(text, ::testing::HasSubstr("1023\n"));
+}
+
 TEST(StrategyPicture, ShowsWhichRanksHoldAPart) {
   EXPECT_EQ(slice_picture({.device_matrix = {2, 2, 2}, .tensor_map = {{1}, {0}}}, 0),
             "  +-----+-----+\n"

@@ -76,5 +76,18 @@ TEST(LayoutText, ShowsFlatAndNestedMaps) {
   EXPECT_EQ(to_string(layout_of({8}, {})), "device matrix [8], tensor map []");
 }
 
+TEST(LayoutText, ShowsUnevenCutsAndFields) {
+  Layout layout = layout_of({3}, {{0}, {}});
+  layout.param_split_shape = {{}, {5, 3, 2}};
+  layout.field = 4;
+  EXPECT_EQ(to_string(layout),
+            "device matrix [3], tensor map [0, -1], param_split_shape [5, 3, 2], 4 fields");
+  layout = layout_of({16, 2}, {{1}, {0}});
+  layout.uneven = {{false, std::vector<std::int64_t>(16, 7)}, {true, {}}};
+  EXPECT_EQ(to_string(layout),
+            "device matrix [16, 2], tensor map [1, 0], dimension 0 in lengths "
+            "[7, 7, 7, 7, 7, 7, 7, 7, ... of 16], dimension 1 balanced");
+}
+
 }  // namespace
 }  // namespace reshardfs

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/text.h"
+
+#include <gtest/gtest.h>
+
+namespace reshardfs {
+namespace {
+
+TEST(Shortened, KeepsBeginAndEnd) {
+  EXPECT_EQ(shortened("abcdefghij", 10), "abcdefghij");
+  EXPECT_EQ(shortened("abcdefghij", 9), "abc...hij");
+  EXPECT_EQ(shortened("abcdefghij", 8), "ab...hij");
+  EXPECT_EQ(shortened("abcdefghij", 3), "abcdefghij") << "nothing would be left of it";
+}
+
+TEST(Shortened, CountsAndCutsCodePoints) {
+  EXPECT_EQ(shortened("\u00e4\u00f6\u00fc\u00e4\u00f6\u00fc\u00e4\u00f6", 7),
+            "\u00e4\u00f6...\u00e4\u00f6");
+  EXPECT_EQ(text_width("\u4e2d\u6587"), 2U);
+}
+
+TEST(Wrapped, BreaksBehindCommasAndBlanks) {
+  EXPECT_EQ(wrapped("one, two three", 80, 2), "one, two three");
+  EXPECT_EQ(wrapped("one, two three", 8, 2), "one, two\n  three");
+  EXPECT_EQ(wrapped("one, two three", 7, 2), "one,\n  two\n  three");
+  EXPECT_EQ(wrapped("1,22,333,4444", 6, 1), "1,22,\n 333,\n 4444");
+}
+
+TEST(Wrapped, LeavesWordsThatAreTooLong) {
+  EXPECT_EQ(wrapped("  abcdefghij, k", 5, 2), "  abcdefghij,\n  k");
+}
+
+TEST(TextTable, HasLinesAcrossItsColumns) {
+  TextTable table({"A", "NUMBER"}, {1});
+  table.add_row({"x", "1"});
+  table.add_line("a line that is wider than all of it");
+  table.add_row({"", "23"});
+  EXPECT_EQ(table.str(), "A  NUMBER\nx       1\na line that is wider than all of it\n       23\n");
+}
+
+}  // namespace
+}  // namespace reshardfs
