@@ -18,6 +18,8 @@ struct CheckpointQuery {
   std::string src_pattern{};
   std::string step = "latest";
   bool check_crc = false;
+  std::filesystem::path dec_key_file{};
+  std::string dec_mode = "AES-GCM";
 };
 
 struct CheckpointFile {

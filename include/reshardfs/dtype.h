@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Element types, and their names in MindSpore's checkpoints and in NumPy.
+/// Element types, and their names in MindSpore's checkpoints, in safetensors and in NumPy.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,34 @@ enum class DType : std::uint8_t {
   kBFloat16,
   kFloat32,
   kFloat64,
+  kFloat8E5M2,  ///< safetensors only, as the next
+  kFloat8E4M3,
   kString,  ///< UTF-32 little endian text; not an array: carried as opaque bytes
+  kMap,     ///< a serialized MapTensorProto (keys, values, status): carried as opaque bytes
 };
 
-/// Bytes of one element; 1 for kString, whose content is counted in bytes.
+/// Whether it is an array of elements; text and maps are opaque bytes.
+RESHARDFS_EXPORT bool is_array(DType dtype) noexcept;
+
+/// Bytes of one element; 1 for what is no array, whose content is counted in bytes.
 RESHARDFS_EXPORT std::int64_t element_size(DType dtype) noexcept;
 
-/// The `tensor_type` text of a .ckpt record: "Float32", "BFloat16", "str", ...
+/// The `tensor_type` text of a .ckpt record: "Float32", "BFloat16", "str", ... For messages, the
+/// 8-bit floating types and maps have names too; .ckpt has no records of the former.
 RESHARDFS_EXPORT std::string_view mindspore_name(DType dtype) noexcept;
 
 /// The inverse of mindspore_name(), or nothing if MindSpore could not load such a record either.
 RESHARDFS_EXPORT std::optional<DType> dtype_from_mindspore(std::string_view name) noexcept;
+
+/// The `dtype` text of a safetensors header: "F32", "BF16", "F8_E4M3", ... Int4 is "I8", as which
+/// it is held; empty for what is no array.
+RESHARDFS_EXPORT std::string_view safetensors_name(DType dtype) noexcept;
+
+/// The inverse of safetensors_name(), or nothing if reshardfs does not know the type.
+RESHARDFS_EXPORT std::optional<DType> dtype_from_safetensors(std::string_view name) noexcept;
+
+/// The `descr` text of a .npy header: "<f4", "|b1", ... NumPy has no bfloat16 and no 8-bit floating
+/// types: "<V2" and "|V1", bytes of that width. Empty for what is no array.
+RESHARDFS_EXPORT std::string_view numpy_descr(DType dtype) noexcept;
 
 }  // namespace reshardfs

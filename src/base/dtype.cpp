@@ -10,25 +10,30 @@ struct Row {
   DType dtype;
   std::int64_t size;
   std::string_view mindspore;
+  std::string_view safetensors;
+  std::string_view numpy;
 };
 
 // In the order of the enumeration, so that a lookup by type is an index.
-constexpr std::array<Row, 15> kTable{{
-    {DType::kBool, 1, "Bool"},
-    {DType::kInt4, 1, "Int4"},
-    {DType::kInt8, 1, "Int8"},
-    {DType::kUInt8, 1, "UInt8"},
-    {DType::kInt16, 2, "Int16"},
-    {DType::kUInt16, 2, "UInt16"},
-    {DType::kInt32, 4, "Int32"},
-    {DType::kUInt32, 4, "UInt32"},
-    {DType::kInt64, 8, "Int64"},
-    {DType::kUInt64, 8, "UInt64"},
-    {DType::kFloat16, 2, "Float16"},
-    {DType::kBFloat16, 2, "BFloat16"},
-    {DType::kFloat32, 4, "Float32"},
-    {DType::kFloat64, 8, "Float64"},
-    {DType::kString, 1, "str"},
+constexpr std::array<Row, 18> kTable{{
+    {DType::kBool, 1, "Bool", "BOOL", "|b1"},
+    {DType::kInt4, 1, "Int4", "I8", "|i1"},
+    {DType::kInt8, 1, "Int8", "I8", "|i1"},
+    {DType::kUInt8, 1, "UInt8", "U8", "|u1"},
+    {DType::kInt16, 2, "Int16", "I16", "<i2"},
+    {DType::kUInt16, 2, "UInt16", "U16", "<u2"},
+    {DType::kInt32, 4, "Int32", "I32", "<i4"},
+    {DType::kUInt32, 4, "UInt32", "U32", "<u4"},
+    {DType::kInt64, 8, "Int64", "I64", "<i8"},
+    {DType::kUInt64, 8, "UInt64", "U64", "<u8"},
+    {DType::kFloat16, 2, "Float16", "F16", "<f2"},
+    {DType::kBFloat16, 2, "BFloat16", "BF16", "<V2"},
+    {DType::kFloat32, 4, "Float32", "F32", "<f4"},
+    {DType::kFloat64, 8, "Float64", "F64", "<f8"},
+    {DType::kFloat8E5M2, 1, "Float8E5M2", "F8_E5M2", "|V1"},
+    {DType::kFloat8E4M3, 1, "Float8E4M3FN", "F8_E4M3", "|V1"},
+    {DType::kString, 1, "str", "", ""},
+    {DType::kMap, 1, "maptensor", "", ""},
 }};
 
 constexpr bool table_is_in_order() {
@@ -45,6 +50,10 @@ const Row& row(DType dtype) noexcept {
 
 }  // namespace
 
+bool is_array(DType dtype) noexcept {
+  return dtype != DType::kString && dtype != DType::kMap;
+}
+
 std::int64_t element_size(DType dtype) noexcept {
   return row(dtype).size;
 }
@@ -55,9 +64,27 @@ std::string_view mindspore_name(DType dtype) noexcept {
 
 std::optional<DType> dtype_from_mindspore(std::string_view name) noexcept {
   for (const Row& candidate : kTable) {
-    if (candidate.mindspore == name) return candidate.dtype;
+    const bool loads = candidate.dtype != DType::kFloat8E5M2 &&
+                       candidate.dtype != DType::kFloat8E4M3 && candidate.dtype != DType::kMap;
+    if (loads && candidate.mindspore == name) return candidate.dtype;
   }
   return std::nullopt;
+}
+
+std::string_view safetensors_name(DType dtype) noexcept {
+  return row(dtype).safetensors;
+}
+
+std::optional<DType> dtype_from_safetensors(std::string_view name) noexcept {
+  for (const Row& candidate : kTable) {
+    const bool stands_for_itself = candidate.dtype != DType::kInt4 && is_array(candidate.dtype);
+    if (stands_for_itself && candidate.safetensors == name) return candidate.dtype;
+  }
+  return std::nullopt;
+}
+
+std::string_view numpy_descr(DType dtype) noexcept {
+  return row(dtype).numpy;
 }
 
 }  // namespace reshardfs

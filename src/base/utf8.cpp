@@ -52,4 +52,28 @@ bool is_utf8(std::string_view text) noexcept {
   return true;
 }
 
+bool append_utf8(std::string& text, char32_t character) {
+  const bool surrogate = character >= 0xd800 && character <= 0xdfff;
+  if (surrogate || character > 0x10ffff) return false;
+  const auto tail = [&](unsigned shift) {
+    text += static_cast<char>(0x80U | (character >> shift & 0x3fU));
+  };
+  if (character < 0x80) {
+    text += static_cast<char>(character);
+  } else if (character < 0x800) {
+    text += static_cast<char>(0xc0U | character >> 6U);
+    tail(0);
+  } else if (character < 0x10000) {
+    text += static_cast<char>(0xe0U | character >> 12U);
+    tail(6);
+    tail(0);
+  } else {
+    text += static_cast<char>(0xf0U | character >> 18U);
+    tail(12);
+    tail(6);
+    tail(0);
+  }
+  return true;
+}
+
 }  // namespace reshardfs

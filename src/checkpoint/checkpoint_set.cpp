@@ -10,33 +10,46 @@
 #include "base/parallel.h"
 #include "base/rank_list.h"
 #include "checkpoint/discovery.h"
-#include "format/ckpt.h"
 #include "format/name_orders.h"
 #include "storage/open_file_limit.h"
 
 namespace reshardfs {
 namespace {
 
-RankFile open_rank_file(const FoundFile& found, NameOrders& orders) {
+/// Only .ckpt files are ever encrypted.
+ByteSourcePtr open_source(const FoundFile& found, const CheckpointOptions& options) {
+  ByteSourcePtr file = open_local_file(found.path);
+  const bool is_ckpt = &input_format_of(found.path) == &input_formats().front();
+  return is_ckpt ? open_plain(std::move(file), options.decryption) : file;
+}
+
+RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options,
+                        NameOrders& orders) {
   RankFile file;
   file.rank = found.rank;
   file.part = found.part;
   file.path = found.path;
-  file.source = open_local_file(found.path);
-  file.index = std::make_shared<const FileIndex>(ckpt::read_index(*file.source, &orders));
+  file.source = open_source(found, options);
+  try {
+    file.index = std::make_shared<const FileIndex>(
+        input_format_of(found.path).read_index(*file.source, &orders));
+  } catch (Error& error) {
+    if (options.decryption) options.decryption->explain(error);
+    throw;
+  }
   orders.add(file.index);
   return file;
 }
 
 /// @return whether there is a trailer. @throws Error kBadInput if it does not fit the file.
-bool check_trailer(const ByteSource& source) {
-  const ckpt::CrcCheck result = ckpt::check_crc(source);
-  if (result == ckpt::CrcCheck::kBad) {
+bool check_trailer(const RankFile& file) {
+  const CrcCheck result = input_format_of(file.path).check_crc(*file.source);
+  if (result == CrcCheck::kBad) {
     throw Error(ErrorKind::kBadInput, "the file does not match its CRC trailer: it is damaged")
-        .in_file(source.name())
+        .in_file(file.source->name())
         .hint("copy it again, or take another step");
   }
-  return result == ckpt::CrcCheck::kGood;
+  return result == CrcCheck::kGood;
 }
 
 }  // namespace
@@ -74,6 +87,17 @@ void CheckpointSet::require_one_place_for_each_name() const {
   }
 }
 
+/// A map that does not fit its files may belong to another version of the model.
+void CheckpointSet::require_places(const Discovery& found) const {
+  for (const auto& [name, number] : found.places) {
+    if (files_[number].index->find(name) != nullptr) continue;
+    throw Error(ErrorKind::kBadInput, "is not in the file, though the directory's name map says so")
+        .in_file(files_[number].path.string())
+        .for_parameter(name)
+        .hint("bring the map and the files of one version of the model");
+  }
+}
+
 CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
                                   const CheckpointOptions& options) {
   Discovery found = discover(path, options);
@@ -84,8 +108,8 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   NameOrders orders;
   parallel_for(found.files.size(), [&](std::size_t i) {
     try {
-      files[i] = open_rank_file(found.files[i], orders);
-      if (options.check_crc) has_trailer[i] = check_trailer(*files[i].source) ? 1 : 0;
+      files[i] = open_rank_file(found.files[i], options, orders);
+      if (options.check_crc) has_trailer[i] = check_trailer(files[i]) ? 1 : 0;
     } catch (Error& error) {
       error.in_file(found.files[i].path.string());
       throw;
@@ -93,6 +117,7 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   });
 
   CheckpointSet set(std::move(files));
+  set.require_places(found);
   set.step_ = std::move(found.step);
   set.steps_ = std::move(found.steps);
   set.notes_ = std::move(found.notes);
@@ -101,6 +126,9 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
     const std::int64_t rank = found.files[i].rank;
     const bool listed = !unchecked.empty() && unchecked.back() == rank;
     if (has_trailer[i] == 0 && !listed) unchecked.push_back(rank);
+  }
+  if (options.decryption && !options.decryption->warning().empty()) {
+    set.notes_.push_back(options.decryption->warning());
   }
   if (!unchecked.empty()) {
     set.notes_.push_back("no CRC trailer to check on rank " + format_rank_list(unchecked));

@@ -9,10 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "format/encrypted.h"
 #include "format/file_index.h"
+#include "format/input_format.h"
 #include "storage/byte_source.h"
 
 namespace reshardfs {
+
+struct Discovery;
 
 /// One rank's file of the chosen step, or one of several that make it up.
 struct RankFile {
@@ -31,6 +35,8 @@ struct CheckpointOptions {
   std::string step = "latest";
   /// Check every file's CRC trailer while opening.
   bool check_crc = false;
+  /// How encrypted .ckpt files are read; nullptr: there are none.
+  std::shared_ptr<const Decryption> decryption{};
 };
 
 class CheckpointSet {
@@ -58,11 +64,14 @@ class CheckpointSet {
   const std::vector<std::string>& steps() const noexcept { return steps_; }
   /// The newest modification time of the files, nanoseconds since the epoch.
   std::int64_t mtime_ns() const noexcept;
+  /// The format of the files.
+  const InputFormat& format() const { return input_format_of(files_.front().path); }
   /// Choices that were made and are worth a line in the log: the pattern, the step, ignored files.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
  private:
   void require_one_place_for_each_name() const;
+  void require_places(const Discovery& found) const;
 
   std::vector<RankFile> files_;
   std::string step_;

@@ -19,6 +19,8 @@ namespace reshardfs {
 namespace {
 
 constexpr std::string_view kLatest = "latest";
+/// For mounts, which look for the steps themselves.
+constexpr std::string_view kAll = "all";
 
 using StepSet = std::set<std::string, OlderStep>;
 
@@ -91,6 +93,12 @@ std::string latest_step(const std::filesystem::path& root, const RankFiles& foun
 
 std::string named_step(const std::filesystem::path& root, const StepSet& steps,
                        const std::string& wanted) {
+  if (wanted == kAll) {
+    throw Error(ErrorKind::kUsage,
+                "'--step all' is for 'reshardfs mount' alone: here one step counts")
+        .hint("name one of these with --step: " + join_steps({steps.begin(), steps.end()}) +
+              ", or latest");
+  }
   const bool is_step = !wanted.empty() && step_prefix_length(wanted) == wanted.size();
   const auto found = is_step ? steps.find(wanted) : steps.end();
   if (found != steps.end()) return *found;
@@ -167,7 +175,8 @@ SourceFiles find_source_files(const std::filesystem::path& source,
   switch (path_kind(source)) {
     case PathKind::kMissing:
       throw Error(ErrorKind::kMissing, "there is no such file or directory")
-          .in_file(source.string());
+          .in_file(source.string())
+          .hint("the source is a directory of a checkpoint, or one checkpoint file");
     case PathKind::kOther:
       return take_one_file(source, options.pattern);
     case PathKind::kDirectory:
@@ -180,6 +189,11 @@ Discovery discover(const std::filesystem::path& source, const CheckpointOptions&
   SourceFiles files = find_source_files(source, options);
   Discovery out;
   out.notes = std::move(files.notes);
+  if (files.name_map) {
+    out.files = std::move(files.found.files);
+    out.places = std::move(files.name_map->places);
+    return out;
+  }
   note_missing_ranks(files, out);
   choose_files(source, files.found, options.step, out);
   return out;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/checkpoint_set.h"
@@ -17,6 +18,8 @@ struct Discovery {
   std::string step;              ///< empty: the names carry none
   std::vector<std::string> steps;
   std::vector<std::string> notes;
+  /// Of a whole model in several files: parameter name and the number of its file in `files`.
+  std::vector<std::pair<std::string, std::size_t>> places;
 };
 
 /// @throws Error as CheckpointSet::open() does.

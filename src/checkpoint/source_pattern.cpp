@@ -11,60 +11,92 @@
 #include "checkpoint/path_pattern.h"
 #include "checkpoint/segments.h"
 #include "checkpoint/step.h"
+#include "format/input_format.h"
 #include "storage/directory.h"
 
 namespace reshardfs {
 namespace {
 
-// The last two are below the output directory of MindFormers. It saves the weights without the
-// optimizer's states beside the whole checkpoint, so that the whole one comes first.
+// Without the extension of a format. The last two are below the output directory of MindFormers. It
+// saves the weights without the optimizer's states beside the whole checkpoint, so that the whole
+// one comes first.
 constexpr std::string_view kWeightsAlone = "checkpoint_network";
-constexpr std::string_view kWholePattern = "checkpoint/rank_{rank}/*.ckpt";
-constexpr std::string_view kWeightsPattern = "checkpoint_network/rank_{rank}/*.ckpt";
-constexpr std::array<std::string_view, 6> kKnownPatterns = {
-    "rank_{rank}/*.ckpt",  "node{rank}/*.ckpt", "ckpt_{rank}/*.ckpt",
-    "*_rank_{rank}*.ckpt", kWholePattern,       kWeightsPattern};
-constexpr std::string_view kCheckpointSuffix = ".ckpt";
+constexpr std::string_view kWholePattern = "checkpoint/rank_{rank}/*";
+constexpr std::string_view kWeightsPattern = "checkpoint_network/rank_{rank}/*";
+constexpr std::array<std::string_view, 6> kKnownPatterns = {"rank_{rank}/*", "node{rank}/*",
+                                                            "ckpt_{rank}/*", "*_rank_{rank}*",
+                                                            kWholePattern,   kWeightsPattern};
 constexpr std::string_view kSafetensorsSuffix = ".safetensors";
 
-Error safetensors_error(const std::filesystem::path& path, const std::string& what) {
-  return Error(ErrorKind::kUnsupported, what + "; sources in safetensors format are not supported")
-      .in_file(path.string())
-      .hint("give a set of .ckpt files");
-}
-
-bool holds_safetensors(const std::filesystem::path& root) {
-  for (const DirectoryEntry& entry : list_directory(root)) {
-    if (!entry.is_directory && entry.name.ends_with(kSafetensorsSuffix)) return true;
-  }
-  return std::any_of(kKnownPatterns.begin(), kKnownPatterns.end(), [&](std::string_view known) {
-    known.remove_suffix(kCheckpointSuffix.size());
-    const PathPattern pattern(std::string(known) + std::string(kSafetensorsSuffix));
-    return !find_rank_files(root, pattern).files.empty();
-  });
-}
-
 [[noreturn]] void throw_nothing_found(const std::filesystem::path& root,
-                                      const std::vector<std::string>& patterns) {
-  if (holds_safetensors(root)) {
-    throw safetensors_error(root, "holds safetensors files, but no .ckpt files");
-  }
-  std::string looked_for;
-  for (const std::string& pattern : patterns) {
-    looked_for += (looked_for.empty() ? "" : ", ") + printable(pattern);
+                                      const std::string& wanted) {
+  std::string looked_for = printable(wanted);
+  if (wanted.empty()) {
+    for (const std::string_view known : kKnownPatterns) {
+      looked_for += (looked_for.empty() ? "" : ", ") + std::string(known);
+    }
+    looked_for += " with the extension";
+    for (const InputFormat& format : input_formats()) {
+      const bool first = &format == &input_formats().front();
+      looked_for += (first ? " " : " or ") + std::string(format.extension);
+    }
   }
   throw Error(ErrorKind::kMissing, "no rank's checkpoint was found; looked for " + looked_for)
       .in_file(root.string())
       .hint("say where the files are with --src-pattern, for example 'rank_{rank}/*.ckpt'");
 }
 
-void note_choice(const std::filesystem::path& root, SourceFiles& source) {
-  if (source.pattern == kKnownPatterns.front()) return;
+/// What a known pattern finds, in whichever format.
+/// @throws Error kBadInput if there are files of two formats: which one counts?
+std::optional<SourceFiles> find_known(const std::filesystem::path& root, std::string_view known) {
+  std::optional<SourceFiles> source;
+  for (const InputFormat& format : input_formats()) {
+    const std::string pattern = std::string(known) + std::string(format.extension);
+    RankFiles found = find_rank_files(root, PathPattern(pattern));
+    if (found.files.empty()) continue;
+    if (source) {
+      throw Error(ErrorKind::kBadInput,
+                  "has files of two formats: " + source->pattern + " and " + pattern)
+          .in_file(root.string())
+          .hint("say which ones count, for example --src-pattern '" + pattern + "'");
+    }
+    source = SourceFiles{pattern, std::move(found), {}, {}};
+  }
+  return source;
+}
+
+std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& root) {
+  SourceFiles source;
+  source.name_map = find_name_map(root);
+  if (!source.name_map) return std::nullopt;
+  const auto& files = source.name_map->files;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    source.found.files.push_back({0, "", files[i], static_cast<std::int64_t>(i)});
+  }
+  source.notes.push_back("took the " + std::to_string(files.size()) +
+                         (files.size() == 1 ? " file" : " files") + " of " +
+                         source.name_map->map_file.filename().string() + " as one whole model");
+  return source;
+}
+
+/// A directory as a model is published in: one safetensors file, whatever else is there.
+std::optional<SourceFiles> find_single_file(const std::filesystem::path& root) {
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : list_directory(root)) {
+    if (entry.is_regular && entry.name.ends_with(kSafetensorsSuffix)) names.push_back(entry.name);
+  }
+  if (names.size() != 1) return std::nullopt;
+  SourceFiles source = take_one_file(root / names.front(), "");
+  source.notes.push_back("took the only safetensors file, " + printable(names.front()));
+  return source;
+}
+
+void note_choice(const std::filesystem::path& root, std::string_view known, SourceFiles& source) {
+  if (known == kKnownPatterns.front()) return;
   std::string note = "took the files that match " + source.pattern;
-  if (source.pattern == kWeightsPattern) {
+  if (known == kWeightsPattern) {
     note += ", which hold the weights alone, without the optimizer's states";
-  } else if (source.pattern == kWholePattern &&
-             path_kind(root / kWeightsAlone) == PathKind::kDirectory) {
+  } else if (known == kWholePattern && path_kind(root / kWeightsAlone) == PathKind::kDirectory) {
     note += ", and left " + std::string(kWeightsAlone) + " aside, which holds the weights alone";
   }
   source.notes.push_back(std::move(note));
@@ -73,25 +105,25 @@ void note_choice(const std::filesystem::path& root, SourceFiles& source) {
 }  // namespace
 
 SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string& wanted) {
-  std::vector<std::string> patterns;
-  if (wanted.empty()) {
-    patterns.assign(kKnownPatterns.begin(), kKnownPatterns.end());
-  } else {
-    patterns.push_back(wanted);
+  if (!wanted.empty()) {
+    RankFiles found = find_rank_files(root, PathPattern(wanted));
+    if (!found.files.empty()) return {wanted, std::move(found), {}, {}};
+    throw_nothing_found(root, wanted);
   }
-  for (const std::string& pattern : patterns) {
-    RankFiles found = find_rank_files(root, PathPattern(pattern));
-    if (found.files.empty()) continue;
-    SourceFiles source{pattern, std::move(found), {}};
-    if (wanted.empty()) note_choice(root, source);
-    return source;
+  for (const std::string_view known : kKnownPatterns) {
+    std::optional<SourceFiles> source = find_known(root, known);
+    if (!source) continue;
+    note_choice(root, known, *source);
+    return std::move(*source);
   }
-  throw_nothing_found(root, patterns);
+  for (const auto find : {find_parts_by_name_map, find_single_file}) {
+    if (std::optional<SourceFiles> source = find(root)) return std::move(*source);
+  }
+  throw_nothing_found(root, wanted);
 }
 
 SourceFiles take_one_file(const std::filesystem::path& path, const std::string& wanted) {
   const std::string name = path.filename().string();
-  if (name.ends_with(kSafetensorsSuffix)) throw safetensors_error(path, "is a safetensors file");
   SourceFiles source;
   // One file is what was asked for, whatever other parts lie beside it.
   source.found.files.push_back({0, step_in_file_name(segment_name(name).whole), path});

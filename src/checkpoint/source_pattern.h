@@ -2,9 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "checkpoint/name_map_directory.h"
 #include "checkpoint/rank_files.h"
 
 namespace reshardfs {
@@ -14,13 +16,15 @@ struct SourceFiles {
   std::string pattern;  ///< empty: the source is one file
   RankFiles found;
   std::vector<std::string> notes;
+  /// Set if the source is a whole model in several files; they are in `found` as parts of rank 0.
+  std::optional<NameMapDirectory> name_map;
 };
 
-/// The files that `wanted` finds; without one, the known patterns are tried in order.
-/// @throws Error kMissing if no file is found, kUnsupported if there are safetensors files only.
+/// The files that `wanted` finds; without one, the known patterns are tried in order, then a name
+/// map (see name_map_directory.h), then a single safetensors file.
+/// @throws Error kMissing if no file is found; kBadInput if there are files of two formats.
 SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string& wanted);
 
-/// @throws Error kUnsupported if the name says that it is a safetensors file.
 SourceFiles take_one_file(const std::filesystem::path& path, const std::string& wanted);
 
 }  // namespace reshardfs

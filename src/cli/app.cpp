@@ -12,7 +12,7 @@
 
 #include "cli/arguments.h"
 #include "cli/command.h"
-#include "cli/version.h"
+#include "base/version.h"
 
 namespace reshardfs {
 namespace {

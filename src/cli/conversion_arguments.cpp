@@ -9,13 +9,26 @@
 #include "reshardfs/strategy_rules.h"
 
 #include "base/rank_list.h"
+#include "storage/directory.h"
 
 namespace reshardfs {
 namespace {
 
-std::optional<std::filesystem::path> strategy_path(const std::string& text) {
+/// A file that an option names. Whoever reads it later does not know the option.
+std::filesystem::path named_file(const std::string& text, const std::string& option,
+                                 const std::string& takes) {
+  std::filesystem::path path = std::filesystem::absolute(text);
+  if (path_kind(path) != PathKind::kMissing) return path;
+  throw Error(ErrorKind::kMissing, "there is no such file or directory")
+      .in_file(path.string())
+      .hint(option + " takes " + takes);
+}
+
+std::optional<std::filesystem::path> strategy_path(const std::string& text,
+                                                   const std::string& option,
+                                                   const std::string& takes) {
   if (text.empty() || text == "none") return std::nullopt;
-  return std::filesystem::absolute(text);
+  return named_file(text, option, takes);
 }
 
 Unmatched parse_unmatched(const std::string& text) {
@@ -23,6 +36,14 @@ Unmatched parse_unmatched(const std::string& text) {
   if (text == "replicate") return Unmatched::kReplicate;
   if (text == "error") return Unmatched::kError;
   return Unmatched::kDrop;
+}
+
+ViewKind parse_view(const std::string& text) {
+  if (text == "merged") return ViewKind::kMerged;
+  if (text == "params") return ViewKind::kParams;
+  if (text == "unified") return ViewKind::kUnified;
+  if (text == "strategy") return ViewKind::kStrategy;
+  return ViewKind::kRanks;
 }
 
 }  // namespace
@@ -74,7 +95,7 @@ void ConversionArguments::add_to(CLI::App& command) {
       "Parameters in only one of the two strategies: drop them, copy the source rank's slice, "
       "replicate the full tensor, or refuse")
       ->type_name("drop|source|replicate|error")
-      ->check(CLI::IsMember({"drop", "source", "replicate", "error"}))
+      ->check(CLI::IsMember({"drop", "source", "replicate", "error"}).description(""))
       ->capture_default_str();
   command.add_option("--include", include, "Only parameters that match this glob (repeatable)")
       ->type_name("GLOB")
@@ -84,7 +105,15 @@ void ConversionArguments::add_to(CLI::App& command) {
       ->type_name("GLOB")
       ->take_all()
       ->expected(1);
-  command.add_flag("--check-crc", check_crc, "Check the CRC trailers of the source files first");
+  command.add_flag("--check-crc", check_crc, "Check the CRCs of the source files first");
+  one("--dec-key-file", dec_key_file,
+      "The key of encrypted .ckpt files: a file with its bytes, or with hexadecimal digits")
+      ->type_name("FILE");
+  one("--dec-mode", dec_mode, "How they are encrypted")
+      ->type_name("AES-GCM|AES-CBC|SM4-CBC")
+      ->check(CLI::IsMember({"AES-GCM", "AES-CBC", "SM4-CBC"}))
+      ->capture_default_str();
+  add_output_options(command);
   command
       .add_option("--config",
                   "Read options from a TOML file: each key is a long option; the command line wins")
@@ -92,18 +121,72 @@ void ConversionArguments::add_to(CLI::App& command) {
   log.add_to(command);
 }
 
+void ConversionArguments::add_output_options(CLI::App& command) {
+  const auto list = [&](const std::string& name, std::vector<std::string>& values,
+                        const std::string& text) {
+    return command.add_option(name, values, text)->delimiter(',')->take_all()->expected(1);
+  };
+  list("--format", formats,
+       "The files of each rank directory: ckpt, safetensors or both with a comma between; default: "
+       "that of the source")
+      ->type_name("LIST")
+      ->check(CLI::IsMember({"ckpt", "safetensors"}));
+  list("--views", views,
+       "What to show: ranks, merged, params (NumPy files), unified (for MindSpore's "
+       "load_distributed_checkpoint), strategy; default: everything")
+      ->type_name("LIST")
+      ->check(CLI::IsMember({"ranks", "merged", "params", "unified", "strategy"}));
+  command.add_flag("--params", rank_params,
+                   "Show a NumPy file for each array in rank_N/params too");
+  command
+      .add_option("--metadata", safetensors_metadata,
+                  "Whose safetensors files they claim to be: MindSpore's or PyTorch's")
+      ->take_last()
+      ->type_name("ms|pt")
+      ->check(CLI::IsMember({"ms", "pt"}))
+      ->capture_default_str();
+  command
+      .add_option("--align", align,
+                  "Tensor data of safetensors files begins at a multiple of this many bytes")
+      ->take_last()
+      ->type_name("BYTES")
+      ->check(CLI::IsMember({8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096}))
+      ->capture_default_str();
+  command
+      .add_option("--shard-size", shard_bytes,
+                  "Largest size of merged/model-*.safetensors, e.g. 500MB, 2GB or 5GiB")
+      ->take_last()
+      ->type_name("SIZE")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->default_str("5GB");
+  command
+      .add_option("--cast", casts,
+                  "Convert element types: [GLOB:]FROM->TO, e.g. 'fp32->bf16' or "
+                  "'*.weight:fp32->fp16' (repeatable; "
+                  "the first that fits counts)")
+      ->type_name("RULE")
+      ->take_all()
+      ->expected(1);
+  command.add_flag("--crc", append_crc, "End .ckpt files with MindSpore's CRC trailer");
+}
+
 ConversionOptions ConversionArguments::options() const {
   ConversionOptions options;
   options.source = std::filesystem::absolute(source);
-  options.src_strategy = strategy_path(src_strategy);
+  options.src_strategy =
+      strategy_path(src_strategy, "--src-strategy", "a strategy file or a directory of them");
   // An existing file wins over a text that could be sizes.
   if (is_derivation(dst_strategy) && !std::filesystem::exists(dst_strategy)) {
     options.dst_sizes = dst_strategy;
   } else {
-    options.dst_strategy = strategy_path(dst_strategy);
+    options.dst_strategy =
+        strategy_path(dst_strategy, "--dst-strategy",
+                      "a strategy file, a directory of them, or sizes such as 'tp=8,dp=2'");
   }
   options.src_join = src_join;
-  if (!name_map.empty()) options.name_map = std::filesystem::absolute(name_map);
+  if (!name_map.empty()) {
+    options.name_map = named_file(name_map, "--name-map", "a JSON file");
+  }
   options.state_prefixes = state_prefixes;
   options.prefix = prefix;
   options.src_pattern = src_pattern;
@@ -113,6 +196,18 @@ ConversionOptions ConversionArguments::options() const {
   options.include = include;
   options.exclude = exclude;
   options.check_crc = check_crc;
+  if (!dec_key_file.empty()) options.dec_key_file = std::filesystem::absolute(dec_key_file);
+  options.dec_mode = dec_mode;
+  for (const std::string& format : formats) {
+    options.formats.push_back(format == "ckpt" ? OutputFormat::kCkpt : OutputFormat::kSafetensors);
+  }
+  for (const std::string& view : views) options.views.push_back(parse_view(view));
+  options.safetensors_metadata = safetensors_metadata;
+  options.align = align;
+  options.shard_bytes = shard_bytes;
+  options.rank_params = rank_params;
+  options.casts = casts;
+  options.append_crc = append_crc;
   return options;
 }
 

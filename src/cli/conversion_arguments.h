@@ -2,6 +2,7 @@
 /// The options that all commands share which look at a source under a target strategy.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -28,12 +29,25 @@ struct ConversionArguments {
   std::vector<std::string> include;
   std::vector<std::string> exclude;
   bool check_crc = false;
+  std::string dec_key_file;
+  std::string dec_mode = "AES-GCM";
+  std::vector<std::string> formats;
+  std::vector<std::string> views;
+  std::string safetensors_metadata = "ms";
+  std::uint64_t align = 8;
+  std::uint64_t shard_bytes = 5'000'000'000;
+  bool rank_params = false;
+  std::vector<std::string> casts;
+  bool append_crc = false;
   LogArguments log;
 
   void add_to(CLI::App& command);
   /// Paths made absolute, so that they hold after a daemon has left the working directory.
   /// @throws Error kUsage.
   ConversionOptions options() const;
+
+ private:
+  void add_output_options(CLI::App& command);
 };
 
 /// Opens the conversion and logs its warnings and notes.

@@ -20,7 +20,7 @@
 #include "cli/command.h"
 #include "cli/demo_model.h"
 #include "cli/demo_process.h"
-#include "cli/sha256.h"
+#include "base/sha256.h"
 #include "cli/text.h"
 
 namespace reshardfs {

@@ -99,7 +99,18 @@ void add_inspect_command(CLI::App& app, CommandAction& action) {
       ->type_name("STEP|latest")
       ->capture_default_str()
       ->take_last();
-  command->add_flag("--check-crc", arguments->query.check_crc, "Check the CRC trailers too");
+  command->add_flag("--check-crc", arguments->query.check_crc, "Check the CRCs too");
+  command
+      ->add_option("--dec-key-file", arguments->query.dec_key_file,
+                   "The key of encrypted .ckpt files: a file with its bytes, or with hexadecimal "
+                   "digits")
+      ->type_name("FILE")
+      ->take_last();
+  command->add_option("--dec-mode", arguments->query.dec_mode, "How they are encrypted")
+      ->type_name("AES-GCM|AES-CBC|SM4-CBC")
+      ->check(CLI::IsMember({"AES-GCM", "AES-CBC", "SM4-CBC"}))
+      ->capture_default_str()
+      ->take_last();
   command->add_flag("--json", arguments->json, "Print JSON");
   command->add_option("--config", "Read options from a TOML file")->type_name("FILE.toml");
   arguments->log.add_to(*command);

@@ -7,7 +7,8 @@
 
 #include "reshardfs/error.h"
 
-#include "checkpoint/steps.h"
+#include "checkpoint/rank_files.h"
+#include "cli/complete_steps.h"
 #include "cli/conversion_arguments.h"
 #include "storage/open_file_limit.h"
 #include "view/strategy_input.h"
@@ -16,21 +17,10 @@ namespace reshardfs {
 namespace {
 
 void add_files(const Conversion& conversion, TreeBuilder& builder) {
-  for (const OutputFile& output : conversion.files()) builder.add_file(output.path, output.file);
-}
-
-std::vector<StepInfo> steps_of(const ConversionOptions& options) {
-  CheckpointOptions checkpoint;
-  checkpoint.pattern = options.src_pattern;
-  return find_steps(options.source, checkpoint);
-}
-
-std::vector<std::string> complete_steps(const ConversionOptions& options) {
-  std::vector<std::string> names;
-  for (StepInfo& step : steps_of(options)) {
-    if (step.complete) names.push_back(std::move(step.name));
+  for (const OutputFile& output : conversion.files()) {
+    builder.add_file(output.path, output.file);
+    if (output.hidden) builder.hide(output.path.substr(0, output.path.find('/')));
   }
-  return names;
 }
 
 void add_step(ConversionOptions options, const std::string& step, TreeBuilder& builder) {
@@ -50,7 +40,8 @@ void report(const std::string& step, const Error& error) {
 }
 
 /// What steps/ would only tell when a step is looked into, and then of each.
-void check_input(const ConversionOptions& options) {
+/// @return the ranks that the source strategy asks for.
+std::optional<RankRange> check_input(const ConversionOptions& options) {
   const StrategyInput source(options.src_strategy);
   const StrategyInput target(options.dst_strategy, options.dst_sizes);
   const std::vector<StepInfo> steps = steps_of(options);
@@ -59,6 +50,14 @@ void check_input(const ConversionOptions& options) {
         .in_file(options.source.string())
         .hint("mount without '--step all', or say where the steps are with --src-pattern");
   }
+  return source.ranks();
+}
+
+/// An empty steps/ would be a riddle.
+void warn_of_no_step(const std::vector<StepInfo>& steps) {
+  if (steps.empty()) return;
+  spdlog::warn("no step can be shown yet: the newest, {}, is on {} alone, or still being written",
+               steps.back().name, rank_words(steps.back().ranks));
 }
 
 }  // namespace
@@ -72,10 +71,11 @@ Tree conversion_tree(const Conversion& conversion) {
 std::unique_ptr<StepTree> all_steps_tree(const ConversionOptions& options) {
   // More than any set has, so that it is raised as far as it can be: many steps may be open.
   constexpr std::size_t kManyFiles = std::size_t{1} << 20;
-  check_input(options);
+  const auto steps = std::make_shared<CompleteSteps>(options, check_input(options));
   raise_open_file_limit(kManyFiles);
   StepTree::Callbacks callbacks;
-  callbacks.list = [options] { return complete_steps(options); };
+  if (steps->names().empty()) warn_of_no_step(steps_of(options));
+  callbacks.list = [steps] { return steps->names(); };
   callbacks.open = [options](const std::string& step, TreeBuilder& builder) {
     add_step(options, step, builder);
   };

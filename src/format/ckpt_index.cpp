@@ -17,6 +17,7 @@ Error bad(const std::string& message) {
 }
 
 DType dtype_of(const Record& record) {
+  if (record.is_map) return DType::kMap;
   if (!record.type) throw bad("the record has no tensor_type");
   const std::optional<DType> dtype = dtype_from_mindspore(*record.type);
   if (dtype) return *dtype;
@@ -26,6 +27,7 @@ DType dtype_of(const Record& record) {
 /// Dims [0] were written for scalars until 2023, and stand for a parameter without elements too:
 /// the content tells them apart.
 Shape take_shape(Record& record, DType dtype) {
+  if (dtype == DType::kMap) return {};
   const bool only_zero = record.dims.size() == 1 && record.dims.front() == 0;
   if (dtype == DType::kString) {
     if (!only_zero) throw bad("a str has dims " + to_string(record.dims) + ", expected [0]");
@@ -58,10 +60,6 @@ class IndexBuilder {
 
 void IndexBuilder::add(Record record) {
   try {
-    if (record.is_map) {
-      throw Error(ErrorKind::kUnsupported,
-                  "is a map parameter (maptensor), which is not supported");
-    }
     const DType dtype = dtype_of(record);
     if (!record.content) throw bad("the record has no tensor_content");
     Shape shape = take_shape(record, dtype);
@@ -83,10 +81,10 @@ void IndexBuilder::add(Record record) {
 void IndexBuilder::begin_entry(Record& record, DType dtype, Shape shape) {
   TensorEntry entry;
   entry.dtype = dtype;
-  entry.content_bytes = dtype == DType::kString
-                            ? record.content->length
-                            : static_cast<std::uint64_t>(mul_or_throw(
-                                  element_count(shape), element_size(dtype), "the content's size"));
+  entry.content_bytes = is_array(dtype)
+                            ? static_cast<std::uint64_t>(mul_or_throw(
+                                  element_count(shape), element_size(dtype), "the content's size"))
+                            : record.content->length;
   entry.shape = std::move(shape);
   offsets_.push_back(record.offset);
   entry.name = std::move(record.name);

@@ -19,6 +19,7 @@ constexpr std::uint32_t kValue = 1;
 constexpr std::uint32_t kTag = 1;
 constexpr std::uint32_t kTensor = 2;
 constexpr std::uint32_t kMapTensor = 3;
+constexpr std::uint32_t kMapPart = 1;
 constexpr std::uint32_t kDims = 1;
 constexpr std::uint32_t kType = 2;
 constexpr std::uint32_t kContent = 3;
@@ -42,8 +43,7 @@ void RecordScanner::refuse_encrypted() {
   cursor_.move_to(0);
   if (head != "\xd8\x5e\x3a\x7f" && head != "\xd9\x5e\x3a\x7f" && head != "\xda\x5e\x3a\x7f")
     return;
-  throw Error(ErrorKind::kUnsupported, "is encrypted")
-      .hint("load it with its key in MindSpore and save it without");
+  throw Error(ErrorKind::kUnsupported, "is encrypted").hint("give its key with --dec-key-file");
 }
 
 std::optional<Record> RecordScanner::next() {
@@ -118,12 +118,32 @@ void RecordScanner::read_value(Record& record, std::uint64_t end) {
     if (field.number == kTag) {
       record.name = read_name(field.value);
     } else if (field.number == kTensor) {
+      record.is_map = false;
       read_tensor(record, payload_end);
     } else if (field.number == kMapTensor) {
-      record.is_map = true;
+      read_map(record, {cursor_.position(), field.value});
     }
     cursor_.move_to(payload_end);
   }
+}
+
+/// Keys, values and status are not looked into: a map is carried over as it is.
+void RecordScanner::read_map(Record& record, const Extent& payload) {
+  constexpr std::uint64_t kParts = 3;
+  const std::uint64_t end = payload.offset + payload.length;
+  std::uint64_t parts = 0;
+  while (cursor_.position() < end) {
+    const WireField field = cursor_.read_field(end);
+    if (field.type != WireType::kBytes) continue;
+    if (field.number == kMapPart) ++parts;
+    cursor_.move_to(cursor_.payload_end(field, end));
+  }
+  if (parts != kParts) {
+    throw bad(payload.offset, "a map parameter has " + std::to_string(parts) +
+                                  " tensors, expected 3 (keys, values, status)");
+  }
+  record.is_map = true;
+  record.content = payload;
 }
 
 void RecordScanner::read_tensor(Record& record, std::uint64_t end) {

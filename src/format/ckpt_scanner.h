@@ -27,7 +27,7 @@ inline constexpr std::string_view kTrailerMark = "crc_num";
 struct Record {
   std::uint64_t offset = 0;  ///< of its first byte in the file
   std::string name;          ///< never empty, valid UTF-8
-  bool is_map = false;       ///< holds a `maptensor`
+  bool is_map = false;       ///< holds a `maptensor`, and `content` is all of it
   Shape dims;                ///< each 0 ... 2^31-1
   std::optional<std::string> type;
   std::optional<Extent> content;
@@ -49,6 +49,7 @@ class RecordScanner {
   bool find_trailer();
   Record read_record(const WireField& field, std::uint64_t offset);
   void read_value(Record& record, std::uint64_t end);
+  void read_map(Record& record, const Extent& payload);
   void read_tensor(Record& record, std::uint64_t end);
   void read_packed_dims(std::uint64_t end);
   void add_dim(std::uint64_t value);

@@ -46,18 +46,32 @@ std::optional<std::uint32_t> trailer_number(const ByteSource& source) {
 
 std::uint32_t crc_of(const ByteSource& source, std::uint64_t end) {
   std::vector<std::byte> block(std::min<std::uint64_t>(kBlockBytes, end));
-  uLong crc = ::crc32(0, nullptr, 0);
+  CrcSum sum;
   for (std::uint64_t offset = 0; offset < end;) {
     const std::size_t bytes = std::min<std::uint64_t>(block.size(), end - offset);
     source.read_at(offset, std::span(block).first(bytes));
-    // zlib's interface predates std::byte.
-    crc = ::crc32_z(crc, reinterpret_cast<const Bytef*>(block.data()), bytes);
+    sum.add(std::span(block).first(bytes));
     offset += bytes;
   }
-  return static_cast<std::uint32_t>(crc);
+  return sum.value();
 }
 
 }  // namespace
+
+void CrcSum::add(std::span<const std::byte> bytes) noexcept {
+  // zlib's interface predates std::byte.
+  const auto* data = reinterpret_cast<const Bytef*>(bytes.data());
+  value_ = static_cast<std::uint32_t>(::crc32_z(value_, data, bytes.size()));
+}
+
+std::string trailer(std::uint32_t crc) {
+  std::string bytes(kTrailerBytes, '\0');
+  bytes.replace(0, kTrailerMark.size(), kTrailerMark);
+  for (std::size_t i = 0; i < 4; ++i) {
+    bytes[kTrailerBytes - 1 - i] = static_cast<char>(crc >> (8 * i) & 0xffU);
+  }
+  return bytes;
+}
 
 std::optional<std::uint32_t> read_trailer(const ByteSource& source) {
   if (!has_trailer(source)) return std::nullopt;

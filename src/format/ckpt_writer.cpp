@@ -11,6 +11,7 @@ constexpr char kTensorKey = 0x12;
 constexpr char kDimKey = 0x08;
 constexpr char kTypeKey = 0x12;
 constexpr char kContentKey = 0x1a;
+constexpr char kMapTensorKey = 0x1a;
 
 std::uint64_t varint_bytes(std::uint64_t value) noexcept {
   std::uint64_t bytes = 1;
@@ -48,10 +49,27 @@ Lengths lengths_of(const std::string& name, DType dtype, const Shape& shape,
   return {field_bytes(name.size()) + field_bytes(tensor), tensor};
 }
 
+std::uint64_t map_value_bytes(const std::string& name, std::uint64_t content_bytes) {
+  return field_bytes(name.size()) + field_bytes(content_bytes);
+}
+
+/// `Checkpoint{value{tag, maptensor}}` up to the serialized map.
+std::string map_header(const std::string& name, std::uint64_t content_bytes) {
+  std::string out{kValueKey};
+  append_varint(out, map_value_bytes(name, content_bytes));
+  out += kTagKey;
+  append_varint(out, name.size());
+  out += name;
+  out += kMapTensorKey;
+  append_varint(out, content_bytes);
+  return out;
+}
+
 }  // namespace
 
 std::string record_header(const std::string& name, DType dtype, const Shape& shape,
                           std::uint64_t content_bytes) {
+  if (dtype == DType::kMap) return map_header(name, content_bytes);
   const Lengths lengths = lengths_of(name, dtype, shape, content_bytes);
   const std::string_view type = mindspore_name(dtype);
   std::string out;
@@ -77,6 +95,8 @@ std::string record_header(const std::string& name, DType dtype, const Shape& sha
 
 std::uint64_t record_header_bytes(const std::string& name, DType dtype, const Shape& shape,
                                   std::uint64_t content_bytes) {
+  if (dtype == DType::kMap)
+    return field_bytes(map_value_bytes(name, content_bytes)) - content_bytes;
   return field_bytes(lengths_of(name, dtype, shape, content_bytes).value) - content_bytes;
 }
 

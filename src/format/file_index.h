@@ -33,7 +33,8 @@ struct TensorEntry {
   std::string name;
   DType dtype = DType::kFloat32;
   ContentEncoding encoding = ContentEncoding::kPlain;
-  /// The slice's shape; empty for a scalar. For kString: empty, `content_bytes` is the length.
+  /// The slice's shape; empty for a scalar. Of what is no array (text, maps): empty, and
+  /// `content_bytes` is the length.
   Shape shape;
   /// In order; their lengths add up to content_bytes (twice that for kFloat32AsBFloat16).
   std::vector<Extent> extents;

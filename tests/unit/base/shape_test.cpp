@@ -5,8 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "reshardfs/dtype.h"
-
 #include "base/checked.h"
 #include "support/errors.h"
 
@@ -40,17 +38,6 @@ TEST(Checked, SeesEveryOverflow) {
   EXPECT_EQ(checked_mul<std::int64_t>(kMax, 2), std::nullopt);
   test::expect_error(ErrorKind::kBadInput, {"the offset exceeds"},
                      [] { add_or_throw<std::int64_t>(kMax, 1, "the offset"); });
-}
-
-TEST(DType, NamesAreReadBack) {
-  for (int i = 0; i <= static_cast<int>(DType::kString); ++i) {
-    const auto dtype = static_cast<DType>(i);
-    EXPECT_EQ(dtype_from_mindspore(mindspore_name(dtype)), dtype);
-    EXPECT_GE(element_size(dtype), 1);
-  }
-  EXPECT_EQ(element_size(DType::kBFloat16), 2);
-  EXPECT_EQ(dtype_from_mindspore("float32"), std::nullopt);
-  EXPECT_EQ(dtype_from_mindspore(""), std::nullopt);
 }
 
 }  // namespace

@@ -23,6 +23,16 @@ using test::TempDir;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
+std::string safetensors_file(const std::string& name) {
+  const std::string header =
+      R"({")" + name + R"(":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
+  std::string file(8, '\0');
+  file[0] = static_cast<char>(header.size());
+  return file + header + "xy";
+}
+const std::string kTensorA = safetensors_file("a");
+const std::string kTensorB = safetensors_file("b");
+
 class CheckpointSetTest : public testing::Test {
  protected:
   void add(const std::string& file) const { dir_.write(file, small_record("w")); }
@@ -68,7 +78,7 @@ TEST_F(CheckpointSetTest, OpensOneFile) {
   other.step = "3_8";
   expect_error(ErrorKind::kMissing, {"net-3_9.ckpt", "'3_8'", "3_9"},
                [&] { CheckpointSet::open(path, other); });
-  expect_error(ErrorKind::kUnsupported, {"safetensors"},
+  expect_error(ErrorKind::kBadInput, {"a.safetensors"},
                [&] { CheckpointSet::open(dir_.write("a.safetensors", "x"), {}); });
   expect_error(ErrorKind::kMissing, {"absent", "no such file"},
                [&] { CheckpointSet::open(dir_.path() / "absent", {}); });
@@ -125,20 +135,42 @@ TEST_F(CheckpointSetTest, NotesARankWithoutFile) {
 }
 
 TEST_F(CheckpointSetTest, SaysWhatItLookedFor) {
-  expect_refused(ErrorKind::kMissing, {dir_.path().string(), "rank_{rank}/*.ckpt",
-                                       "*_rank_{rank}*.ckpt", "--src-pattern"});
+  expect_refused(ErrorKind::kMissing, {dir_.path().string(), "rank_{rank}/*", "*_rank_{rank}*",
+                                       ".ckpt or .safetensors", "--src-pattern"});
   CheckpointOptions options;
   options.pattern = "x{rank}.ckpt";
   expect_refused(ErrorKind::kMissing, {"x{rank}.ckpt", "--src-pattern"}, options);
-  dir_.write("rank_0/net.safetensors", "x");
-  expect_refused(ErrorKind::kUnsupported, {"safetensors"});
-  add("rank_1/net.ckpt");
-  EXPECT_THAT(ranks(open()), ElementsAre(1));
 }
 
-TEST_F(CheckpointSetTest, SaysThatSafetensorsAreNotSupported) {
-  dir_.write("model.safetensors", "x");
-  expect_refused(ErrorKind::kUnsupported, {"safetensors", "no .ckpt"});
+TEST_F(CheckpointSetTest, TakesFilesOfOneFormatOnly) {
+  dir_.write("rank_0/net.safetensors", kTensorA);
+  EXPECT_EQ(open().format().name, "safetensors");
+  add("rank_1/net.ckpt");
+  expect_refused(ErrorKind::kBadInput, {"two formats", "rank_{rank}/*.ckpt",
+                                        "--src-pattern 'rank_{rank}/*.safetensors'"});
+  CheckpointOptions options;
+  options.pattern = "rank_{rank}/*.ckpt";
+  EXPECT_THAT(ranks(open(options)), ElementsAre(1));
+}
+
+TEST_F(CheckpointSetTest, TakesTheOnlySafetensorsFile) {
+  dir_.write("model.safetensors", kTensorA);
+  dir_.write("config.json", "{}");
+  EXPECT_THAT(ranks(open()), ElementsAre(0));
+  dir_.write("other.safetensors", kTensorA);
+  expect_refused(ErrorKind::kMissing, {"no rank's checkpoint"});
+}
+
+TEST_F(CheckpointSetTest, TakesTheFilesOfANameMap) {
+  dir_.write("part0.safetensors", kTensorA);
+  dir_.write("hyper_param.safetensors", kTensorB);
+  dir_.write("param_name_map.json", R"({"a": "part0.safetensors"})");
+  const CheckpointSet set = open();
+  EXPECT_THAT(ranks(set), ElementsAre(0, 0));
+  EXPECT_NE(set.files()[0].index->find("b"), nullptr);
+  EXPECT_NE(set.files()[1].index->find("a"), nullptr);
+  dir_.write("param_name_map.json", R"({"weight_map": {"b": "part0.safetensors"}})");
+  expect_refused(ErrorKind::kBadInput, {"part0.safetensors", "'b'", "name map"});
 }
 
 TEST_F(CheckpointSetTest, TakesTheNewestStepByNumber) {

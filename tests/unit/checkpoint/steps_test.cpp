@@ -85,6 +85,16 @@ TEST_F(StepsTest, CountARankThatHasNothingFinished) {
   expect_refused({"10_50 on ranks 0,1", "--step 9_50 is complete"});
 }
 
+TEST_F(StepsTest, KnowWhichRanksOfAStrategyTheyLack) {
+  const StepInfo step{"1_1", {4, 5, 7}, true};
+  EXPECT_THAT(ranks_without(step, 4, 4), ElementsAre(6));
+  EXPECT_THAT(ranks_without(step, 0, 8), ElementsAre(0, 1, 2, 3, 6));
+  // The file of a later stage, of a set whose ranks were counted from 0.
+  EXPECT_THAT(ranks_without({"1_1", {0, 1}, true}, 4, 4), ElementsAre(2, 3));
+  EXPECT_THAT(ranks_without({"1_1", {0, 1, 2, 3}, true}, 4, 4), IsEmpty());
+  EXPECT_THAT(ranks_without({"1_1", {0, 1, 2}, true}, 0, 2), IsEmpty());
+}
+
 TEST_F(StepsTest, NeedAllParts) {
   add("rank_0/net-1_1_part0.ckpt");
   dir_.write("rank_0/net-1_1_part1.ckpt", test::small_record("v"));

@@ -207,10 +207,32 @@ TEST(CkptIndex, RefusesUnknownTypes) {
                [] { index_of(record("w", {1}, std::string(1'000'000, 'x'), "x")); });
 }
 
-TEST(CkptIndex, RefusesMapParameters) {
-  const std::string value = test::bytes(1, "table") + test::bytes(3, test::bytes(1, "whatever"));
-  expect_error(ErrorKind::kUnsupported, {"memory.ckpt", "'table'", "map parameter"},
-               [&] { index_of(test::bytes(1, value)); });
+std::string map_record(int parts) {
+  std::string map;
+  for (int i = 0; i < parts; ++i) map += test::bytes(1, test::bytes(3, "whatever"));
+  return test::bytes(1, test::bytes(1, "table") + test::bytes(3, map));
+}
+
+TEST(CkptIndex, TakesAMapAsItIs) {
+  const std::string file = small_record("a") + map_record(3);
+  const FileIndex index = index_of(file);
+  const TensorEntry* entry = index.find("table");
+  ASSERT_NE(entry, nullptr);
+  EXPECT_EQ(entry->dtype, DType::kMap);
+  EXPECT_EQ(entry->shape, Shape{});
+  ASSERT_EQ(entry->extents.size(), 1U);
+  EXPECT_EQ(entry->content_bytes, entry->extents[0].length);
+  const std::string content = file.substr(entry->extents[0].offset, entry->extents[0].length);
+  EXPECT_EQ(small_record("a") + record_header("table", DType::kMap, {}, content.size()) + content,
+            file);
+  EXPECT_EQ(record_header_bytes("table", DType::kMap, {}, content.size()),
+            record_header("table", DType::kMap, {}, content.size()).size());
+}
+
+TEST(CkptIndex, RefusesABrokenMap) {
+  expect_bad(map_record(2), {"'table'", "2 tensors", "expected 3"});
+  expect_bad(map_record(4), {"'table'", "4 tensors"});
+  expect_bad(map_record(3) + map_record(3), {"'table'", "stands twice"});
 }
 
 TEST(CkptIndex, RefusesContentOfTheWrongLength) {

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Parameters' names as paths of files: any name has a path, and any path leads back to its name.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace reshardfs {
+
+/// What the caller appends to each path. A directory never ends in it, so that no path is a file
+/// for one parameter (`a` gives `a.npy`) and a directory for another (`a.npy/b`: `a%2Enpy/b.npy`).
+inline constexpr std::string_view kParameterFileExtension = ".npy";
+
+/// A relative path without extension; different names have different paths. Most names are their
+/// own path; a `/` makes directories. Written as `%` and two upper-case hexadecimal digits are: `%`
+/// itself, control characters, bytes that are not UTF-8, a `/` that would leave a component empty,
+/// and the dots of `.` and `..`. A component has at most 200 bytes; a longer one goes on in the
+/// next directory after a `%+` at its end.
+/// @param name not empty. @throws Error kInternal if it is.
+std::string to_file_path(std::string_view name);
+
+/// The inverse: the name, or nothing if to_file_path() makes no such path.
+std::optional<std::string> from_file_path(std::string_view path);
+
+}  // namespace reshardfs

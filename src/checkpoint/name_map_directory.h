@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A whole model in several safetensors files with a JSON file that says which parameter is where:
+/// MindSpore's unified directory, and the layout of Hugging Face.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reshardfs {
+
+struct NameMapDirectory {
+  std::filesystem::path map_file;
+  /// Every file once, in the order of their names.
+  std::vector<std::filesystem::path> files;
+  /// Parameter name and the number of its file in `files`.
+  std::vector<std::pair<std::string, std::size_t>> places;
+};
+
+/// Reads `param_name_map.json` or `model.safetensors.index.json` of a directory. MindSpore's
+/// `hyper_param.safetensors` beside it is one of the files, though the map does not name it.
+/// @return nothing if the directory has neither.
+/// @throws Error kBadInput if the map cannot be understood or names a file outside the directory,
+///         kMissing if a file that it names is not there, kIo.
+std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& directory);
+
+}  // namespace reshardfs

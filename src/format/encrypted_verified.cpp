@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "format/encrypted_verified.h"
+
+#include <exception>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+
+/// One call of `verify`.
+struct VerifiedBlocks::Run {
+  bool done = false;
+  std::exception_ptr error;  ///< if it failed
+};
+
+VerifiedBlocks::VerifiedBlocks(std::size_t count) : verified_(count) {}
+
+void VerifiedBlocks::require(std::uint64_t block, const std::function<void()>& verify) {
+  if (verified_[block].load(std::memory_order_acquire)) return;
+  std::unique_lock lock(mutex_);
+  if (verified_[block].load(std::memory_order_relaxed)) return;
+  if (const auto found = running_.find(block); found != running_.end()) {
+    const std::shared_ptr<Run> others = found->second;
+    finished_.wait(lock, [&] { return others->done; });
+    lock.unlock();
+    if (!others->error) return;
+    // Each thread throws an error of its own: whoever catches one may add to it.
+    try {
+      std::rethrow_exception(others->error);
+    } catch (const Error& error) {
+      throw Error(error);
+    }
+  }
+  const auto run = std::make_shared<Run>();
+  running_.emplace(block, run);
+  lock.unlock();
+  try {
+    verify();
+    verified_[block].store(true, std::memory_order_release);
+  } catch (const Error& error) {
+    run->error = std::make_exception_ptr(Error(error));
+    finish(block, *run);
+    throw;
+  } catch (...) {
+    run->error = std::current_exception();
+    finish(block, *run);
+    throw;
+  }
+  finish(block, *run);
+}
+
+void VerifiedBlocks::finish(std::uint64_t block, Run& run) {
+  {
+    const std::lock_guard lock(mutex_);
+    running_.erase(block);
+    run.done = true;
+  }
+  finished_.notify_all();
+}
+
+}  // namespace reshardfs

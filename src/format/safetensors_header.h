@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The JSON text of a safetensors header.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "reshardfs/dtype.h"
+#include "reshardfs/shape.h"
+
+namespace reshardfs::safetensors {
+
+/// More than any model has; a hostile header of tiny entries must not fill the memory.
+inline constexpr std::size_t kMaxEntries = 2'000'000;
+inline constexpr std::size_t kMaxDims = 16;
+
+/// As the header states it.
+struct ParsedTensor {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  // Bytes from the end of the header. Not checked in any way.
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+struct ParsedHeader {
+  std::vector<ParsedTensor> tensors;  ///< in the header's order
+  std::map<std::string, std::string> metadata;
+};
+
+/// Walks the text once and keeps nothing of it but what it states.
+/// @param text everything after the 8 bytes of length.
+/// @throws Error kBadInput without the file, with the parameter if it is known, else with the
+///         offset in the file; kUnsupported for an unknown element type.
+ParsedHeader parse_header(const std::string& text);
+
+}  // namespace reshardfs::safetensors

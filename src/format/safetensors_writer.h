@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The safetensors format, writing: the bytes before the tensors, and where each tensor stands.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reshardfs/dtype.h"
+#include "reshardfs/shape.h"
+
+namespace reshardfs::safetensors {
+
+struct HeaderTensor {
+  std::string name;  ///< unique, UTF-8, not empty
+  DType dtype = DType::kFloat32;
+  Shape shape;
+};
+
+/// Texts, in the order in which they are to be written. The library writes several in an order
+/// that differs from run to run; one, MindSpore's {"format": "ms"}, is all that can be the same.
+using Metadata = std::vector<std::pair<std::string, std::string>>;
+
+/// A file is `bytes`, then the tensors in `order`, without holes.
+struct Header {
+  /// The header's length, the JSON text, and spaces up to where the tensors begin.
+  std::string bytes;
+  /// Positions in the given list, in the order in which the tensors stand in the file: by element
+  /// type as the library sorts them (wide ones first, so that each tensor begins at a multiple of
+  /// its element's size), then by name.
+  std::vector<std::size_t> order;
+  /// Of each tensor of the given list (not of `order`): bytes from the end of the header to its
+  /// first byte.
+  std::vector<std::uint64_t> data_offsets;
+  /// Bytes of all tensors.
+  std::uint64_t data_bytes = 0;
+
+  std::uint64_t file_bytes() const noexcept { return bytes.size() + data_bytes; }
+};
+
+/// What the safetensors library writes for these tensors, byte for byte if `align` is 8.
+/// Int4 is I8, as which it is held; that MindSpore can tell it apart, `metadata` must have an entry
+/// of the tensor's name with the value "Int4". O(n log n).
+/// @param metadata written as `__metadata__`; none if it is empty.
+/// @param align a power of two, at least 8: the first tensor begins at a multiple of it. The format
+///              allows no holes, so that the others begin where the one before ends.
+/// @throws Error kUnsupported (with parameter) for what the format cannot hold: names that are not
+///         UTF-8 or are `__metadata__`, headers above 100,000,000 bytes; kBadInput for a name that
+///         stands twice and for sizes above 63 bits; kInternal for what is no array and for a
+///         wrong `align`.
+Header make_header(std::span<const HeaderTensor> tensors, const Metadata& metadata,
+                   std::uint64_t align = 8);
+
+}  // namespace reshardfs::safetensors
