@@ -26,6 +26,21 @@ enum class Unmatched : std::uint8_t {
   kError,      ///< refused
 };
 
+/// How a destination rank's parameters are written.
+enum class OutputFormat : std::uint8_t {
+  kCkpt,         ///< MindSpore's .ckpt
+  kSafetensors,  ///< .safetensors
+};
+
+/// The parts of the tree.
+enum class ViewKind : std::uint8_t {
+  kRanks,     ///< rank_<r>/: the target checkpoint
+  kMerged,    ///< merged/: the whole model
+  kParams,    ///< merged/params/: a NumPy file for each parameter
+  kUnified,   ///< unified/: what load_distributed_checkpoint(format="safetensors") reads
+  kStrategy,  ///< strategy/: both strategies as JSON and text
+};
+
 struct ConversionOptions {
   /// A directory with one directory or file for each rank, or one checkpoint file.
   std::filesystem::path source{};
@@ -55,6 +70,27 @@ struct ConversionOptions {
   std::vector<std::string> include{};
   std::vector<std::string> exclude{};
   bool check_crc = false;
+  /// A file that holds the key of an encrypted source, as raw bytes or hexadecimal digits.
+  std::filesystem::path dec_key_file{};
+  /// "AES-GCM", "AES-CBC" or "SM4-CBC".
+  std::string dec_mode = "AES-GCM";
+
+  /// The files of each rank directory; empty: one file, in the source's format.
+  std::vector<OutputFormat> formats{};
+  /// What to show; empty: everything.
+  std::vector<ViewKind> views{};
+  /// The `format` that safetensors metadata states: "ms" (MindSpore) or "pt" (PyTorch).
+  std::string safetensors_metadata = "ms";
+  /// Tensor data in safetensors files begins at a multiple of this many bytes: 8, 16, ... 4096.
+  std::uint64_t align = 8;
+  /// merged/model-*.safetensors hold at most this many bytes of tensors, if more than one.
+  std::uint64_t shard_bytes = 5'000'000'000;
+  /// Show rank_<r>/params/ too.
+  bool rank_params = false;
+  /// "[GLOB:]FROM->TO": element types to convert, e.g. "fp32->bf16", "*.weight:fp32->fp16".
+  std::vector<std::string> casts{};
+  /// Append MindSpore's CRC trailer to .ckpt files.
+  bool append_crc = false;
 };
 
 /// One file of the target checkpoint.
@@ -62,6 +98,7 @@ struct OutputFile {
   std::string
       path;  ///< relative, e.g. "rank_0/checkpoint_0.ckpt" or "merged/checkpoint_merged.ckpt"
   std::shared_ptr<const VirtualFile> file;
+  bool hidden = false;  ///< answers to its name, but is not listed
 };
 
 /// What a destination file reads from one source file (a rank may have several: its parts).
@@ -86,7 +123,7 @@ class RESHARDFS_EXPORT Conversion {
 
   /// Destination ranks, whether shown or not.
   std::int64_t rank_count() const;
-  /// All files shown, rank_0 first, merged last.
+  /// All files shown, rank_0 first. A path may hold several directories.
   const std::vector<OutputFile>& files() const;
   /// What destination rank `rank` reads, ascending by source rank and part; lowest replica first
   /// choice.

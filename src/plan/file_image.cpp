@@ -18,7 +18,7 @@ void FileImage::append_literal(const std::string& bytes) {
   size_ += bytes.size();
 }
 
-std::size_t FileImage::add_view(TensorView view) {
+std::size_t FileImage::add_view(ElementView view) {
   views_.push_back(std::move(view));
   return views_.size() - 1;
 }

@@ -8,7 +8,7 @@
 
 #include "reshardfs/virtual_file.h"
 
-#include "plan/tensor_view.h"
+#include "plan/element_view.h"
 
 namespace reshardfs {
 
@@ -22,7 +22,7 @@ class FileImage : public VirtualFile {
   /// Appends bytes; only while it is built, before any reader sees it.
   void append_literal(const std::string& bytes);
   /// @return the view's number, for append_range().
-  std::size_t add_view(TensorView view);
+  std::size_t add_view(ElementView view);
   void append_range(std::size_t view, std::uint64_t offset, std::uint64_t length);
 
   std::uint64_t size() const override { return size_; }
@@ -39,7 +39,7 @@ class FileImage : public VirtualFile {
 
   std::shared_ptr<const CheckpointSet> checkpoint_;
   std::string literals_;
-  std::vector<TensorView> views_;
+  std::vector<ElementView> views_;
   std::vector<Piece> pieces_;
   std::uint64_t size_ = 0;
 };

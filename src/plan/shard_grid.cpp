@@ -10,8 +10,8 @@ bool ShardGrid::complete() const noexcept {
 }
 
 Shape array_shape(const TensorEntry& entry) {
-  return entry.dtype == DType::kString ? Shape{static_cast<std::int64_t>(entry.content_bytes)}
-                                       : entry.shape;
+  return is_array(entry.dtype) ? entry.shape
+                               : Shape{static_cast<std::int64_t>(entry.content_bytes)};
 }
 
 ShardGridPtr single_cell_grid(const Holding& holding) {

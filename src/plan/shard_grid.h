@@ -31,7 +31,7 @@ struct ShardGrid {
 
 using ShardGridPtr = std::shared_ptr<const ShardGrid>;
 
-/// The shape of an entry's elements; text is an array of bytes here.
+/// The shape of an entry's elements; what is no array is one of bytes here.
 Shape array_shape(const TensorEntry& entry);
 
 /// A parameter that is taken as it stands in one file: a grid of one cell.

@@ -149,8 +149,10 @@ std::vector<Holding> SourceTable::holders_in_stage(const SourceParameter& parame
 }
 
 void SourceTable::lay_out(SourceParameter& parameter) {
-  // Text is no array: it cannot be cut, and follows the rules for parameters without a layout.
-  if (parameter.dtype == DType::kString) return;
+  // Text and maps are no arrays: they cannot be cut, and follow the rules for parameters without a
+  // layout.
+  if (parameter.dtype == DType::kMap) require_uncut(parameter);
+  if (!is_array(parameter.dtype)) return;
   try {
     if (!strategy_ && matches_any(join_, parameter.name)) {
       parameter.layout = joined_layout(parameter);
@@ -185,6 +187,45 @@ void SourceTable::lay_out(SourceParameter& parameter) {
   }
 }
 
+/// A map's keys are spread over the ranks by their hash: no layout says which are where.
+void SourceTable::require_uncut(const SourceParameter& parameter) const {
+  if (!strategy_) return;
+  for (const std::int64_t stage : strategy_->stages_of(parameter.name)) {
+    const Layout& layout = strategy_->stage(stage).at(parameter.name);
+    const bool cut = layout.optimizer_shard_size != 0 ||
+                     std::any_of(layout.tensor_map.begin(), layout.tensor_map.end(),
+                                 [](const auto& axes) { return !axes.empty(); });
+    if (!cut) continue;
+    throw Error(ErrorKind::kUnsupported,
+                "is a map parameter (maptensor) that the source strategy cuts (" +
+                    to_string(layout) + "); maps can be carried over whole only")
+        .in_file(parameter.holders.front().file->source->name())
+        .for_parameter(parameter.name)
+        .hint("--exclude leaves it out");
+  }
+}
+
+bool SourceTable::equal_on_all_ranks(const SourceParameter& parameter) const {
+  const auto number = static_cast<std::size_t>(&parameter - parameters_.data());
+  const std::scoped_lock lock(verdicts_mutex_);
+  const auto [verdict, is_new] = verdicts_.try_emplace(number, false);
+  if (is_new) verdict->second = compare_ranks(parameter);
+  return verdict->second;
+}
+
+bool SourceTable::compare_ranks(const SourceParameter& parameter) const {
+  const Holding* stage_first = nullptr;
+  std::int64_t stage = -1;
+  for (const Holding& holder : parameter.holders) {
+    const std::int64_t own = (holder.file->rank - base_rank_) / stage_devices();
+    const bool compare = strategy_ ? own == stage : stage_first != nullptr;
+    if (compare && !content_equal(*stage_first, holder)) return false;
+    if (!compare) stage_first = &holder;
+    stage = own;
+  }
+  return true;
+}
+
 ShardGridPtr SourceTable::make_stage_grid(const SourceParameter& parameter, const Layout& layout,
                                           std::int64_t stage) const {
   return make_grid(parameter, layout, base_rank_ + stage * stage_devices(),
@@ -213,8 +254,10 @@ ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
     for (const Holding& holder : holders) {
       const std::int64_t local = holder.file->rank - first_rank;
       if (holder.entry->shape != slicing.slice_shape(local)) {
-        throw Error(ErrorKind::kBadInput,
-                    "the slices differ in shape (" + differing_holders(holders) + ")")
+        throw Error(ErrorKind::kBadInput, "the slice of rank " + std::to_string(holder.file->rank) +
+                                              " should have the shape " +
+                                              to_string(slicing.slice_shape(local)) + " (" +
+                                              differing_holders(holders) + ")")
             .in_file(holder.file->source->name());
       }
       Holding& cell = grid->cells[static_cast<std::size_t>(slicing.cell_of(local))];
@@ -223,7 +266,7 @@ ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
     return grid;
   } catch (Error& error) {
     throw Error(ErrorKind::kBadInput, error.message() + " (slice " + to_string(first.entry->shape) +
-                                          ", " + to_string(layout_as_written) + ")")
+                                          "; source: " + to_string(layout_as_written) + ")")
         .in_file(error.file().empty() ? first.file->source->name() : error.file())
         .for_parameter(parameter.name)
         .hint("check that --src-strategy is the one that this checkpoint was saved with");
@@ -282,7 +325,7 @@ ShardGridPtr SourceTable::make_replicated_grid(const SourceParameter& parameter)
 
 ShardGridPtr SourceTable::grid_like(const SourceParameter& parameter,
                                     const SourceParameter& like) const {
-  if (!strategy_ || !like.layout || !like.grid || parameter.dtype == DType::kString) {
+  if (!strategy_ || !like.layout || !like.grid || !is_array(parameter.dtype)) {
     return nullptr;
   }
   for (const Holding& holder : parameter.holders) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -53,6 +54,10 @@ class SourceTable {
   /// The global rank of stage 0's first device.
   std::int64_t base_rank() const noexcept { return base_rank_; }
 
+  /// Whether a parameter's bytes are the same on all ranks of each stage that holds it. Reads them
+  /// all the first time that it is asked.
+  bool equal_on_all_ranks(const SourceParameter& parameter) const;
+
   /// Lays `parameter` out like `like`, if every file holds slices of the same shape of both.
   /// @return the grid, or nullptr.
   ShardGridPtr grid_like(const SourceParameter& parameter, const SourceParameter& like) const;
@@ -62,6 +67,8 @@ class SourceTable {
   std::size_t number_of(const TensorEntry& entry);
   void collect_holders();
   void lay_out(SourceParameter& parameter);
+  void require_uncut(const SourceParameter& parameter) const;
+  bool compare_ranks(const SourceParameter& parameter) const;
   /// Those of the parameter's holders that count: the lowest stage that lays it out and has it.
   std::vector<Holding> holders_in_stage(const SourceParameter& parameter, std::int64_t stage) const;
   ShardGridPtr make_stage_grid(const SourceParameter& parameter, const Layout& layout,
@@ -77,6 +84,8 @@ class SourceTable {
   std::int64_t base_rank_ = 0;
   std::vector<SourceParameter> parameters_;
   std::unordered_map<std::string, std::size_t> by_name_;
+  mutable std::mutex verdicts_mutex_;
+  mutable std::unordered_map<std::size_t, bool> verdicts_;  ///< of equal_on_all_ranks()
 };
 
 }  // namespace reshardfs

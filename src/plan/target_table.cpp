@@ -9,7 +9,6 @@
 
 #include "layout/fold.h"
 #include "layout/slicing.h"
-#include "plan/content_equal.h"
 #include "strategy/derive_names.h"
 
 namespace reshardfs {
@@ -54,7 +53,9 @@ TargetTable::TargetTable(std::shared_ptr<const SourceTable> source,
       strategy_(std::move(strategy)),
       unmatched_(options.unmatched),
       name_map_(options.name_map),
-      state_prefixes_(options.state_prefixes) {
+      state_prefixes_(options.state_prefixes),
+      casts_(options.casts),
+      source_has_rules_(options.source_has_rules) {
   Verdicts verdicts;
   for (const SourceParameter& parameter : source_->parameters()) {
     if (options.names.takes(name_map_.target(parameter.name))) place(parameter, verdicts);
@@ -80,6 +81,8 @@ void TargetTable::place(const SourceParameter& parameter, Verdicts& verdicts) {
     if (in_source && (in_target || !strategy_)) {
       return add_resharded(parameter, parameter.grid, name_map_.target(parameter.name));
     }
+    const bool uncut = source_has_rules_ && in_source && parameter.grid->cells.size() == 1;
+    if (uncut && !in_target) return place_without_layout(parameter, verdicts);
     if (in_source || in_target) return place_in_one_strategy(parameter, verdicts);
     return place_without_layout(parameter, verdicts);
   }
@@ -101,9 +104,13 @@ void TargetTable::place_in_one_strategy(const SourceParameter& parameter, Verdic
       return place_raw(parameter);
     case Unmatched::kReplicate:
       if (parameter.grid) {
-        TargetParameter whole{
-            &parameter, name_map_.target(parameter.name), Treatment::kKeep, parameter.grid, {}, {}};
-        parameters_.push_back(std::move(whole));
+        add({&parameter,
+             name_map_.target(parameter.name),
+             Treatment::kKeep,
+             parameter.dtype,
+             parameter.grid,
+             {},
+             {}});
       } else if (!keep_if_equal(parameter)) {
         verdicts.refused.push_back(parameter.name);
       }
@@ -136,33 +143,31 @@ bool TargetTable::follow_weight(const SourceParameter& parameter, Verdicts& verd
 /// Keeps a parameter whose bytes are the same on all ranks of each stage that holds it; the lowest
 /// stage's value counts.
 bool TargetTable::keep_if_equal(const SourceParameter& parameter) {
-  const Holding* stage_first = nullptr;
-  std::int64_t stage = -1;
-  for (const Holding& holder : parameter.holders) {
-    const std::int64_t own = (holder.file->rank - source_->base_rank()) / source_->stage_devices();
-    const bool compare = source_->strategy() ? own == stage : stage_first != nullptr;
-    if (compare && !content_equal(*stage_first, holder)) return false;
-    if (!compare) stage_first = &holder;
-    stage = own;
-  }
+  if (!source_->equal_on_all_ranks(parameter)) return false;
   const std::string& name = name_map_.target(parameter.name);
-  parameters_.push_back({&parameter,
-                         name,
-                         Treatment::kKeep,
-                         single_cell_grid(parameter.holders.front()),
-                         {},
-                         stages_with(name)});
+  add({&parameter,
+       name,
+       Treatment::kKeep,
+       parameter.dtype,
+       single_cell_grid(parameter.holders.front()),
+       {},
+       stages_with(name)});
   return true;
 }
 
 void TargetTable::add_resharded(const SourceParameter& parameter, ShardGridPtr grid,
                                 const std::string& layout_name) {
-  TargetParameter target{
-      &parameter, name_map_.target(parameter.name), Treatment::kReshard, std::move(grid), {}, {}};
+  TargetParameter target{&parameter,
+                         name_map_.target(parameter.name),
+                         Treatment::kReshard,
+                         parameter.dtype,
+                         std::move(grid),
+                         {},
+                         {}};
   const Shape& full = target.grid->full_shape;
   if (!strategy_) {
     target.by_stage.push_back(std::make_shared<Slicing>(Slicing::whole(full)));
-    parameters_.push_back(std::move(target));
+    add(std::move(target));
     return;
   }
   for (std::int64_t stage = 0; stage < strategy_->stage_count(); ++stage) {
@@ -176,18 +181,18 @@ void TargetTable::add_resharded(const SourceParameter& parameter, ShardGridPtr g
       const Layout layout = fold_expanded(found->second, full, /*is_slice=*/false);
       target.by_stage.push_back(std::make_shared<Slicing>(layout, full));
     } catch (Error& error) {
-      throw Error(
-          ErrorKind::kBadInput,
-          "the destination strategy does not fit: " + error.message() +
-              " (destination: " + to_string(found->second) +
-              (parameter.layout && source_->strategy() ? "; source: " + to_string(*parameter.layout)
-                                                       : std::string()) +
-              ")")
+      const SourceParameter* like = source_->find(weight_of(parameter.name, state_prefixes_));
+      const std::optional<Layout>& from =
+          parameter.layout || like == nullptr ? parameter.layout : like->layout;
+      throw Error(ErrorKind::kBadInput,
+                  "the destination strategy does not fit: " + error.message() + " (shape " +
+                      to_string(full) + "; source: " + (from ? to_string(*from) : "no layout") +
+                      "; destination: " + to_string(found->second) + ")")
           .for_parameter(parameter.name)
           .hint("check that --dst-strategy belongs to this model");
     }
   }
-  parameters_.push_back(std::move(target));
+  add(std::move(target));
 }
 
 /// The slice of "its" source rank. Where all ranks have the same bytes, the lowest serves them all,
@@ -196,8 +201,14 @@ void TargetTable::place_raw(const SourceParameter& parameter) {
   const bool cheap = parameter.holders.front().entry->content_bytes <= kCheapCompareBytes;
   if (cheap && keep_if_equal(parameter)) return;
   const std::string& name = name_map_.target(parameter.name);
-  TargetParameter target{&parameter, name, Treatment::kRaw, nullptr, {}, stages_with(name)};
-  parameters_.push_back(std::move(target));
+  add({&parameter, name, Treatment::kRaw, parameter.dtype, nullptr, {}, stages_with(name)});
+}
+
+/// Int4 is held as one int8 an element, and the destination says so, as MindSpore's converter does.
+void TargetTable::add(TargetParameter parameter) {
+  if (parameter.dtype == DType::kInt4) parameter.dtype = DType::kInt8;
+  parameter.dtype = casts_.target(parameter.name, parameter.dtype);
+  parameters_.push_back(std::move(parameter));
 }
 
 /// The destination stages that lay `name` out; empty (all stages) if none does.
@@ -257,12 +268,20 @@ void TargetTable::report(const Verdicts& verdicts) {
   }
 }
 
-bool TargetTable::has(const TargetParameter& parameter, std::int64_t rank) const {
+bool TargetTable::in_stage_of(const TargetParameter& parameter, std::int64_t rank) const {
   const auto stage =
       static_cast<std::size_t>(strategy_ ? rank / strategy_->devices_per_stage() : 0);
   if (parameter.treatment == Treatment::kReshard) return parameter.by_stage[stage] != nullptr;
-  if (!parameter.stage_has.empty() && !parameter.stage_has[stage]) return false;
-  return parameter.treatment == Treatment::kKeep || raw_holding(*parameter.source, rank) != nullptr;
+  return parameter.stage_has.empty() || parameter.stage_has[stage];
+}
+
+bool TargetTable::has(const TargetParameter& parameter, std::int64_t rank) const {
+  const bool raw = parameter.treatment == Treatment::kRaw;
+  return in_stage_of(parameter, rank) && (!raw || raw_holding(*parameter.source, rank) != nullptr);
+}
+
+bool TargetTable::lacks(const TargetParameter& parameter, std::int64_t rank) const {
+  return in_stage_of(parameter, rank) && !has(parameter, rank);
 }
 
 /// The lowest stage's file that holds it, among the ranks (destination rank modulo stage devices).
@@ -285,30 +304,36 @@ Shape TargetTable::slice_shape(const TargetParameter& parameter, std::int64_t ra
   return parameter.by_stage[static_cast<std::size_t>(rank / devices)]->slice_shape(rank % devices);
 }
 
-DType TargetTable::target_dtype(DType source) noexcept {
-  return source == DType::kInt4 ? DType::kInt8 : source;
+TensorView TargetTable::view(const TargetParameter& parameter, std::int64_t rank) const {
+  switch (parameter.treatment) {
+    case Treatment::kReshard: {
+      const std::int64_t devices = strategy_ ? strategy_->devices_per_stage() : 1;
+      const Slicing& slicing = *parameter.by_stage[static_cast<std::size_t>(rank / devices)];
+      return {parameter.grid, slicing.partitions(), slicing.parts_of(rank % devices)};
+    }
+    case Treatment::kKeep:
+      return TensorView(parameter.grid);
+    case Treatment::kRaw:
+      break;
+  }
+  return TensorView(single_cell_grid(*raw_holding(*parameter.source, rank)));
+}
+
+const Layout* TargetTable::layout(const TargetParameter& parameter, std::int64_t rank) const {
+  if (!strategy_ || parameter.treatment != Treatment::kReshard) return nullptr;
+  const StageLayouts& stage = strategy_->stage(rank / strategy_->devices_per_stage());
+  // A state that follows its weight has the weight's.
+  const auto own = stage.find(parameter.name);
+  if (own != stage.end()) return &own->second;
+  const auto like =
+      stage.find(name_map_.target(weight_of(parameter.source->name, state_prefixes_)));
+  return like == stage.end() ? nullptr : &like->second;
 }
 
 std::vector<TargetTensor> TargetTable::tensors(std::int64_t rank) const {
-  const std::int64_t devices = strategy_ ? strategy_->devices_per_stage() : 1;
   std::vector<TargetTensor> tensors;
   for (const TargetParameter& parameter : parameters_) {
-    if (!has(parameter, rank)) continue;
-    switch (parameter.treatment) {
-      case Treatment::kReshard: {
-        const Slicing& slicing = *parameter.by_stage[static_cast<std::size_t>(rank / devices)];
-        tensors.push_back({&parameter, TensorView(parameter.grid, slicing.partitions(),
-                                                  slicing.parts_of(rank % devices))});
-        break;
-      }
-      case Treatment::kKeep:
-        tensors.push_back({&parameter, TensorView(parameter.grid)});
-        break;
-      case Treatment::kRaw:
-        tensors.push_back(
-            {&parameter, TensorView(single_cell_grid(*raw_holding(*parameter.source, rank)))});
-        break;
-    }
+    if (has(parameter, rank)) tensors.push_back({&parameter, view(parameter, rank)});
   }
   return tensors;
 }

@@ -11,7 +11,9 @@
 #include "reshardfs/conversion.h"
 #include "reshardfs/strategy.h"
 
+#include "base/cast.h"
 #include "base/glob.h"
+#include "plan/element_view.h"
 #include "plan/name_map.h"
 #include "plan/source_table.h"
 #include "plan/tensor_view.h"
@@ -35,7 +37,8 @@ struct TargetParameter {
   const SourceParameter* source = nullptr;
   std::string name;  ///< in the destination
   Treatment treatment = Treatment::kReshard;
-  ShardGridPtr grid;  ///< kReshard and kKeep
+  DType dtype = DType::kFloat32;  ///< in the destination
+  ShardGridPtr grid;              ///< kReshard and kKeep
   /// kReshard: the cut of each destination stage, nullptr where the stage does not have it.
   /// Otherwise empty for "in every stage", or the same, to say where it is.
   std::vector<std::shared_ptr<const Slicing>> by_stage;
@@ -47,12 +50,19 @@ struct TargetOptions {
   NameFilter names;  ///< destination names
   NameMap name_map;
   std::vector<std::string> state_prefixes;  ///< see weight_of()
+  Casts casts{};  ///< over destination names
+  /// The source's strategy is one of rules, which lay out every parameter: those that it does not
+  /// cut count as without a layout where the destination does not know them.
+  bool source_has_rules = false;
 };
 
 /// One parameter in one destination rank's file.
 struct TargetTensor {
   const TargetParameter* parameter = nullptr;
   TensorView view;
+
+  /// Its elements in the destination's type.
+  ElementView elements() && { return {std::move(view), parameter->dtype}; }
 };
 
 class TargetTable {
@@ -69,10 +79,16 @@ class TargetTable {
 
   /// Whether a destination rank has the parameter.
   bool has(const TargetParameter& parameter, std::int64_t rank) const;
-  /// The shape of its slice there; of text its number of bytes.
+  /// Whether a destination rank should have it, but no source file has its slice.
+  bool lacks(const TargetParameter& parameter, std::int64_t rank) const;
+  /// The shape of its slice there; of what is no array its number of bytes.
   Shape slice_shape(const TargetParameter& parameter, std::int64_t rank) const;
-  /// The element type in the destination: the source's, but Int8 for Int4.
-  static DType target_dtype(DType source) noexcept;
+  /// What it reads from: the slice as the source has it.
+  TensorView view(const TargetParameter& parameter, std::int64_t rank) const;
+  /// The layout of a resharded parameter in a destination rank's stage, nullptr if there is none.
+  const Layout* layout(const TargetParameter& parameter, std::int64_t rank) const;
+  /// The destination's strategy; nothing: one rank with every parameter whole.
+  const std::optional<Strategy>& strategy() const noexcept { return strategy_; }
   /// A rank's tensors, in no particular order.
   std::vector<TargetTensor> tensors(std::int64_t rank) const;
 
@@ -87,10 +103,12 @@ class TargetTable {
   void place_without_layout(const SourceParameter& parameter, Verdicts& verdicts);
   bool follow_weight(const SourceParameter& parameter, Verdicts& verdicts);
   bool keep_if_equal(const SourceParameter& parameter);
+  void add(TargetParameter parameter);
   void add_resharded(const SourceParameter& parameter, ShardGridPtr grid,
                      const std::string& layout_name);
   void place_raw(const SourceParameter& parameter);
   std::vector<bool> stages_with(const std::string& name) const;
+  bool in_stage_of(const TargetParameter& parameter, std::int64_t rank) const;
   const Holding* raw_holding(const SourceParameter& parameter, std::int64_t rank) const;
   void require_distinct_names() const;
   void report(const Verdicts& verdicts);
@@ -100,6 +118,8 @@ class TargetTable {
   Unmatched unmatched_;
   NameMap name_map_;
   std::vector<std::string> state_prefixes_;
+  Casts casts_;
+  bool source_has_rules_;
   std::vector<TargetParameter> parameters_;
   std::vector<std::string> warnings_;
   std::vector<std::string> notes_;

@@ -2,6 +2,9 @@
 #include "view/ckpt_file.h"
 
 #include <algorithm>
+#include <cstring>
+
+#include "reshardfs/error.h"
 
 #include "base/checked.h"
 #include "format/ckpt.h"
@@ -11,77 +14,110 @@ namespace reshardfs {
 namespace {
 
 /// Calls visit(offset, length) for each record of a parameter. No content, no record: MindSpore
-/// writes none for a parameter without elements either.
+/// writes none for a parameter without elements either. A map cannot be cut.
 template <typename Visit>
-void for_each_record(std::uint64_t content_bytes, Visit&& visit) {
-  for (std::uint64_t offset = 0; offset < content_bytes; offset += ckpt::kRecordContentLimit) {
-    visit(offset, std::min(ckpt::kRecordContentLimit, content_bytes - offset));
+void for_each_record(DType dtype, std::uint64_t content_bytes, Visit&& visit) {
+  const std::uint64_t limit = dtype == DType::kMap ? content_bytes : ckpt::kRecordContentLimit;
+  for (std::uint64_t offset = 0; offset < content_bytes; offset += limit) {
+    visit(offset, std::min(limit, content_bytes - offset));
   }
 }
 
-/// The shape that the records state; text has one dimension of 0.
-Shape record_shape(const SourceParameter& source, Shape slice) {
-  return source.dtype == DType::kString ? Shape{} : std::move(slice);
+/// The shape that the records state.
+Shape record_shape(DType dtype, Shape slice) {
+  return is_array(dtype) ? std::move(slice) : Shape{};
+}
+
+void require_type(const TargetParameter& parameter) {
+  const bool known = parameter.dtype == DType::kMap ||
+                     dtype_from_mindspore(mindspore_name(parameter.dtype)).has_value();
+  if (known) return;
+  throw Error(ErrorKind::kUnsupported, "has elements of type " +
+                                           std::string(safetensors_name(parameter.dtype)) +
+                                           ", which .ckpt files cannot hold")
+      .for_parameter(parameter.name)
+      .hint("show it with --format safetensors, or leave it out with --exclude");
 }
 
 }  // namespace
 
-CkptFile::CkptFile(std::shared_ptr<const TargetTable> target, std::int64_t rank)
-    : target_(std::move(target)), rank_(rank), size_(compute_size()) {}
+CkptFile::CkptFile(std::shared_ptr<const TargetTable> table, std::int64_t own_rank, bool crc)
+    : TensorFile(std::move(table), own_rank), crc_(crc) {
+  set_size(records_bytes(), crc_ ? ckpt::kTrailerBytes : 0);
+}
 
-std::uint64_t CkptFile::compute_size() const {
-  // The kernel's file sizes are signed.
-  constexpr std::uint64_t kMaxSize = (1ULL << 63) - 4097;
+std::vector<const TargetParameter*> CkptFile::parameters() const {
+  std::vector<const TargetParameter*> list;
+  for (const TargetParameter& parameter : target().parameters()) {
+    if (target().has(parameter, rank())) list.push_back(&parameter);
+  }
+  return list;
+}
+
+std::uint64_t CkptFile::records_bytes() const {
   std::uint64_t size = 0;
-  for (const TargetParameter& parameter : target_->parameters()) {
-    if (!target_->has(parameter, rank_)) continue;
-    const SourceParameter& source = *parameter.source;
-    const DType dtype = TargetTable::target_dtype(source.dtype);
-    const Shape slice = target_->slice_shape(parameter, rank_);
-    const auto content = static_cast<std::uint64_t>(element_count(slice) * element_size(dtype));
-    for_each_record(content, [&](std::uint64_t, std::uint64_t length) {
+  for (const TargetParameter* parameter : parameters()) {
+    require_type(*parameter);
+    const DType dtype = parameter->dtype;
+    const Shape slice = target().slice_shape(*parameter, rank());
+    const auto content = static_cast<std::uint64_t>(
+        mul_or_throw(element_count(slice), element_size(dtype), "a slice's size"));
+    for_each_record(dtype, content, [&](std::uint64_t, std::uint64_t length) {
       const std::uint64_t header =
-          ckpt::record_header_bytes(parameter.name, dtype, record_shape(source, slice), length);
+          ckpt::record_header_bytes(parameter->name, dtype, record_shape(dtype, slice), length);
       size = add_or_throw(size, add_or_throw(header, length, "a file's size"), "a file's size");
     });
-  }
-  if (size > kMaxSize) {
-    throw Error(ErrorKind::kBadInput, "the file of destination rank " + std::to_string(rank_) +
-                                          " would have " + std::to_string(size) + " bytes");
   }
   return size;
 }
 
-std::unique_ptr<const FileImage> CkptFile::build() const {
-  std::vector<TargetTensor> tensors = target_->tensors(rank_);
-  sort_for_file(tensors, target_->source());
-  auto image = std::make_unique<FileImage>(target_->source().checkpoint_ptr());
+std::unique_ptr<FileImage> CkptFile::build() const {
+  std::vector<TargetTensor> tensors = target().tensors(rank());
+  sort_for_file(tensors, target().source());
+  auto image = std::make_unique<FileImage>(target().source().checkpoint_ptr());
   for (TargetTensor& tensor : tensors) {
-    const SourceParameter& source = *tensor.parameter->source;
-    const DType dtype = TargetTable::target_dtype(source.dtype);
-    const Shape shape = record_shape(source, tensor.view.shape());
-    const std::uint64_t content = tensor.view.size();
-    const std::size_t view = image->add_view(std::move(tensor.view));
-    for_each_record(content, [&](std::uint64_t offset, std::uint64_t length) {
-      image->append_literal(ckpt::record_header(tensor.parameter->name, dtype, shape, length));
+    const std::string& name = tensor.parameter->name;
+    const DType dtype = tensor.parameter->dtype;
+    const Shape shape = record_shape(dtype, tensor.view.shape());
+    ElementView elements = std::move(tensor).elements();
+    const std::uint64_t content = elements.size();
+    const std::size_t view = image->add_view(std::move(elements));
+    for_each_record(dtype, content, [&](std::uint64_t offset, std::uint64_t length) {
+      image->append_literal(ckpt::record_header(name, dtype, shape, length));
       image->append_range(view, offset, length);
     });
-  }
-  if (image->size() != size_) {
-    throw Error(ErrorKind::kInternal, "the file of destination rank " + std::to_string(rank_) +
-                                          " has " + std::to_string(image->size()) +
-                                          " bytes instead of " + std::to_string(size_));
   }
   return image;
 }
 
-const FileImage& CkptFile::image() const {
-  std::call_once(once_, [this] { image_ = build(); });
-  return *image_;
+const std::string& CkptFile::trailer() const {
+  std::call_once(trailer_once_, [this] {
+    constexpr std::uint64_t kBlockBytes = 1U << 20U;
+    const std::uint64_t end = size() - ckpt::kTrailerBytes;
+    std::vector<std::byte> block(static_cast<std::size_t>(std::min(kBlockBytes, end)));
+    ckpt::CrcSum sum;
+    for (std::uint64_t offset = 0; offset < end;) {
+      const auto bytes =
+          static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), end - offset));
+      image().read_at(offset, std::span(block).first(bytes));
+      sum.add(std::span(block).first(bytes));
+      offset += bytes;
+    }
+    trailer_ = ckpt::trailer(sum.value());
+  });
+  return trailer_;
 }
 
 void CkptFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
-  image().read_at(offset, out);
+  const std::uint64_t records = size() - (crc_ ? ckpt::kTrailerBytes : 0);
+  if (!crc_ || offset > size() || out.size() > size() - offset || offset + out.size() <= records) {
+    return image().read_at(offset, out);
+  }
+  const std::uint64_t begin = std::min(offset, records);
+  const auto before = static_cast<std::size_t>(records - begin);
+  image().read_at(begin, out.first(before));
+  const std::string& bytes = trailer();
+  std::memcpy(out.data() + before, bytes.data() + (offset + before - records), out.size() - before);
 }
 
 }  // namespace reshardfs

@@ -5,33 +5,30 @@
 #include <memory>
 #include <mutex>
 
-#include "reshardfs/virtual_file.h"
-
-#include "plan/file_image.h"
-#include "plan/target_table.h"
+#include "view/tensor_file.h"
 
 namespace reshardfs {
 
-/// One destination rank as a .ckpt file. The size is computed at once, from shapes alone; the list
-/// of records is made when the file is first read.
-class CkptFile : public VirtualFile {
+/// One destination rank as a .ckpt file.
+class CkptFile final : public TensorFile {
  public:
-  /// @throws Error kBadInput if the file would exceed 2^63-1 bytes.
-  CkptFile(std::shared_ptr<const TargetTable> target, std::int64_t rank);
+  /// @param crc whether MindSpore's CRC trailer ends the file. It is computed when its bytes are
+  ///        first read, by reading the whole file once.
+  /// @throws Error kBadInput if the file would exceed 2^63-1 bytes; kUnsupported for element types
+  ///         that .ckpt files cannot hold.
+  CkptFile(std::shared_ptr<const TargetTable> target, std::int64_t rank, bool crc = false);
 
-  std::uint64_t size() const override { return size_; }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
 
  private:
-  std::uint64_t compute_size() const;
-  std::unique_ptr<const FileImage> build() const;
-  const FileImage& image() const;
+  std::uint64_t records_bytes() const;
+  std::unique_ptr<FileImage> build() const override;
+  std::vector<const TargetParameter*> parameters() const override;
+  const std::string& trailer() const;
 
-  std::shared_ptr<const TargetTable> target_;
-  std::int64_t rank_;
-  std::uint64_t size_;
-  mutable std::once_flag once_;  // guards the making of image_; a failed try is made again
-  mutable std::unique_ptr<const FileImage> image_;
+  bool crc_;
+  mutable std::once_flag trailer_once_;
+  mutable std::string trailer_;
 };
 
 }  // namespace reshardfs

@@ -32,9 +32,27 @@ std::string joined(const std::set<std::string>& names) {
   return out;
 }
 
+/// A raw slice is that of one source rank: no other can stand in.
+void require_raw_slices(const TargetTable& target, const std::vector<std::int64_t>& ranks) {
+  for (const TargetParameter& parameter : target.parameters()) {
+    for (const std::int64_t rank : ranks) {
+      if (!target.lacks(parameter, rank)) continue;
+      const std::int64_t local = rank % target.source().stage_devices();
+      throw Error(ErrorKind::kMissing, "destination rank " + std::to_string(rank) +
+                                           " is to get the slice of source rank " +
+                                           std::to_string(target.source().base_rank() + local) +
+                                           " (--unmatched source), which no file there holds")
+          .in_file(target.source().checkpoint().files().front().path.parent_path().parent_path())
+          .for_parameter(parameter.source->name)
+          .hint("bring that rank's file, or leave the parameter out with --exclude");
+    }
+  }
+}
+
 }  // namespace
 
 void require_complete(const TargetTable& target, const std::vector<std::int64_t>& ranks) {
+  require_raw_slices(target, ranks);
   const auto& parameters = target.parameters();
   const bool all_there =
       std::all_of(parameters.begin(), parameters.end(), [](const TargetParameter& parameter) {

@@ -7,10 +7,20 @@
 #include "checkpoint/checkpoint_set.h"
 
 namespace reshardfs {
+namespace {
+
+CheckpointOptions options_of(const CheckpointQuery& query) {
+  CheckpointOptions options{query.src_pattern, query.step, query.check_crc, nullptr};
+  if (!query.dec_key_file.empty()) {
+    options.decryption = Decryption::load(query.dec_key_file, query.dec_mode);
+  }
+  return options;
+}
+
+}  // namespace
 
 CheckpointContents read_contents(const std::filesystem::path& path, const CheckpointQuery& query) {
-  const CheckpointSet set =
-      CheckpointSet::open(path, {query.src_pattern, query.step, query.check_crc});
+  const CheckpointSet set = CheckpointSet::open(path, options_of(query));
   CheckpointContents contents;
   contents.step = set.step();
   contents.steps = set.steps();

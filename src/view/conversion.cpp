@@ -2,15 +2,17 @@
 #include "reshardfs/conversion.h"
 
 #include <algorithm>
-#include <map>
+#include <functional>
 
 #include "reshardfs/error.h"
 #include "reshardfs/strategy.h"
 
 #include "base/rank_list.h"
 #include "checkpoint/checkpoint_set.h"
-#include "plan/record_order.h"
+#include "format/encrypted.h"
 #include "plan/target_table.h"
+#include "plan/traffic.h"
+#include "view/completeness.h"
 #include "view/strategy_input.h"
 #include "view/view.h"
 
@@ -47,16 +49,85 @@ std::vector<std::int64_t> ranks_to_show(const std::vector<std::int64_t>& chosen,
 }
 
 /// The whole model, or nothing and a warning: what has no whole form (a parameter that the target
-/// leaves out may differ between the ranks) must not keep the rank files from being shown.
-std::shared_ptr<const TargetTable> whole_table(const std::shared_ptr<const SourceTable>& source,
+/// leaves out may differ between the ranks) must not keep the rank files from being shown. And a
+/// node may hold only the source ranks that its own destination ranks need.
+/// @param target taken if it is whole itself.
+std::shared_ptr<const TargetTable> whole_table(const std::shared_ptr<const TargetTable>& target,
+                                               const std::shared_ptr<const SourceTable>& source,
                                                const TargetOptions& options,
                                                std::vector<std::string>& warnings) {
   try {
-    return std::make_shared<const TargetTable>(source, std::nullopt, options);
+    auto whole = target->strategy()
+                     ? std::make_shared<const TargetTable>(source, std::nullopt, options)
+                     : target;
+    require_complete(*whole, {0});
+    return whole;
   } catch (const Error& error) {
     warnings.push_back(std::string("no merged file: ") + error.what());
     return nullptr;
   }
+}
+
+/// @throws Error kUsage for what the command line cannot have checked.
+void check_output_options(const ConversionOptions& options) {
+  const bool power_of_two = (options.align & (options.align - 1)) == 0;
+  if (!power_of_two || options.align < 8 || options.align > 4096) {
+    throw Error(ErrorKind::kUsage, "an alignment of " + std::to_string(options.align) + " bytes")
+        .hint("use 8, 16, 32, ... 4096");
+  }
+  if (options.safetensors_metadata != "ms" && options.safetensors_metadata != "pt") {
+    throw Error(ErrorKind::kUsage, "the metadata format '" +
+                                       printable(options.safetensors_metadata) +
+                                       "' is neither ms nor pt");
+  }
+  if (options.shard_bytes == 0) throw Error(ErrorKind::kUsage, "a shard size of 0 bytes");
+}
+
+CheckpointOptions checkpoint_options(const ConversionOptions& options) {
+  CheckpointOptions checkpoint{options.src_pattern, options.step, options.check_crc, nullptr};
+  if (!options.dec_key_file.empty()) {
+    checkpoint.decryption = Decryption::load(options.dec_key_file, options.dec_mode);
+  }
+  return checkpoint;
+}
+
+std::vector<OutputFormat> formats_of(const ConversionOptions& options,
+                                     const CheckpointSet& checkpoint) {
+  if (!options.formats.empty()) return options.formats;
+  const bool safetensors = checkpoint.format().name == "safetensors";
+  return {safetensors ? OutputFormat::kSafetensors : OutputFormat::kCkpt};
+}
+
+bool is_wanted(const View& view, const ConversionOptions& options) {
+  const auto& wanted = options.views;
+  return !view.kind || wanted.empty() ||
+         std::find(wanted.begin(), wanted.end(), *view.kind) != wanted.end();
+}
+
+/// Where a layout of the source does not fit, the message has the destination's too: whoever mixed
+/// up two strategies sees it there.
+std::shared_ptr<const SourceTable> source_table(
+    const ConversionOptions& options, const std::shared_ptr<const CheckpointSet>& checkpoint,
+    StrategyInput& input, const std::function<std::string(const std::string&)>& target_words) {
+  try {
+    return std::make_shared<const SourceTable>(checkpoint, input.for_source(*checkpoint),
+                                               options.src_join);
+  } catch (Error& error) {
+    if (options.src_strategy && error.kind() == ErrorKind::kBadInput &&
+        !error.parameter().empty()) {
+      error.explain("; destination: " + target_words(error.parameter()));
+    }
+    throw;
+  }
+}
+
+/// Several views may have the same to say.
+void drop_repeated(std::vector<std::string>& lines) {
+  std::vector<std::string> once;
+  for (std::string& line : lines) {
+    if (std::find(once.begin(), once.end(), line) == once.end()) once.push_back(std::move(line));
+  }
+  lines = std::move(once);
 }
 
 }  // namespace
@@ -76,33 +147,40 @@ Conversion::~Conversion() = default;
 
 Conversion Conversion::open(const ConversionOptions& options) {
   require_plain_prefix(options.prefix);
+  check_output_options(options);
   auto state = std::make_unique<State>();
   // Strategy files first: they are small, and a wrong one is the most likely mistake.
   StrategyInput source_input(options.src_strategy);
   StrategyInput target_input(options.dst_strategy, options.dst_sizes);
   const NameMap name_map = options.name_map.empty() ? NameMap() : NameMap::load(options.name_map);
   state->checkpoint = std::make_shared<const CheckpointSet>(
-      CheckpointSet::open(options.source, {options.src_pattern, options.step, options.check_crc}));
+      CheckpointSet::open(options.source, checkpoint_options(options)));
   state->notes = state->checkpoint->notes();
 
-  const auto source = std::make_shared<const SourceTable>(
-      state->checkpoint, source_input.for_source(*state->checkpoint), options.src_join);
-  const TargetOptions target_options{
-      options.unmatched, {options.include, options.exclude}, name_map, options.state_prefixes};
+  const auto source = source_table(options, state->checkpoint, source_input, [&](const auto& name) {
+    return target_input.words_for(name_map.target(name));
+  });
+  const TargetOptions target_options{options.unmatched,
+                                     {options.include, options.exclude},
+                                     name_map,
+                                     options.state_prefixes,
+                                     Casts(options.casts), source_input.is_rules()};
   std::optional<Strategy> target_strategy = target_input.for_target(*source, name_map);
-  const bool is_whole = !target_strategy;
   state->target =
       std::make_shared<const TargetTable>(source, std::move(target_strategy), target_options);
   state->warnings = state->target->warnings();
-  const auto whole =
-      is_whole ? state->target : whole_table(source, target_options, state->warnings);
   state->notes.insert(state->notes.end(), state->target->notes().begin(),
                       state->target->notes().end());
 
   const std::vector<std::int64_t> ranks = ranks_to_show(options.ranks, state->target->rank_count());
-  const ViewContext context{options, ranks, state->target, whole, state->warnings};
-  for (const ViewBuilder build : view_registry()) {
-    for (OutputFile& file : build(context)) state->files.push_back(std::move(file));
+  const auto whole = whole_table(state->target, source, target_options, state->warnings);
+  const std::vector<OutputFormat> formats = formats_of(options, *state->checkpoint);
+  const ViewContext context{options, formats,         ranks,       state->target,
+                            whole,   state->warnings, state->notes};
+  for (const View& view : view_registry()) {
+    if (!is_wanted(view, options)) continue;
+    drop_repeated(state->warnings);
+    for (OutputFile& file : view.build(context)) state->files.push_back(std::move(file));
   }
   return Conversion(std::move(state));
 }
@@ -120,21 +198,7 @@ std::vector<SourceTraffic> Conversion::traffic(std::int64_t rank) const {
     throw Error(ErrorKind::kUsage, "there is no destination rank " + std::to_string(rank) +
                                        ": the target has " + std::to_string(rank_count()));
   }
-  // Files in the order of their ranks, and of their parts within a rank.
-  std::map<std::pair<std::int64_t, std::int64_t>, SourceTraffic> by_file;
-  for (const TargetTensor& tensor : state_->target->tensors(rank)) {
-    tensor.view.for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
-      if (!holding || bytes == 0) return;
-      SourceTraffic& traffic = by_file[{holding.file->rank, holding.file->part}];
-      traffic.rank = holding.file->rank;
-      traffic.file = holding.file->path.string();
-      traffic.bytes += bytes;
-    });
-  }
-  std::vector<SourceTraffic> list;
-  list.reserve(by_file.size());
-  for (auto& [file, traffic] : by_file) list.push_back(std::move(traffic));
-  return list;
+  return traffic_of(*state_->target, rank);
 }
 
 std::int64_t Conversion::mtime_ns() const {

@@ -1,20 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-/// rank_<r>/<prefix><r>.ckpt for every destination rank.
+/// rank_<r>/<prefix><r>.ckpt or .safetensors for every destination rank; rank_<r>/params/ if asked.
+#include <algorithm>
+
 #include "view/ckpt_file.h"
 #include "view/completeness.h"
+#include "view/params_directory.h"
 #include "view/view.h"
 
 namespace reshardfs {
+namespace {
+
+std::string rank_directory(std::int64_t rank) {
+  return "rank_" + std::to_string(rank) + "/";
+}
+
+}  // namespace
 
 std::vector<OutputFile> rank_files_view(const ViewContext& context) {
   require_complete(*context.target, context.ranks);
+  const bool any_safetensors = std::find(context.formats.begin(), context.formats.end(),
+                                         OutputFormat::kSafetensors) != context.formats.end();
+  const auto common = any_safetensors ? safetensors_common(context, *context.target,
+                                                           context.options.safetensors_metadata)
+                                      : nullptr;
   std::vector<OutputFile> files;
   for (const std::int64_t rank : context.ranks) {
-    const std::string number = std::to_string(rank);
-    std::string path = "rank_" + number + "/";
-    path += context.options.prefix;
-    path += number + ".ckpt";
-    files.push_back({std::move(path), std::make_shared<CkptFile>(context.target, rank)});
+    const std::string stem = rank_directory(rank) + context.options.prefix + std::to_string(rank);
+    for (const OutputFormat format : context.formats) {
+      if (format == OutputFormat::kCkpt) {
+        files.push_back({stem + ".ckpt", std::make_shared<CkptFile>(context.target, rank,
+                                                                    context.options.append_crc)});
+      } else {
+        files.push_back({stem + ".safetensors",
+                         std::make_shared<SafetensorsFile>(
+                             context.target, rank, arrays_of(*context.target, rank), common)});
+      }
+    }
+  }
+  return files;
+}
+
+std::vector<OutputFile> rank_params_view(const ViewContext& context) {
+  std::vector<OutputFile> files;
+  if (!context.options.rank_params) return files;
+  for (const std::int64_t rank : context.ranks) {
+    add_params(context.target, rank, rank_directory(rank), files);
   }
   return files;
 }

@@ -36,11 +36,27 @@ Strategy renamed(const Strategy& strategy, const NameMap& names) {
 StrategyInput::StrategyInput(const std::optional<std::filesystem::path>& path, std::string sizes)
     : sizes_(std::move(sizes)) {
   if (!path) return;
+  file_ = path->string();
   if (StrategyRules::is_rules_file(*path)) {
     rules_ = StrategyRules::load(*path);
   } else {
     strategy_ = Strategy::load(*path);
   }
+}
+
+std::optional<RankRange> StrategyInput::ranks() const {
+  if (rules_) return RankRange{0, rules_->rank_count()};
+  if (!strategy_) return std::nullopt;
+  return RankRange{strategy_->first_stage() * strategy_->devices_per_stage(),
+                   strategy_->rank_count()};
+}
+
+std::string StrategyInput::words_for(const std::string& name) const {
+  if (!sizes_.empty()) return "sizes '" + printable(sizes_) + "'";
+  if (rules_) return "rules of " + printable(file_);
+  if (!strategy_) return "whole on one rank";
+  const std::vector<std::int64_t> stages = strategy_->stages_of(name);
+  return stages.empty() ? "no layout" : to_string(strategy_->stage(stages.front()).at(name));
 }
 
 std::vector<NamedShape> slice_shapes(const CheckpointSet& checkpoint) {

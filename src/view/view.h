@@ -4,34 +4,61 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "reshardfs/conversion.h"
 
 #include "plan/target_table.h"
+#include "view/safetensors_file.h"
 
 namespace reshardfs {
 
-/// What a view may use. All of it outlives the files.
+/// What a view may use. All of it but `warnings` outlives the files.
 struct ViewContext {
   const ConversionOptions& options;
+  /// Of each rank's files: options.formats, or the source's own.
+  const std::vector<OutputFormat>& formats;
   /// The destination ranks to show, ascending.
   const std::vector<std::int64_t>& ranks;
   std::shared_ptr<const TargetTable> target;
   /// The same parameters without a destination strategy: one rank that has everything whole.
-  /// nullptr if there is no such whole.
+  /// nullptr if there is no such whole, or a part of it has no source.
   std::shared_ptr<const TargetTable> whole;
   /// For lines the user should see.
   std::vector<std::string>& warnings;
+  /// What the user has been told so far.
+  const std::vector<std::string>& notes;
 };
 
 using ViewBuilder = std::vector<OutputFile> (*)(const ViewContext&);
 
+struct View {
+  /// With what it is asked for; nothing: it is always there.
+  std::optional<ViewKind> kind;
+  ViewBuilder build;
+};
+
 /// All views, in the order in which their files are listed.
-const std::vector<ViewBuilder>& view_registry();
+const std::vector<View>& view_registry();
 
 std::vector<OutputFile> rank_files_view(const ViewContext& context);
+std::vector<OutputFile> rank_params_view(const ViewContext& context);
 std::vector<OutputFile> merged_view(const ViewContext& context);
+std::vector<OutputFile> hugging_face_view(const ViewContext& context);
+std::vector<OutputFile> params_view(const ViewContext& context);
+std::vector<OutputFile> unified_view(const ViewContext& context);
+std::vector<OutputFile> strategy_view(const ViewContext& context);
+std::vector<OutputFile> control_view(const ViewContext& context);
+
+/// The common parts of a table's safetensors files, as the options ask for them.
+/// @param format "ms" or "pt".
+std::shared_ptr<const SafetensorsFile::Common> safetensors_common(const ViewContext& context,
+                                                                  const TargetTable& table,
+                                                                  const std::string& format);
+/// The same without the texts among the parameters.
+std::shared_ptr<const SafetensorsFile::Common> safetensors_common(const ViewContext& context,
+                                                                  const std::string& format);
 
 }  // namespace reshardfs

@@ -3,10 +3,12 @@
 
 namespace reshardfs {
 
-const std::vector<ViewBuilder>& view_registry() {
-  static const std::vector<ViewBuilder> views{
-      rank_files_view,
-      merged_view,
+const std::vector<View>& view_registry() {
+  static const std::vector<View> views{
+      {ViewKind::kRanks, rank_files_view},  {ViewKind::kRanks, rank_params_view},
+      {ViewKind::kMerged, merged_view},     {ViewKind::kMerged, hugging_face_view},
+      {ViewKind::kParams, params_view},     {ViewKind::kUnified, unified_view},
+      {ViewKind::kStrategy, strategy_view}, {std::nullopt, control_view},
   };
   return views;
 }

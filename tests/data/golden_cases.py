@@ -15,27 +15,6 @@ GOLDEN = Path(os.environ.get("RESHARDFS_GOLDEN", Path(__file__).resolve().parent
 
 CONVERSION_APIS = ("transform_checkpoints", "transform_checkpoint_by_rank")
 
-# Not supported yet. A case that is not named here runs, whatever it is.
-_SAFETENSORS = "safetensors source"
-_UNIFIED = "unified safetensors output"
-_MERGE = "merge_sliced_parameter is an entry point of its own"
-SKIPPED: dict[str, str] = {
-    "encrypted": "encrypted checkpoints",
-    "load_distributed_safetensors": _UNIFIED,
-    "merge_even_2d": _MERGE,
-    "merge_field": _MERGE,
-    "merge_no_strategy_bf16": _MERGE,
-    "merge_uneven": _MERGE,
-    "st_opt_to_tp4_bf16": _SAFETENSORS,
-    "st_pp2_to_tp4": _SAFETENSORS,
-    "st_single_file_to_tp2": _SAFETENSORS,
-    "st_to_ckpt": _SAFETENSORS,
-    "st_tp4_to_tp2": _SAFETENSORS,
-    "unified_pp2": _UNIFIED,
-    "unified_remove_redundancy": _UNIFIED,
-    "unified_tp2dp2_opt": _UNIFIED,
-}
-
 # By content: the original gives the first two another file name; in the last the ranks of a stage
 # differ in their order of records, and then any stable order is right.
 BY_CONTENT = ("by_stage_path", "dst_superset_part0", "redundancy_removed_ckpt_WRONG")
@@ -68,7 +47,17 @@ class Case:
 
     @property
     def source(self) -> Path:
-        return self.directory / "src"
+        """What the original was given: a directory, or one file."""
+        return self.directory / self.description.get("src", "src")
+
+    @property
+    def reads_ckpt(self) -> bool:
+        """Whether read_source() can read it."""
+        return any(self.source.glob("rank_*/*.ckpt"))
+
+    @property
+    def output_format(self) -> str:
+        return self.description["args"].get("output_format", "ckpt")
 
     def strategy(self, side: str) -> Path | None:
         name = self.description.get(f"{side}_strategy")
@@ -97,7 +86,7 @@ class Case:
     def expected_files(self) -> dict[int, Path]:
         """Destination rank to the file with its expected contents."""
         top = self.expected_directory
-        found = top.glob("rank_*/*.ckpt") if top else ()
+        found = top.glob("rank_*/*.*") if top else ()
         return {int(path.parent.name.removeprefix("rank_")): path for path in found}
 
     @property
@@ -118,7 +107,7 @@ class Case:
 
 
 def load_cases() -> list[Case]:
-    """Every case, those to be skipped too, by name."""
+    """Every case, by name."""
     return [
         Case(path.parent.name, path.parent, json.loads(path.read_text()),
              EXTRA_OPTIONS.get(path.parent.name, ()))

@@ -273,6 +273,41 @@ class HandWritten(Scenario):
                 for rank, path in rank_files(mountpoint).items():
                     self.assert_file(path, slices(tensors, dst, rank, others))
 
+    def test_rules_of_the_source_do_not_take_what_the_target_does_not_know(self) -> None:
+        """Rules lay out every parameter; those that they do not cut are kept all the same."""
+        tensors = random_tensors({"w": (6, 3)})
+        others = {"learning_rate": np.array([0.1], "<f4")}
+        src, dst = Strategy([layouts((2,), {"w": ROWS})]), Strategy([layouts((3,), {"w": COLUMNS})])
+        with scratch() as root:
+            write_ranks(root, {f"src/rank_{r}/a-1_1.ckpt": slices(tensors, src, r, others)
+                               for r in range(2)})
+            (root / "src.toml").write_text(
+                '[devices]\naxes = ["d=2"]\n\n[[rule]]\nmatch = "w"\ncut = ["d"]\n')
+            write_protobuf(dst, root / "dst.ckpt")
+            with mounted(root / "src", "--src-strategy", root / "src.toml",
+                         "--dst-strategy", root / "dst.ckpt") as mountpoint:
+                for rank, path in rank_files(mountpoint).items():
+                    self.assert_file(path, slices(tensors, dst, rank, others))
+
+    def test_a_raw_slice_of_a_missing_rank_is_refused(self) -> None:
+        """Replicas stand in for the cut parameters, but no rank for another's own slice."""
+        tensors = random_tensors({"w": (4, 2)})
+        src, dst = Strategy([layouts((2, 2), {"w": ROWS})]), Strategy([layouts((4,), {"w": ROWS})])
+        with scratch() as root:
+            write_ranks(root, {
+                f"src/rank_{r}/a-1_1.ckpt": slices(tensors, src, r, {"own": np.array([r], "<f4")})
+                for r in (0, 1)})
+            write_protobuf(src, root / "src.ckpt")
+            write_protobuf(dst, root / "dst.ckpt")
+            options = ("--src-strategy", root / "src.ckpt", "--dst-strategy", root / "dst.ckpt",
+                       "--unmatched", "source")
+            result = run("plan", root / "src", *options)
+            self.assertEqual(result.code, 2)
+            for word in ("'own'", "source rank 2", "--exclude"):
+                self.assertIn(word, result.stderr)
+            self.assertEqual(run("plan", root / "src", *options, "--ranks", "0,1").code, 0)
+            self.assertEqual(run("plan", root / "src", *options, "--exclude", "own").code, 0)
+
     def test_names_are_mapped(self) -> None:
         tensors = random_tensors({"old.w": (4, 2), "kept": (3,)})
         with scratch() as root:

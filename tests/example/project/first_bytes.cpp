@@ -9,7 +9,8 @@
 int main(int argc, char** argv) try {
   if (argc != 3) return 2;
   const auto merged = reshardfs::Conversion::open({.source = argv[1], .src_strategy = argv[2]});
-  for (const auto& [path, file] : merged.files()) {
+  for (const auto& [path, file, hidden] : merged.files()) {
+    if (hidden) continue;
     std::array<std::byte, 4> start{};
     file->read_at(0, start);
     std::printf("%s: %llu bytes, the first is %d\n", path.c_str(),

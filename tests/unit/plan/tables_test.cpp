@@ -7,6 +7,7 @@
 #include "plan/target_table.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
+#include "support/temp_dir.h"
 #include "support/wire.h"
 
 namespace reshardfs {
@@ -216,8 +217,26 @@ TEST(TargetTable, GivesEachStageItsParameters) {
 }
 
 TEST(TargetTable, WritesInt4AsInt8) {
-  EXPECT_EQ(TargetTable::target_dtype(DType::kInt4), DType::kInt8);
-  EXPECT_EQ(TargetTable::target_dtype(DType::kBool), DType::kBool);
+  const auto set = memory_set(
+      {{0, record("four", {2}, "Int4", "ab") + record("flag", {1}, "Bool", std::string(1, '\0'))}});
+  const TargetTable target(std::make_shared<const SourceTable>(set, std::nullopt), std::nullopt,
+                           {});
+  EXPECT_EQ(target.parameters().at(0).dtype, DType::kInt8);
+  EXPECT_EQ(target.parameters().at(1).dtype, DType::kBool);
+  EXPECT_THAT(contents(target, 0), ElementsAre("four=ab", std::string("flag=\0", 6)));
+}
+
+TEST(TargetTable, CastsByDestinationName) {
+  const auto set = memory_set({{0, record("old", {1}, "Float32", std::string("\0\0\x80\x3f", 4)) +
+                                       record("kept", {1}, "Float32", "abcd")}});
+  test::TempDir dir;
+  TargetOptions options;
+  options.name_map = NameMap::load(dir.write("map.json", R"({"old": "new"})"));
+  options.casts = Casts({"new:fp32->bf16"});
+  const TargetTable target(std::make_shared<const SourceTable>(set, std::nullopt), std::nullopt,
+                           options);
+  EXPECT_EQ(target.parameters().at(0).dtype, DType::kBFloat16);
+  EXPECT_EQ(target.parameters().at(1).dtype, DType::kFloat32);
 }
 
 TEST(RecordOrder, StartsWithTheHighestRankThatIsRead) {

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "reshardfs/dtype.h"
+
+#include "plan/tensor_view.h"
+
+namespace reshardfs {
+
+/// A destination slice's bytes in the element type of the destination.
+class ElementView {
+ public:
+  /// @param dtype another type than the source's only if cast.h can convert to it.
+  ElementView(TensorView view, DType dtype);
+
+  const TensorView& view() const noexcept { return view_; }
+  DType dtype() const noexcept { return dtype_; }
+  const Shape& shape() const noexcept { return view_.shape(); }
+  std::uint64_t size() const noexcept { return size_; }
+
+  /// As TensorView::read(). Uses 64 KiB of stack where elements are converted.
+  void read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
+
+ private:
+  void read_converted(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
+
+  TensorView view_;
+  DType dtype_;
+  bool convert_;
+  std::uint64_t size_;
+};
+
+}  // namespace reshardfs

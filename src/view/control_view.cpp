@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/// .reshardfs/: what the mount is and does, for people and for monitoring. It answers to its name,
+/// but is not listed, so that copies of the tree have the checkpoint alone.
+#include <array>
+#include <chrono>
+#include <ctime>
+
+#include <nlohmann/json.hpp>
+
+#include "base/counters.h"
+#include "base/version.h"
+#include "plan/traffic.h"
+#include "view/text_file.h"
+#include "view/view.h"
+
+namespace reshardfs {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string text(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string utc(std::chrono::system_clock::time_point time) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::array<char, 32> out{};
+  const std::size_t length = std::strftime(out.data(), out.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return {out.data(), length};
+}
+
+Json path_or_null(const std::optional<std::filesystem::path>& path) {
+  return path ? Json(path->string()) : Json();
+}
+
+/// What does not change while it is mounted. The key file is not named.
+Json facts(const ViewContext& context) {
+  const CheckpointSet& checkpoint = context.target->source().checkpoint();
+  const ConversionOptions& options = context.options;
+  Json formats = Json::array();
+  for (const OutputFormat format : context.formats) {
+    formats.push_back(format == OutputFormat::kCkpt ? "ckpt" : "safetensors");
+  }
+  return {{"version", kVersion},
+          {"source", options.source.string()},
+          {"source_format", checkpoint.format().name},
+          {"source_files", checkpoint.files().size()},
+          {"source_parameters", context.target->source().parameters().size()},
+          {"step", checkpoint.step().empty() ? Json() : Json(checkpoint.step())},
+          {"src_strategy", path_or_null(options.src_strategy)},
+          {"dst_strategy", options.dst_sizes.empty() ? path_or_null(options.dst_strategy)
+                                                     : Json(options.dst_sizes)},
+          {"destination_ranks", context.target->rank_count()},
+          {"shown_ranks", context.ranks.size()},
+          {"formats", std::move(formats)},
+          {"casts", options.casts},
+          {"whole_model", context.whole != nullptr},
+          {"opened", utc(std::chrono::system_clock::now())},
+          {"warnings", context.warnings},
+          {"notes", context.notes}};
+}
+
+Json activity() {
+  const CounterValues values = counters().values();
+  Json requests = Json::object();
+  for (std::size_t i = 0; i < kOperationNames.size(); ++i) {
+    requests[std::string(kOperationNames.at(i))] = values.requests.at(i);
+  }
+  Json errors = Json::object();
+  for (std::size_t i = 0; i < kReadErrorNames.size(); ++i) {
+    if (values.read_errors.at(i) > 0) {
+      errors[std::string(kReadErrorNames.at(i))] = values.read_errors.at(i);
+    }
+  }
+  return {{"requests", std::move(requests)},
+          {"bytes_delivered", values.bytes_delivered},
+          {"bytes_read_from_sources", values.source_bytes},
+          {"source_reads", values.source_reads},
+          {"source_changes", values.source_changes},
+          {"reads_in_flight", values.reads_in_flight},
+          {"read_errors", std::move(errors)}};
+}
+
+std::string plan_text(const TargetTable& target, const std::vector<std::int64_t>& ranks) {
+  Json list = Json::array();
+  for (const std::int64_t rank : ranks) {
+    Json sources = Json::array();
+    Json needed = Json::array();
+    for (const SourceTraffic& source : traffic_of(target, rank)) {
+      if (needed.empty() || needed.back() != source.rank) needed.push_back(source.rank);
+      sources.push_back({{"rank", source.rank}, {"file", source.file}, {"bytes", source.bytes}});
+    }
+    list.push_back({{"rank", rank}, {"needed_ranks", needed}, {"sources", std::move(sources)}});
+  }
+  return text({{"ranks", std::move(list)}});
+}
+
+OutputFile control(const std::string& name, std::shared_ptr<const VirtualFile> file) {
+  return {".reshardfs/" + name, std::move(file), /*hidden=*/true};
+}
+
+}  // namespace
+
+std::vector<OutputFile> control_view(const ViewContext& context) {
+  std::vector<OutputFile> files;
+  files.push_back(control("status.json", std::make_shared<LiveFile>([known = facts(context)] {
+                            Json json = known;
+                            json["activity"] = activity();
+                            return text(json);
+                          })));
+  // Made when it is asked for: it looks at each cell of each rank.
+  files.push_back(control(
+      "plan.json", std::make_shared<LiveFile>([target = context.target, ranks = context.ranks] {
+        return plan_text(*target, ranks);
+      })));
+  files.push_back(
+      control("metrics", std::make_shared<LiveFile>([] { return counters().prometheus_text(); })));
+  files.push_back(
+      control("version", std::make_shared<TextFile>(std::string("reshardfs ") + kVersion + "\n")));
+  return files;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "view/npy_file.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "format/npy.h"
+
+namespace reshardfs {
+
+NpyFile::NpyFile(std::shared_ptr<const TargetTable> table, std::int64_t own_rank,
+                 const TargetParameter& parameter)
+    : TensorFile(std::move(table), own_rank), parameter_(parameter) {
+  const std::int64_t elements = element_count(target().slice_shape(parameter_, rank()));
+  const std::int64_t bytes =
+      mul_or_throw(elements, element_size(parameter_.dtype), "an array's size");
+  set_size(header().size() + static_cast<std::uint64_t>(bytes));
+}
+
+std::string NpyFile::header() const {
+  return npy::header(parameter_.dtype, target().slice_shape(parameter_, rank()));
+}
+
+std::unique_ptr<FileImage> NpyFile::build() const {
+  auto image = std::make_unique<FileImage>(target().source().checkpoint_ptr());
+  image->append_literal(header());
+  ElementView elements(target().view(parameter_, rank()), parameter_.dtype);
+  const std::uint64_t bytes = elements.size();
+  image->append_range(image->add_view(std::move(elements)), 0, bytes);
+  return image;
+}
+
+std::vector<std::string> NpyFile::attribute_names() const {
+  std::vector<std::string> names = TensorFile::attribute_names();
+  names.insert(names.end(), {"dtype", "shape"});
+  if (target().layout(parameter_, rank()) != nullptr) names.emplace_back("layout");
+  return names;
+}
+
+std::optional<std::string> NpyFile::attribute(std::string_view name) const {
+  if (name == "dtype") return plain_dtype_name(parameter_.dtype);
+  if (name == "shape") return to_string(target().slice_shape(parameter_, rank()));
+  const Layout* layout = name == "layout" ? target().layout(parameter_, rank()) : nullptr;
+  if (layout != nullptr) return to_string(*layout);
+  return TensorFile::attribute(name);
+}
+
+std::string plain_dtype_name(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat8E5M2:
+      return "float8_e5m2";
+    case DType::kFloat8E4M3:
+      return "float8_e4m3fn";
+    default:
+      break;
+  }
+  std::string name(mindspore_name(dtype));
+  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return name;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "view/tensor_file.h"
+
+namespace reshardfs {
+
+/// One array of one destination rank as a .npy file.
+class NpyFile final : public TensorFile {
+ public:
+  /// @param parameter an array that the rank has.
+  NpyFile(std::shared_ptr<const TargetTable> target, std::int64_t rank,
+          const TargetParameter& parameter);
+
+  /// Also "dtype" ("bfloat16", ...), "shape" (a JSON list) and, if the destination lays it out,
+  /// "layout".
+  std::vector<std::string> attribute_names() const override;
+  std::optional<std::string> attribute(std::string_view name) const override;
+
+ private:
+  std::unique_ptr<FileImage> build() const override;
+  std::vector<const TargetParameter*> parameters() const override { return {&parameter_}; }
+  std::string header() const;
+
+  const TargetParameter& parameter_;
+};
+
+/// "float32", "bfloat16", ...: as NumPy and its extensions spell it.
+std::string plain_dtype_name(DType dtype);
+
+}  // namespace reshardfs

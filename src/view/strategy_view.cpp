@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/// strategy/source.json, source.txt, destination.json and destination.txt: what the conversion was
+/// made with, also where it was derived or came from rules.
+#include "reshardfs/error.h"
+#include "reshardfs/strategy.h"
+
+#include "view/text_file.h"
+#include "view/view.h"
+
+namespace reshardfs {
+namespace {
+
+std::string as_text(const Strategy& strategy) {
+  std::string text = std::to_string(strategy.rank_count()) +
+                     " ranks: " + std::to_string(strategy.stage_count()) + " stages of " +
+                     std::to_string(strategy.devices_per_stage()) + " devices\n";
+  for (std::int64_t stage = 0; stage < strategy.stage_count(); ++stage) {
+    text += "\nstage " + std::to_string(strategy.first_stage() + stage) + "\n";
+    for (const auto& [name, layout] : strategy.stage(stage)) {
+      text += "  " + printable(name) + ": " + to_string(layout) + "\n";
+    }
+  }
+  return text;
+}
+
+void add(const std::string& stem, const std::optional<Strategy>& strategy, const char* without,
+         const ViewContext& context, std::vector<OutputFile>& files) {
+  files.push_back({stem + ".txt", std::make_shared<TextFile>(strategy ? as_text(*strategy)
+                                                                      : std::string(without))});
+  if (!strategy) return;
+  try {
+    files.push_back({stem + ".json", std::make_shared<TextFile>(to_json(*strategy))});
+  } catch (const Error& error) {
+    context.warnings.push_back("no " + stem + ".json: " + error.what());
+  }
+}
+
+}  // namespace
+
+std::vector<OutputFile> strategy_view(const ViewContext& context) {
+  std::vector<OutputFile> files;
+  add("strategy/source", context.target->source().strategy(),
+      "none: every rank holds whole parameters\n", context, files);
+  add("strategy/destination", context.target->strategy(),
+      "none: one rank that has every parameter whole\n", context, files);
+  return files;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "view/text_file.h"
+
+#include <cstring>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+namespace {
+
+void require_inside(std::uint64_t size, std::uint64_t offset, std::size_t count) {
+  if (offset <= size && count <= size - offset) return;
+  throw Error(ErrorKind::kBadInput, "a read leaves the file").at_offset(offset);
+}
+
+}  // namespace
+
+void TextFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  require_inside(text_.size(), offset, out.size());
+  if (!out.empty()) std::memcpy(out.data(), text_.data() + offset, out.size());
+}
+
+void LiveFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  require_inside(0, offset, out.size());
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "reshardfs/virtual_file.h"
+
+namespace reshardfs {
+
+/// A file of bytes in memory.
+class TextFile final : public VirtualFile {
+ public:
+  explicit TextFile(std::string text) : text_(std::move(text)) {}
+
+  std::uint64_t size() const override { return text_.size(); }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
+
+ private:
+  std::string text_;
+};
+
+/// A file whose text is made anew each time that it is opened.
+class LiveFile final : public VirtualFile {
+ public:
+  explicit LiveFile(std::function<std::string()> make) : make_(std::move(make)) {}
+
+  std::uint64_t size() const override { return 0; }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
+  std::shared_ptr<const VirtualFile> snapshot() const override {
+    return std::make_shared<const TextFile>(make_());
+  }
+
+ private:
+  std::function<std::string()> make_;
+};
+
+}  // namespace reshardfs
