@@ -13,8 +13,8 @@ BUILD_PACKAGES=(
 # mandoc checks the manual, procps and strace look at the daemon.
 TEST_PACKAGES=(
   libbenchmark-dev libgmock-dev libgtest-dev
-  python3 python3-numpy python3-protobuf
-  mandoc procps strace
+  python3 python3-numpy python3-prometheus-client python3-protobuf
+  jq mandoc procps strace
 )
 
 say() { printf '== %s\n' "$*"; }

@@ -562,6 +562,24 @@ class OtherReaders(unittest.TestCase):
                 self.assertTrue(torch.equal(tensor, expected))
 
 
+    def test_the_library_of_model_hubs(self) -> None:
+        modules = os.environ.get("RESHARDFS_NODE_MODULES", "")
+        if not shutil.which("node") or not Path(modules, "@huggingface/hub").is_dir():
+            self.skipTest("RESHARDFS_NODE_MODULES names no directory with @huggingface/hub")
+        model = {name: (st, array) for name, (st, array) in full_model(6).items() if array.size}
+        script = Path(__file__).with_name("hub_reader.mjs")
+        with scratch() as directory:
+            write_safetensors(directory / "m.safetensors", model)
+            for size in ("300", "5GB"):
+                with mounted(directory / "m.safetensors", "--shard-size", size) as mountpoint:
+                    read = json.loads(command("node", script, modules, mountpoint / "merged"))
+                self.assertEqual(sorted(read), sorted(model))
+                for name, (st, array) in model.items():
+                    digest = hashlib.sha256(array.tobytes()).hexdigest()
+                    self.assertEqual(read[name], {"dtype": st, "shape": list(array.shape),
+                                                  "sha256": digest}, name)
+
+
 class Views(unittest.TestCase):
     def test_selection(self) -> None:
         with scratch() as directory:
