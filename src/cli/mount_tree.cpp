@@ -12,12 +12,13 @@
 #include "cli/conversion_arguments.h"
 #include "storage/open_file_limit.h"
 #include "view/strategy_input.h"
+#include "view/view.h"
 
 namespace reshardfs {
 namespace {
 
-void add_files(const Conversion& conversion, TreeBuilder& builder) {
-  for (const OutputFile& output : conversion.files()) {
+void add_files(const std::vector<OutputFile>& files, TreeBuilder& builder) {
+  for (const OutputFile& output : files) {
     builder.add_file(output.path, output.file);
     if (output.hidden) builder.hide(output.path.substr(0, output.path.find('/')));
   }
@@ -27,7 +28,7 @@ void add_step(ConversionOptions options, const std::string& step, TreeBuilder& b
   options.step = step;
   const Conversion conversion = open_conversion(options);
   builder.set_mtime(conversion.mtime_ns());
-  add_files(conversion, builder);
+  add_files(conversion.files(), builder);
   spdlog::info("opened step {}", step);
 }
 
@@ -64,7 +65,7 @@ void warn_of_no_step(const std::vector<StepInfo>& steps) {
 
 Tree conversion_tree(const Conversion& conversion) {
   TreeBuilder builder;
-  add_files(conversion, builder);
+  add_files(conversion.files(), builder);
   return std::move(builder).build();
 }
 
@@ -79,6 +80,8 @@ std::unique_ptr<StepTree> all_steps_tree(const ConversionOptions& options) {
   callbacks.open = [options](const std::string& step, TreeBuilder& builder) {
     add_step(options, step, builder);
   };
+  // Monitoring finds them at one place, whichever steps there are.
+  callbacks.common = [files = process_files()](TreeBuilder& builder) { add_files(files, builder); };
   callbacks.report = report;
   return std::make_unique<StepTree>(std::move(callbacks));
 }

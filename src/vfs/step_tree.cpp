@@ -107,6 +107,7 @@ void StepTree::add_step(const std::string& name) {
   TreeBuilder builder(BranchRoot{branch, directory_, name});
   builder.set_pending();
   builder.set_mtime(changed_ns_);
+  if (callbacks_.common) callbacks_.common(builder);
   Step step;
   step.name = name;
   step.tree = std::make_shared<const Tree>(std::move(builder).build());
@@ -116,6 +117,7 @@ void StepTree::add_step(const std::string& name) {
 StepTree::TreePtr StepTree::publish() {
   TreeBuilder builder = trunk();
   builder.set_mtime(changed_ns_);
+  if (callbacks_.common) callbacks_.common(builder);
   if (!newest_.empty()) builder.add_link(kLatest, std::string(kDirectory) + "/" + newest_);
   for (const auto& [branch, step] : steps_) builder.add_branch(step.tree, step.shown);
   TreePtr tree = std::make_shared<const Tree>(std::move(builder).build());
@@ -181,14 +183,16 @@ void StepTree::remember_failure(BranchNumber branch, const Error& error) {
 // --- open files --------------------------------------------------------------------------------
 
 bool StepTree::file_opened(InodeNumber inode) {
+  if (!is_in_branch(inode)) return true;  // the common files are in every generation
   const std::lock_guard lock(steps_mutex_);
   const auto it = steps_.find(branch_of(inode));
-  if (!is_in_branch(inode) || it == steps_.end()) return false;
+  if (it == steps_.end()) return false;
   ++it->second.open_files;
   return true;
 }
 
 void StepTree::file_closed(InodeNumber inode) noexcept {
+  if (!is_in_branch(inode)) return;
   try {
     TreePtr old;
     const std::lock_guard lock(steps_mutex_);

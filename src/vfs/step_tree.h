@@ -16,8 +16,9 @@
 
 namespace reshardfs {
 
-/// steps/<step>/... for each step of a source, and `latest`, a link to the newest one. Steps come
-/// and go; each is opened when something first looks into its directory.
+/// steps/<step>/... for each step of a source, `latest`, a link to the newest one, and files that
+/// are common to all. Steps come and go; each is opened when something first looks into its
+/// directory.
 ///
 /// A generation is a small trunk (the root, steps, latest) with a branch for each step; branches
 /// are passed on from one generation to the next. A step that has vanished while a file of it is
@@ -34,6 +35,9 @@ class StepTree final : public TreeSource {
     std::function<std::vector<std::string>()> list;
     /// Adds a step's files. @throws Error
     std::function<void(const std::string& step, TreeBuilder& builder)> open;
+    /// Adds what stands beside steps/ in every generation; may be empty. The files must outlive the
+    /// tree's readers, as those of one tree do.
+    std::function<void(TreeBuilder& builder)> common{};
     /// Is told of problems, once of each: those of list() with an empty step.
     std::function<void(const std::string& step, const Error& error)> report;
     std::function<Clock::time_point()> now = Clock::now;

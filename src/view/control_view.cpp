@@ -115,11 +115,15 @@ std::vector<OutputFile> control_view(const ViewContext& context) {
       "plan.json", std::make_shared<LiveFile>([target = context.target, ranks = context.ranks] {
         return plan_text(*target, ranks);
       })));
-  files.push_back(
-      control("metrics", std::make_shared<LiveFile>([] { return counters().prometheus_text(); })));
-  files.push_back(
-      control("version", std::make_shared<TextFile>(std::string("reshardfs ") + kVersion + "\n")));
+  for (OutputFile& file : process_files()) files.push_back(std::move(file));
   return files;
+}
+
+std::vector<OutputFile> process_files() {
+  return {
+      control("metrics", std::make_shared<LiveFile>([] { return counters().prometheus_text(); })),
+      control("version", std::make_shared<TextFile>(std::string("reshardfs ") + kVersion + "\n")),
+  };
 }
 
 }  // namespace reshardfs

@@ -52,6 +52,9 @@ std::vector<OutputFile> unified_view(const ViewContext& context);
 std::vector<OutputFile> strategy_view(const ViewContext& context);
 std::vector<OutputFile> control_view(const ViewContext& context);
 
+/// The control files that are about the process, not about one conversion.
+std::vector<OutputFile> process_files();
+
 /// The common parts of a table's safetensors files, as the options ask for them.
 /// @param format "ms" or "pt".
 std::shared_ptr<const SafetensorsFile::Common> safetensors_common(const ViewContext& context,

@@ -537,6 +537,85 @@ class Attributes(unittest.TestCase):
                     os.getxattr(rank_file, "user.reshardfs.nothing")
 
 
+class Large(unittest.TestCase):
+    """A sparse file of 6 GiB: offsets beyond 32 bits, several parts, shards and records."""
+
+    def test_parts_shards_and_records(self) -> None:
+        gib = 1 << 30
+        tensors = {"a": ("F16", gib), "b": ("F32", gib // 2), "c": ("F32", gib // 2)}
+        marks = {"a": (0, gib - 1), "b": (gib // 8 - 1, gib // 8, gib // 2 - 1), "c": (12345,)}
+        with scratch() as directory:
+            path = directory / "m.safetensors"
+            header, at = {}, 0
+            for name, (dtype, count) in tensors.items():
+                header[name] = {"dtype": dtype, "shape": [count], "data_offsets": [at, at + 2 * gib]}
+                at += 2 * gib
+            text = json.dumps(header).encode()
+            text += b" " * (-len(text) % 8)
+            with open(path, "wb") as file:
+                file.write(struct.pack("<Q", len(text)) + text)
+                for index, (name, (dtype, _)) in enumerate(tensors.items()):
+                    width = 2 if dtype == "F16" else 4
+                    for position in marks[name]:
+                        file.seek(8 + len(text) + index * 2 * gib + position * width)
+                        file.write((position % 60000 + 1).to_bytes(width, "little"))
+                file.truncate(8 + len(text) + at)
+            with mounted(path) as mountpoint:
+                unified = json.loads((mountpoint / "unified/param_name_map.json").read_text())
+                # 4 bytes are counted for each element: 8 GiB in parts of 3.
+                self.assertEqual(unified["weight_map"],
+                                 {name: f"part{i}.safetensors" for i, name in enumerate("abc")})
+                index = json.loads((mountpoint / "merged/model.safetensors.index.json").read_text())
+                self.assertEqual(sorted(set(index["weight_map"].values())),
+                                 [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)])
+                self.assertEqual(index["metadata"]["total_size"], 6 * gib)
+                for name, (dtype, count) in tensors.items():
+                    array = np.load(mountpoint / f"merged/params/{name}.npy", mmap_mode="r")
+                    bits = array.view("<u2" if dtype == "F16" else "<u4")
+                    self.assertEqual(bits.shape, (count,))
+                    for position in marks[name]:
+                        self.assertEqual(int(bits[position]), position % 60000 + 1)
+                        if position > 1:
+                            self.assertEqual(int(bits[position - 2]), 0)
+                    del array, bits  # an open mapping keeps the mount in use
+                # b is written in 4 records of 512 MiB: the marks stand on both sides of a border.
+                merged = mountpoint / "merged/checkpoint_merged.ckpt"
+                self.assertGreater(merged.stat().st_size, 6 * gib)
+                found = self.find_record(merged, "b")
+                with open(merged, "rb") as file:
+                    file.seek(found[0][0] + found[0][1] - 4)
+                    self.assertEqual(int.from_bytes(file.read(4), "little"), (gib // 8 - 1) % 60000 + 1)
+                    file.seek(found[1][0])
+                    self.assertEqual(int.from_bytes(file.read(4), "little"), gib // 8 % 60000 + 1)
+                self.assertEqual([length for _, length in found], [gib // 2] * 4)
+
+    def find_record(self, path: Path, wanted: str) -> list[tuple[int, int]]:
+        """Where the contents of a parameter's records are, by a walk over the headers."""
+        found, at, size = [], 0, path.stat().st_size
+        with open(path, "rb") as file:
+            while at < size:
+                head = os.pread(file.fileno(), 200, at)
+                value, value_bytes = length_behind(head, 1)
+                begin, name_bytes = length_behind(head, value + 1)
+                content, content_bytes = length_behind(head, head.rfind(b"Float") + len("Float32") + 1)
+                end = at + value + value_bytes
+                self.assertEqual(at + content + content_bytes, end)
+                if head[begin:begin + name_bytes].decode() == wanted:
+                    found.append((at + content, content_bytes))
+                at = end
+        return found
+
+
+def length_behind(data: bytes, at: int) -> tuple[int, int]:
+    """A varint at a place, and the place behind it."""
+    length = shift = 0
+    while True:
+        length |= (data[at] & 127) << shift
+        at, shift = at + 1, shift + 7
+        if data[at - 1] < 128:
+            return at, length
+
+
 class OtherReaders(unittest.TestCase):
     def test_torch_maps_the_file(self) -> None:
         if importlib.util.find_spec("torch") is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import re
 import shutil
@@ -86,6 +87,11 @@ class Steps(unittest.TestCase):
             with mounted(made.source, *made.options(), "--step", "all") as mountpoint:
                 self.assertEqual(sorted(os.listdir(mountpoint)), ["latest", "steps"])
                 self.assertEqual(steps_in(mountpoint), ["10_50", "9_50"])
+                self.assertEqual(sorted(os.listdir(mountpoint / ".reshardfs")), ["metrics", "version"])
+                metrics = (mountpoint / ".reshardfs/metrics").read_text()
+                self.assertIn("reshardfs_", metrics)
+                status = json.loads((mountpoint / "steps/9_50/.reshardfs/status.json").read_text())
+                self.assertEqual(status["step"], "9_50")
                 for step, files in expected.items():
                     self.assertEqual(contents(mountpoint / "steps" / step), files, step)
                 # Names sort the other way round; the newest is by number.
