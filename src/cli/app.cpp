@@ -10,9 +10,10 @@
 
 #include "reshardfs/error.h"
 
+#include "base/version.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
-#include "base/version.h"
+#include "cli/mount_helper.h"
 
 namespace reshardfs {
 namespace {
@@ -77,7 +78,7 @@ int report_errors(const std::function<int()>& work) {
   }
 }
 
-int run_command_line(std::vector<std::string> arguments) {
+int run_command_line(std::vector<std::string> arguments, const std::string& program) {
   CLI::App app{
       "Shows a distributed checkpoint as the files of another parallel strategy, without "
       "converting it.",
@@ -98,6 +99,7 @@ int run_command_line(std::vector<std::string> arguments) {
 
   return report_errors([&] {
     try {
+      if (auto helper = mount_helper_arguments(program, arguments)) arguments = std::move(*helper);
       require_known_command(app, arguments);
       arguments = expand_arguments(app, std::move(arguments));
       std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them

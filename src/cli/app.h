@@ -17,7 +17,8 @@ inline constexpr int kExitIo = 3;          ///< an I/O error
 int report_errors(const std::function<int()>& work);
 
 /// Runs one command line (without the program's name). Errors are one line on standard error.
+/// @param program as what it was started: see mount_helper.h.
 /// @return the exit code.
-int run_command_line(std::vector<std::string> arguments);
+int run_command_line(std::vector<std::string> arguments, const std::string& program = "reshardfs");
 
 }  // namespace reshardfs

@@ -16,11 +16,11 @@
 
 #include "reshardfs/error.h"
 
+#include "base/sha256.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/demo_model.h"
 #include "cli/demo_process.h"
-#include "base/sha256.h"
 #include "cli/text.h"
 
 namespace reshardfs {

@@ -5,5 +5,8 @@
 #include "cli/app.h"
 
 int main(int argc, char** argv) {
-  return reshardfs::run_command_line(std::vector<std::string>(argv + 1, argv + argc));
+  // A program may be started without even a name.
+  std::vector<std::string> words(argv, argv + argc);
+  if (words.empty()) words.emplace_back("reshardfs");
+  return reshardfs::run_command_line({words.begin() + 1, words.end()}, words.front());
 }

@@ -26,6 +26,7 @@ struct MountArguments {
   std::string mountpoint;
   std::vector<std::string> fuse_options;
   bool foreground = false;
+  bool check_only = false;
   bool nonempty = false;
   bool allow_other = false;
   bool direct_io = false;
@@ -79,17 +80,33 @@ int mount_and_serve(const MountArguments& arguments, const ConversionOptions& op
   return kExitDone;
 }
 
+/// All that a mount checks before it is live.
+int check(const MountArguments& arguments, const ConversionOptions& options) {
+  arguments.conversion.log.apply();
+  if (options.step == kAllSteps) {
+    all_steps_tree(options);
+  } else {
+    conversion_tree(open_conversion(options));
+  }
+  return kExitDone;
+}
+
 int run_mount(MountArguments arguments) {
   const ConversionOptions options = arguments.conversion.options();
   check_mountpoint(arguments.mountpoint, options.source, arguments.nonempty);
   arguments.mountpoint = std::filesystem::canonical(arguments.mountpoint);
+  if (arguments.check_only) return check(arguments, options);
   if (arguments.foreground) return mount_and_serve(arguments, options, [] {});
   // The daemon leaves the working directory.
   if (!arguments.conversion.log.file.empty()) {
     arguments.conversion.log.file = std::filesystem::absolute(arguments.conversion.log.file);
   }
   return run_in_background([&](const std::function<void()>& ready) {
-    return report_errors([&] { return mount_and_serve(arguments, options, ready); });
+    const auto detached = [&] {
+      ready();
+      arguments.conversion.log.leave_terminal();
+    };
+    return report_errors([&] { return mount_and_serve(arguments, options, detached); });
   });
 }
 
@@ -100,8 +117,9 @@ void add_mount_command(CLI::App& app, CommandAction& action) {
   CLI::App* command = app.add_subcommand(
       "mount", "Show a checkpoint under another strategy as a read-only file system");
   command
-      ->add_option("SOURCE", arguments->conversion.source,
-                   "Checkpoint: a directory with a directory for each rank, or one .ckpt file")
+      ->add_option(
+          "SOURCE", arguments->conversion.source,
+          "Checkpoint: a directory with a directory for each rank or with a whole model, or a file")
       ->required();
   command->add_option("MOUNTPOINT", arguments->mountpoint, "An empty directory")->required();
   arguments->conversion.add_to(*command);
@@ -111,6 +129,8 @@ void add_mount_command(CLI::App& app, CommandAction& action) {
           "below steps/, and the newest one as latest/, also those saved later")
       ->type_name("STEP|latest|all");
   command->add_flag("-f,--foreground", arguments->foreground, "Stay in the foreground");
+  command->add_flag("--check-only", arguments->check_only,
+                    "Check all that a mount checks, and mount nothing");
   command->add_flag("--nonempty", arguments->nonempty, "Allow a mount point that is not empty");
   command->add_flag("--allow-other", arguments->allow_other, "Let other users read the mount");
   command->add_flag("--direct-io", arguments->direct_io,
