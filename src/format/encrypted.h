@@ -96,10 +96,11 @@ bool looks_encrypted(const ByteSource& source);
 
 /// The plain bytes of an encrypted file. Its size() is the plain size; name(), mtime_ns() and
 /// check_unchanged() are those of `encrypted`. Making it reads the header and the last bytes of
-/// each block of 64 MiB. Reading from it reads and decrypts the range asked for and up to 48 bytes
-/// more; with AES-GCM each block that is read for the first time is verified before that, which
-/// takes some hundredths of a second and the time to read 64 MiB. Others that want the same block
-/// wait; if it fails, they fail too, and the next read tries again.
+/// each block of 64 MiB. Reading from it reads and decrypts the range asked for (with CBC up to 46
+/// bytes more), a piece at a time; with AES-GCM each block that is read for the first time is
+/// verified before that, which takes some hundredths of a second and the time to read 64 MiB.
+/// Others that want the same block wait; if that fails, they fail too, and the next read tries
+/// again.
 /// @throws Error kBadInput, here and on reading, with file and block: not encrypted, encrypted in
 ///         another mode, damaged, or the key is wrong; what `encrypted` throws.
 ByteSourcePtr decrypt(ByteSourcePtr encrypted, std::shared_ptr<const Decryption> decryption);

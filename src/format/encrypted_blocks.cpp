@@ -18,7 +18,7 @@ constexpr std::uint32_t kFirstMagic = 0x7F3A5ED8;  // AES-GCM; the others follow
 constexpr std::uint64_t kMagicBytes = 4;
 constexpr std::uint64_t kGcmHeaderBytes = 48;
 constexpr std::uint64_t kCbcHeaderBytes = 32;
-constexpr std::uint32_t kLengthFieldBytes = 4;
+constexpr std::uint64_t kLengthFieldBytes = 4;
 constexpr const char* kIncompleteHint = "the file is damaged or not complete";
 
 std::uint32_t little_endian(std::span<const std::byte> bytes) noexcept {

@@ -54,7 +54,8 @@ CipherStream::CipherStream(const Decryption& decryption, std::span<const std::by
     counter[kCipherBlockBytes - 1 - i] = static_cast<std::byte>(number >> 8 * i);
   }
   require(EVP_DecryptInit_ex2(context_, decryption.range_cipher_.get(),
-                              data_of(decryption.key_.bytes()), data_of(counter), nullptr));
+                              data_of(decryption.key_.bytes()),
+                              data_of(std::as_bytes(std::span(counter))), nullptr));
   std::array<std::byte, kCipherBlockBytes> skipped{};
   decrypt(std::span(skipped).first(offset % kCipherBlockBytes));
   OPENSSL_cleanse(skipped.data(), skipped.size());

@@ -13,40 +13,44 @@ struct VerifiedBlocks::Run {
   std::exception_ptr error;  ///< if it failed
 };
 
+namespace {
+
+/// Each thread throws an error of its own: whoever catches one may add to it.
+void throw_copy_of(const std::exception_ptr& error) {
+  if (!error) return;
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& original) {
+    throw Error(original);
+  }
+}
+
+}  // namespace
+
 VerifiedBlocks::VerifiedBlocks(std::size_t count) : verified_(count) {}
 
 void VerifiedBlocks::require(std::uint64_t block, const std::function<void()>& verify) {
   if (verified_[block].load(std::memory_order_acquire)) return;
   std::unique_lock lock(mutex_);
   if (verified_[block].load(std::memory_order_relaxed)) return;
+  std::shared_ptr<Run> run;
   if (const auto found = running_.find(block); found != running_.end()) {
-    const std::shared_ptr<Run> others = found->second;
-    finished_.wait(lock, [&] { return others->done; });
+    run = found->second;
+    finished_.wait(lock, [&] { return run->done; });
     lock.unlock();
-    if (!others->error) return;
-    // Each thread throws an error of its own: whoever catches one may add to it.
+  } else {
+    run = std::make_shared<Run>();
+    running_.emplace(block, run);
+    lock.unlock();
     try {
-      std::rethrow_exception(others->error);
-    } catch (const Error& error) {
-      throw Error(error);
+      verify();
+      verified_[block].store(true, std::memory_order_release);
+    } catch (...) {
+      run->error = std::current_exception();
     }
-  }
-  const auto run = std::make_shared<Run>();
-  running_.emplace(block, run);
-  lock.unlock();
-  try {
-    verify();
-    verified_[block].store(true, std::memory_order_release);
-  } catch (const Error& error) {
-    run->error = std::make_exception_ptr(Error(error));
     finish(block, *run);
-    throw;
-  } catch (...) {
-    run->error = std::current_exception();
-    finish(block, *run);
-    throw;
   }
-  finish(block, *run);
+  throw_copy_of(run->error);
 }
 
 void VerifiedBlocks::finish(std::uint64_t block, Run& run) {

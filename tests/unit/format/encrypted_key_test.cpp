@@ -20,7 +20,7 @@ void expect_key(const std::string& mode, const std::string& content, const std::
   SCOPED_TRACE(content);
   const std::string plain = "thirty or so bytes of plain text";
   const auto file = std::make_shared<test::MemorySource>(test::encrypt(mode, key, plain, 512));
-  const auto found = decrypt(file, key_of(mode, content), std::make_shared<BlockCache>());
+  const auto found = decrypt(file, key_of(mode, content));
   EXPECT_EQ(test::read_text(*found, 0, plain.size()), plain);
 }
 
