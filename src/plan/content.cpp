@@ -71,4 +71,20 @@ void read_content(const Holding& holding, std::uint64_t offset, std::span<std::b
   }
 }
 
+bool gather_content(const Holding& holding, Pieces pieces, std::byte* out, ReadBatch& batch) {
+  if (holding.entry->encoding != ContentEncoding::kPlain) return false;
+  batch.use(*holding.file->source);
+  for (const Extent& extent : holding.entry->extents) {
+    if (pieces.offset >= extent.length) {
+      pieces.offset -= extent.length;
+      continue;
+    }
+    // Pieces over the border of two extents are rare, and not worth more than the other way.
+    if (pieces.span() > extent.length - pieces.offset) return false;
+    pieces.offset += extent.offset;
+    return holding.file->source->gather(pieces, out);
+  }
+  return false;
+}
+
 }  // namespace reshardfs

@@ -33,6 +33,11 @@ class ReadBatch {
   std::vector<const ByteSource*> used_;
 };
 
+/// As read_content() for pieces of the content (Pieces::offset counts in it), where the source can
+/// gather them.
+/// @return false if that is not possible; `out` is then undefined.
+bool gather_content(const Holding& holding, Pieces pieces, std::byte* out, ReadBatch& batch);
+
 /// Reads `out.size()` bytes of a parameter's elements from byte `offset` of its content on:
 /// stored extents are joined, old 4-byte BFloat16 is cut to its upper halves.
 /// @throws what the source throws.

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/cast.h"
 
@@ -14,6 +15,15 @@ namespace {
 /// Whether the bytes differ: an Int4 is held as an Int8.
 bool must_convert(DType from, DType to) noexcept {
   return from != to && !(from == DType::kInt4 && to == DType::kInt8);
+}
+
+constexpr std::size_t kWidest = 8;
+// Stays in a processor's own cache until it is converted.
+constexpr std::size_t kBlockBytes = 64 << 10;
+
+std::span<std::byte> scratch() {
+  thread_local std::vector<std::byte> buffer(kBlockBytes);
+  return buffer;
 }
 
 }  // namespace
@@ -33,25 +43,29 @@ void ElementView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch
   }
 }
 
-/// In blocks of whole elements; the range may begin or end inside one.
+/// Whole elements are converted straight to `out`; the range may begin or end inside one.
 void ElementView::read_converted(std::uint64_t offset, std::span<std::byte> out,
                                  ReadBatch& batch) const {
-  constexpr std::size_t kBlockElements = 4096;
-  constexpr std::size_t kWidest = 8;
-  std::array<std::byte, kBlockElements * kWidest> from;  // NOLINT: filled before it is read
-  std::array<std::byte, kBlockElements * kWidest> to;    // NOLINT
   const DType source = view_.grid().dtype;
   const auto from_bytes = static_cast<std::size_t>(element_size(source));
   const auto to_bytes = static_cast<std::size_t>(element_size(dtype_));
   while (!out.empty()) {
     const std::uint64_t first = offset / to_bytes;
     const std::size_t skip = offset % to_bytes;
-    const std::size_t wanted = (skip + out.size() + to_bytes - 1) / to_bytes;
-    const std::size_t elements = std::min(wanted, kBlockElements);
-    view_.read(first * from_bytes, std::span(from).first(elements * from_bytes), batch);
-    cast_elements(source, from.data(), dtype_, to.data(), elements);
-    const std::size_t bytes = std::min(elements * to_bytes - skip, out.size());
-    std::memcpy(out.data(), to.data() + skip, bytes);
+    const bool whole = skip == 0 && out.size() >= to_bytes;
+    const std::size_t elements =
+        whole ? std::min(out.size() / to_bytes, kBlockBytes / from_bytes) : 1;
+    const std::span<std::byte> from = scratch().first(elements * from_bytes);
+    view_.read(first * from_bytes, from, batch);
+    std::size_t bytes = elements * to_bytes;
+    if (whole) {
+      cast_elements(source, from.data(), dtype_, out.data(), elements);
+    } else {
+      std::array<std::byte, kWidest> to{};
+      cast_elements(source, from.data(), dtype_, to.data(), 1);
+      bytes = std::min(to_bytes - skip, out.size());
+      std::memcpy(out.data(), to.data() + skip, bytes);
+    }
     out = out.subspan(bytes);
     offset += bytes;
   }

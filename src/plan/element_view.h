@@ -21,7 +21,7 @@ class ElementView {
   const Shape& shape() const noexcept { return view_.shape(); }
   std::uint64_t size() const noexcept { return size_; }
 
-  /// As TensorView::read(). Uses 64 KiB of stack where elements are converted.
+  /// As TensorView::read(). Each thread that converts elements keeps 64 KiB for it.
   void read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
 
  private:

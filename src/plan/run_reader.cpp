@@ -2,8 +2,9 @@
 #include "plan/run_reader.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
+
+#include "storage/pieces.h"
 
 namespace reshardfs {
 namespace {
@@ -11,7 +12,14 @@ namespace {
 // A call to read one piece costs as much as copying some 8 KiB. So pieces that lie further apart
 // than this are read one by one, closer ones together with what is between them.
 constexpr std::uint64_t kJoinStride = 8 << 10;
-constexpr std::uint64_t kScratchBytes = 1 << 20;
+// Two blocks of this size stay in a processor's own cache, beside what they are copied to.
+constexpr std::uint64_t kScratchBytes = 256 << 10;
+
+// Gathering makes a map and fills its page tables, some microseconds for what lies close together
+// and as much again for each piece that lies far from the others.
+constexpr std::uint64_t kGatherSpan = 32 << 10;
+constexpr std::uint64_t kGatherStride = 32 << 10;
+constexpr std::uint64_t kLongPiece = 16 << 10;
 
 /// Grows to the largest block that its thread has needed, at most kScratchBytes.
 std::span<std::byte> scratch(std::size_t bytes) {
@@ -20,60 +28,49 @@ std::span<std::byte> scratch(std::size_t bytes) {
   return std::span(buffer).first(bytes);
 }
 
-void copy_pieces(const std::byte* from, std::uint64_t from_stride, std::byte* to,
-                 std::uint64_t to_stride, std::uint64_t length, std::uint64_t count) {
-  // A constant length lets the compiler turn the copy into a few moves.
-  const auto copy = [&](auto constant_length) {
-    for (std::uint64_t i = 0; i < count; ++i) {
-      std::memcpy(to + i * to_stride, from + i * from_stride, constant_length);
-    }
-  };
-  switch (length) {
-    case 2:
-      return copy(std::integral_constant<std::size_t, 2>());
-    case 4:
-      return copy(std::integral_constant<std::size_t, 4>());
-    case 8:
-      return copy(std::integral_constant<std::size_t, 8>());
-    case 16:
-      return copy(std::integral_constant<std::size_t, 16>());
-    case 32:
-      return copy(std::integral_constant<std::size_t, 32>());
-    case 64:
-      return copy(std::integral_constant<std::size_t, 64>());
-    default:
-      return copy(static_cast<std::size_t>(length));
+/// Whether to leave out what lies between the pieces, without a call for each.
+bool is_worth_gathering(const Pieces& pieces) noexcept {
+  return pieces.stride > pieces.length && pieces.length < kLongPiece &&
+         pieces.stride <= kGatherStride && pieces.span() > kGatherSpan;
+}
+
+void read_one_by_one(const Holding& holding, const Pieces& pieces, std::byte* out,
+                     ReadBatch& batch) {
+  for (std::uint64_t i = 0; i < pieces.count; ++i) {
+    const std::span piece(out + i * pieces.out_stride, static_cast<std::size_t>(pieces.length));
+    read_content(holding, pieces.offset + i * pieces.stride, piece, batch);
+  }
+}
+
+void read_with_gaps(const Holding& holding, const Pieces& pieces, std::byte* out,
+                    ReadBatch& batch) {
+  const std::uint64_t at_once = kScratchBytes / pieces.stride;
+  for (std::uint64_t i = 0; i < pieces.count; i += at_once) {
+    Pieces part = pieces;
+    part.offset += i * pieces.stride;
+    part.count = std::min(at_once, pieces.count - i);
+    const std::span<std::byte> block = scratch(static_cast<std::size_t>(part.span()));
+    read_content(holding, part.offset, block, batch);
+    copy_pieces(block.data(), part, out + i * pieces.out_stride);
   }
 }
 
 }  // namespace
 
 void read_run(const StridedRun& run, std::span<std::byte> out, ReadBatch& batch) {
-  const auto length = static_cast<std::size_t>(run.length);
-  const bool dense = run.source_stride == run.length;
-  if (run.count == 1 || (dense && run.destination_stride == run.length)) {
-    read_content(*run.holding, run.source_offset,
-                 out.first(static_cast<std::size_t>(run.count * run.length)), batch);
-    return;
+  const bool dense = run.source_stride == run.length && run.destination_stride == run.length;
+  if (run.count == 1 || dense) {
+    return read_content(*run.holding, run.source_offset,
+                        out.first(static_cast<std::size_t>(run.count * run.length)), batch);
   }
-  if (run.source_stride >= kJoinStride) {
-    for (std::uint64_t i = 0; i < run.count; ++i) {
-      const auto at = static_cast<std::size_t>(i * run.destination_stride);
-      read_content(*run.holding, run.source_offset + i * run.source_stride, out.subspan(at, length),
-                   batch);
-    }
-    return;
-  }
-  const std::uint64_t at_once = kScratchBytes / run.source_stride;
-  for (std::uint64_t i = 0; i < run.count; i += at_once) {
-    const std::uint64_t pieces = std::min(at_once, run.count - i);
-    const std::span<std::byte> block =
-        scratch(static_cast<std::size_t>((pieces - 1) * run.source_stride + run.length));
-    read_content(*run.holding, run.source_offset + i * run.source_stride, block, batch);
-    copy_pieces(block.data(), run.source_stride,
-                out.data() + static_cast<std::size_t>(i * run.destination_stride),
-                run.destination_stride, run.length, pieces);
-  }
+  const Pieces pieces{.offset = run.source_offset,
+                      .length = run.length,
+                      .count = run.count,
+                      .stride = run.source_stride,
+                      .out_stride = run.destination_stride};
+  if (is_worth_gathering(pieces) && gather_content(*run.holding, pieces, out.data(), batch)) return;
+  const auto read = pieces.stride >= kJoinStride ? read_one_by_one : read_with_gaps;
+  read(*run.holding, pieces, out.data(), batch);
 }
 
 }  // namespace reshardfs

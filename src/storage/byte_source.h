@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 
+#include "storage/pieces.h"
+
 namespace reshardfs {
 
 /// A sequence of bytes of known size that can be read at any place: a local file, and in tests a
@@ -32,6 +34,11 @@ class ByteSource {
   ///         shorter, kIo with the errno otherwise.
   virtual void read_at(std::uint64_t offset, std::span<std::byte> out) const = 0;
 
+  /// Copies pieces to `out` without reading what lies between them, where a source can do that.
+  /// @return false if it cannot; `out` is then undefined, and read_at() is the way, which also
+  ///         tells what is wrong with the source if something is.
+  virtual bool gather(const Pieces& /*pieces*/, std::byte* /*out*/) const { return false; }
+
   /// Called after a batch of reads, before their bytes are given out: a source that is not what
   /// it was when it was opened (device, inode, size, mtime, ctime) must not be mixed in.
   /// @throws Error kChanged with the file's name and what to do.
@@ -40,8 +47,14 @@ class ByteSource {
 
 using ByteSourcePtr = std::shared_ptr<const ByteSource>;
 
-/// Opens a regular file read-only (close-on-exec, never blocking on a FIFO or a device).
+class DescriptorPool;
+
+/// Opens a regular file read-only (close-on-exec, never blocking on a FIFO or a device). Where the
+/// process may not have as many files open, a file is closed between reads and opened again; then
+/// it must still be the same, or the read fails with kChanged.
 /// @throws Error kMissing if there is no such file, kBadInput if it is no regular file, kIo.
 ByteSourcePtr open_local_file(const std::filesystem::path& path);
+/// @param pool what keeps the descriptors; must outlive the source.
+ByteSourcePtr open_local_file(const std::filesystem::path& path, DescriptorPool& pool);
 
 }  // namespace reshardfs

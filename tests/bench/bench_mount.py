@@ -2,107 +2,64 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures a mount against plain files in the same run.
 
-Prints a table and, with --json FILE, the same figures as JSON. All sources are in the page cache.
-"native" reads a plain file with the same bytes as the mounted one; "first" reads the mounted file
-after the kernel has dropped its pages of it, "again" with the pages cached. Native and mounted
-reads take turns, and each figure is the median of --rounds rounds.
+Prints a table and, with --json FILE, the same figures as JSON. The sources are in the page cache,
+but for the lines that say "cold". What is called native reads a plain file with the same bytes as
+the mounted one. "first" reads the mounted file after the kernel has dropped its pages of it,
+"again" with the pages cached. Native and mounted reads take turns, and each figure is the median of
+--rounds rounds. With --against, another reshardfs takes turns too.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import mmap
 import os
 import pathlib
+import random
 import shutil
 import statistics
 import subprocess
 import tempfile
 import time
-from typing import Callable, Iterator
+from typing import Callable, Iterable, Iterator
 
-MIB = 1 << 20
+import numpy
 
+from bench_sets import MIB, Layout, SourceSet, columns, rows
 
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(0x80 | value & 0x7F)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+GIB = 1 << 30
+Figures = dict[str, float]
 
 
-def field(number: int, payload: bytes) -> bytes:
-    return varint(number << 3 | 2) + varint(len(payload)) + payload
+class Samples:
+    """Figures of many rounds; gives their medians."""
 
+    def __init__(self) -> None:
+        self._values: dict[str, list[float]] = {}
 
-def record_header(name: str, shape: list[int], content_bytes: int) -> bytes:
-    """A .ckpt record of UInt8 up to its content."""
-    dims = b"".join(b"\x08" + varint(d) for d in shape)
-    tensor = dims + field(2, b"UInt8") + b"\x1a" + varint(content_bytes)
-    tag = field(1, name.encode())
-    tensor_length = len(tensor) + content_bytes
-    value = tag + b"\x12" + varint(tensor_length)
-    return b"\x0a" + varint(len(value) + tensor_length) + value + tensor
+    def note(self, key: str, value: float) -> None:
+        self._values.setdefault(key, []).append(value)
 
+    def rate(self, key: str, work: Callable[[], int]) -> None:
+        """GiB/s of work that tells how many bytes it has read."""
+        begin = time.perf_counter()
+        count = work()
+        self.note(key, count / (time.perf_counter() - begin) / GIB)
 
-def strategy(names: list[str], devices: int, tensor_map: list[int]) -> bytes:
-    """A MindSpore strategy that lays all parameters out alike."""
-
-    def dims(number: int, values: list[int]) -> bytes:
-        return field(number, b"".join(b"\x08" + varint(v & (1 << 64) - 1) for v in values))
-
-    layouts = dims(1, [devices]) + dims(2, tensor_map) + dims(3, []) + dims(4, [])
-    layouts += b"\x28\x00\x30\x00\x38\x00"
-    out = b"\x08\x01"
-    for name in names:
-        out += field(3, field(1, name.encode()) + field(2, layouts))
-    return out
-
-
-class SourceSet:
-    """`parameters` tensors of [rows, columns] bytes over `ranks` ranks, cut on rows or columns."""
-
-    def __init__(self, root: pathlib.Path, ranks: int, parameters: int, rows: int, columns: int,
-                 cut: str, sparse: bool = False) -> None:
-        self.root, self.cut = root, cut
-        self.names = [f"model.layers.{i}.weight" for i in range(parameters)]
-        height = rows // ranks if cut == "row" else rows
-        width = columns // ranks if cut == "column" else columns
-        block = os.urandom(MIB)
-        for rank in range(ranks):
-            folder = root / f"rank_{rank}"
-            folder.mkdir(parents=True)
-            with open(folder / "net-1_1.ckpt", "wb") as out:
-                for name in self.names:
-                    out.write(record_header(name, [height, width], height * width))
-                    if sparse:
-                        out.seek(height * width, os.SEEK_CUR)
-                        out.truncate()
-                        continue
-                    left = height * width
-                    while left > 0:
-                        out.write(block[:left])
-                        left -= min(left, len(block))
-        tensor_map = [0, -1] if cut == "row" else [-1, 0]
-        (root / "src.ckpt").write_bytes(strategy(self.names, ranks, tensor_map))
-
-    def target(self, ranks: int, cut: str) -> pathlib.Path:
-        path = self.root / f"dst_{cut}_{ranks}.ckpt"
-        path.write_bytes(strategy(self.names, ranks, [0, -1] if cut == "row" else [-1, 0]))
-        return path
+    def medians(self) -> Figures:
+        return {key: statistics.median(values) for key, values in self._values.items()}
 
 
 class Mount:
     """A mounted source; ends the daemon and removes the mount point on exit."""
 
     def __init__(self, binary: str, source: SourceSet, target: pathlib.Path,
-                 options: list[str] | None = None) -> None:
+                 options: Iterable[str] = ()) -> None:
         self.binary = binary
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="reshardfs-bench-mnt-"))
         command = [binary, "mount", str(source.root), str(self.path), "--src-strategy",
-                   str(source.root / "src.ckpt"), "--dst-strategy", str(target), *(options or [])]
+                   str(source.strategy), "--dst-strategy", str(target), *options]
         begin = time.perf_counter()
         subprocess.run(command, check=True)
         self.seconds = time.perf_counter() - begin
@@ -117,15 +74,27 @@ class Mount:
                 continue
         raise RuntimeError("the daemon is not running")
 
-    def status_kib(self, key: str) -> int:
+    def rank_file(self, rank: int) -> pathlib.Path:
+        return next((self.path / f"rank_{rank}").glob("*.ckpt"))
+
+    def memory_mib(self, key: str) -> float:
         for line in pathlib.Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith(key + ":"):
-                return int(line.split()[1])
+                return int(line.split()[1]) / 1024
         raise KeyError(key)
 
     def cpu_seconds(self) -> float:
-        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Of all threads, with a resolution of nanoseconds."""
+        total = 0
+        for task in pathlib.Path(f"/proc/{self.pid}/task").iterdir():
+            total += int((task / "schedstat").read_text().split()[0])
+        return total / 1e9
+
+    def counter(self, name: str) -> float:
+        for line in (self.path / ".reshardfs/metrics").read_text().splitlines():
+            if line.startswith(f"reshardfs_{name} "):
+                return float(line.split()[1])
+        raise KeyError(name)
 
     def __enter__(self) -> "Mount":
         return self
@@ -135,9 +104,12 @@ class Mount:
         self.path.rmdir()
 
 
-def read_hot(path: pathlib.Path, block: int = MIB) -> int:
+# --- readers -----------------------------------------------------------------------------------
+
+
+def read_hot(path: pathlib.Path) -> int:
     """Reads the whole file into one buffer that is used again."""
-    buffer = bytearray(block)
+    buffer = bytearray(MIB)
     total = 0
     with open(path, "rb", buffering=0) as file:
         while count := file.readinto(buffer):
@@ -150,124 +122,333 @@ def read_fresh(path: pathlib.Path) -> int:
     return len(path.read_bytes())
 
 
-def drop_pages(path: pathlib.Path) -> None:
+def read_mapped(path: pathlib.Path) -> int:
+    """Copies out of a map into one buffer that is used again."""
+    buffer = bytearray(MIB)
+    # A shared map of a file that bypasses the page cache is refused.
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE,
+                                             prot=mmap.PROT_READ) as view:
+        with memoryview(view) as content:
+            for offset in range(0, len(content), MIB):
+                with content[offset: offset + MIB] as part:
+                    buffer[: len(part)] = part
+            return len(content)
+
+
+def read_small(path: pathlib.Path) -> int:
+    """4 KiB at random places."""
+    places = random.Random(1)
+    size = path.stat().st_size
     fd = os.open(path, os.O_RDONLY)
     try:
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        return sum(len(os.pread(fd, 4096, places.randrange(size - 4096))) for _ in range(2000))
     finally:
         os.close(fd)
 
 
-def gib_per_second(work: Callable[[], int]) -> float:
+def load_arrays(folder: pathlib.Path, mmap_mode: str | None) -> int:
+    total = 0
+    for path in sorted(folder.glob("*.npy")):
+        array = numpy.load(path, mmap_mode=mmap_mode)  # type: ignore[call-overload]
+        total += numpy.array(array).nbytes if mmap_mode else array.nbytes
+    return total
+
+
+def drop_pages(paths: Iterable[pathlib.Path]) -> None:
+    for path in paths:
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(fd)
+
+
+def read_at_once(paths: list[pathlib.Path]) -> int:
+    """A process for each file."""
+    children = []
+    for path in paths:
+        child = os.fork()
+        if child == 0:
+            try:
+                read_hot(path)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        children.append(child)
+    for child in children:
+        if os.waitpid(child, 0)[1] != 0:
+            raise RuntimeError("a reader has failed")
+    return sum(path.stat().st_size for path in paths)
+
+
+READERS: list[tuple[str, Callable[[pathlib.Path], int]]] = [
+    ("hot", read_hot), ("fresh", read_fresh), ("mmap", read_mapped), ("4k", read_small)]
+
+
+# --- measurements ------------------------------------------------------------------------------
+
+
+def time_to_first_byte(mount: Mount) -> float:
     begin = time.perf_counter()
-    count = work()
-    return count / (time.perf_counter() - begin) / (1 << 30)
+    with open(mount.rank_file(0), "rb", buffering=0) as file:
+        file.read(1)
+    return time.perf_counter() - begin
 
 
-def read_figures(binary: str, source: SourceSet, target: pathlib.Path, rounds: int,
-                 scratch: pathlib.Path, options: list[str]) -> dict[str, float]:
-    """Medians in GiB/s, daemon CPU seconds a GiB, of one rank file."""
-    with Mount(binary, source, target, options) as mount:
-        mounted = next((mount.path / "rank_0").iterdir())
-        plain = scratch / "plain"
-        shutil.copyfile(mounted, plain)
+def measure_file(samples: Samples, mount: Mount, label: str) -> None:
+    """All kinds of readers of one rank's file, and the daemon's CPU time for a GiB."""
+    mounted = mount.rank_file(0)
+    size = mounted.stat().st_size
+    for name, reader in READERS:
+        drop_pages([mounted])
+        before = mount.cpu_seconds()
+        samples.rate(f"{label}{name}", lambda: reader(mounted))
+        if name == "hot":
+            samples.note(f"{label}cpu_s_per_gib", (mount.cpu_seconds() - before) / size * GIB)
+            samples.rate(f"{label}again", lambda: read_hot(mounted))
+
+
+def measure_ranks(samples: Samples, mount: Mount, label: str, ranks: int) -> None:
+    """All ranks, one after the other and at once."""
+    files = [mount.rank_file(rank) for rank in range(ranks)]
+    drop_pages(files)
+    samples.rate(f"{label}ranks_in_turn", lambda: sum(read_at_once([file]) for file in files))
+    drop_pages(files)
+    read = mount.counter("source_read_bytes_total")
+    delivered = mount.counter("read_bytes_total")
+    samples.rate(f"{label}ranks_at_once", lambda: read_at_once(files))
+    samples.note(f"{label}amplification", (mount.counter("source_read_bytes_total") - read) /
+                 (mount.counter("read_bytes_total") - delivered))
+
+
+def case_figures(binaries: dict[str, str], source: SourceSet, target: Layout, rounds: int,
+                 options: list[str]) -> Figures:
+    """One source under one target; the key of each figure begins with its binary's label."""
+    samples = Samples()
+    strategy = source.write_strategy("dst", target)
+    mounts = {label: Mount(binary, source, strategy, options)
+              for label, binary in binaries.items()}
+    try:
+        for label, mount in mounts.items():
+            samples.note(f"{label}mount_s", mount.seconds)
+            samples.note(f"{label}first_byte_s", time_to_first_byte(mount))
+        plain = source.root / "plain"
+        shutil.copyfile(mounts[""].rank_file(0), plain)
         read_hot(plain)
-        samples: dict[str, list[float]] = {}
-
-        def note(key: str, value: float) -> None:
-            samples.setdefault(key, []).append(value)
-
-        size = plain.stat().st_size
         for _ in range(rounds):
-            note("native", gib_per_second(lambda: read_hot(plain)))
-            drop_pages(mounted)
-            before = mount.cpu_seconds()
-            note("first", gib_per_second(lambda: read_hot(mounted)))
-            note("daemon_cpu_s_per_gib", (mount.cpu_seconds() - before) / size * (1 << 30))
-            note("again", gib_per_second(lambda: read_hot(mounted)))
-            note("native_loader", gib_per_second(lambda: read_fresh(plain)))
-            drop_pages(mounted)
-            note("loader", gib_per_second(lambda: read_fresh(mounted)))
+            for name, reader in READERS:
+                samples.rate(f"native_{name}", lambda: reader(plain))
+            for label, mount in mounts.items():
+                measure_file(samples, mount, label)
+                measure_ranks(samples, mount, label, target.ranks)
         plain.unlink()
-    return {key: statistics.median(values) for key, values in samples.items()}
+        for label, mount in mounts.items():
+            samples.note(f"{label}peak_mib", mount.memory_mib("VmHWM"))
+            samples.note(f"{label}anonymous_mib", mount.memory_mib("RssAnon"))
+    finally:
+        for mount in mounts.values():
+            mount.__exit__()
+    return samples.medians()
 
 
-def mount_figures(binary: str, scratch: pathlib.Path, rounds: int) -> dict[str, float]:
-    """Seconds to mount 64 ranks x 1,000 parameters, and what the daemon then holds."""
-    source = SourceSet(scratch / "many", 64, 1000, 64, 512, "row")
-    target = source.target(32, "row")
-    seconds, memory = [], 0
-    for _ in range(rounds + 1):
-        with Mount(binary, source, target) as mount:
-            seconds.append(mount.seconds)
-            memory = mount.status_kib("VmHWM")
+def cold_figures(binary: str, source: SourceSet, target: Layout, rounds: int) -> Figures:
+    """Reading all target ranks against reading all source files, none of them cached."""
+    samples = Samples()
+    os.sync()
+    for _ in range(rounds):
+        drop_pages(source.files())
+        samples.rate("native", lambda: sum(read_hot(file) for file in source.files()))
+        for way in ("in_turn", "at_once"):
+            with Mount(binary, source, source.write_strategy("dst", target)) as mount:
+                files = [mount.rank_file(rank) for rank in range(target.ranks)]
+                drop_pages(source.files())
+                if way == "at_once":
+                    samples.rate(way, lambda: read_at_once(files))
+                else:
+                    samples.rate(way, lambda: sum(read_hot(file) for file in files))
+    return samples.medians()
+
+
+def reader_figures(binary: str, scratch: pathlib.Path, rounds: int) -> Figures:
+    """1, 2 and 4 readers of different ranks and of the same one, and numpy.load."""
+    source = SourceSet(scratch / "readers", rows(8), 8, (8192, 8192))
+    samples = Samples()
+    with Mount(binary, source, source.write_strategy("dst", rows(4)), ["--params"]) as mount:
+        files = [mount.rank_file(rank) for rank in range(4)]
+        plain = [scratch / f"plain_{rank}" for rank in range(4)]
+        for file, copy in zip(files, plain):
+            shutil.copyfile(file, copy)
+        arrays, plain_arrays = mount.path / "rank_0/params", scratch / "params"
+        shutil.copytree(arrays, plain_arrays)
+        for _ in range(rounds):
+            for count in (1, 2, 4):
+                samples.rate(f"native_{count}_ranks", lambda: read_at_once(plain[:count]))
+                drop_pages(files)
+                samples.rate(f"{count}_ranks", lambda: read_at_once(files[:count]))
+                drop_pages(files)
+                samples.rate(f"{count}_of_one_rank", lambda: read_at_once(files[:1] * count))
+            for mode in (None, "r"):
+                label = "numpy_mmap" if mode else "numpy"
+                samples.rate(f"native_{label}", lambda: load_arrays(plain_arrays, mode))
+                drop_pages(arrays.glob("*.npy"))
+                samples.rate(label, lambda: load_arrays(arrays, mode))
     shutil.rmtree(source.root)
-    return {"mount_s": statistics.median(seconds[1:]), "daemon_peak_mib": memory / 1024}
+    for copy in plain:
+        copy.unlink()
+    shutil.rmtree(plain_arrays)
+    return samples.medians()
 
 
-def memory_figures(binary: str, scratch: pathlib.Path) -> dict[str, float]:
+def mount_figures(binary: str, scratch: pathlib.Path, rounds: int) -> Figures:
+    """Seconds to mount 64 ranks x 1,000 parameters, and what the daemon then holds."""
+    source = SourceSet(scratch / "many", rows(64), 1000, (64, 512))
+    target = source.write_strategy("dst", rows(32))
+    samples = Samples()
+    for _ in range(rounds):
+        with Mount(binary, source, target) as mount:
+            samples.note("mount_s", mount.seconds)
+            samples.note("first_byte_s", time_to_first_byte(mount))
+            samples.note("peak_mib", mount.memory_mib("VmHWM"))
+            samples.note("anonymous_mib", mount.memory_mib("RssAnon"))
+    shutil.rmtree(source.root)
+    return samples.medians()
+
+
+def metadata_figures(binary: str, scratch: pathlib.Path, rounds: int) -> Figures:
+    """Microseconds an entry in a directory of 20,000."""
+    entries = 20_000
+    source = SourceSet(scratch / "names", rows(1), entries, (1, 8))
+    samples = Samples()
+
+    def per_entry(key: str, work: Callable[[], object]) -> None:
+        begin = time.perf_counter()
+        work()
+        samples.note(key, (time.perf_counter() - begin) / entries * 1e6)
+
+    for _ in range(rounds):
+        with Mount(binary, source, source.write_strategy("dst", rows(1))) as mount:
+            folder = mount.path / "merged/params"
+            paths = [folder / f"{name}.npy" for name in source.names]
+            per_entry("lookup_us", lambda: [os.stat(path) for path in paths])
+            per_entry("lookup_again_us", lambda: [os.stat(path) for path in paths])
+            per_entry("readdir_us", lambda: os.listdir(folder))
+            per_entry("readdir_again_us", lambda: os.listdir(folder))
+    shutil.rmtree(source.root)
+    return samples.medians()
+
+
+def memory_figures(binary: str, scratch: pathlib.Path) -> Figures:
     """The daemon's peak memory after all target ranks of a small and a large source were read."""
     figures = {}
-    for label, rows in (("256_mib", 32768 // 32), ("8_gib", 32768)):
-        source = SourceSet(scratch / label, 8, 4, rows, 65536, "column", sparse=True)
-        with Mount(binary, source, source.target(4, "column")) as mount:
-            for file in sorted(mount.path.glob("rank_*/*")):
-                read_hot(file)
-            figures[f"peak_mib_{label}"] = mount.status_kib("VmHWM") / 1024
-            figures[f"anonymous_mib_{label}"] = mount.status_kib("RssAnon") / 1024
-        shutil.rmtree(source.root)
+    for label, height in (("256_mib", 1024), ("8_gib", 32768)):
+        for way, layout, target in (("8_to_4", columns(8), columns(4)),
+                                    ("1_to_8", columns(1), columns(8))):
+            source = SourceSet(scratch / label, layout, 4, (height, 65536), sparse=True)
+            with Mount(binary, source, source.write_strategy("dst", target)) as mount:
+                read_at_once([mount.rank_file(rank) for rank in range(target.ranks)])
+                figures[f"peak_mib_{label}_{way}"] = mount.memory_mib("VmHWM")
+                figures[f"anonymous_mib_{label}_{way}"] = mount.memory_mib("RssAnon")
+            shutil.rmtree(source.root)
     return figures
 
 
-def cases(quick: bool) -> Iterator[tuple[str, dict[str, object], tuple[int, str]]]:
-    scale = 4 if quick else 1
-    yield "row split, 8 to 4", {"ranks": 8, "parameters": 8, "rows": 8192 // scale,
-                                "columns": 16384, "cut": "row"}, (4, "row")
+# --- cases and output --------------------------------------------------------------------------
+
+
+Case = tuple[str, Layout, Layout, tuple[int, int], str, list[str]]
+
+
+def cases(tensor_bytes: int) -> Iterator[Case]:
+    """Name, source and target layout, shape, element type, more options."""
+
+    def shape(width: int, element: int = 1) -> tuple[int, int]:
+        return tensor_bytes // width // element, width
+
+    no_cut = (-1, -1)
+    yield "rows, 8 to 4", rows(8), rows(4), shape(16384), "UInt8", []
     for run in (32768, 2048, 256, 32):
         # Source slices have `run` bytes of each row; the target's rows hold two of them.
-        columns = run * 8
-        rows = 128 * MIB // columns // scale
-        yield f"column split, 8 to 4, {run} B runs", {
-            "ranks": 8, "parameters": 8, "rows": rows, "columns": columns,
-            "cut": "column"}, (4, "column")
-        yield f"column split, 1 to 8, {run} B of {columns} B rows", {
-            "ranks": 1, "parameters": 8, "rows": rows, "columns": columns,
-            "cut": "column"}, (8, "column")
+        yield f"columns, 8 to 4, {run} B runs", columns(8), columns(4), shape(run * 8), "UInt8", []
+        yield (f"columns, 1 to 8, {run} B of {run * 8} B rows", columns(1), columns(8),
+               shape(run * 8), "UInt8", [])
+    yield "columns, 2 to 4, 256 B of 512 B rows", columns(2), columns(4), shape(1024), "UInt8", []
+    yield "2-D, 2 x 4 to 4 x 2", Layout((2, 4), (1, 0)), Layout((4, 2), (1, 0)), shape(8192), \
+        "UInt8", []
+    yield "optimizer shard 8 to columns 4", Layout((8,), no_cut, 8), columns(4), shape(4096), \
+        "UInt8", []
+    yield "pipeline 2 x rows 4 to rows 4", rows(4, 2), rows(4), shape(8192), "UInt8", []
+    yield "cast Float32 to BFloat16, rows 8 to 4", rows(8), rows(4), shape(4096, 4), "Float32", \
+        ["--cast", "*:fp32->bf16"]
+    yield "cast Float32 to Float64, rows 8 to 4", rows(8), rows(4), shape(4096, 4), "Float32", \
+        ["--cast", "*:fp32->fp64"]
+
+
+HEADINGS = ("hot", "again", "fresh", "mmap", "4k", "cpu_s_per_gib", "ranks_in_turn",
+            "ranks_at_once", "amplification")
+
+
+def print_case(name: str, labels: Iterable[str], figures: Figures) -> None:
+    for label in labels:
+        cells = []
+        for key in HEADINGS:
+            value = figures[label + key]
+            native = figures.get(f"native_{'hot' if key == 'again' else key}")
+            cells.append(f"{value:6.2f}" + (f" ({value / native:4.2f})" if native else "       "))
+        print(f"{(label + ' ' + name).strip():46} {figures['native_hot']:7.2f} {' '.join(cells)}",
+              flush=True)
+
+
+def print_group(name: str, figures: Figures) -> None:
+    for key, value in figures.items():
+        print(f"{name + ' ' + key:46} {value:9.3f}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--binary", required=True, help="the reshardfs program")
+    parser.add_argument("--against", help="another one that takes turns with it")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="a quarter of the bytes")
+    parser.add_argument("--tensor-mib", type=int, default=128, help="size of each parameter")
+    parser.add_argument("--parameters", type=int, default=8)
     parser.add_argument("--only", default="", help="cases whose name has this text")
-    parser.add_argument("--direct-io", action="store_true", help="mount with --direct-io")
+    parser.add_argument("--groups", default="cases,readers,cold,mount,metadata,memory")
+    parser.add_argument("--mount-option", action="append", default=[],
+                        help="for the cases, such as --mount-option=--direct-io")
+    parser.add_argument("--scratch", help="a directory for the files; default: the system's")
     parser.add_argument("--json", help="write the figures here too")
     arguments = parser.parse_args()
-    options = ["--direct-io"] if arguments.direct_io else []
-    scratch = pathlib.Path(tempfile.mkdtemp(prefix="reshardfs-bench-"))
-    figures: dict[str, dict[str, float]] = {}
+    binaries = {"": arguments.binary}
+    if arguments.against:
+        binaries["other "] = arguments.against
+    groups = arguments.groups.split(",")
+    scratch = pathlib.Path(tempfile.mkdtemp(prefix="reshardfs-bench-", dir=arguments.scratch))
+    figures: dict[str, Figures] = {}
     try:
-        print(f"{'GiB/s (medians)':48} {'native':>7} {'first':>7} {'again':>7}  "
-              f"{'first/native':>12} {'loader/native':>13} {'cpu s/GiB':>9}")
-        for name, shape, (ranks, cut) in cases(arguments.quick):
-            if arguments.only not in name:
-                continue
-            source = SourceSet(scratch / "set", **shape)  # type: ignore[arg-type]
-            row = read_figures(arguments.binary, source, source.target(ranks, cut),
-                               arguments.rounds, scratch, options)
+        chosen = [case for case in cases(arguments.tensor_mib * MIB) if arguments.only in case[0]]
+        if "cases" in groups:
+            print("GiB/s, and in brackets the ratio to native\n" + f"{'':46} {'native':>7} " +
+                  " ".join(f"{heading[:13]:>13}" for heading in HEADINGS))
+        for name, layout, target, shape, dtype, options in chosen:
+            if not {"cases", "cold"} & set(groups):
+                break
+            source = SourceSet(scratch / "set", layout, arguments.parameters, shape, dtype)
+            if "cases" in groups:
+                figures[name] = case_figures(binaries, source, target, arguments.rounds,
+                                             [*options, *arguments.mount_option])
+                print_case(name, binaries, figures[name])
+            if "cold" in groups and not options:
+                cold = cold_figures(arguments.binary, source, target, arguments.rounds)
+                figures[f"cold {name}"] = cold
+                print_group(f"cold {name}", cold)
             shutil.rmtree(source.root)
-            figures[name] = row
-            print(f"{name:48} {row['native']:7.2f} {row['first']:7.2f} {row['again']:7.2f}  "
-                  f"{row['first'] / row['native']:12.2f} "
-                  f"{row['loader'] / row['native_loader']:13.2f} "
-                  f"{row['daemon_cpu_s_per_gib']:9.2f}", flush=True)
-        if not arguments.only:
-            figures["mount"] = mount_figures(arguments.binary, scratch, arguments.rounds)
+        for name, measure in (("readers", reader_figures), ("mount", mount_figures),
+                              ("metadata", metadata_figures)):
+            if name in groups:
+                figures[name] = measure(arguments.binary, scratch, arguments.rounds)
+                print_group(name, figures[name])
+        if "memory" in groups:
             figures["memory"] = memory_figures(arguments.binary, scratch)
-            for group in ("mount", "memory"):
-                for key, value in figures[group].items():
-                    print(f"{group + ' ' + key:48} {value:7.2f}")
+            print_group("memory", figures["memory"])
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if arguments.json:

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/byte_ranges.h"
+
+#include <gtest/gtest.h>
+
+#include "plan/source_table.h"
+#include "support/checkpoint.h"
+#include "support/wire.h"
+
+namespace reshardfs {
+namespace {
+
+using test::counting_bytes;
+using test::memory_set;
+using test::record;
+
+/// The bytes that the ranges name, read from the files by hand.
+std::string bytes_of(const SourceRanges& ranges) {
+  std::string out;
+  for (const SourceRange& range : ranges.ranges) {
+    for (std::uint64_t i = 0; i < range.count; ++i) {
+      std::string piece(range.length, '\0');
+      range.file->source->read_at(range.offset + i * range.stride,
+                                  std::as_writable_bytes(std::span(piece)));
+      out += piece;
+    }
+  }
+  return out;
+}
+
+const Layout kRows{.device_matrix = {2}, .tensor_map = {{0}, {}}};
+
+TEST(ByteRanges, AreTheBytesOfTheView) {
+  const std::string top = counting_bytes(12);
+  const std::string bottom = counting_bytes(12, 100);
+  const auto set = memory_set({{0, record("w", {2, 6}, "UInt8", top)},
+                               {1, record("w", {2, 6}, "UInt8", bottom)}});
+  const SourceTable source(set, Strategy({{{"w", kRows}}}, 0, false));
+  const ShardGridPtr grid = source.find("w")->grid;
+  const SourceRanges whole = source_ranges(TensorView(grid), 10);
+  EXPECT_TRUE(whole.complete);
+  EXPECT_EQ(whole.ranges.size(), 2U);  // each rank's rows are one range
+  EXPECT_EQ(bytes_of(whole), top + bottom);
+
+  const std::vector<AxisPartition> columns{AxisPartition::even(4, 1), AxisPartition::even(6, 3)};
+  const TensorView middle(grid, columns, {0, 1});
+  const SourceRanges cut = source_ranges(middle, 10);
+  std::string expected;
+  for (const std::string& rows : {top, bottom}) expected += rows.substr(2, 2) + rows.substr(8, 2);
+  EXPECT_EQ(bytes_of(cut), expected);
+  const SourceRanges limited = source_ranges(middle, 1);
+  EXPECT_FALSE(limited.complete);
+  EXPECT_EQ(limited.ranges.size(), 1U);
+}
+
+TEST(ByteRanges, CountStoredBytes) {
+  // Four bytes are stored for each element of old BFloat16, and a parameter in two records is told
+  // as what lies between.
+  const auto old = memory_set({{0, record("w", {3}, "BFloat16", counting_bytes(12))}});
+  const SourceTable table(old, std::nullopt);
+  const SourceRanges ranges = source_ranges(TensorView(table.find("w")->grid), 10);
+  ASSERT_EQ(ranges.ranges.size(), 1U);
+  EXPECT_EQ(ranges.ranges[0].length, 12U);
+  EXPECT_EQ(bytes_of(ranges), counting_bytes(12));
+}
+
+}  // namespace
+}  // namespace reshardfs

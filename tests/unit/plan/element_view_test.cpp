@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/element_view.h"
+
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "base/cast.h"
+#include "support/checkpoint.h"
+#include "support/wire.h"
+
+namespace reshardfs {
+namespace {
+
+using test::record;
+
+/// More than one block of elements.
+constexpr std::int64_t kElements = 3 * 65536 + 7;
+
+std::string floats() {
+  std::string out;
+  for (std::int64_t i = 0; i < kElements; ++i) {
+    const float value = static_cast<float>(i) * 0.37F - 1000.0F;
+    out.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  return out;
+}
+
+std::string converted(const std::string& from, DType dtype) {
+  std::string out(static_cast<std::size_t>(kElements * element_size(dtype)), '?');
+  cast_elements(DType::kFloat32, reinterpret_cast<const std::byte*>(from.data()), dtype,
+                reinterpret_cast<std::byte*>(out.data()), static_cast<std::size_t>(kElements));
+  return out;
+}
+
+std::string read(const ElementView& view, std::uint64_t offset, std::size_t count) {
+  std::vector<std::byte> out(count);
+  ReadBatch batch;
+  view.read(offset, out, batch);
+  return test::text_of(out);
+}
+
+class ElementViewOf : public ::testing::TestWithParam<DType> {};
+
+TEST_P(ElementViewOf, ConvertsAnyRange) {
+  const std::string from = floats();
+  const auto set = test::memory_set({{0, record("w", {kElements}, "Float32", from)}});
+  const RankFile& file = set->files().front();
+  const ElementView view(TensorView(single_cell_grid({&file, &file.index->entries().front()})),
+                         GetParam());
+  const std::string whole = converted(from, GetParam());
+  ASSERT_EQ(view.size(), whole.size());
+  EXPECT_TRUE(read(view, 0, whole.size()) == whole);
+  for (std::size_t begin = 0; begin < 9; ++begin) {
+    for (std::size_t end = 0; end < 9; ++end) {
+      const std::size_t count = whole.size() - begin - end;
+      EXPECT_TRUE(read(view, begin, count) == whole.substr(begin, count)) << begin << ' ' << end;
+    }
+    for (std::size_t count = 0; count < 20; ++count) {
+      EXPECT_EQ(read(view, 1000 + begin, count), whole.substr(1000 + begin, count));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(NarrowAndWide, ElementViewOf,
+                         ::testing::Values(DType::kFloat16, DType::kBFloat16, DType::kFloat64));
+
+TEST(ElementView, ReadsLargeBlocksOfItsSource) {
+  const auto inner =
+      std::make_shared<test::MemorySource>(record("w", {kElements}, "Float32", floats()));
+  RankFile file = test::rank_file(0, inner);
+  const auto counting = std::make_shared<test::CountingSource>(inner);
+  file.source = counting;
+  const ElementView view(TensorView(single_cell_grid({&file, &file.index->entries().front()})),
+                         DType::kBFloat16);
+  read(view, 0, view.size());
+  EXPECT_EQ(counting->reads(), 13U);
+  EXPECT_EQ(counting->bytes(), static_cast<std::uint64_t>(kElements) * 4);
+}
+
+}  // namespace
+}  // namespace reshardfs

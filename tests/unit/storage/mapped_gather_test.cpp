@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/mapped_gather.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/counters.h"
+#include "storage/byte_source.h"
+#include "support/errors.h"
+#include "support/temp_dir.h"
+
+namespace reshardfs {
+namespace {
+
+using test::TempDir;
+
+constexpr std::size_t kFileBytes = 300'001;
+
+std::string mixed_bytes(std::size_t count) {
+  std::string out(count, '\0');
+  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<char>((i * 2654435761U) >> 13U);
+  return out;
+}
+
+/// A file of mixed bytes, open.
+class MappedGather : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = dir_.write("a.ckpt", bytes_);
+    fd_ = ::open(path_.c_str(), O_RDONLY);
+    ASSERT_GE(fd_, 0);
+  }
+  void TearDown() override { ::close(fd_); }
+
+  /// Every piece behind the one before it.
+  std::string expected(const Pieces& pieces) const {
+    std::string out;
+    for (std::uint64_t i = 0; i < pieces.count; ++i) {
+      out += bytes_.substr(pieces.offset + i * pieces.stride, pieces.length);
+    }
+    return out;
+  }
+
+  TempDir dir_;
+  const std::string bytes_ = mixed_bytes(kFileBytes);
+  std::filesystem::path path_;
+  int fd_ = -1;
+};
+
+Pieces packed(std::uint64_t offset, std::uint64_t length, std::uint64_t stride,
+              std::uint64_t count) {
+  return {
+      .offset = offset, .length = length, .count = count, .stride = stride, .out_stride = length};
+}
+
+/// Nothing if it was given up.
+std::string gather(int fd, const Pieces& pieces) {
+  std::string out(pieces.count * pieces.length, '?');
+  if (!gather_from_map(fd, pieces, reinterpret_cast<std::byte*>(out.data()))) return "";
+  return out;
+}
+
+TEST_F(MappedGather, CopiesPiecesOfAnyLengthFromAnyOffset) {
+  for (const std::uint64_t length : {1U, 2U, 3U, 4U, 8U, 16U, 32U, 64U, 100U, 4096U}) {
+    for (const std::uint64_t offset : {0U, 1U, 4095U, 4096U, 70'000U}) {
+      const Pieces pieces = packed(offset, length, length + 777, 40);
+      EXPECT_EQ(gather(fd_, pieces), expected(pieces)) << length << " from " << offset;
+    }
+  }
+  const Pieces last = packed(kFileBytes - 100, 1, 33, 4);  // the file's last byte is among them
+  EXPECT_EQ(last.offset + last.span(), kFileBytes);
+  EXPECT_EQ(gather(fd_, last), expected(last));
+}
+
+TEST_F(MappedGather, LeavesWhatLiesBetweenPiecesInMemoryAlone) {
+  std::string out(50, '.');
+  const Pieces pieces{.offset = 5, .length = 2, .count = 3, .stride = 100, .out_stride = 20};
+  ASSERT_TRUE(gather_from_map(fd_, pieces, reinterpret_cast<std::byte*>(out.data())));
+  std::string wanted(50, '.');
+  for (const std::size_t i : {0U, 1U, 2U}) wanted.replace(20 * i, 2, bytes_, 5 + 100 * i, 2);
+  EXPECT_EQ(out, wanted);
+}
+
+TEST_F(MappedGather, GivesUpOnPagesThatTheFileHasLost) {
+  const Pieces pieces = packed(0, 8, 1000, 300);
+  std::filesystem::resize_file(path_, 100'000);
+  EXPECT_EQ(gather(fd_, pieces), "");
+  EXPECT_EQ(gather(fd_, pieces), "");  // the second time as well: the signal is not left blocked
+  const Pieces there = packed(0, 8, 1000, 99);
+  EXPECT_EQ(gather(fd_, there), expected(there));
+}
+
+TEST_F(MappedGather, GivesUpOnWhatCannotBeMapped) {
+  EXPECT_EQ(gather(-1, packed(0, 8, 16, 4)), "");
+}
+
+TEST_F(MappedGather, SurvivesWhereTheSignalIsBlocked) {
+  std::filesystem::resize_file(path_, 10'000);
+  std::thread([&] {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    EXPECT_EQ(gather(fd_, packed(0, 8, 1000, 300)), "");
+  }).join();
+}
+
+TEST_F(MappedGather, SurvivesAFileThatShrinksUnderManyReaders) {
+  std::atomic<bool> stop = false;
+  std::atomic<int> right = 0;
+  std::atomic<int> wrong = 0;
+  std::atomic<int> given_up = 0;
+  const Pieces pieces = packed(3, 32, 512, 580);
+  const std::string whole = expected(pieces);
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 4; ++i) {
+    readers.emplace_back([&] {
+      while (!stop) {
+        const std::string got = gather(fd_, pieces);
+        // Zeros stand for what the last page has lost; the file's size then tells the rest.
+        if (got.empty()) {
+          ++given_up;
+        } else {
+          ++(got == whole ? right : wrong);
+        }
+      }
+    });
+  }
+  while (given_up < 50 || right < 50) {
+    std::filesystem::resize_file(path_, 8192);
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    dir_.write("a.ckpt", bytes_);
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+}
+
+/// A page of a map that the file behind it does not have.
+[[noreturn]] void touch_a_lost_page(const std::filesystem::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY);
+  std::filesystem::resize_file(path, 0);
+  const auto* map =
+      static_cast<const volatile char*>(::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 0));
+  std::_Exit(*map);
+}
+
+using MappedGatherDeathTest = MappedGather;
+
+TEST_F(MappedGatherDeathTest, LeavesTheFaultsOfOthersAlone) {
+  gather(fd_, packed(0, 8, 16, 4));
+  // A sanitizer's handler, to which they are passed on, ends the process in another way.
+  EXPECT_DEATH(touch_a_lost_page(path_), "");
+  EXPECT_DEATH(::raise(SIGBUS), "");
+}
+
+TEST(LocalFileGather, CountsTheBytesOfThePiecesAlone) {
+  const TempDir dir;
+  const std::string bytes = mixed_bytes(100'000);
+  const ByteSourcePtr source = open_local_file(dir.write("a.ckpt", bytes));
+  const CounterValues before = counters().values();
+  std::string out(4 * 7, '?');
+  EXPECT_TRUE(source->gather(packed(10, 4, 10'000, 7), reinterpret_cast<std::byte*>(out.data())));
+  EXPECT_EQ(out.substr(4, 4), bytes.substr(10'010, 4));
+  EXPECT_EQ(counters().values().source_bytes - before.source_bytes, 28U);
+}
+
+TEST(LocalFileGather, RefusesPiecesThatLeaveTheFile) {
+  const TempDir dir;
+  const ByteSourcePtr source = open_local_file(dir.write("a.ckpt", mixed_bytes(8000)));
+  std::vector<std::byte> out(8192);
+  EXPECT_TRUE(source->gather(packed(0, 4, 7996, 2), out.data()));
+  EXPECT_FALSE(source->gather(packed(0, 4, 7997, 2), out.data()));
+  EXPECT_FALSE(source->gather(packed(9000, 1, 2, 1), out.data()));
+  EXPECT_FALSE(source->gather(packed(~0ULL, 1, 2, 1), out.data()));
+}
+
+}  // namespace
+}  // namespace reshardfs
