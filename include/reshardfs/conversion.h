@@ -108,6 +108,13 @@ struct SourceTraffic {
   std::uint64_t bytes = 0;  ///< bytes of element data, at least 1
 };
 
+/// A source file of a conversion, as it was when it was opened.
+struct ConversionSource {
+  std::filesystem::path path;
+  std::uint64_t bytes = 0;  ///< of an encrypted file: as decrypted
+  std::int64_t mtime_ns = 0;
+};
+
 /// Immutable after open(); every member function may be called from any number of threads.
 class RESHARDFS_EXPORT Conversion {
  public:
@@ -129,6 +136,8 @@ class RESHARDFS_EXPORT Conversion {
   /// choice.
   /// @throws Error kUsage if there is no such rank.
   std::vector<SourceTraffic> traffic(std::int64_t rank) const;
+  /// All source files of the step, ascending by rank and part.
+  std::vector<ConversionSource> source_files() const;
   /// The source's newest modification time, nanoseconds since the epoch.
   std::int64_t mtime_ns() const;
   /// The step that was taken; empty if the file names carry none.

@@ -10,7 +10,7 @@
 #include "base/parallel.h"
 #include "base/rank_list.h"
 #include "checkpoint/discovery.h"
-#include "format/name_orders.h"
+#include "checkpoint/index_reader.h"
 #include "storage/open_file_limit.h"
 
 namespace reshardfs {
@@ -23,21 +23,12 @@ ByteSourcePtr open_source(const FoundFile& found, const CheckpointOptions& optio
   return is_ckpt ? open_plain(std::move(file), options.decryption) : file;
 }
 
-RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options,
-                        NameOrders& orders) {
+RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options) {
   RankFile file;
   file.rank = found.rank;
   file.part = found.part;
   file.path = found.path;
   file.source = open_source(found, options);
-  try {
-    file.index = std::make_shared<const FileIndex>(
-        input_format_of(found.path).read_index(*file.source, &orders));
-  } catch (Error& error) {
-    if (options.decryption) options.decryption->explain(error);
-    throw;
-  }
-  orders.add(file.index);
   return file;
 }
 
@@ -105,16 +96,21 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   raise_open_file_limit(found.files.size());
   // Not vector<bool>: its neighbours share a byte, and threads write them.
   std::vector<char> has_trailer(found.files.size(), 1);
-  NameOrders orders;
-  parallel_for(found.files.size(), [&](std::size_t i) {
-    try {
-      files[i] = open_rank_file(found.files[i], options, orders);
-      if (options.check_crc) has_trailer[i] = check_trailer(files[i]) ? 1 : 0;
-    } catch (Error& error) {
-      error.in_file(found.files[i].path.string());
-      throw;
-    }
-  });
+  const auto for_each_file = [&](const auto& work) {
+    parallel_for(found.files.size(), [&](std::size_t i) {
+      try {
+        work(i);
+      } catch (Error& error) {
+        error.in_file(found.files[i].path.string());
+        throw;
+      }
+    });
+  };
+  for_each_file([&](std::size_t i) { files[i] = open_rank_file(found.files[i], options); });
+  read_indexes(files, options);
+  if (options.check_crc) {
+    for_each_file([&](std::size_t i) { has_trailer[i] = check_trailer(files[i]) ? 1 : 0; });
+  }
 
   CheckpointSet set(std::move(files));
   set.require_places(found);

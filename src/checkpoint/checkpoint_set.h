@@ -37,11 +37,14 @@ struct CheckpointOptions {
   bool check_crc = false;
   /// How encrypted .ckpt files are read; nullptr: there are none.
   std::shared_ptr<const Decryption> decryption{};
+  /// Leave nothing about the indexes for later, however many there are.
+  bool examine_all = false;
 };
 
 class CheckpointSet {
  public:
-  /// Finds the files of the step, opens them and reads their indexes (in parallel).
+  /// Finds the files of the step, opens them and reads their indexes (in parallel). Of large sets
+  /// a part of that may be left to the first read of each file: see read_indexes().
   /// @param path a directory with a directory or file for each rank, or one checkpoint file.
   /// @throws Error kMissing, kBadInput, kIo: names the file or directory.
   static CheckpointSet open(const std::filesystem::path& path, const CheckpointOptions& options);

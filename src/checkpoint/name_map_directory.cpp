@@ -23,7 +23,7 @@ constexpr std::uint64_t kMaxMapBytes = 100'000'000;
 Error bad_map(const std::filesystem::path& path, const std::string& what) {
   return Error(ErrorKind::kBadInput, what)
       .in_file(path.string())
-      .hint("expected {\"weight_map\": {\"parameter\": \"file.safetensors\", ...}}");
+      .hint(R"(expected {"weight_map": {"parameter": "file.safetensors", ...}})");
 }
 
 void require_plain_name(const std::filesystem::path& map, const std::string& name) {

@@ -20,6 +20,7 @@ namespace reshardfs::ckpt {
 inline constexpr std::uint64_t kRecordContentLimit = 512ULL << 20;
 /// "crc_num" and a 10-byte big-endian number.
 inline constexpr std::uint64_t kTrailerBytes = 17;
+inline constexpr std::uint64_t kTrailerNumberBytes = 10;
 
 /// Finds all parameters without reading their contents: a few small reads a record, whatever the
 /// size of the file.

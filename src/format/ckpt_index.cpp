@@ -42,7 +42,7 @@ Shape take_shape(Record& record, DType dtype) {
 class IndexBuilder {
  public:
   void add(Record record);
-  FileIndex finish(const NameOrders* known) &&;
+  FileIndex finish(const NameOrders* known, bool trailer) &&;
 
  private:
   void begin_entry(Record& record, DType dtype, Shape shape);
@@ -150,19 +150,19 @@ Error IndexBuilder::wrong_content() const {
              std::to_string(entry.content_bytes));
 }
 
-FileIndex IndexBuilder::finish(const NameOrders* known) && {
+FileIndex IndexBuilder::finish(const NameOrders* known, bool trailer) && {
   require_complete();
   if (entries_.empty()) throw bad("is not a MindSpore checkpoint: it holds no parameter");
   // An index lives as long as a mount, and a vector that has grown may be half empty.
   if (entries_.capacity() - entries_.size() > entries_.size() / 8) entries_.shrink_to_fit();
-  return FileIndex(std::move(entries_), {known, offsets_});
+  return FileIndex(std::move(entries_), {known, offsets_, trailer ? kTrailerNumberBytes : 0});
 }
 
 FileIndex scan(const ByteSource& source, const NameOrders* known) {
   RecordScanner scanner(source);
   IndexBuilder builder;
   while (std::optional<Record> record = scanner.next()) builder.add(std::move(*record));
-  return std::move(builder).finish(known);
+  return std::move(builder).finish(known, scanner.at_trailer());
 }
 
 }  // namespace

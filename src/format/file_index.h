@@ -50,6 +50,8 @@ struct IndexHints {
   const NameOrders* known = nullptr;
   /// For messages: where in the file each entry begins.
   std::span<const std::uint64_t> offsets{};
+  /// Bytes at the file's end that state a checksum and tell nothing about the parameters.
+  std::uint64_t checksum_bytes = 0;
 };
 
 /// The parameters of one file, in file order, each name once.
@@ -66,12 +68,16 @@ class FileIndex {
   /// were read with the same NameOrders, exactly then.
   const void* name_order() const noexcept { return by_name_.get(); }
 
+  /// See IndexHints.
+  std::uint64_t checksum_bytes() const noexcept { return checksum_bytes_; }
+
  private:
   void sort_by_name(const IndexHints& hints);
 
   std::vector<TensorEntry> entries_;
   /// Positions in entries_, sorted by name; never null.
   std::shared_ptr<const std::vector<std::uint32_t>> by_name_;
+  std::uint64_t checksum_bytes_ = 0;
 };
 
 }  // namespace reshardfs

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kReplicaSampleBytes = 4096;
 
 /// "ranks 0-3 have Float32 [4, 8], rank 4 has Float16 [4, 8]": the first two kinds that differ.
-std::string differing_holders(const std::vector<Holding>& holders) {
+std::string differing_holders(const Holders& holders) {
   const auto same = [&](const Holding& a, const Holding& b) {
     return a.entry->dtype == b.entry->dtype && a.entry->shape == b.entry->shape;
   };
@@ -35,11 +35,11 @@ std::string differing_holders(const std::vector<Holding>& holders) {
 }
 
 void require_one_type(const SourceParameter& parameter) {
-  for (const Holding& holder : parameter.holders) {
-    if (holder.entry->dtype == parameter.dtype) continue;
+  for (const Holders::Run& run : parameter.holders.runs()) {
+    if (run.entry->dtype == parameter.dtype) continue;
     throw Error(ErrorKind::kBadInput, "its element type differs between the ranks (" +
                                           differing_holders(parameter.holders) + ")")
-        .in_file(holder.file->source->name())
+        .in_file(run.first->source->name())
         .for_parameter(parameter.name)
         .hint("take all files from one save of one training job");
   }
@@ -122,30 +122,28 @@ std::size_t SourceTable::number_of(const TensorEntry& entry) {
 }
 
 void SourceTable::collect_holders() {
-  for (const RankFile& file : checkpoint_->files()) {
+  const std::vector<RankFile>& files = checkpoint_->files();
+  parameters_.reserve(files.front().index->entries().size());
+  for (std::size_t i = 0; i < files.size();) {
+    std::size_t count = 1;
+    while (i + count < files.size() && files[i + count].index == files[i].index) ++count;
     // Files of a stage list the same names in the same order: the next name is nearly always the
     // neighbour of the one before.
     std::size_t expected = 0;
-    for (const TensorEntry& entry : file.index->entries()) {
+    for (const TensorEntry& entry : files[i].index->entries()) {
       const bool is_neighbour =
           expected < parameters_.size() && parameters_[expected].name == entry.name;
       const std::size_t position = is_neighbour ? expected : number_of(entry);
-      parameters_[position].holders.push_back({&file, &entry});
+      parameters_[position].holders.add({&files[i], count, &entry});
       expected = position + 1;
     }
+    i += count;
   }
 }
 
-std::vector<Holding> SourceTable::holders_in_stage(const SourceParameter& parameter,
-                                                   std::int64_t stage) const {
+Holders SourceTable::holders_in_stage(const SourceParameter& parameter, std::int64_t stage) const {
   const std::int64_t begin = base_rank_ + stage * stage_devices();
-  std::vector<Holding> inside;
-  for (const Holding& holder : parameter.holders) {
-    if (holder.file->rank >= begin && holder.file->rank < begin + stage_devices()) {
-      inside.push_back(holder);
-    }
-  }
-  return inside;
+  return parameter.holders.within(begin, begin + stage_devices());
 }
 
 void SourceTable::lay_out(SourceParameter& parameter) {
@@ -214,13 +212,13 @@ bool SourceTable::equal_on_all_ranks(const SourceParameter& parameter) const {
 }
 
 bool SourceTable::compare_ranks(const SourceParameter& parameter) const {
-  const Holding* stage_first = nullptr;
+  Holding stage_first;
   std::int64_t stage = -1;
   for (const Holding& holder : parameter.holders) {
     const std::int64_t own = (holder.file->rank - base_rank_) / stage_devices();
-    const bool compare = strategy_ ? own == stage : stage_first != nullptr;
-    if (compare && !content_equal(*stage_first, holder)) return false;
-    if (!compare) stage_first = &holder;
+    const bool compare = strategy_ ? own == stage : bool(stage_first);
+    if (compare && !content_equal(stage_first, holder)) return false;
+    if (!compare) stage_first = holder;
     stage = own;
   }
   return true;
@@ -232,36 +230,85 @@ ShardGridPtr SourceTable::make_stage_grid(const SourceParameter& parameter, cons
                    holders_in_stage(parameter, stage));
 }
 
+/// How slices of one shape lie in the full tensor, and which file is the first choice for each.
+struct SourceTable::Arrangement {
+  Layout layout;  ///< as written
+  std::int64_t first_rank = 0;
+  Holders holders;
+  Shape full_shape;
+  std::vector<AxisPartition> partitions;
+  std::vector<Holding> cells;
+
+  /// Whether other holders are arranged in the same way: the same files, all with one shape.
+  bool is_for(const Layout& other_layout, std::int64_t rank, const Holders& others) const {
+    if (holders.runs().size() != 1 || others.runs().size() != 1) return false;
+    const Holders::Run& own = holders.runs().front();
+    const Holders::Run& other = others.runs().front();
+    return first_rank == rank && own.first == other.first && own.count == other.count &&
+           own.entry->shape == other.entry->shape && layout == other_layout;
+  }
+};
+
+std::shared_ptr<const SourceTable::Arrangement> SourceTable::arrangement(
+    const SourceParameter& parameter, const Layout& layout_as_written, std::int64_t first_rank,
+    const Holders& holders) const {
+  // Models have few kinds of parameters; where there are more, they are worked out one by one.
+  constexpr std::size_t kMostKinds = 256;
+  const std::lock_guard lock(arrangements_mutex_);
+  for (const auto& known : arrangements_) {
+    if (known->is_for(layout_as_written, first_rank, holders)) return known;
+  }
+  const Layout layout =
+      fold_expanded(layout_as_written, holders.front().entry->shape, /*is_slice=*/true);
+  auto made = std::make_shared<Arrangement>();
+  made->layout = layout_as_written;
+  made->first_rank = first_rank;
+  made->holders = holders;
+  std::vector<RankSlice> slices;
+  for (const Holding& holder : holders) {
+    slices.emplace_back(holder.file->rank - first_rank, holder.entry->shape);
+  }
+  made->full_shape = full_shape_of(layout, slices);
+  require_countable(parameter, made->full_shape);
+  const Slicing slicing(layout, made->full_shape);
+  made->partitions = slicing.partitions();
+  made->cells.resize(static_cast<std::size_t>(slicing.cell_count()));
+  for (const Holding& holder : holders) {
+    const std::int64_t local = holder.file->rank - first_rank;
+    if (holder.entry->shape != slicing.slice_shape(local)) {
+      throw Error(ErrorKind::kBadInput, "the slice of rank " + std::to_string(holder.file->rank) +
+                                            " should have the shape " +
+                                            to_string(slicing.slice_shape(local)) + " (" +
+                                            differing_holders(holders) + ")")
+          .in_file(holder.file->source->name());
+    }
+    Holding& cell = made->cells[static_cast<std::size_t>(slicing.cell_of(local))];
+    if (!cell) cell = holder;  // ascending: the lowest replica is the first choice
+  }
+  if (holders.runs().size() == 1 && arrangements_.size() < kMostKinds) {
+    arrangements_.push_back(made);
+  }
+  return made;
+}
+
 ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
                                     const Layout& layout_as_written, std::int64_t first_rank,
-                                    const std::vector<Holding>& holders) const {
-  const Holding& first = holders.front();
+                                    const Holders& holders) const {
+  const Holding first = holders.front();
   try {
-    const Layout layout = fold_expanded(layout_as_written, first.entry->shape, /*is_slice=*/true);
+    const auto arranged = arrangement(parameter, layout_as_written, first_rank, holders);
+    require_countable(parameter, arranged->full_shape);
     auto grid = std::make_shared<ShardGrid>();
     grid->name = parameter.name;
     grid->dtype = parameter.dtype;
-    std::vector<RankSlice> slices;
-    slices.reserve(holders.size());
-    for (const Holding& holder : holders) {
-      slices.emplace_back(holder.file->rank - first_rank, holder.entry->shape);
-    }
-    grid->full_shape = full_shape_of(layout, slices);
-    require_countable(parameter, grid->full_shape);
-    const Slicing slicing(layout, grid->full_shape);
-    grid->partitions = slicing.partitions();
-    grid->cells.resize(static_cast<std::size_t>(slicing.cell_count()));
-    for (const Holding& holder : holders) {
-      const std::int64_t local = holder.file->rank - first_rank;
-      if (holder.entry->shape != slicing.slice_shape(local)) {
-        throw Error(ErrorKind::kBadInput, "the slice of rank " + std::to_string(holder.file->rank) +
-                                              " should have the shape " +
-                                              to_string(slicing.slice_shape(local)) + " (" +
-                                              differing_holders(holders) + ")")
-            .in_file(holder.file->source->name());
+    grid->full_shape = arranged->full_shape;
+    grid->partitions = arranged->partitions;
+    grid->cells = arranged->cells;
+    // An arrangement that is shared is one of files with a single entry each.
+    if (holders.runs().size() == 1) {
+      for (Holding& cell : grid->cells) {
+        if (cell) cell.entry = first.entry;
       }
-      Holding& cell = grid->cells[static_cast<std::size_t>(slicing.cell_of(local))];
-      if (!cell) cell = holder;  // ascending: the lowest replica is the first choice
     }
     return grid;
   } catch (Error& error) {
@@ -300,9 +347,9 @@ Layout SourceTable::joined_layout(const SourceParameter& parameter) const {
 }
 
 ShardGridPtr SourceTable::make_replicated_grid(const SourceParameter& parameter) const {
-  const Holding& first = parameter.holders.front();
+  const Holding first = parameter.holders.front();
   for (const Holding& holder : parameter.holders) {
-    if (holder.entry == first.entry) continue;
+    if (holder.file == first.file) continue;
     const bool same_shape = holder.entry->shape == first.entry->shape;
     if (same_shape && content_equal(first, holder, kReplicaSampleBytes)) continue;
     throw Error(ErrorKind::kBadInput,
@@ -328,12 +375,17 @@ ShardGridPtr SourceTable::grid_like(const SourceParameter& parameter,
   if (!strategy_ || !like.layout || !like.grid || !is_array(parameter.dtype)) {
     return nullptr;
   }
-  for (const Holding& holder : parameter.holders) {
-    const TensorEntry* twin = nullptr;
-    for (const RankFile& file : checkpoint_->files_of(holder.file->rank)) {
-      if (twin == nullptr) twin = file.index->find(like.name);
+  for (const Holders::Run& run : parameter.holders.runs()) {
+    const TensorEntry* twin = run.first->index->find(like.name);
+    // The files of a run have one index. What is not in it may be in another part of each rank.
+    const std::size_t count = twin == nullptr ? run.count : 1;
+    for (std::size_t i = 0; i < count; ++i) {
+      for (const RankFile& file : checkpoint_->files_of(run.first[i].rank)) {
+        if (twin == nullptr) twin = file.index->find(like.name);
+      }
+      if (twin == nullptr || twin->shape != run.entry->shape) return nullptr;
+      if (count > 1) twin = nullptr;
     }
-    if (twin == nullptr || twin->shape != holder.entry->shape) return nullptr;
   }
   for (const std::int64_t stage : strategy_->stages_of(like.name)) {
     if (holders_in_stage(parameter, stage).empty()) continue;

@@ -14,6 +14,7 @@
 
 #include "base/glob.h"
 #include "checkpoint/checkpoint_set.h"
+#include "plan/holders.h"
 #include "plan/shard_grid.h"
 
 namespace reshardfs {
@@ -22,7 +23,7 @@ struct SourceParameter {
   std::string name;
   DType dtype = DType::kFloat32;
   /// Files that hold it, ascending by rank; never empty.
-  std::vector<Holding> holders;
+  Holders holders;
   /// How it is laid out: by the strategy, or (without one) whole on every rank. Nothing if there
   /// is a strategy that does not know it.
   std::optional<Layout> layout;
@@ -63,6 +64,8 @@ class SourceTable {
   ShardGridPtr grid_like(const SourceParameter& parameter, const SourceParameter& like) const;
 
  private:
+  struct Arrangement;
+
   void find_base_rank();
   std::size_t number_of(const TensorEntry& entry);
   void collect_holders();
@@ -70,11 +73,15 @@ class SourceTable {
   void require_uncut(const SourceParameter& parameter) const;
   bool compare_ranks(const SourceParameter& parameter) const;
   /// Those of the parameter's holders that count: the lowest stage that lays it out and has it.
-  std::vector<Holding> holders_in_stage(const SourceParameter& parameter, std::int64_t stage) const;
+  Holders holders_in_stage(const SourceParameter& parameter, std::int64_t stage) const;
   ShardGridPtr make_stage_grid(const SourceParameter& parameter, const Layout& layout,
                                std::int64_t stage) const;
   ShardGridPtr make_grid(const SourceParameter& parameter, const Layout& layout_as_written,
-                         std::int64_t first_rank, const std::vector<Holding>& holders) const;
+                         std::int64_t first_rank, const Holders& holders) const;
+  std::shared_ptr<const Arrangement> arrangement(const SourceParameter& parameter,
+                                                 const Layout& layout_as_written,
+                                                 std::int64_t first_rank,
+                                                 const Holders& holders) const;
   Layout joined_layout(const SourceParameter& parameter) const;
   ShardGridPtr make_replicated_grid(const SourceParameter& parameter) const;
 
@@ -84,6 +91,9 @@ class SourceTable {
   std::int64_t base_rank_ = 0;
   std::vector<SourceParameter> parameters_;
   std::unordered_map<std::string, std::size_t> by_name_;
+  /// Of parameters that were laid out before: nearly all are laid out like one of a few.
+  mutable std::mutex arrangements_mutex_;
+  mutable std::vector<std::shared_ptr<const Arrangement>> arrangements_;
   mutable std::mutex verdicts_mutex_;
   mutable std::unordered_map<std::size_t, bool> verdicts_;  ///< of equal_on_all_ranks()
 };

@@ -57,6 +57,7 @@ TargetTable::TargetTable(std::shared_ptr<const SourceTable> source,
       casts_(options.casts),
       source_has_rules_(options.source_has_rules) {
   Verdicts verdicts;
+  parameters_.reserve(source_->parameters().size());
   for (const SourceParameter& parameter : source_->parameters()) {
     if (options.names.takes(name_map_.target(parameter.name))) place(parameter, verdicts);
   }
@@ -166,7 +167,7 @@ void TargetTable::add_resharded(const SourceParameter& parameter, ShardGridPtr g
                          {}};
   const Shape& full = target.grid->full_shape;
   if (!strategy_) {
-    target.by_stage.push_back(std::make_shared<Slicing>(Slicing::whole(full)));
+    target.by_stage.push_back(slicing(nullptr, full));
     add(std::move(target));
     return;
   }
@@ -178,8 +179,7 @@ void TargetTable::add_resharded(const SourceParameter& parameter, ShardGridPtr g
       continue;
     }
     try {
-      const Layout layout = fold_expanded(found->second, full, /*is_slice=*/false);
-      target.by_stage.push_back(std::make_shared<Slicing>(layout, full));
+      target.by_stage.push_back(slicing(&found->second, full));
     } catch (Error& error) {
       const SourceParameter* like = source_->find(weight_of(parameter.name, state_prefixes_));
       const std::optional<Layout>& from =
@@ -193,6 +193,24 @@ void TargetTable::add_resharded(const SourceParameter& parameter, ShardGridPtr g
     }
   }
   add(std::move(target));
+}
+
+/// @param layout nullptr: the whole tensor.
+std::shared_ptr<const Slicing> TargetTable::slicing(const Layout* layout, const Shape& full) {
+  // Models have few kinds of parameters; where there are more, each has a cut of its own.
+  constexpr std::size_t kMostKinds = 256;
+  for (const KnownSlicing& known : slicings_) {
+    const bool same_layout =
+        layout == nullptr ? !known.layout : known.layout && *known.layout == *layout;
+    if (same_layout && known.slicing->full_shape() == full) return known.slicing;
+  }
+  auto made = layout == nullptr ? std::make_shared<const Slicing>(Slicing::whole(full))
+                                : std::make_shared<const Slicing>(
+                                      fold_expanded(*layout, full, /*is_slice=*/false), full);
+  if (slicings_.size() < kMostKinds) {
+    slicings_.push_back({layout == nullptr ? std::nullopt : std::optional(*layout), made});
+  }
+  return made;
 }
 
 /// The slice of "its" source rank. Where all ranks have the same bytes, the lowest serves them all,
@@ -277,7 +295,7 @@ bool TargetTable::in_stage_of(const TargetParameter& parameter, std::int64_t ran
 
 bool TargetTable::has(const TargetParameter& parameter, std::int64_t rank) const {
   const bool raw = parameter.treatment == Treatment::kRaw;
-  return in_stage_of(parameter, rank) && (!raw || raw_holding(*parameter.source, rank) != nullptr);
+  return in_stage_of(parameter, rank) && (!raw || raw_holding(*parameter.source, rank));
 }
 
 bool TargetTable::lacks(const TargetParameter& parameter, std::int64_t rank) const {
@@ -285,19 +303,18 @@ bool TargetTable::lacks(const TargetParameter& parameter, std::int64_t rank) con
 }
 
 /// The lowest stage's file that holds it, among the ranks (destination rank modulo stage devices).
-const Holding* TargetTable::raw_holding(const SourceParameter& parameter, std::int64_t rank) const {
+Holding TargetTable::raw_holding(const SourceParameter& parameter, std::int64_t rank) const {
   const std::int64_t devices = source_->stage_devices();
-  const Holding* found = nullptr;
   for (const Holding& holder : parameter.holders) {
     const std::int64_t local = (holder.file->rank - source_->base_rank()) % devices;
-    if (found == nullptr && local == rank % devices) found = &holder;
+    if (local == rank % devices) return holder;
   }
-  return found;
+  return {};
 }
 
 Shape TargetTable::slice_shape(const TargetParameter& parameter, std::int64_t rank) const {
   if (parameter.treatment == Treatment::kRaw) {
-    return array_shape(*raw_holding(*parameter.source, rank)->entry);
+    return array_shape(*raw_holding(*parameter.source, rank).entry);
   }
   if (parameter.treatment == Treatment::kKeep) return parameter.grid->full_shape;
   const std::int64_t devices = strategy_ ? strategy_->devices_per_stage() : 1;
@@ -316,7 +333,7 @@ TensorView TargetTable::view(const TargetParameter& parameter, std::int64_t rank
     case Treatment::kRaw:
       break;
   }
-  return TensorView(single_cell_grid(*raw_holding(*parameter.source, rank)));
+  return TensorView(single_cell_grid(raw_holding(*parameter.source, rank)));
 }
 
 const Layout* TargetTable::layout(const TargetParameter& parameter, std::int64_t rank) const {

@@ -50,7 +50,7 @@ struct TargetOptions {
   NameFilter names;  ///< destination names
   NameMap name_map;
   std::vector<std::string> state_prefixes;  ///< see weight_of()
-  Casts casts{};  ///< over destination names
+  Casts casts{};                            ///< over destination names
   /// The source's strategy is one of rules, which lay out every parameter: those that it does not
   /// cut count as without a layout where the destination does not know them.
   bool source_has_rules = false;
@@ -109,7 +109,8 @@ class TargetTable {
   void place_raw(const SourceParameter& parameter);
   std::vector<bool> stages_with(const std::string& name) const;
   bool in_stage_of(const TargetParameter& parameter, std::int64_t rank) const;
-  const Holding* raw_holding(const SourceParameter& parameter, std::int64_t rank) const;
+  Holding raw_holding(const SourceParameter& parameter, std::int64_t rank) const;
+  std::shared_ptr<const Slicing> slicing(const Layout* layout, const Shape& full);
   void require_distinct_names() const;
   void report(const Verdicts& verdicts);
 
@@ -120,6 +121,12 @@ class TargetTable {
   std::vector<std::string> state_prefixes_;
   Casts casts_;
   bool source_has_rules_;
+  /// Parameters of one layout and shape share a cut.
+  struct KnownSlicing {
+    std::optional<Layout> layout;  ///< nothing: the whole tensor
+    std::shared_ptr<const Slicing> slicing;
+  };
+  std::vector<KnownSlicing> slicings_;
   std::vector<TargetParameter> parameters_;
   std::vector<std::string> warnings_;
   std::vector<std::string> notes_;

@@ -10,28 +10,13 @@
 
 #include "base/counters.h"
 #include "storage/byte_source.h"
+#include "storage/descriptor_pool.h"
+#include "storage/mapped_gather.h"
 
 namespace reshardfs {
 namespace {
 
 constexpr const char* kChangedHint = "mount again when it is complete";
-
-/// A file descriptor that is closed when it goes out of scope.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) noexcept : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const noexcept { return fd_; }
-
- private:
-  int fd_;
-};
 
 std::int64_t nanoseconds(const timespec& time) noexcept {
   return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
@@ -49,60 +34,6 @@ bool same_content(const struct stat& before, const struct stat& now) noexcept {
                   nanoseconds(before.st_ctim) == nanoseconds(now.st_ctim));
 }
 
-class LocalFile final : public ByteSource {
- public:
-  LocalFile(Descriptor fd, std::string name, const struct stat& opened)
-      : fd_(std::move(fd)), name_(std::move(name)), opened_(opened) {}
-
-  const std::string& name() const override { return name_; }
-  std::uint64_t size() const override { return static_cast<std::uint64_t>(opened_.st_size); }
-  std::int64_t mtime_ns() const override { return nanoseconds(opened_.st_mtim); }
-  void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
-  void check_unchanged() const override;
-
- private:
-  Descriptor fd_;
-  std::string name_;
-  struct stat opened_;
-};
-
-void LocalFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
-  if (offset > size() || out.size() > size() - offset) {
-    throw Error(ErrorKind::kBadInput, std::to_string(out.size()) +
-                                          " bytes were asked for, but the file has only " +
-                                          std::to_string(size()))
-        .in_file(name_)
-        .at_offset(offset);
-  }
-  while (!out.empty()) {
-    const ssize_t got = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw io_error("read", name_, errno).at_offset(offset);
-    if (got == 0) {
-      counters().source_changed();
-      throw Error(ErrorKind::kChanged, "has become shorter while it was in use")
-          .in_file(name_)
-          .at_offset(offset)
-          .hint(kChangedHint);
-    }
-    counters().source_read(static_cast<std::uint64_t>(got));
-    offset += static_cast<std::uint64_t>(got);
-    out = out.subspan(static_cast<std::size_t>(got));
-  }
-}
-
-void LocalFile::check_unchanged() const {
-  struct stat now {};
-  if (::fstat(fd_.get(), &now) != 0) throw io_error("examine", name_, errno);
-  if (same_content(opened_, now)) return;
-  counters().source_changed();
-  throw Error(ErrorKind::kChanged, now.st_size < opened_.st_size
-                                       ? "has become shorter while it was in use"
-                                       : "has been changed while it was in use")
-      .in_file(name_)
-      .hint(kChangedHint);
-}
-
 [[noreturn]] void throw_open_error(const std::string& name, int errno_value) {
   switch (errno_value) {
     case ENOENT:
@@ -117,20 +48,158 @@ void LocalFile::check_unchanged() const {
   }
 }
 
+/// @return nothing, with errno, if it cannot be opened.
+DescriptorPtr try_open(const std::filesystem::path& path, DescriptorPool& pool) {
+  // O_NONBLOCK: opening a FIFO must not wait for a writer. Regular files ignore it.
+  const auto open = [&] {
+    return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  };
+  int fd = open();
+  if (fd < 0 && errno == EMFILE) {
+    // The rest of the process has more files open than was left to it.
+    pool.close_idle();
+    fd = open();
+  }
+  return fd < 0 ? nullptr : std::make_shared<const Descriptor>(fd);
+}
+
+[[noreturn]] void throw_changed(const std::string& name, const std::string& what) {
+  counters().source_changed();
+  throw Error(ErrorKind::kChanged, what).in_file(name).hint(kChangedHint);
+}
+
+class LocalFile final : public ByteSource {
+ public:
+  /// @param descriptor kept if the pool has a place for it.
+  LocalFile(DescriptorPtr descriptor, const std::filesystem::path& path, const struct stat& opened,
+            DescriptorPool& pool);
+  LocalFile(const LocalFile&) = delete;
+  LocalFile& operator=(const LocalFile&) = delete;
+  ~LocalFile() override;
+
+  const std::string& name() const override { return name_; }
+  std::uint64_t size() const override { return static_cast<std::uint64_t>(opened_.st_size); }
+  std::int64_t mtime_ns() const override { return nanoseconds(opened_.st_mtim); }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
+  bool gather(const Pieces& pieces, std::byte* out) const override;
+  void check_unchanged() const override;
+
+ private:
+  DescriptorPtr open_again() const;
+  /// Calls use(descriptor).
+  template <typename Use>
+  auto with_descriptor(Use&& use) const {
+    if (own_) return use(own_->get());
+    return use(pool_.get(this, [this] { return open_again(); })->get());
+  }
+  void require_same(const struct stat& now) const;
+
+  DescriptorPool& pool_;
+  DescriptorPtr own_;  ///< if it has a place
+  std::string name_;
+  std::filesystem::path absolute_;  ///< a daemon leaves the working directory
+  struct stat opened_;
+};
+
+LocalFile::LocalFile(DescriptorPtr descriptor, const std::filesystem::path& path,
+                     const struct stat& opened, DescriptorPool& pool)
+    : pool_(pool), name_(path.string()), opened_(opened) {
+  if (pool_.take_place()) {
+    own_ = std::move(descriptor);
+  } else {
+    absolute_ = std::filesystem::absolute(path);
+    // It is about to be read.
+    pool_.get(this, [&] { return std::move(descriptor); });
+  }
+}
+
+LocalFile::~LocalFile() {
+  if (own_) {
+    pool_.give_back_place();
+  } else {
+    pool_.forget(this);
+  }
+}
+
+DescriptorPtr LocalFile::open_again() const {
+  DescriptorPtr descriptor = try_open(absolute_, pool_);
+  if (!descriptor && (errno == ENOENT || errno == ENOTDIR)) {
+    throw_changed(name_, "has been removed or renamed while it was in use");
+  }
+  if (!descriptor) throw_open_error(name_, errno);
+  struct stat now {};
+  if (::fstat(descriptor->get(), &now) != 0) throw io_error("examine", name_, errno);
+  require_same(now);
+  return descriptor;
+}
+
+void LocalFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  if (offset > size() || out.size() > size() - offset) {
+    throw Error(ErrorKind::kBadInput, std::to_string(out.size()) +
+                                          " bytes were asked for, but the file has only " +
+                                          std::to_string(size()))
+        .in_file(name_)
+        .at_offset(offset);
+  }
+  if (out.empty()) return;
+  with_descriptor([&](int fd) {
+    while (!out.empty()) {
+      const ssize_t got = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw io_error("read", name_, errno).at_offset(offset);
+      if (got == 0) {
+        counters().source_changed();
+        throw Error(ErrorKind::kChanged, "has become shorter while it was in use")
+            .in_file(name_)
+            .at_offset(offset)
+            .hint(kChangedHint);
+      }
+      counters().source_read(static_cast<std::uint64_t>(got));
+      offset += static_cast<std::uint64_t>(got);
+      out = out.subspan(static_cast<std::size_t>(got));
+    }
+  });
+}
+
+void LocalFile::require_same(const struct stat& now) const {
+  if (same_content(opened_, now)) return;
+  throw_changed(name_, now.st_size < opened_.st_size ? "has become shorter while it was in use"
+                                                     : "has been changed while it was in use");
+}
+
+bool LocalFile::gather(const Pieces& pieces, std::byte* out) const {
+  const std::uint64_t span = pieces.span();
+  if (pieces.offset > size() || span > size() - pieces.offset) return false;
+  if (!with_descriptor([&](int fd) { return gather_from_map(fd, pieces, out); })) return false;
+  counters().source_read(pieces.count * pieces.length);
+  return true;
+}
+
+void LocalFile::check_unchanged() const {
+  with_descriptor([&](int fd) {
+    struct stat now {};
+    if (::fstat(fd, &now) != 0) throw io_error("examine", name_, errno);
+    require_same(now);
+  });
+}
+
 }  // namespace
 
 ByteSourcePtr open_local_file(const std::filesystem::path& path) {
-  // O_NONBLOCK: opening a FIFO must not wait for a writer. Regular files ignore it.
-  Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (fd.get() < 0) throw_open_error(path.string(), errno);
+  return open_local_file(path, DescriptorPool::process());
+}
+
+ByteSourcePtr open_local_file(const std::filesystem::path& path, DescriptorPool& pool) {
+  DescriptorPtr descriptor = try_open(path, pool);
+  if (!descriptor) throw_open_error(path.string(), errno);
   struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) throw io_error("examine", path.string(), errno);
+  if (::fstat(descriptor->get(), &status) != 0) throw io_error("examine", path.string(), errno);
   if (!S_ISREG(status.st_mode)) {
     throw Error(ErrorKind::kBadInput, S_ISDIR(status.st_mode) ? "is a directory, not a regular file"
                                                               : "is not a regular file")
         .in_file(path.string());
   }
-  return std::make_shared<LocalFile>(std::move(fd), path.string(), status);
+  return std::make_shared<LocalFile>(std::move(descriptor), path, status, pool);
 }
 
 }  // namespace reshardfs

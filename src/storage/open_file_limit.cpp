@@ -19,4 +19,12 @@ void raise_open_file_limit(std::size_t files) noexcept {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+std::size_t open_file_limit() noexcept {
+  rlimit limit{};
+  // What POSIX grants every process.
+  constexpr std::size_t kLeast = 20;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kLeast;
+  return static_cast<std::size_t>(limit.rlim_cur);
+}
+
 }  // namespace reshardfs

@@ -20,7 +20,9 @@ CheckpointOptions options_of(const CheckpointQuery& query) {
 }  // namespace
 
 CheckpointContents read_contents(const std::filesystem::path& path, const CheckpointQuery& query) {
-  const CheckpointSet set = CheckpointSet::open(path, options_of(query));
+  CheckpointOptions options = options_of(query);
+  options.examine_all = true;
+  const CheckpointSet set = CheckpointSet::open(path, options);
   CheckpointContents contents;
   contents.step = set.step();
   contents.steps = set.steps();

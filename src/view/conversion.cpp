@@ -201,6 +201,14 @@ std::vector<SourceTraffic> Conversion::traffic(std::int64_t rank) const {
   return traffic_of(*state_->target, rank);
 }
 
+std::vector<ConversionSource> Conversion::source_files() const {
+  std::vector<ConversionSource> files;
+  for (const RankFile& file : state_->checkpoint->files()) {
+    files.push_back({file.path, file.source->size(), file.source->mtime_ns()});
+  }
+  return files;
+}
+
 std::int64_t Conversion::mtime_ns() const {
   return state_->checkpoint->mtime_ns();
 }

@@ -62,7 +62,11 @@ std::string StrategyInput::words_for(const std::string& name) const {
 std::vector<NamedShape> slice_shapes(const CheckpointSet& checkpoint) {
   std::vector<NamedShape> shapes;
   std::set<std::string_view> seen;
+  const FileIndex* before = nullptr;
   for (const RankFile& file : checkpoint.files()) {
+    // The files of a stage share an index.
+    if (file.index.get() == before) continue;
+    before = file.index.get();
     for (const TensorEntry& entry : file.index->entries()) {
       if (entry.dtype == DType::kString || !seen.insert(entry.name).second) continue;
       shapes.push_back({entry.name, entry.shape});

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/index_reader.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/parallel.h"
+#include "format/index_frame.h"
+#include "format/name_orders.h"
+
+namespace reshardfs {
+namespace {
+
+using FramePtr = std::shared_ptr<const IndexFrame>;
+
+// Of each file, and files that compare the same stretch.
+constexpr std::size_t kLeastSamples = 16;
+constexpr std::size_t kFilesForAStretch = 4;
+// Files of one size of which each is different are not compared forever.
+constexpr int kRounds = 32;
+
+/// A file that is taken to be like another, and compared with it before its first byte is used.
+class AssumedSource final : public ByteSource {
+ public:
+  AssumedSource(ByteSourcePtr file, FramePtr frame, const InputFormat& format, std::string like)
+      : file_(std::move(file)), frame_(std::move(frame)), format_(format), like_(std::move(like)) {}
+
+  const std::string& name() const override { return file_->name(); }
+  std::uint64_t size() const override { return file_->size(); }
+  std::int64_t mtime_ns() const override { return file_->mtime_ns(); }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
+    examine_once();
+    file_->read_at(offset, out);
+  }
+  bool gather(const Pieces& pieces, std::byte* out) const override {
+    examine_once();
+    return file_->gather(pieces, out);
+  }
+  void check_unchanged() const override { file_->check_unchanged(); }
+
+ private:
+  void examine_once() const {
+    std::call_once(examined_, [this] { examine(); });
+  }
+
+  void examine() const {
+    if (frame_->fits(*file_)) return;
+    // What is damaged is said best by whoever reads it.
+    format_.read_index(*file_, nullptr);
+    throw Error(ErrorKind::kBadInput, "its parameters are others than those of '" +
+                                          printable(like_) +
+                                          "', though both have one size and look alike in samples")
+        .in_file(name())
+        .hint("--check-crc has every file examined as a whole while mounting");
+  }
+
+  ByteSourcePtr file_;
+  FramePtr frame_;
+  const InputFormat& format_;
+  std::string like_;
+  mutable std::once_flag examined_;  // a failed examination is made again by the next read
+};
+
+enum class Verdict : char { kOther, kPartly, kSampled, kEqual };
+
+/// Files of one format and size whose indexes are still to be found.
+struct Group {
+  std::vector<std::size_t> pending;
+  std::size_t leader = 0;
+  FramePtr frame;
+  std::vector<Verdict> verdicts;  ///< of the pending ones
+
+  Verdict judge(std::size_t member, const ByteSource& source, bool sample) const {
+    if (!sample) return frame->fits(source) ? Verdict::kEqual : Verdict::kOther;
+    const std::size_t most = std::max<std::size_t>(frame->stretches() / kLeastSamples, 1);
+    const std::size_t step = std::clamp<std::size_t>(pending.size() / kFilesForAStretch, 1, most);
+    // Shifted by one in each turn: ranks that are alike are often equally far apart.
+    const std::size_t first = (member + member / step) % step;
+    const auto found = frame->compare(source, first, step, /*stop_early=*/false);
+    if (found.different == 0) return step == 1 ? Verdict::kEqual : Verdict::kSampled;
+    // Another stage has other names throughout. What is different here and there may be different
+    // where it was not looked at, too.
+    return found.different > found.equal ? Verdict::kOther : Verdict::kPartly;
+  }
+};
+
+class Reader {
+ public:
+  Reader(std::vector<RankFile>& files, const CheckpointOptions& options, std::size_t cheap)
+      : files_(files), options_(options), cheap_(cheap) {
+    std::map<std::pair<const InputFormat*, std::uint64_t>, Group> by_size;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      by_size[{&input_format_of(files[i].path), files[i].source->size()}].pending.push_back(i);
+    }
+    for (auto& [key, group] : by_size) groups_.push_back(std::move(group));
+  }
+
+  void run() {
+    for (int round = 0; !groups_.empty() && round < kRounds; ++round) {
+      parallel_for(groups_.size(), [this](std::size_t i) { read_leader(groups_[i]); });
+      compare_with_leaders();
+      for (Group& group : groups_) settle(group);
+      std::erase_if(groups_, [](const Group& group) { return group.pending.empty(); });
+    }
+    std::vector<std::size_t> rest;
+    for (const Group& group : groups_) {
+      rest.insert(rest.end(), group.pending.begin(), group.pending.end());
+    }
+    parallel_for(rest.size(), [&](std::size_t i) { read_whole(files_[rest[i]]); });
+  }
+
+ private:
+  /// Names the file in what `work` throws.
+  template <typename Work>
+  void with(const RankFile& file, Work&& work) const {
+    try {
+      work();
+    } catch (Error& error) {
+      if (options_.decryption) options_.decryption->explain(error);
+      error.in_file(file.path.string());
+      throw;
+    }
+  }
+
+  void read_whole(RankFile& file) {
+    with(file, [&] {
+      file.index = std::make_shared<const FileIndex>(
+          input_format_of(file.path).read_index(*file.source, &orders_));
+    });
+    orders_.add(file.index);
+  }
+
+  /// The first pending file. Without a frame it is like no other.
+  void read_leader(Group& group) {
+    group.leader = group.pending.front();
+    group.pending.erase(group.pending.begin());
+    RankFile& file = files_[group.leader];
+    read_whole(file);
+    group.frame = nullptr;
+    if (group.pending.empty()) return;
+    with(file, [&] { group.frame = IndexFrame::of(*file.source, file.index); });
+  }
+
+  void compare_with_leaders() {
+    std::size_t parameters = 0;
+    for (const Group& group : groups_) {
+      if (group.frame) parameters += group.pending.size() * group.frame->stretches();
+    }
+    const bool all = options_.check_crc || options_.examine_all || parameters <= cheap_;
+    compare(all ? Verdict::kEqual : Verdict::kSampled, [](const Group&) { return true; });
+    if (all) return;
+    compare(Verdict::kEqual, [](const Group& group) {
+      return std::find(group.verdicts.begin(), group.verdicts.end(), Verdict::kPartly) !=
+             group.verdicts.end();
+    });
+  }
+
+  /// @param wanted kSampled or kEqual: how much is compared.
+  template <typename Takes>
+  void compare(Verdict wanted, Takes&& takes) {
+    std::vector<std::pair<Group*, std::size_t>> work;
+    for (Group& group : groups_) {
+      if (!takes(group)) continue;
+      group.verdicts.assign(group.pending.size(), Verdict::kOther);
+      for (std::size_t i = 0; group.frame && i < group.pending.size(); ++i) {
+        work.emplace_back(&group, i);
+      }
+    }
+    parallel_for(work.size(), [&](std::size_t i) {
+      auto& [group, member] = work[i];
+      const RankFile& file = files_[group->pending[member]];
+      with(file, [&] {
+        group->verdicts[member] = group->judge(member, *file.source, wanted == Verdict::kSampled);
+      });
+    });
+  }
+
+  /// Those that are like the leader get its index; the others stay pending.
+  void settle(Group& group) {
+    std::vector<std::size_t> others;
+    for (std::size_t i = 0; i < group.pending.size(); ++i) {
+      RankFile& file = files_[group.pending[i]];
+      const Verdict verdict = group.verdicts[i];
+      if (verdict != Verdict::kEqual && verdict != Verdict::kSampled) {
+        others.push_back(group.pending[i]);
+        continue;
+      }
+      file.index = group.frame->index();
+      if (verdict == Verdict::kEqual) continue;
+      file.source = std::make_shared<AssumedSource>(
+          file.source, group.frame, input_format_of(file.path), files_[group.leader].path.string());
+    }
+    group.pending = std::move(others);
+  }
+
+  std::vector<RankFile>& files_;
+  const CheckpointOptions& options_;
+  std::size_t cheap_;
+  std::vector<Group> groups_;
+  NameOrders orders_;
+};
+
+}  // namespace
+
+void read_indexes(std::vector<RankFile>& files, const CheckpointOptions& options,
+                  std::size_t cheap_parameters) {
+  Reader(files, options, cheap_parameters).run();
+}
+
+}  // namespace reshardfs

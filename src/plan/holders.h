@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <vector>
+
+#include "plan/content.h"
+
+namespace reshardfs {
+
+/// The files that hold a parameter, ascending by rank. The files of a stage mostly share one index
+/// and stand side by side in the checkpoint set: they are kept as one run, however many they are.
+class Holders {
+ public:
+  /// Files first[0] to first[count - 1], all with the same entry.
+  struct Run {
+    const RankFile* first = nullptr;
+    std::size_t count = 0;
+    const TensorEntry* entry = nullptr;
+
+    bool operator==(const Run&) const = default;
+  };
+
+  /// Yields Holding values.
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = Holding;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const Holding*;
+    using reference = Holding;
+
+    Iterator() = default;
+    explicit Iterator(const Run* run) : run_(run) {}
+    Holding operator*() const { return {run_->first + at_, run_->entry}; }
+    Iterator& operator++() {
+      if (++at_ == run_->count) {
+        at_ = 0;
+        ++run_;
+      }
+      return *this;
+    }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    const Run* run_ = nullptr;
+    std::size_t at_ = 0;
+  };
+
+  /// Adds files that come behind all that are there.
+  void add(const Run& run);
+
+  bool empty() const noexcept { return runs_.empty(); }
+  std::size_t size() const noexcept;
+  Holding front() const { return {runs_.front().first, runs_.front().entry}; }
+  Iterator begin() const { return Iterator(runs_.data()); }
+  Iterator end() const { return Iterator(runs_.data() + runs_.size()); }
+  const std::vector<Run>& runs() const noexcept { return runs_; }
+
+  /// Those of ranks [begin, end).
+  Holders within(std::int64_t begin, std::int64_t end) const;
+
+ private:
+  std::vector<Run> runs_;
+};
+
+}  // namespace reshardfs
