@@ -92,8 +92,13 @@ int run_command_line(std::vector<std::string> arguments, const std::string& prog
   CommandAction action;
   add_mount_command(app, action);
   add_umount_command(app, action);
+  add_export_command(app, action);
+  add_hash_command(app, action);
+  add_cat_command(app, action);
   add_inspect_command(app, action);
   add_plan_command(app, action);
+  add_verify_command(app, action);
+  add_diff_command(app, action);
   add_strategy_command(app, action);
   add_demo_command(app, action);
 

@@ -14,8 +14,13 @@ using CommandAction = std::function<int()>;
 
 void add_mount_command(CLI::App& app, CommandAction& action);
 void add_umount_command(CLI::App& app, CommandAction& action);
+void add_export_command(CLI::App& app, CommandAction& action);
+void add_hash_command(CLI::App& app, CommandAction& action);
+void add_cat_command(CLI::App& app, CommandAction& action);
 void add_inspect_command(CLI::App& app, CommandAction& action);
 void add_plan_command(CLI::App& app, CommandAction& action);
+void add_verify_command(CLI::App& app, CommandAction& action);
+void add_diff_command(CLI::App& app, CommandAction& action);
 void add_strategy_command(CLI::App& app, CommandAction& action);
 void add_demo_command(CLI::App& app, CommandAction& action);
 

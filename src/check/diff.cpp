@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/diff.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/parallel.h"
+#include "plan/tensor_view.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr std::uint64_t kBlockBytes = 1U << 20U;
+
+/// A parameter with a name on at least one side.
+struct Pair {
+  std::string name;
+  const SourceParameter* a = nullptr;
+  const SourceParameter* b = nullptr;
+};
+
+std::vector<Pair> pairs_of(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
+  std::vector<Pair> pairs;
+  std::set<std::string> seen;
+  for (const SourceParameter& parameter : a.table().parameters()) {
+    const std::string& name = options.name_map.target(parameter.name);
+    if (!options.names.takes(name)) continue;
+    if (!seen.insert(name).second) {
+      throw Error(ErrorKind::kBadInput, "the name map gives two parameters of A this name")
+          .for_parameter(name);
+    }
+    pairs.push_back({name, &parameter, b.table().find(name)});
+  }
+  for (const SourceParameter& parameter : b.table().parameters()) {
+    if (!options.names.takes(parameter.name) || seen.contains(parameter.name)) continue;
+    pairs.push_back({parameter.name, nullptr, &parameter});
+  }
+  return pairs;
+}
+
+bool is_empty(const SourceParameter& parameter) {
+  return is_array(parameter.dtype) &&
+         std::all_of(parameter.holders.begin(), parameter.holders.end(),
+                     [](const Holding& holder) { return holder.entry->content_bytes == 0; });
+}
+
+bool holds_no_empty_parameters(const DiffSide& side) {
+  return side.table().checkpoint().format().name == "ckpt";
+}
+
+std::uint64_t bytes_of(const SourceParameter& parameter) {
+  if (!parameter.grid) return parameter.holders.front().entry->content_bytes;
+  return TensorView(parameter.grid).size();
+}
+
+class Comparison {
+ public:
+  Comparison(const DiffSide& a, const DiffSide& b, const DiffOptions& options,
+             CheckProgress& progress)
+      : a_(a), b_(b), options_(options), progress_(progress) {}
+
+  std::vector<ParameterDiff> compare(const Pair& pair) const;
+
+ private:
+  static ParameterDiff describe(const std::string& name, const ShardGridPtr& a,
+                                const ShardGridPtr& b);
+  ParameterDiff only_one(const Pair& pair) const;
+  ParameterDiff compare_grids(const std::string& name, const ShardGridPtr& a,
+                              const ShardGridPtr& b) const;
+  std::vector<ParameterDiff> compare_ranks(const Pair& pair) const;
+  void compare_values(const TensorView& a, const TensorView& b, ParameterDiff& result) const;
+
+  const DiffSide& a_;
+  const DiffSide& b_;
+  const DiffOptions& options_;
+  CheckProgress& progress_;
+};
+
+ParameterDiff Comparison::describe(const std::string& name, const ShardGridPtr& a,
+                                   const ShardGridPtr& b) {
+  ParameterDiff result;
+  result.name = name;
+  if (a) {
+    result.a_type = a->dtype;
+    result.a_shape = a->full_shape;
+  }
+  if (b) {
+    result.b_type = b->dtype;
+    result.b_shape = b->full_shape;
+  }
+  return result;
+}
+
+/// Its data is not read, so where its ranks differ the first one's shape is as good as any.
+ParameterDiff Comparison::only_one(const Pair& pair) const {
+  const SourceParameter& parameter = pair.a != nullptr ? *pair.a : *pair.b;
+  const ShardGridPtr grid =
+      parameter.grid ? parameter.grid : single_cell_grid(parameter.holders.front());
+  const bool in_a = pair.a != nullptr;
+  ParameterDiff result = describe(pair.name, in_a ? grid : nullptr, in_a ? nullptr : grid);
+  result.status = in_a ? DiffStatus::kOnlyInA : DiffStatus::kOnlyInB;
+  if (is_empty(parameter) && holds_no_empty_parameters(in_a ? b_ : a_)) {
+    result.status = DiffStatus::kEqual;
+  }
+  return result;
+}
+
+std::vector<ParameterDiff> Comparison::compare(const Pair& pair) const {
+  if (pair.a == nullptr || pair.b == nullptr) return {only_one(pair)};
+  const ShardGridPtr a = a_.whole(*pair.a);
+  const ShardGridPtr b = b_.whole(*pair.b);
+  if (!a || !b) return compare_ranks(pair);
+  return {compare_grids(pair.name, a, b)};
+}
+
+ParameterDiff Comparison::compare_grids(const std::string& name, const ShardGridPtr& a,
+                                        const ShardGridPtr& b) const {
+  ParameterDiff result = describe(name, a, b);
+  const bool comparable = a->dtype == b->dtype || (is_array(a->dtype) && is_array(b->dtype));
+  if (!comparable) {
+    result.status = DiffStatus::kType;
+  } else if (a->full_shape != b->full_shape) {
+    result.status = DiffStatus::kShape;
+  } else {
+    compare_values(TensorView(a), TensorView(b), result);
+    if (result.tally.different > 0) {
+      result.status = DiffStatus::kDifferent;
+    } else if (options_.strict_types && result.types_differ()) {
+      result.status = DiffStatus::kType;
+    }
+  }
+  return result;
+}
+
+/// Each rank's own parameter with that of the same rank, if both sides have the same ranks.
+std::vector<ParameterDiff> Comparison::compare_ranks(const Pair& pair) const {
+  const std::vector<Holding> a(pair.a->holders.begin(), pair.a->holders.end());
+  const std::vector<Holding> b(pair.b->holders.begin(), pair.b->holders.end());
+  const bool same_ranks =
+      std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                 [](const Holding& x, const Holding& y) { return x.file->rank == y.file->rank; });
+  std::vector<ParameterDiff> results;
+  for (std::size_t i = 0; same_ranks && i < a.size(); ++i) {
+    results.push_back(compare_grids(pair.name, single_cell_grid(a[i]), single_cell_grid(b[i])));
+    results.back().rank = a[i].file->rank;
+  }
+  if (!same_ranks) {
+    results.push_back(
+        describe(pair.name, single_cell_grid(a.front()), single_cell_grid(b.front())));
+    results.back().status = DiffStatus::kPerRank;
+  }
+  return results;
+}
+
+void Comparison::compare_values(const TensorView& a, const TensorView& b,
+                                ParameterDiff& result) const {
+  const auto a_size = static_cast<std::uint64_t>(element_size(*result.a_type));
+  const auto b_size = static_cast<std::uint64_t>(element_size(*result.b_type));
+  const std::uint64_t elements = a.size() / a_size;
+  const std::uint64_t block = std::min(elements, kBlockBytes / std::max(a_size, b_size));
+  std::vector<std::byte> left(block * a_size);
+  std::vector<std::byte> right(block * b_size);
+  for (std::uint64_t done = 0; done < elements; done += block) {
+    const std::uint64_t part = std::min(block, elements - done);
+    ReadBatch batch;
+    a.read(done * a_size, std::span(left).first(part * a_size), batch);
+    b.read(done * b_size, std::span(right).first(part * b_size), batch);
+    batch.check();
+    compare_elements({*result.a_type, left.data()}, {*result.b_type, right.data()}, part, done,
+                     options_.tolerance, result.tally);
+    progress_.done += part * (a_size + b_size);
+  }
+}
+
+}  // namespace
+
+const char* name_of(DiffStatus status) noexcept {
+  switch (status) {
+    case DiffStatus::kEqual:
+      return "equal";
+    case DiffStatus::kDifferent:
+      return "different";
+    case DiffStatus::kOnlyInA:
+      return "only in A";
+    case DiffStatus::kOnlyInB:
+      return "only in B";
+    case DiffStatus::kShape:
+      return "other shape";
+    case DiffStatus::kType:
+      return "other type";
+    case DiffStatus::kPerRank:
+      return "per rank";
+  }
+  return "";
+}
+
+std::vector<std::int64_t> index_tuple(std::uint64_t flat, const Shape& shape) {
+  std::vector<std::int64_t> index(shape.size());
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    const auto length = static_cast<std::uint64_t>(shape[d]);
+    index[d] = static_cast<std::int64_t>(flat % length);
+    flat /= length;
+  }
+  return index;
+}
+
+std::vector<ParameterDiff> diff(const DiffSide& a, const DiffSide& b, const DiffOptions& options,
+                                CheckProgress& progress) {
+  const std::vector<Pair> pairs = pairs_of(a, b, options);
+  for (const Pair& pair : pairs) {
+    if (pair.a != nullptr && pair.b != nullptr) {
+      progress.total += bytes_of(*pair.a) + bytes_of(*pair.b);
+    }
+  }
+  const Comparison comparison(a, b, options, progress);
+  std::vector<std::vector<ParameterDiff>> results(pairs.size());
+  parallel_for(
+      pairs.size(), [&](std::size_t i) { results[i] = comparison.compare(pairs[i]); },
+      options.jobs);
+  std::vector<ParameterDiff> out;
+  for (auto& list : results) {
+    std::move(list.begin(), list.end(), std::back_inserter(out));
+  }
+  return out;
+}
+
+}  // namespace reshardfs

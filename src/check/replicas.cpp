@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/replicas.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+namespace reshardfs {
+namespace {
+
+constexpr std::uint64_t kBlockBytes = 1U << 20U;
+
+/// Tells a failed read from which copy it was.
+struct ReadFailure {
+  std::size_t copy;
+  Error error;
+};
+
+void read_copy(const std::vector<Holding>& copies, std::size_t copy, std::uint64_t offset,
+               std::span<std::byte> out) {
+  try {
+    ReadBatch batch;
+    read_content(copies[copy], offset, out, batch);
+    batch.check();
+  } catch (const Error& error) {
+    throw ReadFailure{copy, error};
+  }
+}
+
+/// Adds the bytes of a block that differ.
+void tally(std::span<const std::byte> reference, std::span<const std::byte> other,
+           std::uint64_t offset, ReplicaDifference& difference) {
+  if (std::memcmp(reference.data(), other.data(), reference.size()) == 0) return;
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    if (reference[i] == other[i]) continue;
+    if (difference.bytes++ == 0) difference.first = offset + i;
+  }
+}
+
+/// All copies against the one at `reference`.
+std::vector<ReplicaDifference> compare_with(const std::vector<Holding>& copies,
+                                            std::size_t reference, CheckProgress& progress) {
+  const std::uint64_t total = copies.front().entry->content_bytes;
+  const auto block = static_cast<std::size_t>(std::min(kBlockBytes, total));
+  std::vector<std::byte> left(block);
+  std::vector<std::byte> right(copies.size() > 1 ? block : 0);
+  std::vector<ReplicaDifference> tallies(copies.size());
+  for (std::uint64_t offset = 0; offset < total; offset += block) {
+    const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(block, total - offset));
+    const auto expected = std::span(left).first(part);
+    read_copy(copies, reference, offset, expected);
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      if (i == reference) continue;
+      const auto found = std::span(right).first(part);
+      read_copy(copies, i, offset, found);
+      tally(expected, found, offset, tallies[i]);
+    }
+    progress.done += part * copies.size();
+  }
+  std::vector<ReplicaDifference> out;
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    if (tallies[i].bytes == 0) continue;
+    tallies[i].holding = copies[i];
+    tallies[i].reference = copies[reference];
+    out.push_back(tallies[i]);
+  }
+  return out;
+}
+
+/// Where most copies differ from the first, it is more likely the wrong one.
+std::vector<ReplicaDifference> compare_all(const std::vector<Holding>& copies,
+                                           CheckProgress& progress) {
+  std::vector<ReplicaDifference> first = compare_with(copies, 0, progress);
+  if (copies.size() < 3 || first.size() * 2 < copies.size()) return first;
+  const auto other = std::find_if(copies.begin(), copies.end(), [&](const Holding& copy) {
+    return copy.file == first.front().holding.file;
+  });
+  auto second = compare_with(copies, static_cast<std::size_t>(other - copies.begin()), progress);
+  return second.size() < first.size() ? second : first;
+}
+
+}  // namespace
+
+ReplicaReport compare_replicas(std::vector<Holding> holdings, CheckProgress& progress) {
+  ReplicaReport report;
+  while (!holdings.empty()) {
+    try {
+      report.differences = compare_all(holdings, progress);
+      break;
+    } catch (const ReadFailure& failure) {
+      report.unreadable.emplace_back(holdings[failure.copy], failure.error);
+      holdings.erase(holdings.begin() + static_cast<std::ptrdiff_t>(failure.copy));
+    }
+  }
+  return report;
+}
+
+std::uint64_t file_offset(const TensorEntry& entry, std::uint64_t position) {
+  std::uint64_t stored = position;
+  if (entry.encoding == ContentEncoding::kFloat32AsBFloat16) {
+    stored = position / 2 * 4 + 2 + position % 2;
+  }
+  for (const Extent& extent : entry.extents) {
+    if (stored < extent.length) return extent.offset + stored;
+    stored -= extent.length;
+  }
+  return entry.extents.empty() ? 0 : entry.extents.back().offset + entry.extents.back().length;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Whether several ranks' copies of one slice have the same bytes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "reshardfs/error.h"
+
+#include "check/check_progress.h"
+#include "plan/content.h"
+
+namespace reshardfs {
+
+/// A copy that is not as the others.
+struct ReplicaDifference {
+  Holding holding;
+  /// What it was compared with: the lowest rank of the most that agree, as far as comparing with
+  /// two of them can tell.
+  Holding reference;
+  std::uint64_t bytes = 0;  ///< that differ
+  std::uint64_t first = 0;  ///< byte of the content
+};
+
+struct ReplicaReport {
+  std::vector<ReplicaDifference> differences;
+  /// Copies that could not be read, and why; they are not compared.
+  std::vector<std::pair<Holding, Error>> unreadable;
+};
+
+/// Reads all copies once, in blocks of 1 MiB; where most differ from the first, once more. One copy
+/// alone is read, so that it is known to be readable.
+/// @param holdings of one type, shape and size; at least one.
+ReplicaReport compare_replicas(std::vector<Holding> holdings, CheckProgress& progress);
+
+/// Where byte `position` of an entry's content is in its file.
+std::uint64_t file_offset(const TensorEntry& entry, std::uint64_t position);
+
+}  // namespace reshardfs

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/verify.h"
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/parallel.h"
+#include "base/rank_list.h"
+#include "check/coverage.h"
+#include "check/manifest.h"
+#include "check/verify_parameter.h"
+#include "check/verify_source.h"
+#include "storage/directory.h"
+#include "view/strategy_input.h"
+
+namespace reshardfs {
+namespace {
+
+/// Counts what is read through it.
+class CountedSource final : public ByteSource {
+ public:
+  CountedSource(const ByteSource& source, CheckProgress& progress)
+      : source_(source), progress_(progress) {}
+  const std::string& name() const override { return source_.name(); }
+  std::uint64_t size() const override { return source_.size(); }
+  std::int64_t mtime_ns() const override { return source_.mtime_ns(); }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
+    source_.read_at(offset, out);
+    counted_ += out.size();
+    progress_.done += out.size();
+  }
+  void check_unchanged() const override { source_.check_unchanged(); }
+  std::uint64_t counted() const noexcept { return counted_; }
+
+ private:
+  const ByteSource& source_;
+  CheckProgress& progress_;
+  mutable std::atomic<std::uint64_t> counted_{0};
+};
+
+/// The ranks that the source strategy speaks of begin here: 0, or, for the file of one pipeline
+/// stage, the stage's first rank if there are such ranks.
+std::int64_t find_base_rank(const CheckpointSet& set, const Strategy& strategy) {
+  const std::int64_t count = strategy.rank_count();
+  const std::int64_t first = strategy.first_stage() * strategy.devices_per_stage();
+  const auto outside = [&](std::int64_t begin) {
+    std::vector<std::int64_t> ranks;
+    for (const RankFile& file : set.files()) {
+      const bool inside = file.rank >= begin && file.rank < begin + count;
+      if (!inside && (ranks.empty() || ranks.back() != file.rank)) ranks.push_back(file.rank);
+    }
+    return ranks;
+  };
+  if (first > 0 && outside(first).size() < set.files().size()) return first;
+  const std::vector<std::int64_t> foreign = outside(0);
+  if (foreign.empty()) return 0;
+  throw Error(ErrorKind::kBadInput, "the source strategy is for " + std::to_string(count) +
+                                        " ranks, but the checkpoint also has rank " +
+                                        format_rank_list(foreign))
+      .in_file(set.files().front().path.parent_path().string())
+      .hint("give the strategy that this checkpoint was saved with (--src-strategy)");
+}
+
+class Verification {
+ public:
+  Verification(const VerifyOptions& options, CheckProgress& progress)
+      : options_(options), progress_(progress) {}
+
+  VerifyReport run();
+
+ private:
+  enum class Crc : std::uint8_t { kUnread, kGood, kBad, kNone };
+
+  void collect_parameters(const CheckpointSet& set);
+  void check_files();
+  void check_crc(std::size_t number);
+  void check_line(std::size_t number);
+  std::filesystem::path resolve(const std::string& name) const;
+  void report_files();
+  void warn_of_unlisted();
+  std::vector<std::int64_t> absent_ranks(const VerifyContext& context) const;
+  void lose_whole_stages(const VerifyContext& context, AbsentRanks& absent) const;
+  void check_parameters(VerifyContext& context);
+  void warn_of_missing_names();
+  void hint_at_strategy();
+  void finish();
+
+  const VerifyOptions& options_;
+  CheckProgress& progress_;
+  VerifyReport report_;
+  VerifySource source_;
+  std::vector<HeldParameter> parameters_;
+  std::vector<Crc> crcs_;  ///< of source_.set->files()
+  std::vector<ManifestLine> manifest_;
+  /// By number of the file, then of the line; each is written by one thread.
+  std::vector<std::optional<Problem>> file_problems_;
+};
+
+void Verification::collect_parameters(const CheckpointSet& set) {
+  std::unordered_map<std::string_view, std::size_t> numbers;
+  for (const RankFile& file : set.files()) {
+    for (const TensorEntry& entry : file.index->entries()) {
+      if (!options_.names.takes(entry.name)) continue;
+      const auto [found, is_new] = numbers.try_emplace(entry.name, parameters_.size());
+      if (is_new) parameters_.push_back({entry.name, {}});
+      parameters_[found->second].holders.push_back({&file, &entry});
+    }
+  }
+}
+
+void Verification::check_crc(std::size_t number) {
+  const RankFile& file = source_.set->files()[number];
+  const CountedSource counted(*file.source, progress_);
+  switch (input_format_of(file.path).check_crc(counted)) {
+    case CrcCheck::kGood:
+      crcs_[number] = Crc::kGood;
+      return;
+    case CrcCheck::kNoTrailer:
+      crcs_[number] = Crc::kNone;
+      progress_.total -= std::max(counted.size(), counted.counted()) - counted.counted();
+      return;
+    case CrcCheck::kBad:
+      break;
+  }
+  crcs_[number] = Crc::kBad;
+  Problem problem;
+  problem.kind = ProblemKind::kCrc;
+  problem.message = "the file does not match the CRC that it states";
+  file_problems_[number] = std::move(problem);
+}
+
+/// Names in a list of sums are relative to the source, else to the list itself.
+std::filesystem::path Verification::resolve(const std::string& name) const {
+  const bool directory = path_kind(options_.source) == PathKind::kDirectory;
+  const std::filesystem::path root = directory ? options_.source : options_.source.parent_path();
+  std::filesystem::path path = root / name;
+  if (path_kind(path) != PathKind::kMissing) return path;
+  std::filesystem::path beside = options_.manifest.parent_path() / name;
+  return path_kind(beside) != PathKind::kMissing ? beside : path;
+}
+
+void Verification::check_line(std::size_t number) {
+  const ManifestLine& line = manifest_[number];
+  const std::string found = sha256_of_file(resolve(line.name), progress_);
+  if (found == line.sha256) return;
+  Problem problem;
+  problem.kind = ProblemKind::kManifest;
+  problem.message = "SHA-256 " + found + " in place of " + line.sha256;
+  file_problems_[crcs_.size() + number] = std::move(problem);
+}
+
+void Verification::check_files() {
+  const std::size_t files = source_.set ? source_.set->files().size() : 0;
+  crcs_.assign(files, Crc::kUnread);
+  file_problems_.resize(files + manifest_.size());
+  parallel_for(
+      file_problems_.size(),
+      [&](std::size_t i) {
+        try {
+          i < files ? check_crc(i) : check_line(i - files);
+        } catch (const Error& error) {
+          file_problems_[i] = problem_from(error);
+        }
+      },
+      options_.jobs);
+  report_files();
+  if (!manifest_.empty()) warn_of_unlisted();
+}
+
+void Verification::report_files() {
+  const std::size_t files = crcs_.size();
+  for (std::size_t i = 0; i < file_problems_.size(); ++i) {
+    if (i < files) {
+      report_.crc_good += crcs_[i] == Crc::kGood ? 1U : 0U;
+      report_.crc_none += crcs_[i] == Crc::kNone ? 1U : 0U;
+    } else if (!file_problems_[i]) {
+      ++report_.manifest_good;
+    }
+    if (!file_problems_[i]) continue;
+    Problem problem = *file_problems_[i];
+    if (i < files) {
+      problem.rank = source_.set->files()[i].rank;
+      problem.file = source_.set->files()[i].path.string();
+    } else {
+      problem.file = resolve(manifest_[i - files].name).string();
+    }
+    report_.problems.push_back(std::move(problem));
+  }
+}
+
+void Verification::warn_of_unlisted() {
+  std::set<std::filesystem::path> listed;
+  for (const ManifestLine& line : manifest_) {
+    listed.insert(std::filesystem::weakly_canonical(resolve(line.name)));
+  }
+  for (const std::filesystem::path& path : source_.paths) {
+    if (listed.contains(std::filesystem::weakly_canonical(path))) continue;
+    report_.warnings.push_back(printable(path.string()) + " is not in " +
+                               printable(options_.manifest.string()));
+  }
+}
+
+std::vector<std::int64_t> Verification::absent_ranks(const VerifyContext& context) const {
+  std::vector<std::int64_t> absent;
+  const std::int64_t count = context.strategy ? context.strategy->rank_count() : 0;
+  for (std::int64_t rank = context.base_rank; rank < context.base_rank + count; ++rank) {
+    if (context.set.find(rank) == nullptr) absent.push_back(rank);
+  }
+  return absent;
+}
+
+/// Of a stage without any file nothing but the strategy tells the parameters.
+void Verification::lose_whole_stages(const VerifyContext& context, AbsentRanks& absent) const {
+  std::set<std::string> held;
+  for (const HeldParameter& parameter : parameters_) held.insert(parameter.name);
+  const std::int64_t devices = context.strategy->devices_per_stage();
+  for (std::int64_t stage = 0; stage < context.strategy->stage_count(); ++stage) {
+    std::vector<std::int64_t> ranks;
+    for (std::int64_t local = 0; local < devices; ++local) {
+      const std::int64_t rank = context.base_rank + stage * devices + local;
+      if (absent.contains(rank)) ranks.push_back(rank);
+    }
+    if (static_cast<std::int64_t>(ranks.size()) < devices) continue;
+    std::size_t number = parameters_.size();
+    for (const auto& [name, layout] : context.strategy->stage(stage)) {
+      if (held.contains(name) || !options_.names.takes(name)) continue;
+      absent.lose(ranks, name, number++);
+    }
+  }
+}
+
+/// A rank may leave a parameter to its replicas; but a file that was cut off looks the same.
+void Verification::warn_of_missing_names() {
+  std::uint64_t most = 0;
+  std::set<std::int64_t> ranks;
+  for (const RankFile& file : source_.set->files()) ranks.insert(file.rank);
+  std::unordered_map<std::int64_t, std::uint64_t> by_rank;
+  for (const HeldParameter& parameter : parameters_) {
+    for (const Holding& holder : parameter.holders) {
+      most = std::max(most, ++by_rank[holder.file->rank]);
+    }
+  }
+  std::vector<std::int64_t> fewer;
+  for (const std::int64_t rank : ranks) {
+    if (by_rank[rank] < most) fewer.push_back(rank);
+  }
+  if (fewer.empty()) return;
+  report_.warnings.push_back((fewer.size() == 1 ? "rank " : "ranks ") + format_rank_list(fewer) +
+                             (fewer.size() == 1 ? " has" : " have") +
+                             " fewer parameters than other ranks");
+}
+
+void Verification::check_parameters(VerifyContext& context) {
+  AbsentRanks absent(absent_ranks(context));
+  const std::vector<RankFile>& files = context.set.files();
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (crcs_[i] == Crc::kGood || crcs_[i] == Crc::kBad) context.read_files.insert(&files[i]);
+  }
+  for (const HeldParameter& parameter : parameters_) {
+    const bool may_be_alone = parameter.holders.size() == 1;
+    for (const Holding& holder : parameter.holders) {
+      if (may_be_alone && context.read_files.contains(holder.file)) continue;
+      progress_.total += holder.entry->content_bytes;
+    }
+  }
+  const ParameterVerifier verifier(context, absent, progress_);
+  std::vector<ParameterFindings> findings(parameters_.size());
+  parallel_for(
+      parameters_.size(), [&](std::size_t i) { findings[i] = verifier.check(parameters_[i], i); },
+      options_.jobs);
+  if (context.strategy) {
+    lose_whole_stages(context, absent);
+  } else {
+    warn_of_missing_names();
+  }
+  absent.report_to(report_);
+  for (std::size_t i = 0; i < findings.size(); ++i) {
+    if (findings[i].per_rank) report_.per_rank.push_back(parameters_[i].name);
+    std::move(findings[i].problems.begin(), findings[i].problems.end(),
+              std::back_inserter(report_.problems));
+  }
+}
+
+/// Whoever forgets the strategy of a set that is cut sees many parameters differ.
+void Verification::hint_at_strategy() {
+  std::set<std::string> differing;
+  for (const Problem& problem : report_.problems) {
+    const bool cut = problem.kind == ProblemKind::kReplica || problem.kind == ProblemKind::kShape;
+    if (cut) differing.insert(problem.parameter);
+  }
+  if (options_.strategy || differing.size() * 4 < report_.parameters || differing.empty()) return;
+  report_.warnings.emplace_back(
+      "many parameters differ between ranks: if each rank holds a slice, give the strategy with "
+      "--src-strategy");
+}
+
+void Verification::finish() {
+  hint_at_strategy();
+  std::set<std::string> damaged;
+  for (const Problem& problem : report_.problems) {
+    report_.differing_bytes += problem.differing_bytes;
+    if (!problem.parameter.empty()) damaged.insert(problem.parameter);
+  }
+  report_.damaged_parameters = damaged.size();
+  progress_.total = progress_.done.load();
+}
+
+VerifyReport Verification::run() {
+  // Strategy and list first: they are small, and a wrong one is the most likely mistake.
+  StrategyInput input(options_.strategy);
+  if (!options_.manifest.empty()) manifest_ = read_manifest(options_.manifest);
+  source_ = open_for_verify(options_, report_);
+  report_.step = source_.step;
+  report_.files = source_.files;
+  for (const ManifestLine& line : manifest_) {
+    std::error_code missing;
+    const std::uintmax_t size = std::filesystem::file_size(resolve(line.name), missing);
+    if (!missing) progress_.total += size;
+  }
+  if (!source_.set) {
+    check_files();
+    finish();
+    return std::move(report_);
+  }
+  VerifyContext context{*source_.set,  input.for_source(*source_.set), 0,
+                        options_.join, options_.state_prefixes,        {}};
+  if (context.strategy) context.base_rank = find_base_rank(*source_.set, *context.strategy);
+  for (const RankFile& file : source_.set->files()) report_.bytes += file.source->size();
+  progress_.total += report_.bytes;
+  collect_parameters(*source_.set);
+  report_.parameters = parameters_.size();
+  for (const std::int64_t rank : source_.empty_ranks) {
+    if (context.strategy) break;  // then what is lost with a rank decides
+    Problem problem;
+    problem.kind = ProblemKind::kMissingRank;
+    problem.rank = rank;
+    problem.message = "its directory has no file of the checkpoint";
+    report_.problems.push_back(std::move(problem));
+  }
+  check_files();
+  check_parameters(context);
+  finish();
+  return std::move(report_);
+}
+
+}  // namespace
+
+const char* name_of(ProblemKind kind) noexcept {
+  switch (kind) {
+    case ProblemKind::kIo:
+      return "io";
+    case ProblemKind::kFile:
+      return "file";
+    case ProblemKind::kCrc:
+      return "crc";
+    case ProblemKind::kManifest:
+      return "manifest";
+    case ProblemKind::kStep:
+      return "step";
+    case ProblemKind::kMissingRank:
+      return "missing-rank";
+    case ProblemKind::kMissingPart:
+      return "missing-part";
+    case ProblemKind::kShape:
+      return "shape";
+    case ProblemKind::kType:
+      return "type";
+    case ProblemKind::kReplica:
+      return "replica";
+  }
+  return "";
+}
+
+bool VerifyReport::unread() const noexcept {
+  return std::any_of(problems.begin(), problems.end(),
+                     [](const Problem& problem) { return problem.kind == ProblemKind::kIo; });
+}
+
+VerifyReport verify(const VerifyOptions& options, CheckProgress& progress) {
+  return Verification(options, progress).run();
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Whether a checkpoint set is whole and undamaged.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/glob.h"
+#include "check/check_progress.h"
+
+namespace reshardfs {
+
+struct VerifyOptions {
+  std::filesystem::path source{};
+  /// Nothing: every rank holds whole parameters.
+  std::optional<std::filesystem::path> strategy{};
+  /// See CheckpointOptions.
+  std::string pattern{};
+  std::string step = "latest";
+  /// Without a strategy: parameters of which each rank holds a slice along dimension 0.
+  std::vector<std::string> join{};
+  /// See weight_of().
+  std::vector<std::string> state_prefixes{};
+  std::filesystem::path dec_key_file{};
+  std::string dec_mode = "AES-GCM";
+  /// The parameters to check.
+  NameFilter names{};
+  /// SHA-256 sums of the files; empty: none.
+  std::filesystem::path manifest{};
+  /// Threads; 0: a number that suits the machine.
+  std::size_t jobs = 0;
+};
+
+enum class ProblemKind : std::uint8_t {
+  kIo,           ///< the operating system cannot read a file
+  kFile,         ///< a file is not a whole, consistent checkpoint
+  kCrc,          ///< a file does not match the CRC that it states
+  kManifest,     ///< a file does not match the list of sums
+  kStep,         ///< a rank lacks the step, or is still being written
+  kMissingRank,  ///< a rank without a file, parts of which no other rank holds
+  kMissingPart,  ///< a parameter of which no rank holds a part
+  kShape,        ///< a slice has another shape than layout and other ranks say
+  kType,         ///< the element type differs between ranks
+  kReplica,      ///< ranks that should hold the same bytes do not
+};
+
+/// "io", "file", "crc", ...
+const char* name_of(ProblemKind kind) noexcept;
+
+struct Problem {
+  ProblemKind kind = ProblemKind::kFile;
+  std::optional<std::int64_t> rank{};
+  std::string file{};  ///< may be empty, as what follows
+  std::string parameter{};
+  std::optional<std::uint64_t> offset{};  ///< in the file, of the first wrong byte
+  std::uint64_t differing_bytes = 0;      ///< of replicas
+  std::string message{};                  ///< without the above
+};
+
+struct VerifyReport {
+  std::string step;
+  std::vector<Problem> problems;      ///< of files first, then of parameters in file order
+  std::vector<std::string> warnings;  ///< what is no damage, but may surprise
+  std::vector<std::string> per_rank;  ///< parameters without a layout that differ between ranks
+  std::uint64_t files = 0;
+  std::uint64_t parameters = 0;
+  std::uint64_t bytes = 0;            ///< of all files
+  std::uint64_t crc_good = 0;         ///< files
+  std::uint64_t crc_none = 0;         ///< files that state no CRC
+  std::uint64_t manifest_good = 0;    ///< files that match the list of sums
+  std::uint64_t differing_bytes = 0;  ///< the sum over all problems
+  std::uint64_t damaged_parameters = 0;
+
+  bool good() const noexcept { return problems.empty(); }
+  /// Something could not be read: what was not seen may be damaged or not.
+  bool unread() const noexcept;
+};
+
+/// Reads everything, and goes on after what is wrong. Each thread holds two blocks of 1 MiB.
+/// @param progress gets bytes read.
+/// @throws Error if the set cannot be examined: it is not there, or the strategy is not for it.
+VerifyReport verify(const VerifyOptions& options, CheckProgress& progress);
+
+}  // namespace reshardfs

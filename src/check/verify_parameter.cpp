@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/verify_parameter.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/glob.h"
+#include "base/rank_list.h"
+#include "check/diff.h"
+#include "check/verify_source.h"
+#include "layout/fold.h"
+#include "plan/content_equal.h"
+#include "plan/shard_grid.h"
+#include "plan/target_table.h"
+
+namespace reshardfs {
+namespace {
+
+std::string rank_words(const std::vector<std::int64_t>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + format_rank_list(ranks);
+}
+
+Problem problem_of(ProblemKind kind, const Holding& holding, std::string message) {
+  Problem problem;
+  problem.kind = kind;
+  problem.rank = holding.file->rank;
+  problem.file = holding.file->path.string();
+  problem.parameter = holding.entry->name;
+  problem.message = std::move(message);
+  return problem;
+}
+
+/// What most holders have; the lowest rank's where two are equally frequent.
+template <typename Value, typename Get>
+Value most_common(const std::vector<Holding>& holders, Get&& get) {
+  std::map<Value, std::size_t> counts;
+  for (const Holding& holder : holders) ++counts[get(holder)];
+  Value best = get(holders.front());
+  for (const Holding& holder : holders) {
+    if (counts[get(holder)] > counts[best]) best = get(holder);
+  }
+  return best;
+}
+
+bool is_cut(const Layout& layout) {
+  return layout.optimizer_shard_size != 0 ||
+         std::any_of(layout.tensor_map.begin(), layout.tensor_map.end(),
+                     [](const auto& axes) { return !axes.empty(); });
+}
+
+/// The full shape follows from any slice: of one that is as most are, if there is a usual one.
+std::vector<RankSlice> slices_usual_first(const std::vector<Holding>& holders, const Shape& usual,
+                                          std::int64_t first_rank) {
+  std::vector<RankSlice> slices;
+  for (const bool take_usual : {true, false}) {
+    for (const Holding& holder : holders) {
+      const Shape& shape = holder.entry->shape;
+      if (shape.size() == usual.size() && (shape == usual) == take_usual) {
+        slices.emplace_back(holder.file->rank - first_rank, shape);
+      }
+    }
+  }
+  return slices;
+}
+
+/// "element (0, 3)" of the byte where a replica differs.
+std::string element_words(const ReplicaDifference& difference) {
+  const TensorEntry& entry = *difference.holding.entry;
+  if (!is_array(entry.dtype)) return "byte " + std::to_string(difference.first);
+  const auto element = difference.first / static_cast<std::uint64_t>(element_size(entry.dtype));
+  std::string out;
+  for (const std::int64_t index : index_tuple(element, entry.shape)) {
+    out += (out.empty() ? "" : ", ") + std::to_string(index);
+  }
+  return "element (" + out + ")";
+}
+
+}  // namespace
+
+std::int64_t ParameterVerifier::stage_of(const Holding& holding) const {
+  if (!context_.strategy) return 0;
+  return (holding.file->rank - context_.base_rank) / context_.strategy->devices_per_stage();
+}
+
+/// Whether the files that hold a state hold slices of the weight of the same shape.
+bool ParameterVerifier::is_sliced_like(const std::string& weight,
+                                       const std::vector<Holding>& holders) const {
+  return std::all_of(holders.begin(), holders.end(), [&](const Holding& holder) {
+    for (const RankFile& file : context_.set.files_of(holder.file->rank)) {
+      const TensorEntry* twin = file.index->find(weight);
+      if (twin != nullptr) return twin->shape == holder.entry->shape;
+    }
+    return false;
+  });
+}
+
+const Layout* ParameterVerifier::layout_in(std::int64_t stage, const HeldParameter& parameter,
+                                           const std::vector<Holding>& holders) const {
+  const StageLayouts& layouts = context_.strategy->stage(stage);
+  const auto own = layouts.find(parameter.name);
+  if (own != layouts.end()) return &own->second;
+  const std::string weight = weight_of(parameter.name, context_.state_prefixes);
+  const auto like = layouts.find(weight);
+  const bool follows = like != layouts.end() && is_sliced_like(weight, holders);
+  return follows ? &like->second : nullptr;
+}
+
+std::vector<Holding> ParameterVerifier::drop_other_types(std::vector<Holding> holders,
+                                                         ParameterFindings& findings) const {
+  const auto type_of = [](const Holding& holder) { return holder.entry->dtype; };
+  const auto usual = most_common<DType>(holders, type_of);
+  std::erase_if(holders, [&](const Holding& holder) {
+    if (type_of(holder) == usual) return false;
+    findings.problems.push_back(problem_of(ProblemKind::kType, holder,
+                                           "is " + std::string(mindspore_name(type_of(holder))) +
+                                               ", but " + std::string(mindspore_name(usual)) +
+                                               " on other ranks"));
+    return true;
+  });
+  return holders;
+}
+
+std::vector<Holding> ParameterVerifier::drop_other_shapes(
+    std::vector<Holding> holders, const std::function<Shape(const Holding&)>& expected,
+    ParameterFindings& findings) const {
+  std::erase_if(holders, [&](const Holding& holder) {
+    const Shape wanted = expected(holder);
+    if (array_shape(*holder.entry) == wanted) return false;
+    findings.problems.push_back(problem_of(ProblemKind::kShape, holder,
+                                           "has the shape " +
+                                               to_string(array_shape(*holder.entry)) +
+                                               " in place of " + to_string(wanted)));
+    return true;
+  });
+  return holders;
+}
+
+void ParameterVerifier::compare(const std::vector<Holding>& replicas,
+                                ParameterFindings& findings) const {
+  if (replicas.size() == 1 && context_.read_files.contains(replicas.front().file)) return;
+  const ReplicaReport report = compare_replicas(replicas, progress_);
+  for (const auto& [holding, error] : report.unreadable) {
+    Problem problem = problem_from(error);
+    problem.rank = holding.file->rank;
+    problem.file = holding.file->path.string();
+    problem.parameter = holding.entry->name;
+    findings.problems.push_back(std::move(problem));
+  }
+  for (const ReplicaDifference& difference : report.differences) {
+    Problem problem =
+        problem_of(ProblemKind::kReplica, difference.holding,
+                   std::to_string(difference.bytes) +
+                       (difference.bytes == 1 ? " byte differs" : " bytes differ") + " from rank " +
+                       std::to_string(difference.reference.file->rank) + ", first at " +
+                       element_words(difference));
+    problem.offset = file_offset(*difference.holding.entry, difference.first);
+    problem.differing_bytes = difference.bytes;
+    findings.problems.push_back(std::move(problem));
+  }
+}
+
+/// Every rank that has it must have the same.
+void ParameterVerifier::check_whole(const std::vector<Holding>& holders,
+                                    ParameterFindings& findings) const {
+  const auto shape_of = [](const Holding& holder) { return array_shape(*holder.entry); };
+  const auto usual = most_common<Shape>(holders, shape_of);
+  const auto same = drop_other_shapes(
+      holders, [&](const Holding&) -> const Shape& { return usual; }, findings);
+  compare(same, findings);
+}
+
+/// Nothing says that the ranks have the same: if they do not, it is each rank's own.
+void ParameterVerifier::check_unlaid(const std::vector<Holding>& holders,
+                                     ParameterFindings& findings) const {
+  for (const Holding& holder : holders) {
+    if (array_shape(*holder.entry) != array_shape(*holders.front().entry)) findings.per_rank = true;
+  }
+  if (!findings.per_rank && holders.size() > 1) {
+    const ReplicaReport report = compare_replicas(holders, progress_);
+    findings.per_rank = !report.differences.empty();
+    if (report.unreadable.empty()) return;
+  }
+  // To have read them all, and to say which cannot be.
+  for (const Holding& holder : holders) compare({holder}, findings);
+}
+
+/// Without a strategy: slices along dimension 0, in rank order, of equal further dimensions.
+void ParameterVerifier::check_joined(const HeldParameter& parameter,
+                                     ParameterFindings& findings) const {
+  const auto rest_of = [](const Holding& holder) {
+    const Shape& shape = holder.entry->shape;
+    return shape.empty() ? Shape{-1} : Shape(shape.begin() + 1, shape.end());
+  };
+  const auto usual = most_common<Shape>(parameter.holders, rest_of);
+  for (const Holding& holder : parameter.holders) {
+    if (rest_of(holder) != usual) {
+      findings.problems.push_back(problem_of(
+          ProblemKind::kShape, holder,
+          "has the shape " + to_string(holder.entry->shape) +
+              ", which cannot be joined with that of the other ranks along dimension 0"));
+    }
+    compare({holder}, findings);
+  }
+  std::set<std::int64_t> without;
+  for (const RankFile& file : context_.set.files()) without.insert(file.rank);
+  for (const Holding& holder : parameter.holders) without.erase(holder.file->rank);
+  if (without.empty()) return;
+  Problem problem;
+  problem.kind = ProblemKind::kMissingPart;
+  problem.parameter = parameter.name;
+  problem.message = "is to be joined, but " + rank_words({without.begin(), without.end()}) +
+                    " has no slice of it";
+  findings.problems.push_back(std::move(problem));
+}
+
+void ParameterVerifier::report_missing(const HeldParameter& parameter, std::size_t number,
+                                       const Slicing& slicing, std::int64_t first_rank,
+                                       const std::set<std::int64_t>& held,
+                                       ParameterFindings& findings) const {
+  std::map<std::int64_t, std::vector<std::int64_t>> lacking;  // by cell
+  for (std::int64_t local = 0; local < slicing.devices(); ++local) {
+    const std::int64_t cell = slicing.cell_of(local);
+    if (!held.contains(cell)) lacking[cell].push_back(first_rank + local);
+  }
+  std::vector<std::int64_t> lost;
+  for (const auto& [cell, ranks] : lacking) {
+    std::vector<std::int64_t> absent;
+    std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(absent),
+                 [&](std::int64_t rank) { return absent_.contains(rank); });
+    if (absent.empty()) {
+      lost.insert(lost.end(), ranks.begin(), ranks.end());
+    } else {
+      absent_.lose(absent, parameter.name, number);
+    }
+  }
+  if (lost.empty()) return;
+  std::sort(lost.begin(), lost.end());
+  Problem problem;
+  problem.kind = ProblemKind::kMissingPart;
+  problem.rank = lost.front();
+  problem.parameter = parameter.name;
+  problem.message = "the slice of " + rank_words(lost) + " is in no file";
+  findings.problems.push_back(std::move(problem));
+}
+
+void ParameterVerifier::check_laid_out(const HeldParameter& parameter, std::size_t number,
+                                       std::int64_t stage, const Layout& layout,
+                                       const std::vector<Holding>& holders,
+                                       ParameterFindings& findings) const {
+  const std::int64_t first_rank =
+      context_.base_rank + stage * context_.strategy->devices_per_stage();
+  const auto shape_of = [](const Holding& holder) { return holder.entry->shape; };
+  const auto usual = most_common<Shape>(holders, shape_of);
+  const auto local = [&](const Holding& holder) { return holder.file->rank - first_rank; };
+  try {
+    const Layout folded = fold_expanded(layout, usual, /*is_slice=*/true);
+    const Slicing slicing(folded,
+                          full_shape_of(folded, slices_usual_first(holders, usual, first_rank)));
+    const auto fitting = drop_other_shapes(
+        holders, [&](const Holding& holder) { return slicing.slice_shape(local(holder)); },
+        findings);
+    std::map<std::int64_t, std::vector<Holding>> cells;
+    std::set<std::int64_t> held;
+    for (const Holding& holder : fitting) cells[slicing.cell_of(local(holder))].push_back(holder);
+    // A slice of a wrong shape is a problem already.
+    for (const Holding& holder : parameter.holders) {
+      if (stage_of(holder) == stage) held.insert(slicing.cell_of(local(holder)));
+    }
+    for (const auto& [cell, replicas] : cells) compare(replicas, findings);
+    if (static_cast<std::int64_t>(held.size()) < slicing.cell_count()) {
+      report_missing(parameter, number, slicing, first_rank, held, findings);
+    }
+    if (!folded.tensor_shape.empty() && folded.tensor_shape != slicing.full_shape()) {
+      findings.problems.push_back(
+          problem_of(ProblemKind::kShape, holders.front(),
+                     "the full shape is " + to_string(slicing.full_shape()) +
+                         ", but the strategy says " + to_string(folded.tensor_shape)));
+    }
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kInternal) throw;
+    if (error.kind() == ErrorKind::kMissing) {
+      // Unevenly cut: without all parts its full shape is not known.
+      findings.problems.push_back(
+          problem_of(ProblemKind::kMissingPart, holders.front(), error.message()));
+      return;
+    }
+    throw Error(ErrorKind::kBadInput, error.message() + " (slice " + to_string(usual) +
+                                          "; source: " + to_string(layout) + ")")
+        .in_file(holders.front().file->path.string())
+        .for_parameter(parameter.name)
+        .hint("check that --src-strategy is the one that this checkpoint was saved with");
+  }
+}
+
+ParameterFindings ParameterVerifier::check(const HeldParameter& parameter,
+                                           std::size_t number) const {
+  ParameterFindings findings;
+  const std::vector<Holding> holders = drop_other_types(parameter.holders, findings);
+  if (!context_.strategy) {
+    if (is_array(holders.front().entry->dtype) && matches_any(context_.join, parameter.name)) {
+      check_joined({parameter.name, holders}, findings);
+    } else {
+      check_whole(holders, findings);
+    }
+    return findings;
+  }
+  std::map<std::int64_t, std::vector<Holding>> stages;
+  for (const Holding& holder : holders) stages[stage_of(holder)].push_back(holder);
+  const std::vector<std::int64_t> laid_out = context_.strategy->stages_of(parameter.name);
+  const bool elsewhere =
+      !laid_out.empty() && std::none_of(laid_out.begin(), laid_out.end(),
+                                        [&](std::int64_t stage) { return stages.contains(stage); });
+  if (elsewhere) {
+    findings.problems.push_back(
+        problem_of(ProblemKind::kMissingPart, holders.front(),
+                   "the strategy lays it out in another pipeline stage than that of this rank"));
+  }
+  for (const auto& [stage, in_stage] : stages) {
+    const Layout* layout = layout_in(stage, parameter, in_stage);
+    const bool array = is_array(in_stage.front().entry->dtype);
+    // Of a map that is cut nobody knows which rank has which keys.
+    if (layout == nullptr || (!array && is_cut(*layout))) {
+      check_unlaid(in_stage, findings);
+    } else if (array) {
+      check_laid_out(parameter, number, stage, *layout, in_stage, findings);
+    } else {
+      check_whole(in_stage, findings);
+    }
+  }
+  return findings;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Checking one parameter over all files that hold it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "reshardfs/strategy.h"
+
+#include "check/coverage.h"
+#include "check/replicas.h"
+#include "check/verify.h"
+#include "layout/slicing.h"
+
+namespace reshardfs {
+
+/// A parameter's name, and the files that hold it, ascending by rank.
+struct HeldParameter {
+  std::string name;
+  std::vector<Holding> holders;
+};
+
+/// What was found about one parameter.
+struct ParameterFindings {
+  std::vector<Problem> problems;
+  bool per_rank = false;  ///< without a layout, and not the same on all ranks
+};
+
+struct VerifyContext {
+  const CheckpointSet& set;
+  std::optional<Strategy> strategy;
+  std::int64_t base_rank = 0;
+  NameGlobs join;
+  std::vector<std::string> state_prefixes;
+  /// Files of which every byte has been read: what has no replica in them is not read again.
+  std::set<const RankFile*> read_files;
+};
+
+/// check() may be called from any number of threads at once.
+class ParameterVerifier {
+ public:
+  ParameterVerifier(const VerifyContext& context, AbsentRanks& absent, CheckProgress& progress)
+      : context_(context), absent_(absent), progress_(progress) {}
+
+  /// @param number of the parameter, see AbsentRanks::lose().
+  /// @throws Error kBadInput if its layout is impossible for it on all ranks alike: then the
+  ///         strategy is not this checkpoint's.
+  ParameterFindings check(const HeldParameter& parameter, std::size_t number) const;
+
+ private:
+  class Stage;
+
+  std::int64_t stage_of(const Holding& holding) const;
+  const Layout* layout_in(std::int64_t stage, const HeldParameter& parameter,
+                          const std::vector<Holding>& holders) const;
+  bool is_sliced_like(const std::string& weight, const std::vector<Holding>& holders) const;
+  std::vector<Holding> drop_other_types(std::vector<Holding> holders,
+                                        ParameterFindings& findings) const;
+  std::vector<Holding> drop_other_shapes(std::vector<Holding> holders,
+                                         const std::function<Shape(const Holding&)>& expected,
+                                         ParameterFindings& findings) const;
+  void check_laid_out(const HeldParameter& parameter, std::size_t number, std::int64_t stage,
+                      const Layout& layout, const std::vector<Holding>& holders,
+                      ParameterFindings& findings) const;
+  void check_whole(const std::vector<Holding>& holders, ParameterFindings& findings) const;
+  void check_unlaid(const std::vector<Holding>& holders, ParameterFindings& findings) const;
+  void check_joined(const HeldParameter& parameter, ParameterFindings& findings) const;
+  void compare(const std::vector<Holding>& replicas, ParameterFindings& findings) const;
+  void report_missing(const HeldParameter& parameter, std::size_t number, const Slicing& slicing,
+                      std::int64_t first_rank, const std::set<std::int64_t>& held,
+                      ParameterFindings& findings) const;
+
+  const VerifyContext& context_;
+  AbsentRanks& absent_;
+  CheckProgress& progress_;
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/verify_source.h"
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <optional>
+#include <set>
+
+#include "reshardfs/error.h"
+
+#include "base/parallel.h"
+#include "checkpoint/discovery.h"
+#include "checkpoint/index_reader.h"
+#include "checkpoint/segments.h"
+#include "checkpoint/step.h"
+#include "checkpoint/steps.h"
+#include "format/encrypted.h"
+#include "format/input_format.h"
+#include "storage/open_file_limit.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr const char* kLatest = "latest";
+
+/// Which files make up the step, and what of it is missing.
+class FileChoice {
+ public:
+  FileChoice(const VerifyOptions& options, const CheckpointOptions& checkpoint,
+             VerifyReport& report)
+      : options_(options), checkpoint_(checkpoint), report_(report) {}
+
+  Discovery choose();
+
+ private:
+  std::string choose_step(const FilesByRank& by_rank);
+  void take_rank(std::int64_t rank, const FilesByStep& by_step);
+  void note_unfinished(const RankFiles& found);
+  void add(std::int64_t rank, const std::filesystem::path& file, std::string message);
+
+  const VerifyOptions& options_;
+  const CheckpointOptions& checkpoint_;
+  VerifyReport& report_;
+  Discovery out_;
+};
+
+void FileChoice::add(std::int64_t rank, const std::filesystem::path& file, std::string message) {
+  Problem problem;
+  problem.kind = ProblemKind::kStep;
+  problem.rank = rank;
+  problem.file = file.string();
+  problem.message = std::move(message);
+  report_.problems.push_back(std::move(problem));
+}
+
+/// The newest that any rank has. Where not all have it, that is what is wrong.
+std::string FileChoice::choose_step(const FilesByRank& by_rank) {
+  if (options_.step == kLatest) {
+    std::string newest;
+    for (const auto& [rank, by_step] : by_rank) {
+      newest = std::max(newest, by_step.rbegin()->first, OlderStep());
+    }
+    return newest;
+  }
+  const bool known = std::any_of(by_rank.begin(), by_rank.end(), [&](const auto& rank) {
+    return rank.second.contains(options_.step);
+  });
+  // Says which steps there are.
+  return known ? options_.step : discover(options_.source, checkpoint_).step;
+}
+
+void FileChoice::take_rank(std::int64_t rank, const FilesByStep& by_step) {
+  const auto found = by_step.find(out_.step);
+  if (found == by_step.end()) {
+    const std::string& newest = by_step.rbegin()->first;
+    add(rank, by_step.rbegin()->second.front().path.parent_path(),
+        "no file of " + step_words(out_.step) + "; the newest there is of " + step_words(newest));
+    return;
+  }
+  std::vector<FoundFile> files = found->second;
+  if (const auto problem = segment_problem(options_.source, files)) {
+    add(rank, files.front().path.parent_path(), problem->message());
+    return;
+  }
+  std::sort(files.begin(), files.end(),
+            [](const FoundFile& a, const FoundFile& b) { return a.part < b.part; });
+  for (FoundFile& file : files) out_.files.push_back(std::move(file));
+}
+
+void FileChoice::note_unfinished(const RankFiles& found) {
+  for (const FoundFile& file : found.unfinished) {
+    if (std::is_neq(compare_steps(file.step, out_.step))) continue;
+    const bool finished =
+        std::any_of(found.files.begin(), found.files.end(), [&](const FoundFile& other) {
+          return other.rank == file.rank && other.part == file.part && other.step == file.step;
+        });
+    if (!finished) add(file.rank, file.path, "stands in place of a finished file");
+  }
+}
+
+Discovery FileChoice::choose() {
+  SourceFiles files = find_source_files(options_.source, checkpoint_);
+  if (files.name_map) return discover(options_.source, checkpoint_);
+  out_.notes = std::move(files.notes);
+  const FilesByRank by_rank = group_by_rank(files.found.files);
+  out_.step = choose_step(by_rank);
+  for (const auto& [rank, by_step] : by_rank) take_rank(rank, by_step);
+  note_unfinished(files.found);
+  return std::move(out_);
+}
+
+/// The ranks below `source` that have a directory.
+std::set<std::int64_t> ranks_with_directory(const VerifyOptions& options,
+                                            const CheckpointOptions& checkpoint) {
+  return find_source_files(options.source, checkpoint).found.ranks_with_directory;
+}
+
+RankFile open_file(const FoundFile& found, const CheckpointOptions& options) {
+  RankFile file;
+  file.rank = found.rank;
+  file.part = found.part;
+  file.path = found.path;
+  ByteSourcePtr source = open_local_file(found.path);
+  // Only .ckpt files are ever encrypted.
+  const bool is_ckpt = &input_format_of(found.path) == &input_formats().front();
+  file.source = is_ckpt ? open_plain(std::move(source), options.decryption) : std::move(source);
+  return file;
+}
+
+void read_index(RankFile& file, const CheckpointOptions& options) {
+  try {
+    file.index = std::make_shared<const FileIndex>(
+        input_format_of(file.path).read_index(*file.source, nullptr));
+  } catch (Error& error) {
+    if (options.decryption) options.decryption->explain(error);
+    throw;
+  }
+}
+
+using Failures = std::vector<std::optional<Error>>;
+
+/// Calls work(i) for all files that have not failed; what it throws is noted.
+void for_each_file(std::size_t files, std::size_t jobs, Failures& failures,
+                   const std::function<void(std::size_t)>& work) {
+  parallel_for(
+      files,
+      [&](std::size_t i) {
+        if (failures[i]) return;
+        try {
+          work(i);
+        } catch (const Error& error) {
+          failures[i] = error;
+        }
+      },
+      jobs);
+}
+
+/// The files of a set, or why not. If all are whole they share what is alike in their indexes.
+std::vector<RankFile> open_files(const Discovery& found, CheckpointOptions options,
+                                 std::size_t jobs, Failures& failures) {
+  options.examine_all = true;
+  std::vector<RankFile> files(found.files.size());
+  failures.resize(files.size());
+  for_each_file(files.size(), jobs, failures,
+                [&](std::size_t i) { files[i] = open_file(found.files[i], options); });
+  const bool all_open = std::none_of(failures.begin(), failures.end(),
+                                     [](const auto& failure) { return failure.has_value(); });
+  try {
+    if (all_open) {
+      read_indexes(files, options);
+      return files;
+    }
+  } catch (const Error&) {
+    // Below each file says for itself what is wrong.
+  }
+  for_each_file(files.size(), jobs, failures,
+                [&](std::size_t i) { read_index(files[i], options); });
+  return files;
+}
+
+/// Of a whole model in several files: what a file lacks that the map says it has.
+void check_places(const Discovery& found, const std::vector<RankFile>& files,
+                  VerifyReport& report) {
+  for (const auto& [name, number] : found.places) {
+    const RankFile& file = files[number];
+    if (!file.index || file.index->find(name) != nullptr) continue;
+    Problem problem;
+    problem.kind = ProblemKind::kMissingPart;
+    problem.file = file.path.string();
+    problem.parameter = name;
+    problem.message = "is not in the file, though the directory's name map says so";
+    report.problems.push_back(std::move(problem));
+  }
+}
+
+/// What Error tells in its text alone: `FILE: offset N: ...`.
+std::optional<std::uint64_t> offset_in(const Error& error) {
+  const std::string text = error.what();
+  const std::string before =
+      (error.file().empty() ? "" : printable(error.file()) + ": ") + "offset ";
+  if (!text.starts_with(before)) return std::nullopt;
+  std::uint64_t offset = 0;
+  const char* digits = text.data() + before.size();
+  const auto [stop, problem] = std::from_chars(digits, text.data() + text.size(), offset);
+  return problem == std::errc{} && *stop == ':' ? std::optional(offset) : std::nullopt;
+}
+
+}  // namespace
+
+Problem problem_from(const Error& error) {
+  Problem problem;
+  switch (error.kind()) {
+    case ErrorKind::kIo:
+    case ErrorKind::kChanged:
+      problem.kind = ProblemKind::kIo;
+      break;
+    case ErrorKind::kInternal:
+      throw error;
+    default:
+      problem.kind = ProblemKind::kFile;
+  }
+  problem.file = error.file();
+  problem.parameter = error.parameter();
+  problem.offset = offset_in(error);
+  problem.message = error.message();
+  return problem;
+}
+
+VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report) {
+  CheckpointOptions checkpoint{options.pattern, options.step, false, nullptr};
+  if (!options.dec_key_file.empty()) {
+    checkpoint.decryption = Decryption::load(options.dec_key_file, options.dec_mode);
+  }
+  const Discovery found = FileChoice(options, checkpoint, report).choose();
+  raise_open_file_limit(found.files.size());
+  Failures failures;
+  std::vector<RankFile> files = open_files(found, checkpoint, options.jobs, failures);
+
+  VerifySource out;
+  out.step = found.step;
+  out.files = found.files.size();
+  std::set<std::int64_t> empty = ranks_with_directory(options, checkpoint);
+  for (const FoundFile& file : found.files) {
+    out.paths.push_back(file.path);
+    empty.erase(file.rank);
+  }
+  out.empty_ranks.assign(empty.begin(), empty.end());
+  check_places(found, files, report);
+  std::vector<RankFile> readable;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!failures[i]) {
+      readable.push_back(std::move(files[i]));
+      continue;
+    }
+    Problem problem = problem_from(*failures[i]);
+    problem.rank = found.files[i].rank;
+    problem.file = found.files[i].path.string();
+    report.problems.push_back(std::move(problem));
+  }
+  if (!readable.empty()) out.set = std::make_shared<const CheckpointSet>(std::move(readable));
+  return out;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/check_arguments.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "reshardfs/error.h"
+
+#include "storage/directory.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr std::size_t kMaxJobs = 1024;
+
+std::string_view environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string_view() : value;
+}
+
+}  // namespace
+
+std::optional<std::filesystem::path> existing_path(const std::string& text,
+                                                   const std::string& option,
+                                                   const std::string& takes) {
+  if (text.empty() || text == "none") return std::nullopt;
+  std::filesystem::path path = std::filesystem::absolute(text);
+  if (path_kind(path) != PathKind::kMissing) return path;
+  throw Error(ErrorKind::kMissing, "there is no such file or directory")
+      .in_file(path.string())
+      .hint(option + " takes " + takes);
+}
+
+void add_jobs_option(CLI::App& command, std::size_t& jobs) {
+  command.add_option("-j,--jobs", jobs, "Threads; 0: a number that suits this machine")
+      ->type_name("NUMBER")
+      ->check(CLI::Range(std::size_t{0}, kMaxJobs).description(""))
+      ->capture_default_str()
+      ->take_last();
+}
+
+bool use_colour() {
+  return ::isatty(STDOUT_FILENO) == 1 && environment("NO_COLOR").empty() &&
+         environment("TERM") != "dumb";
+}
+
+}  // namespace reshardfs

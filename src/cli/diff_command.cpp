@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cmath>
+#include <iostream>
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+
+#include "reshardfs/error.h"
+
+#include "check/diff.h"
+#include "cli/app.h"
+#include "cli/check_arguments.h"
+#include "cli/command.h"
+#include "cli/log.h"
+#include "cli/progress_line.h"
+
+namespace reshardfs {
+namespace {
+
+struct DiffArguments {
+  /// A, then B.
+  std::array<std::string, 2> paths;
+  std::array<std::string, 2> strategies;
+  std::array<DiffSource, 2> sources;
+  DiffOptions options;
+  std::string name_map;
+  bool nan_differs = false;
+  bool json = false;
+  LogArguments log;
+};
+
+constexpr std::array<DiffStatus, 7> kStatuses{
+    DiffStatus::kEqual, DiffStatus::kDifferent, DiffStatus::kOnlyInA, DiffStatus::kOnlyInB,
+    DiffStatus::kShape, DiffStatus::kType,      DiffStatus::kPerRank};
+
+std::size_t count_of(const std::vector<ParameterDiff>& results, DiffStatus status) {
+  std::size_t count = 0;
+  for (const ParameterDiff& result : results) count += result.status == status ? 1U : 0U;
+  return count;
+}
+
+const char* colour_of(DiffStatus status) {
+  switch (status) {
+    case DiffStatus::kEqual:
+      return "";
+    case DiffStatus::kOnlyInA:
+      return "\033[31m";
+    case DiffStatus::kOnlyInB:
+      return "\033[32m";
+    default:
+      return "\033[33m";
+  }
+}
+
+std::string tensor_words(const std::optional<DType>& dtype, const Shape& shape) {
+  return dtype ? std::string(mindspore_name(*dtype)) + " " + to_string(shape) : std::string();
+}
+
+/// "Float32 [4, 8]", or what both sides are.
+std::string both_words(const ParameterDiff& result) {
+  const std::string a = tensor_words(result.a_type, result.a_shape);
+  const std::string b = tensor_words(result.b_type, result.b_shape);
+  if (a.empty() || b.empty()) return a + b;
+  return a == b ? a : a + " against " + b;
+}
+
+std::string number_words(const std::optional<double>& number) {
+  return number ? fmt::format("{:.6g}", *number) : "none";
+}
+
+std::string difference_words(const ParameterDiff& result) {
+  const ElementTally& tally = result.tally;
+  if (tally.unequal == 0) return "";
+  std::string text = fmt::format(": {} of {} elements differ", tally.different, tally.elements);
+  if (tally.unequal > tally.different) {
+    text += fmt::format(" ({} more within the tolerance)", tally.unequal - tally.different);
+  }
+  if (tally.max_absolute) {
+    text += fmt::format(", largest difference {} (relative {})", number_words(tally.max_absolute),
+                        number_words(tally.max_relative));
+  }
+  if (tally.nans > 0) text += fmt::format(", {} with NaN", tally.nans);
+  if (tally.first) {
+    text += fmt::format(", first at ({}): {} against {}",
+                        fmt::join(index_tuple(*tally.first, result.a_shape), ", "), tally.first_a,
+                        tally.first_b);
+  }
+  return text;
+}
+
+void print_line(const ParameterDiff& result, bool colour) {
+  const char* begin = colour ? colour_of(result.status) : "";
+  const char* end = *begin != '\0' ? "\033[0m" : "";
+  const std::string rank = result.rank ? fmt::format(" (rank {})", *result.rank) : "";
+  std::cout << fmt::format("{}{}{}: {}{}: {}{}\n", begin, name_of(result.status), end,
+                           printable(result.name), rank, both_words(result),
+                           difference_words(result));
+}
+
+bool is_equal(const std::vector<ParameterDiff>& results) {
+  return count_of(results, DiffStatus::kEqual) == results.size();
+}
+
+std::string summary(const DiffArguments& arguments, const std::vector<ParameterDiff>& results) {
+  std::string text =
+      fmt::format("{} and {} {}:", printable(arguments.paths[0]), printable(arguments.paths[1]),
+                  is_equal(results) ? "are equal" : "differ");
+  bool first = true;
+  for (const DiffStatus status : kStatuses) {
+    const std::size_t count = count_of(results, status);
+    if (count == 0 && status != DiffStatus::kEqual) continue;
+    text += fmt::format("{} {} {}", first ? "" : ",", count, name_of(status));
+    first = false;
+  }
+  std::size_t types = 0;
+  for (const ParameterDiff& result : results) {
+    types += result.types_differ() && result.status == DiffStatus::kEqual ? 1U : 0U;
+  }
+  if (types > 0) text += fmt::format(" ({} of these in another element type)", types);
+  return text;
+}
+
+void print_text(const DiffArguments& arguments, const std::vector<ParameterDiff>& results) {
+  const bool colour = use_colour();
+  for (const ParameterDiff& result : results) {
+    if (result.status != DiffStatus::kEqual || arguments.log.verbose) print_line(result, colour);
+  }
+  if (is_equal(results) && arguments.log.quiet) return;
+  std::cout << summary(arguments, results) << "\n";
+}
+
+/// JSON has no infinity.
+nlohmann::ordered_json number(const std::optional<double>& value) {
+  if (!value) return nullptr;
+  if (!std::isfinite(*value)) return std::isnan(*value) ? "nan" : "inf";
+  return *value;
+}
+
+nlohmann::ordered_json as_json(const ParameterDiff& result) {
+  nlohmann::ordered_json json{{"name", result.name}, {"status", name_of(result.status)}};
+  if (result.rank) json["rank"] = *result.rank;
+  const auto side = [](const std::optional<DType>& dtype, const Shape& shape) {
+    return dtype ? nlohmann::ordered_json{{"dtype", mindspore_name(*dtype)}, {"shape", shape}}
+                 : nlohmann::ordered_json();
+  };
+  json["a"] = side(result.a_type, result.a_shape);
+  json["b"] = side(result.b_type, result.b_shape);
+  const ElementTally& tally = result.tally;
+  json["elements"] = tally.elements;
+  json["different"] = tally.different;
+  if (tally.unequal == 0) return json;
+  json["unequal"] = tally.unequal;
+  json["nan"] = tally.nans;
+  json["max_absolute"] = number(tally.max_absolute);
+  json["max_relative"] = number(tally.max_relative);
+  if (tally.first) {
+    json["first"] = {{"index", index_tuple(*tally.first, result.a_shape)},
+                     {"a", tally.first_a},
+                     {"b", tally.first_b}};
+  }
+  return json;
+}
+
+void print_json(const DiffArguments& arguments, const std::vector<ParameterDiff>& results) {
+  nlohmann::ordered_json json{
+      {"a", arguments.paths[0]}, {"b", arguments.paths[1]}, {"equal", is_equal(results)}};
+  for (const DiffStatus status : kStatuses) {
+    json["counts"][name_of(status)] = count_of(results, status);
+  }
+  json["parameters"] = nlohmann::ordered_json::array();
+  for (const ParameterDiff& result : results) json["parameters"].push_back(as_json(result));
+  std::cout << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+}
+
+void require_tolerance(double value, const char* option) {
+  if (value >= 0) return;  // false for NaN
+  throw Error(ErrorKind::kUsage, fmt::format("{} must be a number of at least 0", option));
+}
+
+DiffSide open_side(const DiffArguments& arguments, std::size_t number) {
+  const std::string letter = number == 0 ? "a" : "b";
+  DiffSource source = arguments.sources.at(number);
+  source.path = std::filesystem::absolute(arguments.paths.at(number));
+  source.strategy = existing_path(arguments.strategies.at(number), "--" + letter + "-strategy",
+                                  "a strategy file or a directory of them");
+  try {
+    DiffSide side = DiffSide::open(source);
+    for (const std::string& note : side.table().checkpoint().notes()) {
+      spdlog::info("{}: {}", letter == "a" ? "A" : "B", note);
+    }
+    return side;
+  } catch (Error& error) {
+    // What reads a set knows its strategy by the name that it has for mount.
+    const std::string text = error.what();
+    const bool hinted = text.find("--src-strategy") != std::string::npos;
+    if (hinted) error.explain(" (here the option is --" + letter + "-strategy)");
+    throw;
+  }
+}
+
+int run_diff(const DiffArguments& arguments) {
+  arguments.log.apply();
+  DiffOptions options = arguments.options;
+  require_tolerance(options.tolerance.absolute, "--atol");
+  require_tolerance(options.tolerance.relative, "--rtol");
+  options.tolerance.nan_equals_nan = !arguments.nan_differs;
+  if (const auto map = existing_path(arguments.name_map, "--name-map", "a JSON file")) {
+    options.name_map = NameMap::load(*map);
+  }
+  const DiffSide a = open_side(arguments, 0);
+  const DiffSide b = open_side(arguments, 1);
+  CheckProgress progress;
+  std::vector<ParameterDiff> results;
+  {
+    const ProgressLine line(progress, !arguments.log.quiet);
+    results = diff(a, b, options, progress);
+  }
+  arguments.json ? print_json(arguments, results) : print_text(arguments, results);
+  return is_equal(results) ? kExitDone : kExitDifference;
+}
+
+void add_side_options(CLI::App& command, DiffArguments& arguments, std::size_t number) {
+  const std::string side = number == 0 ? "A" : "B";
+  const std::string prefix = number == 0 ? "--a-" : "--b-";
+  DiffSource& source = arguments.sources.at(number);
+  const auto one = [&](const std::string& name, std::string& value, const std::string& text) {
+    return command.add_option(prefix + name, value, text)->take_last();
+  };
+  one("strategy", arguments.strategies.at(number),
+      "Strategy that " + side + " was saved with; none: every rank holds whole parameters")
+      ->type_name("FILE|DIR|none");
+  one("step", source.step, "Which saved step of " + side + " to take")
+      ->type_name("STEP|latest")
+      ->capture_default_str();
+  one("pattern", source.pattern, "Where the files of " + side + " are")->type_name("PATTERN");
+  command
+      .add_option(prefix + "join", source.join,
+                  "Without a strategy: join the slices of parameters of " + side +
+                      " that match along dimension 0 (repeatable)")
+      ->type_name("GLOB")
+      ->take_all()
+      ->expected(1);
+  command
+      .add_option(prefix + "dec-key-file", source.dec_key_file,
+                  "The key of encrypted .ckpt files of " + side)
+      ->type_name("FILE")
+      ->take_last();
+  one("dec-mode", source.dec_mode, "How they are encrypted")
+      ->type_name("AES-GCM|AES-CBC|SM4-CBC")
+      ->check(CLI::IsMember({"AES-GCM", "AES-CBC", "SM4-CBC"}))
+      ->capture_default_str();
+}
+
+void add_comparison_options(CLI::App& command, DiffArguments& arguments) {
+  DiffOptions& options = arguments.options;
+  const auto number = [&](const std::string& name, double& value, const std::string& text) {
+    command.add_option(name, value, text)->type_name("NUMBER")->capture_default_str()->take_last();
+  };
+  number("--atol", options.tolerance.absolute, "Differences up to this are none");
+  number("--rtol", options.tolerance.relative,
+         "Nor are those up to this times the value in B, in addition");
+  command.add_flag("--nan-differs", arguments.nan_differs, "NaN differs from NaN");
+  command.add_flag("--strict-types", options.strict_types,
+                   "Another element type is a difference, even if all values are equal");
+  command.add_option("--name-map", arguments.name_map, "Names in B for names in A: a JSON object")
+      ->type_name("FILE.json")
+      ->take_last();
+  const auto globs = [&](const std::string& name, NameGlobs& value, const std::string& text) {
+    command.add_option(name, value, text)->type_name("GLOB")->take_all()->expected(1);
+  };
+  globs("--include", options.names.include, "Only parameters that match this glob (repeatable)");
+  globs("--exclude", options.names.exclude, "Leave out parameters that match (repeatable)");
+  add_jobs_option(command, options.jobs);
+  command.add_flag("--json", arguments.json, "Print JSON");
+}
+
+}  // namespace
+
+void add_diff_command(CLI::App& app, CommandAction& action) {
+  auto arguments = std::make_shared<DiffArguments>();
+  CLI::App* command =
+      app.add_subcommand("diff", "Compare two checkpoints by value, each in any layout and format");
+  command->add_option("A", arguments->paths[0], "A checkpoint file or set, as for mount")
+      ->required();
+  command->add_option("B", arguments->paths[1], "Another")->required();
+  add_side_options(*command, *arguments, 0);
+  add_side_options(*command, *arguments, 1);
+  add_comparison_options(*command, *arguments);
+  command->add_option("--config", "Read options from a TOML file")->type_name("FILE.toml");
+  arguments->log.add_to(*command);
+  command->footer(
+      "Example: is the merged bfloat16 file what was trained?\n"
+      "  reshardfs diff ckpt merged.safetensors --a-strategy train.ckpt --rtol 0.01");
+  command->callback(
+      [&action, arguments] { action = [arguments] { return run_diff(*arguments); }; });
+}
+
+}  // namespace reshardfs

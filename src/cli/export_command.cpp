@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "reshardfs/error.h"
+
+#include "cli/app.h"
+#include "cli/command.h"
+#include "cli/conversion_arguments.h"
+#include "cli/progress_display.h"
+#include "cli/stop_signals.h"
+#include "cli/text.h"
+#include "export/exporter.h"
+
+namespace reshardfs {
+namespace {
+
+struct ExportArguments {
+  ConversionArguments conversion;
+  std::string directory;
+  std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
+  std::uint64_t memory = std::uint64_t{256} << 20U;
+  bool force = false;
+  bool checksum = false;
+};
+
+void print_result(const ExportResult& result, const std::string& directory, double seconds) {
+  std::string text =
+      fmt::format("{} of {} {} written to {} in {:.1f} s", human_bytes(result.written_bytes),
+                  result.written_files, result.written_files == 1 ? "file" : "files",
+                  printable(directory), seconds);
+  if (result.written_files > 0 && seconds > 0) {
+    const double rate = static_cast<double>(result.written_bytes) / seconds;
+    text += fmt::format(" ({}/s)", human_bytes(static_cast<std::uint64_t>(rate)));
+  }
+  if (result.kept_files > 0) {
+    text += fmt::format("; {} of {} {} there already, checked", human_bytes(result.kept_bytes),
+                        result.kept_files, result.kept_files == 1 ? "file was" : "files were");
+  }
+  std::cout << text << "\n";
+}
+
+int run_export(const ExportArguments& arguments) {
+  using Clock = std::chrono::steady_clock;
+  const LogArguments& log = arguments.conversion.log;
+  log.apply();
+  // A file size limit is an error like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const auto begun = Clock::now();
+  ConversionOptions source = arguments.conversion.options();
+  if (source.views.empty()) source.views = {ViewKind::kRanks};
+  const Conversion conversion = open_conversion(source);
+
+  const StopSignals signals;
+  ExportProgress progress;
+  ExportOptions options{arguments.directory, arguments.force, arguments.checksum,
+                        block_engine_options(arguments.jobs, arguments.memory)};
+  options.engine.stop = &signals.flag();
+  options.engine.progress = &progress;
+  ExportResult result;
+  try {
+    const ProgressDisplay display(progress, log.quiet);
+    result = export_conversion(conversion, source, options);
+  } catch (const Interrupted&) {
+    std::cerr << "reshardfs: interrupted; the same command continues with what is missing\n";
+    return signals.exit_code();
+  }
+  for (const std::string& warning : result.warnings) spdlog::warn("{}", warning);
+  const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+  if (!log.quiet) print_result(result, arguments.directory, seconds);
+  return kExitDone;
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& app, CommandAction& action) {
+  auto arguments = std::make_shared<ExportArguments>();
+  CLI::App* command =
+      app.add_subcommand("export", "Write the files that a mount would show into a directory");
+  command->add_option("SOURCE", arguments->conversion.source, "As for mount")->required();
+  command
+      ->add_option("OUTDIR", arguments->directory,
+                   "A directory; made if it is not there. An export that was stopped continues")
+      ->required();
+  command->add_option("-j,--jobs", arguments->jobs, "Workers; default: one for each processor")
+      ->check(CLI::Range(1, 1024).description(""))
+      ->take_last();
+  command->add_option("--memory", arguments->memory, "Memory for all workers' buffers together")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      // Runs before the other, which would take -1 for a very large number.
+      ->transform(CLI::Validator(
+          [](const std::string& text) {
+            return text.starts_with('-') ? text + " is not a size" : std::string();
+          },
+          "", "not negative"))
+      ->type_name("SIZE")
+      ->default_str("256MiB")
+      ->take_last();
+  command->add_flag("--checksum", arguments->checksum, "Write SHA256SUMS too, for 'sha256sum -c'");
+  command->add_flag("--force", arguments->force,
+                    "Replace files that differ, and the export of another conversion");
+  arguments->conversion.add_to(*command);
+  command->get_option("--views")->description(
+      "What to write: ranks, merged, params (NumPy files), unified (for MindSpore's "
+      "load_distributed_checkpoint), strategy; default: ranks");
+  command->footer(
+      "Example: a checkpoint for 4-way tensor parallelism, and a check of it\n"
+      "  reshardfs export ckpt out --src-strategy train.ckpt --dst-strategy tp=4 --checksum\n"
+      "  cd out && sha256sum -c SHA256SUMS");
+  command->callback(
+      [&action, arguments] { action = [arguments] { return run_export(*arguments); }; });
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include "cli/app.h"
+#include "cli/command.h"
+#include "cli/conversion_arguments.h"
+#include "cli/shown_file.h"
+#include "cli/stop_signals.h"
+#include "export/checksums.h"
+#include "export/exporter.h"
+#include "export/hashing.h"
+
+namespace reshardfs {
+namespace {
+
+struct HashArguments {
+  ConversionArguments conversion;
+  std::vector<std::string> files;
+  std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
+};
+
+int run_hash(const HashArguments& arguments) {
+  arguments.conversion.log.apply();
+  ConversionOptions options = arguments.conversion.options();
+  if (options.views.empty() && arguments.files.empty()) options.views = {ViewKind::kRanks};
+  const Conversion conversion = open_conversion(options);
+  std::vector<const OutputFile*> files;
+  for (const std::string& path : arguments.files) files.push_back(&shown_file(conversion, path));
+  if (files.empty()) files = exported_files(conversion);
+
+  const StopSignals signals;
+  constexpr std::uint64_t kMemory = std::uint64_t{256} << 20U;
+  BlockEngineOptions engine = block_engine_options(arguments.jobs, kMemory);
+  engine.stop = &signals.flag();
+  try {
+    hash_files(files, engine, [](const OutputFile& file, const std::string& sha256) {
+      std::cout << checksum_line(sha256, file.path) << std::flush;
+    });
+  } catch (const Interrupted&) {
+    std::cerr << "reshardfs: interrupted\n";
+    return signals.exit_code();
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+void add_hash_command(CLI::App& app, CommandAction& action) {
+  auto arguments = std::make_shared<HashArguments>();
+  CLI::App* command = app.add_subcommand(
+      "hash", "Print the SHA-256 of files that a mount would show, without writing them");
+  command->add_option("SOURCE", arguments->conversion.source, "As for mount")->required();
+  command->add_option("FILE", arguments->files,
+                      "Paths as in the mount; default: every file of the rank directories");
+  command->add_option("-j,--jobs", arguments->jobs, "Workers; default: one for each processor")
+      ->check(CLI::Range(1, 1024).description(""))
+      ->take_last();
+  arguments->conversion.add_to(*command);
+  command->get_option("--views")->description(
+      "Without FILE, what to hash: ranks, merged, params, unified, strategy; default: ranks");
+  command->footer(
+      "Example: compare a finished conversion with what reshardfs would show\n"
+      "  reshardfs hash ckpt --src-strategy train.ckpt --dst-strategy serve.ckpt > sums\n"
+      "  cd converted && sha256sum -c ../sums");
+  command->callback(
+      [&action, arguments] { action = [arguments] { return run_hash(*arguments); }; });
+}
+
+}  // namespace reshardfs

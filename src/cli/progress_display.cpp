@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/progress_display.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <iostream>
+
+#include <fmt/format.h>
+
+#include "reshardfs/error.h"
+
+#include "cli/text.h"
+
+namespace reshardfs {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto kTerminalInterval = 100ms;
+constexpr auto kLineInterval = 10s;
+
+std::size_t terminal_columns() {
+  struct winsize size {};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<std::uint64_t>(std::min(seconds, 1e9));
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
+}
+
+}  // namespace
+
+std::string progress_text(const ExportProgress::Values& values, double seconds,
+                          std::size_t columns) {
+  // Less of a name says nothing.
+  constexpr std::size_t kShortestName = 10;
+  const auto done = static_cast<double>(values.bytes);
+  const auto total = static_cast<double>(values.total_bytes);
+  std::string text =
+      fmt::format("{} {}/{} ({:.0f}%)", values.phase, human_bytes(values.bytes),
+                  human_bytes(values.total_bytes), total > 0 ? 100 * done / total : 0);
+  if (values.bytes > 0 && seconds > 0) {
+    const double rate = done / seconds;
+    text += fmt::format(", {}/s", human_bytes(static_cast<std::uint64_t>(rate)));
+    // Before that it is guessing.
+    if (seconds >= 1) {
+      text += fmt::format(", {} left", duration_text(std::max(0.0, total - done) / rate));
+    }
+  }
+  if (columns == 0) {
+    text += fmt::format(", {} of {} files", values.files, values.total_files);
+  }
+  if (values.current.empty()) return text;
+  const std::string name = printable(values.current);
+  if (columns == 0) return text + ", " + name;
+  const std::size_t used = text_width(text) + 2;
+  if (used + kShortestName <= columns) return text + ", " + shortened(name, columns - used);
+  return shortened(text, columns);
+}
+
+ProgressDisplay::ProgressDisplay(const ExportProgress& progress, bool quiet)
+    : progress_(progress), terminal_(::isatty(STDERR_FILENO) == 1) {
+  if (!quiet) thread_ = std::jthread([this] { run(); });
+}
+
+ProgressDisplay::~ProgressDisplay() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  if (line_is_there_) std::cerr << "\r\x1b[K" << std::flush;
+}
+
+void ProgressDisplay::run() {
+  std::string phase;
+  auto begun = Clock::now();
+  const Clock::duration interval = terminal_ ? Clock::duration(kTerminalInterval) : kLineInterval;
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, interval, [this] { return ended_; })) {
+    const ExportProgress::Values values = progress_.values();
+    if (values.phase.empty()) continue;
+    const auto now = Clock::now();
+    if (values.phase != phase) begun = now - interval;
+    phase = values.phase;
+    show(values, std::chrono::duration<double>(now - begun).count());
+  }
+}
+
+void ProgressDisplay::show(const ExportProgress::Values& values, double seconds) {
+  if (!terminal_) {
+    std::cerr << "reshardfs: " + progress_text(values, seconds, 0) + "\n" << std::flush;
+    return;
+  }
+  // One column stays free: some terminals break the line when the last one is taken.
+  const std::size_t columns = std::max<std::size_t>(2, terminal_columns()) - 1;
+  std::cerr << "\r\x1b[K" + progress_text(values, seconds, columns) << std::flush;
+  line_is_there_ = true;
+}
+
+}  // namespace reshardfs

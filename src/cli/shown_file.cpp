@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/shown_file.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+
+const OutputFile& shown_file(const Conversion& conversion, const std::string& path) {
+  // "./rank_0//x" and "/rank_0/x" are the same.
+  const std::string plain =
+      std::filesystem::path("/" + path).lexically_normal().relative_path().string();
+  const auto& files = conversion.files();
+  const auto found = std::find_if(files.begin(), files.end(),
+                                  [&](const OutputFile& file) { return file.path == plain; });
+  if (found != files.end()) return *found;
+  constexpr std::size_t kExamples = 4;
+  std::string some;
+  std::size_t listed = 0;
+  for (const OutputFile& file : files) {
+    if (file.hidden) continue;
+    if (listed++ < kExamples) some += (some.empty() ? "" : ", ") + printable(file.path);
+  }
+  throw Error(ErrorKind::kMissing, "the conversion has no file '" + printable(path) + "'")
+      .hint("there are " + std::to_string(listed) + ": " + some +
+            (listed > kExamples ? ", ..." : ""));
+}
+
+}  // namespace reshardfs

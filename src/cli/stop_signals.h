@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+
+namespace reshardfs {
+
+/// While it lives, the first SIGINT, SIGTERM or SIGHUP sets a flag, so that a command can clean up;
+/// the second one ends the process at once. One at a time.
+class StopSignals {
+ public:
+  StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+  ~StopSignals();
+
+  const std::atomic<bool>& flag() const noexcept;
+  /// 128 and the signal's number, as shells count it.
+  int exit_code() const noexcept;
+};
+
+}  // namespace reshardfs

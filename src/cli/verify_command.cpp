@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <iostream>
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+
+#include "reshardfs/error.h"
+
+#include "check/verify.h"
+#include "cli/app.h"
+#include "cli/check_arguments.h"
+#include "cli/command.h"
+#include "cli/log.h"
+#include "cli/progress_line.h"
+#include "cli/text.h"
+
+namespace reshardfs {
+namespace {
+
+/// Lines of problems; all of them are in the JSON.
+constexpr std::size_t kShownProblems = 100;
+
+struct VerifyArguments {
+  std::string source;
+  std::string strategy;
+  std::string manifest;
+  VerifyOptions options;
+  bool json = false;
+  LogArguments log;
+};
+
+std::string count_words(std::uint64_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+/// `FILE: offset N: parameter 'P': rank R: what`
+std::string line_of(const Problem& problem) {
+  std::string line;
+  if (!problem.file.empty()) line += printable(problem.file) + ": ";
+  if (problem.offset) line += fmt::format("offset {}: ", *problem.offset);
+  if (!problem.parameter.empty()) line += "parameter '" + printable(problem.parameter) + "': ";
+  if (problem.rank) line += fmt::format("rank {}: ", *problem.rank);
+  return line + problem.message;
+}
+
+std::string summary(const std::string& source, const VerifyReport& report) {
+  std::string text = fmt::format("{}: {}", printable(source), report.good() ? "good" : "damaged");
+  if (!report.good()) text += ": " + count_words(report.problems.size(), "problem");
+  if (report.damaged_parameters > 0) {
+    text += " in " + count_words(report.damaged_parameters, "parameter");
+  }
+  if (report.differing_bytes > 0) {
+    text += ", " + count_words(report.differing_bytes, "byte") +
+            (report.differing_bytes == 1 ? " differs" : " differ");
+  }
+  text += fmt::format("; {}, {}, {} checked", count_words(report.files, "file"),
+                      count_words(report.parameters, "parameter"), human_bytes(report.bytes));
+  if (!report.step.empty()) text += ", step " + report.step;
+  text += fmt::format("; CRC good in {}, none in {}", count_words(report.crc_good, "file"),
+                      count_words(report.crc_none, "file"));
+  if (!report.per_rank.empty()) {
+    text += "; " + count_words(report.per_rank.size(), "parameter") +
+            " without a layout differ between ranks";
+  }
+  return text;
+}
+
+void print_text(const VerifyArguments& arguments, const VerifyReport& report) {
+  std::size_t shown = 0;
+  for (const Problem& problem : report.problems) {
+    if (shown++ == kShownProblems) break;
+    std::cout << line_of(problem) << "\n";
+  }
+  if (report.problems.size() > kShownProblems) {
+    std::cout << fmt::format("... and {} more, which --json lists\n",
+                             report.problems.size() - kShownProblems);
+  }
+  if (report.good() && arguments.log.quiet) return;
+  std::cout << summary(arguments.source, report) << "\n";
+}
+
+nlohmann::ordered_json as_json(const Problem& problem) {
+  const auto text = [](const std::string& value) {
+    return value.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(value);
+  };
+  nlohmann::ordered_json json{{"kind", name_of(problem.kind)}};
+  json["rank"] = problem.rank ? nlohmann::ordered_json(*problem.rank) : nullptr;
+  json["file"] = text(problem.file);
+  json["parameter"] = text(problem.parameter);
+  json["offset"] = problem.offset ? nlohmann::ordered_json(*problem.offset) : nullptr;
+  json["differing_bytes"] = problem.differing_bytes;
+  json["message"] = problem.message;
+  return json;
+}
+
+nlohmann::ordered_json as_json(const VerifyArguments& arguments, const VerifyReport& report) {
+  nlohmann::ordered_json json{{"source", arguments.source},
+                              {"step", report.step},
+                              {"good", report.good()},
+                              {"files", report.files},
+                              {"parameters", report.parameters},
+                              {"bytes", report.bytes},
+                              {"crc_good", report.crc_good},
+                              {"crc_none", report.crc_none},
+                              {"manifest_good", report.manifest_good},
+                              {"damaged_parameters", report.damaged_parameters},
+                              {"differing_bytes", report.differing_bytes}};
+  json["problems"] = nlohmann::ordered_json::array();
+  for (const Problem& problem : report.problems) json["problems"].push_back(as_json(problem));
+  json["differ_between_ranks"] = report.per_rank;
+  json["warnings"] = report.warnings;
+  return json;
+}
+
+int run_verify(const VerifyArguments& arguments) {
+  arguments.log.apply();
+  VerifyOptions options = arguments.options;
+  options.source = std::filesystem::absolute(arguments.source);
+  options.strategy =
+      existing_path(arguments.strategy, "--src-strategy", "a strategy file or a directory of them");
+  if (!arguments.manifest.empty()) {
+    options.manifest =
+        existing_path(arguments.manifest, "--against", "what sha256sum writes").value_or("none");
+  }
+  CheckProgress progress;
+  VerifyReport report;
+  {
+    const ProgressLine line(progress, !arguments.log.quiet);
+    report = verify(options, progress);
+  }
+  for (const std::string& warning : report.warnings) spdlog::warn("{}", warning);
+  for (const std::string& name : report.per_rank) {
+    spdlog::info("'{}' has no layout and differs between ranks", printable(name));
+  }
+  if (arguments.json) {
+    // Names from files may be no UTF-8.
+    std::cout
+        << as_json(arguments, report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
+        << "\n";
+  } else {
+    print_text(arguments, report);
+  }
+  if (report.unread()) return kExitIo;
+  return report.good() ? kExitDone : kExitDifference;
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& app, CommandAction& action) {
+  auto arguments = std::make_shared<VerifyArguments>();
+  VerifyOptions& options = arguments->options;
+  CLI::App* command = app.add_subcommand(
+      "verify", "Read a whole checkpoint: is it complete, and are copies equal and CRCs right");
+  const auto one = [&](const std::string& name, std::string& value, const std::string& text) {
+    return command->add_option(name, value, text)->take_last();
+  };
+  const auto many = [&](const std::string& name, std::vector<std::string>& values,
+                        const std::string& text) {
+    return command->add_option(name, values, text)->take_all()->expected(1);
+  };
+  command->add_option("SOURCE", arguments->source, "As for mount")->required();
+  one("--src-strategy", arguments->strategy,
+      "Strategy that it was saved with; none: every rank holds whole parameters")
+      ->type_name("FILE|DIR|none");
+  one("--src-pattern", options.pattern, "Where the files are")->type_name("PATTERN");
+  one("--step", options.step, "Which saved step to take")
+      ->type_name("STEP|latest")
+      ->capture_default_str();
+  many("--src-join", options.join,
+       "Without a strategy: every rank holds a slice of parameters that match (repeatable)")
+      ->type_name("GLOB");
+  many("--state-prefix", options.state_prefixes,
+       "Names of optimizer states that are cut like their weight (repeatable)")
+      ->type_name("TEXT");
+  many("--include", options.names.include, "Only parameters that match this glob (repeatable)")
+      ->type_name("GLOB");
+  many("--exclude", options.names.exclude, "Leave out parameters that match (repeatable)")
+      ->type_name("GLOB");
+  one("--against", arguments->manifest, "Compare the files with the sums that sha256sum wrote")
+      ->type_name("FILE");
+  command
+      ->add_option("--dec-key-file", options.dec_key_file,
+                   "The key of encrypted .ckpt files: a file with its bytes, or with hexadecimal "
+                   "digits")
+      ->type_name("FILE")
+      ->take_last();
+  one("--dec-mode", options.dec_mode, "How they are encrypted")
+      ->type_name("AES-GCM|AES-CBC|SM4-CBC")
+      ->check(CLI::IsMember({"AES-GCM", "AES-CBC", "SM4-CBC"}))
+      ->capture_default_str();
+  add_jobs_option(*command, options.jobs);
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command->add_option("--config", "Read options from a TOML file")->type_name("FILE.toml");
+  arguments->log.add_to(*command);
+  command->footer(
+      "Example: after a copy, and before the original is deleted\n"
+      "  reshardfs verify ckpt --src-strategy train.ckpt --against SHA256SUMS");
+  command->callback(
+      [&action, arguments] { action = [arguments] { return run_verify(*arguments); }; });
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/block_engine.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <optional>
+
+#include "base/parallel.h"
+#include "base/sha256.h"
+
+namespace reshardfs {
+namespace {
+
+// Larger blocks leave the processor's cache between reading, hashing and writing; smaller ones
+// make gathered reads (columns) slower.
+constexpr std::size_t kLargestBlock = std::size_t{4} << 20U;
+constexpr std::size_t kSmallestBlock = std::size_t{64} << 10U;
+
+/// A job under way. `next` and `hashed` count blocks.
+struct Running {
+  BlockJob* job = nullptr;
+  std::uint64_t size = 0;
+  std::uint64_t blocks = 0;
+  std::uint64_t next = 0;    // guarded by the engine's mutex, as is
+  std::uint64_t hashed = 0;  // this one
+  Sha256 hash{};             // used by whoever has block number `hashed`
+  std::once_flag begun{};
+};
+
+struct Block {
+  Running* running = nullptr;
+  std::uint64_t number = 0;
+};
+
+class Engine {
+ public:
+  Engine(const std::vector<std::unique_ptr<BlockJob>>& jobs, const BlockEngineOptions& options)
+      : jobs_(jobs), options_(options) {}
+
+  void work() {
+    std::vector<std::byte> buffer;
+    try {
+      Running* mine = nullptr;
+      while (const auto block = take(mine)) {
+        mine = block->running;
+        handle(*block, buffer);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+      turn_.notify_all();
+    }
+  }
+
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::optional<Block> take(Running* mine) {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return std::nullopt;
+    if (options_.stop != nullptr && *options_.stop) throw_interrupted();
+    // A worker stays with its file: hashing is in order, so that sharing makes others wait.
+    if (mine == nullptr || !is_running(mine) || mine->next == mine->blocks) mine = choose();
+    if (mine == nullptr) return std::nullopt;
+    return Block{mine, mine->next++};
+  }
+
+  [[noreturn]] static void throw_interrupted() { throw Interrupted(); }
+
+  bool is_running(const Running* running) const {
+    return std::any_of(running_.begin(), running_.end(),
+                       [&](const auto& other) { return other.get() == running; });
+  }
+
+  Running* choose() {
+    if (started_ < jobs_.size()) {
+      auto running = std::make_unique<Running>();
+      running->job = jobs_[started_++].get();
+      running->size = running->job->file().size();
+      // An empty file has one empty block.
+      running->blocks = std::max<std::uint64_t>(
+          1, running->size / options_.block_bytes + (running->size % options_.block_bytes != 0));
+      running_.push_back(std::move(running));
+      return running_.back().get();
+    }
+    const auto left = [](const auto& running) { return running->blocks - running->next; };
+    const auto most =
+        std::max_element(running_.begin(), running_.end(),
+                         [&](const auto& a, const auto& b) { return left(a) < left(b); });
+    if (most == running_.end() || left(*most) == 0) return nullptr;
+    return most->get();
+  }
+
+  void handle(const Block& block, std::vector<std::byte>& buffer) {
+    Running& running = *block.running;
+    std::call_once(running.begun, [&] {
+      if (options_.progress != nullptr) options_.progress->set_current(running.job->name());
+      running.job->begin();
+    });
+    const std::uint64_t offset = block.number * options_.block_bytes;
+    const auto bytes = static_cast<std::size_t>(
+        std::min<std::uint64_t>(options_.block_bytes, running.size - offset));
+    if (buffer.size() < bytes) buffer.resize(bytes);
+    const auto span = std::span(buffer).first(bytes);
+    if (bytes > 0) {
+      running.job->file().read_at(offset, span);
+      running.job->write(offset, span);
+    }
+    if (!wait_for_turn(block)) return;
+    running.hash.update(span);
+    if (options_.progress != nullptr) options_.progress->add_bytes(bytes);
+    // The last one's predecessors have all been written: each was hashed after that.
+    if (block.number + 1 == running.blocks) {
+      running.job->finish(running.hash.finish());
+      if (options_.progress != nullptr) options_.progress->add_file();
+    }
+    pass_turn(running);
+  }
+
+  /// Every block before it is in the hands of a worker that is at work, so this ends.
+  bool wait_for_turn(const Block& block) {
+    std::unique_lock lock(mutex_);
+    turn_.wait(lock, [&] { return block.running->hashed == block.number || failure_; });
+    return !failure_;
+  }
+
+  void pass_turn(Running& running) {
+    const std::lock_guard lock(mutex_);
+    if (++running.hashed == running.blocks) {
+      std::erase_if(running_, [&](const auto& other) { return other.get() == &running; });
+    }
+    turn_.notify_all();
+  }
+
+  const std::vector<std::unique_ptr<BlockJob>>& jobs_;
+  const BlockEngineOptions& options_;
+  std::mutex mutex_;  // guards all below, and the numbers of each Running
+  std::condition_variable turn_;
+  std::size_t started_ = 0;
+  std::vector<std::unique_ptr<Running>> running_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace
+
+void ExportProgress::start(const std::string& phase, std::uint64_t total_bytes,
+                           std::uint64_t total_files) {
+  const std::lock_guard lock(mutex_);
+  phase_ = phase;
+  current_.clear();
+  bytes_ = 0;
+  files_ = 0;
+  total_bytes_ = total_bytes;
+  total_files_ = total_files;
+}
+
+void ExportProgress::set_current(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  current_ = name;
+}
+
+ExportProgress::Values ExportProgress::values() const {
+  const std::lock_guard lock(mutex_);
+  return {phase_, current_, bytes_, total_bytes_, files_, total_files_};
+}
+
+void run_blocks(const std::vector<std::unique_ptr<BlockJob>>& jobs,
+                const BlockEngineOptions& options) {
+  Engine engine(jobs, options);
+  parallel_for(
+      options.workers, [&](std::size_t) { engine.work(); }, options.workers);
+  engine.rethrow();
+}
+
+BlockEngineOptions block_engine_options(std::size_t workers, std::uint64_t memory) {
+  BlockEngineOptions options;
+  const std::uint64_t most = std::max<std::uint64_t>(1, memory / kSmallestBlock);
+  options.workers = static_cast<std::size_t>(std::min<std::uint64_t>(workers, most));
+  // Whole pages, so that no page of the destination is written twice.
+  const std::uint64_t share = memory / options.workers & ~std::uint64_t{4095};
+  options.block_bytes =
+      static_cast<std::size_t>(std::clamp<std::uint64_t>(share, kSmallestBlock, kLargestBlock));
+  return options;
+}
+
+}  // namespace reshardfs

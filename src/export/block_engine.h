@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Files are read by several workers in blocks, and each is hashed while it goes by.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "reshardfs/virtual_file.h"
+
+namespace reshardfs {
+
+/// One file. All calls for it but write() come from one thread at a time.
+class BlockJob {
+ public:
+  BlockJob() = default;
+  BlockJob(const BlockJob&) = delete;
+  BlockJob& operator=(const BlockJob&) = delete;
+  virtual ~BlockJob() = default;
+
+  virtual const VirtualFile& file() const = 0;
+  /// What the progress display calls it.
+  virtual const std::string& name() const = 0;
+  /// Before the first block.
+  virtual void begin() {}
+  /// Each block once, in any order, from several threads at once.
+  virtual void write(std::uint64_t /*offset*/, std::span<const std::byte> /*bytes*/) {}
+  /// After all blocks have been written.
+  virtual void finish(const std::string& sha256) = 0;
+};
+
+/// How far the work is. Every member may be used from any thread.
+class ExportProgress {
+ public:
+  void add_bytes(std::uint64_t bytes) noexcept { bytes_ += bytes; }
+  void add_file() noexcept { ++files_; }
+  void set_current(const std::string& name);
+
+  struct Values {
+    std::string phase{};    ///< "checking", "writing", ...
+    std::string current{};  ///< the file that was begun last
+    std::uint64_t bytes = 0;
+    std::uint64_t total_bytes = 0;
+    std::uint64_t files = 0;
+    std::uint64_t total_files = 0;
+  };
+  Values values() const;
+  /// Begins to count anew.
+  void start(const std::string& phase, std::uint64_t total_bytes, std::uint64_t total_files);
+
+ private:
+  std::atomic<std::uint64_t> bytes_{0};
+  std::atomic<std::uint64_t> files_{0};
+  mutable std::mutex mutex_;  // guards those below
+  std::string phase_;
+  std::string current_;
+  std::uint64_t total_bytes_ = 0;
+  std::uint64_t total_files_ = 0;
+};
+
+/// The work was stopped from outside; not an Error, because nothing went wrong.
+class Interrupted final : public std::exception {
+ public:
+  const char* what() const noexcept override { return "interrupted"; }
+};
+
+struct BlockEngineOptions {
+  std::size_t workers = 1;
+  std::size_t block_bytes = std::size_t{4} << 20U;
+  /// Looked at between two blocks; nullptr: never stopped.
+  const std::atomic<bool>* stop = nullptr;
+  ExportProgress* progress = nullptr;
+};
+
+/// Does all jobs. A worker begins the next file if there is one, else it helps with the one that
+/// has most blocks left, so that one large file is as quick as many. Memory: one block a worker.
+/// @throws Error of a job, after every worker has stopped; Interrupted. The jobs that were not
+///         finished are left as they are.
+void run_blocks(const std::vector<std::unique_ptr<BlockJob>>& jobs,
+                const BlockEngineOptions& options);
+
+/// `memory` bytes shared among workers: not more of them than can have a block, and blocks not
+/// larger than is of use.
+BlockEngineOptions block_engine_options(std::size_t workers, std::uint64_t memory);
+
+}  // namespace reshardfs

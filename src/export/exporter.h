@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Writes the files of a conversion into a directory: several at once, each under its name only
+/// when it is complete, and so that a run that was stopped in any way can be continued.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "reshardfs/conversion.h"
+
+#include "export/block_engine.h"
+
+namespace reshardfs {
+
+struct ExportOptions {
+  std::filesystem::path directory{};
+  /// Replace files that differ, and the export of another conversion.
+  bool force = false;
+  /// Write SHA256SUMS.
+  bool checksums = false;
+  /// Workers, memory, stop flag and progress.
+  BlockEngineOptions engine{};
+};
+
+struct ExportResult {
+  std::uint64_t written_files = 0;
+  std::uint64_t written_bytes = 0;
+  /// Files that were there with the right contents.
+  std::uint64_t kept_files = 0;
+  std::uint64_t kept_bytes = 0;
+  /// For the user to see, one line each.
+  std::vector<std::string> warnings{};
+};
+
+inline constexpr const char* kChecksumFile = "SHA256SUMS";
+
+/// The files that an export writes: not those that are hidden, and not those whose contents change.
+std::vector<const OutputFile*> exported_files(const Conversion& conversion);
+
+/// @param conversion opened with `conversion_options`.
+/// @throws Error kUsage if a file is in the way (nothing has been written then); kIo, also if there
+///         is not enough space; kChanged. Interrupted. In each case no file has its own name
+///         that is not complete, and no partial file is left.
+ExportResult export_conversion(const Conversion& conversion,
+                               const ConversionOptions& conversion_options,
+                               const ExportOptions& options);
+
+}  // namespace reshardfs

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/progress_display.h"
+
+#include <gtest/gtest.h>
+
+namespace reshardfs {
+namespace {
+
+const ExportProgress::Values kValues{"writing", "rank_3/a.ckpt", 1 << 20, 4 << 20, 1, 4};
+
+TEST(ProgressText, HasBytesRateTimeAndFile) {
+  EXPECT_EQ(progress_text(kValues, 2, 0),
+            "writing 1.0 MiB/4.0 MiB (25%), 512.0 KiB/s, 6 s left, 1 of 4 files, rank_3/a.ckpt");
+}
+
+TEST(ProgressText, ShortensTheNameAlone) {
+  const std::string numbers = "writing 1.0 MiB/4.0 MiB (25%), 512.0 KiB/s, 6 s left";
+  EXPECT_EQ(progress_text(kValues, 2, 79), numbers + ", rank_3/a.ckpt");
+  EXPECT_EQ(progress_text(kValues, 2, numbers.size() + 12), numbers + ", ran...ckpt");
+  EXPECT_EQ(progress_text(kValues, 2, numbers.size() + 11), numbers);
+  EXPECT_EQ(progress_text(kValues, 2, 20).size(), 20U);
+}
+
+TEST(ProgressText, DoesNotGuessBeforeItKnows) {
+  EXPECT_EQ(progress_text({"writing", "", 0, 100, 0, 1}, 5, 0),
+            "writing 0 B/100 B (0%), 0 of 1 files");
+  EXPECT_EQ(progress_text({"writing", "", 0, 0, 0, 0}, 0, 80), "writing 0 B/0 B (0%)");
+}
+
+TEST(ProgressText, EscapesNames) {
+  EXPECT_EQ(progress_text({"writing", "a\x1b[2J", 0, 1, 0, 1}, 0, 0).find('\x1b'),
+            std::string::npos);
+}
+
+TEST(ProgressText, SaysLongTimesShortly) {
+  const auto left = [](std::uint64_t total) {
+    return progress_text({"w", "", 1, total + 1, 0, 1}, 1, 0);
+  };
+  EXPECT_NE(left(59).find(" 59 s left"), std::string::npos);
+  EXPECT_NE(left(61).find(" 1 min 1 s left"), std::string::npos);
+  EXPECT_NE(left(7260).find(" 2 h 1 min left"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace reshardfs

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/block_engine.h"
+
+#include <map>
+#include <set>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "memory_file.h"
+#include "support/errors.h"
+
+namespace reshardfs {
+namespace {
+
+using test::MemoryFile;
+using test::sha256_of;
+using test::varied_bytes;
+
+/// Keeps what it gets, and who brought it.
+class KeepingJob final : public BlockJob {
+ public:
+  explicit KeepingJob(std::string bytes) : bytes_(bytes), got_(bytes.size(), '?'), file_(bytes) {}
+
+  const VirtualFile& file() const override { return file_; }
+  const std::string& name() const override { return name_; }
+  void begin() override { ++begun; }
+  void write(std::uint64_t offset, std::span<const std::byte> bytes) override {
+    if (writes_fail) throw io_error("write", "disk", ENOSPC);
+    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const std::lock_guard lock(mutex_);
+    std::memcpy(got_.data() + offset, bytes.data(), bytes.size());
+    workers.insert(std::this_thread::get_id());
+  }
+  void finish(const std::string& sha256) override {
+    ++finished;
+    EXPECT_EQ(got_, bytes_);
+    EXPECT_EQ(sha256, sha256_of(bytes_));
+  }
+  MemoryFile& memory() { return file_; }
+
+  int begun = 0;
+  int finished = 0;
+  bool writes_fail = false;
+  bool slow = false;
+  std::set<std::thread::id> workers;
+
+ private:
+  std::string name_ = "a file";
+  std::string bytes_;
+  std::string got_;
+  MemoryFile file_;
+  std::mutex mutex_;  // guards got_ and workers
+};
+
+struct Jobs {
+  std::vector<std::unique_ptr<BlockJob>> list;
+  std::vector<KeepingJob*> jobs;
+
+  KeepingJob& add(std::size_t bytes) {
+    auto job =
+        std::make_unique<KeepingJob>(varied_bytes(bytes, static_cast<unsigned>(jobs.size() + 1)));
+    jobs.push_back(job.get());
+    list.push_back(std::move(job));
+    return *jobs.back();
+  }
+};
+
+TEST(BlockEngine, WritesAndHashesFilesOfAnySizeWithAnyNumberOfWorkers) {
+  for (const std::size_t workers : {1U, 2U, 7U}) {
+    Jobs jobs;
+    for (const std::size_t bytes : {0U, 1U, 99U, 100U, 101U, 1000U, 5050U}) jobs.add(bytes);
+    ExportProgress progress;
+    run_blocks(jobs.list, {workers, 100, nullptr, &progress});
+    for (const KeepingJob* job : jobs.jobs) {
+      EXPECT_EQ(job->begun, 1);
+      EXPECT_EQ(job->finished, 1);
+    }
+    EXPECT_EQ(progress.values().bytes, 6351U);
+    EXPECT_EQ(progress.values().files, 7U);
+  }
+}
+
+TEST(BlockEngine, GivesOneLargeFileToAllWorkers) {
+  Jobs jobs;
+  KeepingJob& job = jobs.add(4000);
+  job.slow = true;
+  run_blocks(jobs.list, {4, 100, nullptr, nullptr});
+  EXPECT_EQ(job.finished, 1);
+  EXPECT_GE(job.workers.size(), 2U);
+}
+
+TEST(BlockEngine, StopsAllWorkersAtAnErrorAndThrowsIt) {
+  for (const std::size_t workers : {1U, 4U}) {
+    Jobs jobs;
+    jobs.add(1000);
+    jobs.add(1000).memory().fail_from(500);
+    KeepingJob& last = jobs.add(100000);
+    test::expect_error(ErrorKind::kIo, {"memory"}, [&] {
+      run_blocks(jobs.list, {workers, 100, nullptr, nullptr});
+    });
+    EXPECT_EQ(jobs.jobs[1]->finished, 0);
+    EXPECT_EQ(last.finished, 0);
+    EXPECT_LT(last.memory().reads(), 1000U);
+  }
+}
+
+TEST(BlockEngine, PassesErrorsOfWritingOn) {
+  Jobs jobs;
+  KeepingJob& job = jobs.add(1000);
+  job.writes_fail = true;
+  test::expect_error(ErrorKind::kIo, {"disk", "No space"}, [&] {
+    run_blocks(jobs.list, {3, 100, nullptr, nullptr});
+  });
+  EXPECT_EQ(job.finished, 0);
+}
+
+TEST(BlockEngine, StopsBetweenBlocks) {
+  Jobs jobs;
+  KeepingJob& job = jobs.add(1000);
+  const std::atomic<bool> stop{true};
+  EXPECT_THROW(run_blocks(jobs.list, {2, 100, &stop, nullptr}), Interrupted);
+  EXPECT_EQ(job.memory().reads(), 0U);
+  EXPECT_EQ(job.finished, 0);
+}
+
+TEST(BlockEngine, KeepsBuffersWithinTheMemory) {
+  for (const std::uint64_t memory : {1ULL, 100000ULL, 1000000ULL, 1ULL << 28U, 1ULL << 40U}) {
+    for (const std::size_t workers : {1U, 2U, 64U, 1000U}) {
+      const BlockEngineOptions options = block_engine_options(workers, memory);
+      EXPECT_GE(options.workers, 1U);
+      EXPECT_LE(options.workers, workers);
+      EXPECT_GE(options.block_bytes, 65536U);
+      EXPECT_EQ(options.block_bytes % 4096, 0U);
+      EXPECT_LE(options.workers * options.block_bytes, std::max<std::uint64_t>(memory, 65536));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reshardfs
