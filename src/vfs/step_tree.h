@@ -35,12 +35,12 @@ class StepTree final : public TreeSource {
     std::function<std::vector<std::string>()> list;
     /// Adds a step's files. @throws Error
     std::function<void(const std::string& step, TreeBuilder& builder)> open;
-    /// Adds what stands beside steps/ in every generation; may be empty. The files must outlive the
-    /// tree's readers, as those of one tree do.
-    std::function<void(TreeBuilder& builder)> common{};
     /// Is told of problems, once of each: those of list() with an empty step.
     std::function<void(const std::string& step, const Error& error)> report;
     std::function<Clock::time_point()> now = Clock::now;
+    /// Adds what stands beside steps/ in every generation; may be empty. The files must outlive the
+    /// tree's readers, as those of one tree do.
+    std::function<void(TreeBuilder& builder)> common{};
   };
 
   /// For how long a step that cannot be opened is not tried again.

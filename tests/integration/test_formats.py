@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every format in and out, through a real mount and readers of other people."""
+"""Every format in and out, through a real mount."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import importlib.util
 import json
-import math
 import os
 import shutil
-import struct
 import sys
 import unittest
 import zlib
@@ -23,120 +18,24 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 from ckpt_format import (  # noqa: E402
     Record,
     bytes_field,
-    decode_checkpoint,
     encode_checkpoint,
     encode_record,
     string_record,
 )
+from format_files import (  # noqa: E402
+    Tensors,
+    full_model,
+    random_array,
+    read_ckpt,
+    read_params,
+    read_safetensors,
+    same,
+    write_ckpt,
+    write_safetensors,
+)
 from layouts import Layout, shard  # noqa: E402
-from mounted import command, mounted, one_line, run, run_unittests, scratch  # noqa: E402
+from mounted import mounted, one_line, run, run_unittests, scratch  # noqa: E402
 from strategy_files import Strategy, write_protobuf  # noqa: E402
-
-# MindSpore's name, safetensors', NumPy's for the bytes, NumPy's in a .npy header.
-TYPES = [
-    ("Bool", "BOOL", "?", "|b1"), ("Int8", "I8", "i1", "|i1"), ("UInt8", "U8", "u1", "|u1"),
-    ("Int16", "I16", "<i2", "<i2"), ("UInt16", "U16", "<u2", "<u2"),
-    ("Int32", "I32", "<i4", "<i4"), ("UInt32", "U32", "<u4", "<u4"),
-    ("Int64", "I64", "<i8", "<i8"), ("UInt64", "U64", "<u8", "<u8"),
-    ("Float16", "F16", "<f2", "<f2"), ("BFloat16", "BF16", "<u2", "<V2"),
-    ("Float32", "F32", "<f4", "<f4"), ("Float64", "F64", "<f8", "<f8"),
-]
-SAFETENSORS_TO_NUMPY = {st: numpy for _, st, numpy, _ in TYPES} | {"F8_E4M3": "u1", "F8_E5M2": "u1"}
-ODD_NAMES = ["a/b/c", "with space", "quote\"'`$(x)", "層.0.重み", "x" * 300, "dots..", "per%cent",
-             "a//b", "/lead", "trail/", ".hidden", "tab\there", "back\\slash", "w.npy", "w.npy/inside"]
-
-Tensors = dict[str, tuple[str, np.ndarray]]  # name to safetensors type and bytes as an array
-
-
-def random_array(rng: np.random.Generator, numpy: str, shape: tuple[int, ...]) -> np.ndarray:
-    dtype = np.dtype(numpy)
-    if dtype.kind == "b":
-        return rng.integers(0, 2, shape).astype(dtype)
-    raw = rng.integers(0, 256, math.prod(shape) * dtype.itemsize, dtype=np.uint8)
-    return raw.view(dtype).reshape(shape)
-
-
-def full_model(seed: int) -> Tensors:
-    """All types, ranks 0 to 8, sizes 0, names that file systems and JSON do not like."""
-    rng = np.random.default_rng(seed)
-    model: Tensors = {}
-    for index, (mindspore, st, numpy, _) in enumerate(TYPES):
-        model[f"type.{mindspore}"] = (st, random_array(rng, numpy, (4, 3)))
-        shape = tuple(1 + (index + d) % 3 for d in range(index % 9))
-        model[f"rank{len(shape)}.{index}"] = (st, random_array(rng, numpy, shape))
-    model["scalar"] = ("F32", random_array(rng, "<f4", ()))
-    model["one"] = ("F64", random_array(rng, "<f8", (1,)))
-    model["nothing"] = ("F32", random_array(rng, "<f4", (0, 5)))
-    for name in ODD_NAMES:
-        model[name] = ("F32", random_array(rng, "<f4", (2, 2)))
-    return model
-
-
-def write_safetensors(path: Path, tensors: Tensors, metadata: dict[str, str] | None = None) -> None:
-    """Not sorted as the library does it: any order is a valid file."""
-    header: dict[str, object] = {"__metadata__": metadata} if metadata else {}
-    data = b""
-    for name, (dtype, array) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": list(array.shape),
-                        "data_offsets": [len(data), len(data) + array.nbytes]}
-        data += array.tobytes()
-    text = json.dumps(header, ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
-
-
-def read_safetensors(path: Path) -> tuple[Tensors, dict[str, str]]:
-    data = path.read_bytes()
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:8 + length])
-    metadata = header.pop("__metadata__", {})
-    tensors: Tensors = {}
-    at = 0
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        assert begin == at, f"a hole before {name}"
-        at = end
-        array = np.frombuffer(data[8 + length + begin:8 + length + end],
-                              SAFETENSORS_TO_NUMPY[entry["dtype"]]).reshape(entry["shape"])
-        tensors[name] = (entry["dtype"], array)
-    assert at == len(data) - 8 - length, "bytes behind the last tensor"
-    return tensors, metadata
-
-
-def write_ckpt(path: Path, tensors: Tensors) -> None:
-    names = {st: mindspore for mindspore, st, _, _ in TYPES}
-    records = [Record(name, names[st], array.shape, array.tobytes())
-               for name, (st, array) in tensors.items()]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(encode_checkpoint(records))
-
-
-def read_ckpt(path: Path) -> Tensors:
-    types = {mindspore: (st, numpy) for mindspore, st, numpy, _ in TYPES}
-    return {r.name: (types[r.type][0], np.frombuffer(r.content, types[r.type][1]).reshape(r.shape))
-            for r in decode_checkpoint(path.read_bytes())}
-
-
-def read_params(directory: Path) -> Tensors:
-    """What params/ holds, by params.json beside it."""
-    by_plain = {mindspore.lower(): (st, numpy) for mindspore, st, numpy, _ in TYPES}
-    tensors: Tensors = {}
-    for entry in json.loads((directory / "params.json").read_text()):
-        st, numpy = by_plain[entry["dtype"]]
-        array = np.load(directory / entry["file"], mmap_mode="r" if 0 not in entry["shape"] else None)
-        tensors[entry["name"]] = (st, np.asarray(array).view(numpy))
-    return tensors
-
-
-def same(test: unittest.TestCase, got: Tensors, want: Tensors, *, empty: bool = True) -> None:
-    wanted = {name for name, (_, array) in want.items() if empty or array.size}
-    test.assertEqual(sorted(got), sorted(wanted))
-    for name in wanted:
-        (got_type, mine), (want_type, theirs) = got[name], want[name]
-        test.assertEqual(got_type, want_type, name)
-        test.assertEqual(mine.shape, theirs.shape, name)
-        test.assertEqual(mine.tobytes(), theirs.tobytes(), name)
 
 
 class EveryFormatToEveryFormat(unittest.TestCase):
@@ -434,244 +333,6 @@ class Crc(unittest.TestCase):
             self.assertEqual(tail, data[-30:])
             (directory / "copy.ckpt").write_bytes(data)
             self.assertEqual(run("inspect", "--check-crc", directory / "copy.ckpt").code, 0)
-
-
-class ControlFiles(unittest.TestCase):
-    def test_status_plan_metrics_version(self) -> None:
-        with scratch() as directory:
-            write_safetensors(directory / "m.safetensors", {"w": ("F32", np.arange(99, dtype="<f4"))})
-            with mounted(directory / "m.safetensors") as mountpoint:
-                self.assertNotIn(".reshardfs", os.listdir(mountpoint))
-                control = mountpoint / ".reshardfs"
-                self.assertEqual(sorted(os.listdir(control)),
-                                 ["metrics", "plan.json", "status.json", "version"])
-                (mountpoint / "rank_0/checkpoint_0.safetensors").read_bytes()
-                status = json.loads((control / "status.json").read_text())
-                self.assertEqual(status["source_format"], "safetensors")
-                self.assertGreaterEqual(status["activity"]["bytes_delivered"], 396)
-                self.assertGreaterEqual(status["activity"]["bytes_read_from_sources"], 396)
-                plan = json.loads((control / "plan.json").read_text())
-                self.assertEqual(plan["ranks"][0]["needed_ranks"], [0])
-                self.assertEqual(plan["ranks"][0]["sources"][0]["bytes"], 396)
-                self.assertTrue((control / "version").read_text().startswith("reshardfs "))
-                self.check_metrics((control / "metrics").read_text())
-                if shutil.which("jq"):
-                    for path in (control / "status.json", control / "plan.json",
-                                 mountpoint / "merged/params.json",
-                                 mountpoint / "merged/model.safetensors.index.json",
-                                 mountpoint / "unified/param_name_map.json"):
-                        self.assertTrue(command("jq", "-c", ".", path))
-
-    def check_metrics(self, text: str) -> None:
-        if importlib.util.find_spec("prometheus_client") is None:
-            self.skipTest("python3-prometheus-client is not installed")
-        from prometheus_client.parser import text_string_to_metric_families
-        families = {family.name: family for family in text_string_to_metric_families(text)}
-        self.assertTrue(all(name.startswith("reshardfs_") for name in families), families.keys())
-        histogram = [f for f in families.values() if f.type == "histogram"]
-        self.assertEqual(len(histogram), 1)
-        counts = [s.value for s in histogram[0].samples if s.name.endswith("_bucket")]
-        self.assertEqual(counts, sorted(counts))
-        self.assertGreater(counts[-1], 0)
-
-    def test_the_key_is_nowhere(self) -> None:
-        golden = Path(__file__).resolve().parents[1] / "golden/encrypted"
-        case = json.loads((golden / "case.json").read_text())
-        name, key = "AES-GCM_256.ckpt", case["keys_hex"]["AES-GCM_256.ckpt"]["key"]
-        raw = bytes.fromhex(key)
-        with scratch() as directory:
-            (directory / "key").write_text(key)
-            log = directory / "log"
-            options = ("--dec-key-file", directory / "key", "--log-file", log, "-v", "-v")
-            with mounted(golden / "src" / name, *options) as mountpoint:
-                (mountpoint / "rank_0/checkpoint_0.ckpt").read_bytes()
-                shown = b"".join((mountpoint / ".reshardfs" / n).read_bytes()
-                                 for n in os.listdir(mountpoint / ".reshardfs"))
-                for pid in os.listdir("/proc"):
-                    if pid.isdigit():
-                        try:
-                            shown += Path(f"/proc/{pid}/cmdline").read_bytes()
-                            if b"reshardfs" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                                shown += Path(f"/proc/{pid}/environ").read_bytes()
-                        except OSError:
-                            pass
-            shown += log.read_bytes()
-            for secret in (key.encode(), key.upper().encode(), raw, base64.b64encode(raw)):
-                self.assertNotIn(secret, shown)
-
-
-class Attributes(unittest.TestCase):
-    def test_on_files(self) -> None:
-        rng = np.random.default_rng(9)
-        with scratch() as directory:
-            full = random_array(rng, "<f4", (8, 4))
-            write_protobuf(Strategy([{"w": Layout((2,), ((0,), ()))}]), directory / "src.ckpt")
-            write_protobuf(Strategy([{"w": Layout((2,), ((), (0,)))}]), directory / "dst.ckpt")
-            for rank in range(2):
-                write_ckpt(directory / f"set/rank_{rank}/m-3_40.ckpt", {"w": ("F32", full[rank * 4:][:4])})
-            options = ("--src-strategy", directory / "src.ckpt", "--dst-strategy", directory / "dst.ckpt",
-                       "--params")
-            with mounted(directory / "set", *options) as mountpoint:
-                array = mountpoint / "rank_1/params/w.npy"
-                self.assertEqual(sorted(os.listxattr(array)),
-                                 [f"user.reshardfs.{n}" for n in ("dtype", "layout", "shape", "source", "step")])
-                self.assertEqual(os.getxattr(array, "user.reshardfs.shape"), b"[8, 2]")
-                self.assertEqual(os.getxattr(array, "user.reshardfs.step"), b"3_40")
-                self.assertIn(b"tensor map [-1, 0]", os.getxattr(array, "user.reshardfs.layout"))
-                source = json.loads(os.getxattr(array, "user.reshardfs.source"))
-                self.assertEqual([f["rank"] for f in source["files"]], [0, 1])
-                self.assertEqual([f["bytes"] for f in source["files"]], [32, 32])
-                # The ranges are where the elements are: read them by hand.
-                data = b""
-                for piece in source["parameters"]["w"]:
-                    stored = Path(source["files"][piece["file"]]["file"]).read_bytes()
-                    for i in range(piece.get("count", 1)):
-                        at = piece["offset"] + i * piece.get("stride", 0)
-                        data += stored[at:at + piece["length"]]
-                self.assertEqual(data, np.ascontiguousarray(full[:, 2:]).tobytes())
-                rank_file = mountpoint / "rank_0/checkpoint_0.ckpt"
-                digest = hashlib.sha256(rank_file.read_bytes()).hexdigest()
-                self.assertEqual(os.getxattr(rank_file, "user.reshardfs.sha256").decode(), digest)
-                self.assertNotIn("user.reshardfs.sha256", os.listxattr(rank_file))
-                with self.assertRaises(OSError):
-                    os.getxattr(rank_file, "user.reshardfs.nothing")
-
-
-class Large(unittest.TestCase):
-    """A sparse file of 6 GiB: offsets beyond 32 bits, several parts, shards and records."""
-
-    def test_parts_shards_and_records(self) -> None:
-        gib = 1 << 30
-        tensors = {"a": ("F16", gib), "b": ("F32", gib // 2), "c": ("F32", gib // 2)}
-        marks = {"a": (0, gib - 1), "b": (gib // 8 - 1, gib // 8, gib // 2 - 1), "c": (12345,)}
-        with scratch() as directory:
-            path = directory / "m.safetensors"
-            header, at = {}, 0
-            for name, (dtype, count) in tensors.items():
-                header[name] = {"dtype": dtype, "shape": [count], "data_offsets": [at, at + 2 * gib]}
-                at += 2 * gib
-            text = json.dumps(header).encode()
-            text += b" " * (-len(text) % 8)
-            with open(path, "wb") as file:
-                file.write(struct.pack("<Q", len(text)) + text)
-                for index, (name, (dtype, _)) in enumerate(tensors.items()):
-                    width = 2 if dtype == "F16" else 4
-                    for position in marks[name]:
-                        file.seek(8 + len(text) + index * 2 * gib + position * width)
-                        file.write((position % 60000 + 1).to_bytes(width, "little"))
-                file.truncate(8 + len(text) + at)
-            with mounted(path) as mountpoint:
-                unified = json.loads((mountpoint / "unified/param_name_map.json").read_text())
-                # 4 bytes are counted for each element: 8 GiB in parts of 3.
-                self.assertEqual(unified["weight_map"],
-                                 {name: f"part{i}.safetensors" for i, name in enumerate("abc")})
-                index = json.loads((mountpoint / "merged/model.safetensors.index.json").read_text())
-                self.assertEqual(sorted(set(index["weight_map"].values())),
-                                 [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)])
-                self.assertEqual(index["metadata"]["total_size"], 6 * gib)
-                for name, (dtype, count) in tensors.items():
-                    array = np.load(mountpoint / f"merged/params/{name}.npy", mmap_mode="r")
-                    bits = array.view("<u2" if dtype == "F16" else "<u4")
-                    self.assertEqual(bits.shape, (count,))
-                    for position in marks[name]:
-                        self.assertEqual(int(bits[position]), position % 60000 + 1)
-                        if position > 1:
-                            self.assertEqual(int(bits[position - 2]), 0)
-                    del array, bits  # an open mapping keeps the mount in use
-                # b is written in 4 records of 512 MiB: the marks stand on both sides of a border.
-                merged = mountpoint / "merged/checkpoint_merged.ckpt"
-                self.assertGreater(merged.stat().st_size, 6 * gib)
-                found = self.find_record(merged, "b")
-                with open(merged, "rb") as file:
-                    file.seek(found[0][0] + found[0][1] - 4)
-                    self.assertEqual(int.from_bytes(file.read(4), "little"), (gib // 8 - 1) % 60000 + 1)
-                    file.seek(found[1][0])
-                    self.assertEqual(int.from_bytes(file.read(4), "little"), gib // 8 % 60000 + 1)
-                self.assertEqual([length for _, length in found], [gib // 2] * 4)
-
-    def find_record(self, path: Path, wanted: str) -> list[tuple[int, int]]:
-        """Where the contents of a parameter's records are, by a walk over the headers."""
-        found, at, size = [], 0, path.stat().st_size
-        with open(path, "rb") as file:
-            while at < size:
-                head = os.pread(file.fileno(), 200, at)
-                value, value_bytes = length_behind(head, 1)
-                begin, name_bytes = length_behind(head, value + 1)
-                content, content_bytes = length_behind(head, head.rfind(b"Float") + len("Float32") + 1)
-                end = at + value + value_bytes
-                self.assertEqual(at + content + content_bytes, end)
-                if head[begin:begin + name_bytes].decode() == wanted:
-                    found.append((at + content, content_bytes))
-                at = end
-        return found
-
-
-def length_behind(data: bytes, at: int) -> tuple[int, int]:
-    """A varint at a place, and the place behind it."""
-    length = shift = 0
-    while True:
-        length |= (data[at] & 127) << shift
-        at, shift = at + 1, shift + 7
-        if data[at - 1] < 128:
-            return at, length
-
-
-class OtherReaders(unittest.TestCase):
-    def test_torch_maps_the_file(self) -> None:
-        if importlib.util.find_spec("torch") is None:
-            self.skipTest("python3-torch is not installed")
-        import mmap
-        import warnings
-
-        import torch
-        rng = np.random.default_rng(4)
-        values = rng.standard_normal((64, 32)).astype("<f4")
-        with scratch() as directory:
-            write_safetensors(directory / "m.safetensors", {"w": ("F32", values)})
-            with mounted(directory / "m.safetensors", "--cast", "fp32->bf16", "--align", "64") as mountpoint:
-                path = mountpoint / "merged/checkpoint_merged.safetensors"
-                with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as view:
-                    length = int.from_bytes(view[:8], "little")
-                    self.assertEqual((8 + length) % 64, 0)
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore")  # the mapping is read-only
-                        tensor = torch.frombuffer(view, dtype=torch.bfloat16, count=values.size,
-                                                  offset=8 + length).reshape(64, 32).clone()
-                expected = torch.from_numpy(values.copy()).to(torch.bfloat16)
-                self.assertTrue(torch.equal(tensor, expected))
-
-
-    def test_the_library_of_model_hubs(self) -> None:
-        modules = os.environ.get("RESHARDFS_NODE_MODULES", "")
-        if not shutil.which("node") or not Path(modules, "@huggingface/hub").is_dir():
-            self.skipTest("RESHARDFS_NODE_MODULES names no directory with @huggingface/hub")
-        model = {name: (st, array) for name, (st, array) in full_model(6).items() if array.size}
-        script = Path(__file__).with_name("hub_reader.mjs")
-        with scratch() as directory:
-            write_safetensors(directory / "m.safetensors", model)
-            for size in ("300", "5GB"):
-                with mounted(directory / "m.safetensors", "--shard-size", size) as mountpoint:
-                    read = json.loads(command("node", script, modules, mountpoint / "merged"))
-                self.assertEqual(sorted(read), sorted(model))
-                for name, (st, array) in model.items():
-                    digest = hashlib.sha256(array.tobytes()).hexdigest()
-                    self.assertEqual(read[name], {"dtype": st, "shape": list(array.shape),
-                                                  "sha256": digest}, name)
-
-
-class Views(unittest.TestCase):
-    def test_selection(self) -> None:
-        with scratch() as directory:
-            write_safetensors(directory / "m.safetensors", {"w": ("F32", np.arange(9, dtype="<f4"))})
-            everything = ["merged", "rank_0", "strategy", "unified"]
-            for views, names in ((None, everything), ("ranks", ["rank_0"]), ("params", ["merged"]),
-                                 ("merged,unified", ["merged", "unified"])):
-                options = ("--views", views) if views else ()
-                with mounted(directory / "m.safetensors", *options) as mountpoint:
-                    self.assertEqual(sorted(os.listdir(mountpoint)), names)
-                    if views == "params":
-                        self.assertEqual(sorted(os.listdir(mountpoint / "merged")),
-                                         ["params", "params.json"])
 
 
 if __name__ == "__main__":
