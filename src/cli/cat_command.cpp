@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/conversion_arguments.h"
 #include "cli/shown_file.h"
+#include "cli/stop_signals.h"
 
 namespace reshardfs {
 namespace {
@@ -97,7 +98,7 @@ int run_cat(const CatArguments& arguments) {
   if (!arguments.parameter.empty()) options.views = {ViewKind::kParams};
   const Conversion conversion = open_conversion(options);
   // 'cat | head' ends without a word.
-  std::signal(SIGPIPE, SIG_IGN);
+  ignore_signal(SIGPIPE);
   if (!arguments.parameter.empty()) {
     const VirtualFile& file = *parameter_file(conversion, arguments.parameter).file;
     write_file_out(file, arguments.npy ? 0 : npy_data_offset(file));

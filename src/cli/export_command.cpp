@@ -52,7 +52,7 @@ int run_export(const ExportArguments& arguments) {
   const LogArguments& log = arguments.conversion.log;
   log.apply();
   // A file size limit is an error like a full disk.
-  std::signal(SIGXFSZ, SIG_IGN);
+  ignore_signal(SIGXFSZ);
   const auto begun = Clock::now();
   ConversionOptions source = arguments.conversion.options();
   if (source.views.empty()) source.views = {ViewKind::kRanks};

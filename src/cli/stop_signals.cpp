@@ -17,7 +17,18 @@ void note_signal(int signal) {
   stopped = true;
 }
 
+void set_handler(int signal, void (*handler)(int), int flags) noexcept {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  ::sigaction(signal, &action, nullptr);
+}
+
 }  // namespace
+
+void ignore_signal(int signal) noexcept {
+  set_handler(signal, SIG_IGN, 0);
+}
 
 StopSignals::StopSignals() {
   stopped = false;
@@ -25,10 +36,7 @@ StopSignals::StopSignals() {
     struct sigaction old {};
     // What nohup has switched off stays so.
     if (::sigaction(signal, nullptr, &old) == 0 && old.sa_handler == SIG_IGN) continue;
-    struct sigaction action {};
-    action.sa_handler = note_signal;
-    action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
-    ::sigaction(signal, &action, nullptr);
+    set_handler(signal, note_signal, SA_RESTART | static_cast<int>(SA_RESETHAND));
   }
 }
 
@@ -36,7 +44,7 @@ StopSignals::~StopSignals() {
   for (const int signal : kSignals) {
     struct sigaction old {};
     if (::sigaction(signal, nullptr, &old) == 0 && old.sa_handler == note_signal) {
-      std::signal(signal, SIG_DFL);
+      set_handler(signal, SIG_DFL, 0);
     }
   }
 }

@@ -5,6 +5,9 @@
 
 namespace reshardfs {
 
+/// From now on the signal does nothing, and the call that caused it returns an error.
+void ignore_signal(int signal) noexcept;
+
 /// While it lives, the first SIGINT, SIGTERM or SIGHUP sets a flag, so that a command can clean up;
 /// the second one ends the process at once. One at a time.
 class StopSignals {

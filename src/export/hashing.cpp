@@ -49,6 +49,7 @@ void hash_files(const std::vector<const OutputFile*>& files, const BlockEngineOp
                 const Done& done) {
   InOrder results(files, done);
   std::vector<std::unique_ptr<BlockJob>> jobs;
+  jobs.reserve(files.size());
   for (const OutputFile* file : files) {
     jobs.push_back(std::make_unique<ViewJob>(*file, jobs.size(), results));
   }
