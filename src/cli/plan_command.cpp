@@ -71,6 +71,8 @@ int run_plan(const PlanArguments& arguments) {
   ConversionOptions options = arguments.conversion.options();
   // Planning one rank must work where only that rank's sources are.
   if (arguments.rank) options.ranks = {*arguments.rank};
+  // The whole model is not what a plan is about, and costs a table of its own.
+  options.views = {ViewKind::kRanks};
   const Conversion conversion = open_conversion(options);
   if (arguments.rank) {
     const std::vector<SourceTraffic> traffic = conversion.traffic(*arguments.rank);

@@ -121,6 +121,13 @@ std::shared_ptr<const SourceTable> source_table(
   }
 }
 
+bool shows_the_whole(const ConversionOptions& options) {
+  const auto& wanted = options.views;
+  return wanted.empty() || std::any_of(wanted.begin(), wanted.end(), [](ViewKind kind) {
+           return kind != ViewKind::kRanks && kind != ViewKind::kStrategy;
+         });
+}
+
 /// Several views may have the same to say.
 void drop_repeated(std::vector<std::string>& lines) {
   std::vector<std::string> once;
@@ -164,7 +171,8 @@ Conversion Conversion::open(const ConversionOptions& options) {
                                      {options.include, options.exclude},
                                      name_map,
                                      options.state_prefixes,
-                                     Casts(options.casts), source_input.is_rules()};
+                                     Casts(options.casts),
+                                     source_input.is_rules()};
   std::optional<Strategy> target_strategy = target_input.for_target(*source, name_map);
   state->target =
       std::make_shared<const TargetTable>(source, std::move(target_strategy), target_options);
@@ -173,7 +181,9 @@ Conversion Conversion::open(const ConversionOptions& options) {
                       state->target->notes().end());
 
   const std::vector<std::int64_t> ranks = ranks_to_show(options.ranks, state->target->rank_count());
-  const auto whole = whole_table(state->target, source, target_options, state->warnings);
+  const auto whole = shows_the_whole(options)
+                         ? whole_table(state->target, source, target_options, state->warnings)
+                         : nullptr;
   const std::vector<OutputFormat> formats = formats_of(options, *state->checkpoint);
   const ViewContext context{options, formats,         ranks,       state->target,
                             whole,   state->warnings, state->notes};
