@@ -48,6 +48,13 @@ ViewKind parse_view(const std::string& text) {
 
 }  // namespace
 
+CLI::Validator not_negative() {
+  return {[](const std::string& text) {
+            return text.starts_with('-') ? text + " is not a size" : std::string();
+          },
+          "", "not negative"};
+}
+
 void ConversionArguments::add_to(CLI::App& command) {
   // The last one counts, so that the command line wins over a configuration file.
   const auto one = [&](const std::string& name, std::string& value, const std::string& text) {
@@ -158,6 +165,7 @@ void ConversionArguments::add_output_options(CLI::App& command) {
       ->take_last()
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->transform(not_negative())
       ->default_str("5GB");
   command
       .add_option("--cast", casts,

@@ -14,6 +14,10 @@
 
 namespace reshardfs {
 
+/// To be added after CLI::AsSizeValue, before which it runs: that would take -1 for a very large
+/// number.
+CLI::Validator not_negative();
+
 struct ConversionArguments {
   std::string source;
   std::string src_strategy;

@@ -94,12 +94,7 @@ void add_export_command(CLI::App& app, CommandAction& action) {
       ->take_last();
   command->add_option("--memory", arguments->memory, "Memory for all workers' buffers together")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
-      // Runs before the other, which would take -1 for a very large number.
-      ->transform(CLI::Validator(
-          [](const std::string& text) {
-            return text.starts_with('-') ? text + " is not a size" : std::string();
-          },
-          "", "not negative"))
+      ->transform(not_negative())
       ->type_name("SIZE")
       ->default_str("256MiB")
       ->take_last();
