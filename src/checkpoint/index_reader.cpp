@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "reshardfs/error.h"
 
 #include "base/parallel.h"
+#include "base/retry_once.h"
 #include "format/index_frame.h"
 #include "format/name_orders.h"
 
@@ -44,7 +44,7 @@ class AssumedSource final : public ByteSource {
 
  private:
   void examine_once() const {
-    std::call_once(examined_, [this] { examine(); });
+    examined_.call([this] { examine(); });
   }
 
   void examine() const {
@@ -62,7 +62,7 @@ class AssumedSource final : public ByteSource {
   FramePtr frame_;
   const InputFormat& format_;
   std::string like_;
-  mutable std::once_flag examined_;  // a failed examination is made again by the next read
+  mutable RetryOnce examined_;  // a failed examination is made again by the next read
 };
 
 enum class Verdict : char { kOther, kPartly, kSampled, kEqual };

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/parallel.h"
+#include "base/retry_once.h"
 #include "base/sha256.h"
 
 namespace reshardfs {
@@ -25,7 +26,7 @@ struct Running {
   std::uint64_t next = 0;    // guarded by the engine's mutex, as is
   std::uint64_t hashed = 0;  // this one
   Sha256 hash{};             // used by whoever has block number `hashed`
-  std::once_flag begun{};
+  RetryOnce begun{};
 };
 
 struct Block {
@@ -96,7 +97,7 @@ class Engine {
 
   void handle(const Block& block, std::vector<std::byte>& buffer) {
     Running& running = *block.running;
-    std::call_once(running.begun, [&] {
+    running.begun.call([&] {
       if (options_.progress != nullptr) options_.progress->set_current(running.job->name());
       running.job->begin();
     });

@@ -14,6 +14,7 @@
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
+#include "base/retry_once.h"
 #include "export/checksums.h"
 #include "export/identity.h"
 #include "export/manifest.h"
@@ -35,14 +36,14 @@ class ExistingFile final : public VirtualFile {
 
   std::uint64_t size() const override { return size_; }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
-    std::call_once(opened_, [this] { source_ = open_local_file(path_); });
+    opened_.call([this] { source_ = open_local_file(path_); });
     source_->read_at(offset, out);
   }
 
  private:
   const fs::path& path_;
   std::uint64_t size_;
-  mutable std::once_flag opened_;
+  mutable RetryOnce opened_;
   mutable ByteSourcePtr source_;
 };
 

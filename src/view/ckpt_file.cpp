@@ -91,7 +91,7 @@ std::unique_ptr<FileImage> CkptFile::build() const {
 }
 
 const std::string& CkptFile::trailer() const {
-  std::call_once(trailer_once_, [this] {
+  trailer_once_.call([this] {
     constexpr std::uint64_t kBlockBytes = 1U << 20U;
     const std::uint64_t end = size() - ckpt::kTrailerBytes;
     std::vector<std::byte> block(static_cast<std::size_t>(std::min(kBlockBytes, end)));

@@ -3,8 +3,8 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 
+#include "base/retry_once.h"
 #include "view/tensor_file.h"
 
 namespace reshardfs {
@@ -27,7 +27,7 @@ class CkptFile final : public TensorFile {
   const std::string& trailer() const;
 
   bool crc_;
-  mutable std::once_flag trailer_once_;
+  mutable RetryOnce trailer_once_;
   mutable std::string trailer_;
 };
 

@@ -45,7 +45,7 @@ void TensorFile::set_size(std::uint64_t image, std::uint64_t behind) {
 }
 
 const FileImage& TensorFile::image() const {
-  std::call_once(once_, [this] {
+  once_.call([this] {
     auto image = build();
     if (image->size() != image_bytes_) {
       throw Error(ErrorKind::kInternal, "a file of destination rank " + std::to_string(rank_) +
@@ -70,7 +70,7 @@ std::vector<std::string> TensorFile::attribute_names() const {
 std::optional<std::string> TensorFile::attribute(std::string_view name) const {
   if (name == "source") return source_attribute(*target_, rank_, parameters());
   if (name == "sha256") {
-    std::call_once(hashed_, [this] { sha256_ = hash_of(*this); });
+    hashed_.call([this] { sha256_ = hash_of(*this); });
     return sha256_;
   }
   const std::string& step = target_->source().checkpoint().step();

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 
 #include "reshardfs/virtual_file.h"
 
+#include "base/retry_once.h"
 #include "plan/file_image.h"
 #include "plan/target_table.h"
 
@@ -46,9 +46,9 @@ class TensorFile : public VirtualFile {
   std::int64_t rank_;
   std::uint64_t image_bytes_ = 0;
   std::uint64_t size_ = 0;
-  mutable std::once_flag once_;  // guards the making of image_; a failed try is made again
+  mutable RetryOnce once_;  // guards the making of image_; a failed try is made again
   mutable std::unique_ptr<const FileImage> image_;
-  mutable std::once_flag hashed_;
+  mutable RetryOnce hashed_;
   mutable std::string sha256_;
 };
 
