@@ -33,8 +33,8 @@ const Layout kRows{.device_matrix = {2}, .tensor_map = {{0}, {}}};
 TEST(ByteRanges, AreTheBytesOfTheView) {
   const std::string top = counting_bytes(12);
   const std::string bottom = counting_bytes(12, 100);
-  const auto set = memory_set({{0, record("w", {2, 6}, "UInt8", top)},
-                               {1, record("w", {2, 6}, "UInt8", bottom)}});
+  const auto set = memory_set(
+      {{0, record("w", {2, 6}, "UInt8", top)}, {1, record("w", {2, 6}, "UInt8", bottom)}});
   const SourceTable source(set, Strategy({{{"w", kRows}}}, 0, false));
   const ShardGridPtr grid = source.find("w")->grid;
   const SourceRanges whole = source_ranges(TensorView(grid), 10);
