@@ -18,8 +18,10 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from typing import Callable, Iterable, Iterator
@@ -404,6 +406,8 @@ def print_group(name: str, figures: Figures) -> None:
 
 
 def main() -> None:
+    # So that a run which is stopped unmounts too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--binary", required=True, help="the reshardfs program")
     parser.add_argument("--against", help="another one that takes turns with it")

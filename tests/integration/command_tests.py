@@ -5,26 +5,34 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
+import os
 import sys
 import unittest
 from pathlib import Path
 from typing import Any
 
-from mounted import Settings, one_line, run
+from mounted import one_line, parse_binary, run
 
 
 def run_command_tests() -> None:
     """The main program: --binary, and names of tests."""
     parser = argparse.ArgumentParser()
     parser.add_argument("tests", nargs="*", help="Class or Class.test; default: all")
-    parser.add_argument("--binary", type=Path, default=Settings.binary, help="the program to test")
-    arguments = parser.parse_args()
-    found = shutil.which(arguments.binary)
-    if found is None:
-        parser.error(f"no program at {arguments.binary}")
-    Settings.binary = Path(found).resolve()
+    arguments = parse_binary(parser)
     unittest.main(argv=[sys.argv[0], "-v", *arguments.tests])
+
+
+def terminal_output(ours: int) -> bytes:
+    """All that a program writes to a pseudo-terminal, whose side of ours is closed then."""
+    data = b""
+    try:
+        while part := os.read(ours, 65536):
+            data += part
+    except OSError:
+        pass  # EIO: the other end is closed
+    finally:
+        os.close(ours)
+    return data
 
 
 class CommandTest(unittest.TestCase):

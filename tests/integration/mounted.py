@@ -213,14 +213,20 @@ def fuse_problem() -> str | None:
     return None
 
 
-def parse_settings(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """Adds --binary, reads the command line, and ends with code 77 where nothing can be mounted."""
+def parse_binary(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Adds --binary, reads the command line, and keeps which program to test."""
     parser.add_argument("--binary", type=Path, default=Settings.binary, help="the program to test")
     args = parser.parse_args()
     found = shutil.which(args.binary)
     if found is None:
         parser.error(f"no program at {args.binary}")
     Settings.binary = Path(found).resolve()
+    return args
+
+
+def parse_settings(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The same, and ends with code 77 where nothing can be mounted."""
+    args = parse_binary(parser)
     problem = fuse_problem()
     if problem:
         print(f"skipped: {problem}")

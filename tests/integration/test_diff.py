@@ -23,7 +23,7 @@ from ckpt_format import (  # noqa: E402
     record_of,
     string_record,
 )
-from command_tests import CommandTest, run_command_tests  # noqa: E402
+from command_tests import CommandTest, run_command_tests, terminal_output  # noqa: E402
 from golden_cases import BY_CONTENT, CONVERSION_APIS, load_cases  # noqa: E402
 from make_checkpoint import Parallel, make_set  # noqa: E402
 from mounted import COMMAND_SECONDS, Settings, run, scratch  # noqa: E402
@@ -211,13 +211,7 @@ class Listing(DiffTest):
                                    stdin=subprocess.DEVNULL, stdout=theirs,
                                    stderr=subprocess.DEVNULL, env=clean | environment)
         os.close(theirs)
-        data = b""
-        try:
-            while part := os.read(ours, 65536):
-                data += part
-        except OSError:
-            pass  # EIO: the other end is closed
-        os.close(ours)
+        data = terminal_output(ours)
         self.assertEqual(process.wait(COMMAND_SECONDS), 1)
         return b"\033[" in data
 

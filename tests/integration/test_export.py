@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import fcntl
 import hashlib
@@ -22,7 +21,8 @@ import unittest
 from collections.abc import Iterator
 from pathlib import Path
 
-# First, because it finds the modules of tests/data.
+from command_tests import run_command_tests, terminal_output
+# Before the modules of tests/data, which it finds.
 from run_golden import case_options, comparison, variants
 
 import numpy as np
@@ -247,11 +247,7 @@ def run_on_terminal(words: list[str]) -> str:
     process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=follower)
     os.close(follower)
-    shown = b""
-    with contextlib.suppress(OSError):
-        while part := os.read(leader, 4096):
-            shown += part
-    os.close(leader)
+    shown = terminal_output(leader)
     if process.wait(COMMAND_SECONDS):
         raise AssertionError(f"exit code {process.returncode}: {shown!r}")
     return shown.decode()
@@ -524,18 +520,5 @@ class Cat(SmallSet):
         self.assertIn(b"No space left", done.stderr)
 
 
-def main() -> None:
-    """Needs no FUSE."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--binary", type=Path, default=Settings.binary, help="the program to test")
-    parser.add_argument("tests", nargs="*", help="Class or Class.test; default: all")
-    args = parser.parse_args()
-    found = shutil.which(args.binary)
-    if found is None:
-        parser.error(f"no program at {args.binary}")
-    Settings.binary = Path(found).resolve()
-    unittest.main(argv=[sys.argv[0], "-v", *args.tests])
-
-
 if __name__ == "__main__":
-    main()
+    run_command_tests()

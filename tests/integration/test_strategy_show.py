@@ -16,6 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
+from command_tests import terminal_output  # noqa: E402
 from golden_cases import GOLDEN  # noqa: E402
 from layouts import Layout  # noqa: E402
 from mounted import COMMAND_SECONDS, Settings, run, run_unittests, scratch  # noqa: E402
@@ -34,14 +35,7 @@ def on_terminal(*words: str | Path, columns: int = 80, variable: str | None = No
     process = subprocess.Popen([str(Settings.binary), *map(str, words)], stdin=subprocess.DEVNULL,
                                stdout=theirs, stderr=subprocess.PIPE, env=environment)
     os.close(theirs)
-    data = b""
-    try:
-        while part := os.read(ours, 65536):
-            data += part
-    except OSError:
-        pass  # EIO: the other end is closed
-    finally:
-        os.close(ours)
+    data = terminal_output(ours)
     _, errors = process.communicate(timeout=COMMAND_SECONDS)
     if process.returncode or errors:
         raise AssertionError(f"exit code {process.returncode}: {errors!r}")
