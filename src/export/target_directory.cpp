@@ -15,28 +15,12 @@
 
 #include "reshardfs/error.h"
 
+#include "storage/directory.h"
+
 namespace reshardfs {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Whether `inner` is `outer` or lies below it: by what the names stand for, as a bind mount shows
-/// one directory under two names. What does not exist yet is passed over.
-bool is_inside(const fs::path& inner, const fs::path& outer) {
-  if (std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end()) {
-    return true;
-  }
-  struct stat target {};
-  if (::stat(outer.c_str(), &target) != 0) return false;
-  for (fs::path path = inner;; path = path.parent_path()) {
-    struct stat stat {};
-    if (::stat(path.c_str(), &stat) == 0 && stat.st_dev == target.st_dev &&
-        stat.st_ino == target.st_ino) {
-      return true;
-    }
-    if (path == path.parent_path()) return false;
-  }
-}
 
 fs::path resolved(const fs::path& path) {
   std::error_code error;

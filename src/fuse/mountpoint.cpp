@@ -8,6 +8,7 @@
 
 #include "fuse/mount.h"
 #include "fuse/mount_table.h"
+#include "storage/directory.h"
 
 namespace reshardfs {
 namespace {
@@ -44,27 +45,6 @@ void check_directory(const fs::path& mountpoint) {
         .hint("fusermount3 -u " + dead_mount_above(fs::absolute(mountpoint)).native());
   }
   throw io_error("look at the mount point", mountpoint, error);
-}
-
-bool begins_with(const fs::path& path, const fs::path& prefix) {
-  return std::mismatch(prefix.begin(), prefix.end(), path.begin(), path.end()).first ==
-         prefix.end();
-}
-
-/// Whether `inner` is `outer` or lies below it. Names are compared, and what they stand for: a bind
-/// mount shows one directory under two names.
-bool is_inside(const fs::path& inner, const fs::path& outer) {
-  if (begins_with(inner, outer)) return true;
-  struct stat target {};
-  if (::stat(outer.c_str(), &target) != 0) return false;
-  for (fs::path path = inner;; path = path.parent_path()) {
-    struct stat stat {};
-    if (::stat(path.c_str(), &stat) == 0 && stat.st_dev == target.st_dev &&
-        stat.st_ino == target.st_ino) {
-      return true;
-    }
-    if (path == path.parent_path()) return false;
-  }
 }
 
 /// Reading a source through the mount that it feeds would stop both for ever: the process could

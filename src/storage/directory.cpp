@@ -50,6 +50,22 @@ DirectoryEntry describe(DIR* directory, const dirent& found) {
 
 }  // namespace
 
+bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& outer) {
+  if (std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end()) {
+    return true;
+  }
+  struct stat target {};
+  if (::stat(outer.c_str(), &target) != 0) return false;
+  for (std::filesystem::path path = inner;; path = path.parent_path()) {
+    struct stat stat {};
+    if (::stat(path.c_str(), &stat) == 0 && stat.st_dev == target.st_dev &&
+        stat.st_ino == target.st_ino) {
+      return true;
+    }
+    if (path == path.parent_path()) return false;
+  }
+}
+
 PathKind path_kind(const std::filesystem::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) {

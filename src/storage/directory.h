@@ -20,6 +20,11 @@ enum class PathKind : std::uint8_t { kMissing, kDirectory, kOther };
 /// @throws Error kIo if it cannot be examined.
 PathKind path_kind(const std::filesystem::path& path);
 
+/// Whether `inner` is `outer` or lies below it: by name, and by what the names stand for, as a bind
+/// mount shows one directory under two. What does not exist (yet) is passed over.
+/// @param inner absolute, as is outer.
+bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& outer);
+
 /// The entries of a directory without "." and "..", sorted by name (bytes).
 /// @throws Error kMissing, kBadInput (no directory) or kIo.
 std::vector<DirectoryEntry> list_directory(const std::filesystem::path& path);
