@@ -7,6 +7,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/blocks.h"
 #include "base/sha256.h"
 #include "storage/byte_source.h"
 #include "storage/directory.h"
@@ -15,7 +16,6 @@ namespace reshardfs {
 namespace {
 
 constexpr std::uint64_t kMaxManifestBytes = 64U << 20U;
-constexpr std::size_t kBlockBytes = 1U << 20U;
 constexpr std::size_t kDigits = 64;
 
 /// Of a line that begins with a backslash: "\\" and "\n", "\r" stand for one byte each.
@@ -95,16 +95,11 @@ std::vector<ManifestLine> read_manifest(const std::filesystem::path& path) {
 
 std::string sha256_of_file(const std::filesystem::path& path, CheckProgress& progress) {
   const ByteSourcePtr source = open_local_file(path);
-  std::vector<std::byte> block(
-      static_cast<std::size_t>(std::min<std::uint64_t>(kBlockBytes, source->size())));
   Sha256 sum;
-  for (std::uint64_t offset = 0; offset < source->size(); offset += block.size()) {
-    const auto part = std::span(block).first(
-        static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), source->size() - offset)));
-    source->read_at(offset, part);
-    sum.update(part);
-    progress.done += part.size();
-  }
+  for_each_block(*source, 0, source->size(), [&](std::span<const std::byte> bytes) {
+    sum.update(bytes);
+    progress.done += bytes.size();
+  });
   source->check_unchanged();
   return sum.finish();
 }

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/blocks.h"
 #include "base/sha256.h"
 #include "base/version.h"
 #include "storage/byte_source.h"
@@ -18,14 +19,8 @@ namespace fs = std::filesystem;
 
 void add_file(const fs::path& path, Sha256& hash) {
   const ByteSourcePtr source = open_local_file(path);
-  std::vector<std::byte> block(std::size_t{64} << 10U);
-  for (std::uint64_t offset = 0; offset < source->size();) {
-    const auto part =
-        std::span(block).first(std::min<std::uint64_t>(block.size(), source->size() - offset));
-    source->read_at(offset, part);
-    hash.update(part);
-    offset += part.size();
-  }
+  for_each_block(*source, 0, source->size(),
+                 [&](std::span<const std::byte> bytes) { hash.update(bytes); });
 }
 
 /// Of a file, or of all files of a directory with their names.

@@ -8,13 +8,12 @@
 
 #include "reshardfs/error.h"
 
+#include "base/blocks.h"
 #include "format/ckpt.h"
 #include "format/ckpt_scanner.h"
 
 namespace reshardfs::ckpt {
 namespace {
-
-constexpr std::size_t kBlockBytes = 1U << 20U;
 
 bool has_trailer(const ByteSource& source) {
   if (source.size() < kTrailerBytes) return false;
@@ -45,14 +44,8 @@ std::optional<std::uint32_t> trailer_number(const ByteSource& source) {
 }
 
 std::uint32_t crc_of(const ByteSource& source, std::uint64_t end) {
-  std::vector<std::byte> block(std::min<std::uint64_t>(kBlockBytes, end));
   CrcSum sum;
-  for (std::uint64_t offset = 0; offset < end;) {
-    const std::size_t bytes = std::min<std::uint64_t>(block.size(), end - offset);
-    source.read_at(offset, std::span(block).first(bytes));
-    sum.add(std::span(block).first(bytes));
-    offset += bytes;
-  }
+  for_each_block(source, 0, end, [&](std::span<const std::byte> bytes) { sum.add(bytes); });
   return sum.value();
 }
 

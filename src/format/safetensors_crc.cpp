@@ -4,14 +4,12 @@
 #include <optional>
 #include <vector>
 
-#include <zlib.h>
-
+#include "base/blocks.h"
+#include "format/ckpt.h"
 #include "format/safetensors.h"
 
 namespace reshardfs::safetensors {
 namespace {
-
-constexpr std::size_t kBlockBytes = 1U << 20U;
 
 std::optional<std::uint32_t> number_of(const std::string& text) {
   std::uint32_t number = 0;
@@ -21,34 +19,6 @@ std::optional<std::uint32_t> number_of(const std::string& text) {
   return number;
 }
 
-class Crc {
- public:
-  explicit Crc(const ByteSource& source)
-      : source_(source), block_(std::min<std::uint64_t>(kBlockBytes, source.size())) {}
-
-  void add(std::span<const std::byte> bytes) {
-    // zlib's interface predates std::byte.
-    value_ = ::crc32_z(value_, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
-  }
-
-  void add(const Extent& extent) {
-    for (std::uint64_t done = 0; done < extent.length;) {
-      const std::size_t bytes = std::min<std::uint64_t>(block_.size(), extent.length - done);
-      const auto part = std::span(block_).first(bytes);
-      source_.read_at(extent.offset + done, part);
-      add(part);
-      done += bytes;
-    }
-  }
-
-  std::uint32_t value() const { return static_cast<std::uint32_t>(value_); }
-
- private:
-  const ByteSource& source_;
-  std::vector<std::byte> block_;
-  uLong value_ = ::crc32(0, nullptr, 0);
-};
-
 std::uint32_t crc_of(const ByteSource& source) {
   const FileIndex index = read_index(source);
   std::vector<const TensorEntry*> by_name;
@@ -56,12 +26,15 @@ std::uint32_t crc_of(const ByteSource& source) {
   for (const TensorEntry& entry : index.entries()) by_name.push_back(&entry);
   std::sort(by_name.begin(), by_name.end(),
             [](const TensorEntry* a, const TensorEntry* b) { return a->name < b->name; });
-  Crc crc(source);
+  ckpt::CrcSum sum;
   for (const TensorEntry* entry : by_name) {
-    crc.add(std::as_bytes(std::span(entry->name)));
-    for (const Extent& extent : entry->extents) crc.add(extent);
+    sum.add(std::as_bytes(std::span(entry->name)));
+    for (const Extent& extent : entry->extents) {
+      for_each_block(source, extent.offset, extent.offset + extent.length,
+                     [&](std::span<const std::byte> bytes) { sum.add(bytes); });
+    }
   }
-  return crc.value();
+  return sum.value();
 }
 
 }  // namespace

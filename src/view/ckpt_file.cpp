@@ -6,6 +6,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/blocks.h"
 #include "base/checked.h"
 #include "format/ckpt.h"
 #include "plan/record_order.h"
@@ -92,17 +93,9 @@ std::unique_ptr<FileImage> CkptFile::build() const {
 
 const std::string& CkptFile::trailer() const {
   trailer_once_.call([this] {
-    constexpr std::uint64_t kBlockBytes = 1U << 20U;
-    const std::uint64_t end = size() - ckpt::kTrailerBytes;
-    std::vector<std::byte> block(static_cast<std::size_t>(std::min(kBlockBytes, end)));
     ckpt::CrcSum sum;
-    for (std::uint64_t offset = 0; offset < end;) {
-      const auto bytes =
-          static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), end - offset));
-      image().read_at(offset, std::span(block).first(bytes));
-      sum.add(std::span(block).first(bytes));
-      offset += bytes;
-    }
+    for_each_block(image(), 0, size() - ckpt::kTrailerBytes,
+                   [&](std::span<const std::byte> bytes) { sum.add(bytes); });
     trailer_ = ckpt::trailer(sum.value());
   });
   return trailer_;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "view/tensor_file.h"
 
-#include <algorithm>
-
 #include "reshardfs/error.h"
 
+#include "base/blocks.h"
 #include "base/checked.h"
 #include "base/sha256.h"
 #include "view/source_attribute.h"
@@ -16,16 +15,9 @@ namespace {
 constexpr std::uint64_t kMaxSize = (1ULL << 63U) - 4097;
 
 std::string hash_of(const VirtualFile& file) {
-  constexpr std::uint64_t kBlockBytes = 1U << 20U;
-  std::vector<std::byte> block(std::min<std::uint64_t>(kBlockBytes, file.size()));
   Sha256 hash;
-  for (std::uint64_t offset = 0; offset < file.size();) {
-    const auto bytes = std::min<std::uint64_t>(block.size(), file.size() - offset);
-    const auto part = std::span(block).first(static_cast<std::size_t>(bytes));
-    file.read_at(offset, part);
-    hash.update(part);
-    offset += bytes;
-  }
+  for_each_block(file, 0, file.size(),
+                 [&](std::span<const std::byte> bytes) { hash.update(bytes); });
   return hash.finish();
 }
 
