@@ -49,6 +49,8 @@ class RESHARDFS_EXPORT Error : public std::exception {
   const std::string& file() const noexcept { return file_; }
   const std::string& parameter() const noexcept { return parameter_; }
   const std::string& message() const noexcept { return message_; }
+  /// Bytes from the start of file(), if it is about a place in it.
+  std::optional<std::uint64_t> offset() const noexcept { return offset_; }
 
   /// One line: `FILE: offset N: parameter 'P': message; hint`. Control characters are escaped.
   const char* what() const noexcept override { return text_.c_str(); }

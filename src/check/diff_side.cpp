@@ -12,9 +12,7 @@ namespace reshardfs {
 DiffSide DiffSide::open(const DiffSource& source) {
   StrategyInput strategy(source.strategy);
   CheckpointOptions options{source.pattern, source.step, false, nullptr};
-  if (!source.dec_key_file.empty()) {
-    options.decryption = Decryption::load(source.dec_key_file, source.dec_mode);
-  }
+  options.decryption = Decryption::load_if_named(source.dec_key_file, source.dec_mode);
   auto set = std::make_shared<const CheckpointSet>(CheckpointSet::open(source.path, options));
   auto laid_out = strategy.for_source(*set);
   return DiffSide(std::make_shared<const SourceTable>(set, std::move(laid_out), source.join));

@@ -2,7 +2,6 @@
 #include "check/verify_source.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <optional>
 #include <set>
@@ -116,18 +115,6 @@ std::set<std::int64_t> ranks_with_directory(const VerifyOptions& options,
   return find_source_files(options.source, checkpoint).found.ranks_with_directory;
 }
 
-RankFile open_file(const FoundFile& found, const CheckpointOptions& options) {
-  RankFile file;
-  file.rank = found.rank;
-  file.part = found.part;
-  file.path = found.path;
-  ByteSourcePtr source = open_local_file(found.path);
-  // Only .ckpt files are ever encrypted.
-  const bool is_ckpt = &input_format_of(found.path) == &input_formats().front();
-  file.source = is_ckpt ? open_plain(std::move(source), options.decryption) : std::move(source);
-  return file;
-}
-
 void read_index(RankFile& file, const CheckpointOptions& options) {
   try {
     file.index = std::make_shared<const FileIndex>(
@@ -163,7 +150,7 @@ std::vector<RankFile> open_files(const Discovery& found, CheckpointOptions optio
   std::vector<RankFile> files(found.files.size());
   failures.resize(files.size());
   for_each_file(files.size(), jobs, failures,
-                [&](std::size_t i) { files[i] = open_file(found.files[i], options); });
+                [&](std::size_t i) { files[i] = open_rank_file(found.files[i], options); });
   const bool all_open = std::none_of(failures.begin(), failures.end(),
                                      [](const auto& failure) { return failure.has_value(); });
   try {
@@ -194,18 +181,6 @@ void check_places(const Discovery& found, const std::vector<RankFile>& files,
   }
 }
 
-/// What Error tells in its text alone: `FILE: offset N: ...`.
-std::optional<std::uint64_t> offset_in(const Error& error) {
-  const std::string text = error.what();
-  const std::string before =
-      (error.file().empty() ? "" : printable(error.file()) + ": ") + "offset ";
-  if (!text.starts_with(before)) return std::nullopt;
-  std::uint64_t offset = 0;
-  const char* digits = text.data() + before.size();
-  const auto [stop, problem] = std::from_chars(digits, text.data() + text.size(), offset);
-  return problem == std::errc{} && *stop == ':' ? std::optional(offset) : std::nullopt;
-}
-
 }  // namespace
 
 Problem problem_from(const Error& error) {
@@ -222,16 +197,14 @@ Problem problem_from(const Error& error) {
   }
   problem.file = error.file();
   problem.parameter = error.parameter();
-  problem.offset = offset_in(error);
+  problem.offset = error.offset();
   problem.message = error.message();
   return problem;
 }
 
 VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report) {
   CheckpointOptions checkpoint{options.pattern, options.step, false, nullptr};
-  if (!options.dec_key_file.empty()) {
-    checkpoint.decryption = Decryption::load(options.dec_key_file, options.dec_mode);
-  }
+  checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
   const Discovery found = FileChoice(options, checkpoint, report).choose();
   raise_open_file_limit(found.files.size());
   Failures failures;

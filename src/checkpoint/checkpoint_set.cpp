@@ -16,22 +16,6 @@
 namespace reshardfs {
 namespace {
 
-/// Only .ckpt files are ever encrypted.
-ByteSourcePtr open_source(const FoundFile& found, const CheckpointOptions& options) {
-  ByteSourcePtr file = open_local_file(found.path);
-  const bool is_ckpt = &input_format_of(found.path) == &input_formats().front();
-  return is_ckpt ? open_plain(std::move(file), options.decryption) : file;
-}
-
-RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options) {
-  RankFile file;
-  file.rank = found.rank;
-  file.part = found.part;
-  file.path = found.path;
-  file.source = open_source(found, options);
-  return file;
-}
-
 /// @return whether there is a trailer. @throws Error kBadInput if it does not fit the file.
 bool check_trailer(const RankFile& file) {
   const CrcCheck result = input_format_of(file.path).check_crc(*file.source);
@@ -44,6 +28,18 @@ bool check_trailer(const RankFile& file) {
 }
 
 }  // namespace
+
+RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options) {
+  RankFile file;
+  file.rank = found.rank;
+  file.part = found.part;
+  file.path = found.path;
+  file.source = open_local_file(found.path);
+  if (input_format_of(found.path).may_be_encrypted) {
+    file.source = open_plain(std::move(file.source), options.decryption);
+  }
+  return file;
+}
 
 CheckpointSet::CheckpointSet(std::vector<RankFile> files) : files_(std::move(files)) {
   if (files_.empty()) throw Error(ErrorKind::kBadInput, "a checkpoint set needs at least one file");

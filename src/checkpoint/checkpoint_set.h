@@ -17,6 +17,7 @@
 namespace reshardfs {
 
 struct Discovery;
+struct FoundFile;
 
 /// One rank's file of the chosen step, or one of several that make it up.
 struct RankFile {
@@ -40,6 +41,10 @@ struct CheckpointOptions {
   /// Leave nothing about the indexes for later, however many there are.
   bool examine_all = false;
 };
+
+/// Opens a file, decrypting if it is to be; its index is not read.
+/// @throws what open_local_file() and open_plain() throw.
+RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options);
 
 class CheckpointSet {
  public:

@@ -7,6 +7,7 @@
 #include "reshardfs/error.h"
 
 #include "base/utf8.h"
+#include "format/encrypted.h"
 
 namespace reshardfs::ckpt {
 namespace {
@@ -36,13 +37,12 @@ RecordScanner::RecordScanner(const ByteSource& source, std::uint64_t max_records
   refuse_encrypted();
 }
 
-// AES-GCM, AES-CBC and SM4-CBC, little endian. No record begins with these bytes.
+// No record begins with the bytes that encrypted files begin with.
 void RecordScanner::refuse_encrypted() {
-  if (cursor_.file_size() < 4) return;
-  const std::string head = cursor_.read_bytes(4);
+  if (cursor_.file_size() < kCipherMagicBytes) return;
+  const std::string head = cursor_.read_bytes(kCipherMagicBytes);
   cursor_.move_to(0);
-  if (head != "\xd8\x5e\x3a\x7f" && head != "\xd9\x5e\x3a\x7f" && head != "\xda\x5e\x3a\x7f")
-    return;
+  if (!encryption_of(std::as_bytes(std::span(head)))) return;
   throw Error(ErrorKind::kUnsupported, "is encrypted").hint("give its key with --dec-key-file");
 }
 

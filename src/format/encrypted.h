@@ -22,10 +22,12 @@
 /// that was decrypted and verified as a whole would be: that needs memory for all of it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -61,6 +63,10 @@ class Decryption {
   static std::shared_ptr<const Decryption> load(const std::filesystem::path& key_file,
                                                 const std::string& mode);
 
+  /// The same, but nullptr if no key file is named.
+  static std::shared_ptr<const Decryption> load_if_named(const std::filesystem::path& key_file,
+                                                         const std::string& mode);
+
   Decryption(const Decryption&) = delete;
   Decryption& operator=(const Decryption&) = delete;
   ~Decryption() = default;
@@ -92,6 +98,9 @@ class Decryption {
 /// The mode in which a file is encrypted, by its first bytes; nothing if it is not encrypted. No
 /// plain .ckpt or safetensors file begins like that.
 std::optional<CipherMode> encryption_of(const ByteSource& source);
+/// The same by the file's first bytes, which are kCipherMagicBytes.
+inline constexpr std::size_t kCipherMagicBytes = 4;
+std::optional<CipherMode> encryption_of(std::span<const std::byte> first_bytes);
 bool looks_encrypted(const ByteSource& source);
 
 /// The plain bytes of an encrypted file. Its size() is the plain size; name(), mtime_ns() and

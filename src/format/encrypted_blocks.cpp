@@ -185,10 +185,14 @@ class BlockReader {
 }  // namespace
 
 std::optional<CipherMode> encryption_of(const ByteSource& source) {
-  if (source.size() < kMagicBytes) return std::nullopt;
-  std::array<std::byte, kMagicBytes> magic{};
+  if (source.size() < kCipherMagicBytes) return std::nullopt;
+  std::array<std::byte, kCipherMagicBytes> magic{};
   source.read_at(0, magic);
-  return mode_of_magic(little_endian(magic));
+  return encryption_of(magic);
+}
+
+std::optional<CipherMode> encryption_of(std::span<const std::byte> first_bytes) {
+  return mode_of_magic(little_endian(first_bytes));
 }
 
 bool looks_encrypted(const ByteSource& source) {

@@ -107,6 +107,11 @@ std::string_view cipher_mode_name(CipherMode mode) noexcept {
   return kModeNames[static_cast<std::size_t>(mode)];
 }
 
+std::shared_ptr<const Decryption> Decryption::load_if_named(const std::filesystem::path& key_file,
+                                                            const std::string& mode) {
+  return key_file.empty() ? nullptr : load(key_file, mode);
+}
+
 std::shared_ptr<const Decryption> Decryption::load(const std::filesystem::path& key_file,
                                                    const std::string& mode_name) {
   const CipherMode mode = mode_from(mode_name);

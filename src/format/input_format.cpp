@@ -10,8 +10,9 @@ namespace reshardfs {
 namespace {
 
 constexpr std::array kFormats{
-    InputFormat{"ckpt", ".ckpt", ckpt::read_index, ckpt::check_crc},
-    InputFormat{"safetensors", ".safetensors", safetensors::read_index, safetensors::check_crc},
+    InputFormat{"ckpt", ".ckpt", true, ckpt::read_index, ckpt::check_crc},
+    InputFormat{"safetensors", ".safetensors", false, safetensors::read_index,
+                safetensors::check_crc},
 };
 
 }  // namespace

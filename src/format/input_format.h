@@ -20,6 +20,8 @@ struct InputFormat {
   std::string_view name;
   /// Of the files' names, with its dot.
   std::string_view extension;
+  /// Whether MindSpore encrypts files of this format (see encrypted.h).
+  bool may_be_encrypted;
   /// Finds all parameters without reading their contents.
   /// @param known where an index with the same names may be found; may be nullptr.
   /// @throws Error kBadInput with file, byte offset and (where known) parameter for anything that

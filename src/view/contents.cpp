@@ -11,9 +11,7 @@ namespace {
 
 CheckpointOptions options_of(const CheckpointQuery& query) {
   CheckpointOptions options{query.src_pattern, query.step, query.check_crc, nullptr};
-  if (!query.dec_key_file.empty()) {
-    options.decryption = Decryption::load(query.dec_key_file, query.dec_mode);
-  }
+  options.decryption = Decryption::load_if_named(query.dec_key_file, query.dec_mode);
   return options;
 }
 

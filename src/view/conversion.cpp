@@ -85,9 +85,7 @@ void check_output_options(const ConversionOptions& options) {
 
 CheckpointOptions checkpoint_options(const ConversionOptions& options) {
   CheckpointOptions checkpoint{options.src_pattern, options.step, options.check_crc, nullptr};
-  if (!options.dec_key_file.empty()) {
-    checkpoint.decryption = Decryption::load(options.dec_key_file, options.dec_mode);
-  }
+  checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
   return checkpoint;
 }
 
