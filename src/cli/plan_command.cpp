@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/conversion_arguments.h"
 #include "cli/text.h"
+#include "view/plan_json.h"
 
 namespace reshardfs {
 namespace {
@@ -20,22 +21,6 @@ struct PlanArguments {
   std::optional<std::int64_t> rank;
   bool json = false;
 };
-
-std::vector<std::int64_t> ranks_of(const std::vector<SourceTraffic>& traffic) {
-  std::vector<std::int64_t> ranks;
-  for (const SourceTraffic& source : traffic) {
-    if (ranks.empty() || ranks.back() != source.rank) ranks.push_back(source.rank);
-  }
-  return ranks;
-}
-
-nlohmann::ordered_json as_json(std::int64_t rank, const std::vector<SourceTraffic>& traffic) {
-  nlohmann::ordered_json sources = nlohmann::ordered_json::array();
-  for (const SourceTraffic& source : traffic) {
-    sources.push_back({{"rank", source.rank}, {"file", source.file}, {"bytes", source.bytes}});
-  }
-  return {{"rank", rank}, {"needed_ranks", ranks_of(traffic)}, {"sources", std::move(sources)}};
-}
 
 std::vector<std::int64_t> shown_ranks(const ConversionOptions& options,
                                       const Conversion& conversion) {
@@ -77,7 +62,7 @@ int run_plan(const PlanArguments& arguments) {
   if (arguments.rank) {
     const std::vector<SourceTraffic> traffic = conversion.traffic(*arguments.rank);
     if (arguments.json) {
-      std::cout << as_json(*arguments.rank, traffic).dump(2) << "\n";
+      std::cout << plan_json(*arguments.rank, traffic).dump(2) << "\n";
     } else {
       std::cout << fmt::format("{}\n", fmt::join(ranks_of(traffic), " "));
     }
@@ -89,7 +74,7 @@ int run_plan(const PlanArguments& arguments) {
     return kExitDone;
   }
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const std::int64_t rank : ranks) list.push_back(as_json(rank, conversion.traffic(rank)));
+  for (const std::int64_t rank : ranks) list.push_back(plan_json(rank, conversion.traffic(rank)));
   std::cout << nlohmann::ordered_json{{"ranks", std::move(list)}}.dump(2) << "\n";
   return kExitDone;
 }

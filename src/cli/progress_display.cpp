@@ -30,13 +30,6 @@ std::size_t terminal_columns() {
   return size.ws_col;
 }
 
-std::string duration_text(double seconds) {
-  const auto whole = static_cast<std::uint64_t>(std::min(seconds, 1e9));
-  if (whole < 60) return fmt::format("{} s", whole);
-  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
-  return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
-}
-
 }  // namespace
 
 std::string progress_text(const ExportProgress::Values& values, double seconds,
@@ -53,7 +46,8 @@ std::string progress_text(const ExportProgress::Values& values, double seconds,
     text += fmt::format(", {}/s", human_bytes(static_cast<std::uint64_t>(rate)));
     // Before that it is guessing.
     if (seconds >= 1) {
-      text += fmt::format(", {} left", duration_text(std::max(0.0, total - done) / rate));
+      const double left = std::min(std::max(0.0, total - done) / rate, 1e9);
+      text += fmt::format(", {} left", duration_text(static_cast<std::uint64_t>(left)));
     }
   }
   if (columns == 0) {

@@ -17,13 +17,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kInterval{200};
 
-/// "6 s", "3 min 20 s", "2 h 5 min"
-std::string duration_words(std::uint64_t seconds) {
-  if (seconds < 60) return fmt::format("{} s", seconds);
-  if (seconds < 3600) return fmt::format("{} min {} s", seconds / 60, seconds % 60);
-  return fmt::format("{} h {} min", seconds / 3600, seconds / 60 % 60);
-}
-
 }  // namespace
 
 std::string progress_text(std::uint64_t done, std::uint64_t total, double seconds) {
@@ -34,7 +27,7 @@ std::string progress_text(std::uint64_t done, std::uint64_t total, double second
   if (rate < 1) return text;
   const double left = static_cast<double>(total - done) / rate;
   return text + fmt::format(", {}/s, {} left", human_bytes(static_cast<std::uint64_t>(rate)),
-                            duration_words(static_cast<std::uint64_t>(std::llround(left))));
+                            duration_text(static_cast<std::uint64_t>(std::llround(left))));
 }
 
 ProgressLine::ProgressLine(const CheckProgress& progress, bool show) : progress_(progress) {

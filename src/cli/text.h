@@ -10,6 +10,9 @@ namespace reshardfs {
 /// "1.5 MiB"
 std::string human_bytes(std::uint64_t bytes);
 
+/// "6 s", "3 min 20 s", "2 h 5 min"
+std::string duration_text(std::uint64_t seconds);
+
 /// Columns that a UTF-8 text takes on a terminal, near enough: its code points.
 std::size_t text_width(const std::string& text);
 

@@ -29,6 +29,11 @@ void FileImage::append_range(std::size_t view, std::uint64_t offset, std::uint64
   size_ += length;
 }
 
+void FileImage::append(ElementView view) {
+  const std::uint64_t bytes = view.size();
+  append_range(add_view(std::move(view)), 0, bytes);
+}
+
 void FileImage::read_piece(const Piece& piece, std::uint64_t offset, std::span<std::byte> out,
                            ReadBatch& batch) const {
   const std::uint64_t from = piece.from + (offset - piece.begin);

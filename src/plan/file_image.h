@@ -24,6 +24,8 @@ class FileImage : public VirtualFile {
   /// @return the view's number, for append_range().
   std::size_t add_view(ElementView view);
   void append_range(std::size_t view, std::uint64_t offset, std::uint64_t length);
+  /// All of a view.
+  void append(ElementView view);
 
   std::uint64_t size() const override { return size_; }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;

@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counters.h"
+#include "base/retry_once.h"
 #include "base/version.h"
 #include "plan/traffic.h"
+#include "view/plan_json.h"
 #include "view/text_file.h"
 #include "view/view.h"
 
@@ -85,17 +87,27 @@ Json activity() {
 
 std::string plan_text(const TargetTable& target, const std::vector<std::int64_t>& ranks) {
   Json list = Json::array();
-  for (const std::int64_t rank : ranks) {
-    Json sources = Json::array();
-    Json needed = Json::array();
-    for (const SourceTraffic& source : traffic_of(target, rank)) {
-      if (needed.empty() || needed.back() != source.rank) needed.push_back(source.rank);
-      sources.push_back({{"rank", source.rank}, {"file", source.file}, {"bytes", source.bytes}});
-    }
-    list.push_back({{"rank", rank}, {"needed_ranks", needed}, {"sources", std::move(sources)}});
-  }
+  for (const std::int64_t rank : ranks) list.push_back(plan_json(rank, traffic_of(target, rank)));
   return text({{"ranks", std::move(list)}});
 }
+
+/// The plan never changes, but looks at each cell of each rank: made when it is first asked for.
+class PlanText {
+ public:
+  PlanText(std::shared_ptr<const TargetTable> target, std::vector<std::int64_t> ranks)
+      : target_(std::move(target)), ranks_(std::move(ranks)) {}
+
+  const std::string& get() {
+    once_.call([this] { text_ = plan_text(*target_, ranks_); });
+    return text_;
+  }
+
+ private:
+  std::shared_ptr<const TargetTable> target_;
+  std::vector<std::int64_t> ranks_;
+  RetryOnce once_;
+  std::string text_;
+};
 
 OutputFile control(const std::string& name, std::shared_ptr<const VirtualFile> file) {
   return {".reshardfs/" + name, std::move(file), /*hidden=*/true};
@@ -110,11 +122,10 @@ std::vector<OutputFile> control_view(const ViewContext& context) {
                             json["activity"] = activity();
                             return text(json);
                           })));
-  // Made when it is asked for: it looks at each cell of each rank.
   files.push_back(control(
-      "plan.json", std::make_shared<LiveFile>([target = context.target, ranks = context.ranks] {
-        return plan_text(*target, ranks);
-      })));
+      "plan.json",
+      std::make_shared<LiveFile>([plan = std::make_shared<PlanText>(
+                                      context.target, context.ranks)] { return plan->get(); })));
   for (OutputFile& file : process_files()) files.push_back(std::move(file));
   return files;
 }

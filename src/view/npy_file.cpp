@@ -24,9 +24,7 @@ std::string NpyFile::header() const {
 std::unique_ptr<FileImage> NpyFile::build() const {
   auto image = std::make_unique<FileImage>(target().source().checkpoint_ptr());
   image->append_literal(header());
-  ElementView elements(target().view(parameter_, rank()), parameter_.dtype);
-  const std::uint64_t bytes = elements.size();
-  image->append_range(image->add_view(std::move(elements)), 0, bytes);
+  image->append({target().view(parameter_, rank()), parameter_.dtype});
   return image;
 }
 

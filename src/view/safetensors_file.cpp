@@ -31,9 +31,7 @@ std::unique_ptr<FileImage> SafetensorsFile::build() const {
   image->append_literal(head.bytes);
   for (const std::size_t number : head.order) {
     const TargetParameter& parameter = *parameters_[number];
-    ElementView elements(target().view(parameter, rank()), parameter.dtype);
-    const std::uint64_t bytes = elements.size();
-    image->append_range(image->add_view(std::move(elements)), 0, bytes);
+    image->append({target().view(parameter, rank()), parameter.dtype});
   }
   return image;
 }
