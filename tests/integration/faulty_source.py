@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A directory seen through tests/faults/fault_fs, which makes its files fail, stall and lie."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from mounted import COMMAND_SECONDS, abort_connection, is_mounted, scratch, wait_until
+
+# More than the daemon has threads, so that it is never this file system that makes one wait.
+THREADS = 128
+
+
+class FaultySource:
+    """A mounted fault_fs; `path` shows the directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def set(self, *rules: str) -> None:
+        """Replaces all rules (see fault_fs.cpp); none: all is well."""
+        fd = os.open(self.path / ".faults", os.O_WRONLY)
+        try:
+            os.write(fd, "\n".join(rules).encode() or b"\n")
+        finally:
+            os.close(fd)
+
+    def forget_pages(self) -> None:
+        """What the kernel has cached of the files would hide the faults."""
+        for file in self.path.rglob("*"):
+            if file.is_file() and not file.is_symlink() and file.name != ".faults":
+                with contextlib.suppress(OSError):
+                    fd = os.open(file, os.O_RDONLY)
+                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+                    os.close(fd)
+
+
+@contextlib.contextmanager
+def faulty(program: Path, directory: Path, *options: str) -> Iterator[FaultySource]:
+    """Shows the directory through the program, and leaves neither mount nor process."""
+    with scratch() as place:
+        mountpoint = place / "faulty"
+        mountpoint.mkdir()
+        served = subprocess.Popen(
+            [str(program), str(directory), str(mountpoint), "-f", *options, "-o",
+             f"max_threads={THREADS},max_idle_threads={THREADS}"],
+            stdin=subprocess.DEVNULL)
+        try:
+            assert wait_until(lambda: is_mounted(mountpoint), 10), "fault_fs has not mounted"
+            source = FaultySource(mountpoint)
+            yield source
+            with contextlib.suppress(OSError):
+                source.set()
+            subprocess.run(["umount", mountpoint], timeout=COMMAND_SECONDS, check=True)
+        finally:
+            abort_connection(mountpoint)
+            if is_mounted(mountpoint):
+                subprocess.run(["umount", "-l", mountpoint], timeout=COMMAND_SECONDS, check=False)
+            try:
+                served.wait(10)
+            except subprocess.TimeoutExpired:
+                served.kill()
+                served.wait()
