@@ -12,6 +12,7 @@ the mounted one. "first" reads the mounted file after the kernel has dropped its
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import json
 import mmap
 import os
@@ -28,7 +29,10 @@ from typing import Callable, Iterable, Iterator
 
 import numpy
 
-from bench_sets import MIB, Layout, SourceSet, columns, rows
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
+
+from bench_sets import MIB, Layout, SourceSet, columns, rows  # noqa: E402
+from faulty_source import faulty  # noqa: E402
 
 GIB = 1 << 30
 Figures = dict[str, float]
@@ -57,10 +61,11 @@ class Mount:
     """A mounted source; ends the daemon and removes the mount point on exit."""
 
     def __init__(self, binary: str, source: SourceSet, target: pathlib.Path,
-                 options: Iterable[str] = ()) -> None:
+                 options: Iterable[str] = (), root: pathlib.Path | None = None) -> None:
+        """`root`: where the source is seen, if not in its own place."""
         self.binary = binary
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="reshardfs-bench-mnt-"))
-        command = [binary, "mount", str(source.root), str(self.path), "--src-strategy",
+        command = [binary, "mount", str(root or source.root), str(self.path), "--src-strategy",
                    str(source.strategy), "--dst-strategy", str(target), *options]
         begin = time.perf_counter()
         subprocess.run(command, check=True)
@@ -354,6 +359,111 @@ def memory_figures(binary: str, scratch: pathlib.Path) -> Figures:
     return figures
 
 
+def ceiling_figures(binary: str, server: str, scratch: pathlib.Path, rounds: int) -> Figures:
+    """A rank file of long runs against a FUSE server that answers from a constant buffer."""
+    source = SourceSet(scratch / "ceiling", rows(8), 8, (8192, 8192))
+    samples = Samples()
+    with Mount(binary, source, source.write_strategy("dst", rows(4))) as mount:
+        file = mount.rank_file(0)
+        place = pathlib.Path(tempfile.mkdtemp(prefix="reshardfs-bench-constant-"))
+        served = subprocess.Popen([server, str(place), str(file.stat().st_size)])
+        try:
+            while not os.path.ismount(place):
+                time.sleep(0.01)
+            constant = place / "constant"
+            read_ahead_of(place).write_text(read_ahead_of(mount.path).read_text())
+            for _ in range(rounds):
+                for label, path in (("constant ", constant), ("mount ", file)):
+                    for name, reader in READERS:
+                        drop_pages([path])
+                        samples.rate(label + name, lambda: reader(path))
+        finally:
+            subprocess.run(["umount", str(place)], check=True)
+            served.wait()
+            place.rmdir()
+    shutil.rmtree(source.root)
+    figures = samples.medians()
+    for name, _ in READERS:
+        figures[f"ratio {name}"] = figures[f"mount {name}"] / figures[f"constant {name}"]
+    return figures
+
+
+def read_ahead_of(mountpoint: pathlib.Path) -> pathlib.Path:
+    device = mountpoint.stat().st_dev
+    return pathlib.Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb")
+
+
+def stalled_figures(binary: str, fault_fs: str, scratch: pathlib.Path) -> Figures:
+    """Milliseconds for metadata that the kernel does not have, while 64 readers wait for a source
+    that does not answer."""
+    readers = 64
+    source = SourceSet(scratch / "stalled", rows(readers), 200, (readers, 64 << 10))
+    figures: Figures = {}
+    with faulty(pathlib.Path(fault_fs), source.root) as slow, \
+            Mount(binary, source, source.write_strategy("dst", rows(readers)),
+                  ["--params"], root=slow.path) as mount:
+        files = [mount.rank_file(rank) for rank in range(readers)]
+        slow.forget_pages()
+        slow.set("rank_*/* stall")
+        pool = concurrent.futures.ThreadPoolExecutor(readers)
+        waiting = [pool.submit(read_hot, file) for file in files]
+        time.sleep(1)
+        took: dict[str, list[float]] = {"lookup": [], "open": [], "readdir": []}
+
+        def measure(key: str, work: Callable[[], object]) -> None:
+            begin = time.perf_counter()
+            work()
+            took[key].append((time.perf_counter() - begin) * 1e3)
+
+        for rank in range(readers):
+            folder = mount.path / f"rank_{rank}/params"
+            measure("readdir", lambda: os.listdir(folder))
+            for name in source.names[:50]:
+                path = folder / f"{name}.npy"
+                measure("lookup", lambda: os.stat(path))
+                measure("open", lambda: os.close(os.open(path, os.O_RDONLY)))
+        figures["readers_waiting"] = sum(not reader.done() for reader in waiting)
+        slow.set()
+        for reader in waiting:
+            reader.result()
+        pool.shutdown()
+        for key, values in took.items():
+            values.sort()
+            figures[f"{key}_p50_ms"] = values[len(values) // 2]
+            figures[f"{key}_p99_ms"] = values[len(values) * 99 // 100]
+            figures[f"{key}_max_ms"] = values[-1]
+    shutil.rmtree(source.root)
+    return figures
+
+
+def job_figures(binary: str, scratch: pathlib.Path, rounds: int) -> Figures:
+    """Seconds until all target ranks were read: mounted, and exported first. Sources are cached."""
+    samples = Samples()
+    for name, layout, target in (("rows", rows(8), rows(4)), ("columns", columns(8), columns(4))):
+        source = SourceSet(scratch / "job", layout, 8, (16384, 16384))
+        strategy = source.write_strategy("dst", target)
+        out = scratch / "exported"
+        for file in source.files():
+            read_hot(file)
+        for _ in range(rounds):
+            begin = time.perf_counter()
+            with Mount(binary, source, strategy) as mount:
+                read_at_once([mount.rank_file(rank) for rank in range(target.ranks)])
+            samples.note(f"{name} mount_s", time.perf_counter() - begin)
+            begin = time.perf_counter()
+            subprocess.run([binary, "export", str(source.root), str(out), "--views", "ranks", "-q",
+                            "--src-strategy", str(source.strategy),
+                            "--dst-strategy", str(strategy)], check=True)
+            read_at_once(sorted(out.glob("rank_*/*.ckpt")))
+            samples.note(f"{name} export_s", time.perf_counter() - begin)
+            shutil.rmtree(out)
+        shutil.rmtree(source.root)
+    figures = samples.medians()
+    for name in ("rows", "columns"):
+        figures[f"{name} ratio"] = figures[f"{name} mount_s"] / figures[f"{name} export_s"]
+    return figures
+
+
 # --- cases and output --------------------------------------------------------------------------
 
 
@@ -415,7 +525,10 @@ def main() -> None:
     parser.add_argument("--tensor-mib", type=int, default=128, help="size of each parameter")
     parser.add_argument("--parameters", type=int, default=8)
     parser.add_argument("--only", default="", help="cases whose name has this text")
-    parser.add_argument("--groups", default="cases,readers,cold,mount,metadata,memory")
+    parser.add_argument("--groups", 
+                        default="cases,readers,cold,mount,metadata,memory,ceiling,stalled,job")
+    parser.add_argument("--constant-server", help="the program, for the group 'ceiling'")
+    parser.add_argument("--fault-fs", help="the program, for the group 'stalled'")
     parser.add_argument("--mount-option", action="append", default=[],
                         help="for the cases, such as --mount-option=--direct-io")
     parser.add_argument("--scratch", help="a directory for the files; default: the system's")
@@ -446,10 +559,17 @@ def main() -> None:
                 print_group(f"cold {name}", cold)
             shutil.rmtree(source.root)
         for name, measure in (("readers", reader_figures), ("mount", mount_figures),
-                              ("metadata", metadata_figures)):
+                              ("metadata", metadata_figures), ("job", job_figures)):
             if name in groups:
                 figures[name] = measure(arguments.binary, scratch, arguments.rounds)
                 print_group(name, figures[name])
+        if "ceiling" in groups and arguments.constant_server:
+            figures["ceiling"] = ceiling_figures(arguments.binary, arguments.constant_server,
+                                                 scratch, arguments.rounds)
+            print_group("ceiling", figures["ceiling"])
+        if "stalled" in groups and arguments.fault_fs:
+            figures["stalled"] = stalled_figures(arguments.binary, arguments.fault_fs, scratch)
+            print_group("stalled", figures["stalled"])
         if "memory" in groups:
             figures["memory"] = memory_figures(arguments.binary, scratch)
             print_group("memory", figures["memory"])
