@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/check_arguments.h"
 
-#include <unistd.h>
-
-#include <cstdlib>
-#include <string_view>
-
 #include "reshardfs/error.h"
 
 #include "storage/directory.h"
@@ -14,11 +9,6 @@ namespace reshardfs {
 namespace {
 
 constexpr std::size_t kMaxJobs = 1024;
-
-std::string_view environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string_view() : value;
-}
 
 }  // namespace
 
@@ -39,11 +29,6 @@ void add_jobs_option(CLI::App& command, std::size_t& jobs) {
       ->check(CLI::Range(std::size_t{0}, kMaxJobs).description(""))
       ->capture_default_str()
       ->take_last();
-}
-
-bool use_colour() {
-  return ::isatty(STDOUT_FILENO) == 1 && environment("NO_COLOR").empty() &&
-         environment("TERM") != "dumb";
 }
 
 }  // namespace reshardfs

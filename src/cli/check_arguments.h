@@ -20,7 +20,4 @@ std::optional<std::filesystem::path> existing_path(const std::string& text,
 /// -j, --jobs.
 void add_jobs_option(CLI::App& command, std::size_t& jobs);
 
-/// Whether standard output is a terminal that takes colours, and the user has not set NO_COLOR.
-bool use_colour();
-
 }  // namespace reshardfs

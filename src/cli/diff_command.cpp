@@ -16,6 +16,7 @@
 #include "cli/command.h"
 #include "cli/log.h"
 #include "cli/progress_line.h"
+#include "cli/terminal.h"
 
 namespace reshardfs {
 namespace {

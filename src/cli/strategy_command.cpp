@@ -15,6 +15,7 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/strategy_listing.h"
+#include "cli/terminal.h"
 #include "cli/text.h"
 #include "cli/write_file.h"
 #include "plan/source_table.h"

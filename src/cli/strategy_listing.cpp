@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/strategy_listing.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 #include <vector>
 
@@ -14,16 +10,14 @@
 #include "reshardfs/error.h"
 
 #include "cli/strategy_picture.h"
+#include "cli/terminal.h"
 #include "cli/text.h"
 
 namespace reshardfs {
 namespace {
 
-// Narrower than this nothing can be read.
-constexpr std::size_t kFewestColumns = 40;
 // Where the name column would be narrower, a table is no help.
 constexpr std::size_t kFewestNameColumns = 20;
-constexpr std::size_t kDefaultColumns = 80;
 constexpr std::size_t kGap = 2;
 
 std::string map_text(const TensorMap& map) {
@@ -139,16 +133,6 @@ std::string device_matrices(const Strategy& strategy, std::size_t columns) {
 }
 
 }  // namespace
-
-std::size_t output_columns() {
-  if (::isatty(STDOUT_FILENO) == 0) return kAnyWidth;
-  const char* wanted = std::getenv("COLUMNS");
-  const std::size_t number = wanted == nullptr ? 0 : std::strtoul(wanted, nullptr, 10);
-  if (number > 0) return std::max(number, kFewestColumns);
-  winsize size{};
-  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? std::max<std::size_t>(size.ws_col, kFewestColumns) : kDefaultColumns;
-}
 
 std::string strategy_summary(const Strategy& strategy) {
   std::size_t parameters = 0;

@@ -3,19 +3,11 @@
 #pragma once
 
 #include <cstddef>
-#include <limits>
 #include <string>
 
 #include "reshardfs/strategy.h"
 
 namespace reshardfs {
-
-/// Nothing is broken or shortened, for programs that read the output.
-constexpr std::size_t kAnyWidth = std::numeric_limits<std::size_t>::max();
-
-/// The columns to stay in: of the terminal that standard output is ($COLUMNS wins, 80 if neither
-/// says), or kAnyWidth if it is none.
-std::size_t output_columns();
 
 /// "2 stages of 4 devices, 20 layouts"
 std::string strategy_summary(const Strategy& strategy);

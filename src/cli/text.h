@@ -13,7 +13,7 @@ std::string human_bytes(std::uint64_t bytes);
 /// "6 s", "3 min 20 s", "2 h 5 min"
 std::string duration_text(std::uint64_t seconds);
 
-/// Columns that a UTF-8 text takes on a terminal, near enough: its code points.
+/// Columns that a UTF-8 text takes on a terminal: two for a character of East Asia.
 std::size_t text_width(const std::string& text);
 
 /// `text`, or its beginning and end with "..." between them, in at most `columns`.

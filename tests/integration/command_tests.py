@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
+import pty
+import struct
+import subprocess
 import sys
+import termios
 import unittest
 from pathlib import Path
 from typing import Any
 
-from mounted import one_line, parse_binary, run
+from mounted import COMMAND_SECONDS, Settings, one_line, parse_binary, run
 
 
 def run_command_tests() -> None:
@@ -33,6 +38,26 @@ def terminal_output(ours: int) -> bytes:
     finally:
         os.close(ours)
     return data
+
+
+def on_terminal(*words: str | Path, columns: int = 80, lines: int = 24,
+                **variables: str | None) -> list[str]:
+    """The lines that a terminal of that size is given.
+
+    @param variables of the environment; None takes one out.
+    """
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    changed = {"COLUMNS": None, "LINES": None} | variables
+    environment = {key: value for key, value in (os.environ | changed).items() if value is not None}
+    process = subprocess.Popen([str(Settings.binary), *map(str, words)], stdin=subprocess.DEVNULL,
+                               stdout=theirs, stderr=subprocess.PIPE, env=environment)
+    os.close(theirs)
+    data = terminal_output(ours)
+    _, errors = process.communicate(timeout=COMMAND_SECONDS)
+    if process.returncode or errors:
+        raise AssertionError(f"exit code {process.returncode}: {errors!r}")
+    return data.decode().replace("\r\n", "\n").splitlines()
 
 
 class CommandTest(unittest.TestCase):

@@ -4,42 +4,19 @@ the output is no terminal every row is one line, whole."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
-import struct
-import subprocess
 import sys
-import termios
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
-from command_tests import terminal_output  # noqa: E402
+from command_tests import on_terminal  # noqa: E402
 from golden_cases import GOLDEN  # noqa: E402
 from layouts import Layout  # noqa: E402
-from mounted import COMMAND_SECONDS, Settings, run, run_unittests, scratch  # noqa: E402
+from mounted import run, run_unittests, scratch  # noqa: E402
 from strategy_files import Strategy, read_strategy, write_protobuf  # noqa: E402
 
 LONG = "model.decoder.layers.{}.mixture_of_experts.expert_{}.feed_forward.projection.weight"
-
-
-def on_terminal(*words: str | Path, columns: int = 80, variable: str | None = None) -> list[str]:
-    """The lines that a terminal of that width is given."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
-    if variable is not None:
-        environment["COLUMNS"] = variable
-    process = subprocess.Popen([str(Settings.binary), *map(str, words)], stdin=subprocess.DEVNULL,
-                               stdout=theirs, stderr=subprocess.PIPE, env=environment)
-    os.close(theirs)
-    data = terminal_output(ours)
-    _, errors = process.communicate(timeout=COMMAND_SECONDS)
-    if process.returncode or errors:
-        raise AssertionError(f"exit code {process.returncode}: {errors!r}")
-    return data.decode().replace("\r\n", "\n").splitlines()
 
 
 def large() -> Strategy:
@@ -121,11 +98,11 @@ class Show(unittest.TestCase):
         with scratch() as root:
             path = root / "large.ckpt"
             write_protobuf(large(), path)
-            wide = on_terminal("strategy", "show", path, variable="200")
+            wide = on_terminal("strategy", "show", path, COLUMNS="200")
             self.assertGreater(max(map(len, wide)), 120)
-            self.assert_narrow(on_terminal("strategy", "show", path, columns=200, variable="70"), 70)
+            self.assert_narrow(on_terminal("strategy", "show", path, columns=200, COLUMNS="70"), 70)
             for nonsense in ("", "x", "0"):
-                lines = on_terminal("strategy", "show", path, columns=100, variable=nonsense)
+                lines = on_terminal("strategy", "show", path, columns=100, COLUMNS=nonsense)
                 self.assert_narrow(lines, 100)
 
 

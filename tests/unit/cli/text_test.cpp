@@ -13,10 +13,18 @@ TEST(Shortened, KeepsBeginAndEnd) {
   EXPECT_EQ(shortened("abcdefghij", 3), "abcdefghij") << "nothing would be left of it";
 }
 
-TEST(Shortened, CountsAndCutsCodePoints) {
+TEST(Shortened, CutsNoCharacterApart) {
   EXPECT_EQ(shortened("\u00e4\u00f6\u00fc\u00e4\u00f6\u00fc\u00e4\u00f6", 7),
             "\u00e4\u00f6...\u00e4\u00f6");
-  EXPECT_EQ(text_width("\u4e2d\u6587"), 2U);
+  EXPECT_EQ(shortened("\u5c42\u5c42\u5c42\u5c42.weight", 10), "\u5c42...ight");
+  EXPECT_EQ(shortened("weight.\u5c42\u5c42\u5c42\u5c42", 10), "wei...\u5c42\u5c42");
+}
+
+TEST(TextWidth, CountsWideCharactersTwice) {
+  EXPECT_EQ(text_width("\u5c42.0.\u91cd\u307f"), 9U);
+  EXPECT_EQ(text_width("e\u0301"), 1U);
+  EXPECT_EQ(text_width("\xff\xfe"), 2U);
+  EXPECT_EQ(text_width("\u251c\u2500\u2588"), 3U);
 }
 
 TEST(Wrapped, BreaksBehindCommasAndBlanks) {
