@@ -18,12 +18,14 @@ DiffSide DiffSide::open(const DiffSource& source) {
   return DiffSide(std::make_shared<const SourceTable>(set, std::move(laid_out), source.join));
 }
 
-ShardGridPtr DiffSide::find_grid(const SourceParameter& parameter) const {
+ShardGridPtr DiffSide::laid_out(const SourceParameter& parameter) const {
   if (parameter.grid) return parameter.grid;
   const SourceParameter* weight = table_->find(weight_of(parameter.name));
-  if (weight != nullptr) {
-    if (ShardGridPtr grid = table_->grid_like(parameter, *weight)) return grid;
-  }
+  return weight == nullptr ? nullptr : table_->grid_like(parameter, *weight);
+}
+
+ShardGridPtr DiffSide::find_grid(const SourceParameter& parameter) const {
+  if (ShardGridPtr grid = laid_out(parameter)) return grid;
   if (!table_->equal_on_all_ranks(parameter)) return nullptr;
   return single_cell_grid(parameter.holders.front());
 }

@@ -35,6 +35,10 @@ class DiffSide {
 
   const SourceTable& table() const noexcept { return *table_; }
 
+  /// The parameter by its layout, else like its weight; nullptr: it has neither. Reads no data, and
+  /// parts of it may be missing.
+  ShardGridPtr laid_out(const SourceParameter& parameter) const;
+
   /// The whole parameter: by its layout, else like its weight, else from any rank if all ranks have
   /// the same bytes (which are read to find out). nullptr: every rank has its own.
   /// @throws Error kMissing if no file holds a part of it.

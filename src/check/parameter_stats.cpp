@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/parameter_stats.h"
+
+#include <algorithm>
+#include <deque>
+#include <iterator>
+#include <span>
+#include <unordered_map>
+#include <utility>
+
+#include "base/parallel.h"
+#include "check/pairwise_stats.h"
+#include "plan/holders.h"
+#include "plan/shard_grid.h"
+
+namespace reshardfs {
+namespace {
+
+/// A multiple of every element's size; small enough to be in the second cache when it is added up.
+constexpr std::uint64_t kBlockBytes = 256U << 10U;
+/// Tensors that are worked on together: what is remembered of them does not grow with ranks times
+/// parameters.
+constexpr std::size_t kBatchTensors = 8192;
+
+/// Elements in one or several files, each once: all cells of a parameter, or one rank's slice.
+using Cells = std::vector<Holding>;
+
+std::uint64_t blocks_of(const Holding& cell) {
+  return (cell.entry->content_bytes + kBlockBytes - 1) / kBlockBytes;
+}
+
+ElementStats read_block(const Holding& cell, std::uint64_t number, CheckProgress& progress) {
+  thread_local std::vector<std::byte> buffer(kBlockBytes);
+  const std::uint64_t begin = number * kBlockBytes;
+  const auto bytes = static_cast<std::size_t>(
+      std::min<std::uint64_t>(kBlockBytes, cell.entry->content_bytes - begin));
+  const std::span<std::byte> block = std::span(buffer).first(bytes);
+  ReadBatch batch;
+  read_content(cell, begin, block, batch);
+  batch.check();
+  progress.done += bytes;
+  const DType dtype = cell.entry->dtype;
+  return stats_of(dtype, block.data(), bytes / static_cast<std::size_t>(element_size(dtype)));
+}
+
+/// Blocks are handed out one by one, so that one large tensor keeps all threads busy.
+class Work {
+ public:
+  explicit Work(std::span<const Cells> tensors) {
+    for (const Cells& cells : tensors) {
+      std::uint64_t blocks = 0;
+      for (const Holding& cell : cells) {
+        cells_.push_back({cell, sums_.size(), first_block_, blocks});
+        blocks += blocks_of(cell);
+        first_block_ += blocks_of(cell);
+      }
+      sums_.emplace_back(blocks);
+    }
+  }
+
+  std::vector<ElementStats> run(std::size_t jobs, CheckProgress& progress) {
+    parallel_for(
+        static_cast<std::size_t>(first_block_), [&](std::size_t i) { add_block(i, progress); },
+        jobs);
+    std::vector<ElementStats> results;
+    results.reserve(sums_.size());
+    for (const PairwiseStats& sum : sums_) results.push_back(sum.result());
+    return results;
+  }
+
+ private:
+  struct Cell {
+    Holding holding;
+    std::size_t tensor = 0;
+    std::uint64_t first = 0;            ///< number of its first block among all
+    std::uint64_t first_in_tensor = 0;  ///< and among those of the tensor
+  };
+
+  void add_block(std::uint64_t number, CheckProgress& progress) {
+    // Behind empty cells with the same first block stands the one that has it.
+    const Cell& cell = *std::prev(
+        std::upper_bound(cells_.begin(), cells_.end(), number,
+                         [](std::uint64_t n, const Cell& other) { return n < other.first; }));
+    const std::uint64_t in_cell = number - cell.first;
+    sums_[cell.tensor].add(cell.first_in_tensor + in_cell,
+                           read_block(cell.holding, in_cell, progress));
+  }
+
+  std::vector<Cell> cells_;
+  std::deque<PairwiseStats> sums_;
+  std::uint64_t first_block_ = 0;  ///< in the end, their number
+};
+
+/// Of several tensors of one name: those of the same shape, type and statistics become one.
+void add_grouped(ParameterStats entry, std::size_t first, std::vector<ParameterStats>& results) {
+  const auto same = std::find_if(results.begin() + static_cast<std::ptrdiff_t>(first),
+                                 results.end(), [&](const ParameterStats& other) {
+                                   return entry.dtype == other.dtype &&
+                                          entry.shape == other.shape &&
+                                          entry.stats == other.stats && !other.ranks.empty() &&
+                                          !entry.ranks.empty();
+                                 });
+  if (same == results.end()) {
+    results.push_back(std::move(entry));
+  } else {
+    same->ranks.insert(same->ranks.end(), entry.ranks.begin(), entry.ranks.end());
+  }
+}
+
+/// Collects tensors until there are enough to work on.
+class Collector {
+ public:
+  Collector(const StatsOptions& options, CheckProgress& progress)
+      : options_(options), progress_(progress) {}
+
+  void add_whole(const std::string& name, const ShardGrid& grid) {
+    Cells cells;
+    if (is_array(grid.dtype)) cells = grid.cells;
+    add({name, grid.dtype, grid.full_shape, {}, std::nullopt}, std::move(cells), true);
+  }
+
+  template <typename Holdings>
+  void add_ranks(const std::string& name, const Holdings& holders) {
+    bool new_name = true;
+    for (const Holding& holding : holders) {
+      const DType dtype = holding.entry->dtype;
+      add({name, dtype, array_shape(*holding.entry), {holding.file->rank}, std::nullopt},
+          is_array(dtype) ? Cells{holding} : Cells{}, std::exchange(new_name, false));
+    }
+  }
+
+  std::vector<ParameterStats> take() {
+    work();
+    return std::move(results_);
+  }
+
+ private:
+  void add(ParameterStats parameter, Cells cells, bool new_name) {
+    if (new_name && tensors_.size() >= kBatchTensors) work();
+    parameters_.push_back(std::move(parameter));
+    tensors_.push_back(std::move(cells));
+  }
+
+  void work() {
+    const std::vector<ElementStats> sums = Work(tensors_).run(options_.jobs, progress_);
+    std::size_t first = results_.size();
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      if (results_.empty() || results_.back().name != parameters_[i].name) first = results_.size();
+      if (is_array(parameters_[i].dtype)) parameters_[i].stats = sums[i];
+      add_grouped(std::move(parameters_[i]), first, results_);
+    }
+    parameters_.clear();
+    tensors_.clear();
+  }
+
+  const StatsOptions& options_;
+  CheckProgress& progress_;
+  std::vector<ParameterStats> parameters_;
+  std::vector<Cells> tensors_;  ///< of these, one each
+  std::vector<ParameterStats> results_;
+};
+
+std::uint64_t bytes_of(const SourceParameter& parameter) {
+  if (!is_array(parameter.dtype)) return 0;
+  std::uint64_t bytes = 0;
+  if (parameter.grid) {
+    for (const Holding& cell : parameter.grid->cells) bytes += cell ? cell.entry->content_bytes : 0;
+  } else {
+    bytes = parameter.holders.front().entry->content_bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<ParameterStats> whole_stats(const DiffSide& source, const StatsOptions& options,
+                                        CheckProgress& progress) {
+  std::vector<const SourceParameter*> parameters;
+  for (const SourceParameter& parameter : source.table().parameters()) {
+    if (!options.names.takes(parameter.name)) continue;
+    parameters.push_back(&parameter);
+    progress.total += bytes_of(parameter);
+  }
+  // Of those without a layout this reads all copies.
+  std::vector<ShardGridPtr> grids(parameters.size());
+  parallel_for(
+      parameters.size(), [&](std::size_t i) { grids[i] = source.whole(*parameters[i]); },
+      options.jobs);
+  Collector collector(options, progress);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (grids[i]) {
+      collector.add_whole(parameters[i]->name, *grids[i]);
+    } else {
+      collector.add_ranks(parameters[i]->name, parameters[i]->holders);
+    }
+  }
+  return collector.take();
+}
+
+std::vector<ParameterStats> file_stats(const CheckpointSet& set, const StatsOptions& options,
+                                       CheckProgress& progress) {
+  std::vector<std::string> names;  // in file order
+  std::unordered_map<std::string, Cells> holders;
+  for (const RankFile& file : set.files()) {
+    for (const TensorEntry& entry : file.index->entries()) {
+      if (!options.names.takes(entry.name)) continue;
+      const auto [found, is_new] = holders.try_emplace(entry.name);
+      if (is_new) names.push_back(entry.name);
+      found->second.push_back({&file, &entry});
+      if (is_array(entry.dtype)) progress.total += entry.content_bytes;
+    }
+  }
+  Collector collector(options, progress);
+  for (const std::string& name : names) collector.add_ranks(name, holders.at(name));
+  return collector.take();
+}
+
+}  // namespace reshardfs

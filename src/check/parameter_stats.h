@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Statistics of the parameters of a checkpoint: of the whole ones, or of what each file holds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reshardfs/dtype.h"
+#include "reshardfs/shape.h"
+
+#include "base/glob.h"
+#include "check/check_progress.h"
+#include "check/diff_side.h"
+#include "check/element_stats.h"
+#include "checkpoint/checkpoint_set.h"
+
+namespace reshardfs {
+
+struct ParameterStats {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  Shape shape;  ///< of the whole parameter, or of these ranks' slice
+  /// Whose slices these are, all with the same statistics; empty: it is the whole parameter.
+  std::vector<std::int64_t> ranks;
+  /// Nothing of what is no array.
+  std::optional<ElementStats> stats;
+};
+
+struct StatsOptions {
+  NameFilter names{};
+  /// Threads; 0: a number that suits the machine.
+  std::size_t jobs = 0;
+};
+
+/// Of whole parameters, in the order of the checkpoint: each element counts once, however many
+/// ranks hold it. Of a parameter without a layout whose ranks differ, of each rank's own. Reads
+/// block by block, and holds 256 KiB for each thread. The number of threads does not change the
+/// result.
+/// @param progress gets the bytes.
+/// @throws Error kMissing if parts of a parameter are in no file, and what the sources throw.
+std::vector<ParameterStats> whole_stats(const DiffSide& source, const StatsOptions& options,
+                                        CheckProgress& progress);
+
+/// The same of each parameter of each file, as it stands there; ranks with the same shape and
+/// statistics are one entry.
+std::vector<ParameterStats> file_stats(const CheckpointSet& set, const StatsOptions& options,
+                                       CheckProgress& progress);
+
+}  // namespace reshardfs
