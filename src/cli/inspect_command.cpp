@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -10,9 +14,15 @@
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
+#include "check/parameter_stats.h"
 #include "cli/app.h"
+#include "cli/check_arguments.h"
 #include "cli/command.h"
 #include "cli/log.h"
+#include "cli/model_tree_text.h"
+#include "cli/progress_line.h"
+#include "cli/stats_text.h"
+#include "cli/terminal.h"
 #include "cli/text.h"
 
 namespace reshardfs {
@@ -21,9 +31,96 @@ namespace {
 struct InspectArguments {
   std::string path;
   CheckpointQuery query;
+  std::string strategy;
+  NameFilter names;
+  bool list = false;
+  bool tree = false;
+  std::optional<std::size_t> depth;
+  bool stats = false;
+  std::size_t jobs = 0;
   bool json = false;
   LogArguments log;
+
+  /// What is printed if nothing is asked for.
+  bool wants_tree() const {
+    if (tree || depth) return true;
+    return !list && !stats && output_is_terminal();
+  }
 };
+
+/// What the index says of the parameters that were asked for, and the whole ones if there is a
+/// strategy.
+struct Inspected {
+  CheckpointContents contents;
+  std::optional<DiffSide> laid_out;
+};
+
+/// By name; of a parameter without a layout, nothing.
+using FullShapes = std::unordered_map<std::string, Shape>;
+
+Inspected open_inspected(const InspectArguments& arguments) {
+  Inspected inspected{read_contents(arguments.path, arguments.query), std::nullopt};
+  std::erase_if(inspected.contents.parameters, [&](const CheckpointParameter& parameter) {
+    return !arguments.names.takes(parameter.name);
+  });
+  DiffSource source;
+  source.path = arguments.path;
+  source.strategy =
+      existing_path(arguments.strategy, "--src-strategy", "a strategy file or a directory of them");
+  if (!source.strategy) return inspected;
+  source.pattern = arguments.query.src_pattern;
+  source.step = arguments.query.step;
+  source.dec_key_file = arguments.query.dec_key_file;
+  source.dec_mode = arguments.query.dec_mode;
+  inspected.laid_out = DiffSide::open(source);
+  return inspected;
+}
+
+FullShapes full_shapes(const DiffSide& source) {
+  FullShapes shapes;
+  for (const SourceParameter& parameter : source.table().parameters()) {
+    if (const ShardGridPtr grid = source.laid_out(parameter)) {
+      shapes.emplace(parameter.name, grid->full_shape);
+    }
+  }
+  return shapes;
+}
+
+/// Whole parameters; of what has no layout, one rank's.
+std::vector<ModelTensor> whole_tensors(const DiffSide& source, const NameFilter& names) {
+  std::vector<ModelTensor> tensors;
+  for (const SourceParameter& parameter : source.table().parameters()) {
+    if (!names.takes(parameter.name)) continue;
+    ShardGridPtr grid = source.laid_out(parameter);
+    if (!grid) grid = single_cell_grid(parameter.holders.front());
+    const std::int64_t bytes = element_count(grid->full_shape) * element_size(grid->dtype);
+    tensors.push_back(
+        {parameter.name, grid->dtype, grid->full_shape, static_cast<std::uint64_t>(bytes)});
+  }
+  return tensors;
+}
+
+/// All that the files hold.
+std::vector<ModelTensor> held_tensors(const CheckpointContents& contents) {
+  std::vector<ModelTensor> tensors;
+  for (const CheckpointParameter& parameter : contents.parameters) {
+    tensors.push_back({parameter.name, parameter.dtype, parameter.shape, parameter.bytes,
+                       parameter.ranks.size()});
+  }
+  return tensors;
+}
+
+std::vector<ParameterStats> find_stats(const InspectArguments& arguments,
+                                       const Inspected& inspected) {
+  const StatsOptions options{arguments.names, arguments.jobs};
+  CheckProgress progress;
+  const ProgressLine line(progress, !arguments.log.quiet);
+  if (inspected.laid_out) return whole_stats(*inspected.laid_out, options, progress);
+  const CheckpointQuery& query = arguments.query;
+  CheckpointOptions source{query.src_pattern, query.step, false, nullptr};
+  source.decryption = Decryption::load_if_named(query.dec_key_file, query.dec_mode);
+  return file_stats(CheckpointSet::open(arguments.path, source), options, progress);
+}
 
 std::uint64_t total_bytes(const CheckpointContents& contents) {
   std::uint64_t total = 0;
@@ -31,7 +128,7 @@ std::uint64_t total_bytes(const CheckpointContents& contents) {
   return total;
 }
 
-nlohmann::ordered_json as_json(const CheckpointContents& contents) {
+nlohmann::ordered_json as_json(const CheckpointContents& contents, const FullShapes* shapes) {
   nlohmann::ordered_json json;
   json["step"] = contents.step;
   json["steps"] = contents.steps;
@@ -49,39 +146,115 @@ nlohmann::ordered_json as_json(const CheckpointContents& contents) {
                                   {"shape", parameter.shape},
                                   {"bytes", parameter.bytes},
                                   {"ranks", parameter.ranks}});
+    if (shapes == nullptr) continue;
+    const auto found = shapes->find(parameter.name);
+    json["parameters"].back()["full_shape"] = nullptr;
+    if (found != shapes->end()) json["parameters"].back()["full_shape"] = found->second;
   }
   return json;
 }
 
-void print_text(const std::string& path, const CheckpointContents& contents) {
-  std::cout << fmt::format("{}: {} in {} {}, {} parameters\n", printable(path),
-                           human_bytes(total_bytes(contents)), contents.files.size(),
-                           contents.files.size() == 1 ? "file" : "files",
-                           contents.parameters.size());
+void print_summary(const std::string& path, const CheckpointContents& contents,
+                   std::size_t columns) {
+  const std::string what = fmt::format(
+      ": {} in {} {}, {} parameters", human_bytes(total_bytes(contents)), contents.files.size(),
+      contents.files.size() == 1 ? "file" : "files", contents.parameters.size());
+  const std::size_t room = columns - std::min(columns, text_width(what));
+  std::cout << shortened(printable(path), std::max<std::size_t>(room, 4)) << what << "\n";
   if (!contents.step.empty()) {
-    std::cout << fmt::format("step {} (steps found: {})\n", contents.step,
-                             fmt::join(contents.steps, ", "));
+    std::cout << wrapped(fmt::format("step {} (steps found: {})", contents.step,
+                                     fmt::join(contents.steps, ", ")),
+                         columns, 4)
+              << "\n";
   }
-  std::cout << "\n";
-  TextTable table({"PARAMETER", "DTYPE", "SLICE SHAPE", "BYTES", "RANKS"}, {3});
+}
+
+void print_list(const CheckpointContents& contents, const FullShapes* shapes) {
+  std::vector<std::string> heading{"PARAMETER", "DTYPE", "SLICE SHAPE", "BYTES", "RANKS"};
+  if (shapes != nullptr) heading.emplace_back("FULL SHAPE");
+  TextTable table(heading, {3});
   for (const CheckpointParameter& parameter : contents.parameters) {
-    table.add_row({printable(parameter.name), std::string(mindspore_name(parameter.dtype)),
-                   to_string(parameter.shape), std::to_string(parameter.bytes),
-                   format_rank_list(parameter.ranks)});
+    std::vector<std::string> row{printable(parameter.name),
+                                 std::string(mindspore_name(parameter.dtype)),
+                                 to_string(parameter.shape), std::to_string(parameter.bytes),
+                                 format_rank_list(parameter.ranks)};
+    if (shapes != nullptr) {
+      const auto found = shapes->find(parameter.name);
+      row.push_back(found == shapes->end() ? "no layout" : to_string(found->second));
+    }
+    table.add_row(std::move(row));
   }
-  std::cout << table.str();
+  std::cout << "\n" << table.str();
+}
+
+void print_tree(const InspectArguments& arguments, const Inspected& inspected) {
+  const TreeStyle style{output_columns(), output_lines(), arguments.depth.value_or(0), use_colour(),
+                        locale_is_utf8()};
+  if (inspected.laid_out) {
+    std::cout << "whole parameters, as the strategy lays them out\n";
+  } else if (inspected.contents.files.size() > 1) {
+    std::cout << wrapped("what all files hold; --src-strategy shows the whole parameters",
+                         style.columns, 4)
+              << "\n";
+  }
+  const std::vector<ModelTensor> tensors = inspected.laid_out
+                                               ? whole_tensors(*inspected.laid_out, arguments.names)
+                                               : held_tensors(inspected.contents);
+  if (!tensors.empty()) std::cout << "\n" << tree_text(model_tree(tensors), style);
+}
+
+void print_text(const InspectArguments& arguments, const Inspected& inspected,
+                const FullShapes* shapes) {
+  // Before it takes its time.
+  print_summary(arguments.path, inspected.contents, output_columns());
+  std::cout << std::flush;
+  if (arguments.wants_tree()) {
+    print_tree(arguments, inspected);
+  } else if (arguments.stats) {
+    std::cout << "\n"
+              << stats_text(find_stats(arguments, inspected), output_columns(), use_colour());
+  } else {
+    print_list(inspected.contents, shapes);
+  }
 }
 
 int run_inspect(const InspectArguments& arguments) {
   arguments.log.apply();
-  const CheckpointContents contents = read_contents(arguments.path, arguments.query);
-  for (const std::string& note : contents.notes) spdlog::info("{}", note);
-  if (arguments.json) {
-    std::cout << as_json(contents).dump(2) << "\n";
-  } else {
-    print_text(arguments.path, contents);
+  const Inspected inspected = open_inspected(arguments);
+  for (const std::string& note : inspected.contents.notes) spdlog::info("{}", note);
+  std::optional<FullShapes> shapes;
+  if (inspected.laid_out) shapes = full_shapes(*inspected.laid_out);
+  const FullShapes* known = shapes ? &*shapes : nullptr;
+  if (!arguments.json) {
+    print_text(arguments, inspected, known);
+    return kExitDone;
   }
+  nlohmann::ordered_json json = as_json(inspected.contents, known);
+  if (arguments.stats) json["statistics"] = stats_json(find_stats(arguments, inspected));
+  // Names from files may be no UTF-8.
+  std::cout << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   return kExitDone;
+}
+
+void add_output_options(CLI::App& command, InspectArguments& arguments) {
+  CLI::Option* list = command.add_flag("--list", arguments.list,
+                                       "List all parameters, as where the output is no terminal");
+  CLI::Option* tree =
+      command.add_flag("--tree", arguments.tree, "Show a tree of the model, as on a terminal");
+  CLI::Option* depth =
+      command
+          .add_option("--depth", arguments.depth,
+                      "Levels of the tree; without it, as many as fit on the terminal")
+          ->type_name("NUMBER")
+          ->check(CLI::Range(std::size_t{1}, std::size_t{1000}).description(""))
+          ->take_last();
+  CLI::Option* stats = command.add_flag("--stats", arguments.stats,
+                                        "Read all data: smallest, largest, mean, standard "
+                                        "deviation, and how many NaN, Inf and zeros");
+  CLI::Option* json = command.add_flag("--json", arguments.json, "Print JSON");
+  for (CLI::Option* shape : {tree, depth}) shape->excludes(list)->excludes(stats)->excludes(json);
+  list->excludes(stats)->excludes(json);
+  add_jobs_option(command, arguments.jobs);
 }
 
 }  // namespace
@@ -89,16 +262,25 @@ int run_inspect(const InspectArguments& arguments) {
 void add_inspect_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<InspectArguments>();
   CLI::App* command = app.add_subcommand(
-      "inspect", "List the parameters of a checkpoint file or set, without reading their data");
+      "inspect", "Show what a checkpoint file or set holds; reads no tensor data without --stats");
+  const auto one = [&](const std::string& name, std::string& value, const std::string& text) {
+    return command->add_option(name, value, text)->take_last();
+  };
+  const auto globs = [&](const std::string& name, NameGlobs& value, const std::string& text) {
+    command->add_option(name, value, text)->type_name("GLOB")->take_all()->expected(1);
+  };
   command->add_option("PATH", arguments->path, "A .ckpt file, or a directory with the ranks' files")
       ->required();
-  command->add_option("--src-pattern", arguments->query.src_pattern, "Where the files are")
-      ->type_name("PATTERN")
-      ->take_last();
-  command->add_option("--step", arguments->query.step, "Which saved step to take")
+  one("--src-strategy", arguments->strategy,
+      "Strategy that it was saved with: then the whole parameters count, not the ranks' slices")
+      ->type_name("FILE|DIR|none");
+  one("--src-pattern", arguments->query.src_pattern, "Where the files are")->type_name("PATTERN");
+  one("--step", arguments->query.step, "Which saved step to take")
       ->type_name("STEP|latest")
-      ->capture_default_str()
-      ->take_last();
+      ->capture_default_str();
+  globs("--include", arguments->names.include, "Only parameters that match this glob (repeatable)");
+  globs("--exclude", arguments->names.exclude, "Leave out parameters that match (repeatable)");
+  add_output_options(*command, *arguments);
   command->add_flag("--check-crc", arguments->query.check_crc, "Check the CRCs too");
   command
       ->add_option("--dec-key-file", arguments->query.dec_key_file,
@@ -106,15 +288,15 @@ void add_inspect_command(CLI::App& app, CommandAction& action) {
                    "digits")
       ->type_name("FILE")
       ->take_last();
-  command->add_option("--dec-mode", arguments->query.dec_mode, "How they are encrypted")
+  one("--dec-mode", arguments->query.dec_mode, "How they are encrypted")
       ->type_name("AES-GCM|AES-CBC|SM4-CBC")
       ->check(CLI::IsMember({"AES-GCM", "AES-CBC", "SM4-CBC"}))
-      ->capture_default_str()
-      ->take_last();
-  command->add_flag("--json", arguments->json, "Print JSON");
+      ->capture_default_str();
   command->add_option("--config", "Read options from a TOML file")->type_name("FILE.toml");
   arguments->log.add_to(*command);
-  command->footer("Example:\n  reshardfs inspect ckpt/rank_0/llama-3_100.ckpt");
+  command->footer(
+      "Example: has training gone wrong in any of the weights?\n"
+      "  reshardfs inspect ckpt --src-strategy train.ckpt --exclude 'adam_*' --stats");
   command->callback(
       [&action, arguments] { action = [arguments] { return run_inspect(*arguments); }; });
 }

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Statistics of parameters, for people and as JSON.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "check/parameter_stats.h"
+
+namespace reshardfs {
+
+/// A table, or where that would be wider than `columns` (at least 40) lines for each parameter.
+std::string stats_text(const std::vector<ParameterStats>& parameters, std::size_t columns,
+                       bool colour);
+
+/// An array with an object for each. What there is none of is null: JSON has no NaN.
+nlohmann::ordered_json stats_json(const std::vector<ParameterStats>& parameters);
+
+}  // namespace reshardfs
