@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -69,7 +71,9 @@ bool same_ranks(const std::vector<ParameterStats>& parameters) {
   });
 }
 
-std::string table_text(const std::vector<Cells>& rows, bool with_ranks) {
+/// Without a row of strings for each parameter beside the table's own: there may be one for each
+/// rank of each parameter.
+std::string table_text(const std::vector<ParameterStats>& parameters, bool with_ranks) {
   std::vector<std::string> heading{"PARAMETER", "TYPE", "MIN", "MAX",  "MEAN",
                                    "STD",       "NAN",  "INF", "ZEROS"};
   std::vector<std::size_t> numeric{2, 3, 4, 5, 6, 7, 8};
@@ -78,11 +82,15 @@ std::string table_text(const std::vector<Cells>& rows, bool with_ranks) {
     for (std::size_t& column : numeric) ++column;
   }
   TextTable table(heading, numeric);
-  for (const Cells& row : rows) {
-    std::vector<std::string> cells{row.name, row.tensor};
-    if (with_ranks) cells.push_back(row.ranks);
-    cells.insert(cells.end(), row.moments.begin(), row.moments.end());
-    cells.insert(cells.end(), row.counts.begin(), row.counts.end());
+  for (const ParameterStats& parameter : parameters) {
+    Cells row = cells_of(parameter);
+    std::vector<std::string> cells;
+    cells.reserve(heading.size());
+    cells.push_back(std::move(row.name));
+    cells.push_back(std::move(row.tensor));
+    if (with_ranks) cells.push_back(std::move(row.ranks));
+    std::move(row.moments.begin(), row.moments.end(), std::back_inserter(cells));
+    std::move(row.counts.begin(), row.counts.end(), std::back_inserter(cells));
     table.add_row(std::move(cells));
   }
   return table.str();
@@ -136,18 +144,16 @@ nlohmann::ordered_json number_json(WideReal value, DType dtype) {
 
 std::string stats_text(const std::vector<ParameterStats>& parameters, std::size_t columns,
                        bool colour) {
-  std::vector<Cells> rows;
   std::vector<bool> red;
   for (const ParameterStats& parameter : parameters) {
-    rows.push_back(cells_of(parameter));
     red.push_back(parameter.stats && parameter.stats->nans + parameter.stats->infinities > 0);
   }
   const bool with_ranks = !same_ranks(parameters);
-  const std::string table = table_text(rows, with_ranks);
+  const std::string table = table_text(parameters, with_ranks);
   if (widest_line(table) <= columns) return colour ? with_colour(table, red) : table;
   std::string out;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::string block = block_text(rows[i], with_ranks, columns);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::string block = block_text(cells_of(parameters[i]), with_ranks, columns);
     out += colour && red[i] ? "\033[31m" + block.substr(0, block.size() - 1) + "\033[0m\n" : block;
   }
   return out;
