@@ -123,8 +123,8 @@ template <typename Value, typename Sum>
 template <typename Value, typename Sum>
 Moments<Value, Sum> moments_of(const Value* values, std::size_t count) noexcept {
 #if defined(__x86_64__)
-  static const bool kWide = __builtin_cpu_supports("avx2") != 0;
-  if (kWide) return add_up_wide<Value, Sum>(values, count);
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+  if (has_avx2) return add_up_wide<Value, Sum>(values, count);
 #endif
   return add_up<Value, Sum>(values, count);
 }
