@@ -81,7 +81,11 @@ std::unique_ptr<StepTree> all_steps_tree(const ConversionOptions& options) {
     add_step(options, step, builder);
   };
   // Monitoring finds them at one place, whichever steps there are.
-  callbacks.common = [files = process_files()](TreeBuilder& builder) { add_files(files, builder); };
+  std::vector<OutputFile> common = process_files();
+  common.push_back(all_steps_status(options));
+  callbacks.common = [files = std::move(common)](TreeBuilder& builder) {
+    add_files(files, builder);
+  };
   callbacks.report = report;
   return std::make_unique<StepTree>(std::move(callbacks));
 }

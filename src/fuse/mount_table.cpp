@@ -6,6 +6,8 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <utility>
 
 #include "reshardfs/error.h"
 
@@ -62,6 +64,14 @@ std::optional<MountEntry> parse_line(std::string_view line) {
   return entry;
 }
 
+/// @throws Error kIo
+std::vector<MountEntry> read_mount_table() {
+  std::ifstream file(kTable);
+  if (!file) throw io_error("read the list of mounts", kTable, errno);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  return parse_mount_table(text);
+}
+
 }  // namespace
 
 std::vector<MountEntry> parse_mount_table(std::string_view text) {
@@ -73,15 +83,46 @@ std::vector<MountEntry> parse_mount_table(std::string_view text) {
 }
 
 std::optional<MountEntry> mount_at(const std::filesystem::path& path) {
-  std::ifstream file(kTable);
-  if (!file) throw io_error("read the list of mounts", kTable, errno);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  const std::vector<MountEntry> entries = parse_mount_table(text);
+  const std::vector<MountEntry> entries = read_mount_table();
   // A mount that covers another one at the same place comes after it.
   const auto covers = [&](const MountEntry& entry) { return entry.mountpoint == path.native(); };
   const auto it = std::find_if(entries.rbegin(), entries.rend(), covers);
   if (it == entries.rend()) return {};
   return *it;
+}
+
+std::vector<MountEntry> reshardfs_mounts() {
+  // A mount that covers another one at the same place comes after it.
+  std::map<std::string, MountEntry> topmost;
+  for (MountEntry& entry : read_mount_table()) {
+    std::string place = entry.mountpoint;
+    topmost.insert_or_assign(std::move(place), std::move(entry));
+  }
+  std::vector<MountEntry> mounts;
+  for (auto& [place, entry] : topmost) {
+    if (is_reshardfs(entry)) mounts.push_back(std::move(entry));
+  }
+  return mounts;
+}
+
+std::optional<MountEntry> find_mount(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
+  const auto is_ours = [](const auto& mount) { return mount && is_reshardfs(*mount); };
+  std::error_code ignored;
+  fs::path plain = fs::absolute(path).lexically_normal();
+  if (!plain.has_filename()) plain = plain.parent_path();  // "dir/" names dir
+  // The spelling that needs no look at the mount itself comes first: the mount may be dead, or may
+  // not answer.
+  auto mount = mount_at(plain);
+  if (!is_ours(mount)) {
+    const fs::path parent = fs::weakly_canonical(plain.parent_path(), ignored);
+    if (!ignored) mount = mount_at(parent / plain.filename());
+  }
+  if (!is_ours(mount)) {
+    const fs::path real = fs::canonical(plain, ignored);
+    if (!ignored) mount = mount_at(real);
+  }
+  return mount;
 }
 
 }  // namespace reshardfs

@@ -29,4 +29,19 @@ std::vector<MountEntry> parse_mount_table(std::string_view text);
 /// @throws Error kIo
 std::optional<MountEntry> mount_at(const std::filesystem::path& path);
 
+inline bool is_reshardfs(const MountEntry& mount) {
+  return mount.type == kMountType;
+}
+
+/// The reshardfs mounts, in the order of their mount points; without those that another mount at
+/// the same place covers.
+/// @throws Error kIo
+std::vector<MountEntry> reshardfs_mounts();
+
+/// The mount at `path`, which may be written in several ways; one of another type only if none of
+/// them leads to one of reshardfs. A path that is a mount point as it stands is answered from the
+/// list alone; any other may lead through a mount that does not answer, and then this waits.
+/// @throws Error kIo
+std::optional<MountEntry> find_mount(const std::filesystem::path& path);
+
 }  // namespace reshardfs

@@ -17,28 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_ours(const std::optional<MountEntry>& mount) {
-  return mount && mount->type == kMountType;
-}
-
-/// The mount at `path`, which may be written in several ways. The spelling that needs no look at
-/// the mount itself comes first: the mount may be dead, or may not answer.
-std::optional<MountEntry> find_mount(const fs::path& path) {
-  std::error_code ignored;
-  fs::path plain = fs::absolute(path).lexically_normal();
-  if (!plain.has_filename()) plain = plain.parent_path();  // "dir/" names dir
-  auto mount = mount_at(plain);
-  if (!is_ours(mount)) {
-    const fs::path parent = fs::weakly_canonical(plain.parent_path(), ignored);
-    if (!ignored) mount = mount_at(parent / plain.filename());
-  }
-  if (!is_ours(mount)) {
-    const fs::path real = fs::canonical(plain, ignored);
-    if (!ignored) mount = mount_at(real);
-  }
-  return mount;
-}
-
 Error busy(const std::string& mountpoint) {
   return Error(ErrorKind::kIo, "the mount is in use")
       .in_file(mountpoint)
@@ -72,7 +50,7 @@ void wait_until_gone(const MountEntry& mount) {
 
 void unmount(const fs::path& mountpoint) {
   const auto mount = find_mount(mountpoint);
-  if (!is_ours(mount)) {
+  if (!mount || !is_reshardfs(*mount)) {
     throw Error(ErrorKind::kUsage, mount ? "what is mounted here is of type " + mount->type +
                                                ", not " + std::string(kMountType)
                                          : "nothing is mounted here")

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// .reshardfs/: what the mount is and does, for people and for monitoring. It answers to its name,
 /// but is not listed, so that copies of the tree have the checkpoint alone.
+#include <unistd.h>
+
 #include <array>
 #include <chrono>
 #include <ctime>
@@ -37,7 +39,16 @@ Json path_or_null(const std::optional<std::filesystem::path>& path) {
   return path ? Json(path->string()) : Json();
 }
 
-/// What does not change while it is mounted. The key file is not named.
+/// What the options say of a mount, whatever it shows. The key file is not named.
+Json option_facts(const ConversionOptions& options) {
+  return {{"version", kVersion},
+          {"source", options.source.string()},
+          {"src_strategy", path_or_null(options.src_strategy)},
+          {"dst_strategy", options.dst_sizes.empty() ? path_or_null(options.dst_strategy)
+                                                     : Json(options.dst_sizes)}};
+}
+
+/// What does not change while it is mounted.
 Json facts(const ViewContext& context) {
   const CheckpointSet& checkpoint = context.target->source().checkpoint();
   const ConversionOptions& options = context.options;
@@ -45,23 +56,19 @@ Json facts(const ViewContext& context) {
   for (const OutputFormat format : context.formats) {
     formats.push_back(format == OutputFormat::kCkpt ? "ckpt" : "safetensors");
   }
-  return {{"version", kVersion},
-          {"source", options.source.string()},
-          {"source_format", checkpoint.format().name},
-          {"source_files", checkpoint.files().size()},
-          {"source_parameters", context.target->source().parameters().size()},
-          {"step", checkpoint.step().empty() ? Json() : Json(checkpoint.step())},
-          {"src_strategy", path_or_null(options.src_strategy)},
-          {"dst_strategy", options.dst_sizes.empty() ? path_or_null(options.dst_strategy)
-                                                     : Json(options.dst_sizes)},
-          {"destination_ranks", context.target->rank_count()},
-          {"shown_ranks", context.ranks.size()},
-          {"formats", std::move(formats)},
-          {"casts", options.casts},
-          {"whole_model", context.whole != nullptr},
-          {"opened", utc(std::chrono::system_clock::now())},
-          {"warnings", context.warnings},
-          {"notes", context.notes}};
+  Json json = option_facts(options);
+  json.update({{"source_format", checkpoint.format().name},
+               {"source_files", checkpoint.files().size()},
+               {"source_parameters", context.target->source().parameters().size()},
+               {"step", checkpoint.step().empty() ? Json() : Json(checkpoint.step())},
+               {"destination_ranks", context.target->rank_count()},
+               {"shown_ranks", context.ranks.size()},
+               {"formats", std::move(formats)},
+               {"casts", options.casts},
+               {"whole_model", context.whole != nullptr},
+               {"warnings", context.warnings},
+               {"notes", context.notes}});
+  return json;
 }
 
 Json activity() {
@@ -113,21 +120,37 @@ OutputFile control(const std::string& name, std::shared_ptr<const VirtualFile> f
   return {".reshardfs/" + name, std::move(file), /*hidden=*/true};
 }
 
+OutputFile status_file(Json known) {
+  using std::chrono::steady_clock;
+  known["opened"] = utc(std::chrono::system_clock::now());
+  return control(
+      "status.json", std::make_shared<LiveFile>([known, begin = steady_clock::now()] {
+        Json json = known;
+        json["pid"] = ::getpid();
+        json["uptime_seconds"] =
+            std::chrono::duration_cast<std::chrono::seconds>(steady_clock::now() - begin).count();
+        json["activity"] = activity();
+        return text(json);
+      }));
+}
+
 }  // namespace
 
 std::vector<OutputFile> control_view(const ViewContext& context) {
   std::vector<OutputFile> files;
-  files.push_back(control("status.json", std::make_shared<LiveFile>([known = facts(context)] {
-                            Json json = known;
-                            json["activity"] = activity();
-                            return text(json);
-                          })));
+  files.push_back(status_file(facts(context)));
   files.push_back(control(
       "plan.json",
       std::make_shared<LiveFile>([plan = std::make_shared<PlanText>(
                                       context.target, context.ranks)] { return plan->get(); })));
   for (OutputFile& file : process_files()) files.push_back(std::move(file));
   return files;
+}
+
+OutputFile all_steps_status(const ConversionOptions& options) {
+  Json json = option_facts(options);
+  json["step"] = "all";
+  return status_file(std::move(json));
 }
 
 std::vector<OutputFile> process_files() {

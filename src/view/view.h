@@ -54,6 +54,8 @@ std::vector<OutputFile> control_view(const ViewContext& context);
 
 /// The control files that are about the process, not about one conversion.
 std::vector<OutputFile> process_files();
+/// status.json of a mount that shows all steps.
+OutputFile all_steps_status(const ConversionOptions& options);
 
 /// The common parts of a table's safetensors files, as the options ask for them.
 /// @param format "ms" or "pt".

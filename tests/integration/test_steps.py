@@ -87,7 +87,10 @@ class Steps(unittest.TestCase):
             with mounted(made.source, *made.options(), "--step", "all") as mountpoint:
                 self.assertEqual(sorted(os.listdir(mountpoint)), ["latest", "steps"])
                 self.assertEqual(steps_in(mountpoint), ["10_50", "9_50"])
-                self.assertEqual(sorted(os.listdir(mountpoint / ".reshardfs")), ["metrics", "version"])
+                self.assertEqual(sorted(os.listdir(mountpoint / ".reshardfs")),
+                                 ["metrics", "status.json", "version"])
+                status = json.loads((mountpoint / ".reshardfs/status.json").read_text())
+                self.assertEqual((status["step"], status["source"]), ("all", str(made.source)))
                 metrics = (mountpoint / ".reshardfs/metrics").read_text()
                 self.assertIn("reshardfs_", metrics)
                 status = json.loads((mountpoint / "steps/9_50/.reshardfs/status.json").read_text())
