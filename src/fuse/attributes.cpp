@@ -35,11 +35,11 @@ struct stat attributes(const Node& node, const MountOptions& options) noexcept {
   stat.st_atim = stat.st_mtim;
   stat.st_ctim = stat.st_mtim;
   if (node.is_directory()) {
-    stat.st_mode = S_IFDIR | 0555;
+    stat.st_mode = S_IFDIR | options.dir_mode;
     // 1: how many directories there are is not known; programs that walk trees know that sign.
     stat.st_nlink = node.pending ? nlink_t{1} : nlink_t{2} + node.listed_directories;
   } else {
-    stat.st_mode = node.is_link() ? S_IFLNK | 0777 : S_IFREG | 0444;
+    stat.st_mode = node.is_link() ? S_IFLNK | 0777 : S_IFREG | options.file_mode;
     stat.st_nlink = 1;
     stat.st_size = static_cast<off_t>(node.size);
     stat.st_blocks = static_cast<blkcnt_t>(blocks(node.size, kStatBlock));

@@ -10,6 +10,7 @@
 
 #include "reshardfs/error.h"
 
+#include "fuse/fuse_descriptor.h"
 #include "fuse/fusermount.h"
 #include "fuse/operations.h"
 #include "fuse/read_ahead.h"
@@ -38,6 +39,9 @@ Ending supervise(const WakePipe& events, const MountOptions& options,
         if (options.read_ahead_kb != 0) set_read_ahead(options.mountpoint, options.read_ahead_kb);
         if (on_live) on_live();
         break;
+      case Event::kHangup:
+        options.on_hangup();
+        break;
       case Event::kSignal:
         return Ending::kSignal;
       case Event::kEnded:
@@ -51,8 +55,9 @@ Ending supervise(const WakePipe& events, const MountOptions& options,
 /// which gives the readers an error.
 [[noreturn]] void end_process(const MountOptions& options) {
   try {
-    detach_mount(options.mountpoint);
-    spdlog::warn("'{}' is unmounted; reads that waited for their source were given up",
+    // A mount that came as a descriptor is its owner's to unmount.
+    if (!fuse_descriptor(options.mountpoint)) detach_mount(options.mountpoint);
+    spdlog::warn("'{}' has ended; reads that waited for their source were given up",
                  options.mountpoint.native());
     spdlog::default_logger()->flush();
   } catch (const std::exception&) {
@@ -77,13 +82,9 @@ bool stop_threads(WorkerThreads& workers, Refresher& refresher) {
   return refresher.stop(std::max(left, std::chrono::milliseconds(1)));
 }
 
-/// As the kernel's list of mounts will show it. Later, looking at it would be a request to this
-/// very process.
+/// Later, looking at the mount point would be a request to this very process.
 MountOptions with_real_mountpoint(MountOptions options) {
-  std::error_code error;
-  const std::filesystem::path real = std::filesystem::canonical(options.mountpoint, error);
-  if (error) throw io_error("look at the mount point", options.mountpoint, error.value());
-  options.mountpoint = real;
+  options.mountpoint = real_mountpoint(options.mountpoint);
   return options;
 }
 
@@ -98,7 +99,7 @@ void serve(TreeSource& source, const MountOptions& given_options,
            const std::function<void()>& on_live) {
   const MountOptions options = with_real_mountpoint(given_options);
   const WakePipe events;
-  const SignalGuard signals(events);
+  const SignalGuard signals(events, options.on_hangup ? Hangup::kEvent : Hangup::kEnds);
   ServedTree served(source, options);
   Session session(options, served);
   session.mount();
@@ -113,6 +114,7 @@ void serve(TreeSource& source, const MountOptions& given_options,
   } catch (...) {
     failure = std::current_exception();
   }
+  if (options.on_end) options.on_end();
   if (!stop_threads(workers, served.refresher)) end_process(options);
   if (failure) std::rethrow_exception(failure);
   if (workers.error() != 0) throw io_error("talk to the kernel", "/dev/fuse", workers.error());

@@ -6,6 +6,7 @@
 
 #include "reshardfs/error.h"
 
+#include "fuse/fuse_descriptor.h"
 #include "fuse/mount.h"
 #include "fuse/mount_table.h"
 #include "storage/directory.h"
@@ -50,9 +51,8 @@ void check_directory(const fs::path& mountpoint) {
 /// Reading a source through the mount that it feeds would stop both for ever: the process could
 /// not even be killed.
 void check_apart(const fs::path& mountpoint, const fs::path& source) {
+  const fs::path mount_path = real_mountpoint(mountpoint);
   std::error_code error;
-  const fs::path mount_path = fs::canonical(mountpoint, error);
-  if (error) throw io_error("look at the mount point", mountpoint, error.value());
   const fs::path source_path = fs::weakly_canonical(source, error);
   if (error) throw io_error("look at the source", source, error.value());
   const std::string hint = "choose a mount point outside the source";
@@ -92,9 +92,20 @@ void check_empty(const fs::path& mountpoint) {
 }  // namespace
 
 void check_mountpoint(const fs::path& mountpoint, const fs::path& source, bool allow_nonempty) {
+  if (const auto descriptor = fuse_descriptor(mountpoint))
+    return check_fuse_descriptor(*descriptor);
   check_directory(mountpoint);
   check_apart(mountpoint, source);
   if (!allow_nonempty) check_empty(mountpoint);
+}
+
+fs::path real_mountpoint(const fs::path& mountpoint) {
+  // The real path of a descriptor's name is /dev/fuse.
+  if (fuse_descriptor(mountpoint)) return mountpoint;
+  std::error_code error;
+  const fs::path real = fs::canonical(mountpoint, error);
+  if (error) throw io_error("look at the mount point", mountpoint, error.value());
+  return real;
 }
 
 }  // namespace reshardfs

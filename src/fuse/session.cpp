@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/session.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,6 +16,7 @@
 
 #include "reshardfs/error.h"
 
+#include "fuse/fuse_descriptor.h"
 #include "fuse/fusermount.h"
 #include "fuse/mount_arguments.h"
 
@@ -125,6 +127,11 @@ Session::~Session() {
 }
 
 void Session::mount() {
+  if (const auto descriptor = fuse_descriptor(options_.mountpoint)) {
+    check_fuse_descriptor(*descriptor);
+    // It is this process's alone: fusermount3 and others that it starts shall not keep it open.
+    static_cast<void>(::fcntl(*descriptor, F_SETFD, FD_CLOEXEC));
+  }
   const MessageCollector messages;
   if (fuse_session_mount(session_, options_.mountpoint.c_str()) != 0) {
     throw Error(ErrorKind::kIo, "cannot mount here" + messages.reason())

@@ -12,31 +12,41 @@ namespace {
 /// A handler gets nothing but the signal's number, so where it writes to has to be global.
 std::atomic<int> event_pipe = -1;
 
-void post_signal_event(int) {
+void post(Event event) {
   const int saved = errno;
-  const char byte = static_cast<char>(Event::kSignal);
+  const char byte = static_cast<char>(event);
   [[maybe_unused]] const ssize_t written = ::write(event_pipe.load(), &byte, 1);
   errno = saved;
+}
+
+void post_signal_event(int) {
+  post(Event::kSignal);
+}
+
+void post_hangup_event(int) {
+  post(Event::kHangup);
 }
 
 void do_nothing(int) {}
 
 using Handler = void (*)(int);
 
-Handler handler_of(int signal) {
+Handler handler_of(int signal, Hangup hangup) {
   if (signal == SIGPIPE) return SIG_IGN;
+  if (signal == SIGHUP && hangup == Hangup::kEvent) return post_hangup_event;
   return signal == kKickSignal ? do_nothing : post_signal_event;
 }
 
 }  // namespace
 
-SignalGuard::SignalGuard(const WakePipe& pipe) {
+SignalGuard::SignalGuard(const WakePipe& pipe, Hangup hangup) {
   event_pipe = pipe.write_end();
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     ::sigaction(kSignals[i], nullptr, &previous_[i]);
-    if (previous_[i].sa_handler == SIG_IGN && kSignals[i] != kKickSignal) continue;
     struct sigaction action {};
-    action.sa_handler = handler_of(kSignals[i]);
+    action.sa_handler = handler_of(kSignals[i], hangup);
+    const bool ends = action.sa_handler == post_signal_event || action.sa_handler == SIG_IGN;
+    if (previous_[i].sa_handler == SIG_IGN && ends) continue;
     // The kick is meant to interrupt a system call; the others are not.
     action.sa_flags = kSignals[i] == kKickSignal ? 0 : SA_RESTART;
     ::sigemptyset(&action.sa_mask);

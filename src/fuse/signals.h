@@ -3,6 +3,7 @@
 
 #include <array>
 #include <csignal>
+#include <cstdint>
 
 #include "fuse/wake_pipe.h"
 
@@ -12,12 +13,16 @@ namespace reshardfs {
 /// done with it, and a process that has no handler for it ignores it.
 inline constexpr int kKickSignal = SIGURG;
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP become Event::kSignal, whichever thread they reach
+/// What SIGHUP becomes: Event::kSignal or Event::kHangup.
+enum class Hangup : std::uint8_t { kEnds, kEvent };
+
+/// While it lives, SIGINT, SIGTERM and SIGHUP become events, whichever thread they reach
 /// (libraries have threads too, so blocking them in our own would not do). Signals that were
-/// ignored before (nohup, a shell's background jobs) stay ignored. One at a time.
+/// ignored before (nohup, a shell's background jobs) stay ignored, save for SIGHUP as
+/// Event::kHangup. One at a time.
 class SignalGuard {
  public:
-  explicit SignalGuard(const WakePipe& pipe);
+  SignalGuard(const WakePipe& pipe, Hangup hangup);
   SignalGuard(const SignalGuard&) = delete;
   SignalGuard& operator=(const SignalGuard&) = delete;
   ~SignalGuard();

@@ -11,7 +11,8 @@ namespace reshardfs {
 enum class Event : char {
   kLive = 'L',    ///< the kernel's INIT request has been answered
   kEnded = 'E',   ///< a worker has left its loop: unmounted, aborted or failed
-  kSignal = 'S',  ///< SIGINT, SIGTERM or SIGHUP
+  kSignal = 'S',  ///< SIGINT, SIGTERM or SIGHUP: the mount shall end
+  kHangup = 'H',  ///< SIGHUP, where it has another meaning
 };
 
 /// Events for one waiting thread. A pipe, because signal handlers may write to it.

@@ -50,6 +50,14 @@ TEST(Attributes, OfADirectory) {
   EXPECT_EQ(stat.st_nlink, 6U);
 }
 
+TEST(Attributes, HaveTheModesThatWereAskedFor) {
+  MountOptions options;
+  options.file_mode = 0440;
+  options.dir_mode = 0550;
+  EXPECT_EQ(attributes(file_node(1), options).st_mode, S_IFREG | 0440U);
+  EXPECT_EQ(attributes(Node(), options).st_mode, S_IFDIR | 0550U);
+}
+
 TEST(Attributes, OfALink) {
   Node node;
   node.link = "steps/9_50";

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/fuse_descriptor.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <string>
+#include <string_view>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr std::string_view kPrefix = "/dev/fd/";
+/// What /dev/fuse is, whatever it is called.
+constexpr unsigned kFuseMajor = 10;
+constexpr unsigned kFuseMinor = 229;
+
+Error cannot_serve(int descriptor, const std::string& why) {
+  return Error(ErrorKind::kUsage, why)
+      .in_file(std::string(kPrefix) + std::to_string(descriptor))
+      .hint(
+          "whoever starts reshardfs must open /dev/fuse, mount it with mount(2), and leave that "
+          "descriptor open to it; or name a directory as mount point");
+}
+
+}  // namespace
+
+std::optional<int> fuse_descriptor(const std::filesystem::path& mountpoint) {
+  std::string_view text = mountpoint.native();
+  if (!text.starts_with(kPrefix)) return {};
+  text.remove_prefix(kPrefix.size());
+  int descriptor = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), descriptor);
+  if (error != std::errc() || end != text.data() + text.size() || descriptor < 0) return {};
+  return descriptor;
+}
+
+void check_fuse_descriptor(int descriptor) {
+  // A daemon puts /dev/null on these.
+  if (descriptor <= STDERR_FILENO) {
+    throw cannot_serve(descriptor, "this is a standard stream, not a mount's descriptor");
+  }
+  struct stat stat {};
+  if (::fstat(descriptor, &stat) != 0) throw cannot_serve(descriptor, "no such descriptor is open");
+  if (!S_ISCHR(stat.st_mode) || stat.st_rdev != ::makedev(kFuseMajor, kFuseMinor)) {
+    throw cannot_serve(descriptor, "this is no descriptor of /dev/fuse");
+  }
+  if ((::fcntl(descriptor, F_GETFL) & O_ACCMODE) != O_RDWR) {
+    throw cannot_serve(descriptor, "this descriptor is not open for reading and writing");
+  }
+  pollfd poll_fd{.fd = descriptor, .events = POLLIN, .revents = 0};
+  if (::poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & POLLERR) != 0) {
+    throw cannot_serve(descriptor, "this descriptor of /dev/fuse belongs to no live mount");
+  }
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A FUSE descriptor that whoever started the program has opened and mounted already. The name
+/// /dev/fd/N stands for it in place of a mount point, as in every program of libfuse.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+namespace reshardfs {
+
+/// The N of "/dev/fd/N".
+std::optional<int> fuse_descriptor(const std::filesystem::path& mountpoint);
+
+/// Checks that it can be served.
+/// @throws Error kUsage if it is not open, no FUSE descriptor, or of no live mount.
+void check_fuse_descriptor(int descriptor);
+
+}  // namespace reshardfs
