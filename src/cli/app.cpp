@@ -7,12 +7,14 @@
 #include <new>
 
 #include <fmt/format.h>
+#include <spdlog/common.h>
 
 #include "reshardfs/error.h"
 
 #include "base/version.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/log.h"
 #include "cli/mount_helper.h"
 
 namespace reshardfs {
@@ -34,7 +36,7 @@ int exit_code_of(ErrorKind kind) {
 }
 
 int complain(const std::string& message, int code) {
-  std::cerr << "reshardfs: " << message << std::endl;
+  std::cerr << journal_priority(spdlog::level::err) << "reshardfs: " << message << std::endl;
   return code;
 }
 
@@ -92,6 +94,7 @@ int run_command_line(std::vector<std::string> arguments, const std::string& prog
   CommandAction action;
   add_mount_command(app, action);
   add_umount_command(app, action);
+  add_status_command(app, action);
   add_export_command(app, action);
   add_hash_command(app, action);
   add_cat_command(app, action);
@@ -106,7 +109,9 @@ int run_command_line(std::vector<std::string> arguments, const std::string& prog
     try {
       if (auto helper = mount_helper_arguments(program, arguments)) arguments = std::move(*helper);
       require_known_command(app, arguments);
-      arguments = expand_arguments(app, std::move(arguments));
+      ExpandedArguments expanded = expand_arguments(app, std::move(arguments));
+      if (expanded.reread_log_level) set_log_level_source(std::move(expanded.reread_log_level));
+      arguments = std::move(expanded.words);
       std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
       app.parse(std::move(arguments));
     } catch (const CLI::ParseError& error) {

@@ -4,19 +4,17 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string_view>
-
-#include <toml++/toml.h>
+#include <utility>
 
 #include "reshardfs/error.h"
 
-#include "storage/directory.h"
+#include "cli/config_file.h"
 
 namespace reshardfs {
 namespace {
-
-constexpr std::uint64_t kMaxConfigBytes = 1 << 20;
 
 /// Words that mount(8) and fstab(5) use among themselves, or that say what holds anyway.
 constexpr std::array<std::string_view, 17> kIgnoredWords{"ro",
@@ -41,54 +39,7 @@ bool is_option(const CLI::App& command, const std::string& key) {
   return command.get_option_no_throw("--" + key) != nullptr;
 }
 
-[[noreturn]] void fail_at(const std::string& file, const toml::source_region& where,
-                          const std::string& message) {
-  throw Error(ErrorKind::kUsage, "line " + std::to_string(where.begin.line) + ": " + message)
-      .in_file(file);
-}
-
-/// A TOML value as the text that the option would have on the command line.
-std::string value_text(const std::string& file, const std::string& key, const toml::node& node) {
-  if (const auto text = node.value_exact<std::string>()) return *text;
-  if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);
-  fail_at(file, node.source(), "'" + printable(key) + "' must be a text, a number or a list");
-}
-
-void append_key(const CLI::App& command, const std::string& file, const std::string& key,
-                const toml::node& node, std::vector<std::string>& out) {
-  if (!is_option(command, key) || key == "config" || key == "help") {
-    fail_at(file, node.source(),
-            "'" + printable(key) + "' is no option of 'reshardfs " + command.get_name() + "'");
-  }
-  if (const auto flag = node.value_exact<bool>()) {
-    if (*flag) out.push_back("--" + key);
-    return;
-  }
-  if (const toml::array* list = node.as_array()) {
-    for (const toml::node& item : *list) {
-      out.push_back("--" + key + "=" + value_text(file, key, item));
-    }
-    return;
-  }
-  out.push_back("--" + key + "=" + value_text(file, key, node));
-}
-
-std::vector<std::string> config_arguments(const CLI::App& command, const std::string& file) {
-  if (path_kind(file) == PathKind::kMissing) {
-    throw Error(ErrorKind::kMissing, "there is no such file").in_file(file).hint("check --config");
-  }
-  const std::string text = read_small_file(file, kMaxConfigBytes);
-  std::vector<std::string> out;
-  try {
-    const toml::table table = toml::parse(text, file);
-    for (const auto& [key, node] : table) {
-      append_key(command, file, std::string(key.str()), node, out);
-    }
-  } catch (const toml::parse_error& error) {
-    fail_at(file, error.source(), std::string(error.description()));
-  }
-  return out;
-}
+// --- -o ----------------------------------------------------------------------------------------
 
 void append_mount_word(const CLI::App& command, const std::string& word,
                        std::vector<std::string>& out) {
@@ -110,53 +61,197 @@ void append_mount_options(const CLI::App& command, const std::string& list,
   for (std::string word; std::getline(words, word, ',');) append_mount_word(command, word, out);
 }
 
-/// The value of `name VALUE` or `name=VALUE` at position i, which moves to its last word.
-std::optional<std::string> take_value(const std::vector<std::string>& arguments, std::size_t& i,
-                                      const std::string& name) {
-  if (arguments[i] == name && i + 1 < arguments.size()) return arguments[++i];
-  if (arguments[i].rfind(name + "=", 0) == 0) return arguments[i].substr(name.size() + 1);
-  return std::nullopt;
+std::vector<std::string> expand_mount_options(const CLI::App& command,
+                                              const std::vector<std::string>& words) {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--") {
+      out.insert(out.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+      break;
+    }
+    if (!words[i].starts_with("-o")) {
+      out.push_back(words[i]);
+      continue;
+    }
+    const bool glued = words[i].size() > 2;
+    if (!glued && i + 1 == words.size()) {
+      throw Error(ErrorKind::kUsage, "-o needs a list of mount options, as in -o allow_other");
+    }
+    append_mount_options(command, glued ? words[i].substr(2) : words[i + 1], out);
+    if (!glued) ++i;
+  }
+  return out;
+}
+
+// --- --config ----------------------------------------------------------------------------------
+
+/// A command line taken apart as far as a configuration file needs it.
+struct Words {
+  std::vector<std::string> options;  ///< with their values, but without --config
+  std::vector<std::string> arguments;
+  std::set<const CLI::Option*> given;
+  std::optional<std::string> config;
+};
+
+bool takes_value(const CLI::Option* option) {
+  return option != nullptr && option->get_items_expected_max() > 0;
+}
+
+/// The option of a word whose value is the next one; a word has one letter for each of its flags.
+const CLI::Option* note_option(const CLI::App& command, const std::string& word,
+                               std::set<const CLI::Option*>& given) {
+  if (word.starts_with("--")) {
+    const std::size_t equals = word.find('=');
+    const CLI::Option* option = command.get_option_no_throw(word.substr(0, equals));
+    given.insert(option);
+    return equals == std::string::npos && takes_value(option) ? option : nullptr;
+  }
+  for (std::size_t i = 1; i < word.size(); ++i) {
+    const CLI::Option* option = command.get_option_no_throw(std::string("-") + word[i]);
+    given.insert(option);
+    if (takes_value(option)) return i + 1 == word.size() ? option : nullptr;
+  }
+  return nullptr;
+}
+
+Words take_apart(const CLI::App& command, const std::vector<std::string>& words) {
+  constexpr std::string_view kConfig = "--config=";
+  Words out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "--") {
+      out.arguments.insert(out.arguments.end(), words.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                           words.end());
+      break;
+    }
+    if (word.size() < 2 || word[0] != '-') {
+      out.arguments.push_back(word);
+    } else if (word.starts_with(kConfig)) {
+      out.config = word.substr(kConfig.size());
+    } else if (word == "--config" && i + 1 < words.size()) {
+      out.config = words[++i];
+    } else {
+      const bool has_value = note_option(command, word, out.given) != nullptr;
+      out.options.push_back(word);
+      if (has_value && i + 1 < words.size()) out.options.push_back(words[++i]);
+    }
+  }
+  return out;
+}
+
+/// The long names of all options of a command and those below it.
+void add_option_names(const CLI::App& command, std::vector<std::string>& names) {
+  for (const CLI::Option* option : command.get_options()) {
+    const auto& long_names = option->get_lnames();
+    names.insert(names.end(), long_names.begin(), long_names.end());
+  }
+  for (const CLI::App* inner : command.get_subcommands([](const CLI::App*) { return true; })) {
+    add_option_names(*inner, names);
+  }
+}
+
+bool says_log_level(const std::set<const CLI::Option*>& given) {
+  return std::any_of(given.begin(), given.end(), [](const CLI::Option* option) {
+    if (option == nullptr) return false;
+    const auto& names = option->get_lnames();
+    return std::any_of(names.begin(), names.end(), is_log_level_key);
+  });
+}
+
+void append_key(const std::string& key, const ConfigValue& value, std::vector<std::string>& out) {
+  if (value.flag) {
+    if (*value.flag) out.push_back("--" + key);
+    return;
+  }
+  for (const std::string& text : value.texts) out.push_back("--" + key + "=" + text);
+}
+
+/// The key that can stand in for an argument of a command.
+std::string key_of(const CLI::Option& argument) {
+  const std::string name = argument.get_name(/*positional=*/true);
+  if (name == "SOURCE" || name == "PATH") return ConfigFile::kSource;
+  return name == "MOUNTPOINT" ? ConfigFile::kMountpoint : "";
+}
+
+/// The command's arguments: those of the command line, and for what is missing those of the file.
+std::vector<std::string> fill_arguments(const std::vector<const CLI::Option*>& expected,
+                                        std::vector<std::string> given, const ConfigFile& file,
+                                        const std::optional<std::string>& mount) {
+  const ConfigKeys keys = file.keys(mount);
+  std::vector<std::string> out;
+  std::size_t next = mount ? 1 : 0;  // the first one was the mount's name
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const bool named = mount && i == 0;
+    if (!named && next < given.size()) {
+      out.push_back(given[next++]);
+      continue;
+    }
+    const std::string key = key_of(*expected[i]);
+    const auto found = keys.find(key);
+    if (found != keys.end() && !found->second.texts.empty()) {
+      out.push_back(found->second.texts.back());
+    } else if (named || (!key.empty() && file.has_mounts())) {
+      throw Error(ErrorKind::kUsage, mount
+                                         ? "[mount." + printable(*mount) + "] has no '" + key + "'"
+                                         : "'" + key + "' is missing")
+          .in_file(file.path())
+          .hint(mount ? "add it there" : "name one of its mounts: " + file.mount_names());
+    } else {
+      break;
+    }
+  }
+  out.insert(out.end(), given.begin() + static_cast<std::ptrdiff_t>(next), given.end());
+  return out;
+}
+
+ExpandedArguments apply_config(const CLI::App& app, const CLI::App& command, const Words& words) {
+  std::vector<std::string> known;
+  add_option_names(app, known);
+  const ConfigFile file(*words.config, known);
+  const std::vector<const CLI::Option*> expected =
+      command.get_options([](const CLI::Option* option) { return option->get_positional(); });
+
+  std::optional<std::string> mount;
+  const bool may_name = !expected.empty() && !key_of(*expected.front()).empty();
+  if (may_name && !words.arguments.empty() && file.has_mount(words.arguments.front())) {
+    mount = words.arguments.front();
+  }
+  const bool own_level = says_log_level(words.given);
+  ExpandedArguments out;
+  for (const auto& [key, value] : file.keys(mount)) {
+    if (!is_option(command, key) || (own_level && is_log_level_key(key))) continue;
+    append_key(key, value, out.words);
+  }
+  out.words.insert(out.words.end(), words.options.begin(), words.options.end());
+  const auto arguments = fill_arguments(expected, words.arguments, file, mount);
+  if (!arguments.empty()) out.words.emplace_back("--");
+  out.words.insert(out.words.end(), arguments.begin(), arguments.end());
+  if (!own_level) {
+    out.reread_log_level = [path = file.path(), known, mount] {
+      return config_log_level(ConfigFile(path, known).keys(mount));
+    };
+  }
+  return out;
 }
 
 }  // namespace
 
-std::vector<std::string> expand_arguments(const CLI::App& app, std::vector<std::string> arguments) {
-  if (arguments.empty()) return arguments;
+ExpandedArguments expand_arguments(const CLI::App& app, std::vector<std::string> arguments) {
+  ExpandedArguments expanded{arguments, {}};
+  if (arguments.empty()) return expanded;
   const auto commands = app.get_subcommands(
       [&](const CLI::App* candidate) { return candidate->get_name() == arguments.front(); });
-  if (commands.empty()) return arguments;
-  const CLI::App* command = commands.front();
-  const bool takes_mount_words = is_option(*command, "fuse-option");
-  const bool takes_config = is_option(*command, "config");
+  if (commands.empty()) return expanded;
+  const CLI::App& command = *commands.front();
 
-  std::vector<std::string> from_config;
-  std::vector<std::string> rest;
-  for (std::size_t i = 1; i < arguments.size(); ++i) {
-    if (arguments[i] == "--") {
-      rest.insert(rest.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end());
-      break;
-    }
-    if (takes_config) {
-      if (const auto file = take_value(arguments, i, "--config")) {
-        const auto more = config_arguments(*command, *file);
-        from_config.insert(from_config.end(), more.begin(), more.end());
-        continue;
-      }
-    }
-    if (takes_mount_words && arguments[i].rfind("-o", 0) == 0) {
-      const bool glued = arguments[i].size() > 2;
-      if (!glued && i + 1 == arguments.size()) {
-        throw Error(ErrorKind::kUsage, "-o needs a list of mount options, as in -o allow_other");
-      }
-      append_mount_options(*command, glued ? arguments[i].substr(2) : arguments[i + 1], rest);
-      if (!glued) ++i;
-      continue;
-    }
-    rest.push_back(arguments[i]);
+  std::vector<std::string> words(arguments.begin() + 1, arguments.end());
+  if (is_option(command, "fuse-option")) words = expand_mount_options(command, words);
+  expanded.words = words;
+  if (is_option(command, "config")) {
+    const Words parts = take_apart(command, words);
+    if (parts.config) expanded = apply_config(app, command, parts);
   }
-  std::vector<std::string> expanded{arguments.front()};
-  expanded.insert(expanded.end(), from_config.begin(), from_config.end());
-  expanded.insert(expanded.end(), rest.begin(), rest.end());
+  expanded.words.insert(expanded.words.begin(), arguments.front());
   return expanded;
 }
 

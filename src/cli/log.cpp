@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/log.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
+#include <cstdlib>
 #include <memory>
 #include <utility>
 
+#include <fmt/format.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/dist_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/sinks/syslog_sink.h>
 #include <spdlog/spdlog.h>
@@ -13,11 +20,79 @@
 #include "reshardfs/error.h"
 
 namespace reshardfs {
+namespace {
+
+/// The logger has this one sink for good, because a logger cannot be replaced while threads use it.
+/// What is behind the sink can.
+const std::shared_ptr<spdlog::sinks::dist_sink_mt>& switchable_sink() {
+  static const auto sink = std::make_shared<spdlog::sinks::dist_sink_mt>();
+  return sink;
+}
+
+std::function<std::string()>& log_level_source() {
+  static std::function<std::string()> source;
+  return source;
+}
+
+spdlog::level::level_enum level_of(const std::string& name) {
+  if (name == "error") return spdlog::level::err;
+  if (name == "info") return spdlog::level::info;
+  if (name == "debug") return spdlog::level::debug;
+  if (name.empty() || name == "warning") return spdlog::level::warn;
+  throw Error(ErrorKind::kUsage, "there is no log level '" + printable(name) + "'")
+      .hint("the levels are error, warning, info and debug");
+}
+
+/// Whether standard error leads to the journal: systemd says which device and inode that is.
+bool is_journal() {
+  const char* journal = std::getenv("JOURNAL_STREAM");
+  struct stat stat {};
+  if (journal == nullptr || ::fstat(STDERR_FILENO, &stat) != 0) return false;
+  return fmt::format("{}:{}", stat.st_dev, stat.st_ino) == journal;
+}
+
+class PriorityFlag : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&,
+              spdlog::memory_buf_t& out) override {
+    const std::string text = journal_priority(message.level);
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<PriorityFlag>();
+  }
+};
+
+spdlog::sink_ptr stderr_sink() {
+  auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<PriorityFlag>('*').set_pattern("%*reshardfs: %l: %v");
+  sink->set_formatter(std::move(formatter));
+  return sink;
+}
+
+/// @throws Error kIo
+spdlog::sink_ptr file_sink(const std::string& file) {
+  try {
+    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file);
+    sink->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z [%P] %l: %v");
+    return sink;
+  } catch (const spdlog::spdlog_ex&) {
+    throw io_error("open the log file", file, errno);
+  }
+}
+
+}  // namespace
 
 void LogArguments::add_to(CLI::App& command) {
   auto* more = command.add_flag("-v,--verbose", verbose, "Say what was found and chosen");
   auto* less = command.add_flag("-q,--quiet", quiet, "Say errors only");
   less->excludes(more);
+  command.add_option("--log-level", level, "How much to say; info is -v, error is -q")
+      ->type_name("error|warning|info|debug")
+      ->check(CLI::IsMember({"error", "warning", "info", "debug"}).description(""))
+      ->default_str("warning")
+      ->take_last();
   command
       .add_option(
           "--log-file", file,
@@ -27,33 +102,55 @@ void LogArguments::add_to(CLI::App& command) {
 }
 
 void LogArguments::apply() const {
-  spdlog::sink_ptr sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-  sink->set_pattern("reshardfs: %l: %v");
-  if (!file.empty()) {
-    try {
-      sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file);
-    } catch (const spdlog::spdlog_ex&) {
-      throw io_error("open the log file", file, errno);
-    }
-    sink->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z [%P] %l: %v");
-  }
-  use(std::move(sink));
+  switchable_sink()->set_sinks({file.empty() ? stderr_sink() : file_sink(file)});
+  auto logger = std::make_shared<spdlog::logger>("reshardfs", switchable_sink());
+  const std::string from_flags = quiet ? "error" : verbose ? "info" : "warning";
+  logger->set_level(level_of(level.empty() ? from_flags : level));
+  logger->flush_on(spdlog::level::debug);
+  spdlog::set_default_logger(std::move(logger));
 }
 
 void LogArguments::leave_terminal() const {
   if (!file.empty()) return;
-  auto sink = std::make_shared<spdlog::sinks::syslog_sink_mt>("reshardfs", LOG_PID, LOG_DAEMON,
-                                                              /*enable_formatting=*/false);
-  use(std::move(sink));
+  switchable_sink()->set_sinks({std::make_shared<spdlog::sinks::syslog_sink_mt>(
+      "reshardfs", LOG_PID, LOG_DAEMON, /*enable_formatting=*/false)});
 }
 
-void LogArguments::use(spdlog::sink_ptr sink) const {
-  auto logger = std::make_shared<spdlog::logger>("reshardfs", std::move(sink));
-  logger->set_level(quiet     ? spdlog::level::err
-                    : verbose ? spdlog::level::info
-                              : spdlog::level::warn);
-  logger->flush_on(spdlog::level::info);
-  spdlog::set_default_logger(std::move(logger));
+void LogArguments::reload() const noexcept {
+  try {
+    if (!file.empty()) switchable_sink()->set_sinks({file_sink(file)});
+    if (log_level_source()) {
+      spdlog::default_logger_raw()->set_level(level_of(log_level_source()()));
+    }
+    const auto name = spdlog::level::to_string_view(spdlog::default_logger_raw()->level());
+    spdlog::info("the log goes on here, at level {}", fmt::string_view(name.data(), name.size()));
+  } catch (const std::exception& error) {
+    spdlog::error("the log goes on as it was: {}", error.what());
+  }
+}
+
+void set_log_level_source(std::function<std::string()> source) {
+  log_level_source() = std::move(source);
+}
+
+std::string journal_priority(spdlog::level::level_enum level) {
+  static const bool to_journal = is_journal();
+  if (!to_journal) return "";
+  constexpr int kError = 3;
+  constexpr int kWarning = 4;
+  constexpr int kInfo = 6;
+  constexpr int kDebug = 7;
+  switch (level) {
+    case spdlog::level::critical:
+    case spdlog::level::err:
+      return fmt::format("<{}>", kError);
+    case spdlog::level::warn:
+      return fmt::format("<{}>", kWarning);
+    case spdlog::level::info:
+      return fmt::format("<{}>", kInfo);
+    default:
+      return fmt::format("<{}>", kDebug);
+  }
 }
 
 }  // namespace reshardfs

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <iostream>
 #include <memory>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "reshardfs/error.h"
 
+#include "cli/access_arguments.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/conversion_arguments.h"
 #include "cli/mount_tree.h"
+#include "cli/service_manager.h"
 #include "fuse/background.h"
 #include "fuse/mount.h"
 
@@ -31,21 +35,47 @@ struct MountArguments {
   bool allow_other = false;
   bool direct_io = false;
   unsigned read_ahead_kb = MountOptions{}.read_ahead_kb;
-  uid_t uid = getuid();
-  gid_t gid = getgid();
+  AccessArguments access;
 };
+
+/// Whether a terminal is this process's, so that SIGHUP says that it has gone.
+bool has_terminal() {
+  const int terminal = ::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+  if (terminal < 0) return false;
+  ::close(terminal);
+  return true;
+}
+
+void reload(const LogArguments& log) {
+  notify_service_manager("RELOADING=1");
+  log.reload();
+  notify_service_manager("READY=1");
+}
 
 MountOptions mount_options(const MountArguments& arguments) {
   MountOptions options;
+  if (!arguments.foreground || !has_terminal()) {
+    options.on_hangup = [log = arguments.conversion.log] { reload(log); };
+  }
+  options.on_end = [] { notify_service_manager("STOPPING=1"); };
   options.mountpoint = arguments.mountpoint;
   options.source_name = arguments.conversion.source;
   options.fuse_options = arguments.fuse_options;
   if (arguments.allow_other) options.fuse_options.emplace_back("allow_other");
-  options.uid = arguments.uid;
-  options.gid = arguments.gid;
+  options.uid = arguments.access.uid;
+  options.gid = arguments.access.gid;
+  options.file_mode = arguments.access.file_mode;
+  options.dir_mode = arguments.access.dir_mode;
   options.read_ahead_kb = arguments.read_ahead_kb;
   options.direct_io = arguments.direct_io;
   return options;
+}
+
+void report_live(const std::string& what, const MountArguments& arguments) {
+  spdlog::info("mounted {} at {}", what, arguments.mountpoint);
+  notify_service_manager(fmt::format("READY=1\nSTATUS={} of {} at {}", what,
+                                     printable(arguments.conversion.source),
+                                     printable(arguments.mountpoint)));
 }
 
 void mount_one_step(const MountArguments& arguments, const ConversionOptions& options,
@@ -55,8 +85,7 @@ void mount_one_step(const MountArguments& arguments, const ConversionOptions& op
   MountOptions mount = mount_options(arguments);
   mount.mtime_ns = conversion.mtime_ns();
   serve(tree, mount, [&] {
-    spdlog::info("mounted {} destination ranks at {}", conversion.rank_count(),
-                 arguments.mountpoint);
+    report_live(fmt::format("{} destination ranks", conversion.rank_count()), arguments);
     ready();
   });
 }
@@ -65,7 +94,7 @@ void mount_all_steps(const MountArguments& arguments, const ConversionOptions& o
                      const std::function<void()>& ready) {
   const std::unique_ptr<StepTree> tree = all_steps_tree(options);
   serve(*tree, mount_options(arguments), [&] {
-    spdlog::info("mounted all complete steps at {}", arguments.mountpoint);
+    report_live("all complete steps", arguments);
     ready();
   });
 }
@@ -94,7 +123,7 @@ int check(const MountArguments& arguments, const ConversionOptions& options) {
 int run_mount(MountArguments arguments) {
   const ConversionOptions options = arguments.conversion.options();
   check_mountpoint(arguments.mountpoint, options.source, arguments.nonempty);
-  arguments.mountpoint = std::filesystem::canonical(arguments.mountpoint);
+  arguments.mountpoint = real_mountpoint(arguments.mountpoint);
   if (arguments.check_only) return check(arguments, options);
   if (arguments.foreground) return mount_and_serve(arguments, options, [] {});
   // The daemon leaves the working directory.
@@ -121,7 +150,8 @@ void add_mount_command(CLI::App& app, CommandAction& action) {
           "SOURCE", arguments->conversion.source,
           "Checkpoint: a directory with a directory for each rank or with a whole model, or a file")
       ->required();
-  command->add_option("MOUNTPOINT", arguments->mountpoint, "An empty directory")->required();
+  command->add_option("MOUNTPOINT", arguments->mountpoint, "An empty directory, or /dev/fd/N")
+      ->required();
   arguments->conversion.add_to(*command);
   command->get_option("--step")
       ->description(
@@ -140,8 +170,7 @@ void add_mount_command(CLI::App& app, CommandAction& action) {
                    "Kernel read-ahead of the mount in KiB; 0 leaves it alone")
       ->capture_default_str()
       ->take_last();
-  command->add_option("--uid", arguments->uid, "Owner of the files")->take_last();
-  command->add_option("--gid", arguments->gid, "Group of the files")->take_last();
+  arguments->access.add_to(*command);
   command
       ->add_option("--fuse-option", arguments->fuse_options,
                    "A mount option for FUSE and the kernel (repeatable)")

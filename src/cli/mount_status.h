@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "fuse/mount_table.h"
+
+namespace reshardfs {
+
+enum class MountState : std::uint8_t {
+  kLive,
+  kDead,        ///< its process has ended
+  kStalled,     ///< it does not answer
+  kUnreadable,  ///< another user's, or it shows no status
+};
+
+struct MountStatus {
+  MountEntry mount;
+  MountState state = MountState::kUnreadable;
+  int error = 0;                ///< why it is not live, where the system said so
+  nlohmann::ordered_json json;  ///< its .reshardfs/status.json; null if it is not live
+};
+
+/// How these mounts are, in the same order. Takes no longer than some 2 s in all, whatever they do.
+/// @throws Error kIo if no processes can be started.
+std::vector<MountStatus> mount_statuses(const std::vector<MountEntry>& mounts);
+
+/// The reshardfs mount at `path`, found in as short a time.
+/// @throws Error kUsage if there is none, kIo if `path` leads through a mount that does not answer.
+MountEntry bounded_find_mount(const std::string& path);
+
+}  // namespace reshardfs

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/near_name.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace reshardfs {
+namespace {
+
+/// Names of options are short; anything longer is none that was misspelt.
+constexpr std::size_t kMaxLetters = 64;
+
+/// Fewest single changes (see the header) that make `b` of `a`: a row for each letter of a, of
+/// which three are kept. O(|a| |b|).
+std::size_t changes(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> two_above(b.size() + 1);
+  std::vector<std::size_t> above(b.size() + 1);
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::swap(two_above, above);
+    std::swap(above, row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t other = a[i - 1] == b[j - 1] ? 0 : 1;
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + other});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], two_above[j - 2] + 1);
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::optional<std::string> near_name(std::string_view given,
+                                     const std::vector<std::string>& known) {
+  if (given.size() > kMaxLetters) return {};
+  const std::string* nearest = nullptr;
+  std::size_t fewest = 0;
+  for (const std::string& name : known) {
+    const std::size_t count = changes(given, name);
+    if (3 * count > name.size() || (nearest != nullptr && count >= fewest)) continue;
+    nearest = &name;
+    fewest = count;
+  }
+  if (nearest == nullptr) return {};
+  return *nearest;
+}
+
+}  // namespace reshardfs

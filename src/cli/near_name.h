@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reshardfs {
+
+/// The name among `known` that somebody who wrote `given` most likely meant: the one with the
+/// fewest letters changed, added, left out or swapped with the next; the first of several. Nothing
+/// if that are more than a third of its letters.
+std::optional<std::string> near_name(std::string_view given, const std::vector<std::string>& known);
+
+}  // namespace reshardfs

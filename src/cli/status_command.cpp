@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "reshardfs/error.h"
+
+#include "cli/app.h"
+#include "cli/command.h"
+#include "cli/mount_status.h"
+#include "cli/text.h"
+
+namespace reshardfs {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct StatusArguments {
+  std::string mountpoint;
+  bool json = false;
+};
+
+const char* state_name(MountState state) {
+  switch (state) {
+    case MountState::kLive:
+      return "live";
+    case MountState::kDead:
+      return "dead";
+    case MountState::kStalled:
+      return "stalled";
+    case MountState::kUnreadable:
+      break;
+  }
+  return "unreadable";
+}
+
+std::string state_text(const MountStatus& status) {
+  switch (status.state) {
+    case MountState::kLive:
+      return "live";
+    case MountState::kDead:
+      return "dead: reshardfs umount " + printable(status.mount.mountpoint);
+    case MountState::kStalled:
+      return "stalled: it does not answer";
+    case MountState::kUnreadable:
+      break;
+  }
+  return status.error == 0 ? "it shows no status"
+                           : std::string("cannot be asked: ") + std::strerror(status.error);
+}
+
+/// The last part of a path, which is what tells strategies apart; other texts as they are.
+std::string strategy_text(const Json& json, const char* key) {
+  const auto value = json.value<Json>(key, Json());
+  if (!value.is_string()) return "none";
+  const std::filesystem::path path = value.get<std::string>();
+  return printable(path.is_absolute() ? path.filename().string() : path.string());
+}
+
+std::string number_text(const Json& json, const char* key) {
+  const auto value = json.value<Json>(key, Json());
+  return value.is_number() ? value.dump() : "-";
+}
+
+std::uint64_t error_count(const Json& activity) {
+  const Json errors = activity.value<Json>("read_errors", Json::object());
+  std::uint64_t count = 0;
+  for (const Json& value : errors) count += value.get<std::uint64_t>();
+  return count;
+}
+
+std::vector<std::string> row(const MountStatus& status) {
+  const Json& json = status.json;
+  std::vector<std::string> cells{printable(status.mount.mountpoint),
+                                 printable(status.mount.source)};
+  if (status.state == MountState::kLive) {
+    const Json activity = json.value<Json>("activity", Json::object());
+    cells.insert(cells.end(), {fmt::format("{} -> {}", strategy_text(json, "src_strategy"),
+                                           strategy_text(json, "dst_strategy")),
+                               number_text(json, "shown_ranks"), number_text(json, "pid"),
+                               duration_text(json.value("uptime_seconds", std::uint64_t{0})),
+                               human_bytes(activity.value("bytes_delivered", std::uint64_t{0})),
+                               std::to_string(error_count(activity))});
+  } else {
+    cells.insert(cells.end(), {"-", "-", "-", "-", "-", "-"});
+  }
+  cells.push_back(state_text(status));
+  return cells;
+}
+
+void print_text(const std::vector<MountStatus>& statuses) {
+  if (statuses.empty()) {
+    std::cout << "no checkpoint is mounted\n";
+    return;
+  }
+  TextTable table(
+      {"MOUNTPOINT", "SOURCE", "STRATEGIES", "RANKS", "PID", "UPTIME", "READ", "ERRORS", "STATE"},
+      {3, 4, 5, 6, 7});
+  for (const MountStatus& status : statuses) table.add_row(row(status));
+  std::cout << table.str();
+}
+
+void print_json(const std::vector<MountStatus>& statuses) {
+  Json list = Json::array();
+  for (const MountStatus& status : statuses) {
+    list.push_back({{"mountpoint", status.mount.mountpoint},
+                    {"source", status.mount.source},
+                    {"state", state_name(status.state)},
+                    {"status", status.json}});
+  }
+  std::cout << Json{{"mounts", std::move(list)}}.dump(2, ' ', false, Json::error_handler_t::replace)
+            << "\n";
+}
+
+int run_status(const StatusArguments& arguments) {
+  const auto mounts = arguments.mountpoint.empty()
+                          ? reshardfs_mounts()
+                          : std::vector{bounded_find_mount(arguments.mountpoint)};
+  const std::vector<MountStatus> statuses = mount_statuses(mounts);
+  if (arguments.json) {
+    print_json(statuses);
+  } else {
+    print_text(statuses);
+  }
+  int code = kExitDone;
+  for (const MountStatus& status : statuses) {
+    if (status.state == MountState::kDead || status.state == MountState::kStalled) {
+      code = kExitDifference;
+    }
+  }
+  return code;
+}
+
+}  // namespace
+
+void add_status_command(CLI::App& app, CommandAction& action) {
+  auto arguments = std::make_shared<StatusArguments>();
+  CLI::App* command = app.add_subcommand("status", "List what is mounted, and how it is");
+  command->add_option("MOUNTPOINT", arguments->mountpoint, "One mount; without it: all");
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command->footer(
+      "Exit status 1: a mount is dead or does not answer.\n\n"
+      "Example:\n  reshardfs status /mnt/tp4");
+  command->callback(
+      [&action, arguments] { action = [arguments] { return run_status(*arguments); }; });
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A mount point that is /dev/fd/N: a privileged parent mounts, and hands the descriptor over to a
+daemon that has no privileges at all."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
+
+from ckpt_format import Record, encode_checkpoint  # noqa: E402
+from mounted import (  # noqa: E402
+    COMMAND_SECONDS,
+    Settings,
+    assert_gone,
+    command,
+    is_mounted,
+    mountpoint_guard,
+    run,
+    run_unittests,
+    scratch,
+    wait_until,
+)
+
+DATA = encode_checkpoint([Record("w", "Float32", (1000,), bytes(range(250)) * 16)])
+NOBODY = 65534
+# Of no account: neither capabilities nor a way to get any back.
+UNPRIVILEGED = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
+                "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"]
+MS_RDONLY, MS_NOSUID, MS_NODEV = 1, 2, 4
+FILE = "rank_0/checkpoint_0.ckpt"
+
+
+def mount_descriptor(mountpoint: Path) -> int:
+    """What fusermount3 does, and a container's runtime or a storage driver would."""
+    descriptor = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+    options = (f"fd={descriptor},rootmode=40000,user_id={NOBODY},group_id={NOBODY},"
+               "default_permissions,allow_other")
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"handed-over", bytes(mountpoint), b"fuse.reshardfs",
+                  MS_RDONLY | MS_NOSUID | MS_NODEV, options.encode()):
+        error = ctypes.get_errno()
+        os.close(descriptor)
+        raise OSError(error, os.strerror(error))
+    return descriptor
+
+
+class HandedOver(unittest.TestCase):
+    def setUp(self) -> None:
+        if os.geteuid() != 0:
+            self.skipTest("needs root to mount for another user")
+        if shutil.which("setpriv") is None:
+            self.skipTest("setpriv is not installed")
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[tuple[Path, Path]]:
+        """A source and a mount point."""
+        with scratch() as directory:
+            directory.chmod(0o755)
+            (directory / "m.ckpt").write_bytes(DATA)
+            shutil.copy(Settings.binary, directory / "reshardfs")
+            (directory / "mnt").mkdir()
+            with mountpoint_guard(directory / "mnt"):
+                yield directory, directory / "mnt"
+
+    def words(self, directory: Path, descriptor: int, *more: str) -> list[str]:
+        return [*UNPRIVILEGED, str(directory / "reshardfs"), "mount", str(directory / "m.ckpt"),
+                f"/dev/fd/{descriptor}", *more]
+
+    def check_reads(self, mountpoint: Path) -> int:
+        """@return the process that serves it."""
+        self.assertEqual((mountpoint / FILE).read_bytes(), DATA)
+        pid = json.loads((mountpoint / ".reshardfs/status.json").read_text())["pid"]
+        status = Path(f"/proc/{pid}/status").read_text()
+        self.assertIn(f"\nUid:\t{NOBODY}\t{NOBODY}\t{NOBODY}\t{NOBODY}\n", status)
+        for kind in ("CapPrm", "CapEff", "CapBnd", "CapAmb"):
+            self.assertIn(f"\n{kind}:\t{0:016x}\n", status)
+        return pid
+
+    def assert_ends(self, pid: int) -> None:
+        self.assertTrue(wait_until(lambda: not Path(f"/proc/{pid}").exists() or "\nState:\tZ" in
+                                   Path(f"/proc/{pid}/status").read_text(), 10), f"{pid} lives on")
+
+    def test_foreground(self) -> None:
+        with self.place() as (directory, mountpoint):
+            descriptor = mount_descriptor(mountpoint)
+            with subprocess.Popen(self.words(directory, descriptor, "-f"), stdin=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, pass_fds=(descriptor,)) as process:
+                os.close(descriptor)
+                self.assertEqual(self.check_reads(mountpoint), process.pid)
+                command("umount", mountpoint)
+                self.assertEqual(process.wait(10), 0)
+                self.assertEqual(process.stderr.read(), b"")
+            assert_gone(mountpoint)
+
+    def test_background(self) -> None:
+        with self.place() as (directory, mountpoint):
+            descriptor = mount_descriptor(mountpoint)
+            with open(directory / "out", "wb+") as out:
+                done = subprocess.run(self.words(directory, descriptor), stdin=subprocess.DEVNULL,
+                                      stdout=out, stderr=out, pass_fds=(descriptor,),
+                                      timeout=COMMAND_SECONDS, check=False)
+            os.close(descriptor)
+            self.assertEqual((done.returncode, (directory / "out").read_bytes()), (0, b""))
+            pid = self.check_reads(mountpoint)
+            listed = run("status", mountpoint, "--json")
+            self.assertEqual(listed.code, 0, listed.stderr)
+            self.assertEqual(json.loads(listed.stdout)["mounts"][0]["status"]["pid"], pid)
+            self.assertEqual(run("umount", mountpoint).code, 0)
+            self.assert_ends(pid)
+            assert_gone(mountpoint)
+
+    def test_sigterm_ends_the_daemon_and_leaves_the_mount_to_its_owner(self) -> None:
+        with self.place() as (directory, mountpoint):
+            descriptor = mount_descriptor(mountpoint)
+            with subprocess.Popen(self.words(directory, descriptor, "-f"), stdin=subprocess.DEVNULL,
+                                  pass_fds=(descriptor,)) as process:
+                os.close(descriptor)
+                self.check_reads(mountpoint)
+                process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.wait(10), 0)
+            self.assertTrue(is_mounted(mountpoint))
+            self.assertEqual(run("status", mountpoint).code, 1)
+            self.assertEqual(run("umount", mountpoint).code, 0)
+
+    def test_what_is_no_descriptor_of_a_mount_is_said(self) -> None:
+        with self.place() as (directory, mountpoint):
+            fuse = os.open("/dev/fuse", os.O_RDWR)
+            null = os.open("/dev/null", os.O_RDWR)
+            for descriptor, passed, says in (
+                (null, (null,), "no descriptor of /dev/fuse"),
+                (fuse, (fuse,), "belongs to no live mount"),
+                (fuse, (), "no such descriptor is open"),
+                (1, (), "standard stream"),
+            ):
+                for flags in ((), ("-f",), ("--check-only",)):
+                    with self.subTest(says, flags=flags):
+                        words = self.words(directory, descriptor, *flags)
+                        done = subprocess.run(words, pass_fds=passed, capture_output=True,
+                                              text=True, timeout=COMMAND_SECONDS, check=False)
+                        self.assertEqual(done.returncode, 2, done.stderr)
+                        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                        self.assertIn(f"/dev/fd/{descriptor}: ", done.stderr)
+                        self.assertIn(says, done.stderr)
+            os.close(fuse)
+            os.close(null)
+            self.assertFalse(is_mounted(mountpoint))
+
+    def test_bad_input_ends_it_and_the_mount_is_dead(self) -> None:
+        with self.place() as (directory, mountpoint):
+            (directory / "m.ckpt").write_bytes(DATA[:-1])
+            descriptor = mount_descriptor(mountpoint)
+            done = subprocess.run(self.words(directory, descriptor), capture_output=True, text=True,
+                                  pass_fds=(descriptor,), timeout=COMMAND_SECONDS, check=False)
+            os.close(descriptor)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            with self.assertRaises(OSError):
+                os.listdir(mountpoint)
+            command("umount", mountpoint)
+
+
+if __name__ == "__main__":
+    run_unittests()

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""reshardfs status: what is mounted, and never a wait for a mount that does not answer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
+
+from ckpt_format import Record, encode_checkpoint  # noqa: E402
+from make_checkpoint import Parallel, make_set  # noqa: E402
+from mounted import (  # noqa: E402
+    Result,
+    mounted,
+    mountpoint_guard,
+    one_line,
+    processes_of,
+    rank_files,
+    run,
+    run_unittests,
+    scratch,
+    wait_until,
+)
+
+DATA = encode_checkpoint([Record("w", "Float32", (2,), b"abcdefgh")])
+# The patience of the command is 2 s; machines may be busy.
+SOON = 8.0
+
+
+@contextlib.contextmanager
+def mounted_at(name: str) -> Iterator[Path]:
+    with scratch() as directory:
+        (directory / "a source.ckpt").write_bytes(DATA)
+        mountpoint = directory / name
+        mountpoint.mkdir()
+        with mountpoint_guard(mountpoint):
+            result = run("mount", directory / "a source.ckpt", mountpoint)
+            assert result.code == 0, result.stderr
+            yield mountpoint
+
+
+class Status(unittest.TestCase):
+    def status(self, code: int, *words: str | Path) -> Result:
+        begin = time.monotonic()
+        result = run("status", *words, seconds=30)
+        self.assertLess(time.monotonic() - begin, SOON)
+        self.assertEqual(result.code, code, result.stdout + result.stderr)
+        return result
+
+    def one(self, code: int, mountpoint: Path) -> dict:
+        (mount,) = json.loads(self.status(code, mountpoint, "--json").stdout)["mounts"]
+        self.assertEqual(mount["mountpoint"], str(mountpoint))
+        return mount
+
+    def test_of_a_live_mount(self) -> None:
+        with scratch() as directory:
+            made = make_set(directory, Parallel(tp=4), Parallel(tp=2), layers=1)
+            with mounted(made.source, *made.options()) as mountpoint:
+                size = len(rank_files(mountpoint)[1].read_bytes())
+                mount = self.one(0, mountpoint)
+                self.assertEqual((mount["state"], mount["source"]), ("live", str(made.source)))
+                status = mount["status"]
+                self.assertEqual([status["pid"]], processes_of(mountpoint))
+                self.assertEqual(status["shown_ranks"], 2)
+                self.assertIn(status["uptime_seconds"], range(60))
+                self.assertGreaterEqual(status["activity"]["bytes_delivered"], size)
+                heading, line = self.status(0, mountpoint).stdout.splitlines()
+                self.assertEqual(heading.split()[0], "MOUNTPOINT")
+                for word in (str(mountpoint), str(made.source), str(status["pid"]), "live", " -> "):
+                    self.assertIn(word, line)
+
+    def test_lists_all_with_their_states(self) -> None:
+        # Blanks, backslashes and line feeds are escaped in the kernel's list.
+        with mounted_at("with blank\\ and\nline") as first, mounted_at("dead") as second:
+            (pid,) = processes_of(second)
+            os.kill(pid, signal.SIGKILL)
+            self.assertTrue(wait_until(lambda: not processes_of(second), 10))
+            result = json.loads(self.status(1, "--json").stdout)
+            states = {mount["mountpoint"]: mount["state"] for mount in result["mounts"]}
+            self.assertEqual((states[str(first)], states[str(second)]), ("live", "dead"))
+            text = self.status(1).stdout
+            self.assertIn(f"dead: reshardfs umount {second}", text)
+            self.assertEqual(len([line for line in text.splitlines() if " live" in line]),
+                             list(states.values()).count("live"))
+            self.assertIsNone(self.one(1, second)["status"])
+            self.assertEqual(self.one(0, first)["state"], "live")
+            self.assertEqual(run("umount", second).code, 0)
+            self.assertEqual(run("umount", first).code, 0)
+
+    def test_of_a_mount_that_does_not_answer(self) -> None:
+        with mounted_at("mnt") as mountpoint:
+            (pid,) = processes_of(mountpoint)
+            link = mountpoint.parent / "link"
+            link.symlink_to(mountpoint)
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                self.assertEqual(self.one(1, mountpoint)["state"], "stalled")
+                self.assertIn("does not answer", self.status(1, mountpoint).stdout)
+                self.status(1)
+                result = self.status(3, mountpoint / "rank_0/a")
+                self.assertIn("does not answer", one_line(result))
+                self.assertIn(run("status", link).code, (1, 3))
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            self.assertEqual(self.one(0, mountpoint)["state"], "live")
+            self.assertEqual(run("umount", mountpoint).code, 0)
+
+    def test_finds_it_under_any_spelling(self) -> None:
+        with mounted_at("mnt") as mountpoint:
+            (mountpoint.parent / "link").symlink_to(mountpoint)
+            for spelling in (f"{mountpoint}/", mountpoint.parent / "link",
+                             mountpoint.parent / "x/../mnt", os.path.relpath(mountpoint)):
+                self.status(0, spelling)
+            self.assertEqual(run("umount", mountpoint).code, 0)
+
+    def test_of_what_is_not_mounted(self) -> None:
+        with scratch() as directory:
+            for path in (directory, directory / "nowhere", Path("/proc")):
+                result = self.status(2, path)
+                self.assertIn("no checkpoint is mounted here", one_line(result))
+                self.assertEqual(result.stdout, "")
+
+    def test_of_all_steps(self) -> None:
+        with scratch() as directory:
+            folder = directory / "rank_0"
+            folder.mkdir()
+            (folder / "net-1_1.ckpt").write_bytes(DATA)
+            with mounted(directory, "--step", "all") as mountpoint:
+                self.assertEqual(self.one(0, mountpoint)["status"]["step"], "all")
+                self.assertIn("live", self.status(0, mountpoint).stdout)
+
+
+if __name__ == "__main__":
+    run_unittests()
