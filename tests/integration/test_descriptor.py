@@ -77,6 +77,15 @@ class HandedOver(unittest.TestCase):
         return [*UNPRIVILEGED, str(directory / "reshardfs"), "mount", str(directory / "m.ckpt"),
                 f"/dev/fd/{descriptor}", *more]
 
+    @contextlib.contextmanager
+    def foreground(self, directory: Path, descriptor: int) -> Iterator[subprocess.Popen]:
+        with subprocess.Popen(self.words(directory, descriptor, "-f"), stdin=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, pass_fds=(descriptor,)) as process:
+            try:
+                yield process
+            finally:
+                process.kill()  # nothing, if it has been waited for
+
     def check_reads(self, mountpoint: Path) -> int:
         """@return the process that serves it."""
         self.assertEqual((mountpoint / FILE).read_bytes(), DATA)
@@ -94,8 +103,7 @@ class HandedOver(unittest.TestCase):
     def test_foreground(self) -> None:
         with self.place() as (directory, mountpoint):
             descriptor = mount_descriptor(mountpoint)
-            with subprocess.Popen(self.words(directory, descriptor, "-f"), stdin=subprocess.DEVNULL,
-                                  stderr=subprocess.PIPE, pass_fds=(descriptor,)) as process:
+            with self.foreground(directory, descriptor) as process:
                 os.close(descriptor)
                 self.assertEqual(self.check_reads(mountpoint), process.pid)
                 command("umount", mountpoint)
@@ -123,8 +131,7 @@ class HandedOver(unittest.TestCase):
     def test_sigterm_ends_the_daemon_and_leaves_the_mount_to_its_owner(self) -> None:
         with self.place() as (directory, mountpoint):
             descriptor = mount_descriptor(mountpoint)
-            with subprocess.Popen(self.words(directory, descriptor, "-f"), stdin=subprocess.DEVNULL,
-                                  pass_fds=(descriptor,)) as process:
+            with self.foreground(directory, descriptor) as process:
                 os.close(descriptor)
                 self.check_reads(mountpoint)
                 process.send_signal(signal.SIGTERM)

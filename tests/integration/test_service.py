@@ -43,11 +43,17 @@ def place() -> Iterator[Path]:
             yield directory
 
 
-def foreground(directory: Path, *words: str | Path, **settings) -> subprocess.Popen:
+@contextlib.contextmanager
+def foreground(directory: Path, *words: str | Path, **settings) -> Iterator[subprocess.Popen]:
     """A mount in a session of its own, so that no terminal is its."""
-    return subprocess.Popen(
+    with subprocess.Popen(
         [Settings.binary, "mount", "-f", directory / "m.ckpt", directory / "mnt", *words],
-        stdin=subprocess.DEVNULL, start_new_session=True, **settings)
+        stdin=subprocess.DEVNULL, start_new_session=True, **settings
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()  # nothing, if it has been waited for
 
 
 class Manager:
