@@ -171,7 +171,8 @@ class Reader {
       }
     }
     parallel_for(work.size(), [&](std::size_t i) {
-      auto& [group, member] = work[i];
+      Group* const group = work[i].first;
+      const std::size_t member = work[i].second;
       const RankFile& file = files_[group->pending[member]];
       with(file, [&] {
         group->verdicts[member] = group->judge(member, *file.source, wanted == Verdict::kSampled);
