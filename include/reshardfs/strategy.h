@@ -2,10 +2,15 @@
 /// The layouts of all parameters of a training job, by pipeline stage.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reshardfs/export.h"
@@ -23,8 +28,65 @@ struct OperatorStrategy {
   bool operator==(const OperatorStrategy&) const = default;
 };
 
-/// One pipeline stage: parameter name (without stage prefix) to layout.
-using StageLayouts = std::map<std::string, Layout>;
+/// One pipeline stage: parameter name (without stage prefix) to layout, sorted by name. Equal
+/// layouts are kept once, as nearly all parameters have one of a few.
+class RESHARDFS_EXPORT StageLayouts {
+  using Map = std::map<std::string, std::shared_ptr<const Layout>>;
+
+ public:
+  using value_type = std::pair<const std::string&, const Layout&>;
+
+  /// Yields value_type.
+  class const_iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = StageLayouts::value_type;
+    using difference_type = std::ptrdiff_t;
+    using reference = value_type;
+    struct pointer {
+      value_type value;
+      const value_type* operator->() const noexcept { return &value; }
+    };
+
+    const_iterator() = default;
+    explicit const_iterator(Map::const_iterator at) : at_(at) {}
+    value_type operator*() const noexcept { return {at_->first, *at_->second}; }
+    pointer operator->() const noexcept { return {**this}; }
+    const_iterator& operator++() noexcept {
+      ++at_;
+      return *this;
+    }
+    const_iterator operator++(int) noexcept { return const_iterator(at_++); }
+    bool operator==(const const_iterator&) const = default;
+
+   private:
+    Map::const_iterator at_;
+  };
+  using iterator = const_iterator;
+
+  StageLayouts() = default;
+  StageLayouts(std::initializer_list<std::pair<std::string, Layout>> items);
+
+  const_iterator begin() const noexcept { return const_iterator(layouts_.begin()); }
+  const_iterator end() const noexcept { return const_iterator(layouts_.end()); }
+  std::size_t size() const noexcept { return layouts_.size(); }
+  bool empty() const noexcept { return layouts_.empty(); }
+  const_iterator find(const std::string& name) const { return const_iterator(layouts_.find(name)); }
+  bool contains(const std::string& name) const { return layouts_.contains(name); }
+  /// The reference holds as long as a copy of these layouts does.
+  /// @throws std::out_of_range
+  const Layout& at(const std::string& name) const { return *layouts_.at(name); }
+
+  /// @return where the name stands, and whether it is new; if not, its layout stays.
+  std::pair<const_iterator, bool> try_emplace(std::string name, const Layout& layout);
+  void insert_or_assign(const std::string& name, const Layout& layout);
+
+  bool operator==(const StageLayouts& other) const;
+
+ private:
+  Map layouts_;
+  std::vector<std::shared_ptr<const Layout>> kinds_;  ///< those to share
+};
 
 class RESHARDFS_EXPORT Strategy {
  public:

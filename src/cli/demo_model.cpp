@@ -53,7 +53,7 @@ Strategy demo_strategy(const DemoModel& model, bool optimizer_parallel) {
       layout.optimizer_shard_size = -1;
       layout.optimizer_shard_step = DemoModel::kModelParallel;
     }
-    layouts.emplace(parameter.name, layout);
+    layouts.try_emplace(parameter.name, layout);
   }
   return Strategy({layouts}, 0, false, {{"MatMul-op0", 0, {{1, 1}}}});
 }

@@ -58,7 +58,7 @@ class Derivation {
     std::vector<StageLayouts> stages;
     for (const StageSources& sources : restage(source_, pipeline_)) {
       StageLayouts& stage = stages.emplace_back();
-      for (const auto& [name, from] : sources) stage.emplace(name, derived(name, from));
+      for (const auto& [name, from] : sources) stage.try_emplace(name, derived(name, from));
     }
     return {std::move(stages), 0, pipeline_ > 1};
   }

@@ -28,8 +28,8 @@ std::optional<StageName> split_stage_prefix(std::string_view name) {
   return result;
 }
 
-void insert_layout(StageLayouts& stage, std::string name, Layout layout) {
-  const auto [position, inserted] = stage.try_emplace(std::move(name), std::move(layout));
+void insert_layout(StageLayouts& stage, std::string name, const Layout& layout) {
+  const auto [position, inserted] = stage.try_emplace(std::move(name), layout);
   if (!inserted) {
     throw Error(ErrorKind::kBadInput, "appears twice in one stage").for_parameter(position->first);
   }
@@ -61,7 +61,7 @@ std::vector<StageLayouts> layouts_by_stage(RawStrategy raw) {
   for (auto& [name, layout] : raw.layouts) {
     const std::optional<StageName> split = split_stage_prefix(name);
     if (!split) throw Error(ErrorKind::kInternal, "a name without a stage").for_parameter(name);
-    insert_layout(by_number[split->stage], std::string(split->parameter), std::move(layout));
+    insert_layout(by_number[split->stage], std::string(split->parameter), layout);
   }
   std::vector<StageLayouts> stages;
   for (auto& [number, layouts] : by_number) {
@@ -79,7 +79,7 @@ std::vector<StageLayouts> layouts_by_stage(RawStrategy raw) {
 StageLayouts layouts_of_one_stage(RawStrategy raw) {
   StageLayouts stage;
   for (auto& [name, layout] : raw.layouts) {
-    insert_layout(stage, std::move(name), std::move(layout));
+    insert_layout(stage, std::move(name), layout);
   }
   return stage;
 }

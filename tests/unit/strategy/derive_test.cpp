@@ -44,7 +44,7 @@ Strategy staged(const std::vector<std::vector<std::string>>& names) {
   std::vector<StageLayouts> stages;
   for (const auto& list : names) {
     StageLayouts& stage = stages.emplace_back();
-    for (const std::string& name : list) stage.emplace(name, layout_of({2}, {{}}));
+    for (const std::string& name : list) stage.try_emplace(name, layout_of({2}, {{}}));
   }
   return strategy_of(std::move(stages));
 }
