@@ -85,12 +85,12 @@ ParameterDiff Comparison::describe(const std::string& name, const ShardGridPtr& 
   ParameterDiff result;
   result.name = name;
   if (a) {
-    result.a_type = a->dtype;
-    result.a_shape = a->full_shape;
+    result.a_type = a->dtype();
+    result.a_shape = a->full_shape();
   }
   if (b) {
-    result.b_type = b->dtype;
-    result.b_shape = b->full_shape;
+    result.b_type = b->dtype();
+    result.b_shape = b->full_shape();
   }
   return result;
 }
@@ -120,10 +120,11 @@ std::vector<ParameterDiff> Comparison::compare(const Pair& pair) const {
 ParameterDiff Comparison::compare_grids(const std::string& name, const ShardGridPtr& a,
                                         const ShardGridPtr& b) const {
   ParameterDiff result = describe(name, a, b);
-  const bool comparable = a->dtype == b->dtype || (is_array(a->dtype) && is_array(b->dtype));
+  const bool comparable =
+      a->dtype() == b->dtype() || (is_array(a->dtype()) && is_array(b->dtype()));
   if (!comparable) {
     result.status = DiffStatus::kType;
-  } else if (a->full_shape != b->full_shape) {
+  } else if (a->full_shape() != b->full_shape()) {
     result.status = DiffStatus::kShape;
   } else {
     compare_values(TensorView(a), TensorView(b), result);

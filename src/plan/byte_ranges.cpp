@@ -16,11 +16,11 @@ std::uint64_t file_offset(const TensorEntry& entry, std::uint64_t content_offset
 }
 
 SourceRange stored_range(const StridedRun& run) {
-  const TensorEntry& entry = *run.holding->entry;
+  const TensorEntry& entry = *run.holding.entry;
   const std::uint64_t scale = entry.encoding == ContentEncoding::kFloat32AsBFloat16 ? 2 : 1;
   const std::uint64_t first = file_offset(entry, run.source_offset * scale);
   const std::uint64_t last = file_offset(entry, (run.source_offset + run.length) * scale - 1);
-  return {run.holding->file, first, last + 1 - first, run.count, run.source_stride * scale};
+  return {run.holding.file, first, last + 1 - first, run.count, run.source_stride * scale};
 }
 
 /// Makes one range of two that stand side by side.
@@ -40,7 +40,7 @@ SourceRanges source_ranges(const TensorView& view, std::size_t limit) {
   for (std::uint64_t offset = 0; offset < view.size() && out.complete; offset += kPartBytes) {
     const std::uint64_t length = std::min(kPartBytes, view.size() - offset);
     view.for_each_run(offset, length, [&](const StridedRun& run) {
-      if (!*run.holding) return;
+      if (!run.holding) return;
       const SourceRange range = stored_range(run);
       if (!out.ranges.empty() && join(out.ranges.back(), range)) return;
       if (out.ranges.size() == limit) {

@@ -31,8 +31,8 @@ std::span<std::byte> scratch() {
 ElementView::ElementView(TensorView view, DType dtype)
     : view_(std::move(view)),
       dtype_(dtype),
-      convert_(must_convert(view_.grid().dtype, dtype)),
-      size_(view_.size() / static_cast<std::uint64_t>(element_size(view_.grid().dtype)) *
+      convert_(must_convert(view_.grid().dtype(), dtype)),
+      size_(view_.size() / static_cast<std::uint64_t>(element_size(view_.grid().dtype())) *
             static_cast<std::uint64_t>(element_size(dtype))) {}
 
 void ElementView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
@@ -46,7 +46,7 @@ void ElementView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch
 /// Whole elements are converted straight to `out`; the range may begin or end inside one.
 void ElementView::read_converted(std::uint64_t offset, std::span<std::byte> out,
                                  ReadBatch& batch) const {
-  const DType source = view_.grid().dtype;
+  const DType source = view_.grid().dtype();
   const auto from_bytes = static_cast<std::size_t>(element_size(source));
   const auto to_bytes = static_cast<std::size_t>(element_size(dtype_));
   while (!out.empty()) {

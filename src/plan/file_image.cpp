@@ -45,11 +45,16 @@ void FileImage::read_piece(const Piece& piece, std::uint64_t offset, std::span<s
 }
 
 void FileImage::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  ReadBatch batch;
+  read(offset, out, batch);
+  batch.check();
+}
+
+void FileImage::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
   if (offset > size_ || out.size() > size_ - offset) {
     throw Error(ErrorKind::kBadInput, "a read leaves the file").at_offset(offset);
   }
   if (out.empty()) return;
-  ReadBatch batch;
   auto piece = std::upper_bound(pieces_.begin(), pieces_.end(), offset,
                                 [](std::uint64_t o, const Piece& p) { return o < p.begin; }) -
                1;
@@ -61,7 +66,6 @@ void FileImage::read_at(std::uint64_t offset, std::span<std::byte> out) const {
     offset += count;
     ++piece;
   }
-  batch.check();
 }
 
 }  // namespace reshardfs

@@ -29,6 +29,8 @@ class FileImage : public VirtualFile {
 
   std::uint64_t size() const override { return size_; }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
+  /// The same with a batch that the caller checks.
+  void read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
 
  private:
   struct Piece {

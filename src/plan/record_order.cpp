@@ -9,23 +9,24 @@
 
 namespace reshardfs {
 
-std::vector<std::int64_t> needed_ranks(const std::vector<TargetTensor>& tensors) {
+std::vector<std::int64_t> needed_ranks(const TargetTable& target, std::int64_t rank) {
   std::set<std::int64_t> ranks;
-  for (const TargetTensor& tensor : tensors) {
-    tensor.view.for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
+  target.for_each_tensor(rank, [&](const TargetParameter&, const TensorView& view) {
+    view.for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
       if (holding && bytes > 0) ranks.insert(holding.file->rank);
     });
-  }
+  });
   return {ranks.begin(), ranks.end()};
 }
 
-void sort_for_file(std::vector<TargetTensor>& tensors, const SourceTable& source) {
+std::vector<const TargetParameter*> in_file_order(const TargetTable& target, std::int64_t rank) {
+  const SourceTable& source = target.source();
   std::unordered_map<std::string_view, std::size_t> place;  // name to its number in the file
-  std::vector<std::int64_t> ranks = needed_ranks(tensors);
+  std::vector<std::int64_t> ranks = needed_ranks(target, rank);
   std::reverse(ranks.begin(), ranks.end());
   std::unordered_set<const void*> walked;
-  for (const std::int64_t rank : ranks) {
-    for (const RankFile& file : source.checkpoint().files_of(rank)) {
+  for (const std::int64_t needed : ranks) {
+    for (const RankFile& file : source.checkpoint().files_of(needed)) {
       // Ranks of one stage list the same names: walking them again would add nothing.
       if (!walked.insert(file.index->name_order()).second) continue;
       for (const TensorEntry& entry : file.index->entries()) {
@@ -37,12 +38,22 @@ void sort_for_file(std::vector<TargetTensor>& tensors, const SourceTable& source
   for (const SourceParameter& parameter : source.parameters()) {
     place.try_emplace(parameter.name, place.size());
   }
-  const auto key = [&](const TargetTensor& tensor) {
-    const bool other = tensor.parameter->treatment != Treatment::kReshard;
-    return std::pair(other, place.at(tensor.parameter->source->name));
+  struct Placed {
+    std::pair<bool, std::size_t> key;
+    const TargetParameter* parameter;
   };
-  std::sort(tensors.begin(), tensors.end(),
-            [&](const TargetTensor& a, const TargetTensor& b) { return key(a) < key(b); });
+  std::vector<Placed> placed;
+  for (const TargetParameter& parameter : target.parameters()) {
+    if (!target.has(parameter, rank)) continue;
+    const bool other = parameter.treatment != Treatment::kReshard;
+    placed.push_back({{other, place.at(parameter.source->name)}, &parameter});
+  }
+  std::sort(placed.begin(), placed.end(),
+            [](const Placed& a, const Placed& b) { return a.key < b.key; });
+  std::vector<const TargetParameter*> order;
+  order.reserve(placed.size());
+  for (const Placed& item : placed) order.push_back(item.parameter);
+  return order;
 }
 
 }  // namespace reshardfs

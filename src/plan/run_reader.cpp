@@ -60,7 +60,7 @@ void read_with_gaps(const Holding& holding, const Pieces& pieces, std::byte* out
 void read_run(const StridedRun& run, std::span<std::byte> out, ReadBatch& batch) {
   const bool dense = run.source_stride == run.length && run.destination_stride == run.length;
   if (run.count == 1 || dense) {
-    return read_content(*run.holding, run.source_offset,
+    return read_content(run.holding, run.source_offset,
                         out.first(static_cast<std::size_t>(run.count * run.length)), batch);
   }
   const Pieces pieces{.offset = run.source_offset,
@@ -68,9 +68,9 @@ void read_run(const StridedRun& run, std::span<std::byte> out, ReadBatch& batch)
                       .count = run.count,
                       .stride = run.source_stride,
                       .out_stride = run.destination_stride};
-  if (is_worth_gathering(pieces) && gather_content(*run.holding, pieces, out.data(), batch)) return;
+  if (is_worth_gathering(pieces) && gather_content(run.holding, pieces, out.data(), batch)) return;
   const auto read = pieces.stride >= kJoinStride ? read_one_by_one : read_with_gaps;
-  read(*run.holding, pieces, out.data(), batch);
+  read(run.holding, pieces, out.data(), batch);
 }
 
 }  // namespace reshardfs

@@ -2,12 +2,23 @@
 #include "plan/shard_grid.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace reshardfs {
 
-bool ShardGrid::complete() const noexcept {
-  return std::all_of(cells.begin(), cells.end(), [](const Holding& h) { return bool(h); });
+bool ShardPattern::complete() const noexcept {
+  return std::find(files.begin(), files.end(), nullptr) == files.end();
 }
+
+ShardGrid::ShardGrid(std::shared_ptr<const ShardPattern> pattern, const TensorEntry& entry)
+    : pattern_(std::move(pattern)), entry_(&entry) {}
+
+ShardGrid::ShardGrid(std::shared_ptr<const ShardPattern> pattern,
+                     std::vector<const TensorEntry*> entries)
+    : pattern_(std::move(pattern)),
+      entry_(*std::find_if(entries.begin(), entries.end(),
+                           [](const TensorEntry* entry) { return entry != nullptr; })),
+      entries_(std::move(entries)) {}
 
 Shape array_shape(const TensorEntry& entry) {
   return is_array(entry.dtype) ? entry.shape
@@ -15,15 +26,13 @@ Shape array_shape(const TensorEntry& entry) {
 }
 
 ShardGridPtr single_cell_grid(const Holding& holding) {
-  auto grid = std::make_shared<ShardGrid>();
-  grid->name = holding.entry->name;
-  grid->dtype = holding.entry->dtype;
-  grid->full_shape = array_shape(*holding.entry);
-  for (const std::int64_t size : grid->full_shape) {
-    grid->partitions.push_back(AxisPartition::even(size, 1));
+  auto pattern = std::make_shared<ShardPattern>();
+  pattern->full_shape = array_shape(*holding.entry);
+  for (const std::int64_t size : pattern->full_shape) {
+    pattern->partitions.push_back(AxisPartition::even(size, 1));
   }
-  grid->cells = {holding};
-  return grid;
+  pattern->files = {holding.file};
+  return std::make_shared<const ShardGrid>(std::move(pattern), *holding.entry);
 }
 
 }  // namespace reshardfs

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,19 +14,47 @@
 
 namespace reshardfs {
 
-/// The source shards of one parameter: how the full tensor is cut, and who serves each cell.
-///
-/// Invariant: a cell's holding has the cell's shape (the product of its part lengths) and the
-/// grid's element type, so that offsets computed from the partitions are right in the file.
-struct ShardGrid {
-  std::string name;
-  DType dtype = DType::kFloat32;
+/// How the slices of a parameter lie in the full tensor, and which file serves each: the same for
+/// all parameters of one layout, shape and stage, which share it.
+struct ShardPattern {
   Shape full_shape;
   std::vector<AxisPartition> partitions;  ///< one for each dimension of full_shape
-  /// Row-major over the parts of the partitions. An empty holding: no source file has the cell.
-  std::vector<Holding> cells;
+  /// Of each cell, row-major over the parts of the partitions. nullptr: no source file has it.
+  std::vector<const RankFile*> files;
 
   bool complete() const noexcept;
+};
+
+/// The source shards of one parameter.
+///
+/// Invariant: a cell's entry has the cell's shape (the product of its part lengths) and the
+/// grid's element type, so that offsets computed from the partitions are right in the file.
+class ShardGrid {
+ public:
+  /// @param entry the parameter in the index that all files of the pattern share.
+  ShardGrid(std::shared_ptr<const ShardPattern> pattern, const TensorEntry& entry);
+  /// @param entries of each cell's file its own; there is at least one. nullptr where the cell has
+  ///        no file.
+  ShardGrid(std::shared_ptr<const ShardPattern> pattern, std::vector<const TensorEntry*> entries);
+
+  const std::string& name() const noexcept { return entry_->name; }
+  DType dtype() const noexcept { return entry_->dtype; }
+  const Shape& full_shape() const noexcept { return pattern_->full_shape; }
+  const std::vector<AxisPartition>& partitions() const noexcept { return pattern_->partitions; }
+  std::size_t cell_count() const noexcept { return pattern_->files.size(); }
+  /// An empty holding: no source file has the cell.
+  Holding cell(std::size_t number) const noexcept {
+    const RankFile* file = pattern_->files[number];
+    if (file == nullptr) return {};
+    return {file, entries_.empty() ? entry_ : entries_[number]};
+  }
+  bool complete() const noexcept { return pattern_->complete(); }
+
+ private:
+  std::shared_ptr<const ShardPattern> pattern_;
+  const TensorEntry* entry_;  ///< of a cell that has a file
+  /// Of each cell; empty: entry_ is that of all.
+  std::vector<const TensorEntry*> entries_;
 };
 
 using ShardGridPtr = std::shared_ptr<const ShardGrid>;

@@ -2,6 +2,7 @@
 #include "plan/source_table.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/checked.h"
 #include "base/rank_list.h"
@@ -71,9 +72,20 @@ std::int64_t SourceTable::stage_count() const noexcept {
   return strategy_ ? strategy_->stage_count() : 1;
 }
 
-const SourceParameter* SourceTable::find(const std::string& name) const noexcept {
-  const auto found = by_name_.find(name);
-  return found == by_name_.end() ? nullptr : &parameters_[found->second];
+const SourceParameter* SourceTable::find(std::string_view name) const {
+  sorted_.call([this] {
+    std::vector<std::uint32_t> order(parameters_.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) {
+      return parameters_[a].name < parameters_[b].name;
+    });
+    by_name_ = std::move(order);
+  });
+  const auto found = std::lower_bound(
+      by_name_.begin(), by_name_.end(), name,
+      [this](std::uint32_t i, std::string_view n) { return parameters_[i].name < n; });
+  if (found == by_name_.end() || parameters_[*found].name != name) return nullptr;
+  return &parameters_[*found];
 }
 
 /// The file of one pipeline stage read alone belongs to that stage's global ranks, if they exist.
@@ -110,20 +122,16 @@ void SourceTable::find_base_rank() {
       .hint("give the strategy that this checkpoint was saved with (--src-strategy)");
 }
 
-/// The parameter's number; a new one if the name is new.
-std::size_t SourceTable::number_of(const TensorEntry& entry) {
-  const auto [found, is_new] = by_name_.try_emplace(entry.name, parameters_.size());
-  if (is_new) {
-    SourceParameter& parameter = parameters_.emplace_back();
-    parameter.name = entry.name;
-    parameter.dtype = entry.dtype;
-  }
-  return found->second;
-}
-
 void SourceTable::collect_holders() {
   const std::vector<RankFile>& files = checkpoint_->files();
   parameters_.reserve(files.front().index->entries().size());
+  std::unordered_map<std::string_view, std::size_t> numbers;
+  /// The parameter's number; a new one if the name is new.
+  const auto number_of = [&](const TensorEntry& entry) {
+    const auto [found, is_new] = numbers.try_emplace(entry.name, parameters_.size());
+    if (is_new) parameters_.emplace_back(entry);
+    return found->second;
+  };
   for (std::size_t i = 0; i < files.size();) {
     std::size_t count = 1;
     while (i + count < files.size() && files[i + count].index == files[i].index) ++count;
@@ -153,21 +161,20 @@ void SourceTable::lay_out(SourceParameter& parameter) {
   if (!is_array(parameter.dtype)) return;
   try {
     if (!strategy_ && matches_any(join_, parameter.name)) {
-      parameter.layout = joined_layout(parameter);
+      parameter.layout = &joined_layouts_.emplace_back(joined_layout(parameter));
       parameter.grid = make_grid(parameter, *parameter.layout, base_rank_, parameter.holders);
       return;
     }
     if (!strategy_) {
-      parameter.grid = make_replicated_grid(parameter);
-      parameter.layout = Layout{.device_matrix = {1}, .tensor_map = {}};
-      parameter.layout->tensor_map.resize(parameter.grid->full_shape.size());
+      parameter.layout = &whole_layout(parameter.holders.front().entry->shape.size());
+      parameter.grid = make_replicated_grid(parameter, *parameter.layout);
       return;
     }
     for (const std::int64_t stage : strategy_->stages_of(parameter.name)) {
       if (holders_in_stage(parameter, stage).empty()) continue;
       const Layout& layout = strategy_->stage(stage).at(parameter.name);
       parameter.grid = make_stage_grid(parameter, layout, stage);
-      parameter.layout = layout;
+      parameter.layout = &layout;
       return;
     }
   } catch (Error& error) {
@@ -230,14 +237,13 @@ ShardGridPtr SourceTable::make_stage_grid(const SourceParameter& parameter, cons
                    holders_in_stage(parameter, stage));
 }
 
-/// How slices of one shape lie in the full tensor, and which file is the first choice for each.
+/// A pattern, in which the first file of each cell serves it, and what it was made for.
 struct SourceTable::Arrangement {
   Layout layout;  ///< as written
   std::int64_t first_rank = 0;
   Holders holders;
-  Shape full_shape;
-  std::vector<AxisPartition> partitions;
-  std::vector<Holding> cells;
+  std::shared_ptr<const ShardPattern> pattern;
+  std::vector<const TensorEntry*> entries;  ///< of each cell
 
   /// Whether other holders are arranged in the same way: the same files, all with one shape.
   bool is_for(const Layout& other_layout, std::int64_t rank, const Holders& others) const {
@@ -268,11 +274,13 @@ std::shared_ptr<const SourceTable::Arrangement> SourceTable::arrangement(
   for (const Holding& holder : holders) {
     slices.emplace_back(holder.file->rank - first_rank, holder.entry->shape);
   }
-  made->full_shape = full_shape_of(layout, slices);
-  require_countable(parameter, made->full_shape);
-  const Slicing slicing(layout, made->full_shape);
-  made->partitions = slicing.partitions();
-  made->cells.resize(static_cast<std::size_t>(slicing.cell_count()));
+  auto pattern = std::make_shared<ShardPattern>();
+  pattern->full_shape = full_shape_of(layout, slices);
+  require_countable(parameter, pattern->full_shape);
+  const Slicing slicing(layout, pattern->full_shape);
+  pattern->partitions = slicing.partitions();
+  pattern->files.resize(static_cast<std::size_t>(slicing.cell_count()));
+  made->entries.resize(pattern->files.size());
   for (const Holding& holder : holders) {
     const std::int64_t local = holder.file->rank - first_rank;
     if (holder.entry->shape != slicing.slice_shape(local)) {
@@ -282,9 +290,12 @@ std::shared_ptr<const SourceTable::Arrangement> SourceTable::arrangement(
                                             differing_holders(holders) + ")")
           .in_file(holder.file->source->name());
     }
-    Holding& cell = made->cells[static_cast<std::size_t>(slicing.cell_of(local))];
-    if (!cell) cell = holder;  // ascending: the lowest replica is the first choice
+    const auto cell = static_cast<std::size_t>(slicing.cell_of(local));
+    if (pattern->files[cell] != nullptr) continue;  // ascending: the lowest replica is first choice
+    pattern->files[cell] = holder.file;
+    made->entries[cell] = holder.entry;
   }
+  made->pattern = std::move(pattern);
   if (holders.runs().size() == 1 && arrangements_.size() < kMostKinds) {
     arrangements_.push_back(made);
   }
@@ -297,20 +308,12 @@ ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
   const Holding first = holders.front();
   try {
     const auto arranged = arrangement(parameter, layout_as_written, first_rank, holders);
-    require_countable(parameter, arranged->full_shape);
-    auto grid = std::make_shared<ShardGrid>();
-    grid->name = parameter.name;
-    grid->dtype = parameter.dtype;
-    grid->full_shape = arranged->full_shape;
-    grid->partitions = arranged->partitions;
-    grid->cells = arranged->cells;
-    // An arrangement that is shared is one of files with a single entry each.
+    require_countable(parameter, arranged->pattern->full_shape);
+    // An arrangement that is shared is one of files with a single index.
     if (holders.runs().size() == 1) {
-      for (Holding& cell : grid->cells) {
-        if (cell) cell.entry = first.entry;
-      }
+      return std::make_shared<const ShardGrid>(arranged->pattern, *first.entry);
     }
-    return grid;
+    return std::make_shared<const ShardGrid>(arranged->pattern, arranged->entries);
   } catch (Error& error) {
     throw Error(ErrorKind::kBadInput, error.message() + " (slice " + to_string(first.entry->shape) +
                                           "; source: " + to_string(layout_as_written) + ")")
@@ -346,7 +349,17 @@ Layout SourceTable::joined_layout(const SourceParameter& parameter) const {
   return layout;
 }
 
-ShardGridPtr SourceTable::make_replicated_grid(const SourceParameter& parameter) const {
+const Layout& SourceTable::whole_layout(std::size_t dimensions) {
+  const auto [found, is_new] = whole_layouts_.try_emplace(dimensions);
+  if (is_new) {
+    found->second.device_matrix = {1};
+    found->second.tensor_map.resize(dimensions);
+  }
+  return found->second;
+}
+
+ShardGridPtr SourceTable::make_replicated_grid(const SourceParameter& parameter,
+                                               const Layout& layout) const {
   const Holding first = parameter.holders.front();
   for (const Holding& holder : parameter.holders) {
     if (holder.file == first.file) continue;
@@ -367,7 +380,9 @@ ShardGridPtr SourceTable::make_replicated_grid(const SourceParameter& parameter)
             "as the source");
   }
   require_countable(parameter, first.entry->shape);
-  return single_cell_grid(first);
+  Holders one;
+  one.add({first.file, 1, first.entry});
+  return make_grid(parameter, layout, first.file->rank, one);
 }
 
 ShardGridPtr SourceTable::grid_like(const SourceParameter& parameter,

@@ -3,30 +3,37 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "reshardfs/strategy.h"
 
 #include "base/glob.h"
+#include "base/retry_once.h"
 #include "checkpoint/checkpoint_set.h"
 #include "plan/holders.h"
 #include "plan/shard_grid.h"
 
 namespace reshardfs {
 
+/// There may be a hundred thousand of these: what many have alike they share.
 struct SourceParameter {
-  std::string name;
-  DType dtype = DType::kFloat32;
+  explicit SourceParameter(const TensorEntry& entry) : name(entry.name), dtype(entry.dtype) {}
+
+  const std::string& name;  ///< that of an entry
+  DType dtype;
   /// Files that hold it, ascending by rank; never empty.
   Holders holders;
-  /// How it is laid out: by the strategy, or (without one) whole on every rank. Nothing if there
-  /// is a strategy that does not know it.
-  std::optional<Layout> layout;
+  /// How it is laid out: by the strategy, or (without one) whole on every rank. nullptr if there
+  /// is a strategy that does not know it. The table owns it.
+  const Layout* layout = nullptr;
   /// Set if layout is.
   ShardGridPtr grid;
 };
@@ -42,7 +49,8 @@ class SourceTable {
               NameGlobs join = {});
 
   const std::vector<SourceParameter>& parameters() const noexcept { return parameters_; }
-  const SourceParameter* find(const std::string& name) const noexcept;
+  /// nullptr if there is none of that name. O(log n) but for the first call, which sorts the names.
+  const SourceParameter* find(std::string_view name) const;
   const CheckpointSet& checkpoint() const noexcept { return *checkpoint_; }
   const std::shared_ptr<const CheckpointSet>& checkpoint_ptr() const noexcept {
     return checkpoint_;
@@ -67,7 +75,6 @@ class SourceTable {
   struct Arrangement;
 
   void find_base_rank();
-  std::size_t number_of(const TensorEntry& entry);
   void collect_holders();
   void lay_out(SourceParameter& parameter);
   void require_uncut(const SourceParameter& parameter) const;
@@ -83,14 +90,21 @@ class SourceTable {
                                                  std::int64_t first_rank,
                                                  const Holders& holders) const;
   Layout joined_layout(const SourceParameter& parameter) const;
-  ShardGridPtr make_replicated_grid(const SourceParameter& parameter) const;
+  const Layout& whole_layout(std::size_t dimensions);
+  ShardGridPtr make_replicated_grid(const SourceParameter& parameter, const Layout& layout) const;
 
   std::shared_ptr<const CheckpointSet> checkpoint_;
   std::optional<Strategy> strategy_;
   NameGlobs join_;
   std::int64_t base_rank_ = 0;
   std::vector<SourceParameter> parameters_;
-  std::unordered_map<std::string, std::size_t> by_name_;
+  /// Positions in parameters_, sorted by name.
+  mutable RetryOnce sorted_;
+  mutable std::vector<std::uint32_t> by_name_;
+  /// Layouts that no strategy has: of whole parameters by the number of their dimensions, and of
+  /// joined ones.
+  std::map<std::size_t, Layout> whole_layouts_;
+  std::list<Layout> joined_layouts_;
   /// Of parameters that were laid out before: nearly all are laid out like one of a few.
   mutable std::mutex arrangements_mutex_;
   mutable std::vector<std::shared_ptr<const Arrangement>> arrangements_;

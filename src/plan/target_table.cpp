@@ -7,6 +7,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/share_equal.h"
 #include "layout/fold.h"
 #include "layout/slicing.h"
 #include "strategy/derive_names.h"
@@ -77,12 +78,12 @@ std::int64_t TargetTable::rank_count() const noexcept {
 void TargetTable::place(const SourceParameter& parameter, Verdicts& verdicts) {
   const bool in_target = strategy_ && strategy_->contains(name_map_.target(parameter.name));
   if (source_->strategy()) {
-    const bool in_source = parameter.layout.has_value();
+    const bool in_source = parameter.layout != nullptr;
     // Without a destination strategy every parameter is whole, and none can be missing in it.
     if (in_source && (in_target || !strategy_)) {
       return add_resharded(parameter, parameter.grid, name_map_.target(parameter.name));
     }
-    const bool uncut = source_has_rules_ && in_source && parameter.grid->cells.size() == 1;
+    const bool uncut = source_has_rules_ && in_source && parameter.grid->cell_count() == 1;
     if (uncut && !in_target) return place_without_layout(parameter, verdicts);
     if (in_source || in_target) return place_in_one_strategy(parameter, verdicts);
     return place_without_layout(parameter, verdicts);
@@ -105,13 +106,8 @@ void TargetTable::place_in_one_strategy(const SourceParameter& parameter, Verdic
       return place_raw(parameter);
     case Unmatched::kReplicate:
       if (parameter.grid) {
-        add({&parameter,
-             name_map_.target(parameter.name),
-             Treatment::kKeep,
-             parameter.dtype,
-             parameter.grid,
-             {},
-             {}});
+        add({&parameter, name_map_.target(parameter.name), Treatment::kKeep, parameter.dtype,
+             parameter.grid, nullptr, nullptr});
       } else if (!keep_if_equal(parameter)) {
         verdicts.refused.push_back(parameter.name);
       }
@@ -131,11 +127,11 @@ bool TargetTable::follow_weight(const SourceParameter& parameter, Verdicts& verd
   const std::string weight = weight_of(parameter.name, state_prefixes_);
   if (weight.empty()) return false;
   const SourceParameter* like = source_->find(weight);
-  if (like == nullptr || !like->layout) return false;
+  if (like == nullptr || like->layout == nullptr) return false;
   const std::string& weight_target = name_map_.target(weight);
   if (strategy_ && !strategy_->contains(weight_target)) return false;
   ShardGridPtr grid = source_->strategy() ? source_->grid_like(parameter, *like) : parameter.grid;
-  if (!grid || grid->full_shape != like->grid->full_shape) return false;
+  if (!grid || grid->full_shape() != like->grid->full_shape()) return false;
   add_resharded(parameter, std::move(grid), weight_target);
   verdicts.following.push_back(parameter.name);
   return true;
@@ -146,13 +142,8 @@ bool TargetTable::follow_weight(const SourceParameter& parameter, Verdicts& verd
 bool TargetTable::keep_if_equal(const SourceParameter& parameter) {
   if (!source_->equal_on_all_ranks(parameter)) return false;
   const std::string& name = name_map_.target(parameter.name);
-  add({&parameter,
-       name,
-       Treatment::kKeep,
-       parameter.dtype,
-       single_cell_grid(parameter.holders.front()),
-       {},
-       stages_with(name)});
+  add({&parameter, name, Treatment::kKeep, parameter.dtype,
+       single_cell_grid(parameter.holders.front()), nullptr, stages_with(name)});
   return true;
 }
 
@@ -163,11 +154,13 @@ void TargetTable::add_resharded(const SourceParameter& parameter, ShardGridPtr g
                          Treatment::kReshard,
                          parameter.dtype,
                          std::move(grid),
-                         {},
-                         {}};
-  const Shape& full = target.grid->full_shape;
+                         nullptr,
+                         nullptr};
+  const Shape& full = target.grid->full_shape();
+  TargetParameter::Cuts cuts;
   if (!strategy_) {
-    target.by_stage.push_back(slicing(nullptr, full));
+    cuts.push_back(slicing(nullptr, full));
+    target.by_stage = share_equal(cuts_, std::move(cuts));
     add(std::move(target));
     return;
   }
@@ -175,23 +168,25 @@ void TargetTable::add_resharded(const SourceParameter& parameter, ShardGridPtr g
     const StageLayouts& layouts = strategy_->stage(stage);
     const auto found = layouts.find(layout_name);
     if (found == layouts.end()) {
-      target.by_stage.push_back(nullptr);
+      cuts.push_back(nullptr);
       continue;
     }
     try {
-      target.by_stage.push_back(slicing(&found->second, full));
+      cuts.push_back(slicing(&found->second, full));
     } catch (Error& error) {
       const SourceParameter* like = source_->find(weight_of(parameter.name, state_prefixes_));
-      const std::optional<Layout>& from =
-          parameter.layout || like == nullptr ? parameter.layout : like->layout;
+      const Layout* from =
+          parameter.layout != nullptr || like == nullptr ? parameter.layout : like->layout;
       throw Error(ErrorKind::kBadInput,
                   "the destination strategy does not fit: " + error.message() + " (shape " +
-                      to_string(full) + "; source: " + (from ? to_string(*from) : "no layout") +
+                      to_string(full) +
+                      "; source: " + (from != nullptr ? to_string(*from) : "no layout") +
                       "; destination: " + to_string(found->second) + ")")
           .for_parameter(parameter.name)
           .hint("check that --dst-strategy belongs to this model");
     }
   }
+  target.by_stage = share_equal(cuts_, std::move(cuts));
   add(std::move(target));
 }
 
@@ -219,7 +214,7 @@ void TargetTable::place_raw(const SourceParameter& parameter) {
   const bool cheap = parameter.holders.front().entry->content_bytes <= kCheapCompareBytes;
   if (cheap && keep_if_equal(parameter)) return;
   const std::string& name = name_map_.target(parameter.name);
-  add({&parameter, name, Treatment::kRaw, parameter.dtype, nullptr, {}, stages_with(name)});
+  add({&parameter, name, Treatment::kRaw, parameter.dtype, nullptr, nullptr, stages_with(name)});
 }
 
 /// Int4 is held as one int8 an element, and the destination says so, as MindSpore's converter does.
@@ -229,14 +224,14 @@ void TargetTable::add(TargetParameter parameter) {
   parameters_.push_back(std::move(parameter));
 }
 
-/// The destination stages that lay `name` out; empty (all stages) if none does.
-std::vector<bool> TargetTable::stages_with(const std::string& name) const {
-  if (!strategy_ || !strategy_->contains(name)) return {};
+/// The destination stages that lay `name` out; nullptr (all stages) if none does.
+std::shared_ptr<const std::vector<bool>> TargetTable::stages_with(const std::string& name) const {
+  if (!strategy_ || !strategy_->contains(name)) return nullptr;
   std::vector<bool> has(static_cast<std::size_t>(strategy_->stage_count()), false);
   for (const std::int64_t stage : strategy_->stages_of(name)) {
     has[static_cast<std::size_t>(stage)] = true;
   }
-  return has;
+  return std::make_shared<const std::vector<bool>>(std::move(has));
 }
 
 void TargetTable::require_distinct_names() const {
@@ -289,8 +284,8 @@ void TargetTable::report(const Verdicts& verdicts) {
 bool TargetTable::in_stage_of(const TargetParameter& parameter, std::int64_t rank) const {
   const auto stage =
       static_cast<std::size_t>(strategy_ ? rank / strategy_->devices_per_stage() : 0);
-  if (parameter.treatment == Treatment::kReshard) return parameter.by_stage[stage] != nullptr;
-  return parameter.stage_has.empty() || parameter.stage_has[stage];
+  if (parameter.treatment == Treatment::kReshard) return (*parameter.by_stage)[stage] != nullptr;
+  return parameter.stage_has == nullptr || (*parameter.stage_has)[stage];
 }
 
 bool TargetTable::has(const TargetParameter& parameter, std::int64_t rank) const {
@@ -316,16 +311,17 @@ Shape TargetTable::slice_shape(const TargetParameter& parameter, std::int64_t ra
   if (parameter.treatment == Treatment::kRaw) {
     return array_shape(*raw_holding(*parameter.source, rank).entry);
   }
-  if (parameter.treatment == Treatment::kKeep) return parameter.grid->full_shape;
+  if (parameter.treatment == Treatment::kKeep) return parameter.grid->full_shape();
   const std::int64_t devices = strategy_ ? strategy_->devices_per_stage() : 1;
-  return parameter.by_stage[static_cast<std::size_t>(rank / devices)]->slice_shape(rank % devices);
+  return (*parameter.by_stage)[static_cast<std::size_t>(rank / devices)]->slice_shape(rank %
+                                                                                      devices);
 }
 
 TensorView TargetTable::view(const TargetParameter& parameter, std::int64_t rank) const {
   switch (parameter.treatment) {
     case Treatment::kReshard: {
       const std::int64_t devices = strategy_ ? strategy_->devices_per_stage() : 1;
-      const Slicing& slicing = *parameter.by_stage[static_cast<std::size_t>(rank / devices)];
+      const Slicing& slicing = *(*parameter.by_stage)[static_cast<std::size_t>(rank / devices)];
       return {parameter.grid, slicing.partitions(), slicing.parts_of(rank % devices)};
     }
     case Treatment::kKeep:
@@ -345,14 +341,6 @@ const Layout* TargetTable::layout(const TargetParameter& parameter, std::int64_t
   const auto like =
       stage.find(name_map_.target(weight_of(parameter.source->name, state_prefixes_)));
   return like == stage.end() ? nullptr : &like->second;
-}
-
-std::vector<TargetTensor> TargetTable::tensors(std::int64_t rank) const {
-  std::vector<TargetTensor> tensors;
-  for (const TargetParameter& parameter : parameters_) {
-    if (has(parameter, rank)) tensors.push_back({&parameter, view(parameter, rank)});
-  }
-  return tensors;
 }
 
 }  // namespace reshardfs

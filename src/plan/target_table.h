@@ -13,7 +13,6 @@
 
 #include "base/cast.h"
 #include "base/glob.h"
-#include "plan/element_view.h"
 #include "plan/name_map.h"
 #include "plan/source_table.h"
 #include "plan/tensor_view.h"
@@ -33,16 +32,17 @@ enum class Treatment : std::uint8_t {
   kRaw,      ///< the slice of source rank (destination rank modulo source stage devices)
 };
 
+/// There may be a hundred thousand of these: what many have alike they share.
 struct TargetParameter {
   const SourceParameter* source = nullptr;
-  std::string name;  ///< in the destination
+  const std::string& name;  ///< in the destination
   Treatment treatment = Treatment::kReshard;
   DType dtype = DType::kFloat32;  ///< in the destination
   ShardGridPtr grid;              ///< kReshard and kKeep
-  /// kReshard: the cut of each destination stage, nullptr where the stage does not have it.
-  /// Otherwise empty for "in every stage", or the same, to say where it is.
-  std::vector<std::shared_ptr<const Slicing>> by_stage;
-  std::vector<bool> stage_has;  ///< kKeep, kRaw: empty means all stages
+  /// The cut of each destination stage, nullptr where the stage does not have it.
+  using Cuts = std::vector<std::shared_ptr<const Slicing>>;
+  std::shared_ptr<const Cuts> by_stage;                ///< kReshard
+  std::shared_ptr<const std::vector<bool>> stage_has;  ///< kKeep, kRaw: nullptr means all stages
 };
 
 struct TargetOptions {
@@ -54,15 +54,6 @@ struct TargetOptions {
   /// The source's strategy is one of rules, which lay out every parameter: those that it does not
   /// cut count as without a layout where the destination does not know them.
   bool source_has_rules = false;
-};
-
-/// One parameter in one destination rank's file.
-struct TargetTensor {
-  const TargetParameter* parameter = nullptr;
-  TensorView view;
-
-  /// Its elements in the destination's type.
-  ElementView elements() && { return {std::move(view), parameter->dtype}; }
 };
 
 class TargetTable {
@@ -89,8 +80,14 @@ class TargetTable {
   const Layout* layout(const TargetParameter& parameter, std::int64_t rank) const;
   /// The destination's strategy; nothing: one rank with every parameter whole.
   const std::optional<Strategy>& strategy() const noexcept { return strategy_; }
-  /// A rank's tensors, in no particular order.
-  std::vector<TargetTensor> tensors(std::int64_t rank) const;
+  /// Calls visit(TargetParameter, TensorView) for each parameter of a rank, in no particular order:
+  /// the views of all at once would take much memory.
+  template <typename Visit>
+  void for_each_tensor(std::int64_t rank, Visit&& visit) const {
+    for (const TargetParameter& parameter : parameters_) {
+      if (has(parameter, rank)) visit(parameter, view(parameter, rank));
+    }
+  }
 
   /// Lines for the user: parameters left out, and those placed by a rule.
   const std::vector<std::string>& warnings() const noexcept { return warnings_; }
@@ -107,7 +104,7 @@ class TargetTable {
   void add_resharded(const SourceParameter& parameter, ShardGridPtr grid,
                      const std::string& layout_name);
   void place_raw(const SourceParameter& parameter);
-  std::vector<bool> stages_with(const std::string& name) const;
+  std::shared_ptr<const std::vector<bool>> stages_with(const std::string& name) const;
   bool in_stage_of(const TargetParameter& parameter, std::int64_t rank) const;
   Holding raw_holding(const SourceParameter& parameter, std::int64_t rank) const;
   std::shared_ptr<const Slicing> slicing(const Layout* layout, const Shape& full);
@@ -127,6 +124,7 @@ class TargetTable {
     std::shared_ptr<const Slicing> slicing;
   };
   std::vector<KnownSlicing> slicings_;
+  std::vector<std::shared_ptr<const TargetParameter::Cuts>> cuts_;
   std::vector<TargetParameter> parameters_;
   std::vector<std::string> warnings_;
   std::vector<std::string> notes_;

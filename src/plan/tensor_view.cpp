@@ -33,33 +33,33 @@ TensorView::TensorView(ShardGridPtr grid, const std::vector<AxisPartition>& part
     : grid_(std::move(grid)) {
   for (std::size_t d = 0; d < partitions.size(); ++d) {
     shape_.push_back(partitions[d].part_length(parts[d]));
-    segments_.push_back(overlay(partitions[d], parts[d], grid_->partitions[d]));
+    segments_.push_back(overlay(partitions[d], parts[d], grid_->partitions()[d]));
   }
   prepare();
 }
 
-TensorView::TensorView(ShardGridPtr grid) : grid_(std::move(grid)), shape_(grid_->full_shape) {
-  for (const AxisPartition& partition : grid_->partitions) {
+TensorView::TensorView(ShardGridPtr grid) : grid_(std::move(grid)), shape_(grid_->full_shape()) {
+  for (const AxisPartition& partition : grid_->partitions()) {
     segments_.push_back(overlay(AxisPartition::even(partition.size(), 1), 0, partition));
   }
   prepare();
 }
 
 std::int64_t TensorView::source_length(std::size_t dimension, std::int64_t part) const {
-  return grid_->partitions[dimension].part_length(part);
+  return grid_->partitions()[dimension].part_length(part);
 }
 
 void TensorView::prepare() {
   if (shape_.size() > kMaxDimensions) {
     throw Error(ErrorKind::kUnsupported, "it has more than 32 dimensions")
-        .for_parameter(grid_->name);
+        .for_parameter(grid_->name());
   }
-  const auto element = unsigned_of(element_size(grid_->dtype));
+  const auto element = unsigned_of(element_size(grid_->dtype()));
   size_ = unsigned_of(element_count(shape_)) * element;
 
   cell_strides_.assign(shape_.size(), 1);
   for (std::size_t d = shape_.size(); d-- > 1;) {
-    cell_strides_[d - 1] = cell_strides_[d] * grid_->partitions[d].parts();
+    cell_strides_[d - 1] = cell_strides_[d] * grid_->partitions()[d].parts();
   }
   const auto is_whole = [&](std::size_t d) {
     return segments_[d].size() == 1 && segments_[d][0].length == shape_[d] &&
@@ -118,8 +118,8 @@ void TensorView::visit_rows(std::uint64_t row, std::uint64_t count, std::uint64_
     StridedRun run;
     run.length = std::min(segment_end - at, length - done);
     run.count = count;
-    run.holding = &grid_->cells[static_cast<std::size_t>(
-        position.cell + segment.source_part * cell_strides_[k] + tail_cell)];
+    run.holding = grid_->cell(static_cast<std::size_t>(
+        position.cell + segment.source_part * cell_strides_[k] + tail_cell));
     std::uint64_t stride = unsigned_of(source_length(k, segment.source_part)) * block_bytes_;
     run.source_stride = stride;
     run.source_offset = unsigned_of(segment.source_begin) * block_bytes_ + (at - segment_begin);
@@ -137,7 +137,7 @@ void TensorView::visit_rows(std::uint64_t row, std::uint64_t count, std::uint64_
 template <typename Visit>
 void TensorView::visit_runs(std::uint64_t offset, std::uint64_t length, Visit&& visit) const {
   if (shape_.empty()) {
-    if (length > 0) visit(StridedRun{grid_->cells.data(), offset, offset, length, 1, size_, size_});
+    if (length > 0) visit(StridedRun{grid_->cell(0), offset, offset, length, 1, size_, size_});
     return;
   }
   while (length > 0) {
@@ -167,8 +167,8 @@ void TensorView::for_each_run(std::uint64_t offset, std::uint64_t length,
 
 void TensorView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
   visit_runs(offset, out.size(), [&](const StridedRun& run) {
-    if (!*run.holding) {
-      throw Error(ErrorKind::kMissing, "no source rank has this part").for_parameter(grid_->name);
+    if (!run.holding) {
+      throw Error(ErrorKind::kMissing, "no source rank has this part").for_parameter(grid_->name());
     }
     read_run(run, out.subspan(static_cast<std::size_t>(run.destination_offset - offset)), batch);
   });
@@ -187,12 +187,12 @@ void TensorView::for_each_cell(
   std::vector<std::size_t> choice(shape_.size(), 0);
   while (true) {
     std::int64_t cell = 0;
-    auto bytes = unsigned_of(element_size(grid_->dtype));
+    auto bytes = unsigned_of(element_size(grid_->dtype()));
     for (std::size_t d = 0; d < choice.size(); ++d) {
       cell += rows[d][choice[d]].first * cell_strides_[d];
       bytes *= unsigned_of(rows[d][choice[d]].second);
     }
-    visit(grid_->cells[static_cast<std::size_t>(cell)], bytes);
+    visit(grid_->cell(static_cast<std::size_t>(cell)), bytes);
     std::size_t d = choice.size();
     while (d > 0 && ++choice[d - 1] == rows[d - 1].size()) choice[--d] = 0;
     if (d == 0) return;

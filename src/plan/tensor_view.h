@@ -28,7 +28,7 @@ namespace reshardfs {
 
 /// `count` pieces of `length` bytes, equally far apart in a cell's content and in the destination.
 struct StridedRun {
-  const Holding* holding = nullptr;
+  Holding holding;
   std::uint64_t source_offset = 0;       ///< bytes, in the cell's content
   std::uint64_t destination_offset = 0;  ///< bytes, in the destination slice
   std::uint64_t length = 0;              ///< bytes of one piece, at least 1

@@ -9,15 +9,15 @@ namespace reshardfs {
 std::vector<SourceTraffic> traffic_of(const TargetTable& target, std::int64_t rank) {
   // Files in the order of their ranks, and of their parts within a rank.
   std::map<std::pair<std::int64_t, std::int64_t>, SourceTraffic> by_file;
-  for (const TargetTensor& tensor : target.tensors(rank)) {
-    tensor.view.for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
+  target.for_each_tensor(rank, [&](const TargetParameter&, const TensorView& view) {
+    view.for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
       if (!holding || bytes == 0) return;
       SourceTraffic& traffic = by_file[{holding.file->rank, holding.file->part}];
       traffic.rank = holding.file->rank;
       traffic.file = holding.file->path.string();
       traffic.bytes += bytes;
     });
-  }
+  });
   std::vector<SourceTraffic> list;
   list.reserve(by_file.size());
   for (auto& [file, traffic] : by_file) list.push_back(std::move(traffic));

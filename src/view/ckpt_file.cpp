@@ -43,8 +43,17 @@ void require_type(const TargetParameter& parameter) {
 }  // namespace
 
 CkptFile::CkptFile(std::shared_ptr<const TargetTable> table, std::int64_t own_rank, bool crc)
-    : TensorFile(std::move(table), own_rank), crc_(crc) {
-  set_size(records_bytes(), crc_ ? ckpt::kTrailerBytes : 0);
+    : PartedFile(std::move(table), own_rank), crc_(crc) {
+  std::uint64_t size = trailer_bytes();
+  for (const TargetParameter* parameter : parameters()) {
+    require_type(*parameter);
+    size = add_or_throw(size, records_bytes(*parameter), "a file's size");
+  }
+  set_size(size);
+}
+
+std::uint64_t CkptFile::trailer_bytes() const noexcept {
+  return crc_ ? ckpt::kTrailerBytes : 0;
 }
 
 std::vector<const TargetParameter*> CkptFile::parameters() const {
@@ -55,62 +64,57 @@ std::vector<const TargetParameter*> CkptFile::parameters() const {
   return list;
 }
 
-std::uint64_t CkptFile::records_bytes() const {
+std::uint64_t CkptFile::records_bytes(const TargetParameter& parameter) const {
+  const DType dtype = parameter.dtype;
+  const Shape slice = target().slice_shape(parameter, rank());
+  const auto content = static_cast<std::uint64_t>(
+      mul_or_throw(element_count(slice), element_size(dtype), "a slice's size"));
   std::uint64_t size = 0;
-  for (const TargetParameter* parameter : parameters()) {
-    require_type(*parameter);
-    const DType dtype = parameter->dtype;
-    const Shape slice = target().slice_shape(*parameter, rank());
-    const auto content = static_cast<std::uint64_t>(
-        mul_or_throw(element_count(slice), element_size(dtype), "a slice's size"));
-    for_each_record(dtype, content, [&](std::uint64_t, std::uint64_t length) {
-      const std::uint64_t header =
-          ckpt::record_header_bytes(parameter->name, dtype, record_shape(dtype, slice), length);
-      size = add_or_throw(size, add_or_throw(header, length, "a file's size"), "a file's size");
-    });
-  }
+  for_each_record(dtype, content, [&](std::uint64_t, std::uint64_t length) {
+    const std::uint64_t header =
+        ckpt::record_header_bytes(parameter.name, dtype, record_shape(dtype, slice), length);
+    size = add_or_throw(size, add_or_throw(header, length, "a file's size"), "a file's size");
+  });
   return size;
 }
 
-std::unique_ptr<FileImage> CkptFile::build() const {
-  std::vector<TargetTensor> tensors = target().tensors(rank());
-  sort_for_file(tensors, target().source());
-  auto image = std::make_unique<FileImage>(target().source().checkpoint_ptr());
-  for (TargetTensor& tensor : tensors) {
-    const std::string& name = tensor.parameter->name;
-    const DType dtype = tensor.parameter->dtype;
-    const Shape shape = record_shape(dtype, tensor.view.shape());
-    ElementView elements = std::move(tensor).elements();
-    const std::uint64_t content = elements.size();
-    const std::size_t view = image->add_view(std::move(elements));
-    for_each_record(dtype, content, [&](std::uint64_t offset, std::uint64_t length) {
-      image->append_literal(ckpt::record_header(name, dtype, shape, length));
-      image->append_range(view, offset, length);
-    });
+std::vector<PartedFile::Part> CkptFile::parts() const {
+  std::vector<Part> parts;
+  std::uint64_t end = 0;
+  for (const TargetParameter* parameter : in_file_order(target(), rank())) {
+    const std::uint64_t bytes = records_bytes(*parameter);
+    if (bytes > 0) parts.push_back({end, parameter});
+    end += bytes;
   }
-  return image;
+  if (crc_) parts.push_back({end, nullptr});
+  parts.shrink_to_fit();
+  return parts;
+}
+
+void CkptFile::append_to(FileImage& image, const TargetParameter& parameter) const {
+  const DType dtype = parameter.dtype;
+  ElementView elements(target().view(parameter, rank()), dtype);
+  const Shape shape = record_shape(dtype, elements.shape());
+  const std::uint64_t content = elements.size();
+  const std::size_t view = image.add_view(std::move(elements));
+  for_each_record(dtype, content, [&](std::uint64_t offset, std::uint64_t length) {
+    image.append_literal(ckpt::record_header(parameter.name, dtype, shape, length));
+    image.append_range(view, offset, length);
+  });
 }
 
 const std::string& CkptFile::trailer() const {
   trailer_once_.call([this] {
     ckpt::CrcSum sum;
-    for_each_block(image(), 0, size() - ckpt::kTrailerBytes,
+    for_each_block(*this, 0, size() - trailer_bytes(),
                    [&](std::span<const std::byte> bytes) { sum.add(bytes); });
     trailer_ = ckpt::trailer(sum.value());
   });
   return trailer_;
 }
 
-void CkptFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
-  const std::uint64_t records = size() - (crc_ ? ckpt::kTrailerBytes : 0);
-  if (!crc_ || offset > size() || out.size() > size() - offset || offset + out.size() <= records) {
-    return image().read_at(offset, out);
-  }
-  const std::uint64_t begin = std::min(offset, records);
-  const auto before = static_cast<std::size_t>(records - begin);
-  image().read_at(begin, out.first(before));
-  const std::string& bytes = trailer();
-  std::memcpy(out.data() + before, bytes.data() + (offset + before - records), out.size() - before);
+void CkptFile::read_frame(std::uint64_t offset, std::span<std::byte> out) const {
+  std::memcpy(out.data(), trailer().data() + offset, out.size());
 }
 
 }  // namespace reshardfs

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <memory>
 
 #include "base/retry_once.h"
-#include "view/tensor_file.h"
+#include "view/parted_file.h"
 
 namespace reshardfs {
 
 /// One destination rank as a .ckpt file.
-class CkptFile final : public TensorFile {
+class CkptFile final : public PartedFile {
  public:
   /// @param crc whether MindSpore's CRC trailer ends the file. It is computed when its bytes are
   ///        first read, by reading the whole file once.
@@ -18,11 +17,12 @@ class CkptFile final : public TensorFile {
   ///         that .ckpt files cannot hold.
   CkptFile(std::shared_ptr<const TargetTable> target, std::int64_t rank, bool crc = false);
 
-  void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
-
  private:
-  std::uint64_t records_bytes() const;
-  std::unique_ptr<FileImage> build() const override;
+  std::uint64_t records_bytes(const TargetParameter& parameter) const;
+  std::uint64_t trailer_bytes() const noexcept;
+  std::vector<Part> parts() const override;
+  void append_to(FileImage& image, const TargetParameter& parameter) const override;
+  void read_frame(std::uint64_t offset, std::span<std::byte> out) const override;
   std::vector<const TargetParameter*> parameters() const override;
   const std::string& trailer() const;
 

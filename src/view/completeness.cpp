@@ -63,11 +63,11 @@ void require_complete(const TargetTable& target, const std::vector<std::int64_t>
   // Only now, as it costs a walk over all cells: does a rank that is shown need what is missing?
   std::set<std::string> lacking;
   for (const std::int64_t rank : ranks) {
-    for (const TargetTensor& tensor : target.tensors(rank)) {
-      tensor.view.for_each_cell([&](const Holding& holding, std::uint64_t) {
-        if (!holding) lacking.insert(tensor.parameter->source->name);
+    target.for_each_tensor(rank, [&](const TargetParameter& parameter, const TensorView& view) {
+      view.for_each_cell([&](const Holding& holding, std::uint64_t) {
+        if (!holding) lacking.insert(parameter.source->name);
       });
-    }
+    });
   }
   if (lacking.empty()) return;
   const std::vector<std::int64_t> missing = missing_ranks(target.source());

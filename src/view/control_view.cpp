@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counters.h"
-#include "base/retry_once.h"
 #include "base/version.h"
 #include "plan/traffic.h"
 #include "view/plan_json.h"
+#include "view/recent_texts.h"
 #include "view/text_file.h"
 #include "view/view.h"
 
@@ -98,22 +98,22 @@ std::string plan_text(const TargetTable& target, const std::vector<std::int64_t>
   return text({{"ranks", std::move(list)}});
 }
 
-/// The plan never changes, but looks at each cell of each rank: made when it is first asked for.
+/// The plan never changes, but looks at each cell of each rank: made when it is asked for.
 class PlanText {
  public:
   PlanText(std::shared_ptr<const TargetTable> target, std::vector<std::int64_t> ranks)
       : target_(std::move(target)), ranks_(std::move(ranks)) {}
+  PlanText(const PlanText&) = delete;
+  PlanText& operator=(const PlanText&) = delete;
+  ~PlanText() { recent_texts().forget(this); }
 
-  const std::string& get() {
-    once_.call([this] { text_ = plan_text(*target_, ranks_); });
-    return text_;
+  std::string get() const {
+    return *recent_texts().get(this, [this] { return plan_text(*target_, ranks_); });
   }
 
  private:
   std::shared_ptr<const TargetTable> target_;
   std::vector<std::int64_t> ranks_;
-  RetryOnce once_;
-  std::string text_;
 };
 
 OutputFile control(const std::string& name, std::shared_ptr<const VirtualFile> file) {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /// merged/model-<k>-of-<n>.safetensors and model.safetensors.index.json: the whole model as it is
 /// published on model hubs, and as their libraries load it.
-#include <map>
+#include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
 #include "view/text_file.h"
 #include "view/view.h"
+#include "view/weight_map.h"
 
 namespace reshardfs {
 namespace {
@@ -38,6 +39,30 @@ std::vector<Shard> shards_of(const TargetTable& whole, std::uint64_t limit) {
   return shards;
 }
 
+std::string shard_name(std::size_t number, std::size_t count) {
+  return fmt::format("model-{:05}-of-{:05}.safetensors", number + 1, count);
+}
+
+/// Sorted by name.
+std::string index_of(const TargetTable& whole, std::uint64_t limit) {
+  const std::vector<Shard> shards = shards_of(whole, limit);
+  std::vector<std::pair<const TargetParameter*, std::size_t>> places;
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    for (const TargetParameter* parameter : shards[i]) {
+      places.emplace_back(parameter, i);
+      total += bytes_of(whole, *parameter);
+    }
+  }
+  std::sort(places.begin(), places.end(),
+            [](const auto& a, const auto& b) { return a.first->name < b.first->name; });
+  WeightMap index(total, 2);
+  for (const auto& [parameter, shard] : places) {
+    index.add(parameter->name, shard_name(shard, shards.size()));
+  }
+  return std::move(index).finish();
+}
+
 }  // namespace
 
 std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
@@ -47,26 +72,20 @@ std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
   // Those libraries refuse a file whose format is not one of theirs. Texts stay in the other views.
   const auto common = safetensors_common(context, "pt");
   std::vector<OutputFile> files;
-  std::map<std::string, std::string> places;
-  std::uint64_t total = 0;
   try {
     for (std::size_t i = 0; i < shards.size(); ++i) {
-      const std::string name =
-          fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
-      for (const TargetParameter* parameter : shards[i]) {
-        places.emplace(parameter->name, name);
-        total += bytes_of(*context.whole, *parameter);
-      }
-      files.push_back({"merged/" + name,
+      files.push_back({"merged/" + shard_name(i, shards.size()),
                        std::make_shared<SafetensorsFile>(context.whole, 0, shards[i], common)});
     }
   } catch (const Error& error) {
     context.warnings.push_back(std::string("no merged/model-*.safetensors: ") + error.what());
     return {};
   }
-  const nlohmann::json index{{"metadata", {{"total_size", total}}}, {"weight_map", places}};
-  files.push_back({"merged/model.safetensors.index.json",
-                   std::make_shared<TextFile>(index.dump(2, ' ', /*ensure_ascii=*/true) + "\n")});
+  files.push_back(
+      {"merged/model.safetensors.index.json",
+       std::make_shared<MadeFile>([whole = context.whole, limit = context.options.shard_bytes] {
+         return index_of(*whole, limit) + "\n";
+       })});
   return files;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "format/npy.h"
+#include "plan/file_image.h"
 
 namespace reshardfs {
 
@@ -14,18 +15,18 @@ NpyFile::NpyFile(std::shared_ptr<const TargetTable> table, std::int64_t own_rank
   const std::int64_t elements = element_count(target().slice_shape(parameter_, rank()));
   const std::int64_t bytes =
       mul_or_throw(elements, element_size(parameter_.dtype), "an array's size");
-  set_size(header().size() + static_cast<std::uint64_t>(bytes));
+  set_size(add_or_throw(header().size(), static_cast<std::uint64_t>(bytes), "a file's size"));
 }
 
 std::string NpyFile::header() const {
   return npy::header(parameter_.dtype, target().slice_shape(parameter_, rank()));
 }
 
-std::unique_ptr<FileImage> NpyFile::build() const {
-  auto image = std::make_unique<FileImage>(target().source().checkpoint_ptr());
-  image->append_literal(header());
-  image->append({target().view(parameter_, rank()), parameter_.dtype});
-  return image;
+void NpyFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  FileImage image(target().source().checkpoint_ptr());
+  image.append_literal(header());
+  image.append({target().view(parameter_, rank()), parameter_.dtype});
+  image.read_at(offset, out);
 }
 
 std::vector<std::string> NpyFile::attribute_names() const {

@@ -16,13 +16,14 @@ class NpyFile final : public TensorFile {
   NpyFile(std::shared_ptr<const TargetTable> target, std::int64_t rank,
           const TargetParameter& parameter);
 
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
+
   /// Also "dtype" ("bfloat16", ...), "shape" (a JSON list) and, if the destination lays it out,
   /// "layout".
   std::vector<std::string> attribute_names() const override;
   std::optional<std::string> attribute(std::string_view name) const override;
 
  private:
-  std::unique_ptr<FileImage> build() const override;
   std::vector<const TargetParameter*> parameters() const override { return {&parameter_}; }
   std::string header() const;
 

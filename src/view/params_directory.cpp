@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "view/params_directory.h"
 
+#include <deque>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -44,25 +45,37 @@ Json describe(const TargetTable& target, std::int64_t rank, const TargetParamete
   return json;
 }
 
+/// Relative to the list; empty for what is no array.
+std::string path_of(const TargetParameter& parameter) {
+  if (!is_array(parameter.dtype)) return {};
+  return "params/" + to_file_path(parameter.name) + std::string(kParameterFileExtension);
+}
+
+/// Written item by item: all of them as JSON values would take many times the text's size.
+std::string list_of(const TargetTable& target, std::int64_t rank) {
+  std::string list = "[";
+  for (const TargetParameter& parameter : target.parameters()) {
+    if (!target.has(parameter, rank)) continue;
+    list += list.size() == 1 ? "\n" : ",\n";
+    list += describe(target, rank, parameter, path_of(parameter))
+                .dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+  return list + "\n]\n";
+}
+
 }  // namespace
 
 void add_params(const std::shared_ptr<const TargetTable>& target, std::int64_t rank,
                 const std::string& directory, std::vector<OutputFile>& files) {
-  // Written item by item: all of them as JSON values would take many times the text's size.
-  std::string list = "[";
+  // All in one place: of a hundred thousand files each would leave a gap behind its path's text.
+  const auto arrays = std::make_shared<std::deque<NpyFile>>();
   for (const TargetParameter& parameter : target->parameters()) {
-    if (!target->has(parameter, rank)) continue;
-    std::string path;
-    if (is_array(parameter.dtype)) {
-      path = "params/" + to_file_path(parameter.name) + std::string(kParameterFileExtension);
-      files.push_back({directory + path, std::make_shared<NpyFile>(target, rank, parameter)});
-    }
-    list += list.size() == 1 ? "\n" : ",\n";
-    list += describe(*target, rank, parameter, path)
-                .dump(-1, ' ', false, Json::error_handler_t::replace);
+    if (!is_array(parameter.dtype) || !target->has(parameter, rank)) continue;
+    const NpyFile& array = arrays->emplace_back(target, rank, parameter);
+    files.push_back({directory + path_of(parameter), {arrays, &array}});
   }
-  list += "\n]\n";
-  files.push_back({directory + "params.json", std::make_shared<TextFile>(std::move(list))});
+  files.push_back({directory + "params.json",
+                   std::make_shared<MadeFile>([target, rank] { return list_of(*target, rank); })});
 }
 
 }  // namespace reshardfs

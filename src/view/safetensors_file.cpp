@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "view/safetensors_file.h"
 
+#include <cstring>
 #include <utility>
+
+#include "view/recent_texts.h"
 
 namespace reshardfs {
 
 SafetensorsFile::SafetensorsFile(std::shared_ptr<const TargetTable> table, std::int64_t own_rank,
                                  std::vector<const TargetParameter*> parameters,
                                  std::shared_ptr<const Common> common)
-    : TensorFile(std::move(table), own_rank),
+    : PartedFile(std::move(table), own_rank),
       parameters_(std::move(parameters)),
       common_(std::move(common)) {
   set_size(header().file_bytes());
 }
 
-/// Made twice, for the size and for the first reader: those of all ranks would take much memory.
+SafetensorsFile::~SafetensorsFile() {
+  recent_texts().forget(this);
+}
+
+/// Made for the size and again for readers: those of all ranks would take much memory.
 safetensors::Header SafetensorsFile::header() const {
   std::vector<safetensors::HeaderTensor> tensors;
   tensors.reserve(parameters_.size());
@@ -25,15 +32,30 @@ safetensors::Header SafetensorsFile::header() const {
   return safetensors::make_header(tensors, common_->metadata, common_->align);
 }
 
-std::unique_ptr<FileImage> SafetensorsFile::build() const {
+std::vector<PartedFile::Part> SafetensorsFile::parts() const {
   const safetensors::Header head = header();
-  auto image = std::make_unique<FileImage>(target().source().checkpoint_ptr());
-  image->append_literal(head.bytes);
+  // Whoever reads data has read the header, or will.
+  recent_texts().get(this, [&] { return head.bytes; });
+  std::vector<Part> parts;
+  parts.reserve(head.order.size() + 1);
+  parts.push_back({0, nullptr});
   for (const std::size_t number : head.order) {
-    const TargetParameter& parameter = *parameters_[number];
-    image->append({target().view(parameter, rank()), parameter.dtype});
+    const std::uint64_t begin = head.bytes.size() + head.data_offsets[number];
+    // What has no bytes begins where the next one does.
+    if (begin == parts.back().begin) parts.pop_back();
+    parts.push_back({begin, parameters_[number]});
   }
-  return image;
+  if (parts.back().begin == size()) parts.pop_back();
+  return parts;
+}
+
+void SafetensorsFile::append_to(FileImage& image, const TargetParameter& parameter) const {
+  image.append({target().view(parameter, rank()), parameter.dtype});
+}
+
+void SafetensorsFile::read_frame(std::uint64_t offset, std::span<std::byte> out) const {
+  const auto bytes = recent_texts().get(this, [this] { return header().bytes; });
+  std::memcpy(out.data(), bytes->data() + offset, out.size());
 }
 
 std::vector<const TargetParameter*> arrays_of(const TargetTable& target, std::int64_t rank) {

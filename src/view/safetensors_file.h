@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "format/safetensors_writer.h"
-#include "view/tensor_file.h"
+#include "view/parted_file.h"
 
 namespace reshardfs {
 
 /// Parameters of one destination rank as a .safetensors file.
-class SafetensorsFile final : public TensorFile {
+class SafetensorsFile final : public PartedFile {
  public:
   /// What goes into all files of one table, the tensors aside.
   struct Common {
@@ -25,10 +25,13 @@ class SafetensorsFile final : public TensorFile {
   SafetensorsFile(std::shared_ptr<const TargetTable> target, std::int64_t rank,
                   std::vector<const TargetParameter*> parameters,
                   std::shared_ptr<const Common> common);
+  ~SafetensorsFile() override;
 
  private:
   safetensors::Header header() const;
-  std::unique_ptr<FileImage> build() const override;
+  std::vector<Part> parts() const override;
+  void append_to(FileImage& image, const TargetParameter& parameter) const override;
+  void read_frame(std::uint64_t offset, std::span<std::byte> out) const override;
   std::vector<const TargetParameter*> parameters() const override { return parameters_; }
 
   std::vector<const TargetParameter*> parameters_;

@@ -14,7 +14,7 @@ std::vector<NamedShape> full_shapes(const SourceTable& source, const NameMap& na
   std::vector<NamedShape> shapes;
   for (const SourceParameter& parameter : source.parameters()) {
     if (!parameter.grid) continue;
-    shapes.push_back({names.target(parameter.name), parameter.grid->full_shape});
+    shapes.push_back({names.target(parameter.name), parameter.grid->full_shape()});
   }
   return shapes;
 }

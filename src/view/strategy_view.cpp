@@ -23,13 +23,20 @@ std::string as_text(const Strategy& strategy) {
   return text;
 }
 
+/// @param strategy that of a table of `context.target`, which the files keep.
 void add(const std::string& stem, const std::optional<Strategy>& strategy, const char* without,
          const ViewContext& context, std::vector<OutputFile>& files) {
-  files.push_back({stem + ".txt", std::make_shared<TextFile>(strategy ? as_text(*strategy)
-                                                                      : std::string(without))});
-  if (!strategy) return;
+  if (!strategy) {
+    files.push_back({stem + ".txt", std::make_shared<TextFile>(without)});
+    return;
+  }
+  const auto made = [&](std::string (*make)(const Strategy&)) {
+    return std::make_shared<MadeFile>(
+        [table = context.target, &kept = *strategy, make] { return make(kept); });
+  };
+  files.push_back({stem + ".txt", made(as_text)});
   try {
-    files.push_back({stem + ".json", std::make_shared<TextFile>(to_json(*strategy))});
+    files.push_back({stem + ".json", made(to_json)});
   } catch (const Error& error) {
     context.warnings.push_back("no " + stem + ".json: " + error.what());
   }

@@ -20,6 +20,17 @@ void TextFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   if (!out.empty()) std::memcpy(out.data(), text_.data() + offset, out.size());
 }
 
+void MadeFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  require_inside(size_, offset, out.size());
+  if (out.empty()) return;
+  const auto text = recent_texts().get(this, make_);
+  if (text->size() != size_) {
+    throw Error(ErrorKind::kInternal, "a text has " + std::to_string(text->size()) +
+                                          " bytes instead of " + std::to_string(size_));
+  }
+  std::memcpy(out.data(), text->data() + offset, out.size());
+}
+
 void LiveFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   require_inside(0, offset, out.size());
 }

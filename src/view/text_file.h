@@ -8,6 +8,8 @@
 
 #include "reshardfs/virtual_file.h"
 
+#include "view/recent_texts.h"
+
 namespace reshardfs {
 
 /// A file of bytes in memory.
@@ -20,6 +22,22 @@ class TextFile final : public VirtualFile {
 
  private:
   std::string text_;
+};
+
+/// A file whose text is made when it is made, to know its size, and again when it is read.
+class MadeFile final : public VirtualFile {
+ public:
+  /// @param make what it refers to must live as long as the file; the same text every time.
+  explicit MadeFile(std::function<std::string()> make)
+      : make_(std::move(make)), size_(make_().size()) {}
+  ~MadeFile() override { recent_texts().forget(this); }
+
+  std::uint64_t size() const override { return size_; }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
+
+ private:
+  std::function<std::string()> make_;
+  std::uint64_t size_;
 };
 
 /// A file whose text is made anew each time that it is opened.

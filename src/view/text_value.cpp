@@ -18,7 +18,7 @@ std::optional<std::string> text_value(const TargetParameter& parameter) {
   if (parameter.dtype != DType::kString || parameter.treatment != Treatment::kKeep) {
     return std::nullopt;
   }
-  const Holding& holding = parameter.grid->cells.front();
+  const Holding holding = parameter.grid->cell(0);
   if (holding.entry->content_bytes > kMaxBytes) return std::nullopt;
   std::vector<std::byte> bytes(static_cast<std::size_t>(holding.entry->content_bytes));
   ReadBatch batch;

@@ -5,12 +5,11 @@
 /// with all others.
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/error.h"
 
 #include "view/text_file.h"
 #include "view/view.h"
+#include "view/weight_map.h"
 
 namespace reshardfs {
 namespace {
@@ -26,7 +25,7 @@ std::uint64_t counted_bytes(const Shape& shape) {
 }
 
 std::uint64_t full_bytes(const TargetParameter& parameter) {
-  return counted_bytes(parameter.grid->full_shape);
+  return counted_bytes(parameter.grid->full_shape());
 }
 
 struct Division {
@@ -72,33 +71,30 @@ std::uint64_t stated_size(const Parameters& weights) {
   return total;
 }
 
-std::string json_text(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/true);
+/// As Python's json writes it with an indent of 4.
+std::string name_map(const Division& division) {
+  WeightMap map(stated_size(division.weights), 4);
+  for (std::size_t i = 0; i < division.weights.size(); ++i) {
+    map.add(division.weights[i]->name, part_name(division.part_of[i]));
+  }
+  return std::move(map).finish();
 }
 
-/// As Python's json writes it with an indent of 4. By hand, as an object of JSON values that keeps
-/// its order looks at all its keys for each new one.
-std::string name_map(const Division& division) {
-  std::string text = "{\n    \"metadata\": {\n        \"total_size\": " +
-                     std::to_string(stated_size(division.weights)) +
-                     "\n    },\n    \"weight_map\": {";
-  for (std::size_t i = 0; i < division.weights.size(); ++i) {
-    text += (i == 0 ? "\n        " : ",\n        ") + json_text(division.weights[i]->name) + ": " +
-            json_text(part_name(division.part_of[i]));
-  }
-  return text + "\n    }\n}";
+/// The arrays that are weights, or those that are not.
+Parameters arrays_that(const TargetTable& whole, bool are_weights) {
+  Parameters list = arrays_of(whole, 0);
+  std::erase_if(list, [are_weights](const TargetParameter* parameter) {
+    return (parameter->treatment == Treatment::kReshard) != are_weights;
+  });
+  return list;
 }
 
 }  // namespace
 
 std::vector<OutputFile> unified_view(const ViewContext& context) {
   if (context.whole == nullptr) return {};
-  Parameters weights;
-  Parameters others;
-  for (const TargetParameter* parameter : arrays_of(*context.whole, 0)) {
-    const bool is_weight = parameter->treatment == Treatment::kReshard;
-    (is_weight ? weights : others).push_back(parameter);
-  }
+  Parameters weights = arrays_that(*context.whole, true);
+  const Parameters others = arrays_that(*context.whole, false);
   if (weights.empty()) return {};
   const Division division = divide(std::move(weights));
   const auto plain = safetensors_common(context, "ms");
@@ -117,7 +113,10 @@ std::vector<OutputFile> unified_view(const ViewContext& context) {
     context.warnings.push_back(std::string("no unified directory: ") + error.what());
     return {};
   }
-  files.push_back({"unified/param_name_map.json", std::make_shared<TextFile>(name_map(division))});
+  files.push_back(
+      {"unified/param_name_map.json", std::make_shared<MadeFile>([whole = context.whole] {
+         return name_map(divide(arrays_that(*whole, true)));
+       })});
   return files;
 }
 

@@ -42,11 +42,14 @@ BENCHMARK(overlay_parts)->Args({8, 4})->Args({4, 8})->Args({512, 1})->Args({512,
 /// A tensor [16384, 16384] of float32, its columns cut for `from` ranks, as one of `to` gets it.
 TensorView column_view(std::int64_t from, std::int64_t to) {
   constexpr std::int64_t kSide = 16384;
-  auto grid = std::make_shared<ShardGrid>();
-  grid->full_shape = {kSide, kSide};
-  grid->partitions = {AxisPartition::even(kSide, 1), AxisPartition::even(kSide, from)};
-  grid->cells.resize(static_cast<std::size_t>(from));
-  return {grid, {AxisPartition::even(kSide, 1), AxisPartition::even(kSide, to)}, {0, to - 1}};
+  static const TensorEntry entry;
+  auto pattern = std::make_shared<ShardPattern>();
+  pattern->full_shape = {kSide, kSide};
+  pattern->partitions = {AxisPartition::even(kSide, 1), AxisPartition::even(kSide, from)};
+  pattern->files.resize(static_cast<std::size_t>(from));
+  return {std::make_shared<const ShardGrid>(std::move(pattern), entry),
+          {AxisPartition::even(kSide, 1), AxisPartition::even(kSide, to)},
+          {0, to - 1}};
 }
 
 /// The runs of a range of 1 MiB that begins within a row.

@@ -65,9 +65,9 @@ struct Columns {
                           record("w", {rows, columns}, "UInt8", content.substr(at));
   }
   TensorView view(const RankFile& file, std::int64_t part) const {
-    auto grid =
-        std::make_shared<ShardGrid>(*single_cell_grid({&file, &file.index->entries().front()}));
-    return {grid, {AxisPartition::even(rows, 1), AxisPartition::even(columns, parts)}, {0, part}};
+    return {single_cell_grid({&file, &file.index->entries().front()}),
+            {AxisPartition::even(rows, 1), AxisPartition::even(columns, parts)},
+            {0, part}};
   }
   std::string expected(std::int64_t part) const {
     const std::int64_t width = columns / parts;

@@ -46,14 +46,13 @@ std::shared_ptr<const SourceTable> source_table(std::shared_ptr<const Checkpoint
 
 /// name=bytes of a rank, in the order of the file.
 std::vector<std::string> contents(const TargetTable& target, std::int64_t rank) {
-  std::vector<TargetTensor> tensors = target.tensors(rank);
-  sort_for_file(tensors, target.source());
   std::vector<std::string> out;
-  for (const TargetTensor& tensor : tensors) {
-    std::vector<std::byte> bytes(tensor.view.size());
+  for (const TargetParameter* parameter : in_file_order(target, rank)) {
+    const TensorView view = target.view(*parameter, rank);
+    std::vector<std::byte> bytes(view.size());
     ReadBatch batch;
-    tensor.view.read(0, bytes, batch);
-    out.push_back(tensor.parameter->source->name + "=" + test::text_of(bytes));
+    view.read(0, bytes, batch);
+    out.push_back(parameter->source->name + "=" + test::text_of(bytes));
   }
   return out;
 }
@@ -131,7 +130,7 @@ TEST(TargetTable, TakesARankInSeveralFilesAsOne) {
   const TargetTable target(source_table(set, {{"w", kRows}}), std::nullopt,
                            {Unmatched::kDrop, {}, {}, {}});
   EXPECT_THAT(contents(target, 0), ElementsAre("w=abcdefgh", "adam_m.w=ABCDEFGH"));
-  EXPECT_THAT(needed_ranks(target.tensors(0)), ElementsAre(0, 1));
+  EXPECT_THAT(needed_ranks(target, 0), ElementsAre(0, 1));
 }
 
 TEST(TargetTable, FollowsWeightsBehindOtherPrefixes) {
@@ -157,7 +156,7 @@ TEST(TargetTable, CopiesTheSourceRanksSliceWhenAsked) {
   const TargetTable target(source_table(two_ranks(), {{"w", kRows}, {"adam_m.w", kRows}}),
                            one_stage({{"w", kWhole}}), {Unmatched::kSource, {}, {}, {}});
   EXPECT_THAT(contents(target, 1), ElementsAre("w=abcdefgh", "adam_m.w=EFGH", "same=s", "seed=1"));
-  EXPECT_THAT(needed_ranks(target.tensors(0)), ElementsAre(0, 1));
+  EXPECT_THAT(needed_ranks(target, 0), ElementsAre(0, 1));
 }
 
 TEST(TargetTable, ReplicatesWhenAsked) {
@@ -253,7 +252,7 @@ TEST(RecordOrder, ReadsTheLowestReplica) {
   const auto set = memory_set({{0, rows("w", "abcd")}, {1, rows("w", "abcd")}});
   const TargetTable target(source_table(set, {{"w", kWhole}}), std::nullopt,
                            {Unmatched::kDrop, {}, {}, {}});
-  EXPECT_THAT(needed_ranks(target.tensors(0)), ElementsAre(0));
+  EXPECT_THAT(needed_ranks(target, 0), ElementsAre(0));
   EXPECT_THAT(target.warnings(), IsEmpty());
 }
 

@@ -21,7 +21,8 @@ using test::record;
 struct Blocks {
   std::int64_t rows, columns, row_parts, column_parts;
   std::shared_ptr<const CheckpointSet> set;
-  std::shared_ptr<ShardGrid> grid = std::make_shared<ShardGrid>();
+  std::shared_ptr<ShardPattern> pattern = std::make_shared<ShardPattern>();
+  ShardGridPtr grid;
 
   Blocks(std::int64_t r, std::int64_t c, std::int64_t rp, std::int64_t cp)
       : rows(r), columns(c), row_parts(rp), column_parts(cp) {
@@ -33,13 +34,14 @@ struct Blocks {
                         block(i / cp * height, i % cp * width, height, width));
     }
     set = memory_set(files);
-    grid->name = "w";
-    grid->dtype = DType::kInt16;
-    grid->full_shape = {r, c};
-    grid->partitions = {AxisPartition::even(r, rp), AxisPartition::even(c, cp)};
+    pattern->full_shape = {r, c};
+    pattern->partitions = {AxisPartition::even(r, rp), AxisPartition::even(c, cp)};
+    std::vector<const TensorEntry*> entries;
     for (const RankFile& file : set->files()) {
-      grid->cells.push_back({&file, &file.index->entries().front()});
+      pattern->files.push_back(&file);
+      entries.push_back(&file.index->entries().front());
     }
+    grid = std::make_shared<const ShardGrid>(pattern, std::move(entries));
   }
 
   /// What any block must hold, element by element.
@@ -141,7 +143,7 @@ TEST(TensorView, CountsTheBytesOfEachCell) {
 
 TEST(TensorView, SaysThatAPartIsMissing) {
   Blocks blocks(12, 12, 3, 1);
-  blocks.grid->cells[1] = {};
+  blocks.pattern->files[1] = nullptr;
   EXPECT_EQ(read(blocks.view(3, 1, 0, 0), 0, 96), blocks.block(0, 0, 4, 12));
   test::expect_error(ErrorKind::kMissing, {"'w'"}, [&] { read(blocks.view(1, 1, 0, 0), 0, 200); });
 }
@@ -155,12 +157,12 @@ TEST(TensorView, ReadsAScalar) {
 }
 
 TEST(TensorView, HasNoRunsWithoutElements) {
-  auto grid = std::make_shared<ShardGrid>();
-  grid->dtype = DType::kFloat32;
-  grid->full_shape = {4, 0};
-  grid->partitions = {AxisPartition::even(4, 1), AxisPartition::even(0, 1)};
-  grid->cells.resize(1);
-  const TensorView view(grid);
+  auto pattern = std::make_shared<ShardPattern>();
+  pattern->full_shape = {4, 0};
+  pattern->partitions = {AxisPartition::even(4, 1), AxisPartition::even(0, 1)};
+  pattern->files.resize(1);
+  const TensorEntry entry;
+  const TensorView view(std::make_shared<const ShardGrid>(pattern, entry));
   EXPECT_EQ(view.size(), 0U);
   EXPECT_EQ(run_count(view), 0U);
   view.for_each_cell([](const Holding&, std::uint64_t) { FAIL(); });

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "view/parted_file.h"
+
+#include <algorithm>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+
+void PartedFile::read_part(const Part& part, std::uint64_t end, std::uint64_t offset,
+                           std::span<std::byte> out, ReadBatch& batch) const {
+  if (part.parameter == nullptr) return read_frame(offset - part.begin, out);
+  FileImage image(target().source().checkpoint_ptr());
+  append_to(image, *part.parameter);
+  if (image.size() != end - part.begin) {
+    throw Error(ErrorKind::kInternal,
+                "takes " + std::to_string(image.size()) + " bytes of a file of destination rank " +
+                    std::to_string(rank()) + " instead of " + std::to_string(end - part.begin))
+        .for_parameter(part.parameter->name);
+  }
+  image.read(offset - part.begin, out, batch);
+}
+
+void PartedFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  if (offset > size() || out.size() > size() - offset) {
+    throw Error(ErrorKind::kBadInput, "a read leaves the file").at_offset(offset);
+  }
+  if (out.empty()) return;
+  listed_.call([this] { parts_ = parts(); });
+  ReadBatch batch;
+  auto part = std::upper_bound(parts_.begin(), parts_.end(), offset,
+                               [](std::uint64_t o, const Part& p) { return o < p.begin; }) -
+              1;
+  while (!out.empty()) {
+    const std::uint64_t end = part + 1 == parts_.end() ? size() : (part + 1)->begin;
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), end - offset));
+    read_part(*part, end, offset, out.first(count), batch);
+    out = out.subspan(count);
+    offset += count;
+    ++part;
+  }
+  batch.check();
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/retry_once.h"
+#include "plan/file_image.h"
+#include "view/tensor_file.h"
+
+namespace reshardfs {
+
+/// A file of many parameters. It keeps where each begins, from its first read on; which bytes of
+/// which sources a parameter is made of is found anew by each read that touches it, as that costs
+/// about as much as one system call, and would take hundreds of bytes for each.
+class PartedFile : public TensorFile {
+ public:
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
+
+ protected:
+  /// A stretch of the file, up to where the next one begins.
+  struct Part {
+    std::uint64_t begin = 0;
+    const TargetParameter* parameter = nullptr;  ///< nullptr: the frame, which is of none
+  };
+
+  using TensorFile::TensorFile;
+
+ private:
+  /// All parts, in order; none is empty.
+  virtual std::vector<Part> parts() const = 0;
+  /// Appends the bytes of a parameter's part.
+  virtual void append_to(FileImage& image, const TargetParameter& parameter) const = 0;
+  /// Bytes of a part that belongs to no parameter.
+  /// @param offset in the part.
+  virtual void read_frame(std::uint64_t offset, std::span<std::byte> out) const = 0;
+
+  void read_part(const Part& part, std::uint64_t end, std::uint64_t offset,
+                 std::span<std::byte> out, ReadBatch& batch) const;
+
+  mutable RetryOnce listed_;  ///< guards parts_; a failed try is made again
+  mutable std::vector<Part> parts_;
+};
+
+}  // namespace reshardfs

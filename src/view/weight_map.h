@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace reshardfs {
+
+/// The JSON text that tells in which file of several each parameter is:
+///   {"metadata": {"total_size": n}, "weight_map": {"name": "file", ...}}
+/// Written item by item: as JSON values a large model's would take many times the text's size.
+class WeightMap {
+ public:
+  /// @param total_size bytes.
+  /// @param indent spaces of each level.
+  WeightMap(std::uint64_t total_size, std::size_t indent);
+
+  /// @param parameter UTF-8.
+  void add(const std::string& parameter, const std::string& file);
+  /// Without a newline at its end. To be called once.
+  std::string finish() &&;
+
+ private:
+  std::string line(std::size_t level) const;
+
+  std::size_t indent_;
+  bool empty_ = true;
+  std::string text_;
+};
+
+}  // namespace reshardfs
