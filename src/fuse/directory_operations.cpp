@@ -82,7 +82,7 @@ void readlink(fuse_req_t request, fuse_ino_t inode) {
     const Node* node = find_or_answer(request, *tree, inode);
     if (node == nullptr) return;
     if (node->is_link()) {
-      fuse_reply_readlink(request, node->link.c_str());
+      fuse_reply_readlink(request, node->link.data());
     } else {
       fuse_reply_err(request, EINVAL);
     }
@@ -172,7 +172,7 @@ void list(fuse_req_t request, const Tree& tree, const Node& directory, std::size
     if (!dots && node.hidden) continue;
     fuse_entry_param entry = entry_of(request, node);
     if (dots) entry.ino = 0;  // no lookup of "." and "..": the kernel has these nodes
-    const char* name = at == 0 ? "." : at == 1 ? ".." : node.name.c_str();
+    const char* name = at == 0 ? "." : at == 1 ? ".." : node.name.data();
     if (!listing.add(name, entry, at + 1)) break;
   }
   listing.reply();

@@ -5,9 +5,14 @@
 
 namespace reshardfs {
 
+const Node* Tree::own(InodeNumber inode) const noexcept {
+  const auto it = std::lower_bound(nodes_.begin(), nodes_.end(), inode,
+                                   [](const Node& node, InodeNumber i) { return node.inode < i; });
+  return it == nodes_.end() || it->inode != inode ? nullptr : &*it;
+}
+
 const Node* Tree::find(InodeNumber inode) const noexcept {
-  const auto it = nodes_.find(inode);
-  if (it != nodes_.end()) return &it->second;
+  if (const Node* node = own(inode)) return node;
   if (branches_.empty() || !is_in_branch(inode)) return nullptr;
   const auto branch = branches_.find(branch_of(inode));
   return branch == branches_.end() ? nullptr : branch->second->find(inode);
@@ -17,7 +22,7 @@ const Node* Tree::lookup(InodeNumber directory, std::string_view name) const noe
   const Node* node = find(directory);
   if (node == nullptr) return nullptr;
   const auto before = [this](InodeNumber child, std::string_view wanted) {
-    return std::string_view(find(child)->name) < wanted;
+    return find(child)->name < wanted;
   };
   const auto it = std::lower_bound(node->children.begin(), node->children.end(), name, before);
   if (it == node->children.end()) return nullptr;

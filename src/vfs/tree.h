@@ -18,14 +18,16 @@
 
 namespace reshardfs {
 
+/// There may be a hundred thousand of these.
 struct Node {
   InodeNumber inode = 0;
   InodeNumber parent = 0;
-  std::string name;
+  /// The tree owns its bytes; a NUL follows them.
+  std::string_view name;
   /// The contents; nullptr for a directory or a link.
   std::shared_ptr<const VirtualFile> file;
-  /// Where a symbolic link leads; empty for everything else.
-  std::string link;
+  /// Where a symbolic link leads; empty for everything else. As the name.
+  std::string_view link;
   /// Directories: their children by name; `hidden` nodes answer lookup but are not listed.
   std::vector<InodeNumber> children;
   bool hidden = false;
@@ -48,13 +50,13 @@ struct Node {
 
 class Tree {
  public:
-  /// The node, or nullptr. O(1).
+  /// The node, or nullptr. O(log n).
   const Node* find(InodeNumber inode) const noexcept;
   /// The child of a directory by name, or nullptr. O(log n).
   const Node* lookup(InodeNumber directory, std::string_view name) const noexcept;
   /// The node's path below the root, for messages; empty for the root and for unknown numbers.
   std::string path(InodeNumber inode) const;
-  const Node& root() const { return nodes_.at(root_); }
+  const Node& root() const { return *find(root_); }
   /// The sum of all file sizes, bytes; 2^64-1 if it is greater.
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
   /// Nodes, the root and hidden ones among them.
@@ -62,7 +64,10 @@ class Tree {
 
  private:
   friend class TreeBuilder;
-  std::unordered_map<InodeNumber, Node> nodes_;
+  const Node* own(InodeNumber inode) const noexcept;
+
+  std::vector<Node> nodes_;        ///< sorted by number
+  std::unique_ptr<char[]> texts_;  ///< names and links of the nodes, each with a NUL
   InodeNumber root_ = kRootInode;
   /// Trees that hang on this one, its trunk.
   std::unordered_map<BranchNumber, std::shared_ptr<const Tree>> branches_;
@@ -128,9 +133,10 @@ class TreeBuilder {
   void make_parents(std::string_view path);
   void add_leaf(std::string_view path, Entry&& entry);
   Entry& existing(std::string_view path, const char* verb);
-  InodeNumber free_number(const Tree& tree, std::string_view path) const;
-  void build_root(Tree& tree) const;
-  Node make_node(InodeNumber number, const Node& parent, std::string_view name, Entry&& entry);
+  class Texts;
+  std::size_t text_bytes() const;
+  Node root_node(Texts& texts) const;
+  Node make_node(InodeNumber number, const Node& parent, Entry&& entry) const;
   void attach_branches(Tree& tree);
 
   InodeNumbering numbering_;

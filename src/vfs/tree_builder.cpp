@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <limits>
+#include <unordered_set>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -127,39 +128,54 @@ void TreeBuilder::add_branch(std::shared_ptr<const Tree> branch, bool shown) {
   branches_.emplace_back(std::move(branch), shown);
 }
 
-/// Paths come in sorted order, so which of two colliding paths keeps its first number does not
-/// depend on the order in which they were added.
-InodeNumber TreeBuilder::free_number(const Tree& tree, std::string_view path) const {
-  for (std::uint64_t attempt = 0;; ++attempt) {
-    const InodeNumber number = numbering_(path, attempt);
-    if (!tree.nodes_.contains(number)) return number;
+/// The names and links of a tree, one behind the other.
+class TreeBuilder::Texts {
+ public:
+  explicit Texts(std::size_t bytes) : bytes_(std::make_unique<char[]>(bytes)), end_(bytes_.get()) {}
+
+  std::string_view add(std::string_view text) {
+    char* const begin = end_;
+    end_ = std::copy(text.begin(), text.end(), end_);
+    *end_++ = '\0';
+    return {begin, text.size()};
   }
+  std::unique_ptr<char[]> take() && { return std::move(bytes_); }
+
+ private:
+  std::unique_ptr<char[]> bytes_;
+  char* end_;
+};
+
+std::size_t TreeBuilder::text_bytes() const {
+  std::size_t bytes = root_.name.size() + 1;
+  for (const auto& [path, entry] : entries_) {
+    bytes += split_last(path).second.size() + 1;
+    if (!entry.link.empty()) bytes += entry.link.size() + 1;
+  }
+  return bytes;
 }
 
-void TreeBuilder::build_root(Tree& tree) const {
-  if (is_branch_) tree.root_ = numbering_("", 0);
-  Node& root = tree.nodes_[tree.root_];
-  root.inode = tree.root_;
+Node TreeBuilder::root_node(Texts& texts) const {
+  Node root;
+  root.inode = is_branch_ ? numbering_("", 0) : kRootInode;
   root.parent = root_.parent;
-  root.name = root_.name;
+  root.name = texts.add(root_.name);
   root.changing = root_changes_;
   root.brief = root_changes_ || is_branch_;
   root.pending = pending_;
   root.mtime_ns = mtime_ns_;
+  return root;
 }
 
-Node TreeBuilder::make_node(InodeNumber number, const Node& parent, std::string_view name,
-                            Entry&& entry) {
+Node TreeBuilder::make_node(InodeNumber number, const Node& parent, Entry&& entry) const {
   Node node;
   node.inode = number;
   node.parent = parent.inode;
-  node.name = name;
   node.hidden = entry.hidden;
   node.changing = entry.changing;
   node.brief = parent.changing || entry.changing;
   node.mtime_ns = mtime_ns_;
-  node.link = std::move(entry.link);
-  node.size = node.link.size();
+  node.size = entry.link.size();
   if (entry.file != nullptr) {
     node.size = entry.file->size();
     node.file = std::move(entry.file);
@@ -173,40 +189,59 @@ void TreeBuilder::attach_branches(Tree& tree) {
   };
   for (auto& [branch, shown] : branches_) {
     const Node& root = branch->root();
-    const auto parent = tree.nodes_.find(root.parent);
-    if (parent == tree.nodes_.end() || !parent->second.is_directory()) {
+    const Node* const found = tree.own(root.parent);
+    if (found == nullptr || !found->is_directory()) {
       throw Error(ErrorKind::kInternal, quoted(root.name) + " has no directory to hang on");
     }
     add_saturated(tree.total_bytes_, branch->total_bytes());
     tree.node_count_ += branch->node_count();
     tree.branches_.emplace(branch_of(root.inode), branch);
     if (!shown) continue;
-    auto& children = parent->second.children;
+    Node& parent = tree.nodes_[static_cast<std::size_t>(found - tree.nodes_.data())];
+    auto& children = parent.children;
     children.insert(std::lower_bound(children.begin(), children.end(), root.inode, before),
                     root.inode);
-    ++parent->second.listed_directories;
+    ++parent.listed_directories;
   }
 }
 
 Tree TreeBuilder::build() && {
   Tree tree;
-  tree.nodes_.reserve(entries_.size() + 1);
-  build_root(tree);
-  std::unordered_map<std::string_view, InodeNumber> directories{{std::string_view(), tree.root_}};
+  Texts texts(text_bytes());
+  std::vector<Node>& nodes = tree.nodes_;
+  nodes.reserve(entries_.size() + 1);
+  nodes.push_back(root_node(texts));
+  tree.root_ = nodes.front().inode;
+  std::unordered_set<InodeNumber> taken{tree.root_};
+  taken.reserve(entries_.size() + 1);
+  // Paths come in sorted order, so which of two colliding paths keeps its first number does not
+  // depend on the order in which they were added.
+  const auto free_number = [&](std::string_view path) {
+    for (std::uint64_t attempt = 0;; ++attempt) {
+      const InodeNumber number = numbering_(path, attempt);
+      if (taken.insert(number).second) return number;
+    }
+  };
+  std::unordered_map<std::string_view, std::size_t> directories{{std::string_view(), 0}};
   for (auto& [path, entry] : entries_) {
     const auto [parent_path, name] = split_last(path);
-    const InodeNumber number = free_number(tree, path);
-    Node& parent = tree.nodes_.at(directories.at(parent_path));
-    parent.children.push_back(number);
+    Node& parent = nodes[directories.at(parent_path)];
     if (entry.is_directory()) {
-      directories.emplace(path, number);
+      directories.emplace(path, nodes.size());
       if (!entry.hidden) ++parent.listed_directories;
     }
-    Node node = make_node(number, parent, name, std::move(entry));
+    Node node = make_node(free_number(path), parent, std::move(entry));
+    node.name = texts.add(name);
+    if (!entry.link.empty()) node.link = texts.add(entry.link);
+    parent.children.push_back(node.inode);
     if (node.file != nullptr) add_saturated(tree.total_bytes_, node.size);
-    tree.nodes_.emplace(number, std::move(node));
+    nodes.push_back(std::move(node));
   }
-  tree.node_count_ = tree.nodes_.size();
+  tree.texts_ = std::move(texts).take();
+  for (Node& node : nodes) node.children.shrink_to_fit();
+  std::sort(nodes.begin(), nodes.end(),
+            [](const Node& a, const Node& b) { return a.inode < b.inode; });
+  tree.node_count_ = nodes.size();
   attach_branches(tree);
   return tree;
 }

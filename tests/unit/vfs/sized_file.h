@@ -38,7 +38,7 @@ inline const Node* resolve(const Tree& tree, const std::vector<std::string>& nam
 
 inline std::vector<std::string> child_names(const Tree& tree, const Node& node) {
   std::vector<std::string> names;
-  for (const InodeNumber child : node.children) names.push_back(tree.find(child)->name);
+  for (const InodeNumber child : node.children) names.emplace_back(tree.find(child)->name);
   return names;
 }
 

@@ -79,7 +79,7 @@ class StepTreeTest : public testing::Test {
   static std::string latest(const StepTree& steps) {
     const auto tree = steps.current();
     const Node* node = resolve(*tree, {"latest"});
-    return node == nullptr ? "" : node->link;
+    return std::string(node == nullptr ? std::string_view() : node->link);
   }
   static void open(StepTree& steps, const std::string& step) {
     steps.open_directory(number(steps, {"steps", step}));
