@@ -5,12 +5,14 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "reshardfs/error.h"
 
+#include "base/free_memory.h"
 #include "cli/access_arguments.h"
 #include "cli/app.h"
 #include "cli/command.h"
@@ -80,12 +82,16 @@ void report_live(const std::string& what, const MountArguments& arguments) {
 
 void mount_one_step(const MountArguments& arguments, const ConversionOptions& options,
                     const std::function<void()>& ready) {
-  const Conversion conversion = open_conversion(options);
-  const Tree tree = conversion_tree(conversion);
+  // The tree keeps what it needs of the conversion.
+  auto conversion = std::make_optional(open_conversion(options));
+  const std::int64_t ranks = conversion->rank_count();
   MountOptions mount = mount_options(arguments);
-  mount.mtime_ns = conversion.mtime_ns();
+  mount.mtime_ns = conversion->mtime_ns();
+  const Tree tree = conversion_tree(*conversion);
+  conversion.reset();
+  return_free_memory();
   serve(tree, mount, [&] {
-    report_live(fmt::format("{} destination ranks", conversion.rank_count()), arguments);
+    report_live(fmt::format("{} destination ranks", ranks), arguments);
     ready();
   });
 }
@@ -103,6 +109,7 @@ void mount_all_steps(const MountArguments& arguments, const ConversionOptions& o
 /// what is wrong with a single step is that step's directory's.
 int mount_and_serve(const MountArguments& arguments, const ConversionOptions& options,
                     const std::function<void()>& ready) {
+  keep_little_free_memory();
   arguments.conversion.log.apply();
   const auto mount = options.step == kAllSteps ? mount_all_steps : mount_one_step;
   mount(arguments, options, ready);

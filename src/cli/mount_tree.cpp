@@ -7,6 +7,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/free_memory.h"
 #include "checkpoint/rank_files.h"
 #include "cli/complete_steps.h"
 #include "cli/conversion_arguments.h"
@@ -26,9 +27,12 @@ void add_files(const std::vector<OutputFile>& files, TreeBuilder& builder) {
 
 void add_step(ConversionOptions options, const std::string& step, TreeBuilder& builder) {
   options.step = step;
-  const Conversion conversion = open_conversion(options);
-  builder.set_mtime(conversion.mtime_ns());
-  add_files(conversion.files(), builder);
+  {
+    const Conversion conversion = open_conversion(options);
+    builder.set_mtime(conversion.mtime_ns());
+    add_files(conversion.files(), builder);
+  }
+  return_free_memory();
   spdlog::info("opened step {}", step);
 }
 
