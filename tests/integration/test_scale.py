@@ -17,6 +17,7 @@ from ckpt_format import by_name  # noqa: E402
 from make_large import make_large  # noqa: E402
 from mounted import (  # noqa: E402
     Settings,
+    command,
     errno_name,
     mounted,
     processes_of,
@@ -26,6 +27,11 @@ from mounted import (  # noqa: E402
 )
 
 LIMIT = 256
+PARAMETERS = 20_000
+# Of one parameter, in bytes: what a mount holds after everything but tensors has been looked at.
+# Some 400 of these are the texts that were read last.
+MOST_FOR_A_PARAMETER = 1800
+MOST_FOR_A_PARAMETER_OF_TWO_STRATEGIES = 2400
 
 
 def options(root: Path) -> list[str]:
@@ -74,7 +80,57 @@ class ManyFiles(unittest.TestCase):
                     self.assertEqual(errno_name(caught.exception), "ESTALE")
 
 
+def anonymous_bytes(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("no RssAnon")
+
+
+def is_sanitized(pid: int) -> bool:
+    return b"__asan_init" in (data := Path(f"/proc/{pid}/exe").read_bytes()) or b"__tsan_init" in data
+
+
+def look_at_everything(mountpoint: Path) -> int:
+    """All names and attributes, all texts, and the head of each array; their number."""
+    command("ls", "-lR", mountpoint)
+    for text in ("merged/params.json", "merged/model.safetensors.index.json",
+                 "unified/param_name_map.json", ".reshardfs/plan.json"):
+        (mountpoint / text).read_bytes()
+    for text in (mountpoint / "strategy").iterdir():
+        text.read_bytes()
+    heads = 0
+    for array in (mountpoint / "merged" / "params").rglob("*.npy"):
+        with open(array, "rb") as file:
+            heads += file.read(6) == b"\x93NUMPY"
+    return heads
+
+
 class ManyParameters(unittest.TestCase):
+    def held(self, root: Path, parameters: int, tp: int) -> int:
+        """What a mount of a checkpoint with `parameters` holds in the end, in bytes."""
+        directory = root / str(parameters)
+        make_large(directory, dp=1, tp=tp, stages=1, parameters=parameters, dst_dp=1, dst_tp=tp)
+        strategies = options(directory) if tp > 1 else []
+        with mounted(directory / "src", *strategies) as mountpoint:
+            (daemon,) = processes_of(mountpoint)
+            if is_sanitized(daemon):
+                self.skipTest("sanitizers have an allocator of their own")
+            self.assertGreaterEqual(look_at_everything(mountpoint), parameters)
+            return anonymous_bytes(daemon)
+
+    def check_growth(self, tp: int, most: int) -> None:
+        with scratch() as root:
+            few = 300
+            growth = self.held(root, PARAMETERS, tp) - self.held(root, few, tp)
+            self.assertLess(growth / (PARAMETERS - few), most)
+
+    def test_memory_of_a_whole_model(self) -> None:
+        self.check_growth(1, MOST_FOR_A_PARAMETER)
+
+    def test_memory_of_a_model_under_two_strategies(self) -> None:
+        self.check_growth(2, MOST_FOR_A_PARAMETER_OF_TWO_STRATEGIES)
+
     def test_a_damaged_file_fails_the_reads_that_need_it(self) -> None:
         with scratch() as root:
             make_large(root, dp=16, tp=8, stages=1, parameters=3000, dst_dp=8, dst_tp=8)
