@@ -8,9 +8,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reshardfs/export.h"
@@ -115,6 +117,9 @@ struct ConversionSource {
   std::int64_t mtime_ns = 0;
 };
 
+/// Takes a text piece by piece. What it throws ends the text.
+using TextSink = std::function<void(std::string_view)>;
+
 /// Immutable after open(); every member function may be called from any number of threads.
 class RESHARDFS_EXPORT Conversion {
  public:
@@ -136,6 +141,13 @@ class RESHARDFS_EXPORT Conversion {
   /// choice.
   /// @throws Error kUsage if there is no such rank.
   std::vector<SourceTraffic> traffic(std::int64_t rank) const;
+  /// Draws who reads how much from whom as a heat map of the shown ranks: an SVG document. Many
+  /// ranks are drawn in groups, so that it stays small. Bytes as traffic() counts them.
+  void draw_traffic(const TextSink& out) const;
+  /// Draws from which source rank each part of a parameter's slices comes: an SVG document.
+  /// @param name as in the destination.
+  /// @throws Error kMissing if the destination has no such parameter.
+  void draw_parameter(const std::string& name, const TextSink& out) const;
   /// All source files of the step, ascending by rank and part.
   std::vector<ConversionSource> source_files() const;
   /// The source's newest modification time, nanoseconds since the epoch.

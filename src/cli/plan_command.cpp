@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/conversion_arguments.h"
 #include "cli/text.h"
+#include "cli/write_file.h"
 #include "view/plan_json.h"
 
 namespace reshardfs {
@@ -20,6 +21,9 @@ struct PlanArguments {
   ConversionArguments conversion;
   std::optional<std::int64_t> rank;
   bool json = false;
+  std::string svg;
+  std::string parameter;
+  bool force = false;
 };
 
 std::vector<std::int64_t> shown_ranks(const ConversionOptions& options,
@@ -51,6 +55,17 @@ void print_table(const Conversion& conversion, const std::vector<std::int64_t>& 
   for (const std::string& rule : conversion.rules()) std::cout << rule << "\n";
 }
 
+int draw(const PlanArguments& arguments, const Conversion& conversion) {
+  write_output(arguments.svg, arguments.force, [&](const TextSink& out) {
+    if (arguments.parameter.empty()) {
+      conversion.draw_traffic(out);
+    } else {
+      conversion.draw_parameter(arguments.parameter, out);
+    }
+  });
+  return kExitDone;
+}
+
 int run_plan(const PlanArguments& arguments) {
   arguments.conversion.log.apply();
   ConversionOptions options = arguments.conversion.options();
@@ -59,6 +74,7 @@ int run_plan(const PlanArguments& arguments) {
   // The whole model is not what a plan is about, and costs a table of its own.
   options.views = {ViewKind::kRanks};
   const Conversion conversion = open_conversion(options);
+  if (!arguments.svg.empty()) return draw(arguments, conversion);
   if (arguments.rank) {
     const std::vector<SourceTraffic> traffic = conversion.traffic(*arguments.rank);
     if (arguments.json) {
@@ -90,11 +106,28 @@ void add_plan_command(CLI::App& app, CommandAction& action) {
       ->add_option("--rank", arguments->rank,
                    "One destination rank: print the source ranks that it needs")
       ->take_last();
-  command->add_flag("--json", arguments->json, "Print JSON");
+  CLI::Option* json = command->add_flag("--json", arguments->json, "Print JSON");
+  CLI::Option* svg = command
+                         ->add_option("--svg", arguments->svg,
+                                      "Draw it instead, as a heat map: where to write the picture; "
+                                      "-: standard output")
+                         ->type_name("FILE")
+                         ->excludes(json)
+                         ->take_last();
+  command
+      ->add_option("--param", arguments->parameter,
+                   "Draw from which source rank each part of this parameter comes")
+      ->type_name("NAME")
+      ->needs(svg)
+      ->take_last();
+  command->add_flag("--force", arguments->force, "Replace the picture's file if it exists")
+      ->needs(svg);
   arguments->conversion.add_to(*command);
   command->footer(
       "Example: the source files to bring to the host of destination rank 3\n"
-      "  reshardfs plan ckpt --src-strategy train.ckpt --dst-strategy serve.ckpt --rank 3");
+      "  reshardfs plan ckpt --src-strategy train.ckpt --dst-strategy serve.ckpt --rank 3\n"
+      "Example: a picture of who reads from whom\n"
+      "  reshardfs plan ckpt --src-strategy train.ckpt --dst-strategy tp=8 --svg traffic.svg");
   command->callback(
       [&action, arguments] { action = [arguments] { return run_plan(*arguments); }; });
 }

@@ -5,19 +5,12 @@
 #include <string>
 #include <vector>
 
-namespace reshardfs {
+#include "base/text.h"
 
-/// "1.5 MiB"
-std::string human_bytes(std::uint64_t bytes);
+namespace reshardfs {
 
 /// "6 s", "3 min 20 s", "2 h 5 min"
 std::string duration_text(std::uint64_t seconds);
-
-/// Columns that a UTF-8 text takes on a terminal: two for a character of East Asia.
-std::size_t text_width(const std::string& text);
-
-/// `text`, or its beginning and end with "..." between them, in at most `columns`.
-std::string shortened(const std::string& text, std::size_t columns);
 
 /// `text` broken behind commas and blanks so that lines have at most `columns`, where it can be;
 /// lines but the first begin with `indent` blanks.

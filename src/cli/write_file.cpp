@@ -22,14 +22,13 @@ void write_all(int fd, std::string_view bytes, const std::string& name) {
   }
 }
 
-}  // namespace
-
-void write_file(const std::filesystem::path& path, std::string_view bytes, bool replace) {
+void write_new_file(const std::filesystem::path& path, bool replace,
+                    const std::function<void(const TextSink&)>& produce) {
   std::string temporary = path.string() + ".tmp.XXXXXX";
   const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
   if (fd < 0) throw io_error("create", path, errno);
   try {
-    write_all(fd, bytes, path);
+    produce([&](std::string_view text) { write_all(fd, text, path); });
     const mode_t mask = ::umask(0);  // mkstemp is stricter than the user asked for
     ::umask(mask);
     if (::fchmod(fd, 0666 & ~mask) != 0 || ::fsync(fd) != 0) throw io_error("write", path, errno);
@@ -46,6 +45,18 @@ void write_file(const std::filesystem::path& path, std::string_view bytes, bool 
     throw;
   }
   ::close(fd);
+}
+
+}  // namespace
+
+void write_file(const std::filesystem::path& path, std::string_view bytes, bool replace) {
+  write_new_file(path, replace, [&](const TextSink& out) { out(bytes); });
+}
+
+void write_output(const std::string& output, bool replace,
+                  const std::function<void(const TextSink&)>& produce) {
+  if (output != "-") return write_new_file(output, replace, produce);
+  produce([](std::string_view text) { write_all(STDOUT_FILENO, text, "standard output"); });
 }
 
 }  // namespace reshardfs

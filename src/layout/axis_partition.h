@@ -18,6 +18,8 @@ struct AxisInterval {
   std::int64_t end = 0;
   std::int64_t part = 0;
   std::int64_t local_begin = 0;
+
+  bool operator==(const AxisInterval&) const = default;
 };
 
 class AxisPartition {
@@ -42,6 +44,8 @@ class AxisPartition {
   AxisInterval locate(std::int64_t position) const;
   /// The non-empty intervals of one part, in the order in which they are stored.
   std::vector<AxisInterval> intervals_of(std::int64_t part) const;
+
+  bool operator==(const AxisPartition&) const = default;
 
  private:
   std::int64_t size_ = 0;

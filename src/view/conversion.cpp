@@ -12,8 +12,11 @@
 #include "format/encrypted.h"
 #include "plan/target_table.h"
 #include "plan/traffic.h"
+#include "plan/traffic_survey.h"
 #include "view/completeness.h"
+#include "view/parameter_picture.h"
 #include "view/strategy_input.h"
+#include "view/traffic_picture.h"
 #include "view/view.h"
 
 namespace reshardfs {
@@ -140,6 +143,7 @@ void drop_repeated(std::vector<std::string>& lines) {
 struct Conversion::State {
   std::shared_ptr<const CheckpointSet> checkpoint;
   std::shared_ptr<const TargetTable> target;
+  std::vector<std::int64_t> ranks;  ///< those that are shown
   std::vector<OutputFile> files;
   std::vector<std::string> warnings;
   std::vector<std::string> notes;
@@ -178,12 +182,12 @@ Conversion Conversion::open(const ConversionOptions& options) {
   state->notes.insert(state->notes.end(), state->target->notes().begin(),
                       state->target->notes().end());
 
-  const std::vector<std::int64_t> ranks = ranks_to_show(options.ranks, state->target->rank_count());
+  state->ranks = ranks_to_show(options.ranks, state->target->rank_count());
   const auto whole = shows_the_whole(options)
                          ? whole_table(state->target, source, target_options, state->warnings)
                          : nullptr;
   const std::vector<OutputFormat> formats = formats_of(options, *state->checkpoint);
-  const ViewContext context{options, formats,         ranks,       state->target,
+  const ViewContext context{options, formats,         state->ranks, state->target,
                             whole,   state->warnings, state->notes};
   for (const View& view : view_registry()) {
     if (!is_wanted(view, options)) continue;
@@ -207,6 +211,27 @@ std::vector<SourceTraffic> Conversion::traffic(std::int64_t rank) const {
                                        ": the target has " + std::to_string(rank_count()));
   }
   return traffic_of(*state_->target, rank);
+}
+
+void Conversion::draw_traffic(const TextSink& out) const {
+  BoundedWriter writer(out);
+  reshardfs::draw_traffic(survey_traffic(*state_->target, state_->ranks, kMostDrawnRanks),
+                          Placement::kDocument, writer);
+  writer.flush();
+}
+
+void Conversion::draw_parameter(const std::string& name, const TextSink& out) const {
+  const auto& parameters = state_->target->parameters();
+  const auto found = std::find_if(parameters.begin(), parameters.end(),
+                                  [&](const auto& parameter) { return parameter.name == name; });
+  if (found == parameters.end()) {
+    throw Error(ErrorKind::kMissing, "the destination has no parameter of this name")
+        .for_parameter(name)
+        .hint("'reshardfs inspect' lists the names in the source");
+  }
+  BoundedWriter writer(out);
+  reshardfs::draw_parameter(*state_->target, *found, state_->ranks, Placement::kDocument, writer);
+  writer.flush();
 }
 
 std::vector<ConversionSource> Conversion::source_files() const {

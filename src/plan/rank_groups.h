@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace reshardfs {
+
+/// Ranks in groups of neighbours, for pictures that cannot show each of them.
+class RankGroups {
+ public:
+  /// @param ranks ascending, each once.
+  /// @param most there are at most this many groups, at least 1; all but the last have the same
+  ///        number of ranks, a power of two.
+  RankGroups(std::vector<std::int64_t> ranks, std::size_t most);
+
+  const std::vector<std::int64_t>& ranks() const noexcept { return ranks_; }
+  /// Ranks of a group (the last may have fewer).
+  std::size_t group_size() const noexcept { return group_size_; }
+  /// Groups.
+  std::size_t size() const noexcept { return (ranks_.size() + group_size_ - 1) / group_size_; }
+  /// The group of ranks()[position].
+  std::size_t group_of(std::size_t position) const noexcept { return position / group_size_; }
+  /// Where a rank stands in ranks(); it must be one of them.
+  std::size_t position_of(std::int64_t rank) const noexcept;
+  std::span<const std::int64_t> group(std::size_t number) const noexcept;
+
+ private:
+  std::vector<std::int64_t> ranks_;
+  std::size_t group_size_ = 1;
+};
+
+}  // namespace reshardfs
