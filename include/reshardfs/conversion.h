@@ -148,6 +148,9 @@ class RESHARDFS_EXPORT Conversion {
   /// @param name as in the destination.
   /// @throws Error kMissing if the destination has no such parameter.
   void draw_parameter(const std::string& name, const TextSink& out) const;
+  /// A page about the conversion, with these pictures and all parameters: one HTML document that
+  /// needs no other file. It grows with the number of parameters.
+  void write_report(const TextSink& out) const;
   /// All source files of the step, ascending by rank and part.
   std::vector<ConversionSource> source_files() const;
   /// The source's newest modification time, nanoseconds since the epoch.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/sha256.h"
 
-#include <array>
-
 #include <fmt/format.h>
 #include <openssl/evp.h>
 
@@ -30,10 +28,21 @@ void Sha256::update(std::span<const std::byte> bytes) {
   require(EVP_DigestUpdate(context_, bytes.data(), bytes.size()));
 }
 
-std::string Sha256::finish() {
+std::array<unsigned char, 32> Sha256::digest() {
   std::array<unsigned char, 32> digest{};
   require(EVP_DigestFinal_ex(context_, digest.data(), nullptr));
-  return fmt::format("{:02x}", fmt::join(digest, ""));
+  return digest;
+}
+
+std::string Sha256::finish() {
+  return fmt::format("{:02x}", fmt::join(digest(), ""));
+}
+
+std::string Sha256::finish_base64() {
+  const std::array<unsigned char, 32> bytes = digest();
+  std::array<unsigned char, 45> text{};  // 44 characters and a NUL
+  const int length = EVP_EncodeBlock(text.data(), bytes.data(), static_cast<int>(bytes.size()));
+  return {text.begin(), text.begin() + length};
 }
 
 }  // namespace reshardfs

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -21,8 +22,12 @@ class Sha256 {
   void update(std::span<const std::byte> bytes);
   /// Lower-case hexadecimal; call once, at the end.
   std::string finish();
+  /// As finish(), in base64.
+  std::string finish_base64();
 
  private:
+  std::array<unsigned char, 32> digest();
+
   evp_md_ctx_st* context_;
 };
 

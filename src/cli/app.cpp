@@ -100,6 +100,7 @@ int run_command_line(std::vector<std::string> arguments, const std::string& prog
   add_cat_command(app, action);
   add_inspect_command(app, action);
   add_plan_command(app, action);
+  add_report_command(app, action);
   add_verify_command(app, action);
   add_diff_command(app, action);
   add_strategy_command(app, action);

@@ -20,6 +20,7 @@ void add_hash_command(CLI::App& app, CommandAction& action);
 void add_cat_command(CLI::App& app, CommandAction& action);
 void add_inspect_command(CLI::App& app, CommandAction& action);
 void add_plan_command(CLI::App& app, CommandAction& action);
+void add_report_command(CLI::App& app, CommandAction& action);
 void add_verify_command(CLI::App& app, CommandAction& action);
 void add_diff_command(CLI::App& app, CommandAction& action);
 void add_strategy_command(CLI::App& app, CommandAction& action);

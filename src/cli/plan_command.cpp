@@ -120,8 +120,7 @@ void add_plan_command(CLI::App& app, CommandAction& action) {
       ->type_name("NAME")
       ->needs(svg)
       ->take_last();
-  command->add_flag("--force", arguments->force, "Replace the picture's file if it exists")
-      ->needs(svg);
+  command->add_flag("--force", arguments->force, "Replace the picture's file if it exists");
   arguments->conversion.add_to(*command);
   command->footer(
       "Example: the source files to bring to the host of destination rank 3\n"

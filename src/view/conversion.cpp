@@ -15,6 +15,7 @@
 #include "plan/traffic_survey.h"
 #include "view/completeness.h"
 #include "view/parameter_picture.h"
+#include "view/report_page.h"
 #include "view/strategy_input.h"
 #include "view/traffic_picture.h"
 #include "view/view.h"
@@ -144,6 +145,7 @@ struct Conversion::State {
   std::shared_ptr<const CheckpointSet> checkpoint;
   std::shared_ptr<const TargetTable> target;
   std::vector<std::int64_t> ranks;  ///< those that are shown
+  ReportSubject report;
   std::vector<OutputFile> files;
   std::vector<std::string> warnings;
   std::vector<std::string> notes;
@@ -194,6 +196,7 @@ Conversion Conversion::open(const ConversionOptions& options) {
     drop_repeated(state->warnings);
     for (OutputFile& file : view.build(context)) state->files.push_back(std::move(file));
   }
+  state->report = report_subject(context);
   return Conversion(std::move(state));
 }
 
@@ -232,6 +235,10 @@ void Conversion::draw_parameter(const std::string& name, const TextSink& out) co
   BoundedWriter writer(out);
   reshardfs::draw_parameter(*state_->target, *found, state_->ranks, Placement::kDocument, writer);
   writer.flush();
+}
+
+void Conversion::write_report(const TextSink& out) const {
+  reshardfs::write_report(state_->report, std::nullopt, out);
 }
 
 std::vector<ConversionSource> Conversion::source_files() const {

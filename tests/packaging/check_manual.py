@@ -10,9 +10,9 @@ import program_help
 import report
 
 # Options that several commands share stand in a section of their own.
-SHARED = {"Source and target options": ("mount", "plan", "export", "hash", "cat"),
-          "Message options": ("mount", "plan", "export", "hash", "cat", "inspect", "verify",
-                              "diff")}
+SHARED = {"Source and target options": ("mount", "plan", "report", "export", "hash", "cat"),
+          "Message options": ("mount", "plan", "report", "export", "hash", "cat", "inspect",
+                              "verify", "diff")}
 # In the manual once, before the commands.
 EVERYWHERE = {"help"}
 

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`reshardfs report` and a mount's .reshardfs/report.html, in a real browser."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
+
+from browser import Browser, browser, browser_problem  # noqa: E402
+from ckpt_format import Record, encode_checkpoint  # noqa: E402
+from command_tests import CommandTest  # noqa: E402
+from make_large import make_large  # noqa: E402
+from mounted import (  # noqa: E402
+    SKIP,
+    command,
+    fuse_problem,
+    mounted,
+    parse_binary,
+    processes_of,
+    scratch,
+)
+from picture_sets import HOSTILE, small_set  # noqa: E402
+
+COUNT = "document.getElementById('count').textContent"
+NAMES = "[...document.querySelectorAll('#body .name')].map(e => e.textContent)"
+SIZES = "[...document.querySelectorAll('#body td.right')].map(e => parseInt(e.title))"
+PARAMETERS = 20_000
+# Of loading and of searching 20,000 parameters; either takes a small part of a second when the
+# machine has nothing else to do.
+BOUND_SECONDS = 30.0
+
+
+def data_of(page: str) -> dict[str, list[object]]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found, "no data in the page"
+    data: dict[str, list[object]] = json.loads(found.group(1))
+    return data
+
+
+class ReportTest(CommandTest):
+    command = "report"
+
+    def loads(self, page: Browser, path: Path) -> None:
+        page.look()
+        page.open(path.as_uri())
+        self.assertEqual(page.complaints, [])
+        self.assertEqual(page.requests, [path.as_uri()], "the page asks for something else")
+
+    def search(self, page: Browser, text: str) -> str:
+        page.value("search.value = ''; search.dispatchEvent(new Event('input')); search.focus()")
+        if text:
+            page.type(text)
+        shown: str = page.value(COUNT)
+        return shown
+
+
+class Page(ReportTest):
+    def test_search_sort_and_details(self) -> None:
+        with scratch() as root, browser(root) as page:
+            path = root / "report.html"
+            self.says(0, *small_set(root), "-O", str(path))
+            self.loads(page, path)
+            total = 4 + len(HOSTILE)
+            self.assertEqual(page.value(COUNT), f"{total} parameters")
+            self.assertEqual(page.value(f"{NAMES}.length"), total)
+
+            self.assertEqual(self.search(page, "model WQ"), f"1 of {total}")
+            self.assertEqual(page.value(NAMES), ["model.wq"])
+            self.assertEqual(self.search(page, ""), f"{total} parameters")
+
+            sort = "document.querySelector('#table th[data-column=size] button').click()"
+            page.value(sort)
+            falling = page.value(SIZES)
+            self.assertEqual(falling, sorted(falling, reverse=True))
+            self.assertEqual(page.value(NAMES)[0], "model.wo")
+            page.value(sort)
+            self.assertEqual(page.value(SIZES), sorted(falling))
+            self.assertEqual(
+                page.value("document.querySelector('th[aria-sort]').getAttribute('aria-sort')"),
+                "ascending")
+
+            self.search(page, "model.wq")
+            page.value("document.querySelector('#body .name').click()")
+            self.assertTrue(page.value("document.getElementById('details').open"))
+            details = page.value("document.getElementById('details').innerText")
+            self.assertIn("cut 8 \u00d7 1", details)
+            self.assertIn("cut 1 \u00d7 4", details)
+            self.assertIn("0-7", details)
+            self.assertEqual(
+                page.value("document.querySelectorAll('#parameter-picture svg').length"), 1)
+            self.assertEqual(page.complaints, [])
+
+    def test_names_are_text(self) -> None:
+        with scratch() as root, browser(root) as page:
+            path = root / "report.html"
+            self.says(0, *small_set(root), "-O", str(path))
+            self.loads(page, path)
+            self.assertLessEqual(set(HOSTILE), set(page.value(NAMES)))
+            self.assertNotIn("broken", page.value("document.title"))
+            # The page's own: the data, and its script.
+            self.assertEqual(page.value("document.scripts.length"), 2)
+            self.assertEqual(page.value("document.querySelectorAll('main b').length"), 0)
+
+    def test_the_policy_forbids_what_the_page_does_not_need(self) -> None:
+        with scratch() as root, browser(root) as page:
+            path = root / "report.html"
+            self.says(0, *small_set(root), "-O", str(path))
+            self.loads(page, path)
+            page.value("""(() => { const s = document.createElement('script');
+                s.textContent = 'document.title = "broken"'; document.body.append(s); })()""")
+            self.assertNotEqual(page.value("document.title"), "broken")
+            self.assertEqual(page.value("fetch('data:,x').then(() => 'got it', () => 'refused')"),
+                             "refused")
+            self.assertTrue(any("Content Security Policy" in line for line in page.complaints),
+                            page.complaints)
+
+    def test_the_keyboard_is_enough(self) -> None:
+        with scratch() as root, browser(root) as page:
+            path = root / "report.html"
+            self.says(0, *small_set(root), "-O", str(path))
+            self.loads(page, path)
+            page.key("/", 191, "/")
+            page.type("model.wo")
+            self.assertEqual(page.value(NAMES), ["model.wo"])
+            page.key("Tab", 9)   # the rows
+            for _ in range(8):   # seven headings, and the first name
+                page.key("Tab", 9)
+            self.assertEqual(page.value("document.activeElement.textContent"), "model.wo")
+            page.key("Enter", 13, "\r")
+            self.assertTrue(page.value("document.getElementById('details').open"))
+            page.key("Escape", 27)
+            self.assertFalse(page.value("document.getElementById('details').open"))
+            unnamed = page.value("""[...document.querySelectorAll('input, button, svg, dialog')]
+                .filter(e => !(e.labels?.length || e.ariaLabel || e.textContent.trim())).length""")
+            self.assertEqual(unnamed, 0)
+
+    def test_light_and_dark_differ(self) -> None:
+        with scratch() as root, browser(root) as page:
+            path = root / "report.html"
+            self.says(0, *small_set(root), "-O", str(path))
+            self.loads(page, path)
+            colours = "[document.body, document.querySelector('.pic .t')].map(e => {" \
+                      "const s = getComputedStyle(e); return [s.color, s.backgroundColor, s.fill]})"
+            light = page.value(colours)
+            page.look(dark=True)
+            for before, after in zip(light, page.value(colours)):
+                self.assertNotEqual(before, after)
+
+    def test_it_has_no_reads(self) -> None:
+        with scratch() as root:
+            arguments = small_set(root)
+            page = self.says(0, *arguments, "-O", "-")
+            self.assertNotIn('id="reads"', page)
+            self.refused(2, *arguments, words=("--output",))
+
+
+class ManyParameters(ReportTest):
+    def test_it_stays_quick(self) -> None:
+        with scratch() as root, browser(root) as page:
+            source = root / "ckpt" / "rank_0" / "net-1_1.ckpt"
+            source.parent.mkdir(parents=True)
+            source.write_bytes(encode_checkpoint(
+                [Record(f"model.layers.{i // 10}.part.{i % 10}.weight", "Float32", (1 + i % 7, 2),
+                        bytes(8 * (1 + i % 7))) for i in range(PARAMETERS)]))
+            path = root / "report.html"
+            self.says(0, str(root / "ckpt"), "-O", str(path))
+            self.assertLess(path.stat().st_size, 4 << 20)
+            begun = time.monotonic()
+            self.loads(page, path)
+            loaded = time.monotonic()
+            self.assertEqual(page.value(COUNT), "20,000 parameters")
+            self.assertLess(page.value("document.querySelectorAll('#body tr').length"), 100)
+            ready = time.monotonic()
+            self.assertEqual(self.search(page, "layers.77.part.3"), "1 of 20,000")
+            searched = time.monotonic()
+            print(f"loaded in {loaded - begun:.2f} s, searched in {searched - ready:.2f} s, "
+                  f"{path.stat().st_size} bytes", file=sys.stderr)
+            self.assertLess(loaded - begun, BOUND_SECONDS)
+            self.assertLess(searched - ready, BOUND_SECONDS)
+
+            self.search(page, "")
+            page.value("document.getElementById('rows').scrollTop = 1e9")
+            page.value("new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)))")
+            self.assertEqual(page.value(f"{NAMES}.at(-1)"), "model.layers.1999.part.9.weight")
+
+
+class Figures(ReportTest):
+    def test_the_table_is_the_checkpoint(self) -> None:
+        with scratch() as root:
+            arguments = small_set(root)
+            data = data_of(self.says(0, *arguments, "-O", "-"))
+            at = data["name"].index("model.wq")
+            self.assertEqual(data["size"][at], 64 * 32 * 4)
+            self.assertEqual(data["shapes"][data["shape"][at]], "[64, 32]")
+            self.assertEqual(data["cuts"][data["source"][at]], "cut 8 \u00d7 1")
+            self.assertEqual(data["cuts"][data["target"][at]], "cut 1 \u00d7 4")
+            self.assertEqual(data["rank_lists"][data["kind"][at]], "0-7")
+            self.assertEqual(set(HOSTILE) - set(data["name"]), set())
+
+
+class OfAMount(ReportTest):
+    def test_it_tells_of_the_reads_so_far(self) -> None:
+        problem = fuse_problem()
+        if problem:
+            self.skipTest(problem)
+        with scratch() as root, browser(root) as page:
+            arguments = small_set(root)
+            with mounted(Path(arguments[0]), *arguments[1:]) as mountpoint:
+                report = mountpoint / ".reshardfs" / "report.html"
+                before = report.read_text()
+                self.assertIn('id="reads"', before)
+                read = len((mountpoint / "rank_0" / "checkpoint_0.ckpt").read_bytes())
+                self.assertNotIn("report.html", os.listdir(mountpoint))
+                # As any file that is made anew it has no size, by which browsers go: copy it.
+                copy = root / "report.html"
+                command("cp", report, copy)
+                self.loads(page, copy)
+                shown = page.value("document.getElementById('reads').innerText")
+                self.assertIn("Given to programs", shown)
+                self.assertNotIn("Given to programs\n0 B", shown)
+                self.assertGreater(read, 0)
+                self.assertEqual(page.value(COUNT), f"{4 + len(HOSTILE)} parameters")
+                status = json.loads((mountpoint / ".reshardfs" / "status.json").read_text())
+                self.assertIn(status["source"], report.read_text())
+
+    def test_it_is_not_held_in_memory(self) -> None:
+        problem = fuse_problem()
+        if problem:
+            self.skipTest(problem)
+        with scratch() as root:
+            make_large(root, dp=2, tp=2, stages=1, parameters=PARAMETERS, dst_dp=1, dst_tp=2)
+            with mounted(root / "src", "--src-strategy", root / "src.ckpt",
+                         "--dst-strategy", root / "dst.ckpt") as mountpoint:
+                (daemon,) = processes_of(mountpoint)
+
+                def resident() -> int:
+                    words = Path(f"/proc/{daemon}/statm").read_text().split()
+                    return int(words[1]) * os.sysconf("SC_PAGE_SIZE")
+
+                report = mountpoint / ".reshardfs" / "report.html"
+                size = len(report.read_bytes())
+                self.assertGreater(size, 1 << 20)
+
+                def open_it(times: int) -> None:
+                    for _ in range(times):
+                        self.assertEqual(report.stat().st_size, 0)
+                        self.assertGreater(len(report.read_bytes()), 1 << 20)
+
+                open_it(20)  # each of the daemon's threads keeps some memory for its next work
+                before = resident()
+                open_it(40)
+                self.assertLess(resident() - before, 20 * size, "40 pages were not given back")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tests", nargs="*", help="Class or Class.test; default: all")
+    arguments = parse_binary(parser)
+    problem = browser_problem()
+    if problem:
+        print(f"skipped: {problem}")
+        sys.exit(SKIP)
+    unittest.main(argv=[sys.argv[0], "-v", *arguments.tests])
+
+
+if __name__ == "__main__":
+    main()
