@@ -14,6 +14,8 @@
 
 namespace reshardfs {
 
+class ByteSource;
+
 /// A read-only file whose bytes are computed when they are read. Immutable, but for those with a
 /// snapshot(); every member function may be called from any number of threads at once.
 class RESHARDFS_EXPORT VirtualFile {
@@ -44,6 +46,12 @@ class RESHARDFS_EXPORT VirtualFile {
   /// Of a file whose contents change (status, counters): its present contents, which stay as they
   /// are. The size() of such a file is 0. Of any other file: nullptr.
   virtual std::shared_ptr<const VirtualFile> snapshot() const { return nullptr; }
+
+  /// The source file that has exactly the bytes of this one, from the first to the last, or nullptr
+  /// if there is none or that is not known. For the mount: ByteSource is no part of this interface.
+  /// May read the source's headers.
+  /// @throws Error as read_at().
+  virtual std::shared_ptr<const ByteSource> equal_source() const { return nullptr; }
 };
 
 }  // namespace reshardfs

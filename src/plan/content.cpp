@@ -71,6 +71,24 @@ void read_content(const Holding& holding, std::uint64_t offset, std::span<std::b
   }
 }
 
+bool is_stored_at(const TensorEntry& entry, std::uint64_t offset, std::uint64_t length,
+                  std::uint64_t place) noexcept {
+  if (entry.encoding != ContentEncoding::kPlain) return false;
+  for (const Extent& extent : entry.extents) {
+    if (length == 0) break;
+    if (offset >= extent.length) {
+      offset -= extent.length;
+      continue;
+    }
+    if (extent.offset + offset != place) return false;
+    const std::uint64_t part = std::min(length, extent.length - offset);
+    place += part;
+    length -= part;
+    offset = 0;
+  }
+  return length == 0;
+}
+
 bool gather_content(const Holding& holding, Pieces pieces, std::byte* out, ReadBatch& batch) {
   if (holding.entry->encoding != ContentEncoding::kPlain) return false;
   batch.use(*holding.file->source);

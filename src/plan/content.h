@@ -38,6 +38,11 @@ class ReadBatch {
 /// @return false if that is not possible; `out` is then undefined.
 bool gather_content(const Holding& holding, Pieces pieces, std::byte* out, ReadBatch& batch);
 
+/// Whether `length` bytes of the content from `offset` on stand, as they are, at byte `place` of
+/// the file and behind it.
+bool is_stored_at(const TensorEntry& entry, std::uint64_t offset, std::uint64_t length,
+                  std::uint64_t place) noexcept;
+
 /// Reads `out.size()` bytes of a parameter's elements from byte `offset` of its content on:
 /// stored extents are joined, old 4-byte BFloat16 is cut to its upper halves.
 /// @throws what the source throws.

@@ -21,6 +21,9 @@ class ElementView {
   const Shape& shape() const noexcept { return view_.shape(); }
   std::uint64_t size() const noexcept { return size_; }
 
+  /// As TensorView::whole_cell(): the elements' bytes must be those of the source, too.
+  Holding whole_cell() const noexcept { return convert_ ? Holding{} : view_.whole_cell(); }
+
   /// As TensorView::read(). Each thread that converts elements keeps 64 KiB for it.
   void read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
 

@@ -68,4 +68,44 @@ void FileImage::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& 
   }
 }
 
+/// The file in which all views stand at the same place as here, if there is one.
+ByteSourcePtr FileImage::only_source() const {
+  const RankFile* file = nullptr;
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& piece = pieces_[i];
+    if (piece.view < 0) continue;
+    const Holding holding = views_[static_cast<std::size_t>(piece.view)].whole_cell();
+    if (!holding || (file != nullptr && file != holding.file)) return nullptr;
+    file = holding.file;
+    const std::uint64_t length = end_of(i) - piece.begin;
+    if (!is_stored_at(*holding.entry, piece.from, length, piece.begin)) return nullptr;
+  }
+  return file == nullptr || file->source->size() != size_ ? nullptr : file->source;
+}
+
+bool FileImage::has_literals(const ByteSource& source) const {
+  constexpr std::uint64_t kBlock = 65536;
+  std::vector<std::byte> block;
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& piece = pieces_[i];
+    if (piece.view >= 0) continue;
+    const std::uint64_t length = end_of(i) - piece.begin;
+    for (std::uint64_t done = 0; done < length; done += block.size()) {
+      block.resize(static_cast<std::size_t>(std::min(length - done, kBlock)));
+      source.read_at(piece.begin + done, block);
+      if (std::memcmp(block.data(), literals_.data() + piece.from + done, block.size()) != 0) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+ByteSourcePtr FileImage::equal_source() const {
+  ByteSourcePtr source = only_source();
+  if (source == nullptr || !has_literals(*source)) return nullptr;
+  source->check_unchanged();
+  return source;
+}
+
 }  // namespace reshardfs

@@ -31,6 +31,11 @@ class FileImage : public VirtualFile {
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
   /// The same with a batch that the caller checks.
   void read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
+  /// Found without reading tensor data: every view is a whole slice of the same file and stands
+  /// there at the same place, so that only the literals are left to be compared. Of slices that
+  /// several ranks hold, the file that the views read counts: that another rank's file holds the
+  /// same bytes is not known.
+  std::shared_ptr<const ByteSource> equal_source() const override;
 
  private:
   struct Piece {
@@ -38,6 +43,11 @@ class FileImage : public VirtualFile {
     std::uint64_t from = 0;   ///< in literals_, or in the view
     std::int64_t view = -1;   ///< -1: literal
   };
+  std::uint64_t end_of(std::size_t piece) const noexcept {
+    return piece + 1 == pieces_.size() ? size_ : pieces_[piece + 1].begin;
+  }
+  ByteSourcePtr only_source() const;
+  bool has_literals(const ByteSource& source) const;
   void read_piece(const Piece& piece, std::uint64_t offset, std::span<std::byte> out,
                   ReadBatch& batch) const;
 

@@ -49,6 +49,12 @@ std::int64_t TensorView::source_length(std::size_t dimension, std::int64_t part)
   return grid_->partitions()[dimension].part_length(part);
 }
 
+/// Whether the slice has, in this dimension, exactly what one source part has.
+bool TensorView::is_whole(std::size_t d) const noexcept {
+  return segments_[d].size() == 1 && segments_[d][0].length == shape_[d] &&
+         source_length(d, segments_[d][0].source_part) == shape_[d];
+}
+
 void TensorView::prepare() {
   if (shape_.size() > kMaxDimensions) {
     throw Error(ErrorKind::kUnsupported, "it has more than 32 dimensions")
@@ -61,10 +67,6 @@ void TensorView::prepare() {
   for (std::size_t d = shape_.size(); d-- > 1;) {
     cell_strides_[d - 1] = cell_strides_[d] * grid_->partitions()[d].parts();
   }
-  const auto is_whole = [&](std::size_t d) {
-    return segments_[d].size() == 1 && segments_[d][0].length == shape_[d] &&
-           source_length(d, segments_[d][0].source_part) == shape_[d];
-  };
   block_bytes_ = element;
   run_dimension_ = shape_.empty() ? 0 : shape_.size() - 1;
   while (size_ > 0 && run_dimension_ > 0 && is_whole(run_dimension_)) {
@@ -172,6 +174,15 @@ void TensorView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch&
     }
     read_run(run, out.subspan(static_cast<std::size_t>(run.destination_offset - offset)), batch);
   });
+}
+
+Holding TensorView::whole_cell() const noexcept {
+  std::int64_t cell = 0;
+  for (std::size_t d = 0; d < shape_.size(); ++d) {
+    if (!is_whole(d)) return {};
+    cell += segments_[d][0].source_part * cell_strides_[d];
+  }
+  return grid_->cell(static_cast<std::size_t>(cell));
 }
 
 void TensorView::for_each_cell(

@@ -59,6 +59,10 @@ class TensorView {
   void for_each_run(std::uint64_t offset, std::uint64_t length,
                     const std::function<void(const StridedRun&)>& visit) const;
 
+  /// The slice of a source that this slice is, if it is one as it stands; else an
+  /// empty holding.
+  Holding whole_cell() const noexcept;
+
   /// The bytes of the slice by the source cell that serves them; each cell once.
   void for_each_cell(const std::function<void(const Holding&, std::uint64_t bytes)>& visit) const;
 
@@ -66,6 +70,7 @@ class TensorView {
   struct RowPosition;
 
   void prepare();
+  bool is_whole(std::size_t dimension) const noexcept;
   const AxisSegment& segment_at(std::size_t dimension, std::int64_t index) const;
   RowPosition locate_row(std::uint64_t row) const;
   template <typename Visit>

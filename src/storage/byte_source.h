@@ -12,6 +12,8 @@
 
 namespace reshardfs {
 
+class Descriptor;
+
 /// A sequence of bytes of known size that can be read at any place: a local file, and in tests a
 /// memory buffer or a decorator that fails, delays or counts.
 /// Every member function may be called from any number of threads at once.
@@ -43,6 +45,11 @@ class ByteSource {
   /// it was when it was opened (device, inode, size, mtime, ctime) must not be mixed in.
   /// @throws Error kChanged with the file's name and what to do.
   virtual void check_unchanged() const = 0;
+
+  /// The open file whose bytes these are, unchanged and at the same offsets; nullptr if there is no
+  /// such file. It stays open for as long as it is held.
+  /// @throws Error kMissing, kChanged or kIo if it had to be opened again.
+  virtual std::shared_ptr<const Descriptor> descriptor() const { return nullptr; }
 };
 
 using ByteSourcePtr = std::shared_ptr<const ByteSource>;

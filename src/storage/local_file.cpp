@@ -83,6 +83,9 @@ class LocalFile final : public ByteSource {
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
   bool gather(const Pieces& pieces, std::byte* out) const override;
   void check_unchanged() const override;
+  DescriptorPtr descriptor() const override {
+    return own_ ? own_ : pool_.get(this, [this] { return open_again(); });
+  }
 
  private:
   DescriptorPtr open_again() const;
@@ -90,7 +93,7 @@ class LocalFile final : public ByteSource {
   template <typename Use>
   auto with_descriptor(Use&& use) const {
     if (own_) return use(own_->get());
-    return use(pool_.get(this, [this] { return open_again(); })->get());
+    return use(descriptor()->get());
   }
   void require_same(const struct stat& now) const;
 

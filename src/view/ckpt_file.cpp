@@ -52,6 +52,10 @@ CkptFile::CkptFile(std::shared_ptr<const TargetTable> table, std::int64_t own_ra
   set_size(size);
 }
 
+std::shared_ptr<const ByteSource> CkptFile::equal_source() const {
+  return crc_ ? nullptr : PartedFile::equal_source();
+}
+
 std::uint64_t CkptFile::trailer_bytes() const noexcept {
   return crc_ ? ckpt::kTrailerBytes : 0;
 }

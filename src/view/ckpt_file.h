@@ -17,6 +17,9 @@ class CkptFile final : public PartedFile {
   ///         that .ckpt files cannot hold.
   CkptFile(std::shared_ptr<const TargetTable> target, std::int64_t rank, bool crc = false);
 
+  /// None with a trailer, which costs reading the file.
+  std::shared_ptr<const ByteSource> equal_source() const override;
+
  private:
   std::uint64_t records_bytes(const TargetParameter& parameter) const;
   std::uint64_t trailer_bytes() const noexcept;

@@ -2,6 +2,7 @@
 #include "view/parted_file.h"
 
 #include <algorithm>
+#include <string>
 
 #include "reshardfs/error.h"
 
@@ -21,6 +22,28 @@ void PartedFile::read_part(const Part& part, std::uint64_t end, std::uint64_t of
   image.read(offset - part.begin, out, batch);
 }
 
+std::uint64_t PartedFile::end_of(const Part& part) const {
+  return &part == &parts_.back() ? size() : (&part + 1)->begin;
+}
+
+std::shared_ptr<const ByteSource> PartedFile::equal_source() const {
+  listed_.call([this] { parts_ = parts(); });
+  compared_.call([this] {
+    FileImage image(target().source().checkpoint_ptr());
+    for (const Part& part : parts_) {
+      if (part.parameter != nullptr) {
+        append_to(image, *part.parameter);
+        continue;
+      }
+      std::string frame(static_cast<std::size_t>(end_of(part) - part.begin), '\0');
+      read_frame(0, std::as_writable_bytes(std::span(frame)));
+      image.append_literal(frame);
+    }
+    equal_source_ = image.equal_source();
+  });
+  return equal_source_;
+}
+
 void PartedFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   if (offset > size() || out.size() > size() - offset) {
     throw Error(ErrorKind::kBadInput, "a read leaves the file").at_offset(offset);
@@ -32,7 +55,7 @@ void PartedFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
                                [](std::uint64_t o, const Part& p) { return o < p.begin; }) -
               1;
   while (!out.empty()) {
-    const std::uint64_t end = part + 1 == parts_.end() ? size() : (part + 1)->begin;
+    const std::uint64_t end = end_of(*part);
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), end - offset));
     read_part(*part, end, offset, out.first(count), batch);
     out = out.subspan(count);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/retry_once.h"
@@ -16,6 +17,8 @@ namespace reshardfs {
 class PartedFile : public TensorFile {
  public:
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
+  /// Compared once.
+  std::shared_ptr<const ByteSource> equal_source() const override;
 
  protected:
   /// A stretch of the file, up to where the next one begins.
@@ -35,11 +38,14 @@ class PartedFile : public TensorFile {
   /// @param offset in the part.
   virtual void read_frame(std::uint64_t offset, std::span<std::byte> out) const = 0;
 
+  std::uint64_t end_of(const Part& part) const;
   void read_part(const Part& part, std::uint64_t end, std::uint64_t offset,
                  std::span<std::byte> out, ReadBatch& batch) const;
 
   mutable RetryOnce listed_;  ///< guards parts_; a failed try is made again
   mutable std::vector<Part> parts_;
+  mutable RetryOnce compared_;  ///< guards equal_source_
+  mutable std::shared_ptr<const ByteSource> equal_source_;
 };
 
 }  // namespace reshardfs

@@ -113,6 +113,14 @@ TEST(Encrypted, PassesOnWhatTheFileSays) {
   }
 }
 
+TEST(Encrypted, LendsNobodyTheEncryptedFile) {
+  const test::TempDir directory;
+  const auto path = directory.write("a.ckpt", encrypt("AES-GCM", kKey, sample(100), kBlock));
+  const ByteSourcePtr file = open_local_file(path);
+  EXPECT_NE(file->descriptor(), nullptr);
+  EXPECT_EQ(open("AES-GCM", file)->descriptor(), nullptr);
+}
+
 TEST(Encrypted, RefusesReadsThatLeaveTheFile) {
   for (const std::string& mode : kModes) {
     const auto found = open(mode, encrypt(mode, kKey, sample(700), kBlock));

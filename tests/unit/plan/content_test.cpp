@@ -68,6 +68,21 @@ TEST(Content, RefusesAReadBehindTheContent) {
   test::expect_error(ErrorKind::kInternal, {"'w'"}, [&] { read(first_of(*set), 1, 2); });
 }
 
+TEST(Content, StandsWhereItsExtentsAre) {
+  TensorEntry entry;
+  entry.extents = {{10, 4}, {14, 2}, {20, 3}};  // two side by side, and one apart
+  entry.content_bytes = 9;
+  EXPECT_TRUE(is_stored_at(entry, 0, 6, 10));
+  EXPECT_TRUE(is_stored_at(entry, 3, 2, 13));
+  EXPECT_TRUE(is_stored_at(entry, 6, 3, 20));
+  EXPECT_FALSE(is_stored_at(entry, 0, 6, 11));
+  EXPECT_FALSE(is_stored_at(entry, 0, 9, 10));
+  EXPECT_FALSE(is_stored_at(entry, 5, 2, 15));
+  EXPECT_FALSE(is_stored_at(entry, 6, 4, 20));  // more than there is
+  entry.encoding = ContentEncoding::kFloat32AsBFloat16;
+  EXPECT_FALSE(is_stored_at(entry, 0, 6, 10));
+}
+
 TEST(ContentEqual, ComparesTypeShapeAndBytes) {
   const auto set = memory_set({{0, record("w", {2, 2}, "Int8", "abcd")},
                                {1, record("w", {2, 2}, "Int8", "abcd")},

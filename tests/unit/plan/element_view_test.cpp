@@ -65,6 +65,17 @@ TEST_P(ElementViewOf, ConvertsAnyRange) {
 INSTANTIATE_TEST_SUITE_P(NarrowAndWide, ElementViewOf,
                          ::testing::Values(DType::kFloat16, DType::kBFloat16, DType::kFloat64));
 
+TEST(ElementView, IsAWholeSliceOfTheSourceOnlyInTheSourcesType) {
+  const auto set = test::memory_set({{0, record("w", {2}, "Float32", "12345678")}});
+  const RankFile& file = set->files().front();
+  const Holding holding{&file, &file.index->entries().front()};
+  const ElementView same(TensorView(single_cell_grid(holding)), DType::kFloat32);
+  ASSERT_TRUE(same.whole_cell());
+  EXPECT_EQ(same.whole_cell().file, &file);
+  const ElementView other(TensorView(single_cell_grid(holding)), DType::kFloat64);
+  EXPECT_FALSE(other.whole_cell());
+}
+
 TEST(ElementView, ReadsLargeBlocksOfItsSource) {
   const auto inner =
       std::make_shared<test::MemorySource>(record("w", {kElements}, "Float32", floats()));

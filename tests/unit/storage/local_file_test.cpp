@@ -14,6 +14,7 @@
 
 #include "base/counters.h"
 #include "storage/byte_source.h"
+#include "storage/descriptor_pool.h"
 #include "storage/open_file_limit.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
@@ -41,6 +42,22 @@ TEST(LocalFile, ReadsAnyRange) {
   EXPECT_EQ(read(*source, 0, 10), "0123456789");
   EXPECT_EQ(read(*source, 10, 0), "");
   source->check_unchanged();
+}
+
+TEST(LocalFile, LendsTheFileThatItReads) {
+  const TempDir dir;
+  const auto path = dir.write("a.ckpt", "0123456789");
+  DescriptorPool without_places(0, 1);
+  for (const ByteSourcePtr& source :
+       {open_local_file(path), open_local_file(path, without_places)}) {
+    const auto descriptor = source->descriptor();
+    ASSERT_NE(descriptor, nullptr);
+    struct stat lent {};
+    struct stat there {};
+    ASSERT_EQ(::fstat(descriptor->get(), &lent), 0);
+    ASSERT_EQ(::stat(path.c_str(), &there), 0);
+    EXPECT_EQ(lent.st_ino, there.st_ino);
+  }
 }
 
 TEST(LocalFile, CountsWhatItReadsAndTheChangesThatItSees) {
