@@ -98,6 +98,37 @@ TEST(EqualSource, IsNoneOfSeveralFiles) {
   EXPECT_EQ(equal_rank(CkptFile(target(parts), 0), *parts), -1);
 }
 
+TEST(EqualSource, IsNoneIfAReplicaIsReadFromAnotherFile) {
+  // Rank 1's own w, which should be rank 0's, is not.
+  const SetPtr set =
+      memory_set({{0, record("w", {1}, "Int8", "w") + record("v", {1, 1}, "Int8", "a")},
+                  {1, record("w", {1}, "Int8", "x") + record("v", {1, 1}, "Int8", "b")}});
+  const Layout everywhere{.device_matrix = {2}, .tensor_map = {{}}};
+  const Strategy same({{{"w", everywhere}, {"v", kRows}}}, 0, false);
+  const TargetPtr table = target(set, same, same);
+  EXPECT_EQ(equal_rank(CkptFile(table, 0), *set), 0);
+  EXPECT_EQ(equal_rank(CkptFile(table, 1), *set), -1);
+}
+
+TEST(EqualSource, IsNotAFileWithTheSamePartsAtOtherPlaces) {
+  const SetPtr set =
+      memory_set({{0, record("a", {2}, "Int8", "aa") + record("b", {2}, "Int8", "bb")}});
+  const RankFile& file = set->files().front();
+  const auto image_of = [&](std::size_t first, std::size_t second) {
+    auto image = std::make_unique<FileImage>(set);
+    const auto append = [&](const char* name, std::size_t entry) {
+      image->append_literal(ckpt::record_header(name, DType::kInt8, {2}, 2));
+      image->append(
+          {TensorView(single_cell_grid({&file, &file.index->entries()[entry]})), DType::kInt8});
+    };
+    append("a", first);
+    append("b", second);
+    return image;
+  };
+  EXPECT_EQ(equal_rank(*image_of(0, 1), *set), 0);
+  EXPECT_EQ(equal_rank(*image_of(1, 0), *set), -1);
+}
+
 TEST(EqualSource, IsNotAFileOfWhichAPartIsShown) {
   const SetPtr set = memory_set({{0, kPlain}});
   const TargetPtr half = target(set, std::nullopt, strategy(kRows));
