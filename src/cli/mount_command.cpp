@@ -36,6 +36,7 @@ struct MountArguments {
   bool nonempty = false;
   bool allow_other = false;
   bool direct_io = false;
+  bool passthrough = false;
   unsigned read_ahead_kb = MountOptions{}.read_ahead_kb;
   AccessArguments access;
 };
@@ -70,6 +71,7 @@ MountOptions mount_options(const MountArguments& arguments) {
   options.dir_mode = arguments.access.dir_mode;
   options.read_ahead_kb = arguments.read_ahead_kb;
   options.direct_io = arguments.direct_io;
+  options.passthrough = arguments.passthrough;
   return options;
 }
 
@@ -172,6 +174,9 @@ void add_mount_command(CLI::App& app, CommandAction& action) {
   command->add_flag("--allow-other", arguments->allow_other, "Let other users read the mount");
   command->add_flag("--direct-io", arguments->direct_io,
                     "Bypass the kernel's page cache: for loaders that read whole files once");
+  command->add_flag("--passthrough", arguments->passthrough,
+                    "Let the kernel itself read files that equal a source file, without checking "
+                    "for changes while they are open (root; Linux 6.9)");
   command
       ->add_option("--read-ahead-kb", arguments->read_ahead_kb,
                    "Kernel read-ahead of the mount in KiB; 0 leaves it alone")

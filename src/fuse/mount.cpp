@@ -13,6 +13,7 @@
 #include "fuse/fuse_descriptor.h"
 #include "fuse/fusermount.h"
 #include "fuse/operations.h"
+#include "fuse/passthrough.h"
 #include "fuse/read_ahead.h"
 #include "fuse/session.h"
 #include "fuse/signals.h"
@@ -37,7 +38,7 @@ Ending supervise(const WakePipe& events, const MountOptions& options,
       case Event::kLive:
         live = true;
         if (options.read_ahead_kb != 0) set_read_ahead(options.mountpoint, options.read_ahead_kb);
-        if (on_live) on_live();
+        on_live();
         break;
       case Event::kHangup:
         options.on_hangup();
@@ -103,6 +104,7 @@ void serve(TreeSource& source, const MountOptions& given_options,
   ServedTree served(source, options);
   Session session(options, served);
   session.mount();
+  served.device = fuse_session_fd(session.get());
   WorkerThreads workers(session.get(), served, events);
   workers.start();
 
@@ -110,7 +112,10 @@ void serve(TreeSource& source, const MountOptions& given_options,
   std::exception_ptr failure;
   try {
     if (source.changes()) start_refresher(served.refresher);
-    ending = supervise(events, options, on_live);
+    ending = supervise(events, options, [&] {
+      if (options.passthrough) explain_passthrough(served.passthrough, served.backing);
+      if (on_live) on_live();
+    });
   } catch (...) {
     failure = std::current_exception();
   }

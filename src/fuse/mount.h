@@ -36,6 +36,10 @@ struct MountOptions {
   unsigned read_ahead_kb = 4096;
   /// Answer reads without the kernel's page cache.
   bool direct_io = false;
+  /// Let the kernel itself read files that equal a source file, where it can. Such reads are not
+  /// checked against changes of the source; openings are, and what is found when a file is closed
+  /// is logged.
+  bool passthrough = false;
   /// If set, SIGHUP does not end the mount, but calls this, on the thread that called serve(). It
   /// must not throw.
   std::function<void()> on_hangup;

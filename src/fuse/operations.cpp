@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/operations.h"
 
-#include <fcntl.h>
-
 #include <cerrno>
 
 #include "base/counters.h"
 #include "fuse/attributes.h"
 #include "fuse/directory_operations.h"
+#include "fuse/passthrough.h"
 #include "fuse/request.h"
 
 namespace reshardfs {
@@ -29,7 +28,9 @@ void init(void* userdata, fuse_conn_info* connection) {
   connection->max_write = kRequestBytes;
   connection->max_background = 64;
   connection->congestion_threshold = 48;
-  static_cast<ServedTree*>(userdata)->initialised = true;
+  auto& served = *static_cast<ServedTree*>(userdata);
+  served.passthrough = served.options.passthrough && want_passthrough(*connection);
+  served.initialised = true;
 }
 
 void statfs(fuse_req_t request, fuse_ino_t) {
@@ -52,48 +53,7 @@ void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
   });
 }
 
-// --- files -------------------------------------------------------------------------------------
-
-void end_opening(ServedTree& all, fuse_ino_t inode, std::uint64_t snapshot) noexcept {
-  all.snapshots.remove(snapshot);
-  all.source.file_closed(inode);
-}
-
-void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
-  counters().request(Operation::kOpen);
-  answer(request, inode, "open", [&] {
-    const TreePtr tree = current_tree(request);
-    const Node* node = find_or_answer(request, *tree, inode);
-    if (node == nullptr) return;
-    if (node->file == nullptr) {
-      fuse_reply_err(request, EISDIR);
-      return;
-    }
-    if ((info->flags & O_ACCMODE) != O_RDONLY || (info->flags & O_TRUNC) != 0) {
-      fuse_reply_err(request, EROFS);
-      return;
-    }
-    ServedTree& all = served(request);
-    info->fh = all.snapshots.add(node->file->snapshot());
-    if (!all.source.file_opened(inode)) {
-      all.snapshots.remove(info->fh);
-      fuse_reply_err(request, ESTALE);
-      return;
-    }
-    // A file with changing contents has size 0, beyond which the kernel's page cache would not
-    // read.
-    const bool direct_io = all.options.direct_io || info->fh != OpenSnapshots::kNone;
-    info->direct_io = direct_io ? 1 : 0;
-    info->keep_cache = direct_io ? 0 : 1;
-    // Refused if the program has been killed meanwhile; then there will be no release.
-    if (fuse_reply_open(request, info) != 0) end_opening(all, inode, info->fh);
-  });
-}
-
-void release(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
-  end_opening(served(request), inode, info->fh);
-  fuse_reply_err(request, 0);
-}
+// --- files and directories ----------------------------------------------------------------------
 
 /// @return 0 or an errno. The source tells of its problems itself.
 int open_directory(TreeSource& source, InodeNumber inode) noexcept {
@@ -117,12 +77,11 @@ fuse_lowlevel_ops make_operations() {
   // there is no state to keep.
   fuse_lowlevel_ops ops{};
   add_directory_operations(ops);
+  add_open_operations(ops);
   add_read_operations(ops);
   ops.init = init;
   ops.statfs = statfs;
   ops.getattr = getattr;
-  ops.open = open;
-  ops.release = release;
   ops.setattr = refuse;
   ops.mknod = refuse;
   ops.mkdir = refuse;
@@ -150,6 +109,8 @@ ServedTree::ServedTree(TreeSource& tree_source, const MountOptions& mount_option
       costly_attributes(kAttributePermits,
                         [this](const auto& query) { run_getxattr(*this, query); }),
       opener(kOpenPermits, [this](InodeNumber inode) { return open_directory(source, inode); }),
+      backing(kernel_backing_files(device)),
+      file_tasks(kFileTaskPermits, [](const FileTask& task) { task.run(); }),
       refresher([this] { source.refresh(); }, {}) {}
 
 const fuse_lowlevel_ops& operations() {

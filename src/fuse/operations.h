@@ -4,10 +4,12 @@
 
 #include <atomic>
 
+#include "fuse/backing_files.h"
 #include "fuse/buffer_pool.h"
 #include "fuse/directory_opener.h"
 #include "fuse/libfuse.h"
 #include "fuse/mount.h"
+#include "fuse/open_operations.h"
 #include "fuse/read_operations.h"
 #include "fuse/request_scheduler.h"
 #include "vfs/open_snapshots.h"
@@ -24,7 +26,10 @@ inline constexpr unsigned kReadPermits = 16;
 inline constexpr unsigned kAttributePermits = 4;
 /// Pending directories that may be opened at once.
 inline constexpr unsigned kOpenPermits = 4;
-inline constexpr unsigned kMaxThreads = kReadPermits + 2 * kAttributePermits + kOpenPermits + 8;
+/// Files that may be looked at at once when they are opened or closed.
+inline constexpr unsigned kFileTaskPermits = 4;
+inline constexpr unsigned kMaxThreads =
+    kReadPermits + 2 * kAttributePermits + kOpenPermits + kFileTaskPermits + 8;
 
 /// What the operations work on: the user data of a FUSE session.
 class ServedTree {
@@ -42,6 +47,12 @@ class ServedTree {
   RequestScheduler<AttributeRequest> costly_attributes;
   OpenSnapshots snapshots;
   DirectoryOpener opener;
+  /// /dev/fuse of the session, which is there before the first request.
+  int device = -1;
+  /// Whether the kernel may read sources itself. Set with `initialised`.
+  std::atomic<bool> passthrough = false;
+  BackingFiles backing;
+  RequestScheduler<FileTask> file_tasks;
   /// Without a thread if the source does not change.
   Refresher refresher;
   /// Set when INIT has come; its answer is on the way when the operation returns.
