@@ -80,9 +80,9 @@ const toml::node& RulesTable::at(std::string_view key) const {
 }
 
 const toml::array& list_at(std::string_view key, const toml::node& node,
-                           const std::string& expected) {
+                           std::string_view expected) {
   const toml::array* list = node.as_array();
-  if (list == nullptr) fail_wrong_type(key, node, expected);
+  if (list == nullptr) fail_wrong_type(key, node, std::string(expected));
   return *list;
 }
 

@@ -40,8 +40,7 @@ class RulesTable {
 };
 
 // Each throws Error kBadInput if the value of `key` is of another kind or out of range.
-const toml::array& list_at(std::string_view key, const toml::node& node,
-                           const std::string& expected);
+const toml::array& list_at(std::string_view key, const toml::node& node, std::string_view expected);
 std::string text_at(std::string_view key, const toml::node& node, const std::string& expected);
 std::int64_t number_at(std::string_view key, const toml::node& node, std::int64_t lowest,
                        std::int64_t highest);
