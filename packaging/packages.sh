@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034  # the lists are used where this is sourced
-# The Debian 12 packages that reshardfs needs, and what setup.sh and test.sh share. Sourced.
+# The packages of Debian 12 and 13 that reshardfs needs, and what setup.sh and test.sh share.
+# Sourced.
 
 # To compile, and to mount (fuse3 has fusermount3, which lets ordinary users mount).
 BUILD_PACKAGES=(
@@ -71,7 +72,7 @@ install_packages() {
   update_package_lists
   apt_get install --no-install-recommends "${missing[@]}" >/dev/null ||
     die "'apt-get install' failed (see above): check the network and /etc/apt/sources.list;" \
-      "Debian 12 has all of these packages"
+      "Debian 12 and 13 have all of these packages"
 }
 
 # As many jobs as there are cores, but no more than memory allows at 1.5 GB for a compiler.

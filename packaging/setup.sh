@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# From a fresh Debian 12 to a running reshardfs: installs what it needs, builds build/release, and
-# runs the demo. As root, or as a user who may sudo. May be run again at any time.
+# From a fresh Debian 12 or 13 to a running reshardfs: installs what it needs, builds build/release,
+# and runs the demo. As root, or as a user who may sudo. May be run again at any time.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 # shellcheck source-path=SCRIPTDIR source=packages.sh

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what the build and the tests need on Debian 12, builds build/release with the tests, and
-# runs them all. Ends with ctest's summary, and with its exit code. Arguments go to ctest: -L fast
+# Installs what the build and the tests need on Debian 12 or 13, builds build/release with the tests,
+# and runs them all. Ends with ctest's summary, and with its exit code. Arguments go to ctest: -L fast
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 # shellcheck source-path=SCRIPTDIR source=packages.sh
