@@ -132,6 +132,10 @@ void Counters::source_changed() noexcept {
   add(own().source_changes, 1);
 }
 
+void Counters::replica_read() noexcept {
+  add(own().replica_reads, 1);
+}
+
 CounterValues Counters::values() const noexcept {
   CounterValues sums;
   std::uint64_t nanoseconds = 0;
@@ -145,6 +149,7 @@ CounterValues Counters::values() const noexcept {
     sums.source_reads += get(shard.source_reads);
     sums.source_bytes += get(shard.source_bytes);
     sums.source_changes += get(shard.source_changes);
+    sums.replica_reads += get(shard.replica_reads);
   }
   sums.read_time = std::chrono::nanoseconds(nanoseconds);
   // A read that ended on another thread than it began on may have been seen at its end alone.
@@ -177,6 +182,9 @@ std::string Counters::prometheus_text() const {
   text.family("source_changes_total", "counter",
               "How often a source file was found to have changed while it was in use.");
   text.sample(now.source_changes);
+  text.family("replica_reads_total", "counter",
+              "Reads that another rank's file has served, as a source file had failed.");
+  text.sample(now.replica_reads);
   return std::move(text).take();
 }
 

@@ -40,6 +40,7 @@ struct CounterValues {
   std::uint64_t source_reads = 0;        ///< system calls that read a source
   std::uint64_t source_bytes = 0;
   std::uint64_t source_changes = 0;  ///< how often a source was seen to have changed
+  std::uint64_t replica_reads = 0;   ///< reads that took a replica's bytes, as a source had failed
 };
 
 /// Counts. Every member function may be called from any number of threads at once, and costs some
@@ -59,6 +60,7 @@ class Counters {
   void read_failed(int error, std::chrono::nanoseconds took) noexcept;
   void source_read(std::uint64_t bytes) noexcept;
   void source_changed() noexcept;
+  void replica_read() noexcept;
 
   CounterValues values() const noexcept;
   /// All of them in Prometheus' text format.
@@ -78,6 +80,7 @@ class Counters {
     Counter source_reads = 0;
     Counter source_bytes = 0;
     Counter source_changes = 0;
+    Counter replica_reads = 0;
   };
   static constexpr std::size_t kShards = 16;
 

@@ -19,6 +19,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/fault_report.h"
+
 namespace reshardfs {
 namespace {
 
@@ -102,6 +104,7 @@ void LogArguments::add_to(CLI::App& command) {
 }
 
 void LogArguments::apply() const {
+  set_fault_listener([](const std::string& text) { spdlog::warn("{}", text); });
   switchable_sink()->set_sinks({file.empty() ? stderr_sink() : file_sink(file)});
   auto logger = std::make_shared<spdlog::logger>("reshardfs", switchable_sink());
   const std::string from_flags = quiet ? "error" : verbose ? "info" : "warning";

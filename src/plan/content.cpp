@@ -3,8 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
+#include <string>
 
 #include "reshardfs/error.h"
+
+#include "base/counters.h"
+#include "base/fault_report.h"
 
 namespace reshardfs {
 namespace {
@@ -53,12 +58,43 @@ void read_upper_halves(const Holding& holding, std::uint64_t offset, std::span<s
 }  // namespace
 
 void ReadBatch::use(const ByteSource& source) {
+  last_ = &source;
   if (!used_.empty() && used_.back() == &source) return;
   if (std::find(used_.begin(), used_.end(), &source) == used_.end()) used_.push_back(&source);
 }
 
-void ReadBatch::check() const {
-  for (const ByteSource* source : used_) source->check_unchanged();
+void ReadBatch::check() {
+  for (const ByteSource* source : used_) {
+    last_ = source;
+    source->check_unchanged();
+  }
+}
+
+void ReadBatch::rethrow_first() {
+  hopeless_ = true;
+  std::rethrow_exception(first_failure_);
+}
+
+void ReadBatch::tell() const noexcept {
+  if (avoided_.empty()) return;
+  counters().replica_read();
+  try {
+    std::rethrow_exception(first_failure_);
+  } catch (const std::exception& error) {
+    try {
+      report_fault(std::string("read from a replica instead: ") + error.what());
+    } catch (const std::bad_alloc&) {
+      // The bytes are right all the same.
+    }
+  }
+}
+
+bool ReadBatch::avoid_failed() {
+  if (hopeless_ || last_ == nullptr || avoids(*last_)) return false;
+  if (first_failure_ == nullptr) first_failure_ = std::current_exception();
+  avoided_.push_back(last_);
+  used_.clear();
+  return true;
 }
 
 void read_content(const Holding& holding, std::uint64_t offset, std::span<std::byte> out,

@@ -45,9 +45,7 @@ void FileImage::read_piece(const Piece& piece, std::uint64_t offset, std::span<s
 }
 
 void FileImage::read_at(std::uint64_t offset, std::span<std::byte> out) const {
-  ReadBatch batch;
-  read(offset, out, batch);
-  batch.check();
+  read_checked([&](ReadBatch& batch) { read(offset, out, batch); });
 }
 
 void FileImage::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {

@@ -20,19 +20,52 @@ ShardGrid::ShardGrid(std::shared_ptr<const ShardPattern> pattern,
                            [](const TensorEntry* entry) { return entry != nullptr; })),
       entries_(std::move(entries)) {}
 
+Holding ShardGrid::replica(std::size_t number,
+                           const std::function<bool(const RankFile& file)>& usable) const {
+  const auto& replicas = pattern_->replicas;
+  auto at = std::lower_bound(replicas.begin(), replicas.end(), number,
+                             [](const auto& replica, std::size_t n) { return replica.first < n; });
+  for (; at != replicas.end() && at->first == number; ++at) {
+    if (!usable(*at->second)) continue;
+    const TensorEntry* entry = entries_.empty() ? entry_ : at->second->index->find(name());
+    if (entry != nullptr) return {at->second, entry};
+  }
+  return {};
+}
+
 Shape array_shape(const TensorEntry& entry) {
   return is_array(entry.dtype) ? entry.shape
                                : Shape{static_cast<std::int64_t>(entry.content_bytes)};
 }
 
-ShardGridPtr single_cell_grid(const Holding& holding) {
+namespace {
+
+std::shared_ptr<ShardPattern> single_cell_pattern(const Holding& holding) {
   auto pattern = std::make_shared<ShardPattern>();
   pattern->full_shape = array_shape(*holding.entry);
   for (const std::int64_t size : pattern->full_shape) {
     pattern->partitions.push_back(AxisPartition::even(size, 1));
   }
   pattern->files = {holding.file};
-  return std::make_shared<const ShardGrid>(std::move(pattern), *holding.entry);
+  return pattern;
+}
+
+}  // namespace
+
+ShardGridPtr single_cell_grid(const Holding& holding) {
+  return std::make_shared<const ShardGrid>(single_cell_pattern(holding), *holding.entry);
+}
+
+ShardGridPtr single_cell_grid(const Holders& holders) {
+  const Holding first = holders.front();
+  auto pattern = single_cell_pattern(first);
+  for (const Holding& holder : holders) {
+    if (holder.file != first.file) pattern->replicas.emplace_back(0, holder.file);
+  }
+  if (holders.runs().size() == 1) {
+    return std::make_shared<const ShardGrid>(std::move(pattern), *first.entry);
+  }
+  return std::make_shared<const ShardGrid>(std::move(pattern), std::vector{first.entry});
 }
 
 }  // namespace reshardfs

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reshardfs/dtype.h"
@@ -11,6 +13,7 @@
 
 #include "layout/axis_partition.h"
 #include "plan/content.h"
+#include "plan/holders.h"
 
 namespace reshardfs {
 
@@ -21,6 +24,8 @@ struct ShardPattern {
   std::vector<AxisPartition> partitions;  ///< one for each dimension of full_shape
   /// Of each cell, row-major over the parts of the partitions. nullptr: no source file has it.
   std::vector<const RankFile*> files;
+  /// Further files with the same slice, by the number of their cell, ascending.
+  std::vector<std::pair<std::size_t, const RankFile*>> replicas;
 
   bool complete() const noexcept;
 };
@@ -48,6 +53,9 @@ class ShardGrid {
     if (file == nullptr) return {};
     return {file, entries_.empty() ? entry_ : entries_[number]};
   }
+  /// The cell in a file that `usable` takes; an empty holding if there is none.
+  Holding replica(std::size_t number,
+                  const std::function<bool(const RankFile& file)>& usable) const;
   bool complete() const noexcept { return pattern_->complete(); }
 
  private:
@@ -64,5 +72,7 @@ Shape array_shape(const TensorEntry& entry);
 
 /// A parameter that is taken as it stands in one file: a grid of one cell.
 ShardGridPtr single_cell_grid(const Holding& holding);
+/// The same of one that several files hold with the same bytes; the first is the one to read.
+ShardGridPtr single_cell_grid(const Holders& holders);
 
 }  // namespace reshardfs

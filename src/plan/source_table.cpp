@@ -218,6 +218,12 @@ bool SourceTable::equal_on_all_ranks(const SourceParameter& parameter) const {
   return verdict->second;
 }
 
+Holders SourceTable::compared_holders(const SourceParameter& parameter) const {
+  if (!strategy_) return parameter.holders;
+  return holders_in_stage(parameter,
+                          (parameter.holders.front().file->rank - base_rank_) / stage_devices());
+}
+
 bool SourceTable::compare_ranks(const SourceParameter& parameter) const {
   Holding stage_first;
   std::int64_t stage = -1;
@@ -291,10 +297,17 @@ std::shared_ptr<const SourceTable::Arrangement> SourceTable::arrangement(
           .in_file(holder.file->source->name());
     }
     const auto cell = static_cast<std::size_t>(slicing.cell_of(local));
-    if (pattern->files[cell] != nullptr) continue;  // ascending: the lowest replica is first choice
+    if (pattern->files[cell] != nullptr) {  // ascending: the lowest replica is the first choice
+      pattern->replicas.emplace_back(cell, holder.file);
+      continue;
+    }
     pattern->files[cell] = holder.file;
     made->entries[cell] = holder.entry;
   }
+  std::sort(pattern->replicas.begin(), pattern->replicas.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first, a.second->rank) < std::pair(b.first, b.second->rank);
+  });
+  pattern->replicas.shrink_to_fit();
   made->pattern = std::move(pattern);
   if (holders.runs().size() == 1 && arrangements_.size() < kMostKinds) {
     arrangements_.push_back(made);

@@ -66,6 +66,8 @@ class SourceTable {
   /// Whether a parameter's bytes are the same on all ranks of each stage that holds it. Reads them
   /// all the first time that it is asked.
   bool equal_on_all_ranks(const SourceParameter& parameter) const;
+  /// The files that it compares with the first: those of the first stage that holds the parameter.
+  Holders compared_holders(const SourceParameter& parameter) const;
 
   /// Lays `parameter` out like `like`, if every file holds slices of the same shape of both.
   /// @return the grid, or nullptr.

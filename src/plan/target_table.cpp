@@ -143,7 +143,7 @@ bool TargetTable::keep_if_equal(const SourceParameter& parameter) {
   if (!source_->equal_on_all_ranks(parameter)) return false;
   const std::string& name = name_map_.target(parameter.name);
   add({&parameter, name, Treatment::kKeep, parameter.dtype,
-       single_cell_grid(parameter.holders.front()), nullptr, stages_with(name)});
+       single_cell_grid(source_->compared_holders(parameter)), nullptr, stages_with(name)});
   return true;
 }
 

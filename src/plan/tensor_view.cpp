@@ -120,8 +120,9 @@ void TensorView::visit_rows(std::uint64_t row, std::uint64_t count, std::uint64_
     StridedRun run;
     run.length = std::min(segment_end - at, length - done);
     run.count = count;
-    run.holding = grid_->cell(static_cast<std::size_t>(
-        position.cell + segment.source_part * cell_strides_[k] + tail_cell));
+    run.cell = static_cast<std::size_t>(position.cell + segment.source_part * cell_strides_[k] +
+                                        tail_cell);
+    run.holding = grid_->cell(run.cell);
     std::uint64_t stride = unsigned_of(source_length(k, segment.source_part)) * block_bytes_;
     run.source_stride = stride;
     run.source_offset = unsigned_of(segment.source_begin) * block_bytes_ + (at - segment_begin);
@@ -139,7 +140,7 @@ void TensorView::visit_rows(std::uint64_t row, std::uint64_t count, std::uint64_
 template <typename Visit>
 void TensorView::visit_runs(std::uint64_t offset, std::uint64_t length, Visit&& visit) const {
   if (shape_.empty()) {
-    if (length > 0) visit(StridedRun{grid_->cell(0), offset, offset, length, 1, size_, size_});
+    if (length > 0) visit(StridedRun{grid_->cell(0), 0, offset, offset, length, 1, size_, size_});
     return;
   }
   while (length > 0) {
@@ -168,9 +169,14 @@ void TensorView::for_each_run(std::uint64_t offset, std::uint64_t length,
 }
 
 void TensorView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
-  visit_runs(offset, out.size(), [&](const StridedRun& run) {
+  visit_runs(offset, out.size(), [&](StridedRun run) {
     if (!run.holding) {
       throw Error(ErrorKind::kMissing, "no source rank has this part").for_parameter(grid_->name());
+    }
+    if (batch.avoids(*run.holding.file->source)) {
+      run.holding = grid_->replica(
+          run.cell, [&](const RankFile& file) { return !batch.avoids(*file.source); });
+      if (!run.holding) batch.rethrow_first();
     }
     read_run(run, out.subspan(static_cast<std::size_t>(run.destination_offset - offset)), batch);
   });

@@ -50,7 +50,11 @@ void PartedFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   }
   if (out.empty()) return;
   listed_.call([this] { parts_ = parts(); });
-  ReadBatch batch;
+  read_checked([&](ReadBatch& batch) { read_parts(offset, out, batch); });
+}
+
+void PartedFile::read_parts(std::uint64_t offset, std::span<std::byte> out,
+                            ReadBatch& batch) const {
   auto part = std::upper_bound(parts_.begin(), parts_.end(), offset,
                                [](std::uint64_t o, const Part& p) { return o < p.begin; }) -
               1;
@@ -62,7 +66,6 @@ void PartedFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
     offset += count;
     ++part;
   }
-  batch.check();
 }
 
 }  // namespace reshardfs

@@ -39,6 +39,7 @@ class PartedFile : public TensorFile {
   virtual void read_frame(std::uint64_t offset, std::span<std::byte> out) const = 0;
 
   std::uint64_t end_of(const Part& part) const;
+  void read_parts(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
   void read_part(const Part& part, std::uint64_t end, std::uint64_t offset,
                  std::span<std::byte> out, ReadBatch& batch) const;
 

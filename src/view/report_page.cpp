@@ -260,6 +260,7 @@ class Page {
     }
     line("Reads under way", grouped(values.reads_in_flight));
     line("Sources seen to change", many(values.source_changes, "time", "times"));
+    line("Reads served by replicas", many(values.replica_reads, "read", "reads"));
     std::string errors;
     for (std::size_t i = 0; i < kReadErrorNames.size(); ++i) {
       if (values.read_errors.at(i) == 0) continue;

@@ -75,6 +75,7 @@ nlohmann::ordered_json activity_json(const CounterValues& values) {
           {"bytes_read_from_sources", values.source_bytes},
           {"source_reads", values.source_reads},
           {"source_changes", values.source_changes},
+          {"replica_reads", values.replica_reads},
           {"reads_in_flight", values.reads_in_flight},
           {"read_errors", std::move(errors)}};
 }

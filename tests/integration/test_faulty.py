@@ -118,6 +118,35 @@ class Faults(unittest.TestCase):
             self.faults()
             self.assertEqual(self.file(mountpoint, 3).read_bytes(), whole)
 
+    def test_a_replica_stands_in(self) -> None:
+        # Ranks 0, 1 hold the upper half of the rows and 2, 3 the lower: REPLICAS' second axis cuts
+        # nothing.
+        with self.mount(REPLICAS, COLUMNS) as mountpoint:
+            whole = [self.expected(COLUMNS, rank) for rank in range(RANKS)]
+            self.faults(f"rank_0/* error={errno.EIO}")
+            for rank in range(RANKS):
+                self.assertEqual(self.file(mountpoint, rank).read_bytes(), whole[rank])
+            self.assertGreater(self.metric(mountpoint, "replica_reads_total"), 0)
+            self.assertEqual(self.metric(mountpoint, "read_errors_total"), 0)
+            self.assertRegex(self.log.read_text(), "replica instead: .*rank_0/m-1_1.ckpt")
+            self.faults(f"rank_[01]/* error={errno.EIO}")
+            self.assert_fails(self.file(mountpoint, 3), errno.EIO)
+            self.faults()
+            self.assertEqual(self.file(mountpoint, 3).read_bytes(), whole[3])
+
+    def test_a_replica_stands_in_for_a_file_that_changed(self) -> None:
+        with self.mount(REPLICAS, COLUMNS) as mountpoint:
+            whole = self.expected(COLUMNS, 1)
+            source = self.log.parent / "set/rank_2/m-1_1.ckpt"
+            with open(source, "r+b") as file:
+                file.seek(1000)
+                file.write(bytes(100_000))
+            self.source.forget_pages()
+            self.assertEqual(self.file(mountpoint, 1).read_bytes(), whole)
+            with open(self.log.parent / "set/rank_3/m-1_1.ckpt", "ab") as file:
+                file.write(b"x")
+            self.assert_fails(self.file(mountpoint, 1), errno.ESTALE)
+
     def test_answers_in_pieces(self) -> None:
         with self.mount(ROWS, COLUMNS, below=("--direct-io",)) as mountpoint:
             self.faults("* short=777")

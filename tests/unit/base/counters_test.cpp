@@ -77,6 +77,7 @@ TEST(Counters, CountWhatTheyAreTold) {
   counters.source_read(100);
   counters.source_read(11);
   counters.source_changed();
+  counters.replica_read();
 
   const CounterValues values = counters.values();
   EXPECT_EQ(values.requests, (std::array<std::uint64_t, 6>{1, 0, 0, 2, 0, 0}));
@@ -97,6 +98,7 @@ TEST(Counters, CountWhatTheyAreTold) {
   EXPECT_EQ(samples.at("reshardfs_source_reads_total"), 2);
   EXPECT_EQ(samples.at("reshardfs_source_read_bytes_total"), 111);
   EXPECT_EQ(samples.at("reshardfs_source_changes_total"), 1);
+  EXPECT_EQ(samples.at("reshardfs_replica_reads_total"), 1);
 }
 
 TEST(Counters, TheHistogramIsCumulativeAndInSeconds) {
