@@ -115,7 +115,9 @@ TEST_F(GoldenStrategies, AreTheSameInProtobufAndJson) {
     auto layouts = without_shapes(stages_of(from_json));
     // This one case has offsets of zero in its JSON file alone.
     if (json.parent_path().filename() == "merge_uneven") {
-      layouts[0].at("embedding_table").indices_offset.clear();
+      Layout table = layouts[0].at("embedding_table");
+      table.indices_offset.clear();
+      layouts[0].insert_or_assign("embedding_table", table);
     }
     EXPECT_EQ(layouts, stages_of(from_protobuf));
     EXPECT_EQ(from_json.operators(), from_protobuf.operators());

@@ -42,13 +42,13 @@ TEST(RulesWriter, GathersLayersAndOptimizerStatesUnderGlobs) {
   for (const std::string prefix : {"", "adam_m.", "adam_v."}) {
     for (const std::string number : {"0", "1", "11"}) {
       const std::string layer = prefix + "model.layers." + number + ".";
-      layouts[layer + "attention.wq.weight"] = layout({2, 4}, {{0}, {}});
-      layouts[layer + "attention.wk.weight"] = layout({2, 4}, {{0}, {}});
-      layouts[layer + "attention.wo.weight"] = layout({2, 4}, {{}, {0}});
-      layouts[layer + "norm.weight"] = layout({2, 4}, {{}});
+      layouts.insert_or_assign(layer + "attention.wq.weight", layout({2, 4}, {{0}, {}}));
+      layouts.insert_or_assign(layer + "attention.wk.weight", layout({2, 4}, {{0}, {}}));
+      layouts.insert_or_assign(layer + "attention.wo.weight", layout({2, 4}, {{}, {0}}));
+      layouts.insert_or_assign(layer + "norm.weight", layout({2, 4}, {{}}));
     }
   }
-  layouts["global_step"] = layout({2, 4}, {});
+  layouts.insert_or_assign("global_step", layout({2, 4}, {}));
   EXPECT_EQ(written(one_stage(layouts)),
             std::string("[devices]\naxes = [\"dp=2\", \"tp=4\"]\n") + kOthers + R"(
 [[rule]]
@@ -120,9 +120,11 @@ TEST(RulesWriter, SaysWhatMostParametersShareOnce) {
 TEST(RulesWriter, WritesExceptionsFirst) {
   StageLayouts layouts;
   for (int i = 0; i < 12; ++i) {
-    layouts["layers." + std::to_string(i) + ".w"] = layout({4}, {{0}}, i == 3 ? 0 : -1);
-    layouts["layers." + std::to_string(i) + ".b"] = layout({4}, {{i == 10 ? 0 : 1}});
-    if (i != 10) layouts["layers." + std::to_string(i) + ".b"] = layout({4}, {{}});
+    layouts.insert_or_assign("layers." + std::to_string(i) + ".w",
+                             layout({4}, {{0}}, i == 3 ? 0 : -1));
+    layouts.insert_or_assign("layers." + std::to_string(i) + ".b",
+                             layout({4}, {{i == 10 ? 0 : 1}}));
+    if (i != 10) layouts.insert_or_assign("layers." + std::to_string(i) + ".b", layout({4}, {{}}));
   }
   const std::string text = written(one_stage(layouts));
   EXPECT_THAT(text, HasSubstr("takes a parameter.\n\n[[rule]]\nmatch = \"layers.10.b\"\ncut = "));
@@ -134,11 +136,12 @@ TEST(RulesWriter, NeverLetsAGlobTakeOthers) {
   // "layers.*.w" would take "layers.0.extra.w", and "*tied" would take "untied".
   StageLayouts layouts;
   for (const std::string number : {"0", "1", "12"}) {
-    layouts["layers." + number + ".w"] = layout({4}, {{0}});
-    layouts["layers." + number + ".extra.w"] = layout({4}, {{}});
+    layouts.insert_or_assign("layers." + number + ".w", layout({4}, {{0}}));
+    layouts.insert_or_assign("layers." + number + ".extra.w", layout({4}, {{}}));
   }
-  layouts["tied"] = layouts["adam_m.tied"] = layout({4}, {{0}});
-  layouts["untied"] = layout({4}, {{}});
+  layouts.insert_or_assign("tied", layout({4}, {{0}}));
+  layouts.insert_or_assign("adam_m.tied", layout({4}, {{0}}));
+  layouts.insert_or_assign("untied", layout({4}, {{}}));
   const std::string text = written(one_stage(layouts));
   EXPECT_THAT(text, HasSubstr("\"layers.[0-9].w\""));
   EXPECT_THAT(text, HasSubstr("\"layers.[0-9][0-9].w\""));
@@ -180,14 +183,17 @@ TEST(RulesWriter, PlacesLayers) {
   std::vector<StageLayouts> stages(2);
   for (int i = 0; i < 4; ++i) {
     const auto stage = static_cast<std::size_t>(i / 2);
-    stages[stage]["model.layers." + std::to_string(i) + ".w"] = layout({4}, {{0}});
-    stages[stage]["adam_m.model.layers." + std::to_string(i) + ".w"] = layout({4}, {{0}});
-    stages[1 - stage]["decoder.layers." + std::to_string(i) + ".w"] = layout({4}, {{0}});
+    stages[stage].insert_or_assign("model.layers." + std::to_string(i) + ".w", layout({4}, {{0}}));
+    stages[stage].insert_or_assign("adam_m.model.layers." + std::to_string(i) + ".w",
+                                   layout({4}, {{0}}));
+    stages[1 - stage].insert_or_assign("decoder.layers." + std::to_string(i) + ".w",
+                                       layout({4}, {{0}}));
     // Found in "decoder.layers.0." too, so that it must stand behind.
-    stages[stage]["layers." + std::to_string(i) + ".w"] = layout({4}, {{0}});
+    stages[stage].insert_or_assign("layers." + std::to_string(i) + ".w", layout({4}, {{0}}));
   }
-  stages[0]["embedding"] = stages[1]["embedding"] = layout({4}, {{0}});
-  stages[1]["head"] = layout({4}, {{0}});
+  stages[0].insert_or_assign("embedding", layout({4}, {{0}}));
+  stages[1].insert_or_assign("embedding", layout({4}, {{0}}));
+  stages[1].insert_or_assign("head", layout({4}, {{0}}));
   const std::string text = written({stages, 0, true});
   EXPECT_THAT(text, HasSubstr("stages = 2\n"));
   EXPECT_THAT(text, HasSubstr("match = \"model.layers.{n}.\"\nsplit = [2, 2]\n"));
@@ -200,9 +206,12 @@ TEST(RulesWriter, PlacesLayers) {
 TEST(RulesWriter, SaysTheStageOfWhatIsInNoOrder) {
   std::vector<StageLayouts> stages(3);
   // The same number is in two stages, so that numbers say nothing.
-  stages[0]["block.0.a"] = stages[1]["block.0.b"] = layout({2}, {{0}});
-  stages[1]["block.1.a"] = stages[2]["block.1.b"] = layout({2}, {{0}});
-  stages[0]["shared"] = stages[2]["shared"] = layout({2}, {{}});
+  stages[0].insert_or_assign("block.0.a", layout({2}, {{0}}));
+  stages[1].insert_or_assign("block.0.b", layout({2}, {{0}}));
+  stages[1].insert_or_assign("block.1.a", layout({2}, {{0}}));
+  stages[2].insert_or_assign("block.1.b", layout({2}, {{0}}));
+  stages[0].insert_or_assign("shared", layout({2}, {{}}));
+  stages[2].insert_or_assign("shared", layout({2}, {{}}));
   const std::string text = written({stages, 0, true});
   EXPECT_THAT(text, Not(HasSubstr("[[layers]]")));
   EXPECT_THAT(text, HasSubstr("match = \"shared\"\nstage = [0, 2]\n"));

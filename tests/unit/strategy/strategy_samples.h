@@ -152,7 +152,11 @@ inline std::vector<StageLayouts> stages_of(const Strategy& strategy) {
 /// The layouts without what only JSON files have.
 inline std::vector<StageLayouts> without_shapes(std::vector<StageLayouts> stages) {
   for (StageLayouts& stage : stages) {
-    for (auto& [name, layout] : stage) layout.tensor_shape.clear();
+    for (const auto& [name, layout] : StageLayouts(stage)) {
+      Layout without = layout;
+      without.tensor_shape.clear();
+      stage.insert_or_assign(name, without);
+    }
   }
   return stages;
 }
