@@ -30,8 +30,8 @@ LIMIT = 256
 PARAMETERS = 20_000
 # Of one parameter, in bytes: what a mount holds after everything but tensors has been looked at.
 # Some 400 of these are the texts that were read last.
-MOST_FOR_A_PARAMETER = 1800
-MOST_FOR_A_PARAMETER_OF_TWO_STRATEGIES = 2400
+MOST_FOR_A_PARAMETER = 2000
+MOST_FOR_A_PARAMETER_OF_TWO_STRATEGIES = 2600
 
 
 def options(root: Path) -> list[str]:
