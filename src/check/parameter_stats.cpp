@@ -115,8 +115,9 @@ class Collector {
 
   void add_whole(const std::string& name, const ShardGrid& grid) {
     Cells cells;
-    if (is_array(grid.dtype)) cells = grid.cells;
-    add({name, grid.dtype, grid.full_shape, {}, std::nullopt}, std::move(cells), true);
+    const std::size_t count = is_array(grid.dtype()) ? grid.cell_count() : 0;
+    for (std::size_t i = 0; i < count; ++i) cells.push_back(grid.cell(i));
+    add({name, grid.dtype(), grid.full_shape(), {}, std::nullopt}, std::move(cells), true);
   }
 
   template <typename Holdings>
@@ -164,7 +165,10 @@ std::uint64_t bytes_of(const SourceParameter& parameter) {
   if (!is_array(parameter.dtype)) return 0;
   std::uint64_t bytes = 0;
   if (parameter.grid) {
-    for (const Holding& cell : parameter.grid->cells) bytes += cell ? cell.entry->content_bytes : 0;
+    for (std::size_t i = 0; i < parameter.grid->cell_count(); ++i) {
+      const Holding cell = parameter.grid->cell(i);
+      if (cell) bytes += cell.entry->content_bytes;
+    }
   } else {
     bytes = parameter.holders.front().entry->content_bytes;
   }

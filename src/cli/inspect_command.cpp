@@ -80,7 +80,7 @@ FullShapes full_shapes(const DiffSide& source) {
   FullShapes shapes;
   for (const SourceParameter& parameter : source.table().parameters()) {
     if (const ShardGridPtr grid = source.laid_out(parameter)) {
-      shapes.emplace(parameter.name, grid->full_shape);
+      shapes.emplace(parameter.name, grid->full_shape());
     }
   }
   return shapes;
@@ -93,9 +93,9 @@ std::vector<ModelTensor> whole_tensors(const DiffSide& source, const NameFilter&
     if (!names.takes(parameter.name)) continue;
     ShardGridPtr grid = source.laid_out(parameter);
     if (!grid) grid = single_cell_grid(parameter.holders.front());
-    const std::int64_t bytes = element_count(grid->full_shape) * element_size(grid->dtype);
+    const std::int64_t bytes = element_count(grid->full_shape()) * element_size(grid->dtype());
     tensors.push_back(
-        {parameter.name, grid->dtype, grid->full_shape, static_cast<std::uint64_t>(bytes)});
+        {parameter.name, grid->dtype(), grid->full_shape(), static_cast<std::uint64_t>(bytes)});
   }
   return tensors;
 }

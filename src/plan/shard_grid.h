@@ -42,6 +42,8 @@ class ShardGrid {
   ///        no file.
   ShardGrid(std::shared_ptr<const ShardPattern> pattern, std::vector<const TensorEntry*> entries);
 
+  /// Many grids share one.
+  const ShardPattern& pattern() const noexcept { return *pattern_; }
   const std::string& name() const noexcept { return entry_->name; }
   DType dtype() const noexcept { return entry_->dtype; }
   const Shape& full_shape() const noexcept { return pattern_->full_shape; }

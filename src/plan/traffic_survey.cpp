@@ -18,29 +18,36 @@ std::vector<std::int64_t> ranks_of(const CheckpointSet& checkpoint) {
   return ranks;
 }
 
-bool same_files(const std::vector<Holding>& a, const std::vector<Holding>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const Holding& x, const Holding& y) { return x.file == y.file; });
+/// Equal, or both nullptr.
+template <typename T>
+bool same(const std::shared_ptr<const T>& a, const std::shared_ptr<const T>& b) {
+  return a == b || (a != nullptr && b != nullptr && *a == *b);
+}
+
+bool same(const ShardPattern& a, const ShardPattern& b) {
+  return &a == &b ||
+         (a.full_shape == b.full_shape && a.partitions == b.partitions && a.files == b.files);
 }
 
 /// Whether both are read in the same way by every rank.
 bool alike(const TargetParameter& a, const TargetParameter& b) {
   // A raw slice comes from whichever file holds it: there is no grid to compare.
   if (a.treatment == Treatment::kRaw || a.treatment != b.treatment) return false;
-  return a.by_stage == b.by_stage && a.stage_has == b.stage_has &&
-         element_size(a.grid->dtype) == element_size(b.grid->dtype) &&
-         a.grid->full_shape == b.grid->full_shape && a.grid->partitions == b.grid->partitions &&
-         same_files(a.grid->cells, b.grid->cells);
+  return same(a.by_stage, b.by_stage) && same(a.stage_has, b.stage_has) &&
+         element_size(a.grid->dtype()) == element_size(b.grid->dtype()) &&
+         same(a.grid->pattern(), b.grid->pattern());
 }
 
 std::size_t hash_of(const TargetParameter& parameter) {
   std::size_t hash = static_cast<std::size_t>(parameter.treatment);
   const auto mix = [&hash](std::size_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7c15U; };
-  for (const auto& slicing : parameter.by_stage) mix(std::hash<const void*>()(slicing.get()));
+  if (parameter.by_stage) {
+    for (const auto& slicing : *parameter.by_stage) mix(std::hash<const void*>()(slicing.get()));
+  }
   if (!parameter.grid) return hash;
-  for (const std::int64_t size : parameter.grid->full_shape) mix(static_cast<std::size_t>(size));
-  mix(parameter.grid->cells.size());
-  mix(std::hash<const void*>()(parameter.grid->cells.front().file));
+  for (const std::int64_t size : parameter.grid->full_shape()) mix(static_cast<std::size_t>(size));
+  mix(parameter.grid->cell_count());
+  mix(std::hash<const void*>()(parameter.grid->cell(0).file));
   return hash;
 }
 

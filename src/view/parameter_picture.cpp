@@ -149,7 +149,7 @@ class Panel {
   }
 
   std::string axis(std::size_t dimension) const {
-    return fmt::format("dimension {}: {}", dimension, parameter_.grid->full_shape[dimension]);
+    return fmt::format("dimension {}: {}", dimension, parameter_.grid->full_shape()[dimension]);
   }
 
   void draw_axes(Svg& svg, double left, double top) const {
@@ -245,7 +245,7 @@ class Panel {
 std::string facts(const TargetTable& target, const TargetParameter& parameter,
                   const std::vector<SliceMap>& maps) {
   std::string text(mindspore_name(parameter.dtype));
-  if (parameter.grid) text += " " + to_string(parameter.grid->full_shape);
+  if (parameter.grid) text += " " + to_string(parameter.grid->full_shape());
   if (maps.empty()) text += ": has no elements, or is on none of the shown ranks";
   if (maps.size() > 1) {
     text += fmt::format(", in {} ways in {} pipeline stages", maps.size(),

@@ -70,7 +70,7 @@ std::int64_t first_rank(const TargetTable& target, const TargetParameter& parame
 std::string source_cut(const TargetParameter& parameter) {
   if (!parameter.grid) return "slice as it is";
   std::vector<std::int64_t> parts;
-  for (const AxisPartition& partition : parameter.grid->partitions) {
+  for (const AxisPartition& partition : parameter.grid->partitions()) {
     parts.push_back(partition.parts());
   }
   return cut_text(parts);
@@ -84,7 +84,7 @@ std::string target_cut(const TargetTable& target, const TargetParameter& paramet
   const std::int64_t devices = target.strategy() ? target.strategy()->devices_per_stage() : 1;
   std::vector<std::int64_t> parts;
   for (const AxisPartition& partition :
-       parameter.by_stage[static_cast<std::size_t>(rank / devices)]->partitions()) {
+       parameter.by_stage->at(static_cast<std::size_t>(rank / devices))->partitions()) {
     parts.push_back(partition.parts());
   }
   return cut_text(parts);
@@ -108,7 +108,7 @@ std::uint64_t full_bytes(const TargetTable& target, const TargetParameter& param
     return static_cast<std::uint64_t>(element_count(shape)) *
            static_cast<std::uint64_t>(element_size(parameter.dtype));
   };
-  if (parameter.grid) return of(parameter.grid->full_shape);
+  if (parameter.grid) return of(parameter.grid->full_shape());
   const std::int64_t rank = first_rank(target, parameter, ranks);
   return rank < 0 ? 0 : of(target.slice_shape(parameter, rank));
 }
@@ -135,13 +135,13 @@ void write_report_data(const TargetTable& target, const std::vector<std::int64_t
   write_list(out, "type", parameters, [&](const auto& p) { number(types.number(type_text(p))); });
   write_list(out, "shape", parameters, [&](const auto& p) {
     const bool whole = p.grid && is_array(p.dtype);
-    number(shapes.number(whole ? to_string(p.grid->full_shape) : "\u2014"));
+    number(shapes.number(whole ? to_string(p.grid->full_shape()) : "\u2014"));
   });
   write_list(out, "source", parameters, [&](const auto& p) { number(cuts.number(source_cut(p))); });
   write_list(out, "target", parameters,
              [&](const auto& p) { number(cuts.number(target_cut(target, p, rank(p)))); });
   write_list(out, "source_layout", parameters, [&](const auto& p) {
-    number(layouts.number(layout_text(p.source->layout ? &*p.source->layout : nullptr)));
+    number(layouts.number(layout_text(p.source->layout)));
   });
   write_list(out, "target_layout", parameters, [&](const auto& p) {
     const std::int64_t own = rank(p);

@@ -181,8 +181,8 @@ class Page {
   }
 
   std::string look(const TargetParameter& parameter) const {
-    std::string text = to_string(parameter.grid->full_shape);
-    for (const AxisPartition& partition : parameter.grid->partitions) {
+    std::string text = to_string(parameter.grid->full_shape());
+    for (const AxisPartition& partition : parameter.grid->partitions()) {
       text += fmt::format(" {}", partition.parts());
     }
     for (const std::int64_t rank : subject_.ranks) {

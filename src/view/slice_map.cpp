@@ -25,12 +25,12 @@ std::vector<Cut> cuts_of(const TargetTable& target, const TargetParameter& param
                          const std::vector<std::int64_t>& ranks) {
   std::vector<Cut> cuts;
   const std::int64_t devices = target.strategy() ? target.strategy()->devices_per_stage() : 1;
-  const std::size_t dimensions = parameter.grid->full_shape.size();
+  const std::size_t dimensions = parameter.grid->full_shape().size();
   for (const std::int64_t rank : ranks) {
     if (!target.has(parameter, rank)) continue;
     const bool cut = parameter.treatment == Treatment::kReshard;
     const Slicing* slicing =
-        cut ? parameter.by_stage[static_cast<std::size_t>(rank / devices)].get() : nullptr;
+        cut ? parameter.by_stage->at(static_cast<std::size_t>(rank / devices)).get() : nullptr;
     auto found = std::find_if(cuts.begin(), cuts.end(),
                               [&](const Cut& known) { return known.slicing == slicing; });
     if (found == cuts.end()) found = cuts.insert(found, Cut{slicing, {}});
@@ -41,7 +41,7 @@ std::vector<Cut> cuts_of(const TargetTable& target, const TargetParameter& param
 
 AxisPartition partition(const Cut& cut, const ShardGrid& grid, std::size_t dimension) {
   if (cut.slicing != nullptr) return cut.slicing->partitions()[dimension];
-  return AxisPartition::even(grid.full_shape[dimension], 1);
+  return AxisPartition::even(grid.full_shape()[dimension], 1);
 }
 
 /// Which of a cut's dimensions are drawn: the two that are cut into most parts, in their order.
@@ -74,20 +74,20 @@ void shorten(SliceMap& map) {
 
 SliceMap map_of(const Cut& cut, const ShardGrid& grid) {
   SliceMap map;
-  const std::size_t count = grid.full_shape.size();
+  const std::size_t count = grid.full_shape().size();
   // Of the dimensions that are not drawn: the parts in which index 0 lies.
   Parts source_at(count, 0);
   Parts destination_at(count, 0);
   for (std::size_t d = 0; d < count; ++d) {
     const AxisPartition destination = partition(cut, grid, d);
-    map.source_parts.push_back(grid.partitions[d].parts());
+    map.source_parts.push_back(grid.partitions()[d].parts());
     map.destination_parts.push_back(destination.parts());
-    source_at[d] = grid.partitions[d].locate(0).part;
+    source_at[d] = grid.partitions()[d].locate(0).part;
     destination_at[d] = destination.locate(0).part;
   }
   choose_dimensions(map);
   const auto along = [&](const std::optional<std::size_t>& d) {
-    return d ? stretches(partition(cut, grid, *d), grid.partitions[*d])
+    return d ? stretches(partition(cut, grid, *d), grid.partitions()[*d])
              : std::vector<Stretch>{{0, 1, 0, 0}};
   };
   map.rows = along(map.row_dimension);
@@ -114,7 +114,7 @@ SliceMap map_of(const Cut& cut, const ShardGrid& grid) {
       std::int64_t cell = 0;
       for (std::size_t d = 0; d < count; ++d) cell = cell * map.source_parts[d] + source_at[d];
       map.holdings[{row.source_part, column.source_part}] =
-          grid.cells[static_cast<std::size_t>(cell)];
+          grid.cell(static_cast<std::size_t>(cell));
     }
   }
   return map;
@@ -134,7 +134,7 @@ SliceMap raw_map(const TargetTable& target, const TargetParameter& parameter,
     const auto at = static_cast<std::int64_t>(map.columns.size());
     map.columns.push_back({at, at + 1, at, at});
     map.ranks[{0, at}] = {rank};
-    map.holdings[{0, at}] = target.view(parameter, rank).grid().cells.front();
+    map.holdings[{0, at}] = target.view(parameter, rank).grid().cell(0);
   }
   return map;
 }
@@ -161,7 +161,7 @@ std::vector<Stretch> stretches(const AxisPartition& destination, const AxisParti
 std::vector<SliceMap> slice_maps(const TargetTable& target, const TargetParameter& parameter,
                                  const std::vector<std::int64_t>& ranks) {
   if (parameter.treatment == Treatment::kRaw) return {raw_map(target, parameter, ranks)};
-  const Shape& full = parameter.grid->full_shape;
+  const Shape& full = parameter.grid->full_shape();
   if (std::find(full.begin(), full.end(), 0) != full.end()) return {};
   std::vector<SliceMap> maps;
   for (const Cut& cut : cuts_of(target, parameter, ranks)) {
