@@ -40,7 +40,7 @@ SHAPE = (256, 4096)
 ROWS = Layout((RANKS,), ((0,), ()))
 COLUMNS = Layout((RANKS,), ((), (0,)))
 HALVES = Layout((2,), ((0,), ()))
-REPLICAS = Layout((2, RANKS // 2), ((0,), ()))
+REPLICAS = Layout((2, RANKS // 2), ((1,), ()))
 
 fault_fs = Path("fault_fs")
 
