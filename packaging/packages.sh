@@ -3,19 +3,20 @@
 # The packages of Debian 12 and 13 that reshardfs needs, and what setup.sh and test.sh share.
 # Sourced.
 
-# To compile, and to mount (fuse3 has fusermount3, which lets ordinary users mount).
+# To compile, and to mount (fuse3 has fusermount3, which lets ordinary users mount). Python writes the
+# completions for shells.
 BUILD_PACKAGES=(
   cmake g++ ninja-build pkg-config
   fuse3 libfuse3-dev
   libcli11-dev libfmt-dev libspdlog-dev libssl-dev libtomlplusplus-dev libxxhash-dev
-  libprotobuf-dev nlohmann-json3-dev protobuf-compiler zlib1g-dev
+  libprotobuf-dev nlohmann-json3-dev protobuf-compiler python3 zlib1g-dev
 )
 # Only for the tests and benchmarks. The Python packages belong to Debian's /usr/bin/python3.
-# mandoc checks the manual, procps and strace look at the daemon.
+# mandoc checks the manual, procps and strace look at the daemon, zsh and fish complete commands.
 TEST_PACKAGES=(
   libbenchmark-dev libgmock-dev libgtest-dev
-  python3 python3-numpy python3-prometheus-client python3-protobuf
-  jq mandoc procps strace
+  python3-numpy python3-prometheus-client python3-protobuf
+  fish jq mandoc procps strace zsh
 )
 
 say() { printf '== %s\n' "$*"; }

@@ -12,6 +12,8 @@ class Option:
     argument: str     # "FILE|DIR", empty for a flag
     default: str      # empty: none is printed
     repeatable: bool
+    choices: tuple    # the words that it takes, all of them if nothing else fits; often empty
+    description: str
 
     @property
     def long_name(self):
@@ -22,25 +24,37 @@ class Option:
 class Help:
     options: list
     positionals: list   # as the usage line has them
-    subcommands: list
+    subcommands: dict   # name to description
 
 
 def _section(text, title):
-    """The lines of a section, without those that continue a description."""
+    """(what stands left, its description) of each entry of a section."""
     match = re.search(rf"^{title}:\n((?:  .*\n)+)", text + "\n", re.MULTILINE)
-    if not match:
-        return []
-    return [line.strip() for line in match.group(1).splitlines() if re.match(r"  \S", line)]
+    entries = re.split(r"^  (?=\S)", match.group(1), flags=re.MULTILINE)[1:] if match else []
+    # A description stands to the right of two blanks, or on a line of its own below.
+    return [(head, " ".join(description.split()))
+            for head, _, description in (re.sub(r" {2,}|\n", "\t", entry, count=1).partition("\t")
+                                         for entry in entries)]
 
 
-def _option(line):
-    words = re.match(r"(-\S+)(?: ([^ -]\S*))?", line)
+def _choices(argument, allowed):
+    """@param allowed "ckpt,safetensors" or None. Without it the words in lower case of "STEP|latest"."""
+    if allowed is not None:
+        return tuple(allowed.split(","))
+    return tuple(word for word in argument.split("|") if re.fullmatch("[a-z]+", word))
+
+
+def _option(head, description):
+    words = re.match(r"(-\S+)(?: ([^ -]\S*))?", head)
     # "NAME=checkpoint_", "STEP|latest=latest", "a|b:{a,b}=a"
     argument, _, default = (words.group(2) or "").partition("=")
-    argument = argument.partition(":")[0]
-    if re.match(r"\S+ Excludes:", line) or argument == "REQUIRED":
-        argument, default = "", ""
-    return Option(tuple(words.group(1).split(",")), argument, default, "(repeatable)" in line)
+    argument, _, allowed = argument.partition(":")
+    if re.match(r"\S+ Excludes:", head) or argument == "REQUIRED":
+        argument, allowed, default = "", "", ""
+    braces = re.fullmatch(r"\{(.*)\}", allowed)
+    return Option(tuple(words.group(1).split(",")), argument, default,
+                  "(repeatable" in description, _choices(argument, braces and braces.group(1)),
+                  description)
 
 
 def _run_help(binary, command):
@@ -53,9 +67,8 @@ def read_help(binary, command):
     text = _run_help(binary, command)
     usage = re.search(r"^Usage: reshardfs(.*)$", text, re.MULTILINE).group(1)
     usage = re.sub(r"\[OPTIONS\]|SUBCOMMAND", "", usage).split()
-    return Help([_option(line) for line in _section(text, "Options")],
-                usage[len(command):],
-                [line.split()[0] for line in _section(text, "Subcommands")])
+    return Help([_option(*entry) for entry in _section(text, "Options")],
+                usage[len(command):], dict(_section(text, "Subcommands")))
 
 
 def all_commands(binary, command=()):
