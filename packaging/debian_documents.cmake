@@ -1,23 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run by CPack on what it has staged: Debian wants manuals and changelogs compressed, and a
-# copyright file in the documents of every package.
-file(GLOB documents "${CPACK_TEMPORARY_DIRECTORY}/*/usr/share/man/man?/*.?"
-                    "${CPACK_TEMPORARY_DIRECTORY}/*/usr/share/doc/reshardfs/CHANGELOG.md")
-foreach(document IN LISTS documents)
-  string(REPLACE "CHANGELOG.md" "changelog" plain "${document}")
-  if(NOT plain STREQUAL document)
-    file(RENAME "${document}" "${plain}")
-  endif()
-  # -n: no time stamp, so that the same sources give the same package.
-  execute_process(COMMAND gzip -9nf "${plain}" COMMAND_ERROR_IS_FATAL ANY)
-endforeach()
+# changelog of its own and a copyright file in the documents of every package.
+set(debian_dir ${CMAKE_CURRENT_LIST_DIR}/debian)
+set(mode FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+# Of SOURCE_DATE_EPOCH, if that is set.
+string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
 
 foreach(package "runtime;reshardfs" "dev;libreshardfs-dev")
   list(GET package 0 component)
   list(GET package 1 name)
-  if(IS_DIRECTORY "${CPACK_TEMPORARY_DIRECTORY}/${component}")
-    file(COPY "${CMAKE_CURRENT_LIST_DIR}/copyright"
-         DESTINATION "${CPACK_TEMPORARY_DIRECTORY}/${component}/usr/share/doc/${name}"
-         FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+  set(share "${CPACK_TEMPORARY_DIRECTORY}/${component}/usr/share")
+  if(NOT IS_DIRECTORY "${CPACK_TEMPORARY_DIRECTORY}/${component}")
+    continue()
   endif()
+  file(COPY ${debian_dir}/copyright DESTINATION "${share}/doc/${name}" ${mode})
+  configure_file(${debian_dir}/changelog.in "${share}/doc/${name}/changelog.Debian" @ONLY)
+  if(EXISTS ${debian_dir}/${name}.lintian-overrides)
+    file(COPY ${debian_dir}/${name}.lintian-overrides DESTINATION "${share}/lintian/overrides" ${mode})
+    file(RENAME "${share}/lintian/overrides/${name}.lintian-overrides"
+         "${share}/lintian/overrides/${name}")
+  endif()
+  # Nobody has an address until the packages are published; see RESHARDFS_MAINTAINER.
+  if(CPACK_PACKAGE_CONTACT MATCHES "@localhost>")
+    file(APPEND "${share}/lintian/overrides/${name}"
+         "# Not published: who builds it for others names an address, as deb.sh says.\n"
+         "${name}: bogus-mail-host *\n"
+         "${name}: bogus-mail-host-in-debian-changelog *\n")
+  endif()
+  if(EXISTS "${share}/doc/${name}/CHANGELOG.md")
+    file(RENAME "${share}/doc/${name}/CHANGELOG.md" "${share}/doc/${name}/changelog")
+  endif()
+  file(GLOB documents "${share}/man/man?/*.?" "${share}/doc/${name}/changelog*")
+  foreach(document IN LISTS documents)
+    # -n: no time stamp, so that the same sources give the same package.
+    execute_process(COMMAND gzip -9nf "${document}" COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()
 endforeach()
