@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <system_error>
 
 #include "reshardfs/error.h"
 
@@ -32,7 +33,13 @@ int run_self(const std::vector<std::string>& arguments) {
 }
 
 std::filesystem::path make_temporary_directory(const std::string& prefix) {
-  std::string name = (std::filesystem::temp_directory_path() / (prefix + "XXXXXX")).string();
+  std::error_code error;
+  const std::filesystem::path parent = std::filesystem::temp_directory_path(error);
+  if (error) {
+    throw Error(ErrorKind::kIo, "no directory for temporary files: " + error.message())
+        .hint("set TMPDIR to one");
+  }
+  std::string name = (parent / (prefix + "XXXXXX")).string();
   if (::mkdtemp(name.data()) == nullptr) throw io_error("make a directory", name, errno);
   return name;
 }

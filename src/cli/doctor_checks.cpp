@@ -84,6 +84,7 @@ class RoundTrip {
     const fs::path shown = mountpoint() / "merged" / "checkpoint_merged.ckpt";
     std::ifstream in(shown, std::ios::binary);
     const std::string found((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    in.close();  // a file that is open keeps the mount busy
     if (found != bytes_) throw Error(ErrorKind::kIo, "does not have its bytes").in_file(shown);
     if (run_self({"umount", mountpoint()}) != kExitDone) {
       throw Error(ErrorKind::kIo, "unmounting failed, as it says above");
