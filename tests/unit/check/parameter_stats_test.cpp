@@ -53,8 +53,7 @@ std::vector<ParameterStats> of_files(const CheckpointSet& set, std::size_t jobs 
 
 std::vector<ParameterStats> of_whole(const std::shared_ptr<const CheckpointSet>& set,
                                      std::size_t jobs) {
-  StageLayouts stage;
-  stage["w"] = Layout{.device_matrix = {2, 2}, .tensor_map = {{0}}};
+  const StageLayouts stage{{"w", Layout{.device_matrix = {2, 2}, .tensor_map = {{0}}}}};
   const DiffSide side(std::make_shared<const SourceTable>(set, Strategy({stage}, 0, false)));
   CheckProgress progress;
   return whole_stats(side, {{}, jobs}, progress);
