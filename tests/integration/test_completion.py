@@ -10,6 +10,7 @@ import pty
 import shutil
 import subprocess
 import sys
+import threading
 import unittest
 from pathlib import Path
 
@@ -64,12 +65,18 @@ def typed_at_terminal(directory: Path, keys: str) -> list[str]:
         stderr=theirs, cwd=directory, start_new_session=True,
         env=os.environ | {"INPUTRC": "/dev/null", "TERM": "dumb", "HISTFILE": ""})
     os.close(theirs)
-    seen = b""
-    while b"READY" not in seen:  # before that the line would not go to readline
-        seen += os.read(ours, 4096)
-    os.write(ours, f"{keys}\rexit\r".encode())
-    text = terminal_output(ours).decode()
-    process.wait(COMMAND_SECONDS)
+    # A quotation mark that is left open would have it wait for more.
+    watchdog = threading.Timer(20, process.kill)
+    watchdog.start()
+    try:
+        seen = b""
+        while b"READY" not in seen:  # before that the line would not go to readline
+            seen += os.read(ours, 4096)
+        os.write(ours, f"{keys}\rexit\r".encode())
+        text = terminal_output(ours).decode()
+        process.wait(COMMAND_SECONDS)
+    finally:
+        watchdog.cancel()
     return [line[1:-1] for line in text.replace("\r", "").split("\n")
             if line.startswith("<") and line.endswith(">")]
 

@@ -98,6 +98,8 @@ def syntax_problems(path):
 def main():
     arguments = report.arguments("binary", "completions")
     folder = pathlib.Path(arguments.completions)
+    if not all((folder / name).is_file() for name in SYNTAX):
+        report.finish([f"{folder}: not written yet; build the target 'completions'"], "")
     commands = commands_of(arguments.binary)
     problems = []
     for name in SYNTAX:
