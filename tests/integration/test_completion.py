@@ -114,6 +114,7 @@ class Words(unittest.TestCase):
         self.assertIn("--include", bash_offers("plan", "--include", "a*", "--in"))
         self.assertEqual(bash_offers("plan", "--js"), ["--json"])
         self.assertEqual(bash_offers("plan", "--json", "--js"), [])
+        self.assertEqual(bash_offers("plan", "--json", "--rank", "1", "--js"), [])
         self.assertEqual(bash_offers("export", "-j", "4", "--jo"), [])
 
     def test_a_word_with_equals_signs_is_one_argument(self) -> None:
@@ -198,5 +199,5 @@ if __name__ == "__main__":
     parser.add_argument("--completions", type=Path, required=True)
     parser.add_argument("tests", nargs="*", help="Class or Class.test; default: all")
     arguments = parse_settings(parser)
-    COMPLETIONS = arguments.completions
+    COMPLETIONS = arguments.completions.resolve()
     unittest.main(argv=[sys.argv[0], "-v", *arguments.tests])
