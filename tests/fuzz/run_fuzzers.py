@@ -1,0 +1,73 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs fuzzers for a while, with the corpus as seeds, and prints what they did.
+
+New inputs go to a directory of the run, not to the corpus: `--merge` adds those that reach code
+that nothing else does. An input that crashes, hangs (1 s) or needs too much memory stays in the
+working directory, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+MEMORY_MIB = 256
+# What the sanitizers need beside.
+SANITIZER_MIB = 1024
+
+
+def limits(name: str) -> list[str]:
+    return ["-timeout=1", f"-rss_limit_mb={MEMORY_MIB + SANITIZER_MIB}",
+            f"-malloc_limit_mb={MEMORY_MIB}", "-max_len=16384", f"-artifact_prefix={name}-"]
+
+
+def run(fuzzer: Path, corpus: Path, seconds: int, jobs: int) -> tuple[int, bool]:
+    """Executions, and whether nothing was found."""
+    name = fuzzer.name.removeprefix("fuzz_")
+    with tempfile.TemporaryDirectory(prefix="reshardfs-fuzz-") as new:
+        done = subprocess.run(
+            [str(fuzzer), f"-max_total_time={seconds}", f"-fork={jobs}", "-ignore_timeouts=0",
+             *limits(name), new, str(corpus / name)],
+            capture_output=True, text=True, errors="replace", check=False)
+        counts = [int(n) for n in re.findall(r"^#(\d+):", done.stderr, re.MULTILINE)]
+        if done.returncode:
+            print(done.stderr[-4000:], file=sys.stderr)
+        return max(counts, default=0), done.returncode == 0
+
+
+def merge(fuzzer: Path, corpus: Path, more: list[Path]) -> None:
+    name = fuzzer.name.removeprefix("fuzz_")
+    (corpus / name).mkdir(parents=True, exist_ok=True)
+    subprocess.run([str(fuzzer), "-merge=1", *limits(name), str(corpus / name),
+                    *(str(path / name) for path in more)], check=True, stderr=subprocess.DEVNULL)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("fuzzers", nargs="+", type=Path)
+    parser.add_argument("--corpus", type=Path, required=True)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--merge", type=Path, action="append",
+                        help="add the useful inputs of a directory, which has one for each fuzzer")
+    arguments = parser.parse_args()
+    good = True
+    for fuzzer in arguments.fuzzers:
+        if arguments.merge:
+            merge(fuzzer, arguments.corpus, arguments.merge)
+            continue
+        executions, clean = run(fuzzer, arguments.corpus, arguments.seconds, arguments.jobs)
+        print(f"{fuzzer.name:24} {executions:>12,} executions, "
+              f"{'nothing found' if clean else 'FOUND SOMETHING'}", flush=True)
+        good = good and clean
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
