@@ -9,7 +9,7 @@ import report
 
 NAMES = ("README.md", "README.zh-CN.md")
 # The tree of a mount: names are followed by what they are.
-NAME_IN_TREE = re.compile(r"^[│├└─ ]*\S+")
+NAME_IN_TREE = re.compile(r"^(?! {8})[│├└─ ]*\S+")
 SHOWN_LINES = 5   # of each kind of difference; one line that is missing makes many
 WIDE = "[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"   # Chinese characters and punctuation
 
@@ -43,9 +43,12 @@ def sections(text):
 
 
 def without_comments(language, lines):
+    """A comment may be longer in one language: its lines count as one."""
     if not language:
-        return [NAME_IN_TREE.match(line).group() for line in lines]
-    return [re.sub(r"(^|  )# .*", r"\1#", line) for line in lines]
+        names = (NAME_IN_TREE.match(line) for line in lines)
+        return [name.group() for name in names if name]
+    bare = [re.sub(r"(^|  )# .*", r"\1#", line) for line in lines]
+    return [line for line, before in zip(bare, ["", *bare]) if line != "#" or before != "#"]
 
 
 def tables(lines):
