@@ -288,8 +288,19 @@ void Verification::check_parameters(VerifyContext& context) {
   }
 }
 
-/// Whoever forgets the strategy of a set that is cut sees many parameters differ.
+/// Whoever forgets the strategy of a set that is cut sees many parameters differ; whoever gives that
+/// of another model, too.
 void Verification::hint_at_strategy() {
+  if (options_.strategy && report_.per_rank.size() * 4 >= report_.parameters &&
+      !report_.per_rank.empty()) {
+    report_.warnings.push_back(std::to_string(report_.per_rank.size()) + " of " +
+                               std::to_string(report_.parameters) +
+                               " parameters are not in the source strategy and differ between "
+                               "ranks, as '" +
+                               printable(report_.per_rank.front()) +
+                               "': a mount would refuse them; was the checkpoint saved with this "
+                               "strategy?");
+  }
   std::set<std::string> differing;
   for (const Problem& problem : report_.problems) {
     const bool cut = problem.kind == ProblemKind::kReplica || problem.kind == ProblemKind::kShape;

@@ -448,6 +448,12 @@ class DataParallel(VerifyTest):
         self.assertEqual(result.code, 1)
         self.assertIn("--src-strategy", one_line(result))
 
+    def test_the_strategy_of_another_model_is_hinted_at(self) -> None:
+        golden = Path(__file__).resolve().parents[1] / "golden"
+        result = run("verify", golden / "tp4_to_tp8/src", "--src-strategy",
+                     next((golden / "moe_3d").glob("src_strategy*")))
+        self.assertIn("saved with this strategy?", result.stderr + result.stdout)
+
     def test_an_empty_directory(self) -> None:
         self.file(1).unlink()
         self.assertEqual(self.one_problem()["kind"], "missing-rank")
