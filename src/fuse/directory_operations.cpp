@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/directory_operations.h"
 
-#include <bit>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <span>
@@ -91,22 +91,19 @@ void readlink(fuse_req_t request, fuse_ino_t inode) {
 
 // --- listings ----------------------------------------------------------------------------------
 
-/// A directory that changes is listed in several requests from one generation, which its handle
-/// holds. Other directories have no state.
-TreePtr* generation_of(const fuse_file_info* info) noexcept {
-  return std::bit_cast<TreePtr*>(info->fh);
-}
+// A directory that changes is listed in several requests from one generation, which its handle
+// holds. Other directories have no state.
 
 void reply_with_handle(fuse_req_t request, fuse_ino_t inode, fuse_file_info info) {
   const TreePtr tree = current_tree(request);
   const Node* node = find_or_answer(request, *tree, inode);
   if (node == nullptr) return;
-  auto generation = node->changing ? std::make_unique<TreePtr>(tree) : nullptr;
-  info.fh = std::bit_cast<std::uint64_t>(generation.get());
+  OpenListings& listings = served(request).listings;
+  info.fh = node->changing ? listings.add(tree) : OpenListings::kNone;
   info.cache_readdir = node->changing ? 0 : 1;
   info.keep_cache = node->changing ? 0 : 1;
   // Refused if the program has been killed meanwhile; then there will be no releasedir.
-  if (fuse_reply_open(request, &info) == 0) static_cast<void>(generation.release());
+  if (fuse_reply_open(request, &info) != 0) listings.remove(info.fh);
 }
 
 void opendir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
@@ -124,7 +121,7 @@ void opendir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
 }
 
 void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-  delete generation_of(info);
+  served(request).listings.remove(info->fh);
   fuse_reply_err(request, 0);
 }
 
@@ -180,13 +177,15 @@ void list(fuse_req_t request, const Tree& tree, const Node& directory, std::size
 
 /// The generation to list. A listing that begins (again) is of the newest one.
 TreePtr tree_to_list(fuse_req_t request, off_t offset, const fuse_file_info* info) {
-  TreePtr* const held = generation_of(info);
-  if (held == nullptr) return current_tree(request);
+  ServedTree& all = served(request);
+  TreePtr held = all.listings.find(info->fh);
+  if (held == nullptr) return all.source.current();
   if (offset == 0) {
-    served(request).refresher.request_and_wait();
-    *held = current_tree(request);
+    all.refresher.request_and_wait();
+    held = all.source.current();
+    all.listings.replace(info->fh, held);
   }
-  return *held;
+  return held;
 }
 
 void list(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
@@ -194,7 +193,12 @@ void list(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
   counters().request(Operation::kReaddir);
   const TreePtr tree = tree_to_list(request, offset, info);
   const Node* directory = find_or_answer(request, *tree, inode);
-  if (directory != nullptr) list(request, *tree, *directory, size, offset, plus);
+  if (directory == nullptr) return;
+  if (!directory->is_directory()) {
+    fuse_reply_err(request, ENOTDIR);
+    return;
+  }
+  list(request, *tree, *directory, std::min(size, kRequestBytes), offset, plus);
 }
 
 void readdir(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,

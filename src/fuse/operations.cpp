@@ -15,7 +15,6 @@ namespace {
 // --- session -----------------------------------------------------------------------------------
 
 void init(void* userdata, fuse_conn_info* connection) {
-  constexpr unsigned kRequestBytes = 1U << 20;
   constexpr unsigned kWanted =
       FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS;
   // Splicing is slower here, and a spliced source that has shrunk ends a read without an error.
@@ -25,7 +24,7 @@ void init(void* userdata, fuse_conn_info* connection) {
   connection->want |= connection->capable & kWanted;
   connection->want &= ~kUnwanted;
   // The kernel takes the limit of its requests, reads too, from the size of a write.
-  connection->max_write = kRequestBytes;
+  connection->max_write = static_cast<unsigned>(kRequestBytes);
   connection->max_background = 64;
   connection->congestion_threshold = 48;
   auto& served = *static_cast<ServedTree*>(userdata);

@@ -12,11 +12,16 @@
 #include "fuse/open_operations.h"
 #include "fuse/read_operations.h"
 #include "fuse/request_scheduler.h"
-#include "vfs/open_snapshots.h"
+#include "vfs/open_handles.h"
 #include "vfs/refresher.h"
 #include "vfs/tree_source.h"
 
 namespace reshardfs {
+
+/// The largest request that is agreed on with the kernel, bytes. Where pages are larger it may count
+/// otherwise: there is some slack before a request is taken for nonsense.
+inline constexpr std::size_t kRequestBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kAbsurdBytes = 16 * kRequestBytes;
 
 /// Reads that may run at once. All permits together must stay below kMaxThreads, so that some
 /// threads are always free for what is answered from memory.
@@ -30,6 +35,11 @@ inline constexpr unsigned kOpenPermits = 4;
 inline constexpr unsigned kFileTaskPermits = 4;
 inline constexpr unsigned kMaxThreads =
     kReadPermits + 2 * kAttributePermits + kOpenPermits + kFileTaskPermits + 8;
+
+/// What the openings of files with changing contents see.
+using OpenSnapshots = OpenHandles<VirtualFile>;
+/// The generations that listings of directories that change are of.
+using OpenListings = OpenHandles<Tree>;
 
 /// What the operations work on: the user data of a FUSE session.
 class ServedTree {
@@ -46,6 +56,7 @@ class ServedTree {
   RequestScheduler<AttributeRequest> cheap_attributes;
   RequestScheduler<AttributeRequest> costly_attributes;
   OpenSnapshots snapshots;
+  OpenListings listings;
   DirectoryOpener opener;
   /// /dev/fuse of the session, which is there before the first request.
   int device = -1;

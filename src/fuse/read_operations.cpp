@@ -89,6 +89,10 @@ Outcome reply_with_bytes(ServedTree& served, const ReadRequest& read) {
 void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
           fuse_file_info* info) {
   counters().request(Operation::kRead);
+  if (size > kAbsurdBytes) {
+    fuse_reply_err(request, EINVAL);  // rather than make room for it
+    return;
+  }
   answer(request, inode, "read", [&] {
     ServedTree& tree = served(request);
     const ReadRequest read{.request = KillableRequest::watch(request, is_killed),
