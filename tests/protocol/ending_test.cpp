@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How a session ends, and that nothing is left of it.
+#include <fcntl.h>
+
+#include <cerrno>
+#include <thread>
+
+#include "protocol/protocol_test.h"
+
+namespace reshardfs::testing_protocol {
+namespace {
+
+using namespace std::chrono_literals;
+using testing_mount::eventually;
+
+class ProtocolEnding : public testing::Test {
+ protected:
+  void SetUp() override {
+    spdlog::set_level(spdlog::level::off);
+    threads = thread_count();
+    session = std::make_unique<ProtocolSession>(source);
+    session->init();
+    EXPECT_EQ(session->next_event(5s), Event::kLive);
+  }
+  /// Whether the threads end by themselves: none of them is told to.
+  bool all_threads_end() {
+    return eventually([this] { return thread_count() == threads; });
+  }
+
+  std::size_t threads = 0;
+  TestTree source;
+  std::unique_ptr<ProtocolSession> session;
+};
+
+TEST_F(ProtocolEnding, AClosedDeviceEndsAllThreads) {
+  session->kernel().lookup(kRootInode, "dir");
+  EXPECT_GT(thread_count(), threads);
+  session->kernel().close();
+  EXPECT_EQ(session->next_event(5s), Event::kEnded);
+  EXPECT_TRUE(all_threads_end());
+  EXPECT_TRUE(session->stop());
+  EXPECT_EQ(session->error(), 0);
+}
+
+TEST_F(ProtocolEnding, DestroyIsAnsweredAndThenTheDeviceCloses) {
+  FakeKernel& kernel = session->kernel();
+  EXPECT_EQ(kernel.call(FUSE_DESTROY, 0).error, 0);
+  EXPECT_THAT(kernel.problems(), testing::IsEmpty());
+  kernel.close();
+  EXPECT_EQ(session->next_event(5s), Event::kEnded);
+  EXPECT_TRUE(all_threads_end());
+  EXPECT_TRUE(session->stop());
+  EXPECT_EQ(session->error(), 0);
+}
+
+TEST_F(ProtocolEnding, AClosedDeviceEndsItAlsoWithRequestsUnderWay) {
+  FakeKernel& kernel = session->kernel();
+  const std::uint64_t file = kernel.lookup(kernel.lookup(kRootInode, "dir"), "5");
+  for (int i = 0; i < 300; ++i) kernel.send(FUSE_READ, file, read_body(0, 0, 1U << 20U));
+  kernel.close();
+  EXPECT_TRUE(all_threads_end());
+  EXPECT_TRUE(session->stop());
+}
+
+TEST_F(ProtocolEnding, ThreadsThatWaitForRequestsCanBeStopped) {
+  EXPECT_TRUE(session->stop(5s));
+  EXPECT_EQ(thread_count(), threads);
+  EXPECT_EQ(session->error(), 0);
+}
+
+TEST_F(ProtocolEnding, WhatHasBeenTakenIsAnsweredBeforeTheThreadsStop) {
+  FakeKernel& kernel = session->kernel();
+  const std::uint64_t file = kernel.lookup(kernel.lookup(kRootInode, "dir"), "4");
+  for (int i = 0; i < 50; ++i) {
+    kernel.send(FUSE_READ, file, read_body(0, 0, 4096));
+  }
+  ASSERT_TRUE(kernel.settle());
+  EXPECT_TRUE(session->stop(5s));
+  EXPECT_EQ(kernel.pending(), 0U);
+  EXPECT_THAT(kernel.problems(), testing::IsEmpty());
+}
+
+TEST_F(ProtocolEnding, HalfAHeaderIsATroubleOfTheDevice) {
+  session->kernel().send_raw(std::string(sizeof(fuse_in_header) - 1, '\1'));
+  EXPECT_EQ(session->next_event(5s), Event::kEnded);
+  EXPECT_TRUE(session->stop());
+  EXPECT_EQ(session->error(), EIO);
+}
+
+TEST(ProtocolEndings, AStalledReadKeepsItsThreadAlone) {
+  const testing_mount::SharedMemory shared;
+  TreeBuilder builder;
+  builder.add_file("stalled", testing_mount::stalling_file(*shared, 100));
+  const Tree tree = std::move(builder).build();
+  FixedTree source(tree);
+  const std::size_t threads = thread_count();
+  ProtocolSession session(source);
+  session.init();
+  FakeKernel& kernel = session.kernel();
+  const std::uint64_t read =
+      kernel.send(FUSE_READ, kernel.lookup(kRootInode, "stalled"), read_body(0, 0, 100));
+  ASSERT_TRUE(eventually([&] { return shared->waiting == 1; }));
+  EXPECT_FALSE(session.stop(200ms)) << "it still uses the tree";
+  EXPECT_EQ(thread_count(), threads + 1);
+  shared->released = true;
+  EXPECT_TRUE(session.stop(5s));
+  EXPECT_EQ(thread_count(), threads);
+  EXPECT_EQ(kernel.wait_for(read, 5s)->body.size(), 100U) << "it is answered even then";
+  EXPECT_THAT(kernel.problems(), testing::IsEmpty());
+}
+
+TEST(ProtocolEndings, SessionsLeaveNoDescriptors) {
+  const auto descriptors = [] {
+    return std::distance(testing_mount::fs::directory_iterator("/proc/self/fd"), {});
+  };
+  TestTree source;
+  const auto before = descriptors();
+  for (int i = 0; i < 20; ++i) {
+    ProtocolSession session(source);
+    session.init();
+    session.kernel().lookup(kRootInode, "dir");
+  }
+  EXPECT_EQ(descriptors(), before);
+}
+
+}  // namespace
+}  // namespace reshardfs::testing_protocol
