@@ -18,7 +18,7 @@
 
 namespace reshardfs {
 
-/// The largest request that is agreed on with the kernel, bytes. Where pages are larger it may count
+/// The largest request that is agreed on with the kernel, bytes. With larger pages it may count
 /// otherwise: there is some slack before a request is taken for nonsense.
 inline constexpr std::size_t kRequestBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kAbsurdBytes = 16 * kRequestBytes;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 #include <stdexcept>
 
 namespace reshardfs::testing_protocol {
@@ -14,7 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kLargestReply = (std::size_t{1} << 20) * 16 + 4096;
+using Length = std::uint64_t;
+constexpr std::size_t kPieceBytes = std::size_t{64} << 10U;
 /// Marks the numbers of INTERRUPT requests, as the kernel does.
 constexpr std::uint64_t kInterruptBit = 1;
 
@@ -67,6 +69,23 @@ bool is_right_length(std::uint32_t opcode, std::uint32_t asked, std::size_t leng
 }
 
 }  // namespace
+
+bool send_reply(int socket, std::string_view reply) {
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  std::string piece = bytes_of(Length{reply.size()});
+  do {
+    piece += reply.substr(0, kPieceBytes);
+    reply.remove_prefix(std::min(kPieceBytes, reply.size()));
+    ssize_t sent = 0;
+    do {
+      sent = ::send(socket, piece.data(), piece.size(), MSG_NOSIGNAL);
+    } while (sent < 0 && errno == EINTR);
+    if (sent < 0) return false;
+    piece.clear();
+  } while (!reply.empty());
+  return true;
+}
 
 std::atomic<std::uint64_t>& refused_reply() noexcept {
   static std::atomic<std::uint64_t> unique = 0;
@@ -128,7 +147,7 @@ bool is_unanswered(std::uint32_t opcode) noexcept {
   return opcode == FUSE_FORGET || opcode == FUSE_BATCH_FORGET || opcode == FUSE_INTERRUPT;
 }
 
-FakeKernel::FakeKernel(int socket) : socket_(socket), buffer_(kLargestReply, '\0') {}
+FakeKernel::FakeKernel(int socket) : socket_(socket), buffer_(sizeof(Length) + kPieceBytes, '\0') {}
 
 FakeKernel::~FakeKernel() {
   close();
@@ -199,7 +218,14 @@ bool FakeKernel::receive(Milliseconds limit) {
   if (::poll(&poll, 1, static_cast<int>(limit.count())) <= 0) return false;
   const ssize_t got = ::recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
   if (got <= 0) return false;
-  take_in(std::string_view(buffer_).substr(0, static_cast<std::size_t>(got)));
+  const auto length = as<Length>(buffer_);
+  std::string message(buffer_, sizeof length, static_cast<std::size_t>(got) - sizeof length);
+  while (message.size() < length) {
+    const ssize_t more = ::recv(socket_, buffer_.data(), buffer_.size(), 0);
+    if (more <= 0) return false;
+    message.append(buffer_, 0, static_cast<std::size_t>(more));
+  }
+  take_in(message);
   return true;
 }
 

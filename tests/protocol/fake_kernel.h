@@ -59,6 +59,11 @@ std::vector<ListedName> parse_listing(std::string_view body, bool plus);
 /// Whether the protocol has no answer to it. INTERRUPT may have one: EAGAIN.
 bool is_unanswered(std::uint32_t opcode) noexcept;
 
+/// Sends a reply as FakeKernel takes it in: its length, and then its bytes in messages of a size
+/// that every user may send.
+/// @return whether there is somebody to take it.
+bool send_reply(int socket, std::string_view reply);
+
 /// The request whose reply the device refuses (ENOENT), as the kernel does where a program was
 /// killed.
 std::atomic<std::uint64_t>& refused_reply() noexcept;

@@ -11,14 +11,13 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <span>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace reshardfs::testing_protocol {
 namespace {
-
-/// Larger than any reply. More than the system's limit is for root alone.
-constexpr int kSocketBytes = 8 << 20;
 
 ssize_t read_request(int socket, void* buffer, std::size_t size, void*) {
   const ssize_t got = ::recv(socket, buffer, size, 0);
@@ -37,27 +36,21 @@ ssize_t write_reply(int socket, iovec* pieces, int count, void*) {
     errno = ENOENT;
     return -1;
   }
-  msghdr message{};
-  message.msg_iov = pieces;
-  message.msg_iovlen = static_cast<std::size_t>(count);
-  ssize_t sent = 0;
-  do {
-    sent = ::sendmsg(socket, &message, MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
-  if (sent < 0 && errno != EMSGSIZE) errno = ENOENT;  // nobody is there: libfuse says nothing
-  return sent;
+  std::string message;
+  for (const iovec& piece : std::span(pieces, static_cast<std::size_t>(count))) {
+    message.append(static_cast<const char*>(piece.iov_base), piece.iov_len);
+  }
+  if (!send_reply(socket, message)) {
+    errno = ENOENT;  // nobody is there: libfuse says nothing
+    return -1;
+  }
+  return static_cast<ssize_t>(message.size());
 }
 
 std::array<int, 2> make_sockets() {
   std::array<int, 2> sockets{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
     throw std::runtime_error("socketpair");
-  }
-  for (const int socket : sockets) {
-    if (::setsockopt(socket, SOL_SOCKET, SO_SNDBUFFORCE, &kSocketBytes, sizeof kSocketBytes) != 0) {
-      static_cast<void>(
-          ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &kSocketBytes, sizeof kSocketBytes));
-    }
   }
   return sockets;
 }
