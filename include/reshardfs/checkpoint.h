@@ -20,6 +20,7 @@ struct CheckpointQuery {
   bool check_crc = false;
   std::filesystem::path dec_key_file{};
   std::string dec_mode = "AES-GCM";
+  bool no_symlinks = false;
 };
 
 struct CheckpointFile {

@@ -72,6 +72,8 @@ struct ConversionOptions {
   std::vector<std::string> include{};
   std::vector<std::string> exclude{};
   bool check_crc = false;
+  /// Refuse symbolic links below the source (the source itself may be one).
+  bool no_symlinks = false;
   /// A file that holds the key of an encrypted source, as raw bytes or hexadecimal digits.
   std::filesystem::path dec_key_file{};
   /// "AES-GCM", "AES-CBC" or "SM4-CBC".

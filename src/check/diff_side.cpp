@@ -12,6 +12,7 @@ namespace reshardfs {
 DiffSide DiffSide::open(const DiffSource& source) {
   StrategyInput strategy(source.strategy);
   CheckpointOptions options{source.pattern, source.step, false, nullptr};
+  options.no_symlinks = source.no_symlinks;
   options.decryption = Decryption::load_if_named(source.dec_key_file, source.dec_mode);
   auto set = std::make_shared<const CheckpointSet>(CheckpointSet::open(source.path, options));
   auto laid_out = strategy.for_source(*set);

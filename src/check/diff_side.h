@@ -24,6 +24,7 @@ struct DiffSource {
   std::vector<std::string> join{};
   std::filesystem::path dec_key_file{};
   std::string dec_mode = "AES-GCM";
+  bool no_symlinks = false;
 };
 
 /// One side of a comparison. Every member function may be called from any number of threads.

@@ -27,6 +27,7 @@ struct VerifyOptions {
   std::vector<std::string> state_prefixes{};
   std::filesystem::path dec_key_file{};
   std::string dec_mode = "AES-GCM";
+  bool no_symlinks = false;
   /// The parameters to check.
   NameFilter names{};
   /// SHA-256 sums of the files; empty: none.

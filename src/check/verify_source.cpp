@@ -204,6 +204,7 @@ Problem problem_from(const Error& error) {
 
 VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report) {
   CheckpointOptions checkpoint{options.pattern, options.step, false, nullptr};
+  checkpoint.no_symlinks = options.no_symlinks;
   checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
   const Discovery found = FileChoice(options, checkpoint, report).choose();
   raise_open_file_limit(found.files.size());

@@ -40,6 +40,8 @@ struct CheckpointOptions {
   std::shared_ptr<const Decryption> decryption{};
   /// Leave nothing about the indexes for later, however many there are.
   bool examine_all = false;
+  /// Refuse symbolic links below the source; the source itself may be one, as the user named it.
+  bool no_symlinks = false;
 };
 
 /// Opens a file, decrypting if it is to be; its index is not read.

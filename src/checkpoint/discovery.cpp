@@ -182,13 +182,15 @@ SourceFiles find_source_files(const std::filesystem::path& source,
     case PathKind::kDirectory:
       break;
   }
-  return find_by_pattern(source, options.pattern);
+  return find_by_pattern(source, options.pattern,
+                         options.no_symlinks ? Links::kRefuse : Links::kFollow);
 }
 
 Discovery discover(const std::filesystem::path& source, const CheckpointOptions& options) {
   SourceFiles files = find_source_files(source, options);
   Discovery out;
   out.notes = std::move(files.notes);
+  if (auto note = links_outside(source, files.found.links)) out.notes.push_back(std::move(*note));
   if (files.name_map) {
     out.files = std::move(files.found.files);
     out.places = std::move(files.name_map->places);

@@ -20,20 +20,23 @@ constexpr std::string_view kMetaName = "meta.json";
 
 class Walk {
  public:
-  explicit Walk(const PathPattern& pattern) : pattern_(pattern) {}
+  Walk(const PathPattern& pattern, Links links) : pattern_(pattern), links_(links) {}
 
   void directory(const std::filesystem::path& path, std::size_t component,
                  const PathCaptures& captures);
   RankFiles take() && { return std::move(found_); }
 
  private:
-  void file(const std::filesystem::path& path, std::size_t component, const PathCaptures& captures);
-  void unfinished(const std::filesystem::path& path, std::size_t component,
+  /// @return whether it is one of the set's.
+  bool file(const std::filesystem::path& path, std::size_t component, const PathCaptures& captures);
+  void link(const std::filesystem::path& path);
+  bool unfinished(const std::filesystem::path& path, std::size_t component,
                   const PathCaptures& captures);
   FoundFile describe(const std::filesystem::path& path, const std::string& name,
                      const PathCaptures& captures) const;
 
   const PathPattern& pattern_;
+  Links links_;
   RankFiles found_;
 };
 
@@ -44,7 +47,7 @@ void Walk::directory(const std::filesystem::path& path, std::size_t component,
   for (const DirectoryEntry& entry : list_directory(path)) {
     if (entry.is_directory == last) continue;
     if (last) {
-      file(path / entry.name, component, captures);
+      if (file(path / entry.name, component, captures) && entry.is_link) link(path / entry.name);
       continue;
     }
     const auto matched = pattern_.match(component, entry.name, captures);
@@ -61,22 +64,30 @@ void Walk::directory(const std::filesystem::path& path, std::size_t component,
       }
       found_.ranks_with_directory.insert(*matched->rank);
     }
+    if (entry.is_link) link(path / entry.name);
     directory(path / entry.name, component + 1, *matched);
   }
 }
 
-void Walk::file(const std::filesystem::path& path, std::size_t component,
+void Walk::link(const std::filesystem::path& path) {
+  found_link(path, links_);
+  found_.links.push_back(path);
+}
+
+bool Walk::file(const std::filesystem::path& path, std::size_t component,
                 const PathCaptures& captures) {
   const std::string name = path.filename().string();
   if (name.ends_with(kUnfinishedSuffix)) return unfinished(path, component, captures);
-  if (name == kMetaName && captures.rank) found_.meta_files.emplace(*captures.rank, path);
+  const bool meta = name == kMetaName && captures.rank;
+  if (meta) found_.meta_files.emplace(*captures.rank, path);
   const auto matched = pattern_.match(component, name, captures);
   if (matched) found_.files.push_back(describe(path, name, *matched));
+  return meta || matched;
 }
 
 /// MindSpore writes "net-9_50.tmp" and renames it to "net-9_50.ckpt" when it is complete; other
 /// writers append.
-void Walk::unfinished(const std::filesystem::path& path, std::size_t component,
+bool Walk::unfinished(const std::filesystem::path& path, std::size_t component,
                       const PathCaptures& captures) {
   const std::string stem = path.stem().string();
   const std::string extension = std::filesystem::path(pattern_.text()).extension().string();
@@ -84,8 +95,9 @@ void Walk::unfinished(const std::filesystem::path& path, std::size_t component,
     const auto matched = pattern_.match(component, name, captures);
     if (!matched) continue;
     found_.unfinished.push_back(describe(path, name, *matched));
-    return;
+    return true;
   }
+  return false;
 }
 
 FoundFile Walk::describe(const std::filesystem::path& path, const std::string& name,
@@ -97,8 +109,9 @@ FoundFile Walk::describe(const std::filesystem::path& path, const std::string& n
 
 }  // namespace
 
-RankFiles find_rank_files(const std::filesystem::path& root, const PathPattern& pattern) {
-  Walk walk(pattern);
+RankFiles find_rank_files(const std::filesystem::path& root, const PathPattern& pattern,
+                          Links links) {
+  Walk walk(pattern, links);
   walk.directory(root, 0, {});
   return std::move(walk).take();
 }

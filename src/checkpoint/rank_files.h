@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checkpoint/path_pattern.h"
+#include "checkpoint/source_links.h"
 
 namespace reshardfs {
 
@@ -29,11 +30,16 @@ struct RankFiles {
   std::map<std::int64_t, std::filesystem::path> meta_files;
   /// Ranks that have a directory, with or without files in it.
   std::set<std::int64_t> ranks_with_directory;
+  /// Those of the directories and files above that are symbolic links.
+  std::vector<std::filesystem::path> links;
 };
 
 /// All files below `root` that fit the pattern, in order of their paths.
-/// @throws Error kBadInput if two directories stand for one rank (rank_1 and rank_01); kIo.
-RankFiles find_rank_files(const std::filesystem::path& root, const PathPattern& pattern);
+/// @throws Error kBadInput if two directories stand for one rank (rank_1 and rank_01), or for a
+/// link
+///         if they are refused; kIo.
+RankFiles find_rank_files(const std::filesystem::path& root, const PathPattern& pattern,
+                          Links links = Links::kFollow);
 
 /// "rank 3", "ranks 0-3,7"; the input is ascending.
 std::string rank_words(const std::vector<std::int64_t>& ranks);

@@ -48,11 +48,12 @@ constexpr std::string_view kSafetensorsSuffix = ".safetensors";
 
 /// What a known pattern finds, in whichever format.
 /// @throws Error kBadInput if there are files of two formats: which one counts?
-std::optional<SourceFiles> find_known(const std::filesystem::path& root, std::string_view known) {
+std::optional<SourceFiles> find_known(const std::filesystem::path& root, std::string_view known,
+                                      Links links) {
   std::optional<SourceFiles> source;
   for (const InputFormat& format : input_formats()) {
     const std::string pattern = std::string(known) + std::string(format.extension);
-    RankFiles found = find_rank_files(root, PathPattern(pattern));
+    RankFiles found = find_rank_files(root, PathPattern(pattern), links);
     if (found.files.empty()) continue;
     if (source) {
       throw Error(ErrorKind::kBadInput,
@@ -65,12 +66,20 @@ std::optional<SourceFiles> find_known(const std::filesystem::path& root, std::st
   return source;
 }
 
-std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& root) {
+void note_link(const std::filesystem::path& path, Links links, SourceFiles& source) {
+  if (!is_link(path)) return;
+  found_link(path, links);
+  source.found.links.push_back(path);
+}
+
+std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& root, Links links) {
   SourceFiles source;
   source.name_map = find_name_map(root);
   if (!source.name_map) return std::nullopt;
   const auto& files = source.name_map->files;
+  note_link(source.name_map->map_file, links, source);
   for (std::size_t i = 0; i < files.size(); ++i) {
+    note_link(files[i], links, source);
     source.found.files.push_back({0, "", files[i], static_cast<std::int64_t>(i)});
   }
   source.notes.push_back("took the " + std::to_string(files.size()) +
@@ -80,13 +89,14 @@ std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& r
 }
 
 /// A directory as a model is published in: one safetensors file, whatever else is there.
-std::optional<SourceFiles> find_single_file(const std::filesystem::path& root) {
+std::optional<SourceFiles> find_single_file(const std::filesystem::path& root, Links links) {
   std::vector<std::string> names;
   for (const DirectoryEntry& entry : list_directory(root)) {
     if (entry.is_regular && entry.name.ends_with(kSafetensorsSuffix)) names.push_back(entry.name);
   }
   if (names.size() != 1) return std::nullopt;
   SourceFiles source = take_one_file(root / names.front(), "");
+  note_link(root / names.front(), links, source);
   source.notes.push_back("took the only safetensors file, " + printable(names.front()));
   return source;
 }
@@ -104,20 +114,21 @@ void note_choice(const std::filesystem::path& root, std::string_view known, Sour
 
 }  // namespace
 
-SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string& wanted) {
+SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string& wanted,
+                            Links links) {
   if (!wanted.empty()) {
-    RankFiles found = find_rank_files(root, PathPattern(wanted));
+    RankFiles found = find_rank_files(root, PathPattern(wanted), links);
     if (!found.files.empty()) return {wanted, std::move(found), {}, {}};
     throw_nothing_found(root, wanted);
   }
   for (const std::string_view known : kKnownPatterns) {
-    std::optional<SourceFiles> source = find_known(root, known);
+    std::optional<SourceFiles> source = find_known(root, known, links);
     if (!source) continue;
     note_choice(root, known, *source);
     return std::move(*source);
   }
   for (const auto find : {find_parts_by_name_map, find_single_file}) {
-    if (std::optional<SourceFiles> source = find(root)) return std::move(*source);
+    if (std::optional<SourceFiles> source = find(root, links)) return std::move(*source);
   }
   throw_nothing_found(root, wanted);
 }

@@ -14,6 +14,7 @@ namespace reshardfs {
 std::vector<StepInfo> steps_of(const ConversionOptions& options) {
   CheckpointOptions checkpoint;
   checkpoint.pattern = options.src_pattern;
+  checkpoint.no_symlinks = options.no_symlinks;
   return find_steps(options.source, checkpoint);
 }
 

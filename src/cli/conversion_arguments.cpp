@@ -113,6 +113,8 @@ void ConversionArguments::add_to(CLI::App& command) {
       ->take_all()
       ->expected(1);
   command.add_flag("--check-crc", check_crc, "Check the CRCs of the source files first");
+  command.add_flag("--no-symlinks", no_symlinks,
+                   "Refuse symbolic links below the source, which may lead anywhere");
   one("--dec-key-file", dec_key_file,
       "The key of encrypted .ckpt files: a file with its bytes, or with hexadecimal digits")
       ->type_name("FILE");
@@ -204,6 +206,7 @@ ConversionOptions ConversionArguments::options() const {
   options.include = include;
   options.exclude = exclude;
   options.check_crc = check_crc;
+  options.no_symlinks = no_symlinks;
   if (!dec_key_file.empty()) options.dec_key_file = std::filesystem::absolute(dec_key_file);
   options.dec_mode = dec_mode;
   for (const std::string& format : formats) {

@@ -33,6 +33,7 @@ struct ConversionArguments {
   std::vector<std::string> include;
   std::vector<std::string> exclude;
   bool check_crc = false;
+  bool no_symlinks = false;
   std::string dec_key_file;
   std::string dec_mode = "AES-GCM";
   std::vector<std::string> formats;

@@ -29,6 +29,7 @@ struct DiffArguments {
   DiffOptions options;
   std::string name_map;
   bool nan_differs = false;
+  bool no_symlinks = false;
   bool json = false;
   LogArguments log;
 };
@@ -188,6 +189,7 @@ DiffSide open_side(const DiffArguments& arguments, std::size_t number) {
   source.strategy = existing_path(arguments.strategies.at(number), "--" + letter + "-strategy",
                                   "a strategy file or a directory of them");
   try {
+    source.no_symlinks = arguments.no_symlinks;
     DiffSide side = DiffSide::open(source);
     for (const std::string& note : side.table().checkpoint().notes()) {
       spdlog::info("{}: {}", letter == "a" ? "A" : "B", note);
@@ -275,6 +277,7 @@ void add_comparison_options(CLI::App& command, DiffArguments& arguments) {
   globs("--include", options.names.include, "Only parameters that match this glob (repeatable)");
   globs("--exclude", options.names.exclude, "Leave out parameters that match (repeatable)");
   add_jobs_option(command, options.jobs);
+  command.add_flag("--no-symlinks", arguments.no_symlinks, "Refuse symbolic links below A and B");
   command.add_flag("--json", arguments.json, "Print JSON");
 }
 

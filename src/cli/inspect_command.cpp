@@ -72,6 +72,7 @@ Inspected open_inspected(const InspectArguments& arguments) {
   source.step = arguments.query.step;
   source.dec_key_file = arguments.query.dec_key_file;
   source.dec_mode = arguments.query.dec_mode;
+  source.no_symlinks = arguments.query.no_symlinks;
   inspected.laid_out = DiffSide::open(source);
   return inspected;
 }
@@ -118,6 +119,7 @@ std::vector<ParameterStats> find_stats(const InspectArguments& arguments,
   if (inspected.laid_out) return whole_stats(*inspected.laid_out, options, progress);
   const CheckpointQuery& query = arguments.query;
   CheckpointOptions source{query.src_pattern, query.step, false, nullptr};
+  source.no_symlinks = query.no_symlinks;
   source.decryption = Decryption::load_if_named(query.dec_key_file, query.dec_mode);
   return file_stats(CheckpointSet::open(arguments.path, source), options, progress);
 }
@@ -282,6 +284,8 @@ void add_inspect_command(CLI::App& app, CommandAction& action) {
   globs("--exclude", arguments->names.exclude, "Leave out parameters that match (repeatable)");
   add_output_options(*command, *arguments);
   command->add_flag("--check-crc", arguments->query.check_crc, "Check the CRCs too");
+  command->add_flag("--no-symlinks", arguments->query.no_symlinks,
+                    "Refuse symbolic links below the source");
   command
       ->add_option("--dec-key-file", arguments->query.dec_key_file,
                    "The key of encrypted .ckpt files: a file with its bytes, or with hexadecimal "

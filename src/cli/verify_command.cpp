@@ -178,6 +178,7 @@ void add_verify_command(CLI::App& app, CommandAction& action) {
       ->type_name("GLOB");
   many("--exclude", options.names.exclude, "Leave out parameters that match (repeatable)")
       ->type_name("GLOB");
+  command->add_flag("--no-symlinks", options.no_symlinks, "Refuse symbolic links below the source");
   one("--against", arguments->manifest, "Compare the files with the sums that sha256sum wrote")
       ->type_name("FILE");
   command

@@ -36,13 +36,19 @@ DirectoryStream open_directory(const std::filesystem::path& path) {
 }
 
 DirectoryEntry describe(DIR* directory, const dirent& found) {
-  DirectoryEntry entry{found.d_name, found.d_type == DT_DIR, found.d_type == DT_REG};
+  DirectoryEntry entry{found.d_name, found.d_type == DT_DIR, found.d_type == DT_REG,
+                       found.d_type == DT_LNK};
   if (found.d_type == DT_LNK || found.d_type == DT_UNKNOWN) {
     struct stat status {};
     // A link that leads nowhere stays neither: whoever needs the entry gets the error on opening.
     if (::fstatat(::dirfd(directory), found.d_name, &status, 0) == 0) {
       entry.is_directory = S_ISDIR(status.st_mode);
       entry.is_regular = S_ISREG(status.st_mode);
+    }
+    if (found.d_type == DT_UNKNOWN) {
+      entry.is_link =
+          ::fstatat(::dirfd(directory), found.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+          S_ISLNK(status.st_mode);
     }
   }
   return entry;
@@ -72,6 +78,13 @@ PathKind path_kind(const std::filesystem::path& path) {
     return S_ISDIR(status.st_mode) ? PathKind::kDirectory : PathKind::kOther;
   }
   if (errno == ENOENT || errno == ENOTDIR) return PathKind::kMissing;
+  throw io_error("examine", path.string(), errno);
+}
+
+bool is_link(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0) return S_ISLNK(status.st_mode);
+  if (errno == ENOENT || errno == ENOTDIR) return false;
   throw io_error("examine", path.string(), errno);
 }
 

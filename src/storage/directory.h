@@ -12,6 +12,7 @@ struct DirectoryEntry {
   std::string name;
   bool is_directory = false;
   bool is_regular = false;  ///< symbolic links are followed
+  bool is_link = false;     ///< it is one, whatever it leads to
 };
 
 enum class PathKind : std::uint8_t { kMissing, kDirectory, kOther };
@@ -19,6 +20,10 @@ enum class PathKind : std::uint8_t { kMissing, kDirectory, kOther };
 /// What stands at `path`; symbolic links are followed (one that leads nowhere: kMissing).
 /// @throws Error kIo if it cannot be examined.
 PathKind path_kind(const std::filesystem::path& path);
+
+/// Whether `path` itself is a symbolic link.
+/// @throws Error kIo if it cannot be examined; what does not exist is none.
+bool is_link(const std::filesystem::path& path);
 
 /// Whether `inner` is `outer` or lies below it: by name, and by what the names stand for, as a bind
 /// mount shows one directory under two. What does not exist (yet) is passed over.

@@ -48,6 +48,13 @@ bool same_content(const struct stat& before, const struct stat& now) noexcept {
   }
 }
 
+void require_regular(const struct stat& status, const std::filesystem::path& path) {
+  if (S_ISREG(status.st_mode)) return;
+  throw Error(ErrorKind::kBadInput, S_ISDIR(status.st_mode) ? "is a directory, not a regular file"
+                                                            : "is not a regular file")
+      .in_file(path.string());
+}
+
 /// @return nothing, with errno, if it cannot be opened.
 DescriptorPtr try_open(const std::filesystem::path& path, DescriptorPool& pool) {
   // O_NONBLOCK: opening a FIFO must not wait for a writer. Regular files ignore it.
@@ -193,15 +200,13 @@ ByteSourcePtr open_local_file(const std::filesystem::path& path) {
 }
 
 ByteSourcePtr open_local_file(const std::filesystem::path& path, DescriptorPool& pool) {
+  struct stat status {};
+  // To open a device may do something: a watchdog begins to count, a tape is wound back.
+  if (::stat(path.c_str(), &status) == 0) require_regular(status, path);
   DescriptorPtr descriptor = try_open(path, pool);
   if (!descriptor) throw_open_error(path.string(), errno);
-  struct stat status {};
   if (::fstat(descriptor->get(), &status) != 0) throw io_error("examine", path.string(), errno);
-  if (!S_ISREG(status.st_mode)) {
-    throw Error(ErrorKind::kBadInput, S_ISDIR(status.st_mode) ? "is a directory, not a regular file"
-                                                              : "is not a regular file")
-        .in_file(path.string());
-  }
+  require_regular(status, path);
   return std::make_shared<LocalFile>(std::move(descriptor), path, status, pool);
 }
 

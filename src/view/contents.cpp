@@ -11,6 +11,7 @@ namespace {
 
 CheckpointOptions options_of(const CheckpointQuery& query) {
   CheckpointOptions options{query.src_pattern, query.step, query.check_crc, nullptr};
+  options.no_symlinks = query.no_symlinks;
   options.decryption = Decryption::load_if_named(query.dec_key_file, query.dec_mode);
   return options;
 }

@@ -89,6 +89,7 @@ void check_output_options(const ConversionOptions& options) {
 
 CheckpointOptions checkpoint_options(const ConversionOptions& options) {
   CheckpointOptions checkpoint{options.src_pattern, options.step, options.check_crc, nullptr};
+  checkpoint.no_symlinks = options.no_symlinks;
   checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
   return checkpoint;
 }

@@ -90,6 +90,7 @@ std::vector<std::string> option_texts(const ConversionOptions& options) {
   if (!options.dec_key_file.empty()) texts.add("--dec-mode", options.dec_mode);
   texts.flag("--params", options.rank_params);
   texts.flag("--check-crc", options.check_crc);
+  texts.flag("--no-symlinks", options.no_symlinks);
   texts.flag("--crc", options.append_crc);
   return texts.take();
 }

@@ -25,9 +25,10 @@ TEST(ListDirectory, SortsByBytesAndFollowsLinks) {
   const auto entries = list_directory(dir.path());
   std::string seen;
   for (const DirectoryEntry& entry : entries) {
-    seen += entry.name + (entry.is_directory ? "/" : "") + (entry.is_regular ? "." : "") + " ";
+    seen += entry.name + (entry.is_directory ? "/" : "") + (entry.is_regular ? "." : "") +
+            (entry.is_link ? "@ " : " ");
   }
-  EXPECT_EQ(seen, "B. a10/ a9/ b. dangling link/ ");
+  EXPECT_EQ(seen, "B. a10/ a9/ b. dangling@ link/@ ");
 }
 
 TEST(ListDirectory, SaysWhatIsWrong) {
@@ -36,6 +37,14 @@ TEST(ListDirectory, SaysWhatIsWrong) {
                [&] { list_directory(dir.path() / "absent"); });
   expect_error(ErrorKind::kBadInput, {"file", "not a directory"},
                [&] { list_directory(dir.write("file", "x")); });
+}
+
+TEST(IsLink, LooksAtThePathItself) {
+  const TempDir dir;
+  std::filesystem::create_symlink("file", dir.path() / "link");
+  EXPECT_FALSE(is_link(dir.write("file", "x")));
+  EXPECT_TRUE(is_link(dir.path() / "link"));
+  EXPECT_FALSE(is_link(dir.path() / "absent"));
 }
 
 TEST(PathKind, TellsDirectoriesFromTheRest) {

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/source_links.h"
+
+#include <system_error>
+
+#include "reshardfs/error.h"
+
+#include "storage/directory.h"
+
+namespace reshardfs {
+
+void found_link(const std::filesystem::path& link, Links links) {
+  if (links == Links::kFollow) return;
+  throw Error(ErrorKind::kBadInput, "is a symbolic link, and --no-symlinks refuses those")
+      .in_file(link.string())
+      .hint("put the file or directory itself there, or go without that option");
+}
+
+std::optional<std::string> links_outside(const std::filesystem::path& root,
+                                         const std::vector<std::filesystem::path>& links) {
+  std::error_code failed;
+  const std::filesystem::path top = std::filesystem::canonical(root, failed);
+  std::size_t count = 0;
+  std::string first;
+  for (const std::filesystem::path& link : links) {
+    std::error_code nowhere;
+    const std::filesystem::path target = std::filesystem::canonical(link, nowhere);
+    if (failed || nowhere || is_inside(target, top)) continue;
+    if (count++ == 0) {
+      first =
+          printable(link.lexically_relative(root).string()) + " to " + printable(target.string());
+    }
+  }
+  if (count == 0) return std::nullopt;
+  const std::string more = count == 1 ? "" : " and " + std::to_string(count - 1) + " more";
+  return "symbolic links lead out of the source: " + first + more;
+}
+
+}  // namespace reshardfs
