@@ -17,6 +17,16 @@ std::string hex_escape(unsigned char byte) {
   return {'\\', 'x', kDigits[byte >> 4U], kDigits[byte & 0xfU]};
 }
 
+/// Whether the character is a control character in all but its number: one of C1 (U+0080 to U+009F)
+/// moves a terminal's cursor as ESC does; U+2028 and U+2029 end a line; U+202A to U+202E and U+2066
+/// to U+2069 turn the direction of all that follows.
+bool is_hidden_control(std::string_view character) {
+  if (character.size() == 2) return character >= "\xc2\x80" && character < "\xc2\xa0";
+  if (character.size() != 3) return false;
+  return (character >= "\xe2\x80\xa8" && character <= "\xe2\x80\xae") ||
+         (character >= "\xe2\x81\xa6" && character <= "\xe2\x81\xa9");
+}
+
 }  // namespace
 
 std::string printable(const std::string& text) {
@@ -25,12 +35,15 @@ std::string printable(const std::string& text) {
     if (out.size() >= kPrintableBytes) return out + "...";
     const auto byte = static_cast<unsigned char>(text[i]);
     const std::size_t length = utf8_length(text, i);
-    // C1 control characters (U+0080 to U+009F) move a terminal's cursor as ESC does.
-    const bool c1 = length == 2 && byte == 0xc2 && static_cast<unsigned char>(text[i + 1]) < 0xa0;
-    if (length == 0 || byte < 0x20 || byte == 0x7f || c1) {
+    if (length == 0 || byte < 0x20 || byte == 0x7f) {
       out += byte == '\n' ? std::string("\\n") : hex_escape(byte);
       ++i;
-      if (c1) out += hex_escape(static_cast<unsigned char>(text[i++]));
+      continue;
+    }
+    if (is_hidden_control(std::string_view(text).substr(i, length))) {
+      for (const std::size_t end = i + length; i < end; ++i) {
+        out += hex_escape(static_cast<unsigned char>(text[i]));
+      }
       continue;
     }
     if (byte == '\'' || byte == '\\') out += '\\';

@@ -6,7 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "reshardfs/error.h"
+
 #include "base/file_name.h"
+#include "base/text.h"
 #include "view/npy_file.h"
 #include "view/text_file.h"
 #include "view/text_value.h"
@@ -45,10 +48,17 @@ Json describe(const TargetTable& target, std::int64_t rank, const TargetParamete
   return json;
 }
 
-/// Relative to the list; empty for what is no array.
+/// Linux takes paths of 4095 bytes. What is left is for the mount point: one path that is too long
+/// to be opened would fail whoever lists or copies the whole directory.
+constexpr std::size_t kMaxPathBytes = 3072;
+constexpr std::size_t kShownColumns = 40;
+
+/// Relative to the list; empty for what is no array, and for what has no place.
 std::string path_of(const TargetParameter& parameter) {
   if (!is_array(parameter.dtype)) return {};
-  return "params/" + to_file_path(parameter.name) + std::string(kParameterFileExtension);
+  std::string path =
+      "params/" + to_file_path(parameter.name) + std::string(kParameterFileExtension);
+  return path.size() > kMaxPathBytes ? std::string() : path;
 }
 
 /// Written item by item: all of them as JSON values would take many times the text's size.
@@ -63,17 +73,37 @@ std::string list_of(const TargetTable& target, std::int64_t rank) {
   return list + "\n]\n";
 }
 
+void warn_of_long_names(const std::vector<std::string>& names, std::vector<std::string>& warnings) {
+  if (names.empty()) return;
+  std::string list;
+  for (const std::string& name : names) {
+    list += (list.empty() ? "" : ", ") + shortened(printable(name), kShownColumns);
+  }
+  warnings.push_back("no NumPy file for " + list +
+                     ": a path with that name would be too long to be opened; the other files "
+                     "have " +
+                     (names.size() == 1 ? "it" : "them"));
+}
+
 }  // namespace
 
 void add_params(const std::shared_ptr<const TargetTable>& target, std::int64_t rank,
-                const std::string& directory, std::vector<OutputFile>& files) {
+                const std::string& directory, std::vector<OutputFile>& files,
+                std::vector<std::string>& warnings) {
   // All in one place: of a hundred thousand files each would leave a gap behind its path's text.
   const auto arrays = std::make_shared<std::deque<NpyFile>>();
+  std::vector<std::string> too_long;
   for (const TargetParameter& parameter : target->parameters()) {
     if (!is_array(parameter.dtype) || !target->has(parameter, rank)) continue;
+    const std::string path = path_of(parameter);
+    if (path.empty()) {
+      too_long.push_back(parameter.name);
+      continue;
+    }
     const NpyFile& array = arrays->emplace_back(target, rank, parameter);
-    files.push_back({directory + path_of(parameter), {arrays, &array}});
+    files.push_back({directory + path, {arrays, &array}});
   }
+  warn_of_long_names(too_long, warnings);
   files.push_back({directory + "params.json",
                    std::make_shared<MadeFile>([target, rank] { return list_of(*target, rank); })});
 }

@@ -15,8 +15,10 @@ namespace reshardfs {
 /// directory: a JSON list of all parameters with name, file (null for what is no array), dtype,
 /// shape, stages of the source that hold it, and source ranks from which it is read; of a text its
 /// value too.
+/// An array whose path would be longer than programs can open has no file; one warning names these.
 /// @param directory "merged/": where they go.
 void add_params(const std::shared_ptr<const TargetTable>& target, std::int64_t rank,
-                const std::string& directory, std::vector<OutputFile>& files);
+                const std::string& directory, std::vector<OutputFile>& files,
+                std::vector<std::string>& warnings);
 
 }  // namespace reshardfs

@@ -44,7 +44,7 @@ std::vector<OutputFile> rank_params_view(const ViewContext& context) {
   std::vector<OutputFile> files;
   if (!context.options.rank_params) return files;
   for (const std::int64_t rank : context.ranks) {
-    add_params(context.target, rank, rank_directory(rank), files);
+    add_params(context.target, rank, rank_directory(rank), files, context.warnings);
   }
   return files;
 }

@@ -47,6 +47,9 @@ TEST(Printable, EscapesWhatMovesATerminal) {
                       "31m"),
             "\\xc2\\x9b31m");
   EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
+  // Line separator, right-to-left override and isolate; their neighbours are harmless.
+  EXPECT_EQ(printable("\u2028\u202e\u2066"), "\\xe2\\x80\\xa8\\xe2\\x80\\xae\\xe2\\x81\\xa6");
+  EXPECT_EQ(printable("\u2027\u202f\u2065\u206a\u00a0"), "\u2027\u202f\u2065\u206a\u00a0");
   EXPECT_LE(printable(std::string(10'000, 'x')).size(), 210U);
 }
 
