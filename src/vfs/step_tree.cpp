@@ -197,7 +197,8 @@ void StepTree::file_closed(InodeNumber inode) noexcept {
     TreePtr old;
     const std::lock_guard lock(steps_mutex_);
     const auto it = steps_.find(branch_of(inode));
-    if (it == steps_.end() || --it->second.open_files > 0 || it->second.shown) return;
+    if (it == steps_.end() || it->second.open_files == 0) return;
+    if (--it->second.open_files > 0 || it->second.shown) return;
     steps_.erase(it);
     old = publish();
   } catch (const std::exception&) {
