@@ -174,7 +174,8 @@ void print_json(const DiffArguments& arguments, const std::vector<ParameterDiff>
   }
   json["parameters"] = nlohmann::ordered_json::array();
   for (const ParameterDiff& result : results) json["parameters"].push_back(as_json(result));
-  std::cout << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  std::cout << json.dump(2, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace)
+            << "\n";
 }
 
 void require_tolerance(double value, const char* option) {

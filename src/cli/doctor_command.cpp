@@ -51,7 +51,8 @@ void print_json(const std::vector<Finding>& findings, bool good) {
                                 {"found", finding.found},
                                 {"advice", finding.advice}});
   }
-  std::cout << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  std::cout << json.dump(2, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace)
+            << '\n';
 }
 
 int run_doctor(const DoctorArguments& arguments) {

@@ -234,7 +234,8 @@ int run_inspect(const InspectArguments& arguments) {
   nlohmann::ordered_json json = as_json(inspected.contents, known);
   if (arguments.stats) json["statistics"] = stats_json(find_stats(arguments, inspected));
   // Names from files may be no UTF-8.
-  std::cout << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  std::cout << json.dump(2, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace)
+            << "\n";
   return kExitDone;
 }
 

@@ -112,7 +112,8 @@ void print_json(const std::vector<MountStatus>& statuses) {
                     {"state", state_name(status.state)},
                     {"status", status.json}});
   }
-  std::cout << Json{{"mounts", std::move(list)}}.dump(2, ' ', false, Json::error_handler_t::replace)
+  std::cout << Json{{"mounts", std::move(list)}}.dump(2, ' ', /*ensure_ascii=*/true,
+                                                      Json::error_handler_t::replace)
             << "\n";
 }
 

@@ -136,9 +136,9 @@ int run_verify(const VerifyArguments& arguments) {
   }
   if (arguments.json) {
     // Names from files may be no UTF-8.
-    std::cout
-        << as_json(arguments, report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
-        << "\n";
+    std::cout << as_json(arguments, report)
+                     .dump(2, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace)
+              << "\n";
   } else {
     print_text(arguments, report);
   }

@@ -248,7 +248,7 @@ class Messages(unittest.TestCase):
                 result = run("inspect", source, "--json")
                 names = [entry["name"] for entry in json.loads(result.stdout)["parameters"]]
                 self.assertEqual(names, SHOWN)
-                self.assertNotRegex(result.stdout, "[\0-\x09\x0b-\x1f]")
+                self.assertNotRegex(result.stdout, CONTROLS)
 
     def test_errors_and_warnings_name_it(self) -> None:
         """Two ranks that differ in a parameter without a layout; and types that differ."""
@@ -270,6 +270,11 @@ class Messages(unittest.TestCase):
             result = run("diff", directory / "type/rank_0/m.ckpt", directory / "value/rank_1/m.ckpt")
             self.assertEqual(result.code, 1)
             self.assertNotRegex(result.stdout + result.stderr, CONTROLS)
+            for words in (("diff", directory / "type/rank_0/m.ckpt", directory / "value/rank_1/m.ckpt"),
+                          ("verify", directory / "value"), ("verify", directory / "twice")):
+                result = run(*words, "--json")
+                self.assertIn("evil", json.dumps(json.loads(result.stdout)), words)
+                self.assertNotRegex(result.stdout + result.stderr, CONTROLS)
 
     def test_log_file(self) -> None:
         """A read that fails is logged by the file's name, which holds the parameter's."""
