@@ -35,9 +35,8 @@ struct RankFiles {
 };
 
 /// All files below `root` that fit the pattern, in order of their paths.
-/// @throws Error kBadInput if two directories stand for one rank (rank_1 and rank_01), or for a
-/// link
-///         if they are refused; kIo.
+/// @throws Error kBadInput if two directories stand for one rank (rank_1 and rank_01), or if there
+///         is a link and links are refused; kIo.
 RankFiles find_rank_files(const std::filesystem::path& root, const PathPattern& pattern,
                           Links links = Links::kFollow);
 

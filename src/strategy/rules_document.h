@@ -28,6 +28,9 @@ struct Rule {
   const std::string* matching_glob(const std::string& name) const;
 };
 
+/// Layers that [[layers]] may place: far more than any model has; bounds what a wrong number costs.
+inline constexpr std::int64_t kMaxLayers = 1 << 16;
+
 /// One [[layers]]: where the number of a layer stands in a name, and the stage of each layer.
 struct LayerPlacement {
   std::int64_t line = 0;

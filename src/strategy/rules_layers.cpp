@@ -10,9 +10,6 @@
 namespace reshardfs {
 namespace {
 
-/// As many as the reader of rules takes.
-constexpr std::int64_t kMaxLayers = 1 << 16;
-
 /// What stands before the first ".<digits>." of a name, without an optimizer's prefix: "model.
 /// layers.". Empty if there is no such number.
 std::string text_before_number(const std::string& name) {

@@ -16,8 +16,6 @@ namespace reshardfs {
 namespace {
 
 constexpr std::int64_t kMaxStages = 4096;
-/// Far more than any model has; bounds what a wrong number costs.
-constexpr std::int64_t kMaxLayers = 1 << 16;
 
 constexpr const char* kAxesForm = "a list of \"name=size\", as [\"dp=2\", \"tp=4\"]";
 

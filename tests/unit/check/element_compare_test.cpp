@@ -14,15 +14,10 @@
 #include <gtest/gtest.h>
 
 #include "check/element_values.h"
+#include "support/dtypes.h"
 
 namespace reshardfs {
 namespace {
-
-constexpr std::array kArrays{
-    DType::kBool,    DType::kInt4,    DType::kInt8,       DType::kUInt8,
-    DType::kInt16,   DType::kUInt16,  DType::kInt32,      DType::kUInt32,
-    DType::kInt64,   DType::kUInt64,  DType::kFloat16,    DType::kBFloat16,
-    DType::kFloat32, DType::kFloat64, DType::kFloat8E5M2, DType::kFloat8E4M3};
 
 struct FloatFormat {
   int exponent_bits = 0;
@@ -175,7 +170,7 @@ Bytes special_bytes(DType dtype) {
 }
 
 TEST(ElementValues, AreWhatTheFormulasSay) {
-  for (const DType dtype : kArrays) {
+  for (const DType dtype : test::kNumberTypes) {
     SCOPED_TRACE(std::string(mindspore_name(dtype)));
     const Bytes bytes = special_bytes(dtype);
     const auto size = static_cast<std::size_t>(element_size(dtype));
@@ -198,8 +193,8 @@ TEST(CompareElements, IsAsTheReferenceForAllPairsOfTypes) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
   const std::vector<Tolerance> tolerances{{}, {0.5, 0, true}, {0, 0.25, false}, {1e-3, 1e-2, true}};
-  for (const DType a : kArrays) {
-    for (const DType b : kArrays) {
+  for (const DType a : test::kNumberTypes) {
+    for (const DType b : test::kNumberTypes) {
       Bytes left = special_bytes(a);
       Bytes right = special_bytes(b);
       const auto a_size = static_cast<std::size_t>(element_size(a));
@@ -214,7 +209,7 @@ TEST(CompareElements, IsAsTheReferenceForAllPairsOfTypes) {
 }
 
 TEST(CompareElements, FindsTheOneElementThatDiffersWhereverItIs) {
-  for (const DType dtype : kArrays) {
+  for (const DType dtype : test::kNumberTypes) {
     const auto size = static_cast<std::size_t>(element_size(dtype));
     const std::size_t count = 5000;
     // One byte more in front: unaligned.

@@ -14,15 +14,10 @@
 #include <gtest/gtest.h>
 
 #include "check/pairwise_stats.h"
+#include "support/dtypes.h"
 
 namespace reshardfs {
 namespace {
-
-constexpr std::array kArrays{
-    DType::kBool,    DType::kInt4,    DType::kInt8,       DType::kUInt8,
-    DType::kInt16,   DType::kUInt16,  DType::kInt32,      DType::kUInt32,
-    DType::kInt64,   DType::kUInt64,  DType::kFloat16,    DType::kBFloat16,
-    DType::kFloat32, DType::kFloat64, DType::kFloat8E5M2, DType::kFloat8E4M3};
 
 ElementStats reference(DType dtype, const std::byte* in, std::size_t count) {
   std::vector<WideReal> values(count);
@@ -67,7 +62,7 @@ TEST(ElementStats, AreThoseOfRandomBitsInAllTypes) {
   const auto seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
-  for (const DType dtype : kArrays) {
+  for (const DType dtype : test::kNumberTypes) {
     for (const std::size_t count : {1U, 7U, 8U, 2047U, 2048U, 2049U, 9000U}) {
       SCOPED_TRACE(std::string(mindspore_name(dtype)) + " " + std::to_string(count));
       const std::size_t bytes = count * static_cast<std::size_t>(element_size(dtype));
