@@ -47,6 +47,11 @@ class RESHARDFS_EXPORT VirtualFile {
   /// are. The size() of such a file is 0. Of any other file: nullptr.
   virtual std::shared_ptr<const VirtualFile> snapshot() const { return nullptr; }
 
+  /// Bytes, as stat(2) is to tell them: some programs read as much as a file is said to have. Of a
+  /// file with snapshots: the size that all of them have, or 0; it may take as long as to make one.
+  /// Of any other file: size().
+  virtual std::uint64_t stat_size() const { return size(); }
+
   /// The source file that has exactly the bytes of this one, from the first to the last, or nullptr
   /// if there is none or that is not known. For the mount: ByteSource is no part of this interface.
   /// May read the source's headers.

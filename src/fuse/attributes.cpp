@@ -23,6 +23,16 @@ timespec to_timespec(std::int64_t nanoseconds) {
   return time;
 }
 
+/// The tree knows the sizes of files that never change.
+std::uint64_t size_of(const Node& node) noexcept {
+  if (node.size != 0 || node.file == nullptr) return node.size;
+  try {
+    return node.file->stat_size();
+  } catch (...) {
+    return node.size;  // whoever opens the file is told why
+  }
+}
+
 }  // namespace
 
 struct stat attributes(const Node& node, const MountOptions& options) noexcept {
@@ -41,8 +51,9 @@ struct stat attributes(const Node& node, const MountOptions& options) noexcept {
   } else {
     stat.st_mode = node.is_link() ? S_IFLNK | 0777 : S_IFREG | options.file_mode;
     stat.st_nlink = 1;
-    stat.st_size = static_cast<off_t>(node.size);
-    stat.st_blocks = static_cast<blkcnt_t>(blocks(node.size, kStatBlock));
+    const std::uint64_t size = size_of(node);
+    stat.st_size = static_cast<off_t>(size);
+    stat.st_blocks = static_cast<blkcnt_t>(blocks(size, kStatBlock));
   }
   return stat;
 }

@@ -9,7 +9,7 @@
 
 namespace reshardfs {
 
-/// What stat(2) and statfs(2) tell. From memory: never waits for storage.
+/// What stat(2) and statfs(2) tell. Never waits for storage.
 struct stat attributes(const Node& node, const MountOptions& options) noexcept;
 struct statvfs statistics(const Tree& tree) noexcept;
 

@@ -67,6 +67,20 @@ OutputFile status_file(const Json& known) {
       }));
 }
 
+OutputFile report_file(std::shared_ptr<const ReportSubject> subject) {
+  // The counters are all that grows in it: some tens of numbers with at most 20 digits.
+  constexpr std::size_t kGrowth = std::size_t{4} << 10;
+  return control("report.html", std::make_shared<PaddedFile>(
+                                    [subject = std::move(subject)] {
+                                      std::string page;
+                                      write_report(
+                                          *subject, counters().values(),
+                                          [&page](std::string_view part) { page += part; });
+                                      return page;
+                                    },
+                                    kGrowth));
+}
+
 }  // namespace
 
 std::vector<OutputFile> control_view(const ViewContext& context) {
@@ -77,12 +91,7 @@ std::vector<OutputFile> control_view(const ViewContext& context) {
       "plan.json",
       std::make_shared<LiveFile>([plan = std::make_shared<PlanText>(
                                       context.target, context.ranks)] { return plan->get(); })));
-  files.push_back(control("report.html", std::make_shared<LiveFile>([subject] {
-                            std::string page;
-                            write_report(*subject, counters().values(),
-                                         [&page](std::string_view part) { page += part; });
-                            return page;
-                          })));
+  files.push_back(report_file(subject));
   for (OutputFile& file : process_files()) files.push_back(std::move(file));
   return files;
 }

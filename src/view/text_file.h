@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -53,6 +54,29 @@ class LiveFile final : public VirtualFile {
 
  private:
   std::function<std::string()> make_;
+};
+
+/// As LiveFile, for programs that go by the size of a file: newlines at the end make all the texts
+/// equally long.
+class PaddedFile final : public VirtualFile {
+ public:
+  /// @param growth bytes by which a text may be longer than the first one.
+  PaddedFile(std::function<std::string()> make, std::size_t growth)
+      : make_(std::move(make)), growth_(growth) {}
+
+  std::uint64_t size() const override { return 0; }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
+  std::uint64_t stat_size() const override { return padded_size(nullptr); }
+  std::shared_ptr<const VirtualFile> snapshot() const override;
+
+ private:
+  /// Found out when it is first asked for: nothing is made for a mount that nobody asks.
+  std::uint64_t padded_size(const std::string* text) const;
+
+  std::function<std::string()> make_;
+  std::size_t growth_;
+  mutable std::once_flag once_;
+  mutable std::uint64_t padded_size_ = 0;
 };
 
 }  // namespace reshardfs

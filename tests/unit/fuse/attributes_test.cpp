@@ -2,6 +2,7 @@
 #include "fuse/attributes.h"
 
 #include <limits>
+#include <stdexcept>
 
 #include <gtest/gtest.h>
 
@@ -40,6 +41,28 @@ TEST(Attributes, OfAFile) {
     EXPECT_EQ(time.tv_sec, 1);
     EXPECT_EQ(time.tv_nsec, 500'000'000);
   }
+}
+
+class SizedWhenAsked : public EmptyFile {
+ public:
+  explicit SizedWhenAsked(bool fails) : fails_(fails) {}
+  std::uint64_t stat_size() const override {
+    if (fails_) throw std::runtime_error("no");
+    return 513;
+  }
+
+ private:
+  bool fails_;
+};
+
+TEST(Attributes, OfAFileWhoseContentsChange) {
+  Node node = file_node(0);
+  EXPECT_EQ(attributes(node, MountOptions()).st_size, 0);
+  node.file = std::make_shared<SizedWhenAsked>(false);
+  EXPECT_EQ(attributes(node, MountOptions()).st_size, 513);
+  EXPECT_EQ(attributes(node, MountOptions()).st_blocks, 2);
+  node.file = std::make_shared<SizedWhenAsked>(true);
+  EXPECT_EQ(attributes(node, MountOptions()).st_size, 0);
 }
 
 TEST(Attributes, OfADirectory) {
