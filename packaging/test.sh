@@ -21,4 +21,4 @@ if command -v npm >/dev/null && command -v node >/dev/null; then
   export RESHARDFS_NODE_MODULES
 fi
 say "running the tests"
-ctest --test-dir build/release --output-on-failure --no-tests=error "$@"
+ctest --test-dir build/release -j2 --output-on-failure --no-tests=error "$@"

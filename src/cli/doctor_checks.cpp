@@ -54,6 +54,8 @@ fs::path find_program(const std::string& name, const std::string& path) {
   return {};
 }
 
+constexpr const char* kSeeAbove = "look at the lines above that begin with 'reshardfs:'";
+
 /// A directory with a small checkpoint and a mount point; takes both away.
 class RoundTrip {
  public:
@@ -79,7 +81,7 @@ class RoundTrip {
   /// What each step says is on standard error, above what is reported.
   void run() {
     if (run_self({"mount", source(), mountpoint(), "--quiet"}) != kExitDone) {
-      throw Error(ErrorKind::kIo, "mounting failed, as it says above");
+      throw Error(ErrorKind::kIo, "mounting failed").hint(kSeeAbove);
     }
     mounted_ = true;
     const fs::path shown = mountpoint() / "merged" / "checkpoint_merged.ckpt";
@@ -88,7 +90,7 @@ class RoundTrip {
     in.close();  // a file that is open keeps the mount busy
     if (found != bytes_) throw Error(ErrorKind::kIo, "does not have its bytes").in_file(shown);
     if (run_self({"umount", mountpoint()}) != kExitDone) {
-      throw Error(ErrorKind::kIo, "unmounting failed, as it says above");
+      throw Error(ErrorKind::kIo, "unmounting failed").hint(kSeeAbove);
     }
     mounted_ = false;
   }
@@ -204,7 +206,6 @@ Finding check_round_trip() {
   } catch (const std::exception& error) {  // of <filesystem> too: there is no $TMPDIR
     finding.health = Health::kBad;
     finding.found = error.what();
-    finding.advice = "look at the lines above that begin with 'reshardfs:'";
   }
   return finding;
 }

@@ -73,11 +73,13 @@ void start_refresher(Refresher& refresher) {
 }
 
 /// @return whether all have ended.
-bool stop_threads(WorkerThreads& workers, Refresher& refresher) {
+bool stop_threads(WorkerThreads& workers, ServedTree& served) {
+  Refresher& refresher = served.refresher;
   // The refresher is told first, but only waited for with what the workers have left of the time.
   refresher.stop(std::chrono::milliseconds(0));
   const auto deadline = std::chrono::steady_clock::now() + kDrainTime;
   if (!workers.stop(kDrainTime)) return false;
+  served.kill_watch.stop();
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
       deadline - std::chrono::steady_clock::now());
   return refresher.stop(std::max(left, std::chrono::milliseconds(1)));
@@ -120,7 +122,7 @@ void serve(TreeSource& source, const MountOptions& given_options,
     failure = std::current_exception();
   }
   if (options.on_end) options.on_end();
-  if (!stop_threads(workers, served.refresher)) end_process(options);
+  if (!stop_threads(workers, served)) end_process(options);
   if (failure) std::rethrow_exception(failure);
   if (workers.error() != 0) throw io_error("talk to the kernel", "/dev/fuse", workers.error());
   if (ending == Ending::kNeverLive) {

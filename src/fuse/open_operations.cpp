@@ -71,7 +71,7 @@ void decide_and_reply(ServedTree& all, KillableRequest& waiting, Opening opening
 
 /// Takes the opening over, or throws, and then the request is as it was.
 void open_with_source(ServedTree& all, fuse_req_t request, const Opening& opening) {
-  const KillableRequest::Ptr waiting = KillableRequest::watch(request, is_killed);
+  const KillableRequest::Ptr waiting = KillableRequest::watch(request, is_killed, all.kill_watch);
   try {
     all.file_tasks.submit({.inode = opening.inode, .run = [&all, waiting, opening] {
                              decide_and_reply(all, *waiting, opening);

@@ -7,6 +7,7 @@
 #include "fuse/backing_files.h"
 #include "fuse/buffer_pool.h"
 #include "fuse/directory_opener.h"
+#include "fuse/kill_watch.h"
 #include "fuse/libfuse.h"
 #include "fuse/mount.h"
 #include "fuse/open_operations.h"
@@ -55,6 +56,8 @@ class ServedTree {
   RequestScheduler<ReadRequest> reads;
   RequestScheduler<AttributeRequest> cheap_attributes;
   RequestScheduler<AttributeRequest> costly_attributes;
+  /// To be stopped before the session is destroyed.
+  KillWatch kill_watch;
   OpenSnapshots snapshots;
   OpenListings listings;
   DirectoryOpener opener;

@@ -95,7 +95,7 @@ void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
   }
   answer(request, inode, "read", [&] {
     ServedTree& tree = served(request);
-    const ReadRequest read{.request = KillableRequest::watch(request, is_killed),
+    const ReadRequest read{.request = KillableRequest::watch(request, is_killed, tree.kill_watch),
                            .inode = inode,
                            .snapshot = tree.snapshots.find(info->fh),
                            .offset = static_cast<std::uint64_t>(offset),
@@ -151,10 +151,11 @@ void getxattr(fuse_req_t request, fuse_ino_t inode, const char* full_name, std::
     const std::vector<std::string> listed = node->file->attribute_names();
     const bool cheap = std::find(listed.begin(), listed.end(), name) != listed.end();
     std::string text(name);
-    const AttributeRequest query{.request = KillableRequest::watch(request, is_killed),
-                                 .inode = inode,
-                                 .name = std::move(text),
-                                 .size = size};
+    const AttributeRequest query{
+        .request = KillableRequest::watch(request, is_killed, all.kill_watch),
+        .inode = inode,
+        .name = std::move(text),
+        .size = size};
     submit(all, cheap ? all.cheap_attributes : all.costly_attributes, query, "getxattr");
   });
 }

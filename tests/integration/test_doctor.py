@@ -52,6 +52,8 @@ class Doctor(unittest.TestCase):
                 os.environ["TMPDIR"] = before
         self.assertEqual(result.code, 1, f"{Settings.binary}: {result.stdout}")
         self.assertIn("bad     mount, read, unmount", result.stdout)
+        self.assertIn("TMPDIR", result.stdout)
+        self.assertNotIn("lines above", result.stdout)  # there are none
 
 
 if __name__ == "__main__":

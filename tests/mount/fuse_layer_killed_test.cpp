@@ -140,6 +140,28 @@ TEST_F(FuseKilled, AProgramThatHandlesASignalGetsItsBytes) {
   EXPECT_EQ(status_of(reader, 5s), 0);
 }
 
+TEST_F(FuseKilled, AProgramThatHandlesASignalAndIsKilledThenIsGoneSoon) {
+  const pid_t reader = start([this] {
+    struct sigaction action {};
+    action.sa_handler = [](int) {};
+    ::sigaction(SIGINT, &action, nullptr);
+    return read_file(at("1")).size() == 5000;
+  });
+  ASSERT_TRUE(stalled(1));
+  ::kill(reader, SIGINT);
+  EXPECT_EQ(status_of(reader, 300ms), -1) << "it must still wait";
+  const auto begin = Clock::now();
+  ::kill(reader, SIGKILL);
+  EXPECT_TRUE(is_killed_by(status_of(reader, 2s), SIGKILL));
+  EXPECT_LT(Clock::now() - begin, 500ms);
+  EXPECT_EQ(shared->waiting, 1);
+  shared->released = true;
+  ASSERT_TRUE(stalled(0));
+  EXPECT_TRUE(is_pattern(read_file(at("1")), 0));
+  mount->send(SIGTERM);
+  EXPECT_EQ(mount->wait_for_exit(5s), 0);
+}
+
 TEST_F(FuseKilled, AllThreadsOfAKilledProgramAreGone) {
   const pid_t reader = start([this] {
     std::vector<std::thread> threads;

@@ -17,22 +17,28 @@ using namespace std::chrono_literals;
 using testing_mount::eventually;
 using testing_mount::is_pattern;
 
-/// A process to which SIGKILL is under way for as long as this lives: one that has ended of it and
-/// has not been waited for looks like that, too.
-class KilledProcess {
+/// A process that can be killed.
+class Victim {
  public:
-  KilledProcess() : pid_(::fork()) {
-    if (pid_ == 0) {
-      ::pause();
-      ::_exit(0);
-    }
+  Victim() : pid_(::fork()) {
+    if (pid_ != 0) return;
+    ::pause();
+    ::_exit(0);
+  }
+  Victim(const Victim&) = delete;
+  Victim& operator=(const Victim&) = delete;
+  ~Victim() {
+    kill();
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+  /// From then on SIGKILL is under way to it: one that has ended of it and has not been waited for
+  /// looks like that, too.
+  void kill() const {
     ::kill(pid_, SIGKILL);
     siginfo_t info{};
     ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT);
   }
-  KilledProcess(const KilledProcess&) = delete;
-  KilledProcess& operator=(const KilledProcess&) = delete;
-  ~KilledProcess() { ::waitpid(pid_, nullptr, 0); }
   pid_t pid() const noexcept { return pid_; }
 
  private:
@@ -45,6 +51,7 @@ class ProtocolInterrupts : public testing::Test {
 
   void SetUp() override {
     spdlog::set_level(spdlog::level::off);
+    killed.kill();
     ASSERT_TRUE(is_killed(killed.pid()));
     TreeBuilder builder;
     for (int i = 0; i < kFiles; ++i) {
@@ -81,7 +88,7 @@ class ProtocolInterrupts : public testing::Test {
   }
 
   static constexpr int kFiles = 40;
-  const KilledProcess killed;
+  const Victim killed;
   const testing_mount::SharedMemory shared;
   std::unique_ptr<Tree> tree;
   std::unique_ptr<FixedTree> source;
@@ -120,6 +127,24 @@ TEST_F(ProtocolInterrupts, AKilledReaderIsAnsweredWhileItsReadIsQueued) {
   }
   ASSERT_TRUE(stalled(0));
   EXPECT_LT(shared->reads, kFiles) << "what is given up is not read";
+}
+
+TEST_F(ProtocolInterrupts, AKillAfterAnotherSignalIsFound) {
+  // Of it the kernel says nothing: it has told of the first signal.
+  const Victim reader;
+  const Victim other;
+  const std::uint64_t first = send_read(0, reader.pid());
+  const std::uint64_t second = send_read(1, other.pid());
+  ASSERT_TRUE(stalled(2));
+  kernel().interrupt(first, reader.pid());
+  kernel().interrupt(second, other.pid());
+  EXPECT_FALSE(kernel().wait_for(first, 300ms)) << "it has not been killed";
+  reader.kill();
+  const auto reply = kernel().wait_for(first, 5s);
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->error, EINTR);
+  shared->released = true;
+  EXPECT_TRUE(is_whole(kernel().wait_for(second))) << "a program that lives gets its bytes";
 }
 
 TEST_F(ProtocolInterrupts, BeforeItsRequest) {

@@ -88,7 +88,9 @@ void ProtocolSession::init() {
 }
 
 bool ProtocolSession::stop(Milliseconds limit) {
-  return workers_->stop(limit);
+  if (!workers_->stop(limit)) return false;
+  served_.kill_watch.stop();
+  return true;
 }
 
 std::size_t thread_count() {
