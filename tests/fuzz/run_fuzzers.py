@@ -4,7 +4,8 @@
 
 New inputs go to a directory of the run, not to the corpus: `--merge` adds those that reach code
 that nothing else does. An input that crashes, hangs (1 s) or needs too much memory stays in the
-working directory, and the exit code is 1.
+working directory, and the exit code is 1. `--self-test` runs a fuzzer that has a planted bug, and
+fails unless the bug is found and told in this way.
 """
 
 from __future__ import annotations
@@ -57,15 +58,45 @@ def merge(fuzzer: Path, corpus: Path, more: list[Path]) -> None:
                     *(str(path / name) for path in more)], check=True, stderr=subprocess.DEVNULL)
 
 
+def self_test(fuzzer: Path, seconds: int) -> int:
+    """Runs this program as users do, from a directory of its own and without any seed."""
+    with tempfile.TemporaryDirectory(prefix="reshardfs-fuzz-") as work:
+        corpus = Path(work) / "corpus"
+        (corpus / fuzzer.name.removeprefix("fuzz_")).mkdir(parents=True)
+        done = subprocess.run(
+            [sys.executable, "-B", str(Path(__file__).resolve()), "--corpus", str(corpus),
+             "--seconds", str(seconds), "--jobs", "1", str(fuzzer.resolve())],
+            cwd=work, capture_output=True, text=True, errors="replace", check=False)
+        inputs = list(Path(work).glob("planted-crash-*"))
+    print(done.stdout + done.stderr)
+    problems = []
+    if done.returncode != 1:
+        problems.append(f"exit code {done.returncode}, expected 1")
+    if "FOUND SOMETHING" not in done.stdout:
+        problems.append("nothing was said to be found")
+    if "the planted bug" not in done.stderr:
+        problems.append("what was found is not the planted bug")
+    if not inputs:
+        problems.append("the input that crashes was not kept")
+    print("; ".join(problems) or f"the planted bug was found: {inputs[0].name}")
+    return 1 if problems else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("fuzzers", nargs="+", type=Path)
-    parser.add_argument("--corpus", type=Path, required=True)
+    parser.add_argument("--corpus", type=Path)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--merge", type=Path, action="append",
                         help="add the useful inputs of a directory, which has one for each fuzzer")
+    parser.add_argument("--self-test", action="store_true",
+                        help="the fuzzer has a planted bug: fail unless it is found")
     arguments = parser.parse_args()
+    if arguments.self_test:
+        return max(self_test(fuzzer, arguments.seconds) for fuzzer in arguments.fuzzers)
+    if arguments.corpus is None:
+        parser.error("--corpus is needed")
     good = True
     for fuzzer in arguments.fuzzers:
         if arguments.merge:
