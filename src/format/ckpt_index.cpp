@@ -114,8 +114,9 @@ void IndexBuilder::add_content(const Record& record) {
   found_bytes_ = add_or_throw(found_bytes_, length, "the content's size");
 
   const std::uint64_t expected = entry.content_bytes;
-  // content_bytes fits 63 bits, so that twice of it fits 64.
-  const bool may_be_float32 = entry.dtype == DType::kBFloat16;
+  // content_bytes fits 63 bits, so that twice of it fits 64. Writers that old know no more fields
+  // than we do: a field that looks unknown is a dimension with a damaged key.
+  const bool may_be_float32 = entry.dtype == DType::kBFloat16 && !record.has_unknown;
   if (may_be_float32 && expected > 0 && found_bytes_ == 2 * expected) {
     entry.encoding = ContentEncoding::kFloat32AsBFloat16;
     complete_ = true;

@@ -24,6 +24,8 @@ constexpr std::uint32_t kMapPart = 1;
 constexpr std::uint32_t kDims = 1;
 constexpr std::uint32_t kType = 2;
 constexpr std::uint32_t kContent = 3;
+/// A key's first byte has the wire type and so many values of the field's number.
+constexpr std::uint32_t kNumbersInAByte = 16;
 
 Error bad(std::uint64_t offset, const std::string& message) {
   return Error(ErrorKind::kBadInput, message).at_offset(offset);
@@ -56,7 +58,9 @@ std::optional<Record> RecordScanner::next() {
       if (field.type == WireType::kBytes && field.number == kValue) {
         record = read_record(field, offset);
       } else if (field.type == WireType::kBytes) {
-        cursor_.move_to(cursor_.payload_end(field, cursor_.file_size()));
+        const std::uint64_t end = cursor_.payload_end(field, cursor_.file_size());
+        refuse_stray(field, offset, end);
+        cursor_.move_to(end);
       }
     } catch (const Error& error) {
       const bool recognised = record_count_ > 0 || !error.parameter().empty();
@@ -108,6 +112,41 @@ Record RecordScanner::read_record(const WireField& field, std::uint64_t offset) 
   return record;
 }
 
+/// Reads what may be no such thing. @return nothing if it is not.
+template <typename Read>
+std::optional<Record> RecordScanner::try_to(Read&& read) {
+  const std::uint64_t here = cursor_.position();
+  std::optional<Record> record = Record{};
+  dim_count_ = 0;
+  try {
+    read(*record);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kBadInput) throw;
+    record.reset();
+  }
+  cursor_.move_to(here);
+  return record;
+}
+
+/// A field that nobody knows is passed over. But not if it is a record, or the tensor of one: then
+/// a bit of a key is wrong, and the parameter would be missing without a word. If that is the
+/// highest bit, the length behind the key is taken for more of the field's number: 17, 33, ...
+void RecordScanner::refuse_stray(const WireField& field, std::uint64_t offset, std::uint64_t end) {
+  if (field.number % kNumbersInAByte == kValue) {
+    throw bad(offset, "field " + std::to_string(field.number) + " is a record's with a wrong bit")
+        .hint("the file is damaged");
+  }
+  const auto as_value = try_to([&](Record& record) { read_value(record, end); });
+  const bool is_record = as_value && !as_value->name.empty() && as_value->content;
+  const auto as_tensor = try_to([&](Record& record) { read_tensor(record, end); });
+  const bool is_tensor = as_tensor && as_tensor->type && as_tensor->content;
+  if (!is_record && !is_tensor) return;
+  throw bad(offset, std::string(is_record ? "a record" : "a tensor") + " stands in field " +
+                        std::to_string(field.number) + ", where none can be")
+      .for_parameter(is_record ? as_value->name : "")
+      .hint("the file is damaged");
+}
+
 // Fields of an unexpected wire type are skipped like unknown ones, as protobuf does. Repeated
 // fields merge as protobuf's messages do: dims are appended, of the others the last one counts.
 void RecordScanner::read_value(Record& record, std::uint64_t end) {
@@ -149,7 +188,11 @@ void RecordScanner::read_map(Record& record, const Extent& payload) {
 void RecordScanner::read_tensor(Record& record, std::uint64_t end) {
   while (cursor_.position() < end) {
     const WireField field = cursor_.read_field(end);
-    if (field.type == WireType::kVarint && field.number == kDims) add_dim(field.value);
+    if (field.type == WireType::kVarint && field.number == kDims) {
+      add_dim(field.value);
+      continue;
+    }
+    if (field.type != WireType::kBytes || field.number > kContent) record.has_unknown = true;
     if (field.type != WireType::kBytes) continue;
     const std::uint64_t payload_end = cursor_.payload_end(field, end);
     if (field.number == kDims) {

@@ -31,6 +31,7 @@ struct Record {
   Shape dims;                ///< each 0 ... 2^31-1
   std::optional<std::string> type;
   std::optional<Extent> content;
+  bool has_unknown = false;  ///< its tensor has fields that nobody knows
 };
 
 class RecordScanner {
@@ -48,6 +49,9 @@ class RecordScanner {
   void refuse_encrypted();
   bool find_trailer();
   Record read_record(const WireField& field, std::uint64_t offset);
+  void refuse_stray(const WireField& field, std::uint64_t offset, std::uint64_t end);
+  template <typename Read>
+  std::optional<Record> try_to(Read&& read);
   void read_value(Record& record, std::uint64_t end);
   void read_map(Record& record, const Extent& payload);
   void read_tensor(Record& record, std::uint64_t end);

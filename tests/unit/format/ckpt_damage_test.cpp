@@ -147,8 +147,8 @@ class RandomFile {
 
   std::string make() {
     std::string file;
-    for (int i = 0; i < 8; ++i) file += maybe_unknown() + entry("p" + std::to_string(i));
-    return file + maybe_unknown();
+    for (int i = 0; i < 8; ++i) file += maybe_unknown_of_file() + entry("p" + std::to_string(i));
+    return file + maybe_unknown_of_file();
   }
   const std::vector<TensorEntry>& expected() const { return expected_; }
 
@@ -195,7 +195,14 @@ class RandomFile {
     return test::varint(field << 3U | 2U, 1 + random_() % 5) + number(payload.size()) + payload;
   }
   std::string maybe_unknown() {
+    return maybe_unknown(static_cast<std::uint32_t>(4 + random_() % 1000));
+  }
+  /// Fields 17, 33, ... are records with a wrong bit.
+  std::string maybe_unknown_of_file() {
     const auto field = static_cast<std::uint32_t>(4 + random_() % 1000);
+    return maybe_unknown(field % 16 == 1 ? 2 : field);
+  }
+  std::string maybe_unknown(std::uint32_t field) {
     switch (random_() % 8) {
       case 0:
         return test::varint(field << 3U) + number(random_());

@@ -196,6 +196,30 @@ TEST(CkptIndex, RefusesBadDimensions) {
   expect_bad(record("w", {2147483647, 2147483647, 2}, "Float64", "x"), {"'w'", "content's size"});
 }
 
+// A bit of a key that is wrong makes a record an unknown field, which would be passed over.
+TEST(CkptIndex, RefusesARecordInAFieldThatNobodyKnows) {
+  const std::string good = small_record("w");
+  const std::string value = test::bytes(1, "v") + test::bytes(2, test::tensor({1}, "Int8", "x"));
+  for (const std::uint32_t field : {2U, 3U, 5U, 9U, 1000U}) {
+    expect_bad(good + test::bytes(field, value),
+               {"'v'", "a record stands in field " + std::to_string(field)});
+    expect_bad(good + test::bytes(field, test::tensor({1}, "Int8", "x")), {"a tensor stands in"});
+    EXPECT_EQ(index_of(good + test::bytes(field, "something")).entries().size(), 1U);
+  }
+  expect_bad(good + test::bytes(17, "0123456789"), {"field 17", "a record's with a wrong bit"});
+}
+
+TEST(CkptIndex, TakesFloat32ForBFloat16OnlyIfAllFieldsAreKnown) {
+  const std::string content = test::bytes(2, "BFloat16") + test::bytes(3, "12345678");
+  const auto file = [&](const std::string& dims) { return record_of("w", dims + content); };
+  EXPECT_EQ(index_of(file(test::number(1, 2))).find("w")->encoding,
+            ContentEncoding::kFloat32AsBFloat16);
+  // [2, 2] with a wrong bit in the second key.
+  expect_bad(file(test::number(1, 2) + test::number(3, 2)), {"8 bytes", "needs 4"});
+  EXPECT_EQ(index_of(file(test::number(1, 4) + test::number(3, 2))).find("w")->encoding,
+            ContentEncoding::kPlain);
+}
+
 TEST(CkptIndex, RefusesUnknownTypes) {
   for (const std::string type : {"Complex64", "float32", "", "Float32\n", "Float8E4M3FN"}) {
     expect_error(ErrorKind::kUnsupported, {"memory.ckpt", "'w'", "unknown element type"},
