@@ -5,10 +5,9 @@
 #include <map>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/error.h"
 
+#include "format/json_texts.h"
 #include "storage/directory.h"
 
 namespace reshardfs {
@@ -20,10 +19,11 @@ constexpr std::string_view kHyperParameters = "hyper_param.safetensors";
 // As safetensors headers: 100 bytes for each of a million parameters.
 constexpr std::uint64_t kMaxMapBytes = 100'000'000;
 
+constexpr const char* kExpected =
+    R"(expected {"weight_map": {"parameter": "file.safetensors", ...}})";
+
 Error bad_map(const std::filesystem::path& path, const std::string& what) {
-  return Error(ErrorKind::kBadInput, what)
-      .in_file(path.string())
-      .hint(R"(expected {"weight_map": {"parameter": "file.safetensors", ...}})");
+  return Error(ErrorKind::kBadInput, what).in_file(path.string()).hint(kExpected);
 }
 
 void require_plain_name(const std::filesystem::path& map, const std::string& name) {
@@ -33,13 +33,15 @@ void require_plain_name(const std::filesystem::path& map, const std::string& nam
   throw bad_map(map, "names the file '" + printable(name) + "', which is not in its directory");
 }
 
-/// Old versions of MindSpore write the map itself, without a "weight_map" around it.
-const nlohmann::json& weight_map(const std::filesystem::path& path, const nlohmann::json& json) {
-  if (!json.is_object()) throw bad_map(path, "is no JSON object");
-  const auto found = json.find("weight_map");
-  if (found == json.end()) return json;
-  if (!found->is_object()) throw bad_map(path, "its weight_map is no object");
-  return *found;
+/// Parameter name and file. Old versions of MindSpore write them without a "weight_map" around it.
+std::vector<std::pair<std::string, std::string>> read_map(const std::filesystem::path& path) {
+  try {
+    return read_json_texts(read_small_file(path, kMaxMapBytes), "weight_map");
+  } catch (Error& error) {
+    error.in_file(path.string());
+    if (error.kind() == ErrorKind::kBadInput && error.parameter().empty()) error.hint(kExpected);
+    throw;
+  }
 }
 
 }  // namespace
@@ -53,17 +55,11 @@ std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& direc
   }
   if (out.map_file.empty()) return std::nullopt;
 
-  const auto json =
-      nlohmann::json::parse(read_small_file(out.map_file, kMaxMapBytes), nullptr, false);
-  if (json.is_discarded()) throw bad_map(out.map_file, "cannot be parsed as JSON");
+  auto map = read_map(out.map_file);
   std::map<std::string, std::size_t> numbers;
-  const nlohmann::json& map = weight_map(out.map_file, json);
-  for (const auto& [parameter, file] : map.items()) {
-    if (!file.is_string()) {
-      throw bad_map(out.map_file, "the value is no text").for_parameter(parameter);
-    }
-    require_plain_name(out.map_file, file.get_ref<const std::string&>());
-    numbers.emplace(file.get_ref<const std::string&>(), 0);
+  for (const auto& [parameter, file] : map) {
+    require_plain_name(out.map_file, file);
+    numbers.emplace(file, 0);
   }
   if (numbers.empty()) throw bad_map(out.map_file, "names no parameter");
   const bool has_hyper = path_kind(directory / kHyperParameters) != PathKind::kMissing;
@@ -77,8 +73,8 @@ std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& direc
           .in_file(out.map_file.string());
     }
   }
-  for (const auto& [parameter, file] : map.items()) {
-    out.places.emplace_back(parameter, numbers.at(file.get_ref<const std::string&>()));
+  for (auto& [parameter, file] : map) {
+    out.places.emplace_back(std::move(parameter), numbers.at(file));
   }
   return out;
 }

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "format/json_texts.h"
+
+#include <gtest/gtest.h>
+
+#include "reshardfs/error.h"
+
+#include "support/errors.h"
+
+namespace reshardfs {
+namespace {
+
+using Texts = std::vector<std::pair<std::string, std::string>>;
+
+void expect_bad(const std::string& json, std::initializer_list<std::string> words) {
+  test::expect_error(ErrorKind::kBadInput, words, [&] { read_json_texts(json, "map"); });
+}
+
+TEST(JsonTexts, AreReadInTheirOrder) {
+  EXPECT_EQ(read_json_texts(R"({"b": "1", "a": "", "\u00e9": "2"})"),
+            (Texts{{"b", "1"}, {"a", ""}, {"é", "2"}}));
+  EXPECT_EQ(read_json_texts("{}"), Texts{});
+}
+
+TEST(JsonTexts, AreThoseOfTheInnerObjectIfThereIsOne) {
+  const Texts expected{{"a", "1"}};
+  EXPECT_EQ(read_json_texts(R"({"a": "1"})", "map"), expected);
+  EXPECT_EQ(read_json_texts(R"({"map": {"a": "1"}})", "map"), expected);
+  EXPECT_EQ(read_json_texts(R"({"x": [{"map": "2"}], "a": "2", "map": {"a": "1"}, "y": "3",
+                                "z": {"map": {"a": "4"}}, "n": null})",
+                            "map"),
+            expected);
+}
+
+TEST(JsonTexts, RefuseWhatIsNoMapOfTexts) {
+  expect_bad("", {"is no JSON"});
+  expect_bad(R"({"a": "1")", {"is no JSON"});
+  expect_bad(R"({"a": "1"} x)", {"is no JSON"});
+  for (const char* other : {"[]", "\"a\"", "5", "null", "true", "1.5"}) {
+    expect_bad(other, {"must be a JSON object"});
+    if (other[0] == '"') continue;
+    const std::string value = other;
+    expect_bad(R"({"a": )" + value + "}", {"'a'", "expected a text"});
+    expect_bad(R"({"map": {"a": )" + value + "}}", {"'a'", "expected a text"});
+  }
+  expect_bad(R"({"map": "a"})", {"its map is no object"});
+  expect_bad(R"({"map": [{"a": "1"}]})", {"its map is no object"});
+  expect_bad(R"({"map": {"a": {"b": "1"}}})", {"'a'", "an object", "expected a text"});
+}
+
+// Other readers take the last: then what the first says is lost.
+TEST(JsonTexts, RefuseANameThatStandsTwice) {
+  expect_bad(R"({"a": "1", "b": "2", "a": "1"})", {"'a'", "stands twice"});
+  expect_bad(R"({"map": {"a": "1"}, "map": {"b": "1"}})", {"its map stands twice"});
+}
+
+TEST(JsonTexts, KeepNothingOfWhatIsPassedOver) {
+  const std::string deep(1'000'000, '[');
+  expect_bad(R"({"x": )" + deep, {"is no JSON"});
+}
+
+TEST(JsonTexts, AreLimited) {
+  std::string json = "{";
+  for (std::size_t i = 0; i <= kMaxJsonTexts; ++i) json += R"("a":"",)";
+  expect_bad(json, {"more than 2000000 members"});
+}
+
+}  // namespace
+}  // namespace reshardfs
