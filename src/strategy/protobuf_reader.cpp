@@ -2,6 +2,7 @@
 #include "strategy/protobuf_reader.h"
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include <google/protobuf/io/coded_stream.h>
@@ -17,6 +18,7 @@ namespace {
 
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
+using Map = proto::ParallelStrategyMap;
 using RepeatedNumbers = google::protobuf::RepeatedPtrField<proto::Numbers>;
 
 /// A message object costs up to a hundred times its bytes, so the file is walked item by item and
@@ -78,10 +80,31 @@ OperatorStrategy read_operator(const proto::ParallelStrategyItem& item) {
   return op;
 }
 
-/// Parses the length-delimited message that `input` stands before. Partial parsing, because the
-/// other kind writes to standard error when a required field is missing.
+// Partial parsing everywhere, because the other kind writes to standard error when a required field
+// is missing.
+
 template <typename Message>
-Message read_item(CodedInputStream& input, const std::string& bytes) {
+bool is_whole(const std::string_view bytes) {
+  Message message;
+  return message.ParsePartialFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
+         message.IsInitialized();
+}
+
+/// A layout that stands where none can be: a bit of a key is wrong, and a parameter would lose its
+/// layout without a word. If that is the highest bit, the length behind the key is taken for more
+/// of the field's number: 19, 35, ...
+void refuse_stray_layout(int field, std::string_view item) {
+  constexpr int kNumbersInAByte = 16;
+  const bool is_layout = field % kNumbersInAByte == Map::kParallelLayoutItemFieldNumber ||
+                         is_whole<proto::ParallelLayoutItem>(item) ||
+                         is_whole<proto::ParallelLayouts>(item);
+  if (!is_layout) return;
+  throw Error(ErrorKind::kBadInput, "a layout stands in a field where none can be")
+      .hint("the file is damaged");
+}
+
+/// The bytes of the length-delimited item that `input` stands before.
+std::string_view item_bytes(CodedInputStream& input, const std::string& bytes) {
   int length = 0;
   if (!input.ReadVarintSizeAsInt(&length)) throw not_a_strategy();
   const auto position = static_cast<std::size_t>(input.CurrentPosition());
@@ -91,16 +114,22 @@ Message read_item(CodedInputStream& input, const std::string& bytes) {
                                           " bytes, expected at most " +
                                           std::to_string(kMaxItemBytes));
   }
+  if (!input.Skip(length)) throw not_a_strategy();
+  return std::string_view(bytes).substr(position, static_cast<std::size_t>(length));
+}
+
+template <typename Message>
+Message parse_item(std::string_view item) {
   Message message;
-  if (!message.ParsePartialFromArray(bytes.data() + position, length) || !message.IsInitialized() ||
-      !input.Skip(length)) {
+  if (!message.ParsePartialFromArray(item.data(), static_cast<int>(item.size())) ||
+      !message.IsInitialized()) {
     throw not_a_strategy();
   }
   return message;
 }
 
 void read_layout_item(CodedInputStream& input, const std::string& bytes, RawStrategy& raw) {
-  const auto item = read_item<proto::ParallelLayoutItem>(input, bytes);
+  const auto item = parse_item<proto::ParallelLayoutItem>(item_bytes(input, bytes));
   check_room_for_item(raw);
   try {
     raw.layouts.emplace_back(item.param_name(), read_layout(item.parallel_layouts()));
@@ -119,7 +148,6 @@ constexpr std::uint32_t number_tag(int field) {
 
 /// Reads the fields of the map; returns whether the required current_stage was among them.
 bool read_fields(CodedInputStream& input, const std::string& bytes, RawStrategy& raw) {
-  using Map = proto::ParallelStrategyMap;
   bool has_current_stage = false;
   while (const std::uint32_t tag = input.ReadTag()) {
     switch (tag) {
@@ -129,15 +157,21 @@ bool read_fields(CodedInputStream& input, const std::string& bytes, RawStrategy&
         has_current_stage = true;
         break;
       }
-      case message_tag(Map::kParallelStrategyItemFieldNumber):
+      case message_tag(Map::kParallelStrategyItemFieldNumber): {
         check_room_for_item(raw);
-        raw.operators.push_back(
-            read_operator(read_item<proto::ParallelStrategyItem>(input, bytes)));
+        const std::string_view item = item_bytes(input, bytes);
+        refuse_stray_layout(Map::kParallelStrategyItemFieldNumber, item);
+        raw.operators.push_back(read_operator(parse_item<proto::ParallelStrategyItem>(item)));
         break;
+      }
       case message_tag(Map::kParallelLayoutItemFieldNumber):
         read_layout_item(input, bytes, raw);
         break;
       default:
+        if (WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+          refuse_stray_layout(WireFormatLite::GetTagFieldNumber(tag), item_bytes(input, bytes));
+          break;
+        }
         if (!WireFormatLite::SkipField(&input, tag)) throw not_a_strategy();
     }
   }

@@ -34,6 +34,22 @@ TEST(ProtobufStrategy, ReadsOneStage) {
   EXPECT_EQ(strategy.operators(), (std::vector<OperatorStrategy>{{"MatMul-op0", 0, {{1, 1}}}}));
 }
 
+// A bit of a key that is wrong makes a layout an unknown field, which would be passed over.
+TEST(ProtobufStrategy, RefusesALayoutInAFieldWhereNoneCanBe) {
+  const std::string good = current_stage() + layout_item("a", {{{2}}, {{0}}});
+  const std::string item = layout_item("b", {{{2}}, {{0}}});
+  const std::string payload = item.substr(2);  // without key and length
+  ASSERT_EQ(bytes_field(3, payload), item);
+  for (const int field : {1, 7, 11, 35, 1000}) {
+    EXPECT_THAT(refusal(good + bytes_field(field, payload)), HasSubstr("a layout stands"));
+    EXPECT_EQ(load_bytes(good + bytes_field(field == 35 ? 36 : field, "abc")).stage(0).size(), 1U);
+  }
+  EXPECT_THAT(refusal(good + bytes_field(19, "0123456789")), HasSubstr("a layout stands"));
+  // The layouts of an item, taken for an operator's strategy.
+  const std::string layouts = payload.substr(payload.find('b') + 3);
+  EXPECT_THAT(refusal(good + bytes_field(2, layouts)), HasSubstr("a layout stands"));
+}
+
 TEST(ProtobufStrategy, ReadsNestedTensorMaps) {
   EXPECT_EQ(load_layout({{{2, 2, 2}}, {{1, 0}, {-1}}}).tensor_map, (TensorMap{{1, 0}, {}}));
   EXPECT_EQ(load_layout({{{2, 2, 2}}, {{0, 2}, {1}}}).tensor_map, (TensorMap{{0, 2}, {1}}));
