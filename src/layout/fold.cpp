@@ -2,6 +2,7 @@
 #include "layout/fold.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/checked.h"
 #include "layout/device_grid.h"
@@ -19,12 +20,23 @@ class Folder {
   }
 
   /// All distinct ways; two are enough to know that it is ambiguous.
-  std::vector<Layout> ways() {
-    Layout folded = layout_;
-    folded.tensor_map.clear();
-    folded.tensor_shape.clear();
-    search(0, folded);
-    return found_;
+  ///
+  /// Dimension by dimension: whether and how the rest can be joined does not depend on how what
+  /// comes before was. So two ways are kept for each place to go on from, however many there are.
+  std::vector<Layout> ways() const {
+    std::vector<std::vector<Layout>> by_end(splits_.size() + 1);
+    Layout nothing = layout_;
+    nothing.tensor_map.clear();
+    nothing.tensor_shape.clear();
+    by_end[0].push_back(std::move(nothing));
+    for (std::size_t dimension = 0; dimension < shape_.size(); ++dimension) {
+      std::vector<std::vector<Layout>> next(by_end.size());
+      for (std::size_t begin = 0; begin < splits_.size(); ++begin) {
+        for (const Layout& before : by_end[begin]) join(before, begin, dimension, next);
+      }
+      by_end = std::move(next);
+    }
+    return by_end.back();
   }
 
  private:
@@ -32,7 +44,7 @@ class Folder {
   bool joins_to(std::size_t begin, std::size_t end, std::size_t dimension,
                 std::int64_t& full) const {
     full = 1;
-    std::int64_t split = 1;
+    std::int64_t split = dimension == 0 ? optimizer_parts_ : 1;
     bool rest_is_inside_a_part = false;
     for (std::size_t d = begin; d < end; ++d) {
       const auto product = checked_mul(full, layout_.tensor_shape[d]);
@@ -41,34 +53,29 @@ class Folder {
       // Behind a dimension that is not cut into single rows, another cut would not give a box.
       if (splits_[d] > 1 && rest_is_inside_a_part) return false;
       if (splits_[d] != layout_.tensor_shape[d]) rest_is_inside_a_part = true;
-      split *= splits_[d];
+      const auto parts = checked_mul(split, splits_[d]);
+      if (!parts) return false;
+      split = *parts;
     }
-    if (dimension == 0) split *= optimizer_parts_;
     return is_slice_ ? full % split == 0 && full / split == shape_[dimension]
                      : full == shape_[dimension];
   }
 
-  // The expansion has at most as many dimensions as a checkpoint's tensors may have (16), and most
-  // products do not fit, so that trying all groupings is cheap.
-  void search(std::size_t begin, const Layout& so_far) {
-    const std::size_t dimension = so_far.tensor_map.size();
-    if (dimension == shape_.size()) {
-      if (begin == splits_.size() &&
-          std::find(found_.begin(), found_.end(), so_far) == found_.end()) {
-        found_.push_back(so_far);
+  /// All ways to make `dimension` of the expanded ones from `begin` on.
+  void join(const Layout& before, std::size_t begin, std::size_t dimension,
+            std::vector<std::vector<Layout>>& by_end) const {
+    Layout joined = before;
+    joined.tensor_map.emplace_back();
+    joined.tensor_shape.emplace_back();
+    for (std::size_t end = begin + 1; end <= splits_.size(); ++end) {
+      std::vector<int>& axes = joined.tensor_map.back();
+      const std::vector<int>& more = layout_.tensor_map[end - 1];
+      axes.insert(axes.end(), more.begin(), more.end());
+      std::vector<Layout>& known = by_end[end];
+      if (known.size() == 2 || !joins_to(begin, end, dimension, joined.tensor_shape.back())) {
+        continue;
       }
-      return;
-    }
-    for (std::size_t end = begin + 1; end <= splits_.size() && found_.size() < 2; ++end) {
-      std::int64_t full = 0;
-      if (!joins_to(begin, end, dimension, full)) continue;
-      Layout next = so_far;
-      next.tensor_shape.push_back(full);
-      std::vector<int>& axes = next.tensor_map.emplace_back();
-      for (std::size_t d = begin; d < end; ++d) {
-        axes.insert(axes.end(), layout_.tensor_map[d].begin(), layout_.tensor_map[d].end());
-      }
-      search(end, next);
+      if (std::find(known.begin(), known.end(), joined) == known.end()) known.push_back(joined);
     }
   }
 
@@ -77,7 +84,6 @@ class Folder {
   bool is_slice_;
   std::vector<std::int64_t> splits_;
   std::int64_t optimizer_parts_ = 1;
-  std::vector<Layout> found_;
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layout/fold.h"
 
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,6 +56,27 @@ TEST(FoldExpanded, RefusesPartsThatAreNoBox) {
   const Layout expanded{
       .device_matrix = {2, 2}, .tensor_map = {{1}, {0}, {}}, .tensor_shape = {4, 4, 16}};
   EXPECT_THROW(fold_expanded(expanded, {16, 16}, false), Error);
+}
+
+TEST(FoldExpanded, RefusesAnOptimizerCutOfMorePartsThanNumbers) {
+  for (const std::int64_t parts :
+       {std::int64_t{1} << 62, std::numeric_limits<std::int64_t>::max()}) {
+    const Layout expanded{.device_matrix = {2, 2},
+                          .tensor_map = {{1}, {0}, {}},
+                          .optimizer_shard_size = parts,
+                          .tensor_shape = {2, 2, 4}};
+    EXPECT_THROW(fold_expanded(expanded, {4, 4}, true), Error);
+  }
+}
+
+// There are 300 million ways to join 32 dimensions to 16, and all of them give the same.
+TEST(FoldExpanded, TakesNoTimeForDimensionsOfOne) {
+  Layout expanded{.device_matrix = {2}, .tensor_shape = Shape(32, 1)};
+  expanded.tensor_map.resize(32);
+  EXPECT_EQ(fold_expanded(expanded, Shape(16, 1), true).tensor_map.size(), 16U);
+  expanded.device_matrix = {1, 1};
+  expanded.tensor_map[15] = {0};
+  EXPECT_THROW(fold_expanded(expanded, Shape(16, 1), true), Error);
 }
 
 }  // namespace
