@@ -11,6 +11,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/toml_keys.h"
 #include "cli/near_name.h"
 #include "storage/directory.h"
 
@@ -116,6 +117,7 @@ ConfigFile::ConfigFile(const std::filesystem::path& path, const std::vector<std:
   const std::string text = read_small_file(path_, kMaxConfigBytes);
   const Reader reader(path, options);
   try {
+    refuse_deep_toml_keys(text);
     toml::table table = toml::parse(text, path.string());
     if (const toml::node* mounts = table.get(kMounts)) {
       mounts_ = reader.read_mounts(*mounts);
@@ -124,6 +126,9 @@ ConfigFile::ConfigFile(const std::filesystem::path& path, const std::vector<std:
     shared_ = reader.read_keys(table);
   } catch (const toml::parse_error& error) {
     reader.fail(error.source(), std::string(error.description()));
+  } catch (Error& error) {
+    error.in_file(path.string());
+    throw;
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/toml_keys.h"
 #include "strategy/rules_document.h"
 #include "strategy/rules_names.h"
 #include "strategy/rules_rule.h"
@@ -192,6 +193,7 @@ RulesDocument read_document(const toml::table& parsed) {
 
 RulesDocument read_rules(const std::string& file, const std::string& text) {
   try {
+    refuse_deep_toml_keys(text);
     RulesDocument document = read_document(toml::parse(text, file));
     document.file = file;
     return document;

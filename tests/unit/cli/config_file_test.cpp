@@ -10,6 +10,8 @@
 
 #include "reshardfs/error.h"
 
+#include "support/errors.h"
+
 namespace reshardfs {
 namespace {
 
@@ -45,6 +47,13 @@ class Config : public testing::Test {
 
   fs::path root;
 };
+
+TEST_F(Config, RefusesKeysOfVeryManyParts) {
+  std::string key = "a";
+  for (int i = 0; i < 250'000; ++i) key += ".a";
+  test::expect_error(ErrorKind::kBadInput, {"c.toml: line 2: a key of more than"},
+                     [&] { read("\n[" + key + "]"); });
+}
 
 TEST_F(Config, AMountHasItsOwnKeysAndThoseOfAll) {
   const ConfigFile file = read(R"(

@@ -25,6 +25,13 @@ std::string layers_refusal(const std::string& keys) {
   return rules_refusal(kDevices + "[[layers]]\n" + keys);
 }
 
+// The parser makes a table for each part, and destroys them one inside the other.
+TEST(RulesRefusal, OfKeysOfVeryManyParts) {
+  std::string key = "a";
+  for (int i = 0; i < 250'000; ++i) key += ".a";
+  EXPECT_THAT(rules_refusal("[devices]\n" + key + " = 1"), HasSubstr("line 2: a key of more than"));
+}
+
 TEST(RulesRefusal, NamesTheFile) {
   const TemporaryDirectory directory;
   const auto path = directory.write("mine.toml", "[devices]\nnoise\n");
