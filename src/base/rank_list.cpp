@@ -10,14 +10,11 @@
 namespace reshardfs {
 namespace {
 
-// More ranks than any cluster has: a typing error such as 0-99999999999 must not fill the memory.
-constexpr std::int64_t kMaxRank = (1 << 20) - 1;
-
 std::int64_t parse_rank(std::string_view text, const std::string& whole) {
   std::int64_t value = -1;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stop != end || value < 0 || value > kMaxRank) {
+  if (error != std::errc{} || stop != end || value < 0 || value >= kMaxRanks) {
     throw Error(ErrorKind::kUsage, "'" + printable(std::string(text)) + "' in the rank list '" +
                                        printable(whole) + "' is not a rank")
         .hint("write ranks and ranges separated by commas, as in 0-3,7");

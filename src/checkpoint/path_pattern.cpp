@@ -7,13 +7,11 @@
 
 #include "reshardfs/error.h"
 
+#include "base/rank_list.h"
 #include "checkpoint/step.h"
 
 namespace reshardfs {
 namespace {
-
-// The limit of rank lists.
-constexpr std::int64_t kMaxRank = (1 << 20) - 1;
 
 Error bad_pattern(const std::string& pattern, const std::string& what) {
   return Error(ErrorKind::kUsage, "the pattern '" + printable(pattern) + "' " + what)
@@ -125,7 +123,7 @@ class PathPattern::Matcher {
     if (digits == 0 || splits_number(token, at)) return std::nullopt;
     std::int64_t value = 0;
     const auto [stop, error] = std::from_chars(rest.data(), rest.data() + digits, value);
-    if (error != std::errc{} || value > kMaxRank) return std::nullopt;
+    if (error != std::errc{} || value >= kMaxRanks) return std::nullopt;
     if (captures.rank && *captures.rank != value) return std::nullopt;
     captures.rank = value;
     return from(token + 1, at + digits, std::move(captures));

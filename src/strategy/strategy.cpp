@@ -8,6 +8,7 @@
 #include "reshardfs/error.h"
 #include "reshardfs/strategy_rules.h"
 
+#include "base/rank_list.h"
 #include "storage/directory.h"
 #include "strategy/stage_directory.h"
 #include "strategy/strategy_file.h"
@@ -79,6 +80,13 @@ Strategy::Strategy(std::vector<StageLayouts> stages, std::int64_t first_stage, b
       devices_per_stage_(common_device_count(stages_)),
       stage_prefixed_(stage_prefixed),
       operators_(std::move(operators)) {
+  // A layout has at most as many devices.
+  if (stage_count() > kMaxRanks / devices_per_stage_) {
+    throw Error(ErrorKind::kBadInput, "has " + std::to_string(stage_count()) + " stages of " +
+                                          std::to_string(devices_per_stage_) +
+                                          " devices; the limit is " + std::to_string(kMaxRanks) +
+                                          " ranks");
+  }
   if (first_stage_ < 0) {
     throw Error(ErrorKind::kBadInput, std::to_string(first_stage_) + " is no pipeline stage");
   }

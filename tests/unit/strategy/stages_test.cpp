@@ -26,6 +26,16 @@ std::string file_without_operators(const std::string& name) {
   return current_stage() + layout_item(name, {{{2}}, {{0, -1}}});
 }
 
+// Each rank costs some bytes, and a line in the file adds a million of them.
+TEST(StagePrefix, RefusesMoreRanksThanThereMayBe) {
+  constexpr std::int64_t kDevices = 1 << 19;
+  std::string file = current_stage();
+  for (const char* name : {"0-a", "1-a"}) file += layout_item(name, {{{kDevices}}, {{-1}}});
+  EXPECT_EQ(load_bytes(file).rank_count(), 1 << 20);
+  file += layout_item("2-a", {{{kDevices}}, {{-1}}});
+  EXPECT_EQ(refusal(file), "has 3 stages of 524288 devices; the limit is 1048576 ranks");
+}
+
 TEST(StagePrefix, SplitsTheNamesOfAMergedFile) {
   const Strategy strategy =
       load_bytes(simple_file("0-a", 0, 2) + layout_item("1-b", {{{2}}, {{-1}}}) +
