@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/cast.h"
+#include "base/checked.h"
 
 namespace reshardfs {
 namespace {
@@ -32,8 +33,9 @@ ElementView::ElementView(TensorView view, DType dtype)
     : view_(std::move(view)),
       dtype_(dtype),
       convert_(must_convert(view_.grid().dtype(), dtype)),
-      size_(view_.size() / static_cast<std::uint64_t>(element_size(view_.grid().dtype())) *
-            static_cast<std::uint64_t>(element_size(dtype))) {}
+      size_(mul_or_throw(
+          view_.size() / static_cast<std::uint64_t>(element_size(view_.grid().dtype())),
+          static_cast<std::uint64_t>(element_size(dtype)), "the content's size")) {}
 
 void ElementView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
   if (convert_) {

@@ -8,6 +8,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/checked.h"
 #include "view/text_file.h"
 #include "view/view.h"
 #include "view/weight_map.h"
@@ -18,8 +19,8 @@ namespace {
 using Shard = std::vector<const TargetParameter*>;
 
 std::uint64_t bytes_of(const TargetTable& whole, const TargetParameter& parameter) {
-  return static_cast<std::uint64_t>(element_count(whole.slice_shape(parameter, 0)) *
-                                    element_size(parameter.dtype));
+  return static_cast<std::uint64_t>(mul_or_throw(element_count(whole.slice_shape(parameter, 0)),
+                                                 element_size(parameter.dtype), "a file's size"));
 }
 
 /// In the model's order, each shard as full as it can be.
@@ -51,7 +52,7 @@ std::string index_of(const TargetTable& whole, std::uint64_t limit) {
   for (std::size_t i = 0; i < shards.size(); ++i) {
     for (const TargetParameter* parameter : shards[i]) {
       places.emplace_back(parameter, i);
-      total += bytes_of(whole, *parameter);
+      total = add_or_throw(total, bytes_of(whole, *parameter), "the model's size");
     }
   }
   std::sort(places.begin(), places.end(),
