@@ -15,6 +15,15 @@ from mounted import COMMAND_SECONDS, abort_connection, is_mounted, scratch, wait
 THREADS = 128
 
 
+def forget_pages(file: Path) -> None:
+    """Makes the kernel drop what it has cached of a file."""
+    fd = os.open(file, os.O_RDONLY)
+    try:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(fd)
+
+
 class FaultySource:
     """A mounted fault_fs; `path` shows the directory."""
 
@@ -34,9 +43,7 @@ class FaultySource:
         for file in self.path.rglob("*"):
             if file.is_file() and not file.is_symlink() and file.name != ".faults":
                 with contextlib.suppress(OSError):
-                    fd = os.open(file, os.O_RDONLY)
-                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-                    os.close(fd)
+                    forget_pages(file)
 
 
 @contextlib.contextmanager
