@@ -25,14 +25,14 @@ from pathlib import Path
 
 SKIP = 77
 COMMAND_SECONDS = 60.0
-# A mount that lives longer is aborted, so that no reader can wait for ever.
-MOUNT_SECONDS = 180.0
 
 
 class Settings:
     """What the command line of a test program chooses."""
 
     binary: Path = Path(os.environ.get("RESHARDFS_BINARY", "reshardfs"))
+    # A mount that lives longer is aborted, so that no reader can wait for ever.
+    mount_seconds: float = 180.0
 
 
 class MountFailed(AssertionError):
@@ -160,7 +160,7 @@ def scratch() -> Iterator[Path]:
 @contextlib.contextmanager
 def mountpoint_guard(mountpoint: Path) -> Iterator[None]:
     """Bounds the life of whatever is mounted there, and takes it away at the end in any case."""
-    watchdog = threading.Timer(MOUNT_SECONDS, clean_up, (mountpoint,))
+    watchdog = threading.Timer(Settings.mount_seconds, clean_up, (mountpoint,))
     watchdog.daemon = True
     watchdog.start()
     try:
