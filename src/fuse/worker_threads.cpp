@@ -16,6 +16,9 @@
 namespace reshardfs {
 namespace {
 
+/// Until a request is taken again when there was no memory for it. libfuse logs each attempt.
+constexpr std::chrono::milliseconds kMemoryPause{100};
+
 /// libfuse allocates the memory of a receive buffer.
 struct ReceiveBuffer {
   ReceiveBuffer() = default;
@@ -56,7 +59,10 @@ void WorkerThreads::start_one() {
 void WorkerThreads::replace_idle_thread() noexcept {
   try {
     start_one();
+    told_of_lack_ = false;
   } catch (const std::system_error& error) {
+    // This comes with every request for as long as it lasts.
+    if (told_of_lack_.exchange(true)) return;
     spdlog::warn("cannot start another thread, the mount may answer slowly: {}", error.what());
   }
 }
@@ -72,6 +78,11 @@ void WorkerThreads::answer_requests() {
   while (!stopping_) {
     const int received = fuse_session_receive_buf(session_, &receive.buffer);
     if (received == -EINTR || received == -EAGAIN) continue;
+    if (received == -ENOMEM) {
+      // For the buffer, or in the kernel, which keeps the request.
+      std::this_thread::sleep_for(kMemoryPause);
+      continue;
+    }
     if (received < 0) error_ = -received;
     if (received <= 0) return;
 

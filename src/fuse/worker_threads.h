@@ -51,6 +51,7 @@ class WorkerThreads {
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> live_ = false;
   std::atomic<int> error_ = 0;
+  std::atomic<bool> told_of_lack_ = false;  ///< of threads, until one can be started again
   std::atomic<unsigned> running_ = 0;
   std::atomic<unsigned> idle_ = 0;
   std::mutex mutex_;

@@ -87,6 +87,20 @@ TEST_F(ProtocolEnding, HalfAHeaderIsATroubleOfTheDevice) {
   EXPECT_EQ(session->error(), EIO);
 }
 
+TEST_F(ProtocolEnding, ALackOfMemoryIsNotTheEnd) {
+  FakeKernel& kernel = session->kernel();
+  const std::uint64_t file = kernel.lookup(kernel.lookup(kRootInode, "dir"), "4");
+  failing_receives() = 3;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(kernel.call(FUSE_READ, file, read_body(0, 0, 100)).body.size(), 100U);
+  }
+  ASSERT_TRUE(eventually([] { return failing_receives() == 0; }));
+  EXPECT_EQ(session->next_event(50ms), std::nullopt) << "a thread has ended";
+  EXPECT_TRUE(session->stop(5s));
+  EXPECT_EQ(session->error(), 0);
+  EXPECT_THAT(kernel.problems(), testing::IsEmpty());
+}
+
 TEST(ProtocolEndings, AStalledReadKeepsItsThreadAlone) {
   const testing_mount::SharedMemory shared;
   TreeBuilder builder;

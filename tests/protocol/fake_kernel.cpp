@@ -92,6 +92,11 @@ std::atomic<std::uint64_t>& refused_reply() noexcept {
   return unique;
 }
 
+std::atomic<unsigned>& failing_receives() noexcept {
+  static std::atomic<unsigned> count = 0;
+  return count;
+}
+
 std::string name_body(std::string_view name) {
   return std::string(name) + '\0';
 }

@@ -68,6 +68,9 @@ bool send_reply(int socket, std::string_view reply);
 /// killed.
 std::atomic<std::uint64_t>& refused_reply() noexcept;
 
+/// How many of the next attempts to take a request fail because there is no memory.
+std::atomic<unsigned>& failing_receives() noexcept;
+
 /// Sends requests and collects the replies, and holds each reply against what the real kernel
 /// demands: otherwise it would refuse it, or misread it. For one thread.
 class FakeKernel {

@@ -20,6 +20,13 @@ namespace reshardfs::testing_protocol {
 namespace {
 
 ssize_t read_request(int socket, void* buffer, std::size_t size, void*) {
+  unsigned failing = failing_receives();
+  while (failing > 0 && !failing_receives().compare_exchange_weak(failing, failing - 1)) {
+  }
+  if (failing > 0) {
+    errno = ENOMEM;
+    return -1;
+  }
   const ssize_t got = ::recv(socket, buffer, size, 0);
   if (got == 0 || (got < 0 && errno == ECONNRESET)) {
     errno = ENODEV;  // what /dev/fuse says when the mount is gone
