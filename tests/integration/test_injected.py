@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""System calls of a live daemon that fail, injected by strace: a reader gets the right bytes or an
+error, and all is well when it is over.
+
+Short reads are not injected: strace would only change what a call returns, with nothing read. They
+are in test_faulty.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import unittest
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mounted import (
+    errno_name,
+    mounted,
+    processes_of,
+    run_unittests,
+    scratch,
+    wait_until,
+)
+from test_scale import is_sanitized, open_file_limit  # puts tests/data on the path
+from make_large import make_large
+from two_arrays import COLUMNS, HALVES, ROWS, Layout, TwoArrays, metric, mounted_file
+
+SHAPE = (512, 4096)
+WHOLE = Layout((1,), ((), ()))
+
+
+@dataclass
+class Injection:
+    """What strace has done to a process, when it is over."""
+
+    count: int = 0  # calls that were made to fail
+
+
+@contextlib.contextmanager
+def injected(pid: int, calls: str, what: str, *more: str) -> Iterator[Injection]:
+    """While in the context, calls of the process do `what`; see -e inject in strace(1)."""
+    injection = Injection()
+    with tempfile.TemporaryDirectory(prefix="reshardfs-test-") as directory:
+        output, messages = Path(directory) / "calls", Path(directory) / "messages"
+        with messages.open("wb") as file:
+            tracer = subprocess.Popen(
+                ["strace", "-f", "-p", str(pid), "-o", str(output), *more, "-e", f"trace={calls}",
+                 "-e", f"inject={calls}:{what}"], stdin=subprocess.DEVNULL, stderr=file)
+        try:
+            attached = wait_until(
+                lambda: "attached" in messages.read_text() or tracer.poll() is not None, 10)
+            if not attached or tracer.poll() is not None:
+                raise unittest.SkipTest(f"strace cannot attach: {messages.read_text().strip()}")
+            yield injection
+        finally:
+            # It detaches, and the process goes on.
+            tracer.send_signal(signal.SIGINT)
+            tracer.wait(20)
+            injection.count = output.read_text(errors="replace").count("(INJECTED)")
+
+
+class Injected(unittest.TestCase):
+    made: TwoArrays
+    log: Path
+    daemon: int
+
+    def setUp(self) -> None:
+        if shutil.which("strace") is None:
+            self.skipTest("strace is not installed")
+
+    @contextlib.contextmanager
+    def mount(self, src: Layout, dst: Layout) -> Iterator[Path]:
+        with scratch() as directory:
+            self.made = TwoArrays(directory, src, dst, SHAPE)
+            self.log = directory / "log"
+            with mounted(self.made.source, *self.made.options(), "--direct-io", "--log-file",
+                         self.log) as mountpoint:
+                (self.daemon,) = processes_of(mountpoint)
+                if is_sanitized(self.daemon):
+                    self.skipTest("the leak sanitizer does not go together with ptrace")
+                yield mountpoint
+                self.assertEqual(processes_of(mountpoint), [self.daemon])
+
+    def assert_all_right(self, mountpoint: Path) -> None:
+        for rank in range(self.made.dst.device_count):
+            self.assertEqual(mounted_file(mountpoint, rank).read_bytes(), self.made.expected(rank))
+
+    def read(self, mountpoint: Path, rank: int) -> str:
+        """ "" if all bytes are right, or the error."""
+        try:
+            self.assertEqual(mounted_file(mountpoint, rank).read_bytes(), self.made.expected(rank))
+        except OSError as error:
+            return errno_name(error)
+        return ""
+
+    def read_at_once(self, mountpoint: Path, readers: int) -> list[str]:
+        """Whole files by many threads; what each has got."""
+        results: list[str] = []
+        ranks = self.made.dst.device_count
+        threads = [threading.Thread(target=lambda rank: results.append(self.read(mountpoint, rank)),
+                                    args=(number % ranks,)) for number in range(readers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        self.assertEqual(len(results), readers, "a reader still waits, or got wrong bytes")
+        return results
+
+    def errors_under(self, mountpoint: Path, calls: str, what: str, *more: str) -> list[str]:
+        """Of reading every file while calls fail; some must."""
+        with injected(self.daemon, calls, what, *more) as injection:
+            errors = [self.read(mountpoint, rank) for rank in range(self.made.dst.device_count)]
+        self.assertGreater(injection.count, 0, "no call has failed")
+        return errors
+
+    def test_single_reads_of_the_source_fail(self) -> None:
+        # strace counts the calls of each thread for itself.
+        for src, dst, number in ((ROWS, HALVES, 1), (ROWS, HALVES, 5), (ROWS, COLUMNS, 3)):
+            with self.subTest(number=number), self.mount(src, dst) as mountpoint:
+                self.assert_all_right(mountpoint)
+                errors = self.errors_under(mountpoint, "pread64", f"error=EIO:when={number}")
+                self.assertIn("EIO", errors)
+                self.assertLessEqual(set(errors), {"", "EIO"})
+                failed = metric(mountpoint, "read_errors_total")
+                self.assertGreaterEqual(failed, errors.count("EIO"))
+                self.assertRegex(self.log.read_text(), r"/rank_[0-3]/m-1_1\.ckpt.*Input/output error")
+                self.assert_all_right(mountpoint)
+                self.assertEqual(metric(mountpoint, "read_errors_total"), failed)
+
+    def test_each_file_in_turn_fails(self) -> None:
+        """Only what needs that file fails, and the log names it."""
+        with self.mount(ROWS, HALVES) as mountpoint:
+            for rank in range(4):
+                errors = self.errors_under(mountpoint, "pread64", "error=EIO", "-P",
+                                           str(self.made.file(rank)))
+                self.assertEqual(errors[rank // 2], "EIO")
+                self.assertEqual(errors[1 - rank // 2], "")
+                self.assertIn(str(self.made.file(rank)), self.log.read_text())
+                self.assertNotIn(str(self.made.file((rank + 1) % 4)), self.log.read_text())
+                self.log.write_text("")
+                self.assert_all_right(mountpoint)
+
+    def test_other_errors_of_a_read(self) -> None:
+        for error, expected in (("EAGAIN", "EIO"), ("ENOMEM", "ENOMEM"), ("ESTALE", "ESTALE"),
+                                ("ETIMEDOUT", "ETIMEDOUT"), ("EACCES", "EACCES"), ("ENXIO", "EIO")):
+            with self.subTest(error), self.mount(ROWS, HALVES) as mountpoint:
+                errors = self.errors_under(mountpoint, "pread64", f"error={error}:when=2")
+                self.assertIn(expected, errors)
+                self.assertLessEqual(set(errors), {"", expected})
+                self.assertIn("m-1_1.ckpt", self.log.read_text())
+                self.assert_all_right(mountpoint)
+
+    def test_interrupted_reads_are_made_again(self) -> None:
+        with self.mount(ROWS, COLUMNS) as mountpoint:
+            errors = self.errors_under(mountpoint, "pread64", "error=EINTR:when=1+2")
+            self.assertEqual(errors, [""] * 4)
+            self.assertEqual(self.log.read_text(), "")
+
+    def test_a_source_that_cannot_be_examined(self) -> None:
+        """Bytes that nobody could check are not given out."""
+        calls = "fstat,newfstatat,statx"
+        with self.mount(ROWS, HALVES) as mountpoint:
+            errors = self.errors_under(mountpoint, calls, "error=EIO", "-P", str(self.made.file(3)))
+            self.assertEqual(errors, ["", "EIO"])
+            self.assertIn(str(self.made.file(3)), self.log.read_text())
+            self.assert_all_right(mountpoint)
+
+    def test_no_memory_for_a_map(self) -> None:
+        """Columns are then read in the other way."""
+        with self.mount(WHOLE, COLUMNS) as mountpoint:
+            errors = self.errors_under(mountpoint, "mmap", "error=ENOMEM", "-P",
+                                       str(self.made.file(0)))
+            self.assertEqual(errors, [""] * 4)
+
+    def test_no_memory(self) -> None:
+        """No map succeeds, neither for buffers nor for stacks of threads."""
+        with self.mount(ROWS, HALVES) as mountpoint:
+            with injected(self.daemon, "mmap", "error=ENOMEM") as injection:
+                errors = self.read_at_once(mountpoint, 12)
+            self.assertLessEqual(set(errors), {"", "ENOMEM"})
+            self.assertGreater(injection.count, 0)
+            self.assert_all_right(mountpoint)
+
+    def test_no_more_threads(self) -> None:
+        """Those that are there do the work."""
+        with self.mount(ROWS, HALVES) as mountpoint:
+            with injected(self.daemon, "clone3,clone", "error=EAGAIN"):
+                self.assertEqual(self.read_at_once(mountpoint, 12), [""] * 12)
+            # And say so, but not at each request.
+            self.assertRegex(self.log.read_text(), r"\A.*cannot start another thread.*\n\Z")
+            self.assert_all_right(mountpoint)
+
+    def test_requests_that_are_interrupted_on_their_way(self) -> None:
+        """What the kernel says where a request was withdrawn, or a signal came."""
+        for error in ("EINTR", "EAGAIN", "ENOENT"):
+            with self.subTest(error), self.mount(ROWS, HALVES) as mountpoint:
+                errors = self.errors_under(mountpoint, "read,splice", f"error={error}:when=1+3",
+                                           "-P", "/dev/fuse")
+                self.assertEqual(errors, ["", ""])
+                self.assert_all_right(mountpoint)
+
+    def test_files_that_must_be_opened_again(self) -> None:
+        """With more source files than may be open at once."""
+        with scratch() as root, open_file_limit(root, 256):
+            make_large(root, dp=128, tp=8, stages=1, parameters=30, dst_dp=2, dst_tp=4)
+            options = ["--src-strategy", str(root / "src.ckpt"), "--dst-strategy",
+                       str(root / "dst.ckpt"), "--direct-io", "--log-file", str(root / "log")]
+            with mounted(root / "src", *options) as mountpoint:
+                (self.daemon,) = processes_of(mountpoint)
+                path = mountpoint / "rank_0/checkpoint_0.ckpt"
+                whole = path.read_bytes()
+                # The program has more open than was thought: what is idle is closed for it.
+                with injected(self.daemon, "openat,open", "error=EMFILE:when=1+2") as injection:
+                    self.assertEqual(path.read_bytes(), whole)
+                self.assertGreater(injection.count, 0)
+                self.assertEqual((root / "log").read_text(), "")
+                for error, expected in (("EMFILE", "EIO"), ("ENFILE", "EIO"), ("ENOMEM", "ENOMEM"),
+                                        ("EACCES", "EACCES"), ("EIO", "EIO")):
+                    with self.subTest(error):
+                        with injected(self.daemon, "openat,open", f"error={error}") as injection:
+                            with self.assertRaises(OSError) as caught:
+                                path.read_bytes()
+                        self.assertEqual(errno_name(caught.exception), expected)
+                        self.assertGreater(injection.count, 0)
+                        self.assertEqual(path.read_bytes(), whole)
+
+    def test_many_errors_at_random(self) -> None:
+        """Readers at random places while every seventh call fails: right bytes, or an error."""
+        with self.mount(ROWS, COLUMNS) as mountpoint:
+            wrong: list[str] = []
+            good = [0] * 4
+
+            def work(rank: int) -> None:
+                rng, whole = random.Random(rank), self.made.expected(rank)
+                with mounted_file(mountpoint, rank).open("rb", buffering=0) as file:
+                    for _ in range(150):
+                        offset, length = rng.randrange(len(whole)), rng.randrange(1, 100_000)
+                        try:
+                            got = os.pread(file.fileno(), length, offset)
+                        except OSError as error:
+                            if errno_name(error) != "EIO":
+                                wrong.append(errno_name(error))
+                            continue
+                        good[rank] += 1
+                        if not got or got != whole[offset:offset + len(got)]:
+                            wrong.append(f"rank {rank}, {length} bytes at {offset}")
+
+            with injected(self.daemon, "pread64,mmap,fstat,newfstatat", "error=EIO:when=5+7", "-P",
+                          str(self.made.file(1)), "-P", str(self.made.file(2))) as injection:
+                threads = [threading.Thread(target=work, args=(rank,)) for rank in range(4)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join(120)
+            self.assertEqual(wrong, [])
+            self.assertGreater(min(good), 0)
+            self.assertGreater(injection.count, 20)
+            self.assert_all_right(mountpoint)
+
+
+if __name__ == "__main__":
+    run_unittests()
