@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import errno
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -61,6 +62,25 @@ def run(*arguments: str | Path, seconds: float = COMMAND_SECONDS) -> Result:
                       err.read().decode(errors="replace"))
 
 
+@contextlib.contextmanager
+def started_by(directory: Path, lines: str, prefix: str = "") -> Iterator[None]:
+    """The program is started by a shell, after other lines, as the argument of another program."""
+    before = Settings.binary
+    script = directory / "started"
+    script.write_text(f'#!/bin/sh\n{lines}\nexec {prefix} {shlex.quote(str(before))} "$@"\n')
+    script.chmod(0o755)
+    Settings.binary = script
+    try:
+        yield
+    finally:
+        Settings.binary = before
+
+
+def open_file_limit(directory: Path, limit: int) -> contextlib.AbstractContextManager[None]:
+    """The program may have `limit` files open and cannot raise that."""
+    return started_by(directory, f"ulimit -n {limit}")
+
+
 def command(*words: str | Path) -> str:
     """The output of another program, which must succeed and complain of nothing."""
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True,
@@ -102,6 +122,12 @@ def processes_of(mountpoint: Path) -> list[int]:
             if words[0].endswith(b"reshardfs") and os.fsencode(mountpoint) in words:
                 found.append(int(directory.name))
     return found
+
+
+def is_sanitized(pid: int) -> bool:
+    """Whether a process is of a build with a sanitizer: its memory says nothing then."""
+    program = Path(f"/proc/{pid}/exe").read_bytes()
+    return b"__asan_init" in program or b"__tsan_init" in program
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:

@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shlex
 import sys
 import unittest
-from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
@@ -16,10 +13,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 from ckpt_format import by_name  # noqa: E402
 from make_large import make_large  # noqa: E402
 from mounted import (  # noqa: E402
-    Settings,
     command,
     errno_name,
+    is_sanitized,
     mounted,
+    open_file_limit,
     processes_of,
     run,
     run_unittests,
@@ -36,20 +34,6 @@ MOST_FOR_A_PARAMETER_OF_TWO_STRATEGIES = 2600
 
 def options(root: Path) -> list[str]:
     return ["--src-strategy", str(root / "src.ckpt"), "--dst-strategy", str(root / "dst.ckpt")]
-
-
-@contextlib.contextmanager
-def open_file_limit(directory: Path, limit: int) -> Iterator[None]:
-    """The program may have `limit` files open and cannot raise that."""
-    before = Settings.binary
-    script = directory / "limited"
-    script.write_text(f'#!/bin/sh\nulimit -n {limit}\nexec {shlex.quote(str(before))} "$@"\n')
-    script.chmod(0o755)
-    Settings.binary = script
-    try:
-        yield
-    finally:
-        Settings.binary = before
 
 
 class ManyFiles(unittest.TestCase):
@@ -85,10 +69,6 @@ def anonymous_bytes(pid: int) -> int:
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
     raise AssertionError("no RssAnon")
-
-
-def is_sanitized(pid: int) -> bool:
-    return b"__asan_init" in (data := Path(f"/proc/{pid}/exe").read_bytes()) or b"__tsan_init" in data
 
 
 def look_at_everything(mountpoint: Path) -> int:

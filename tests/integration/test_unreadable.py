@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import shutil
 import subprocess
 import unittest
-from collections.abc import Iterator
 from pathlib import Path
 
 from mounted import (
@@ -21,6 +19,7 @@ from mounted import (
     run,
     run_unittests,
     scratch,
+    started_by,
 )
 from two_arrays import HALVES, ROWS, TwoArrays, metric, mounted_file
 from make_large import make_large  # two_arrays has put its directory on the path
@@ -30,20 +29,10 @@ FEW_FILES = 256
 RIGHTS = "-dac_override,-dac_read_search"
 
 
-@contextlib.contextmanager
-def bound_by_permissions(directory: Path) -> Iterator[None]:
+def bound_by_permissions(directory: Path) -> contextlib.AbstractContextManager[None]:
     """The program may read what permissions let it read, and may have few files open."""
-    before = Settings.binary
-    script = directory / "bound"
     drop = f"setpriv --bounding-set={RIGHTS} --inh-caps={RIGHTS}" if os.geteuid() == 0 else ""
-    script.write_text(f"#!/bin/sh\nulimit -n {FEW_FILES}\n"
-                      f'exec {drop} {shlex.quote(str(before))} "$@"\n')
-    script.chmod(0o755)
-    Settings.binary = script
-    try:
-        yield
-    finally:
-        Settings.binary = before
+    return started_by(directory, f"ulimit -n {FEW_FILES}", drop)
 
 
 class Unreadable(unittest.TestCase):

@@ -30,6 +30,7 @@ from durations import Durations  # noqa: E402
 from load_set import TARGET, LoadSet  # noqa: E402
 from mounted import (  # noqa: E402
     Settings,
+    is_sanitized,
     mounted,
     parse_settings,
     processes_of,
@@ -273,7 +274,7 @@ class Load:
                 self.problems.append(f"{c[what]} {what.replace('_', ' ')}")
         if c["reads"] == 0:
             self.problems.append("nothing was read")
-        if self.warm is not None:
+        if self.warm is not None and not is_sanitized(self.pid):
             self.check_growth(self.warm, end)
 
     def check_growth(self, warm: Daemon, end: Daemon) -> None:
