@@ -42,12 +42,13 @@ struct Arguments {
   throw std::runtime_error(message);
 }
 
-/// A directory in memory where possible, removed at the end.
+/// A directory in TMPDIR, or in memory where possible, removed at the end.
 class ScratchDirectory {
  public:
   ScratchDirectory() {
-    std::string pattern = fs::is_directory("/dev/shm") ? "/dev/shm/" : "/tmp/";
-    pattern += "reshardfs-property-XXXXXX";
+    const bool in_memory = std::getenv("TMPDIR") == nullptr && fs::is_directory("/dev/shm");
+    const fs::path parent = in_memory ? fs::path("/dev/shm") : fs::temp_directory_path();
+    std::string pattern = (parent / "reshardfs-property-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) fail("cannot make a temporary directory");
     path_ = pattern;
   }

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds and judges mutants.
+
+All programs are built once, without optimisation. A mutant is then one object more, which a
+program is linked with before the libraries: the library's own object of that name is not looked at
+any more. Nothing in the checkout or in the build is changed: a mutant's file stands in a directory
+of its own, and where it is a header, that directory is the first to be searched.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+MEMORY_KIB = 3 << 20
+UNIT = ["--gtest_fail_fast", "--gtest_brief=1"]
+# Tests that are slow without optimisation.
+SLOW = "NarrowAndWide/*"
+# How a judge is called: the program and its arguments.
+CALLS = {"unit_layout": ["unit_layout", *UNIT],
+         "unit_plan": ["unit_plan", *UNIT, f"--gtest_filter=-{SLOW}"],
+         "unit_plan, slow tests": ["unit_plan", *UNIT, f"--gtest_filter={SLOW}"],
+         "unit_view": ["unit_view", *UNIT],
+         "property": ["property", "--pairs", "60", "--seed", "1", "--tensors", "10"]}
+# Who judges a layer's mutants: its own tests first.
+JUDGES = {"layout": ["unit_layout", "unit_plan", "property"],
+          "plan": ["unit_plan", "unit_view", "property", "unit_plan, slow tests"]}
+
+
+class BuildError(Exception):
+    pass
+
+
+def call(command: list[str] | str, **more) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **more)
+    if done.returncode:
+        raise BuildError(f"{command}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
+    return done.stdout
+
+
+@dataclasses.dataclass
+class Unit:
+    """One object: how it is compiled, and from which file."""
+    source: Path
+    command: list[str]  # without source and output
+
+
+@dataclasses.dataclass
+class Verdict:
+    outcome: str      # "killed", "survived", "does not compile"
+    judge: str = ""   # who killed it
+    slow: bool = False  # by the time limit
+
+
+class Build:
+    def __init__(self, root: Path, directory: Path):
+        self.root = root
+        self.directory = directory
+        self.units: dict[str, Unit] = {}        # by the object's name
+        self.includers: dict[str, list[str]] = {}  # objects, by a header's path below src
+        self.links: dict[str, list[str]] = {}
+        self.limits: dict[str, float] = {}
+        self.precompiled = directory / "mutants" / "precompiled.h"
+
+    def prepare(self, layers: set[str], files: list[str]) -> None:
+        judges = sorted({judge for layer in layers for judge in JUDGES[layer]})
+        linker = next((name for name in ("mold", "lld") if shutil.which(
+            {"lld": "ld.lld"}.get(name, name))), None)
+        configure = ["cmake", "-S", str(self.root), "-B", str(self.directory), "-G", "Ninja",
+                     "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g0",
+                     "-DRESHARDFS_BUILD_TESTS=ON", "-DRESHARDFS_BUILD_BENCH=OFF",
+                     "-DRESHARDFS_WERROR=OFF", "-DRESHARDFS_SANITIZE=",
+                     "-DCMAKE_GTEST_DISCOVER_TESTS_DISCOVERY_MODE=PRE_TEST"]
+        if linker:
+            configure.append(f"-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld={linker}")
+        call(configure)
+        programs = sorted({CALLS[judge][0] for judge in judges})
+        subprocess.run(["ninja", "-C", str(self.directory), *programs], check=True,
+                       stdout=subprocess.DEVNULL)
+        self.read_compile_commands()
+        self.read_includers()
+        for program in programs:
+            self.read_link_command(program)
+        self.precompile(files)
+        for judge in judges:
+            self.measure(judge)
+
+    def read_compile_commands(self) -> None:
+        for entry in json.loads((self.directory / "compile_commands.json").read_text()):
+            words = shlex.split(entry["command"])
+            name = words[words.index("-o") + 1]
+            for option in ("-o", "-c"):
+                at = words.index(option)
+                del words[at:at + 2]
+            self.units[name] = Unit(Path(entry["file"]), [*words, "-w"])
+
+    def read_includers(self) -> None:
+        name = None
+        prefix = str(self.root / "src") + "/"
+        for line in call(["ninja", "-C", str(self.directory), "-t", "deps"]).splitlines():
+            if line.startswith("    "):
+                if line.strip().startswith(prefix):
+                    self.includers.setdefault(line.strip()[len(prefix):], []).append(name)
+            else:
+                name = line.split(":")[0]
+
+    def read_link_command(self, program: str) -> None:
+        ninja = ["ninja", "-C", str(self.directory), "-t"]
+        path = call([*ninja, "query", program]).splitlines()[2].strip()
+        line = call([*ninja, "commands", "-s", path])
+        link = next(part for part in line.split(" && ") if f" -o {path}" in part)
+        self.links[program] = shlex.split(link)
+
+    def precompile(self, files: list[str]) -> None:
+        """All that the files include, read once."""
+        shutil.rmtree(self.precompiled.parent, ignore_errors=True)
+        self.precompiled.parent.mkdir(parents=True)
+        includes: dict[str, None] = {}
+        command: list[str] = []
+        for file in files:
+            if file.endswith(".cpp"):
+                text = (self.root / file).read_text()
+                includes.update(dict.fromkeys(re.findall(r"^#include .*$", text, re.MULTILINE)))
+                command = max(command, self.unit_of(file).command, key=len)
+        if not command:
+            return
+        self.precompiled.write_text("\n".join(includes) + "\n")
+        call([*command, "-x", "c++-header", str(self.precompiled), "-o",
+              f"{self.precompiled}.gch"], cwd=self.directory)
+
+    def unit_of(self, file: str) -> Unit:
+        return self.units[self.object_of(file)]
+
+    def object_of(self, file: str) -> str:
+        return next(name for name, unit in self.units.items() if unit.source == self.root / file)
+
+    def measure(self, judge: str) -> None:
+        """A time limit from a run without a mutant, which must pass."""
+        place = Place(self, self.directory / "mutants" / "measure")
+        link = self.links[CALLS[judge][0]]
+        program = self.directory / link[link.index("-o") + 1]
+        self.limits[judge] = 60
+        begin = time.monotonic()
+        if place.run(judge, program) != "passed":
+            raise BuildError(f"{judge} fails without any mutant")
+        self.limits[judge] = 8 * (time.monotonic() - begin) + 2
+
+
+class Place:
+    """Where one mutant at a time is built and judged."""
+
+    def __init__(self, build: Build, directory: Path):
+        self.build = build
+        self.directory = directory
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+
+    def judge(self, file: str, text: str) -> Verdict:
+        """@param text the file's contents, with a mutant or as it is."""
+        if file.endswith(".cpp"):
+            objects = self.compile_file(file, text)
+            if not objects:
+                return Verdict("does not compile")
+            return self.first_to_fail(file, lambda program: objects)
+        return self.judge_header(file, text)
+
+    def judge_header(self, file: str, text: str) -> Verdict:
+        """Functions of a header stand in every object that uses them, and the linker takes the
+        first: those of the header's own .cpp file do, at first. Only if it survives so, all that
+        includes the header is compiled again."""
+        below_src = file.removeprefix("src/")
+        header = self.directory / "overlay" / below_src
+        shutil.rmtree(self.directory / "overlay", ignore_errors=True)
+        header.parent.mkdir(parents=True)
+        header.write_text(text)
+        own = self.build.object_of(file.removesuffix(".h") + ".cpp")
+        objects = self.compile_objects([own], ["-fkeep-inline-functions"])
+        if objects is None:
+            return Verdict("does not compile")
+        verdict = self.first_to_fail(file, lambda program: objects)
+        if verdict.outcome == "killed":
+            return verdict
+        made: dict[str, Path] = {}
+
+        def all_of(program: str) -> dict[str, Path] | None:
+            link = self.build.links[program]
+            libraries = {Path(word).name for word in link}
+            wanted = [name for name in self.build.includers[below_src] if name not in made and (
+                name in link or f"lib{Path(name).parent.name.removesuffix('.dir')}.a" in libraries)]
+            new = self.compile_objects(wanted, [])
+            if new is None:
+                return None
+            made.update(new)
+            return {name: path for name, path in made.items() if name in link or
+                    f"lib{Path(name).parent.name.removesuffix('.dir')}.a" in libraries}
+        return self.first_to_fail(file, all_of)
+
+    def compile_file(self, file: str, text: str) -> dict[str, Path] | None:
+        source = self.directory / "mutant.cpp"
+        source.write_text(text)
+        name = self.build.object_of(file)
+        path = self.directory / "mutant.o"
+        command = [*self.build.units[name].command, "-include", str(self.build.precompiled), "-c",
+                   str(source), "-o", str(path)]
+        return {name: path} if self.compiles(command) else None
+
+    def compile_objects(self, names: list[str], options: list[str]) -> dict[str, Path] | None:
+        out = {}
+        for name in names:
+            unit = self.build.units[name]
+            path = self.directory / "objects" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            command = [unit.command[0], f"-I{self.directory / 'overlay'}", *unit.command[1:],
+                       *options, "-c", str(unit.source), "-o", str(path)]
+            if not self.compiles(command):
+                return None
+            out[name] = path
+        return out
+
+    def compiles(self, command: list[str]) -> bool:
+        return subprocess.run(command, cwd=self.build.directory, check=False,
+                              stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL).returncode == 0
+
+    def first_to_fail(self, file: str, objects_for) -> Verdict:
+        """@param objects_for the objects with the mutant that a program needs, by their names;
+        None if they do not compile."""
+        linked: dict[str, Path | None] = {}
+        for judge in JUDGES[Path(file).parts[1]]:
+            program = CALLS[judge][0]
+            if program not in linked:
+                objects = objects_for(program)
+                linked[program] = None if objects is None else self.link(program, objects)
+            if linked[program] is None:
+                return Verdict("does not compile")
+            result = self.run(judge, linked[program])
+            if result != "passed":
+                return Verdict("killed", judge, result == "too slow")
+        return Verdict("survived")
+
+    def link(self, program: str, objects: dict[str, Path]) -> Path | None:
+        words = list(self.build.links[program])
+        path = self.directory / program
+        words[words.index("-o") + 1] = str(path)
+        words = [str(objects[word]) if word in objects else word for word in words]
+        first = next(i for i, word in enumerate(words) if word.endswith(".o"))
+        words[first:first] = [str(path) for path in objects.values() if str(path) not in words]
+        return path if self.compiles(words) else None
+
+    def run(self, judge: str, program: Path) -> str:
+        """"passed", "failed" or "too slow"."""
+        scratch = self.directory / "tmp"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        limit = self.build.limits[judge]
+        shell = f'ulimit -c 0; ulimit -v {MEMORY_KIB}; ulimit -t {math.ceil(limit)}; exec "$@"'
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", shell, "sh", str(program), *CALLS[judge][1:]], cwd=scratch,
+            env={**os.environ, "TMPDIR": str(scratch)}, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            code = process.wait(timeout=3 * limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return "too slow"
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        if code in (-signal.SIGXCPU, -signal.SIGKILL):
+            return "too slow"
+        return "passed" if code == 0 else "failed"
+
+
+class Places:
+    """One for each thread."""
+
+    def __init__(self, build: Build):
+        self.build = build
+        self.local = threading.local()
+        self.lock = threading.Lock()
+        self.count = 0
+
+    def mine(self) -> Place:
+        if not hasattr(self.local, "place"):
+            with self.lock:
+                self.count += 1
+                name = f"place-{self.count}"
+            self.local.place = Place(self.build, self.build.directory / "mutants" / name)
+        return self.local.place
