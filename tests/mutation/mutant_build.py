@@ -70,9 +70,9 @@ class Build:
         self.includers: dict[str, list[str]] = {}  # objects, by a header's path below src
         self.links: dict[str, list[str]] = {}
         self.limits: dict[str, float] = {}
-        self.precompiled = directory / "mutants" / "precompiled.h"
+        self.mutants = directory / "mutants"
 
-    def prepare(self, layers: set[str], files: list[str]) -> None:
+    def prepare(self, layers: set[str]) -> None:
         judges = sorted({judge for layer in layers for judge in JUDGES[layer]})
         linker = next((name for name in ("mold", "lld") if shutil.which(
             {"lld": "ld.lld"}.get(name, name))), None)
@@ -91,9 +91,12 @@ class Build:
         self.read_includers()
         for program in programs:
             self.read_link_command(program)
-        self.precompile(files)
+        self.remove_mutants()
         for judge in judges:
             self.measure(judge)
+
+    def remove_mutants(self) -> None:
+        shutil.rmtree(self.mutants, ignore_errors=True)
 
     def read_compile_commands(self) -> None:
         for entry in json.loads((self.directory / "compile_commands.json").read_text()):
@@ -121,22 +124,22 @@ class Build:
         link = next(part for part in line.split(" && ") if f" -o {path}" in part)
         self.links[program] = shlex.split(link)
 
-    def precompile(self, files: list[str]) -> None:
-        """All that the files include, read once."""
-        shutil.rmtree(self.precompiled.parent, ignore_errors=True)
-        self.precompiled.parent.mkdir(parents=True)
-        includes: dict[str, None] = {}
-        command: list[str] = []
-        for file in files:
-            if file.endswith(".cpp"):
-                text = (self.root / file).read_text()
-                includes.update(dict.fromkeys(re.findall(r"^#include .*$", text, re.MULTILINE)))
-                command = max(command, self.unit_of(file).command, key=len)
-        if not command:
-            return
-        self.precompiled.write_text("\n".join(includes) + "\n")
-        call([*command, "-x", "c++-header", str(self.precompiled), "-o",
-              f"{self.precompiled}.gch"], cwd=self.directory)
+    def precompile(self, file: str) -> None:
+        """Reads once what the file includes."""
+        text = (self.root / file).read_text()
+        header = self.precompiled_of(file)
+        header.parent.mkdir(parents=True, exist_ok=True)
+        header.write_text("\n".join(re.findall(r"^#include .*$", text, re.MULTILINE)) + "\n")
+        call([*self.quick_command(file), "-x", "c++-header", str(header), "-o", f"{header}.gch"],
+             cwd=self.directory)
+
+    def precompiled_of(self, file: str) -> Path:
+        return self.mutants / "precompiled" / (Path(file).stem + ".h")
+
+    def quick_command(self, file: str) -> list[str]:
+        """How a mutant of the file is compiled: by Clang if there is one, as it is quicker."""
+        command = self.unit_of(file).command
+        return [shutil.which("clang++") or command[0], *command[1:]]
 
     def unit_of(self, file: str) -> Unit:
         return self.units[self.object_of(file)]
@@ -146,7 +149,7 @@ class Build:
 
     def measure(self, judge: str) -> None:
         """A time limit from a run without a mutant, which must pass."""
-        place = Place(self, self.directory / "mutants" / "measure")
+        place = Place(self, self.mutants / "measure")
         link = self.links[CALLS[judge][0]]
         program = self.directory / link[link.index("-o") + 1]
         self.limits[judge] = 60
@@ -165,19 +168,24 @@ class Place:
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
 
-    def judge(self, file: str, text: str) -> Verdict:
-        """@param text the file's contents, with a mutant or as it is."""
-        if file.endswith(".cpp"):
-            objects = self.compile_file(file, text)
-            if not objects:
-                return Verdict("does not compile")
-            return self.first_to_fail(file, lambda program: objects)
-        return self.judge_header(file, text)
+    def judge(self, file: str, text: str, only_first: bool = False) -> Verdict:
+        """@param text the file's contents, with a mutant or as it is.
+        @param only_first ask the first judge alone."""
+        judges = JUDGES[Path(file).parts[1]]
+        if only_first:
+            judges = judges[:1]
+        if file.endswith(".h"):
+            return self.judge_header(file, text, judges, only_first)
+        objects = self.compile_file(file, text)
+        if not objects:
+            return Verdict("does not compile")
+        return self.first_to_fail(judges, lambda program: objects)
 
-    def judge_header(self, file: str, text: str) -> Verdict:
+    def judge_header(self, file: str, text: str, judges: list[str], quick: bool) -> Verdict:
         """Functions of a header stand in every object that uses them, and the linker takes the
-        first: those of the header's own .cpp file do, at first. Only if it survives so, all that
-        includes the header is compiled again."""
+        first: those of the header's own .cpp file, at first. Among them are some of the standard
+        library's that nobody calls or defines. Only if it survives so, all that includes the header
+        is compiled again."""
         below_src = file.removeprefix("src/")
         header = self.directory / "overlay" / below_src
         shutil.rmtree(self.directory / "overlay", ignore_errors=True)
@@ -187,8 +195,9 @@ class Place:
         objects = self.compile_objects([own], ["-fkeep-inline-functions"])
         if objects is None:
             return Verdict("does not compile")
-        verdict = self.first_to_fail(file, lambda program: objects)
-        if verdict.outcome == "killed":
+        verdict = self.first_to_fail(judges, lambda program: objects,
+                                     ["-Wl,--unresolved-symbols=ignore-all"])
+        if quick or verdict.outcome == "killed":
             return verdict
         made: dict[str, Path] = {}
 
@@ -203,15 +212,15 @@ class Place:
             made.update(new)
             return {name: path for name, path in made.items() if name in link or
                     f"lib{Path(name).parent.name.removesuffix('.dir')}.a" in libraries}
-        return self.first_to_fail(file, all_of)
+        return self.first_to_fail(judges, all_of)
 
     def compile_file(self, file: str, text: str) -> dict[str, Path] | None:
         source = self.directory / "mutant.cpp"
         source.write_text(text)
         name = self.build.object_of(file)
         path = self.directory / "mutant.o"
-        command = [*self.build.units[name].command, "-include", str(self.build.precompiled), "-c",
-                   str(source), "-o", str(path)]
+        command = [*self.build.quick_command(file), "-include",
+                   str(self.build.precompiled_of(file)), "-c", str(source), "-o", str(path)]
         return {name: path} if self.compiles(command) else None
 
     def compile_objects(self, names: list[str], options: list[str]) -> dict[str, Path] | None:
@@ -232,15 +241,16 @@ class Place:
                               stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL).returncode == 0
 
-    def first_to_fail(self, file: str, objects_for) -> Verdict:
+    def first_to_fail(self, judges: list[str], objects_for, options: list[str] = ()) -> Verdict:
         """@param objects_for the objects with the mutant that a program needs, by their names;
         None if they do not compile."""
         linked: dict[str, Path | None] = {}
-        for judge in JUDGES[Path(file).parts[1]]:
+        for judge in judges:
             program = CALLS[judge][0]
             if program not in linked:
                 objects = objects_for(program)
-                linked[program] = None if objects is None else self.link(program, objects)
+                linked[program] = None if objects is None else self.link(
+                    program, objects, options)
             if linked[program] is None:
                 return Verdict("does not compile")
             result = self.run(judge, linked[program])
@@ -248,8 +258,8 @@ class Place:
                 return Verdict("killed", judge, result == "too slow")
         return Verdict("survived")
 
-    def link(self, program: str, objects: dict[str, Path]) -> Path | None:
-        words = list(self.build.links[program])
+    def link(self, program: str, objects: dict[str, Path], options: list[str]) -> Path | None:
+        words = [*self.build.links[program], *options]
         path = self.directory / program
         words[words.index("-o") + 1] = str(path)
         words = [str(objects[word]) if word in objects else word for word in words]
@@ -295,5 +305,5 @@ class Places:
             with self.lock:
                 self.count += 1
                 name = f"place-{self.count}"
-            self.local.place = Place(self.build, self.build.directory / "mutants" / name)
+            self.local.place = Place(self.build, self.build.mutants / name)
         return self.local.place

@@ -131,7 +131,9 @@ class Run:
         """Built as a mutant is, the file as it stands must pass: else every mutant would seem to
         be killed."""
         self.texts[file] = (ROOT / file).read_text()
-        verdict = self.places.mine().judge(file, self.texts[file])
+        if file.endswith(".cpp"):
+            self.places.build.precompile(file)
+        verdict = self.places.mine().judge(file, self.texts[file], only_first=True)
         if verdict.outcome != "survived":
             raise mutant_build.BuildError(f"{file} as it is: {verdict.outcome} {verdict.judge}")
 
@@ -193,11 +195,12 @@ def main() -> int:
         print(f"{len(mutants)} mutants, {left_out.total()} equivalent")
         return 0
     build = mutant_build.Build(ROOT, options.build.resolve())
-    build.prepare({Path(file).parts[1] for file in files}, files)
+    build.prepare({Path(file).parts[1] for file in files})
     run = Run(options, build)
     try:
         run.all(mutants)
     finally:
+        build.remove_mutants()
         if options.report:
             run.write_report(options.report)
     return 0 if run.finish(left_out) >= options.at_least else 1

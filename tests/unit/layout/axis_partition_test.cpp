@@ -34,6 +34,39 @@ TEST(AxisPartition, TakesGivenLengthsAndSkipsEmptyParts) {
   EXPECT_EQ(partition.locate(4).part, 2);
 }
 
+TEST(AxisPartition, StoresEachGivenLengthFromItsFirstRowOn) {
+  const AxisPartition partition = AxisPartition::of_lengths({4, 0, 3});
+  EXPECT_EQ(partition.parts(), 3);
+  EXPECT_EQ(partition.intervals_of(0), (std::vector<AxisInterval>{{0, 4, 0, 0}}));
+  EXPECT_EQ(partition.intervals_of(2), (std::vector<AxisInterval>{{4, 7, 2, 0}}));
+  for (std::int64_t row = 0; row < 7; ++row) {
+    EXPECT_EQ(partition.locate(row),
+              row < 4 ? (AxisInterval{0, 4, 0, 0}) : (AxisInterval{4, 7, 2, 0}));
+  }
+}
+
+TEST(AxisPartition, FindsEachRowOfEachField) {
+  // [field][device][2 rows]; a device has its rows of the second field behind those of the first.
+  const AxisPartition fields = AxisPartition::by_field(12, 2, 3);
+  for (std::int64_t row = 0; row < 12; ++row) {
+    const std::int64_t begin = row / 2 * 2;
+    EXPECT_EQ(fields.locate(row), (AxisInterval{begin, begin + 2, row / 2 % 3, row / 6 * 2}));
+  }
+  EXPECT_EQ(fields.intervals_of(2), (std::vector<AxisInterval>{{4, 6, 2, 0}, {10, 12, 2, 2}}));
+}
+
+TEST(AxisPartition, HasNoIntervalsWithoutRows) {
+  EXPECT_TRUE(AxisPartition::even(0, 3).intervals_of(1).empty());
+  EXPECT_TRUE(AxisPartition::by_field(0, 2, 3).intervals_of(1).empty());
+  EXPECT_TRUE(AxisPartition::of_lengths({0, 0}).intervals_of(1).empty());
+}
+
+TEST(AxisPartition, LimitsHowManyIntervalsFieldsMayHave) {
+  // Without rows there is nothing to be kept.
+  EXPECT_EQ(AxisPartition::by_field(0, 1 << 21, 2).parts(), 2);
+  EXPECT_THROW(AxisPartition::by_field(0, (1 << 21) + 1, 2), Error);
+}
+
 TEST(AxisPartition, RefusesNegativeAndOverflowingLengths) {
   EXPECT_THROW(AxisPartition::of_lengths({3, -1}), Error);
   EXPECT_THROW(AxisPartition::of_lengths({INT64_MAX, 1}), Error);
@@ -58,6 +91,17 @@ TEST(AxisPartition, OverlaysPartsWithoutCommonFactor) {
 TEST(AxisPartition, OverlayOfEqualCutsIsOneSegment) {
   const auto segments = overlay(AxisPartition::even(8, 2), 1, AxisPartition::even(8, 2));
   EXPECT_EQ(segments, (std::vector<AxisSegment>{{0, 4, 1, 0}}));
+}
+
+TEST(AxisPartition, OverlayJoinsWhatFollowsInTheTensorAndInStorage) {
+  // All fields on one device: two intervals, which are one stretch.
+  EXPECT_EQ(overlay(AxisPartition::even(12, 1), 0, AxisPartition::by_field(12, 2, 1)),
+            (std::vector<AxisSegment>{{0, 12, 0, 0}}));
+  // Beside each other in storage, but of two parts; or of one part, but not beside each other.
+  EXPECT_EQ(overlay(AxisPartition::even(12, 1), 0, AxisPartition::even(12, 2)),
+            (std::vector<AxisSegment>{{0, 6, 0, 0}, {6, 6, 1, 0}}));
+  EXPECT_EQ(overlay(AxisPartition::by_field(8, 2, 2), 0, AxisPartition::even(8, 1)),
+            (std::vector<AxisSegment>{{0, 2, 0, 0}, {2, 2, 0, 4}}));
 }
 
 TEST(AxisPartition, OverlayCoversEveryRowOnceAndInOrder) {

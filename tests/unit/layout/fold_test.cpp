@@ -8,6 +8,8 @@
 
 #include "reshardfs/error.h"
 
+#include "support/errors.h"
+
 namespace reshardfs {
 namespace {
 
@@ -33,22 +35,60 @@ TEST(FoldExpanded, GivesALoneDeviceEveryDimension) {
   EXPECT_EQ(fold_expanded({.device_matrix = {2}}, {3, 4}, true).tensor_map, TensorMap{});
 }
 
+TEST(FoldExpanded, FoldsOnALoneDeviceToo) {
+  const Layout expanded{
+      .device_matrix = {1}, .tensor_map = {{}, {}, {}}, .tensor_shape = {2, 3, 5}};
+  const Layout folded = fold_expanded(expanded, {6, 5}, true);
+  EXPECT_EQ(folded.tensor_map, (TensorMap{{}, {}}));
+  EXPECT_EQ(folded.tensor_shape, (Shape{6, 5}));
+}
+
 TEST(FoldExpanded, LeavesAnOrdinaryLayoutAlone) {
   const Layout plain{.device_matrix = {4}, .tensor_map = {{0}, {}}, .tensor_shape = {8, 8}};
   EXPECT_EQ(fold_expanded(plain, {2, 8}, true), plain);
+  EXPECT_EQ(fold_expanded(plain, {3, 8}, true), plain);  // is for others to refuse
+}
+
+TEST(FoldExpanded, LeavesALayoutWithoutItsShapeAlone) {
+  const Layout shapeless{.device_matrix = {2, 2}, .tensor_map = {{1}, {0}, {}}};
+  EXPECT_EQ(fold_expanded(shapeless, {2, 16}, true), shapeless);
+}
+
+TEST(FoldExpanded, TakesTwoWaysToOneLayoutAsOne) {
+  // The dimension of length 1, which nothing cuts, may belong to either neighbour.
+  const Layout expanded{
+      .device_matrix = {2}, .tensor_map = {{0}, {}, {}}, .tensor_shape = {4, 1, 3}};
+  EXPECT_EQ(fold_expanded(expanded, {4, 3}, false).tensor_map, (TensorMap{{0}, {}}));
 }
 
 TEST(FoldExpanded, RefusesAShapeThatDoesNotFit) {
   const Layout expanded{
       .device_matrix = {2, 2}, .tensor_map = {{1}, {0}, {}}, .tensor_shape = {2, 4, 16}};
-  EXPECT_THROW(fold_expanded(expanded, {3, 16}, true), Error);
+  test::expect_error(ErrorKind::kBadInput, {"does not fit the shape [3, 16]", "protobuf"}, [&] {
+    fold_expanded(expanded, {3, 16}, true);
+  });
+}
+
+TEST(FoldExpanded, RefusesASliceThatWouldHaveToBeRounded) {
+  // Half of three rows is not one row.
+  const Layout expanded{
+      .device_matrix = {2}, .tensor_map = {{0}, {}, {}}, .tensor_shape = {3, 2, 4}};
+  EXPECT_THROW(fold_expanded(expanded, {1, 8}, true), Error);
+}
+
+TEST(FoldExpanded, RefusesMoreElementsThanCanBeCounted) {
+  const Layout expanded{
+      .device_matrix = {2}, .tensor_map = {{0}, {}, {}}, .tensor_shape = {1L << 62, 4, 4}};
+  EXPECT_THROW(fold_expanded(expanded, {0, 4}, false), Error);
 }
 
 TEST(FoldExpanded, RefusesWhatCouldMeanTwoThings) {
   // [4, 1, 4] could be [4] x [4] with the axis of the middle dimension on either side.
   const Layout expanded{
       .device_matrix = {2, 1}, .tensor_map = {{}, {0}, {}}, .tensor_shape = {4, 1, 4}};
-  EXPECT_THROW(fold_expanded(expanded, {4, 4}, false), Error);
+  test::expect_error(ErrorKind::kBadInput, {"fits in several ways the shape [4, 4]"}, [&] {
+    fold_expanded(expanded, {4, 4}, false);
+  });
 }
 
 TEST(FoldExpanded, RefusesPartsThatAreNoBox) {

@@ -68,6 +68,10 @@ TEST(CheckLayout, RefusesAbsurdNumbersOfDimensions) {
   EXPECT_THAT(refusal(layout_of({1}, TensorMap(33))), HasSubstr("33 dimensions"));
 }
 
+TEST(CheckLayout, AcceptsAsManyDimensionsAsAreAllowed) {
+  EXPECT_EQ(refusal(layout_of(std::vector<std::int64_t>(32, 1), TensorMap(32))), "accepted");
+}
+
 TEST(LayoutText, ShowsFlatAndNestedMaps) {
   EXPECT_EQ(to_string(layout_of({2, 4}, {{0}, {}}, 2)),
             "device matrix [2, 4], tensor map [0, -1], optimizer shard 2");
@@ -87,6 +91,21 @@ TEST(LayoutText, ShowsUnevenCutsAndFields) {
   EXPECT_EQ(to_string(layout),
             "device matrix [16, 2], tensor map [1, 0], dimension 0 in lengths "
             "[7, 7, 7, 7, 7, 7, 7, 7, ... of 16], dimension 1 balanced");
+}
+
+TEST(LayoutText, ShowsEightLengthsInFull) {
+  Layout layout = layout_of({8}, {{0}});
+  layout.uneven = {{false, {1, 2, 3, 4, 5, 6, 7, 8}}};
+  EXPECT_EQ(to_string(layout),
+            "device matrix [8], tensor map [0], dimension 0 in lengths [1, 2, 3, 4, 5, 6, 7, 8]");
+}
+
+TEST(LayoutText, ShowsFieldsIfThereAreSeveral) {
+  Layout layout = layout_of({2}, {{0}});
+  layout.field = 1;
+  EXPECT_EQ(to_string(layout), "device matrix [2], tensor map [0]");
+  layout.field = 2;
+  EXPECT_EQ(to_string(layout), "device matrix [2], tensor map [0], 2 fields");
 }
 
 }  // namespace

@@ -89,6 +89,20 @@ TEST(Slicing, RefusesAnAbsurdOptimizerCut) {
       HasSubstr("64-bit"));
 }
 
+TEST(Slicing, LimitsTheNumberOfSlices) {
+  Layout layout{.device_matrix = {1 << 20}, .tensor_map = {{0}}, .optimizer_shard_size = 4};
+  EXPECT_EQ(Slicing(layout, {1 << 22}).cell_count(), 1 << 22);
+  layout.optimizer_shard_size = 5;
+  EXPECT_THAT(refusal(layout, {5 << 20}), HasSubstr("cut into 5242880 slices"));
+}
+
+TEST(Slicing, TheWholeIsOneSliceOfOneDevice) {
+  const Slicing whole = Slicing::whole({3, 5});
+  EXPECT_EQ(whole.devices(), 1);
+  EXPECT_EQ(whole.cell_count(), 1);
+  EXPECT_THAT(whole.slice_shape(0), ElementsAre(3, 5));
+}
+
 TEST(Slicing, CutsInBalancedPartsAsArraySplit) {
   const Slicing slicing({.device_matrix = {4}, .tensor_map = {{}, {0}}, .uneven = {{}, {true, {}}}},
                         {2, 10});
@@ -113,6 +127,31 @@ TEST(Slicing, ReadsParamSplitShape) {
   EXPECT_THAT(slicing.slice_shape(1), ElementsAre(5, 2));
   EXPECT_THAT(slicing.slice_shape(2), ElementsAre(3, 2));
   EXPECT_THAT(full_shape_of(layout, {{2, {3, 2}}}), ElementsAre(8, 4));
+}
+
+TEST(Slicing, RefusesAParamSplitShapeThatContradictsItself) {
+  // Slices beside each other must have the same rows.
+  EXPECT_THAT(
+      refusal(
+          {.device_matrix = {2, 2}, .tensor_map = {{1}, {0}}, .param_split_shape = {{5, 4, 3, 4}}},
+          {8, 4}),
+      HasSubstr("4 lengths are given"));
+}
+
+TEST(Slicing, PrefersWhatRulesSayToParamSplitShape) {
+  Layout layout{.device_matrix = {2},
+                .tensor_map = {{0}},
+                .uneven = {{true, {}}},
+                .param_split_shape = {{6, 2}}};
+  EXPECT_THAT(Slicing(layout, {8}).slice_shape(0), ElementsAre(4));
+  layout.uneven = {{false, {5, 3}}};
+  EXPECT_THAT(Slicing(layout, {8}).slice_shape(0), ElementsAre(5));
+  // They say nothing of dimension 0 here.
+  layout = {.device_matrix = {2, 2},
+            .tensor_map = {{1}, {0}},
+            .uneven = {{}, {false, {3, 1}}},
+            .param_split_shape = {{6, 2}}};
+  EXPECT_THAT(Slicing(layout, {8, 4}).slice_shape(0), ElementsAre(6, 3));
 }
 
 TEST(Slicing, CutsAnUnevenPartOnceMoreForTheOptimizer) {
@@ -157,11 +196,45 @@ TEST(Slicing, GivesEveryPartRowsOfEachField) {
               HasSubstr("5 fields"));
 }
 
+TEST(Slicing, CutsNoOtherDimensionByFields) {
+  const Slicing slicing({.device_matrix = {2}, .tensor_map = {{0}, {}}, .field = 3}, {12, 7});
+  EXPECT_THAT(slicing.slice_shape(1), ElementsAre(6, 7));
+  EXPECT_EQ(slicing.partitions()[0], AxisPartition::by_field(12, 3, 2));
+  EXPECT_EQ(slicing.partitions()[1], AxisPartition::even(7, 1));
+}
+
+TEST(Slicing, OneFieldIsNone) {
+  const Layout one{.device_matrix = {2}, .tensor_map = {{0}}, .field = 1};
+  EXPECT_EQ(Slicing(one, {12}).partitions()[0], AxisPartition::even(12, 2));
+  EXPECT_THAT(refusal(one, {11}), ::testing::Not(HasSubstr("fields")));
+  Layout uneven = one;
+  uneven.uneven = {{false, {7, 5}}};
+  EXPECT_EQ(refusal(uneven, {12}), "accepted");
+}
+
+TEST(Slicing, TwoFieldsAreCut) {
+  Layout two{.device_matrix = {2}, .tensor_map = {{0}}, .field = 2};
+  EXPECT_EQ(Slicing(two, {12}).partitions()[0], AxisPartition::by_field(12, 2, 2));
+  EXPECT_THAT(refusal(two, {10}), HasSubstr("2 equal parts of 2 fields"));
+  two.uneven = {{false, {7, 5}}};
+  EXPECT_THAT(refusal(two, {12}), HasSubstr("by fields and unevenly"));
+}
+
 TEST(Slicing, DerivesTheFullShapeFromASlice) {
   EXPECT_THAT(
       full_shape_of({.device_matrix = {2, 4}, .tensor_map = {{0}, {}}, .optimizer_shard_size = -1},
                     {{5, {3, 5}}}),
       ElementsAre(24, 5));
+}
+
+TEST(Slicing, DerivesTheFullShapeFromTheFirstOfSeveralSlices) {
+  EXPECT_THAT(full_shape_of({.device_matrix = {2}, .tensor_map = {{0}}}, {{0, {2}}, {1, {3}}}),
+              ElementsAre(4));
+}
+
+TEST(Slicing, RefusesToDeriveAShapeFromSlicesOfOtherDimensions) {
+  EXPECT_THROW(full_shape_of({.device_matrix = {2}, .tensor_map = {{0}}}, {{0, {2}}, {1, {3, 1}}}),
+               Error);
 }
 
 TEST(Slicing, DerivesABalancedLengthFromAllParts) {

@@ -64,5 +64,66 @@ TEST(ByteRanges, CountStoredBytes) {
   EXPECT_EQ(bytes_of(ranges), counting_bytes(12));
 }
 
+TEST(ByteRanges, CountStoredBytesBetweenPiecesToo) {
+  const std::string stored = counting_bytes(64);
+  const auto old = memory_set({{0, record("w", {4, 4}, "BFloat16", stored)}});
+  const SourceTable table(old, std::nullopt);
+  const TensorView column(table.find("w")->grid,
+                          {AxisPartition::even(4, 1), AxisPartition::even(4, 4)}, {0, 2});
+  const SourceRanges ranges = source_ranges(column, 10);
+  ASSERT_EQ(ranges.ranges.size(), 1U);
+  EXPECT_EQ(ranges.ranges[0].count, 4U);
+  EXPECT_EQ(bytes_of(ranges), stored.substr(8, 4) + stored.substr(24, 4) + stored.substr(40, 4) +
+                                  stored.substr(56, 4));
+}
+
+TEST(ByteRanges, ReachOverTheBordersOfRecords) {
+  const std::string all = counting_bytes(12);
+  const std::string first = record("w", {12}, "Int8", all.substr(0, 5));
+  const std::string second = record("w", {12}, "Int8", all.substr(5, 3));
+  const auto set = memory_set({{0, first + second + record("w", {12}, "Int8", all.substr(8))}});
+  const SourceTable table(set, std::nullopt);
+  const std::vector<Extent>& stored = set->files().front().index->entries().front().extents;
+  ASSERT_EQ(stored.size(), 3U);
+  const SourceRanges whole = source_ranges(TensorView(table.find("w")->grid), 10);
+  ASSERT_EQ(whole.ranges.size(), 1U);
+  EXPECT_EQ(whole.ranges[0].offset, stored[0].offset);
+  EXPECT_EQ(whole.ranges[0].offset + whole.ranges[0].length, stored[2].offset + 4);
+  // Elements 4 to 7: the last one of the first record, and all of the second.
+  const TensorView third(table.find("w")->grid, {AxisPartition::even(12, 3)}, {1});
+  const SourceRanges middle = source_ranges(third, 10);
+  ASSERT_EQ(middle.ranges.size(), 1U);
+  EXPECT_EQ(middle.ranges[0].offset, stored[0].offset + 4);
+  EXPECT_EQ(middle.ranges[0].offset + middle.ranges[0].length, stored[1].offset + 3);
+}
+
+TEST(ByteRanges, AreJoinedHoweverLongTheyAre) {
+  const std::string content = counting_bytes(5'000'000);
+  const auto set = memory_set({{0, record("w", {5'000'000}, "UInt8", content)}});
+  const SourceTable table(set, std::nullopt);
+  const SourceRanges whole = source_ranges(TensorView(table.find("w")->grid), 1);
+  EXPECT_TRUE(whole.complete);
+  ASSERT_EQ(whole.ranges.size(), 1U);
+  EXPECT_TRUE(bytes_of(whole) == content);
+}
+
+TEST(ByteRanges, AreAllToldIfTheyAreAsManyAsAsked) {
+  const auto set = memory_set(
+      {{0, record("w", {1, 2}, "UInt8", "ab")}, {1, record("w", {1, 2}, "UInt8", "cd")}});
+  const SourceTable source(set, Strategy({{{"w", kRows}}}, 0, false));
+  const SourceRanges two = source_ranges(TensorView(source.find("w")->grid), 2);
+  EXPECT_TRUE(two.complete);
+  EXPECT_EQ(bytes_of(two), "abcd");
+  EXPECT_FALSE(source_ranges(TensorView(source.find("w")->grid), 1).complete);
+}
+
+TEST(ByteRanges, LeaveOutWhatNoFileHas) {
+  const auto set = memory_set({{0, record("w", {1, 2}, "UInt8", "ab")}});
+  const SourceTable source(set, Strategy({{{"w", kRows}}}, 0, false));
+  const SourceRanges ranges = source_ranges(TensorView(source.find("w")->grid), 10);
+  EXPECT_TRUE(ranges.complete);
+  EXPECT_EQ(bytes_of(ranges), "ab");
+}
+
 }  // namespace
 }  // namespace reshardfs
