@@ -102,6 +102,9 @@ TEST(AxisPartition, OverlayJoinsWhatFollowsInTheTensorAndInStorage) {
             (std::vector<AxisSegment>{{0, 6, 0, 0}, {6, 6, 1, 0}}));
   EXPECT_EQ(overlay(AxisPartition::by_field(8, 2, 2), 0, AxisPartition::even(8, 1)),
             (std::vector<AxisSegment>{{0, 2, 0, 0}, {2, 2, 0, 4}}));
+  // Rows 0, 1, 6, 7, 12, 13, 18, 19: those of part 1 in the middle follow each other.
+  EXPECT_EQ(overlay(AxisPartition::by_field(24, 4, 3), 0, AxisPartition::by_field(24, 3, 2)),
+            (std::vector<AxisSegment>{{0, 2, 0, 0}, {2, 4, 1, 2}, {6, 2, 0, 10}}));
 }
 
 TEST(AxisPartition, OverlayCoversEveryRowOnceAndInOrder) {

@@ -69,6 +69,12 @@ TEST(FoldExpanded, RefusesAShapeThatDoesNotFit) {
   });
 }
 
+TEST(FoldExpanded, RefusesADimensionThatTheExpansionDoesNotHave) {
+  const Layout expanded{
+      .device_matrix = {1}, .tensor_map = {{}, {}, {}}, .tensor_shape = {2, 3, 4}};
+  EXPECT_THROW(fold_expanded(expanded, {24, 1}, false), Error);
+}
+
 TEST(FoldExpanded, RefusesASliceThatWouldHaveToBeRounded) {
   // Half of three rows is not one row.
   const Layout expanded{

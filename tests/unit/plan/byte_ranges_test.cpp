@@ -95,16 +95,32 @@ TEST(ByteRanges, ReachOverTheBordersOfRecords) {
   ASSERT_EQ(middle.ranges.size(), 1U);
   EXPECT_EQ(middle.ranges[0].offset, stored[0].offset + 4);
   EXPECT_EQ(middle.ranges[0].offset + middle.ranges[0].length, stored[1].offset + 3);
+  // From the first byte of the second record on.
+  const TensorView rest(table.find("w")->grid, {AxisPartition::of_lengths({5, 7})}, {1});
+  const SourceRanges from_second = source_ranges(rest, 10);
+  ASSERT_EQ(from_second.ranges.size(), 1U);
+  EXPECT_EQ(from_second.ranges[0].offset, stored[1].offset);
+}
+
+TEST(ByteRanges, AreNotJoinedOverAGap) {
+  const auto set = memory_set({{0, record("w", {8}, "UInt8", "abcdefgh")}});
+  const SourceTable table(set, std::nullopt);
+  const TensorView fields(table.find("w")->grid, {AxisPartition::by_field(8, 2, 2)}, {0});
+  const SourceRanges ranges = source_ranges(fields, 10);
+  EXPECT_EQ(ranges.ranges.size(), 2U);
+  EXPECT_EQ(bytes_of(ranges), "abef");
 }
 
 TEST(ByteRanges, AreJoinedHoweverLongTheyAre) {
-  const std::string content = counting_bytes(5'000'000);
-  const auto set = memory_set({{0, record("w", {5'000'000}, "UInt8", content)}});
-  const SourceTable table(set, std::nullopt);
-  const SourceRanges whole = source_ranges(TensorView(table.find("w")->grid), 1);
+  const std::string top = counting_bytes(2'500'000);
+  const std::string bottom = counting_bytes(2'500'000, 100);
+  const auto set = memory_set({{0, record("w", {1, 2'500'000}, "UInt8", top)},
+                               {1, record("w", {1, 2'500'000}, "UInt8", bottom)}});
+  const SourceTable source(set, Strategy({{{"w", kRows}}}, 0, false));
+  const SourceRanges whole = source_ranges(TensorView(source.find("w")->grid), 2);
   EXPECT_TRUE(whole.complete);
-  ASSERT_EQ(whole.ranges.size(), 1U);
-  EXPECT_TRUE(bytes_of(whole) == content);
+  ASSERT_EQ(whole.ranges.size(), 2U);
+  EXPECT_TRUE(bytes_of(whole) == top + bottom);
 }
 
 TEST(ByteRanges, AreAllToldIfTheyAreAsManyAsAsked) {

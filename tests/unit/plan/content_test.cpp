@@ -219,6 +219,14 @@ TEST(ContentEqual, ComparesTheLengthOfTexts) {
   EXPECT_TRUE(content_equal(first_of(*set, 0), first_of(*set, 2)));
 }
 
+TEST(ContentEqual, WithoutElementsIsADecisionOfTypeAndShape) {
+  const auto set = memory_set({{0, record("w", {0}, "Int8", "")},
+                               {1, record("w", {0}, "Int8", "")},
+                               {2, record("w", {0, 2}, "Int8", "")}});
+  EXPECT_TRUE(content_equal(first_of(*set, 0), first_of(*set, 1)));
+  EXPECT_FALSE(content_equal(first_of(*set, 0), first_of(*set, 2)));
+}
+
 TEST(ContentEqual, ReadsNoFurtherThanTheFirstDifference) {
   std::string other = counting_bytes(700'000);
   other[10] = 'x';

@@ -46,6 +46,17 @@ TEST_F(HoldersTest, JoinNeighboursWithOneEntry) {
   EXPECT_THAT(ranks(holders), ElementsAre(2, 4, 6, 8, 12, 14));
 }
 
+TEST_F(HoldersTest, JoinTheLastOfSeveralRuns) {
+  Holders holders;
+  holders.add({files_.data(), 1, &entries_[0]});
+  holders.add({&files_[2], 1, &entries_[1]});
+  holders.add({&files_[3], 1, &entries_[1]});
+  holders.add({&files_[4], 0, &entries_[0]});  // none
+  EXPECT_EQ(holders.runs(), (std::vector<Holders::Run>{{files_.data(), 1, &entries_[0]},
+                                                       {&files_[2], 2, &entries_[1]}}));
+  EXPECT_EQ(holders.front().entry, &entries_[0]);
+}
+
 TEST_F(HoldersTest, AreChosenByRank) {
   Holders holders;
   holders.add({files_.data(), 5, &entries_[0]});

@@ -248,6 +248,31 @@ TEST(RecordOrder, StartsWithTheHighestRankThatIsRead) {
   EXPECT_THAT(contents(target, 0), ElementsAre("b=efgh", "a=abcd", "same=s"));
 }
 
+TEST(RecordOrder, EndsWithWhatIsInNoFileThatIsRead) {
+  const Layout whole{.device_matrix = {2}, .tensor_map = {{}}};
+  const auto set =
+      memory_set({{0, record("w", {1}, "Int8", "w")},
+                  {1, record("none", {0}, "Int8", "") + record("w", {1}, "Int8", "w")}});
+  const TargetTable target(source_table(set, {{"w", whole}, {"none", whole}}), std::nullopt, {});
+  EXPECT_THAT(needed_ranks(target, 0), ElementsAre(0));
+  EXPECT_THAT(contents(target, 0), ElementsAre("w=w", "none="));
+}
+
+TEST(RecordOrder, ListsWhatIsReshardedFirst) {
+  const auto set = memory_set({{0, record("same", {1}, "Int8", "s") + rows("w", "abcd")},
+                               {1, record("same", {1}, "Int8", "s") + rows("w", "efgh")}});
+  const TargetTable target(source_table(set, {{"w", kRows}}), std::nullopt, {});
+  EXPECT_THAT(contents(target, 0), ElementsAre("w=abcdefgh", "same=s"));
+}
+
+TEST(RecordOrder, TakesEachFileOfARankInItsOwnOrder) {
+  const auto whole = [](const std::string& name) { return record(name, {1}, "Int8", name); };
+  const auto set = test::segmented_set({{0, {whole("b") + whole("a"), whole("d") + whole("c")}}});
+  const TargetTable target(std::make_shared<const SourceTable>(set, std::nullopt), std::nullopt,
+                           {});
+  EXPECT_THAT(contents(target, 0), ElementsAre("b=b", "a=a", "d=d", "c=c"));
+}
+
 TEST(RecordOrder, ReadsTheLowestReplica) {
   const auto set = memory_set({{0, rows("w", "abcd")}, {1, rows("w", "abcd")}});
   const TargetTable target(source_table(set, {{"w", kWhole}}), std::nullopt,

@@ -141,6 +141,100 @@ TEST(TensorView, CountsTheBytesOfEachCell) {
   EXPECT_EQ(bytes, (std::map<std::int64_t, std::uint64_t>{{0, 48}, {1, 48}, {2, 24}, {3, 24}}));
 }
 
+TEST(TensorView, IsAWholeCellOrNone) {
+  const Blocks blocks(12, 12, 3, 2);
+  for (std::int64_t i = 0; i < 3; ++i) {
+    for (std::int64_t j = 0; j < 2; ++j) {
+      ASSERT_TRUE(blocks.view(3, 2, i, j).whole_cell());
+      EXPECT_EQ(blocks.view(3, 2, i, j).whole_cell().file->rank, i * 2 + j);
+    }
+  }
+  EXPECT_FALSE(blocks.view(3, 1, 0, 0).whole_cell());
+  EXPECT_FALSE(blocks.view(1, 2, 0, 0).whole_cell());
+  EXPECT_FALSE(blocks.view(6, 2, 0, 0).whole_cell());
+  // As long as a source part, but of two of them.
+  const TensorView across(
+      blocks.grid, {AxisPartition::of_lengths({2, 4, 6}), AxisPartition::even(12, 2)}, {1, 0});
+  EXPECT_FALSE(across.whole_cell());
+}
+
+TEST(TensorView, BearsThirtyTwoDimensions) {
+  const auto set = memory_set({{0, record("w", {1}, "Int8", "x")}});
+  const RankFile& file = set->files().front();
+  TensorEntry entry = file.index->entries().front();
+  entry.shape.assign(32, 1);
+  const TensorView view(single_cell_grid(Holding{&file, &entry}));
+  EXPECT_EQ(read(view, 0, 1), "x");
+  entry.shape.assign(33, 1);
+  test::expect_error(ErrorKind::kUnsupported, {"'w'", "more than 32 dimensions"}, [&] {
+    TensorView(single_cell_grid(Holding{&file, &entry}));
+  });
+}
+
+TEST(TensorView, ReadsEveryRangeOfThreeDimensions) {
+  // 4 x 6 x 5 bytes: the source is cut in every dimension, in two parts, three, and unevenly.
+  const std::vector<AxisPartition> cut{AxisPartition::even(4, 2), AxisPartition::even(6, 3),
+                                       AxisPartition::of_lengths({2, 0, 3})};
+  const auto element = [](std::int64_t i, std::int64_t j, std::int64_t k) {
+    return static_cast<char>('0' + (i * 6 + j) * 5 + k);
+  };
+  /// The elements of a slice, by the definition of its parts.
+  const auto slice = [&](const std::vector<AxisPartition>& partitions, std::int64_t a,
+                         std::int64_t b, std::int64_t c) {
+    std::string out;
+    for (const AxisInterval& x : partitions[0].intervals_of(a)) {
+      for (std::int64_t i = x.begin; i < x.end; ++i) {
+        for (const AxisInterval& y : partitions[1].intervals_of(b)) {
+          for (std::int64_t j = y.begin; j < y.end; ++j) {
+            for (const AxisInterval& z : partitions[2].intervals_of(c)) {
+              for (std::int64_t k = z.begin; k < z.end; ++k) out += element(i, j, k);
+            }
+          }
+        }
+      }
+    }
+    return out;
+  };
+  std::map<std::int64_t, std::string> files;
+  for (std::int64_t cell = 0; cell < 18; ++cell) {
+    const std::int64_t c = cell % 3;
+    files[cell] =
+        record("w", {2, 2, cut[2].part_length(c)}, "Int8", slice(cut, cell / 9, cell / 3 % 3, c));
+  }
+  const auto set = memory_set(files);
+  auto pattern = std::make_shared<ShardPattern>();
+  pattern->full_shape = {4, 6, 5};
+  pattern->partitions = cut;
+  std::vector<const TensorEntry*> entries;
+  for (const RankFile& file : set->files()) {
+    pattern->files.push_back(&file);
+    entries.push_back(&file.index->entries().front());
+  }
+  const auto grid = std::make_shared<const ShardGrid>(pattern, entries);
+  const std::vector<std::vector<AxisPartition>> wanted{
+      {AxisPartition::even(4, 1), AxisPartition::even(6, 1), AxisPartition::even(5, 1)},
+      {AxisPartition::even(4, 4), AxisPartition::even(6, 2), AxisPartition::even(5, 1)},
+      {AxisPartition::even(4, 2), AxisPartition::by_field(6, 3, 2), AxisPartition::even(5, 5)},
+      {AxisPartition::of_lengths({1, 3}), AxisPartition::even(6, 6), cut[2]},
+      {AxisPartition::even(4, 1), AxisPartition::even(6, 3), cut[2]}};
+  for (const auto& partitions : wanted) {
+    for (std::int64_t a = 0; a < partitions[0].parts(); ++a) {
+      for (std::int64_t b = 0; b < partitions[1].parts(); ++b) {
+        for (std::int64_t c = 0; c < partitions[2].parts(); ++c) {
+          const TensorView view(grid, partitions, {a, b, c});
+          const std::string whole = slice(partitions, a, b, c);
+          ASSERT_EQ(view.size(), whole.size());
+          for (std::size_t offset = 0; offset <= whole.size(); ++offset) {
+            for (std::size_t count = 0; offset + count <= whole.size(); count += 3) {
+              ASSERT_EQ(read(view, offset, count), whole.substr(offset, count));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(TensorView, SaysThatAPartIsMissing) {
   Blocks blocks(12, 12, 3, 1);
   blocks.pattern->files[1] = nullptr;

@@ -40,6 +40,15 @@ TEST(RankGroups, TakesPowersOfTwoUntilTheyAreFew) {
   EXPECT_EQ(groups.group_of(groups.position_of(9)), 1U);
 }
 
+TEST(RankGroups, ShowsEachRankWhereThereIsOneGroup) {
+  const RankGroups groups({3, 4, 5, 6, 7}, 1);
+  EXPECT_EQ(groups.group_size(), 8U);
+  ASSERT_EQ(groups.size(), 1U);
+  EXPECT_THAT(groups.group(0), ElementsAre(3, 4, 5, 6, 7));
+  EXPECT_EQ(groups.position_of(3), 0U);
+  EXPECT_EQ(groups.position_of(7), 4U);
+}
+
 TEST(RankGroups, LeavesFewRanksAlone) {
   const RankGroups groups({4, 5}, 2);
   EXPECT_EQ(groups.group_size(), 1U);
@@ -85,6 +94,104 @@ TEST(TrafficSurvey, LooksAtParametersThatAreAlikeOnce) {
   EXPECT_THAT(survey.kinds[1].source_ranks, ElementsAre(0));
   const auto differing = four_ranks({{"v", kRows}, {"w", kColumns}});
   EXPECT_THAT(survey_traffic(*differing, {0, 1, 2, 3}, 64).kind_of, ElementsAre(0, 1, 2));
+}
+
+/// The kinds of the parameters that one rank's file holds, without strategies.
+std::vector<std::size_t> kinds_in_one_file(const std::string& records) {
+  const TargetTable target(
+      std::make_shared<const SourceTable>(memory_set({{0, records}}), std::nullopt), std::nullopt,
+      TargetOptions{});
+  return survey_traffic(target, {0}, 64).kind_of;
+}
+
+TEST(TrafficSurvey, TellsShapesAndElementSizesApart) {
+  EXPECT_THAT(
+      kinds_in_one_file(record("a", {2}, "Int8", "ab") + record("b", {2}, "UInt8", "ab") +
+                        record("c", {2}, "Int16", "abcd") + record("d", {2, 1}, "Int8", "ab") +
+                        record("e", {1}, "Int16", "ab")),
+      ElementsAre(0, 0, 1, 2, 3));
+}
+
+TEST(TrafficSurvey, TellsFilesApart) {
+  // One stage holds a, the other one b.
+  const Layout one{.device_matrix = {1}, .tensor_map = {{}}};
+  const auto set =
+      memory_set({{0, record("a", {2}, "Int8", "ab")}, {1, record("b", {2}, "Int8", "cd")}});
+  const TargetTable target(
+      std::make_shared<const SourceTable>(set, Strategy({{{"a", one}}, {{"b", one}}}, 0, true)),
+      std::nullopt, TargetOptions{});
+  const TrafficSurvey survey = survey_traffic(target, {0}, 64);
+  EXPECT_THAT(survey.kind_of, ElementsAre(0, 1));
+  EXPECT_THAT(survey.source_bytes, ElementsAre(2, 2));
+}
+
+TEST(TrafficSurvey, TellsDestinationStagesApart) {
+  // All three are whole on each source rank; the destination has two stages of one device.
+  const Layout whole{.device_matrix = {2}, .tensor_map = {{}}};
+  const Layout one{.device_matrix = {1}, .tensor_map = {{}}};
+  std::map<std::int64_t, std::string> files;
+  for (const std::int64_t rank : {0, 1}) {
+    for (const char* name : {"a", "b", "c"}) files[rank] += record(name, {2}, "Int8", "ab");
+  }
+  auto source = std::make_shared<const SourceTable>(
+      memory_set(files), Strategy({{{"a", whole}, {"b", whole}, {"c", whole}}}, 0, false));
+  const TargetTable target(std::move(source),
+                           Strategy({{{"a", one}, {"c", one}}, {{"b", one}, {"c", one}}}, 0, true),
+                           TargetOptions{});
+  const TrafficSurvey survey = survey_traffic(target, {0, 1}, 64);
+  EXPECT_THAT(survey.kind_of, ElementsAre(0, 1, 2));
+  EXPECT_THAT(survey.destination_bytes, ElementsAre(4, 4));
+}
+
+TEST(TrafficSurvey, LooksAtEachRawSlice) {
+  // Copied from the source rank of the same number, whatever it holds.
+  std::map<std::int64_t, std::string> files;
+  for (const std::int64_t rank : {0, 1}) {
+    const std::string own(2, static_cast<char>('0' + rank));
+    files[rank] = record("v", {2}, "Int8", own) + record("w", {2}, "Int8", own);
+  }
+  auto source = std::make_shared<const SourceTable>(
+      memory_set(files),
+      Strategy({{{"x", Layout{.device_matrix = {2}, .tensor_map = {{}}}}}}, 0, false));
+  TargetOptions options;
+  options.unmatched = Unmatched::kSource;
+  const TargetTable target(
+      std::move(source),
+      Strategy({{{"x", Layout{.device_matrix = {2}, .tensor_map = {{}}}}}}, 0, false), options);
+  const TrafficSurvey survey = survey_traffic(target, {0, 1}, 64);
+  EXPECT_THAT(survey.kind_of, ElementsAre(0, 1));
+  EXPECT_THAT(survey.group_bytes, ElementsAre(4, 0, 0, 4));
+}
+
+TEST(TrafficSurvey, CountsARankInSeveralFilesOnce) {
+  const auto set =
+      test::segmented_set({{0, {record("a", {2}, "Int8", "ab"), record("b", {3}, "Int8", "cde")}}});
+  const TargetTable target(std::make_shared<const SourceTable>(set, std::nullopt), std::nullopt,
+                           TargetOptions{});
+  const TrafficSurvey survey = survey_traffic(target, {0}, 64);
+  EXPECT_THAT(survey.sources.ranks(), ElementsAre(0));
+  EXPECT_THAT(survey.source_bytes, ElementsAre(5));
+  EXPECT_EQ(survey.total_bytes, 5U);
+  // By file, in the order of the parts.
+  const std::vector<SourceTraffic> traffic = traffic_of(target, 0);
+  ASSERT_EQ(traffic.size(), 2U);
+  EXPECT_EQ(traffic[0].bytes, 2U);
+  EXPECT_EQ(traffic[1].bytes, 3U);
+  EXPECT_EQ(traffic[1].file, "set/rank_0/a_part1.ckpt");
+}
+
+TEST(TrafficSurvey, LeavesOutWhatHasNoBytesAndWhatNoFileHas) {
+  const auto set =
+      memory_set({{1, record("v", {1, 2}, "Int8", "ab") + record("empty", {0}, "Int8", "")}});
+  const Layout rows{.device_matrix = {2}, .tensor_map = {{0}, {}}};
+  auto source = std::make_shared<const SourceTable>(set, Strategy({{{"v", rows}}}, 0, false));
+  const TargetTable target(std::move(source), std::nullopt, TargetOptions{});
+  const TrafficSurvey survey = survey_traffic(target, {0}, 64);
+  EXPECT_EQ(survey.total_bytes, 2U);
+  EXPECT_THAT(survey.kinds[0].source_ranks, ElementsAre(1));
+  EXPECT_THAT(survey.kinds[1].source_ranks, ElementsAre());
+  ASSERT_EQ(traffic_of(target, 0).size(), 1U);
+  EXPECT_EQ(traffic_of(target, 0)[0].rank, 1);
 }
 
 }  // namespace
