@@ -25,6 +25,7 @@ from mounted import (  # noqa: E402
 )
 
 LIMIT = 256
+FILES = 4096
 PARAMETERS = 20_000
 # Of one parameter, in bytes: what a mount holds after everything but tensors has been looked at.
 # Some 400 of these are the texts that were read last.
@@ -39,7 +40,8 @@ def options(root: Path) -> list[str]:
 class ManyFiles(unittest.TestCase):
     def test_more_files_than_may_be_open(self) -> None:
         with scratch() as root:
-            make_large(root, dp=128, tp=8, stages=1, parameters=30, dst_dp=2, dst_tp=4)
+            make_large(root, dp=512, tp=8, stages=1, parameters=30, dst_dp=2, dst_tp=4)
+            self.assertEqual(len(list((root / "src").iterdir())), FILES)
             with mounted(root / "src", *options(root)) as mountpoint:
                 expected = [f.read_bytes() for f in sorted(mountpoint.glob("rank_*/*.ckpt"))]
             self.assertEqual(len(expected), 8)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every limit that reshardfs-semantics(7) lists: one more is refused, with the words that stand
+there, in little time and memory, however large the file claims to be."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from itertools import chain, repeat
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
+
+from ckpt_format import bytes_field, encode_value, varint  # noqa: E402
+from command_tests import CommandTest, run_command_tests  # noqa: E402
+from mounted import Settings, scratch  # noqa: E402
+
+MANUAL = Path(__file__).resolve().parents[2] / "man" / "reshardfs-semantics.7"
+MOST_SECONDS = 30.0
+# Beside the file itself, which is read as a whole where it is a text.
+MOST_KIB = 512 << 10
+SANITIZED_KIB = 4 << 20
+ONE = encode_value(b"w", (1,), "Int8", b"x")
+
+
+def listed() -> dict[str, str]:
+    """What is limited, and what is said."""
+    text = MANUAL.read_text()
+    return dict(re.findall(r"^\.It ([^:\n]+): .+\n\.Dq (.+)$", text, re.MULTILINE))
+
+
+def safetensors(header: bytes, data: bytes = b"") -> bytes:
+    return len(header).to_bytes(8, "little") + header + data
+
+
+def layout(matrix: list[int], tensor_map: list, **more: object) -> dict[str, object]:
+    return {"dev_matrix": matrix, "tensor_map": tensor_map, "field": 0,
+            "opt_weight_shard_step": 1, "opt_weight_shard_size": 0, **more}
+
+
+def json_strategy(items: dict[str, object]) -> bytes:
+    return json.dumps({"parallel_layout_item": items, "parallel_strategy_item": {}}).encode()
+
+
+def numbers(field: int, *values: int) -> bytes:
+    return bytes_field(field, b"".join(b"\x08" + varint(value) for value in values))
+
+
+def protobuf_strategy(layouts: bytes, *, stage: int | None = None) -> bytes:
+    operator = b""
+    if stage is not None:
+        operator = bytes_field(2, bytes_field(1, b"op") + bytes_field(2, b"\x08" + varint(stage)))
+    rest = b"\x28\x00\x30\x00\x38\x00"
+    return b"\x08\x01" + operator + bytes_field(3, bytes_field(1, b"w") +
+                                                bytes_field(2, layouts + rest))
+
+
+class Limits(CommandTest):
+    def setUp(self) -> None:
+        self.root = self.enterContext(scratch())
+        self.words = listed()
+        (self.root / "one.ckpt").write_bytes(ONE)
+
+    def file(self, name: str, data: Iterable[bytes] | bytes, size: int = 0) -> Path:
+        """@param size: the file is made so long, with a hole."""
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "wb") as file:
+            file.writelines([data] if isinstance(data, bytes) else data)
+        if size:
+            os.truncate(path, size)
+        return path
+
+    def refused_as(self, what: str, *arguments: str | Path) -> None:
+        """The program refuses with the words that the manual has for `what`."""
+        words = self.words.pop(what)
+        with open(self.root / "said", "w+b") as said:
+            begin = time.monotonic()
+            process = subprocess.Popen([str(Settings.binary), *map(str, arguments)],
+                                       stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            seconds = time.monotonic() - begin
+            said.seek(0)
+            text = said.read().decode()
+        self.assertEqual(process.returncode, 2, f"{what}: {text}")
+        self.assertEqual(text.count("\n"), 1, f"{what}: {text}")
+        self.assertIn(words, text, what)
+        self.assertLess(seconds, MOST_SECONDS, what)
+        binary = Settings.binary.read_bytes()
+        sanitized = b"__asan_init" in binary or b"__tsan_init" in binary
+        self.assertLess(usage.ru_maxrss, SANITIZED_KIB if sanitized else MOST_KIB, what)
+
+    def plan(self, what: str, source: Iterable[bytes] | bytes | None = None,
+             *options: str | Path, name: str = "x.ckpt") -> None:
+        path = self.root / "one.ckpt" if source is None else self.file(name, source)
+        self.refused_as(what, "plan", path, "--rank", "0", *options)
+
+    def strategy(self, what: str, data: Iterable[bytes] | bytes, name: str = "s.json",
+                 size: int = 0) -> None:
+        self.plan(what, None, "--src-strategy", self.file(name, data, size))
+
+    def test_all_that_are_listed(self) -> None:
+        self.ckpt()
+        self.safetensors()
+        self.maps()
+        self.strategies()
+        self.json_values()
+        self.rules()
+        self.ranks()
+        self.assertEqual(self.words, {}, "limits that the manual has and no test")
+
+    def ckpt(self) -> None:
+        self.plan("parameters of a .ckpt file", repeat(ONE, 2_000_001))
+        self.plan("bytes of a name", encode_value(b"n" * 4097, (1,), "Int8", b"x"))
+        self.plan("dimensions of a tensor", encode_value(b"w", (1,) * 17, "Int8", b"x"))
+        self.plan("a dimension in .ckpt", encode_value(b"w", (1 << 31,), "Int8", b"x"))
+        self.plan("elements and bytes", encode_value(b"w", ((1 << 31) - 1,) * 3, "Int8", b"x"))
+
+    def safetensors(self) -> None:
+        def plan(what: str, data: Iterable[bytes] | bytes) -> None:
+            self.plan(what, data, name="x.safetensors")
+
+        tensor = b'{"dtype":"I8","shape":[%d],"data_offsets":[0,1]}'
+        plan("a dimension in safetensors", safetensors(b'{"w":' + tensor % (1 << 63) + b"}", b"x"))
+        plan("bytes of a safetensors header", (100_000_001).to_bytes(8, "little") + b"{")
+        header = b'{"__metadata__":{%s"":""}}'
+        entry = b'"%07d":"",'
+        length = len(header % b"") + 2_000_001 * len(entry % 0)
+        entries = (entry % i for i in range(2_000_001))
+        before, after = header.split(b"%s")
+        plan("entries of a safetensors header",
+             chain([length.to_bytes(8, "little"), before], entries, [after]))
+
+    def maps(self) -> None:
+        directory = self.root / "hub"
+        self.file("hub/model-1.safetensors", b"")
+        index = self.file("hub/model.safetensors.index.json", b"{", 100_000_001)
+        self.refused_as("bytes of model.safetensors.index.json", "inspect", directory)
+        self.file(index.name, chain([b"{"], repeat(b'"":"",', 2_000_001))).rename(index)
+        self.refused_as("members of it and of --name-map", "inspect", directory)
+        names = self.file("names.json", b"{", (256 << 20) + 1)
+        self.plan("bytes of a file for --name-map", None, "--name-map", names)
+
+    def strategies(self) -> None:
+        self.strategy("bytes of a strategy file", b"{", size=(256 << 20) + 1)
+        operator = b'"op":{"stage":0,"parallel_strategy":[]}'
+        self.strategy("parameters and operators of it",
+                      chain([b'{"parallel_strategy_item":{'], repeat(operator + b",", 2_000_001),
+                            [operator, b"}}"]))
+        self.strategy("bytes of a parameter in protobuf",
+                      protobuf_strategy(numbers(4, *[1] * (1 << 19))), "s.ckpt")
+        self.strategy("devices of a stage", json_strategy({"w": layout([1 << 21], [-1])}))
+        self.strategy("ranks of all stages", json_strategy(
+            {f"{stage}-w": layout([1 << 19], [-1]) for stage in range(3)}))
+        self.strategy("number of a stage", protobuf_strategy(
+            numbers(1, 1) + numbers(2, -1 & (1 << 64) - 1), stage=(1 << 20) + 1), "s.ckpt")
+        self.strategy("axes of a device matrix", json_strategy({"w": layout([1] * 33, [-1])}))
+        self.strategy("dimensions of a tensor map", json_strategy({"w": layout([1], [-1] * 33)}))
+        self.strategy("slices of a parameter", json_strategy(
+            {"w": layout([1], [-1], opt_weight_shard_size=(1 << 22) + 1)}))
+        rows = 1 << 23
+        fields = self.file("f.json", json_strategy({"w": layout([1], [-1], field=rows)}))
+        self.plan("fields times parts", encode_value(b"w", (rows,), "Int8", bytes(rows)),
+                  "--src-strategy", fields)
+
+    def json_values(self) -> None:
+        matrix = b"1," * 1_000_001 + b"1"
+        self.strategy("values of a parameter in JSON",
+                      b'{"parallel_layout_item":{"w":{"dev_matrix":[' + matrix + b"]}}}")
+        keys = {str(number): 1 for number in range(65)}
+        self.strategy("keys of an object in it", json_strategy({"w": keys}))
+        self.strategy("lists inside each other in it",
+                      b'{"parallel_layout_item":{"w":' + b"[" * 1_000_000)
+
+    def rules(self) -> None:
+        def rules(what: str, text: str, size: int = 0) -> None:
+            self.strategy(what, text.encode(), "rules.toml", size)
+
+        devices = '[devices]\naxes = ["dp=1"]\n'
+        rules("bytes of rules", devices, (1 << 20) + 1)
+        rules("parts of a key in TOML", "a" + ".a" * 500_000 + " = 1")
+        rules("lists inside each other in TOML", "a = " + "[" * 500_000)
+        rules("stages of rules", devices + "stages = 4097\n")
+        rules("layers of rules", devices + '[[layers]]\nmatch = "l.{n}."\nsplit = [65537]\n')
+        config = self.file("c.toml", b"#", (1 << 20) + 1)
+        self.refused_as("bytes of a file for --config", "mount", "--config", config, "s", "m")
+
+    def ranks(self) -> None:
+        self.refused_as("a rank, in a file's name and in --ranks", "plan", self.root / "one.ckpt",
+                        "--ranks", str(1 << 20))
+        key = self.file("key", b"k" * 129)
+        self.plan("bytes of a key file", None, "--dec-key-file", key)
+
+
+if __name__ == "__main__":
+    run_command_tests()
