@@ -9,16 +9,22 @@
 #include "base/blocks.h"
 #include "base/checked.h"
 #include "format/ckpt.h"
+#include "format/ckpt_scanner.h"
 #include "plan/record_order.h"
 
 namespace reshardfs {
 namespace {
 
+/// What all records of a parameter but the last have. A map cannot be cut.
+std::uint64_t full_record(DType dtype, std::uint64_t content_bytes) {
+  return dtype == DType::kMap ? content_bytes : ckpt::kRecordContentLimit;
+}
+
 /// Calls visit(offset, length) for each record of a parameter. No content, no record: MindSpore
-/// writes none for a parameter without elements either. A map cannot be cut.
+/// writes none for a parameter without elements either.
 template <typename Visit>
 void for_each_record(DType dtype, std::uint64_t content_bytes, Visit&& visit) {
-  const std::uint64_t limit = dtype == DType::kMap ? content_bytes : ckpt::kRecordContentLimit;
+  const std::uint64_t limit = full_record(dtype, content_bytes);
   for (std::uint64_t offset = 0; offset < content_bytes; offset += limit) {
     visit(offset, std::min(limit, content_bytes - offset));
   }
@@ -73,13 +79,22 @@ std::uint64_t CkptFile::records_bytes(const TargetParameter& parameter) const {
   const Shape slice = target().slice_shape(parameter, rank());
   const auto content = static_cast<std::uint64_t>(
       mul_or_throw(element_count(slice), element_size(dtype), "a slice's size"));
-  std::uint64_t size = 0;
-  for_each_record(dtype, content, [&](std::uint64_t, std::uint64_t length) {
-    const std::uint64_t header =
-        ckpt::record_header_bytes(parameter.name, dtype, record_shape(dtype, slice), length);
-    size = add_or_throw(size, add_or_throw(header, length, "a file's size"), "a file's size");
-  });
-  return size;
+  if (content == 0) return 0;
+  const auto record = [&](std::uint64_t length) {
+    return add_or_throw(
+        ckpt::record_header_bytes(parameter.name, dtype, record_shape(dtype, slice), length),
+        length, "a file's size");
+  };
+  const std::uint64_t limit = full_record(dtype, content);
+  if (content / limit >= ckpt::kMaxRecords) {
+    throw Error(ErrorKind::kUnsupported, "would take " + std::to_string(content / limit) +
+                                             " records of a .ckpt file; the limit is " +
+                                             std::to_string(ckpt::kMaxRecords))
+        .for_parameter(parameter.name)
+        .hint("show it with --format safetensors, or leave it out with --exclude");
+  }
+  const std::uint64_t size = mul_or_throw(content / limit, record(limit), "a file's size");
+  return content % limit == 0 ? size : add_or_throw(size, record(content % limit), "a file's size");
 }
 
 std::vector<PartedFile::Part> CkptFile::parts() const {

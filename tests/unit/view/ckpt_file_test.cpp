@@ -62,6 +62,34 @@ TEST(CkptFile, WritesNoRecordForAParameterWithoutElements) {
   EXPECT_EQ(read(file, 0, file.size()), some);
 }
 
+/// A file that has, or says it has, one parameter of this shape.
+std::shared_ptr<const CheckpointSet> set_of_one(const Shape& shape) {
+  TensorEntry entry;
+  entry.name = "w";
+  entry.dtype = DType::kUInt8;
+  entry.shape = shape;
+  entry.content_bytes = static_cast<std::uint64_t>(element_count(shape));
+  entry.extents = {{0, entry.content_bytes}};
+  RankFile file;
+  file.path = "set/rank_0/a.ckpt";
+  file.source = std::make_shared<test::MemorySource>("");
+  file.index = std::make_shared<const FileIndex>(std::vector{entry});
+  return std::make_shared<const CheckpointSet>(std::vector{file});
+}
+
+// A file may have holes, and be as large as it likes.
+TEST(CkptFile, HasItsSizeWithoutLookingAtEachRecord) {
+  constexpr std::uint64_t kLimit = 512ULL << 20;
+  const Shape half_a_pebibyte{1 << 20, 1 << 29};
+  const std::string header = ckpt::record_header("w", DType::kUInt8, half_a_pebibyte, kLimit);
+  const CkptFile file(whole(set_of_one(half_a_pebibyte)), 0);
+  EXPECT_EQ(file.size(), (1ULL << 20) * (header.size() + kLimit));
+  for (const Shape& shape : {Shape{1 << 21, 1 << 29}, Shape{1 << 30, 1 << 30, 2}}) {
+    test::expect_error(ErrorKind::kUnsupported, {"'w'", "records", "the limit is 2000000"},
+                       [&] { const CkptFile more(whole(set_of_one(shape)), 0); });
+  }
+}
+
 TEST(CkptFile, CutsAParameterInRecordsOf512MiB) {
   constexpr std::uint64_t kLimit = 512ULL << 20;
   constexpr std::uint64_t kContent = kLimit + 1000;
