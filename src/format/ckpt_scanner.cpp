@@ -136,6 +136,10 @@ void RecordScanner::refuse_stray(const WireField& field, std::uint64_t offset, s
     throw bad(offset, "field " + std::to_string(field.number) + " is a record's with a wrong bit")
         .hint("the file is damaged");
   }
+  // Finding out that a field is neither costs more than passing over it.
+  if (++stray_count_ > max_records_) {
+    throw bad(offset, "more than " + std::to_string(max_records_) + " fields that nobody knows");
+  }
   const auto as_value = try_to([&](Record& record) { read_value(record, end); });
   const bool is_record = as_value && !as_value->name.empty() && as_value->content;
   const auto as_tensor = try_to([&](Record& record) { read_tensor(record, end); });

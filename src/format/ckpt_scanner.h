@@ -66,6 +66,7 @@ class RecordScanner {
   std::array<std::int64_t, kMaxDims> dims_{};
   std::size_t dim_count_ = 0;
   std::uint64_t record_count_ = 0;
+  std::uint64_t stray_count_ = 0;
   bool at_trailer_ = false;
 };
 

@@ -149,6 +149,7 @@ constexpr std::uint32_t number_tag(int field) {
 /// Reads the fields of the map; returns whether the required current_stage was among them.
 bool read_fields(CodedInputStream& input, const std::string& bytes, RawStrategy& raw) {
   bool has_current_stage = false;
+  std::size_t strays = 0;
   while (const std::uint32_t tag = input.ReadTag()) {
     switch (tag) {
       case number_tag(Map::kCurrentStageFieldNumber): {
@@ -169,6 +170,8 @@ bool read_fields(CodedInputStream& input, const std::string& bytes, RawStrategy&
         break;
       default:
         if (WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+          // Finding out that a field is none costs more than passing over it.
+          if (++strays > kMaxStrategyItems) throw not_a_strategy();
           refuse_stray_layout(WireFormatLite::GetTagFieldNumber(tag), item_bytes(input, bytes));
           break;
         }

@@ -209,6 +209,18 @@ TEST(CkptIndex, RefusesARecordInAFieldThatNobodyKnows) {
   expect_bad(good + test::bytes(17, "0123456789"), {"field 17", "a record's with a wrong bit"});
 }
 
+TEST(CkptIndex, LimitsTheFieldsThatNobodyKnows) {
+  const MemorySource three(small_record("w") + test::bytes(5, "x") + test::bytes(5, "y") +
+                           test::bytes(5, "z"));
+  const auto scan = [&](std::uint64_t most) {
+    RecordScanner scanner(three, most);
+    while (scanner.next()) {
+    }
+  };
+  EXPECT_NO_THROW(scan(3));
+  expect_error(ErrorKind::kBadInput, {"more than 2 fields"}, [&] { scan(2); });
+}
+
 TEST(CkptIndex, TakesFloat32ForBFloat16OnlyIfAllFieldsAreKnown) {
   const std::string content = test::bytes(2, "BFloat16") + test::bytes(3, "12345678");
   const auto file = [&](const std::string& dims) { return record_of("w", dims + content); };
