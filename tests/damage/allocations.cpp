@@ -9,9 +9,13 @@ namespace {
 
 thread_local std::size_t allocated = 0;
 
-void* allocate(std::size_t bytes) {
+void* allocate_or_null(std::size_t bytes) noexcept {
   allocated += bytes;
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+
+void* allocate(std::size_t bytes) {
+  if (void* memory = allocate_or_null(bytes)) return memory;
   throw std::bad_alloc();
 }
 
@@ -23,6 +27,12 @@ void* operator new(std::size_t bytes) {
 }
 void* operator new[](std::size_t bytes) {
   return allocate(bytes);
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return allocate_or_null(bytes);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return allocate_or_null(bytes);
 }
 void operator delete(void* memory) noexcept {
   std::free(memory);
