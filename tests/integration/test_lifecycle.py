@@ -246,6 +246,30 @@ class ChangedSource(unittest.TestCase):
             made.source_files(3)[0].unlink()
             self.check_isolated(made, mountpoint, 3, may_serve=True)
 
+    def test_open_files_of_a_changed_source_stay_stale(self) -> None:
+        """Also when the old bytes are back: nothing tells that they are. Mounting again helps."""
+        with scratch() as directory:
+            made = make_set(directory, Parallel(tp=4), Parallel(tp=4), layers=1, scale=2000)
+            source = made.source_files(1)[0]
+            before = source.read_bytes()
+            with contextlib.ExitStack() as stack:
+                mountpoint = stack.enter_context(mounted(made.source, *made.options(), "--direct-io"))
+                files = [stack.enter_context(path.open("rb", buffering=0))
+                         for _, path in sorted(rank_files(mountpoint).items())]
+                whole = [os.pread(file.fileno(), 1 << 20, 0) for file in files]
+                time.sleep(0.02)  # a kernel may round times to a few milliseconds
+                for content in (bytes(len(before)), before):
+                    source.write_bytes(content)
+                    for rank, file in enumerate(files):
+                        if rank != 1:
+                            self.assertEqual(os.pread(file.fileno(), 1 << 20, 0), whole[rank])
+                            continue
+                        with self.assertRaises(OSError) as caught:
+                            os.pread(file.fileno(), 1 << 20, 0)
+                        self.assertEqual(caught.exception.errno, errno.ESTALE)
+            with mounted(made.source, *made.options()) as mountpoint:
+                self.assertEqual(rank_files(mountpoint)[1].read_bytes()[:1 << 20], whole[1])
+
     def test_changed_while_it_is_read(self) -> None:
         """Whatever a reader has got is a prefix of the truth."""
         with self.equal_layouts() as (made, mountpoint):
