@@ -51,7 +51,7 @@ MOST_THREADS = 48
 VIEWS = ["--views", "ranks,merged,params"]
 # When it counts as warm: each of its threads has read something of everything by then.
 WARM_SECONDS = 60.0
-KILL_SECONDS = 2.0
+KILL_SECONDS = 5.0
 TALLY_FIELDS = ("reads", "bytes", "wrong_bytes", "errors", "openings", "maps", "whole_files", "slowest_ns")
 
 
