@@ -58,18 +58,14 @@ void count(const ReadRequest& read, const Outcome& outcome) noexcept {
 
 // --- read --------------------------------------------------------------------------------------
 
-/// Answers, or throws before. Either all bytes that the file has in the range, or an error: the
-/// kernel would take fewer for the end of the file and shrink it.
+/// Answers with all bytes that the file has in the range, or tells or throws which error is to be
+/// the answer: the kernel would take fewer bytes for the end of the file and shrink it.
 Outcome reply_with_bytes(ServedTree& served, const ReadRequest& read) {
-  const auto refuse = [&read](int error) {
-    reply_error(*read.request, error);
-    return Outcome{.error = error};
-  };
   if (read.request->is_over()) return {.error = EINTR};
   const TreePtr tree = served.source.current();
   const Node* node = tree->find(read.inode);
-  if (node == nullptr) return refuse(ESTALE);
-  if (node->file == nullptr) return refuse(EISDIR);
+  if (node == nullptr) return {.error = ESTALE};
+  if (node->file == nullptr) return {.error = EISDIR};
   const VirtualFile& file = read.snapshot != nullptr ? *read.snapshot : *node->file;
   const std::uint64_t file_size = read.snapshot != nullptr ? file.size() : node->size;
   const std::uint64_t left = file_size - std::min(file_size, read.offset);
@@ -190,9 +186,10 @@ void run_read(ServedTree& served, const ReadRequest& read) noexcept {
   } catch (...) {
     outcome.error = errno_of_current_exception();
     log_failure(served, read.inode, "read");
-    reply_error(*read.request, outcome.error);
   }
   count(read, outcome);
+  // Last: who gets an error finds it in the log and in the counters.
+  if (outcome.error != 0) reply_error(*read.request, outcome.error);
 }
 
 void run_getxattr(ServedTree& served, const AttributeRequest& query) noexcept {

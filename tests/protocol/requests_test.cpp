@@ -5,8 +5,10 @@
 
 #include <cerrno>
 #include <map>
+#include <numeric>
 #include <set>
 
+#include "base/counters.h"
 #include "protocol/protocol_test.h"
 
 namespace reshardfs::testing_protocol {
@@ -99,6 +101,19 @@ TEST_F(ProtocolRequests, ReadNeedsAFile) {
   EXPECT_EQ(read(4711, 0, 0, 10).error, ESTALE);
   EXPECT_EQ(read(node("broken"), 0, 0, 10).error, EIO);
   EXPECT_EQ(read(node("broken"), 0, 5000, 10).body.size(), 0U) << "nothing to read there";
+}
+
+TEST_F(ProtocolRequests, AFailedReadIsCountedWhenItsReaderKnows) {
+  const auto failed = [] {
+    const auto errors = counters().values().read_errors;
+    return std::accumulate(errors.begin(), errors.end(), std::uint64_t{0});
+  };
+  const std::uint64_t broken = node("broken");
+  std::uint64_t expected = failed();
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_EQ(read(broken, 0, 0, 10).error, EIO);
+    ASSERT_EQ(failed(), ++expected) << "read " << i;
+  }
 }
 
 TEST_F(ProtocolRequests, AChangingFileIsReadAsItWasWhenItWasOpened) {
