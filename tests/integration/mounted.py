@@ -124,10 +124,14 @@ def processes_of(mountpoint: Path) -> list[int]:
     return found
 
 
-def is_sanitized(pid: int) -> bool:
-    """Whether a process is of a build with a sanitizer: its memory says nothing then."""
-    program = Path(f"/proc/{pid}/exe").read_bytes()
-    return b"__asan_init" in program or b"__tsan_init" in program
+def is_sanitized(program: Path) -> bool:
+    """Whether it was built with a sanitizer: its memory says nothing then."""
+    code = program.read_bytes()
+    return b"__asan_init" in code or b"__tsan_init" in code
+
+
+def program_of(pid: int) -> Path:
+    return Path(f"/proc/{pid}/exe")
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:

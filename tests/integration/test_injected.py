@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mounted import (
+    Settings,
     errno_name,
     is_sanitized,
     mounted,
@@ -36,6 +37,13 @@ from make_large import make_large  # two_arrays has put its directory on the pat
 
 SHAPE = (512, 4096)
 WHOLE = Layout((1,), ((), ()))
+
+
+def require_strace(program: Path) -> None:
+    if shutil.which("strace") is None:
+        raise unittest.SkipTest("strace is not installed")
+    if is_sanitized(program):
+        raise unittest.SkipTest("sanitizers need the calls that fail here")
 
 
 @dataclass
@@ -74,8 +82,7 @@ class Injected(unittest.TestCase):
     daemon: int
 
     def setUp(self) -> None:
-        if shutil.which("strace") is None:
-            self.skipTest("strace is not installed")
+        require_strace(Settings.binary)
 
     @contextlib.contextmanager
     def mount(self, src: Layout, dst: Layout) -> Iterator[Path]:
@@ -85,13 +92,8 @@ class Injected(unittest.TestCase):
             with mounted(self.made.source, *self.made.options(), "--direct-io", "--log-file",
                          self.log) as mountpoint:
                 (self.daemon,) = processes_of(mountpoint)
-                self.skip_sanitized()
                 yield mountpoint
                 self.assertEqual(processes_of(mountpoint), [self.daemon])
-
-    def skip_sanitized(self) -> None:
-        if is_sanitized(self.daemon):
-            self.skipTest("sanitizers need the calls that fail here")
 
     def assert_all_right(self, mountpoint: Path) -> None:
         for rank in range(self.made.dst.device_count):
@@ -219,7 +221,6 @@ class Injected(unittest.TestCase):
                        str(root / "dst.ckpt"), "--direct-io", "--log-file", str(root / "log")]
             with mounted(root / "src", *options) as mountpoint:
                 (self.daemon,) = processes_of(mountpoint)
-                self.skip_sanitized()
                 path = mountpoint / "rank_0/checkpoint_0.ckpt"
                 whole = path.read_bytes()
                 # The program has more open than was thought: what is idle is closed for it.
@@ -269,6 +270,79 @@ class Injected(unittest.TestCase):
             self.assertGreater(min(good), 0)
             self.assertGreater(injection.count, 20)
             self.assert_all_right(mountpoint)
+
+
+class Commands(unittest.TestCase):
+    """Commands whose own calls fail, from their start on."""
+
+    def setUp(self) -> None:
+        require_strace(Settings.binary)
+        self.directory = self.enterContext(scratch())
+        self.made = TwoArrays(self.directory, ROWS, COLUMNS, SHAPE)
+        self.out = self.directory / "out"
+        source, strategy = str(self.made.source), str(self.made.strategies[0])
+        self.export = ["export", source, str(self.out), *self.made.options()]
+        self.readers = [
+            ["hash", source, *self.made.options()],
+            ["cat", source, *self.made.options(), "rank_1/checkpoint_1.ckpt"],
+            ["verify", source, "--src-strategy", strategy],
+            ["diff", source, source, "--a-strategy", strategy, "--b-strategy", strategy],
+            ["inspect", source, "--src-strategy", strategy, "--stats"],
+        ]
+
+    def run_under(self, words: list[str], calls: str, what: str, path: Path) -> tuple[int, str]:
+        """The exit code and what was said, of a command for which calls on a file fail."""
+        log = self.directory / "calls"
+        done = subprocess.run(
+            ["strace", "-f", "-o", log, "-P", path, "-e", f"trace={calls}", "-e",
+             f"inject={calls}:{what}", Settings.binary, *words],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+        said = (done.stderr + (done.stdout if words[0] == "verify" else b"")).decode()
+        if "PTRACE" in said:
+            self.skipTest(f"strace cannot trace: {said}")
+        self.assertIn("(INJECTED)", log.read_text(errors="replace"), "no call has failed")
+        return done.returncode, said
+
+    def assert_exported(self, all_of_them: bool) -> None:
+        """What has its final name is right; and nothing is left of what has not."""
+        found = [path for path in self.out.rglob("*") if path.is_file()]
+        self.assertFalse([path for path in found if "partial" in path.name])
+        files = [path for path in found if path.name.startswith("checkpoint")]
+        for path in files:
+            rank = int(path.parent.name.removeprefix("rank_"))
+            self.assertEqual(path.read_bytes(), self.made.expected(rank))
+        self.assertEqual(len(files) == 4, all_of_them)
+        shutil.rmtree(self.out, ignore_errors=True)
+
+    def test_a_source_that_fails(self) -> None:
+        path = self.made.file(2)
+        for calls in ("pread64", "fstat,newfstatat,statx"):
+            for words in [*self.readers, self.export]:
+                with self.subTest(calls=calls, command=words[0]):
+                    # The first of these looks whether it is a file.
+                    when = "" if calls == "pread64" else ":when=2+"
+                    code, said = self.run_under(words, calls, f"error=EIO{when}", path)
+                    self.assertEqual(code, 3, said)
+                    self.assertRegex(said, "rank_2/m-1_1.ckpt: .*Input/output error")
+            self.assert_exported(False)
+
+    def test_a_source_whose_reads_are_interrupted(self) -> None:
+        for words in [*self.readers, self.export]:
+            with self.subTest(command=words[0]):
+                code, said = self.run_under(words, "pread64", "error=EINTR:when=1+2",
+                                            self.made.file(2))
+                self.assertEqual(code, 0, said)
+        self.assert_exported(True)
+
+    def test_a_target_that_fails(self) -> None:
+        partial = self.out / "rank_2/.checkpoint_2.ckpt.reshardfs-partial"
+        for calls, error in (("write,pwrite64", "ENOSPC"), ("write,pwrite64", "EIO"),
+                             ("fsync,fdatasync", "EIO"), ("rename,renameat,renameat2", "EIO")):
+            with self.subTest(calls=calls, error=error):
+                code, said = self.run_under(self.export, calls, f"error={error}", partial)
+                self.assertEqual(code, 3, said)
+                self.assertIn("rank_2/checkpoint_2.ckpt: cannot ", said)
+                self.assert_exported(False)
 
 
 if __name__ == "__main__":

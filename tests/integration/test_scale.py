@@ -19,6 +19,7 @@ from mounted import (  # noqa: E402
     mounted,
     open_file_limit,
     processes_of,
+    program_of,
     run,
     run_unittests,
     scratch,
@@ -96,7 +97,7 @@ class ManyParameters(unittest.TestCase):
         strategies = options(directory) if tp > 1 else []
         with mounted(directory / "src", *strategies) as mountpoint:
             (daemon,) = processes_of(mountpoint)
-            if is_sanitized(daemon):
+            if is_sanitized(program_of(daemon)):
                 self.skipTest("sanitizers have an allocator of their own")
             self.assertGreaterEqual(look_at_everything(mountpoint), parameters)
             return anonymous_bytes(daemon)

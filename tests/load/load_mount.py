@@ -34,6 +34,7 @@ from mounted import (  # noqa: E402
     mounted,
     parse_settings,
     processes_of,
+    program_of,
     run,
     scratch,
     wait_until,
@@ -274,7 +275,7 @@ class Load:
                 self.problems.append(f"{c[what]} {what.replace('_', ' ')}")
         if c["reads"] == 0:
             self.problems.append("nothing was read")
-        if self.warm is not None and not is_sanitized(self.pid):
+        if self.warm is not None and not is_sanitized(program_of(self.pid)):
             self.check_growth(self.warm, end)
 
     def check_growth(self, warm: Daemon, end: Daemon) -> None:
