@@ -76,6 +76,17 @@ TEST(ElementView, IsAWholeSliceOfTheSourceOnlyInTheSourcesType) {
   EXPECT_FALSE(other.whole_cell());
 }
 
+TEST(ElementView, ReadsNoMoreThanTheElementThatAByteIsPartOf) {
+  RankFile file = test::rank_file(
+      0, std::make_shared<test::MemorySource>(record("w", {3}, "Float32", "abcdefghijkl")));
+  const auto counting = std::make_shared<test::CountingSource>(file.source);
+  file.source = counting;
+  const ElementView view(TensorView(single_cell_grid({&file, &file.index->entries().front()})),
+                         DType::kBFloat16);
+  read(view, 3, 1);
+  EXPECT_EQ(counting->bytes(), 4U);
+}
+
 TEST(ElementView, ReadsLargeBlocksOfItsSource) {
   const auto inner =
       std::make_shared<test::MemorySource>(record("w", {kElements}, "Float32", floats()));

@@ -108,6 +108,7 @@ Way way_of(const Columns& columns, int failures = 0) {
 TEST(RunReader, GathersShortPiecesThatLieClose) {
   EXPECT_EQ(way_of({1000, 256, 8}), (Way{0, 1}));
   EXPECT_EQ(way_of({100, 8192, 2}), (Way{0, 1}));
+  EXPECT_EQ(way_of({10, 32768, 64}), (Way{0, 1}));
 }
 
 TEST(RunReader, ReadsAFewRowsAtOnce) {
