@@ -72,7 +72,7 @@ class Build:
         self.limits: dict[str, float] = {}
         self.mutants = directory / "mutants"
 
-    def prepare(self, layers: set[str]) -> None:
+    def prepare(self, layers: set[str], jobs: int) -> None:
         judges = sorted({judge for layer in layers for judge in JUDGES[layer]})
         linker = next((name for name in ("mold", "lld") if shutil.which(
             {"lld": "ld.lld"}.get(name, name))), None)
@@ -85,7 +85,7 @@ class Build:
             configure.append(f"-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld={linker}")
         call(configure)
         programs = sorted({CALLS[judge][0] for judge in judges})
-        subprocess.run(["ninja", "-C", str(self.directory), *programs], check=True,
+        subprocess.run(["ninja", "-C", str(self.directory), f"-j{jobs}", *programs], check=True,
                        stdout=subprocess.DEVNULL)
         self.read_compile_commands()
         self.read_includers()

@@ -99,18 +99,14 @@ def arguments() -> argparse.Namespace:
                         help="mutants that cannot change what the program does")
     parser.add_argument("--list", action="store_true", help="print the mutants, and build nothing")
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the outcomes as JSON")
-    parser.add_argument("--survivors-of", type=Path, metavar="FILE",
-                        help="run only those that survived in that report")
+    parser.add_argument("--known", type=Path, metavar="FILE",
+                        help="believe that report about those that were killed or did not compile")
     return parser.parse_args()
 
 
 def chosen_mutants(options: argparse.Namespace, files: list[str]) -> list[mutator.Mutant]:
     mutants = [mutant for file in files
                for mutant in mutator.mutants_of(file, (ROOT / file).read_text())]
-    if options.survivors_of:
-        entries = json.loads(options.survivors_of.read_text())
-        survived = {tuple(entry["key"]) for entry in entries if entry["outcome"] == "survived"}
-        mutants = [mutant for mutant in mutants if mutant.key() in survived]
     if options.sample and options.sample < len(mutants):
         mutants = sample(mutants, options.sample, options.seed)
     return mutants
@@ -122,8 +118,16 @@ class Run:
         self.places = mutant_build.Places(build)
         self.texts: dict[str, str] = {}
         self.results: list[tuple[mutator.Mutant, mutant_build.Verdict]] = []
+        self.known: dict[tuple[str, ...], mutant_build.Verdict] = {}
+        if options.known:
+            for entry in json.loads(options.known.read_text()):
+                if entry["outcome"] != "survived":
+                    self.known[tuple(entry["key"])] = mutant_build.Verdict(
+                        entry["outcome"], entry["judge"], entry["slow"])
 
     def judge(self, mutant: mutator.Mutant) -> mutant_build.Verdict:
+        if mutant.key() in self.known:
+            return self.known[mutant.key()]
         text = mutant.apply(self.texts[mutant.file])
         return self.places.mine().judge(mutant.file, text)
 
@@ -140,7 +144,8 @@ class Run:
     def all(self, mutants: list[mutator.Mutant]) -> None:
         begin = time.monotonic()
         with ThreadPoolExecutor(self.options.jobs) as pool:
-            list(pool.map(self.require_sound, dict.fromkeys(m.file for m in mutants)))
+            list(pool.map(self.require_sound, dict.fromkeys(
+                mutant.file for mutant in mutants if mutant.key() not in self.known)))
             for mutant, verdict in zip(mutants, pool.map(self.judge, mutants)):
                 self.results.append((mutant, verdict))
                 if verdict.outcome == "survived":
@@ -185,7 +190,7 @@ def main() -> int:
     mutants = chosen_mutants(options, files)
     left_out = Counter(mutant.file for mutant in mutants if equivalent.reason(mutant))
     mutants = [mutant for mutant in mutants if not equivalent.reason(mutant)]
-    if not options.sample and not options.survivors_of:
+    if not options.sample:
         unused = equivalent.unused(files)
         if unused:
             sys.exit(f"{options.equivalent}: no such mutant:\n" + "\n".join(unused))
@@ -195,7 +200,7 @@ def main() -> int:
         print(f"{len(mutants)} mutants, {left_out.total()} equivalent")
         return 0
     build = mutant_build.Build(ROOT, options.build.resolve())
-    build.prepare({Path(file).parts[1] for file in files})
+    build.prepare({Path(file).parts[1] for file in files}, options.jobs)
     run = Run(options, build)
     try:
         run.all(mutants)
