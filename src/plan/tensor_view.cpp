@@ -25,7 +25,6 @@ struct TensorView::RowPosition {
   /// For each dimension before k: the index in the source part, and its segment.
   std::array<std::int64_t, kMaxDimensions> source_index{};
   std::array<const AxisSegment*, kMaxDimensions> segment{};
-  std::int64_t last_index = 0;  ///< destination index in dimension k-1
 };
 
 TensorView::TensorView(ShardGridPtr grid, const std::vector<AxisPartition>& partitions,
@@ -94,7 +93,6 @@ TensorView::RowPosition TensorView::locate_row(std::uint64_t row) const {
     position.segment[d] = &segment;
     position.source_index[d] = segment.source_begin + index - segment.destination_begin;
     position.cell += segment.source_part * cell_strides_[d];
-    if (d + 1 == run_dimension_) position.last_index = index;
   }
   return position;
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/counters.h"
+#include "base/fault_report.h"
 #include "plan/file_image.h"
 #include "plan/source_table.h"
 #include "plan/target_table.h"
@@ -77,6 +78,43 @@ TEST_F(Replicas, StandInForAFileThatFails) {
   sources[2]->changed = true;
   EXPECT_EQ(read(), whole);
   EXPECT_EQ(counters().values().replica_reads, before + 2);
+}
+
+std::string& reported() {
+  static std::string text;
+  return text;
+}
+
+TEST_F(Replicas, AreReportedWithWhatHasFailed) {
+  const std::uint64_t before = counters().values().replica_reads;
+  EXPECT_EQ(read(), "abcds");
+  EXPECT_EQ(counters().values().replica_reads, before);  // nothing to report
+  set_fault_listener([](const std::string& text) { reported() = text; });
+  sources[0]->broken = true;
+  EXPECT_EQ(read(), "abcds");
+  set_fault_listener(nullptr);
+  EXPECT_NE(reported().find("read from a replica instead: rank_0"), std::string::npos)
+      << reported();
+}
+
+TEST_F(Replicas, DoNotHideMistakesOfTheProgram) {
+  int tries = 0;
+  expect_error(ErrorKind::kInternal, {"mistake"}, [&] {
+    read_checked([&](ReadBatch& batch) {
+      ++tries;
+      batch.use(*sources[0]);
+      throw Error(ErrorKind::kInternal, "mistake");
+    });
+  });
+  EXPECT_EQ(tries, 1);
+}
+
+TEST_F(Replicas, AreOfNoUseBehindAFileThatHasChanged) {
+  // Read whole, and found to have changed only then: what was read of it does not count.
+  sources[0]->changed = true;
+  EXPECT_EQ(read(), "abcds");
+  sources[1]->changed = true;
+  expect_error(ErrorKind::kChanged, {"rank_0"}, [&] { read(); });
 }
 
 TEST_F(Replicas, TheErrorIsThatOfTheFirstIfAllFail) {

@@ -122,6 +122,10 @@ std::size_t run_count(const TensorView& view) {
 TEST(TensorView, NeedsOneRunForAContiguousRange) {
   const Blocks blocks(12, 12, 3, 1);
   EXPECT_EQ(run_count(blocks.view(3, 1, 1, 0)), 1U);  // a whole source slice
+  blocks.view(3, 1, 1, 0).for_each_run(0, 96, [](const StridedRun& run) {
+    EXPECT_EQ(run.count, 1U);  // not a run of rows
+    EXPECT_EQ(run.length, 96U);
+  });
   EXPECT_EQ(run_count(blocks.view(6, 1, 1, 0)), 1U);  // half of one
   EXPECT_EQ(run_count(blocks.view(1, 1, 0, 0)), 3U);  // three, one after the other
 }
@@ -248,6 +252,25 @@ TEST(TensorView, ReadsAScalar) {
   const TensorView view(single_cell_grid({&file, &file.index->entries().front()}));
   EXPECT_EQ(view.size(), 8U);
   EXPECT_EQ(read(view, 3, 4), "defg");
+  EXPECT_EQ(read(view, 7, 1), "h");
+  EXPECT_EQ(run_count(view), 1U);
+  view.for_each_run(8, 0, [](const StridedRun&) { FAIL(); });
+  EXPECT_EQ(view.whole_cell().file, &file);
+}
+
+TEST(TensorView, ReadsAScalarFromAReplica) {
+  std::vector<RankFile> files;
+  for (const std::int64_t rank : {0, 1}) {
+    files.push_back(test::rank_file(
+        rank, std::make_shared<test::MemorySource>(record("s", {}, "Int16", "ab"))));
+  }
+  files[0].source = std::make_shared<test::FaultSource>(files[0].source, 1, EIO);
+  Holders holders;
+  for (const RankFile& file : files) holders.add({&file, 1, &file.index->entries().front()});
+  const TensorView view(single_cell_grid(holders));
+  std::vector<std::byte> out(2);
+  read_checked([&](ReadBatch& batch) { view.read(0, out, batch); });
+  EXPECT_EQ(test::text_of(out), "ab");
 }
 
 TEST(TensorView, HasNoRunsWithoutElements) {
