@@ -75,6 +75,14 @@ TEST(Slicing, RefusesWhatDoesNotDivideAndSaysTheNumbers) {
   EXPECT_THAT(text, HasSubstr("16 equal parts"));
 }
 
+TEST(Slicing, RefusesAnImpossibleLayout) {
+  EXPECT_THAT(refusal({.device_matrix = {2}, .tensor_map = {{1}}}, {8}), HasSubstr("axis 1"));
+  EXPECT_THAT(refusal({.device_matrix = {2}, .tensor_map = {{0}, {0}}}, {8, 8}),
+              HasSubstr("axis 0 twice"));
+  EXPECT_THAT(refusal({.device_matrix = {2}, .tensor_map = {{0}}, .optimizer_shard_size = -2}, {8}),
+              HasSubstr("-2"));
+}
+
 TEST(Slicing, RefusesAnotherNumberOfDimensions) {
   EXPECT_THAT(refusal({.device_matrix = {2}, .tensor_map = {{0}}}, {4, 8}),
               HasSubstr("for 1 dimension, but its shape is [4, 8]"));

@@ -197,7 +197,7 @@ TEST(TargetTable, RefusesStrategiesWithNothingInCommon) {
 }
 
 TEST(TargetTable, RefusesToShowNothing) {
-  expect_error(ErrorKind::kBadInput, {"no parameter"}, [] {
+  expect_error(ErrorKind::kBadInput, {"no parameter", "rank_0", "--include"}, [] {
     const TargetTable target(source_table(two_ranks(), {{"w", kRows}}), one_stage({{"w", kRows}}),
                              {Unmatched::kDrop, {{"nothing*"}, {}}, {}, {}});
   });

@@ -93,6 +93,18 @@ TEST(TargetTable, NamesAtMostFiveOfThoseLeftOut) {
   EXPECT_EQ(warning_of(6), "left out: 6 parameters (p0, p1, p2, p3, p4, ...)" + end);
 }
 
+TEST(TargetTable, LeavesOutWhatStandsBeforeAndBehindWhatIsResharded) {
+  for (const std::string names : {"wxy", "xwy", "xyw"}) {
+    std::string records;
+    for (const char name : names) records += rows(std::string(1, name), "abcd");
+    const TargetTable target(
+        source_of({{0, records}, {1, records}}, stages({{{"w", kRows}, {"x", kRows}}})),
+        stages({{{"w", kRows}}}), {});
+    EXPECT_EQ(target.warnings().size(), 1U) << names;
+    EXPECT_EQ(target.parameters().size(), 2U) << names;
+  }
+}
+
 TEST(WeightOf, TakesGivenPrefixesBeforeMindSporesOwn) {
   EXPECT_EQ(weight_of("adam_m.w"), "w");
   EXPECT_EQ(weight_of("w"), "");
