@@ -185,6 +185,19 @@ TEST(SourceTable, ReadsEachStageFromItsOwnRanks) {
   EXPECT_EQ(table.find("d")->grid->name(), "d");
 }
 
+TEST(SourceTable, CountsTheRanksOfALaterStageFromItsFirst) {
+  std::map<std::int64_t, std::string> records;
+  for (std::int64_t rank = 0; rank < 6; ++rank) {
+    const std::string name(1, static_cast<char>('a' + rank / 2));
+    records[rank] = rows(name, std::string(4, static_cast<char>('0' + rank)));
+  }
+  const SourceTable table(memory_set(records),
+                          Strategy({{{"a", kRows}}, {{"b", kRows}}, {{"c", kRows}}}, 0, true));
+  EXPECT_EQ(content(table, "a"), "00001111");
+  EXPECT_EQ(content(table, "b"), "22223333");
+  EXPECT_EQ(content(table, "c"), "44445555");
+}
+
 TEST(SourceTable, ReadsFromTheLowestReplicaAndKnowsTheOthersByCell) {
   const Layout layout{.device_matrix = {3, 2}, .tensor_map = {{0}}};
   for (const std::int64_t missing : {-1, 0, 5}) {
@@ -382,6 +395,34 @@ TEST(GridLike, FindsTheWeightInAnotherPartOfTheRank) {
   EXPECT_TRUE(is_like(parts_of({w, state}, {w, state})));
   EXPECT_TRUE(is_like(parts_of({state, w}, {state, rows("v", "abcd"), w})));
   EXPECT_FALSE(is_like(parts_of({w, state}, {w, record("state", {4, 1}, "Int8", "ABCD")})));
+}
+
+TEST(GridLike, LooksForTheWeightOnEachRankThatSharesAnIndex) {
+  // The last part of rank 0 and the first of rank 1 stand side by side, and list the same.
+  const auto with_last = [](const std::string& last) {
+    std::vector<RankFile> files;
+    const auto add = [&](std::int64_t rank, std::int64_t part, const std::string& bytes) {
+      files.push_back(test::rank_file(rank, std::make_shared<test::MemorySource>(bytes, "file")));
+      files.back().part = part;
+    };
+    add(0, 0, rows("w", "abcd"));
+    add(0, 1, rows("state", "ABCD"));
+    add(1, 0, rows("state", "EFGH"));
+    add(1, 1, last);
+    files[2].index = files[1].index;
+    return std::make_shared<const CheckpointSet>(std::move(files));
+  };
+  EXPECT_TRUE(is_like(with_last(rows("w", "efgh"))));
+  EXPECT_FALSE(is_like(with_last(rows("other", "efgh"))));
+}
+
+TEST(GridLike, IsNotForTextThatLooksLikeAScalar) {
+  const std::vector<TensorEntry> entries{entry_of("w", DType::kInt8, {}),
+                                         entry_of("s", DType::kString, {})};
+  const SourceTable table(set_of_entries({0, 1}, entries),
+                          Strategy({{{"w", Layout{.device_matrix = {2}}}}}, 0, false));
+  ASSERT_NE(table.find("w")->grid, nullptr);
+  EXPECT_EQ(table.grid_like(*table.find("s"), *table.find("w")), nullptr);
 }
 
 TEST(GridLike, IsForArraysAndWeightsWithALayout) {
