@@ -125,6 +125,43 @@ TEST(TrafficSurvey, TellsFilesApart) {
   EXPECT_THAT(survey.source_bytes, ElementsAre(2, 2));
 }
 
+TEST(TrafficSurvey, TellsCutsOfTheSourceApart) {
+  // One is in halves of rows, the other one in halves of columns, of the same files.
+  const Layout top{.device_matrix = {2}, .tensor_map = {{0}, {}}};
+  const Layout left{.device_matrix = {2}, .tensor_map = {{}, {0}}};
+  std::map<std::int64_t, std::string> files;
+  for (const std::int64_t rank : {0, 1}) {
+    files[rank] = record("v", {1, 2}, "Int8", "ab") + record("w", {2, 1}, "Int8", "cd");
+  }
+  auto source = std::make_shared<const SourceTable>(
+      memory_set(files), Strategy({{{"v", top}, {"w", left}}}, 0, false));
+  const TargetTable target(std::move(source), std::nullopt, TargetOptions{});
+  EXPECT_THAT(survey_traffic(target, {0}, 64).kind_of, ElementsAre(0, 1));
+}
+
+TEST(TrafficSurvey, TellsApartWhichStagesKeepAParameter) {
+  const Layout rows{.device_matrix = {2}, .tensor_map = {{0}}};
+  const Layout one{.device_matrix = {1}, .tensor_map = {{}}};
+  std::map<std::int64_t, std::string> files;
+  for (const std::int64_t rank : {0, 1}) {
+    for (const char* name : {"w", "free", "a", "b", "c"})
+      files[rank] += record(name, {1}, "Int8", "x");
+  }
+  auto source =
+      std::make_shared<const SourceTable>(memory_set(files), Strategy({{{"w", rows}}}, 0, false));
+  TargetOptions options;
+  options.unmatched = Unmatched::kReplicate;
+  // The first stage alone keeps a and b, both keep c; of the free one no stage says anything.
+  const TargetTable target(
+      std::move(source),
+      Strategy({{{"w", one}, {"a", one}, {"b", one}, {"c", one}}, {{"w", one}, {"c", one}}}, 0,
+               true),
+      options);
+  const TrafficSurvey survey = survey_traffic(target, {0, 1}, 64);
+  EXPECT_THAT(survey.kind_of, ElementsAre(0, 1, 2, 2, 3));
+  EXPECT_THAT(survey.destination_bytes, ElementsAre(2 + 1 + 2 + 1, 2 + 1 + 1));
+}
+
 TEST(TrafficSurvey, TellsDestinationStagesApart) {
   // All three are whole on each source rank; the destination has two stages of one device.
   const Layout whole{.device_matrix = {2}, .tensor_map = {{}}};
