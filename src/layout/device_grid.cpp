@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layout/device_grid.h"
 
-#include "base/checked.h"
+#include <string>
+
+#include "reshardfs/error.h"
 
 namespace reshardfs {
 
@@ -28,12 +30,18 @@ DeviceGrid::DeviceGrid(const Layout& layout) : device_matrix_(layout.device_matr
   }
   if (layout.optimizer_shard_size != 0 && !map_splits_.empty()) {
     optimizer_parts_ = layout.optimizer_shard_size < 0 ? replicas : layout.optimizer_shard_size;
+    if (optimizer_parts_ > replicas) {
+      throw Error(ErrorKind::kBadInput,
+                  "the optimizer cuts each slice into " + std::to_string(optimizer_parts_) +
+                      " parts, but only " + std::to_string(replicas) +
+                      " devices hold it: there would be parts that nobody holds");
+    }
   }
 }
 
 std::vector<std::int64_t> DeviceGrid::splits() const {
   std::vector<std::int64_t> all = map_splits_;
-  if (!all.empty()) all[0] = mul_or_throw(all[0], optimizer_parts_, "a split");
+  if (!all.empty()) all[0] *= optimizer_parts_;  // at most devices_
   return all;
 }
 

@@ -12,7 +12,8 @@ namespace reshardfs {
 
 class DeviceGrid {
  public:
-  /// @throws Error kBadInput if the layout is impossible.
+  /// @throws Error kBadInput if the layout is impossible, or the optimizer cuts slices into more
+  ///         parts than there are devices to hold them.
   explicit DeviceGrid(const Layout& layout);
 
   std::int64_t devices() const noexcept { return devices_; }

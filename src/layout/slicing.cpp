@@ -10,10 +10,6 @@
 namespace reshardfs {
 namespace {
 
-// A grid of cells has at most one cell for each rank when it is complete; this leaves room for
-// layouts with holes and stops absurd ones before anything is allocated for them.
-constexpr std::int64_t kMaxCells = 1 << 22;
-
 void require_dimensions(const Layout& layout, const Shape& shape) {
   if (layout.tensor_map.size() == shape.size()) return;
   throw Error(ErrorKind::kBadInput,
@@ -170,13 +166,8 @@ Shape full_shape_of(const Layout& layout, const std::vector<RankSlice>& slices) 
 Slicing::Slicing(const Layout& layout, const Shape& full_shape)
     : grid_(layout), full_shape_(full_shape) {
   require_dimensions(layout, full_shape);
-  for (const std::int64_t parts : grid_.splits()) {
-    cell_count_ = mul_or_throw(cell_count_, parts, "the number of slices");
-  }
-  if (cell_count_ > kMaxCells) {
-    throw Error(ErrorKind::kBadInput,
-                "it would be cut into " + std::to_string(cell_count_) + " slices");
-  }
+  // At most one for each device.
+  for (const std::int64_t parts : grid_.splits()) cell_count_ *= parts;
   for (std::size_t d = 0; d < full_shape.size(); ++d) {
     partitions_.push_back(partition_of(layout, grid_, d, full_shape));
   }

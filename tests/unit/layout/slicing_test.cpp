@@ -88,20 +88,14 @@ TEST(Slicing, RefusesAnotherNumberOfDimensions) {
               HasSubstr("for 1 dimension, but its shape is [4, 8]"));
 }
 
-TEST(Slicing, RefusesAnAbsurdOptimizerCut) {
-  EXPECT_THAT(refusal({.device_matrix = {2}, .tensor_map = {{0}}, .optimizer_shard_size = 1L << 40},
-                      {1L << 42}),
-              HasSubstr("slices"));
-  EXPECT_THAT(
-      refusal({.device_matrix = {2}, .tensor_map = {{0}}, .optimizer_shard_size = INT64_MAX}, {8}),
-      HasSubstr("64-bit"));
-}
-
-TEST(Slicing, LimitsTheNumberOfSlices) {
-  Layout layout{.device_matrix = {1 << 20}, .tensor_map = {{0}}, .optimizer_shard_size = 4};
-  EXPECT_EQ(Slicing(layout, {1 << 22}).cell_count(), 1 << 22);
+// Rows that no rank has would be missing in every target.
+TEST(Slicing, RefusesAnOptimizerCutOfMorePartsThanDevicesThatHoldASlice) {
+  Layout layout{.device_matrix = {2, 3, 2}, .tensor_map = {{1}}, .optimizer_shard_size = 4};
+  EXPECT_EQ(Slicing(layout, {24}).cell_count(), 12);
   layout.optimizer_shard_size = 5;
-  EXPECT_THAT(refusal(layout, {5 << 20}), HasSubstr("cut into 5242880 slices"));
+  EXPECT_THAT(refusal(layout, {30}), HasSubstr("into 5 parts, but only 4 devices hold it"));
+  layout.optimizer_shard_size = INT64_MAX;
+  EXPECT_THAT(refusal(layout, {30}), HasSubstr("9223372036854775807 parts"));
 }
 
 TEST(Slicing, TheWholeIsOneSliceOfOneDevice) {
