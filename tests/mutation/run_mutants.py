@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import sys
 import time
 from collections import Counter
@@ -202,8 +203,12 @@ def main() -> int:
     build = mutant_build.Build(ROOT, options.build.resolve())
     build.prepare({Path(file).parts[1] for file in files}, options.jobs)
     run = Run(options, build)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         run.all(mutants)
+    except KeyboardInterrupt:
+        run.finish(left_out)
+        sys.exit(f"stopped after {len(run.results)} of {len(mutants)}")
     finally:
         build.remove_mutants()
         if options.report:

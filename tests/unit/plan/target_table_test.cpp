@@ -159,6 +159,13 @@ TEST(TargetTable, CutsWholeParametersWithoutASourceStrategy) {
             "laid out like their weights, which the strategies have: 1 parameter (adam_m.w)");
 }
 
+TEST(TargetTable, KeepsAStateWhoseWeightIsNotThere) {
+  const std::string records = rows("w", "abcd") + rows("adam_m.gone", "same");
+  const TargetTable target(source_of({{0, records}, {1, records}}, stages({{{"w", kRows}}})),
+                           stages({{{"w", kRows}}}), {});
+  EXPECT_THAT(contents(target, 0), ElementsAre("w=abcd", "adam_m.gone=same"));
+}
+
 TEST(TargetTable, StatesFollowTheirWeightUnderItsNewName) {
   const test::TempDir dir;
   TargetOptions options;
