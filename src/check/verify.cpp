@@ -288,8 +288,8 @@ void Verification::check_parameters(VerifyContext& context) {
   }
 }
 
-/// Whoever forgets the strategy of a set that is cut sees many parameters differ; whoever gives that
-/// of another model, too.
+/// Whoever forgets the strategy of a set that is cut sees many parameters differ; whoever gives
+/// that of another model, too.
 void Verification::hint_at_strategy() {
   if (options_.strategy && report_.per_rank.size() * 4 >= report_.parameters &&
       !report_.per_rank.empty()) {

@@ -29,7 +29,7 @@ namespace reshardfs {
 /// `count` pieces of `length` bytes, equally far apart in a cell's content and in the destination.
 struct StridedRun {
   Holding holding;
-  std::size_t cell = 0;  ///< the number of the holding's cell in the grid
+  std::size_t cell = 0;                  ///< the number of the holding's cell in the grid
   std::uint64_t source_offset = 0;       ///< bytes, in the cell's content
   std::uint64_t destination_offset = 0;  ///< bytes, in the destination slice
   std::uint64_t length = 0;              ///< bytes of one piece, at least 1

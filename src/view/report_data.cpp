@@ -140,9 +140,8 @@ void write_report_data(const TargetTable& target, const std::vector<std::int64_t
   write_list(out, "source", parameters, [&](const auto& p) { number(cuts.number(source_cut(p))); });
   write_list(out, "target", parameters,
              [&](const auto& p) { number(cuts.number(target_cut(target, p, rank(p)))); });
-  write_list(out, "source_layout", parameters, [&](const auto& p) {
-    number(layouts.number(layout_text(p.source->layout)));
-  });
+  write_list(out, "source_layout", parameters,
+             [&](const auto& p) { number(layouts.number(layout_text(p.source->layout))); });
   write_list(out, "target_layout", parameters, [&](const auto& p) {
     const std::int64_t own = rank(p);
     number(layouts.number(layout_text(own < 0 ? nullptr : target.layout(p, own))));
