@@ -31,10 +31,10 @@ DeviceGrid::DeviceGrid(const Layout& layout) : device_matrix_(layout.device_matr
   if (layout.optimizer_shard_size != 0 && !map_splits_.empty()) {
     optimizer_parts_ = layout.optimizer_shard_size < 0 ? replicas : layout.optimizer_shard_size;
     if (optimizer_parts_ > replicas) {
-      throw Error(ErrorKind::kBadInput,
-                  "the optimizer cuts each slice into " + std::to_string(optimizer_parts_) +
-                      " parts, but only " + std::to_string(replicas) +
-                      " devices hold it: there would be parts that nobody holds");
+      throw Error(ErrorKind::kBadInput, "the optimizer cuts each slice into " +
+                                            std::to_string(optimizer_parts_) +
+                                            " parts, more than there are devices that hold it (" +
+                                            std::to_string(replicas) + ")");
     }
   }
 }

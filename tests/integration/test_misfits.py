@@ -102,6 +102,12 @@ class Target(Misfits):
         self.target_refused(layout([3, 2], [0, -1], opt_weight_shard_size=3), "6 equal parts",
                             "device matrix [3, 2], tensor map [0, -1], optimizer shard 3")
 
+    def test_an_optimizer_cut_of_more_parts_than_devices(self) -> None:
+        """The rows of the others would be in no file."""
+        self.target_refused(layout([2, 2], [1, -1], opt_weight_shard_size=4),
+                            "into 4 parts, more than there are devices that hold it (2)",
+                            "device matrix [2, 2], tensor map [1, -1], optimizer shard 4")
+
     def test_another_number_of_dimensions(self) -> None:
         self.target_refused(layout([2], [0]), "for 1 dimension", "device matrix [2], tensor map [0]")
         self.target_refused(layout([2], [0, -1, -1]), "for 3 dimensions", "device matrix [2]")
@@ -202,9 +208,9 @@ class Source(Misfits):
                             "device matrix [2], tensor map [0, -1], 3 fields")
 
     def test_more_optimizer_parts_than_devices(self) -> None:
-        """The parts that no device has are missing."""
-        self.refused(two_ranks(), {"--src-strategy": layout([2], [0, -1], opt_weight_shard_size=2)},
-                     "w", "no source rank holds")
+        self.source_refused(layout([2], [0, -1], opt_weight_shard_size=2),
+                            "into 2 parts, more than there are devices that hold it (1)",
+                            "device matrix [2], tensor map [0, -1], optimizer shard 2")
 
     def test_balanced_cuts_with_a_part_missing(self) -> None:
         self.refused({"rank_0/a.ckpt": records(W[:4])},
