@@ -47,8 +47,7 @@ std::shared_ptr<const VirtualFile> PaddedFile::snapshot() const {
 }
 
 std::uint64_t PaddedFile::padded_size(const std::string* text) const {
-  std::call_once(
-      once_, [&] { padded_size_ = (text != nullptr ? text->size() : make_().size()) + growth_; });
+  once_.call([&] { padded_size_ = (text != nullptr ? text->size() : make_().size()) + growth_; });
   return padded_size_;
 }
 

@@ -3,12 +3,12 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "reshardfs/virtual_file.h"
 
+#include "base/retry_once.h"
 #include "view/recent_texts.h"
 
 namespace reshardfs {
@@ -75,7 +75,7 @@ class PaddedFile final : public VirtualFile {
 
   std::function<std::string()> make_;
   std::size_t growth_;
-  mutable std::once_flag once_;
+  mutable RetryOnce once_;
   mutable std::uint64_t padded_size_ = 0;
 };
 

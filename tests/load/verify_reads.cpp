@@ -43,6 +43,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Bytes = std::span<const std::byte>;
 
+/// For comparing: quicker than byte by byte.
+std::string_view text_of(Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 constexpr std::size_t kWholeFileBlock = 1U << 20U;
 /// What is said of what is wrong; all of it is counted.
 constexpr int kMostComplaints = 20;
@@ -286,7 +291,7 @@ class Reader {
   void compare(const Pair& pair, std::size_t offset, Bytes got) {
     tally_.bytes += got.size();
     const Bytes expected = pair.whole.bytes().subspan(offset, got.size());
-    if (std::memcmp(got.data(), expected.data(), got.size()) == 0) return;
+    if (text_of(got) == text_of(expected)) return;
     std::uint64_t wrong = 0;
     std::size_t first = got.size();
     for (std::size_t i = got.size(); i-- > 0;) {
