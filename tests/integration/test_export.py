@@ -401,7 +401,7 @@ class Stopped(unittest.TestCase):
         source = self.directory / "src"
         shutil.copytree(self.root / "src", source)
         words: list[str | Path] = ["export", source, self.out, *self.words]
-        for _ in range(10):
+        for _ in range(100):  # until one is changed before it is read for the last time
             shutil.rmtree(self.out, ignore_errors=True)
             process = start(*words, "-j1", "--memory", "64K")
             wait_until(lambda: process.poll() is not None or
