@@ -114,7 +114,7 @@ class Sequence {
   FakeKernel& kernel() { return long_lived().session->kernel(); }
 
   void settle() {
-    require(kernel().settle(), "a request has no reply");
+    if (!kernel().settle(Milliseconds(3000))) fail("no reply to" + kernel().unanswered());
     while (kernel().take_any(Milliseconds(0))) {
     }
     if (!kernel().problems().empty()) fail(kernel().problems().front());

@@ -308,6 +308,14 @@ bool FakeKernel::settle(Milliseconds limit) {
   return true;
 }
 
+std::string FakeKernel::unanswered() const {
+  std::string list;
+  for (const auto& [unique, asked] : asked_) {
+    list += " " + std::to_string(unique) + " (opcode " + std::to_string(asked.opcode) + ")";
+  }
+  return list;
+}
+
 void FakeKernel::drain() {
   while (receive(Milliseconds(0))) {
   }

@@ -108,6 +108,8 @@ class FakeKernel {
 
   /// Takes in what comes until no reply is due. @return whether it came to that.
   bool settle(Milliseconds limit = Milliseconds(20000));
+  /// The requests that have no reply, for messages: "READ of ..."
+  std::string unanswered() const;
   /// Takes in what has come.
   void drain();
   void close();
