@@ -114,7 +114,7 @@ class Sequence {
   FakeKernel& kernel() { return long_lived().session->kernel(); }
 
   void settle() {
-    if (!kernel().settle(Milliseconds(3000))) fail("no reply to" + kernel().unanswered());
+    if (!kernel().settle()) fail("no reply to" + kernel().unanswered());
     while (kernel().take_any(Milliseconds(0))) {
     }
     if (!kernel().problems().empty()) fail(kernel().problems().front());

@@ -227,6 +227,7 @@ bool FakeKernel::receive(Milliseconds limit) {
   std::string message(buffer_, sizeof length, static_cast<std::size_t>(got) - sizeof length);
   while (message.size() < length) {
     const ssize_t more = ::recv(socket_, buffer_.data(), buffer_.size(), 0);
+    if (more < 0 && errno == EINTR) continue;  // a fuzzer's timer
     if (more <= 0) return false;
     message.append(buffer_, 0, static_cast<std::size_t>(more));
   }
