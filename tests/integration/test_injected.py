@@ -204,15 +204,6 @@ class Injected(unittest.TestCase):
             self.assertRegex(self.log.read_text(), r"\A.*cannot start another thread.*\n\Z")
             self.assert_all_right(mountpoint)
 
-    def test_requests_that_are_interrupted_on_their_way(self) -> None:
-        """What the kernel says where a request was withdrawn, or a signal came."""
-        for error in ("EINTR", "EAGAIN", "ENOENT"):
-            with self.subTest(error), self.mount(ROWS, HALVES) as mountpoint:
-                errors = self.errors_under(mountpoint, "read,splice", f"error={error}:when=1+3",
-                                           "-P", "/dev/fuse")
-                self.assertEqual(errors, ["", ""])
-                self.assert_all_right(mountpoint)
-
     def test_files_that_must_be_opened_again(self) -> None:
         """With more source files than may be open at once."""
         with scratch() as root, open_file_limit(root, 256):
