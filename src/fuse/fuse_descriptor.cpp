@@ -41,6 +41,11 @@ std::optional<int> fuse_descriptor(const std::filesystem::path& mountpoint) {
   return descriptor;
 }
 
+bool has_ended(int descriptor) {
+  pollfd poll_fd{.fd = descriptor, .events = POLLIN, .revents = 0};
+  return ::poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & POLLERR) != 0;
+}
+
 void check_fuse_descriptor(int descriptor) {
   // A daemon puts /dev/null on these.
   if (descriptor <= STDERR_FILENO) {
@@ -54,8 +59,7 @@ void check_fuse_descriptor(int descriptor) {
   if ((::fcntl(descriptor, F_GETFL) & O_ACCMODE) != O_RDWR) {
     throw cannot_serve(descriptor, "this descriptor is not open for reading and writing");
   }
-  pollfd poll_fd{.fd = descriptor, .events = POLLIN, .revents = 0};
-  if (::poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & POLLERR) != 0) {
+  if (has_ended(descriptor)) {
     throw cannot_serve(descriptor, "this descriptor of /dev/fuse belongs to no live mount");
   }
 }

@@ -11,6 +11,9 @@ namespace reshardfs {
 /// The N of "/dev/fd/N".
 std::optional<int> fuse_descriptor(const std::filesystem::path& mountpoint);
 
+/// Whether the kernel has ended its connection: unmounted or aborted.
+bool has_ended(int descriptor);
+
 /// Checks that it can be served.
 /// @throws Error kUsage if it is not open, no FUSE descriptor, or of no live mount.
 void check_fuse_descriptor(int descriptor);

@@ -10,8 +10,6 @@
 
 #include "reshardfs/error.h"
 
-#include "fuse/fuse_descriptor.h"
-#include "fuse/fusermount.h"
 #include "fuse/operations.h"
 #include "fuse/passthrough.h"
 #include "fuse/read_ahead.h"
@@ -54,10 +52,9 @@ Ending supervise(const WakePipe& events, const MountOptions& options,
 /// Threads that wait for a stalled source cannot be ended, and they use the tree and its sources:
 /// nothing may be freed under them. So the process ends here. That closes the FUSE connection,
 /// which gives the readers an error.
-[[noreturn]] void end_process(const MountOptions& options) {
+[[noreturn]] void end_process(Session& session, const MountOptions& options) {
   try {
-    // A mount that came as a descriptor is its owner's to unmount.
-    if (!fuse_descriptor(options.mountpoint)) detach_mount(options.mountpoint);
+    session.detach();
     spdlog::warn("'{}' has ended; reads that waited for their source were given up",
                  options.mountpoint.native());
     spdlog::default_logger()->flush();
@@ -115,6 +112,7 @@ void serve(TreeSource& source, const MountOptions& given_options,
   try {
     if (source.changes()) start_refresher(served.refresher);
     ending = supervise(events, options, [&] {
+      session.watch_for_unmount();
       if (options.passthrough) explain_passthrough(served.passthrough, served.backing);
       if (on_live) on_live();
     });
@@ -122,7 +120,7 @@ void serve(TreeSource& source, const MountOptions& given_options,
     failure = std::current_exception();
   }
   if (options.on_end) options.on_end();
-  if (!stop_threads(workers, served)) end_process(options);
+  if (!stop_threads(workers, served)) end_process(session, options);
   if (failure) std::rethrow_exception(failure);
   if (workers.error() != 0) throw io_error("talk to the kernel", "/dev/fuse", workers.error());
   if (ending == Ending::kNeverLive) {

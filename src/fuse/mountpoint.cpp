@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
+#include <sys/statfs.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,23 +17,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The highest directory on the way to `path` that answers ENOTCONN: where the dead mount is.
+/// Whether it is in a mount whose process has ended. The kernel may know its attributes still, but
+/// asks for this each time.
+bool is_dead(const fs::path& path) {
+  struct statfs statfs {};
+  return ::statfs(path.c_str(), &statfs) != 0 && errno == ENOTCONN;
+}
+
+/// The highest dead directory on the way to `path`: where the dead mount is.
 fs::path dead_mount_above(fs::path path) {
-  struct stat stat {};
-  while (path.has_relative_path() && ::stat(path.parent_path().c_str(), &stat) != 0 &&
-         errno == ENOTCONN) {
-    path = path.parent_path();
-  }
+  while (path.has_relative_path() && is_dead(path.parent_path())) path = path.parent_path();
   return path;
 }
 
 void check_directory(const fs::path& mountpoint) {
   struct stat stat {};
-  if (::stat(mountpoint.c_str(), &stat) == 0) {
+  int error = ::stat(mountpoint.c_str(), &stat) == 0 ? 0 : errno;
+  if (error == 0 && is_dead(mountpoint)) error = ENOTCONN;
+  if (error == 0) {
     if (S_ISDIR(stat.st_mode)) return;
     throw Error(ErrorKind::kUsage, "the mount point is not a directory").in_file(mountpoint);
   }
-  const int error = errno;
   if (error == ENOENT) {
     throw Error(ErrorKind::kMissing, "the mount point does not exist")
         .in_file(mountpoint)

@@ -121,8 +121,11 @@ Session::Session(const MountOptions& options, ServedTree& served) : options_(opt
 }
 
 Session::~Session() {
-  fuse_session_unmount(session_);
-  detach_if_left();
+  // libfuse unmounts whatever is at the place, unless the connection was ended already.
+  if (!mount_ || is_in_place()) fuse_session_unmount(session_);
+  // And it takes a connection that was aborted (/sys/fs/fuse) for an unmounted one, which would
+  // leave a dead directory.
+  detach();
   fuse_session_destroy(session_);
 }
 
@@ -141,16 +144,32 @@ void Session::mount() {
   mount_ = mount_at(options_.mountpoint);
 }
 
-/// libfuse takes a connection that was aborted (/sys/fs/fuse) for an unmounted one, which would
-/// leave a dead directory.
-void Session::detach_if_left() const {
-  if (!mount_) return;
+void Session::watch_for_unmount() noexcept {
+  if (mount_) notice_.emplace(options_.mountpoint);
+}
+
+void Session::detach() noexcept {
   try {
-    const auto now = mount_at(options_.mountpoint);
-    if (now && now->id == mount_->id) detach_mount(options_.mountpoint);
+    if (is_in_place()) detach_mount(options_.mountpoint);
   } catch (const std::exception& error) {
     spdlog::warn("the mount may be left there: {}", error.what());
   }
+}
+
+/// Whether the place shows this mount: not nothing, nor a later one.
+bool Session::is_in_place() noexcept {
+  if (!mount_) return false;
+  try {
+    // First the table: while there is no notice, the number is still this mount's.
+    const auto now = mount_at(options_.mountpoint);
+    if (!now || now->id != mount_->id) return false;
+  } catch (const std::exception& error) {
+    spdlog::warn("the mount may be left there: {}", error.what());
+    return false;
+  }
+  if (notice_ && notice_->watches()) return !notice_->came();
+  const int descriptor = fuse_session_fd(session_);
+  return descriptor >= 0 && !has_ended(descriptor);
 }
 
 }  // namespace reshardfs

@@ -6,6 +6,7 @@
 #include "fuse/mount.h"
 #include "fuse/mount_table.h"
 #include "fuse/operations.h"
+#include "fuse/unmount_notice.h"
 
 namespace reshardfs {
 
@@ -21,15 +22,22 @@ class Session {
   /// @throws Error kIo with libfuse's reason and what to do, or if the list of mounts cannot be
   /// read.
   void mount();
+  /// From now on a mount that another process has taken away is not mistaken for the next one at
+  /// its place. To be called when requests are answered, by a thread that answers none.
+  void watch_for_unmount() noexcept;
+  /// Takes the mount away from its place, whoever still uses it. Nothing if it is not there any
+  /// more, or came as a descriptor, which is its owner's to unmount.
+  void detach() noexcept;
 
   fuse_session* get() const noexcept { return session_; }
 
  private:
-  void detach_if_left() const;
+  bool is_in_place() noexcept;
 
   const MountOptions& options_;
   fuse_session* session_ = nullptr;
-  std::optional<MountEntry> mount_;
+  std::optional<MountEntry> mount_;  ///< none if it came as a descriptor
+  std::optional<UnmountNotice> notice_;
 };
 
 }  // namespace reshardfs

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import errno
 import mmap
 import os
@@ -23,6 +24,7 @@ from mounted import (
     command,
     errno_name,
     is_mounted,
+    mount_entry,
     mountpoint_guard,
     parse_settings,
     processes_of,
@@ -38,6 +40,7 @@ SHAPE = (512, 4096)
 ENDS_SECONDS = 1.0
 ENDS_STALLED_SECONDS = 4.0
 
+LIBC = ctypes.CDLL(None)
 fault_fs = Path("fault_fs")
 
 
@@ -183,6 +186,44 @@ class Endings(Mounts):
                                 "the daemon of a mount that is gone")
             self.assertEqual(run("umount", mountpoint).code, 0)
 
+    def test_a_slow_end_leaves_the_next_mount_alone(self) -> None:
+        """The next one may have the place, and every number that the kernel gives a mount."""
+        with self.live() as mountpoint:
+            same_number = 0
+            for _ in range(20):
+                (daemon,) = processes_of(mountpoint)
+                number = mount_entry(mountpoint)[0]
+                os.kill(daemon, signal.SIGSTOP)
+                try:
+                    # Without a look at the mount point, as that waits for the daemon.
+                    self.assertEqual(LIBC.umount2(os.fsencode(mountpoint), 0), 0)
+                    self.mount(mountpoint)
+                    same_number += mount_entry(mountpoint)[0] == number
+                finally:
+                    os.kill(daemon, signal.SIGCONT)
+                self.assertTrue(wait_until(lambda: daemon not in processes_of(mountpoint), 5),
+                                "the daemon of a mount that is gone")
+                self.assertTrue(is_mounted(mountpoint), "it has taken away the next mount")
+                self.assert_right(mountpoint)
+                if same_number == 3:
+                    break
+            self.assertGreater(same_number, 0, "no mount had the number of the one before")
+            self.assertEqual(run("umount", mountpoint).code, 0)
+
+    def test_a_signal_after_a_lazy_unmount_leaves_the_next_mount_alone(self) -> None:
+        with self.live() as mountpoint:
+            (daemon,) = processes_of(mountpoint)
+            with open_file(mounted_file(mountpoint, 1)) as file:
+                command("umount", "-l", mountpoint)
+                self.mount(mountpoint)
+                os.kill(daemon, signal.SIGTERM)
+                self.assertTrue(wait_until(lambda: daemon not in processes_of(mountpoint), 5))
+                with self.assertRaises(OSError):
+                    os.read(file, 1)
+            self.assertTrue(is_mounted(mountpoint), "it has taken away the next mount")
+            self.assert_right(mountpoint)
+            self.assertEqual(run("umount", mountpoint).code, 0)
+
 
 class Stalled(Mounts):
     """The same while a source does not answer."""
@@ -265,6 +306,17 @@ class Stalled(Mounts):
             (daemon,) = processes_of(mountpoint)
             os.kill(daemon, signal.SIGKILL)
             self.assertEqual(self.status_of(reader, ENDS_STALLED_SECONDS), 2)
+            self.assertEqual(run("umount", mountpoint).code, 0)
+
+    def test_a_forced_end_leaves_the_next_mount_alone(self) -> None:
+        with self.stalled() as (mountpoint, reader):
+            (daemon,) = processes_of(mountpoint)
+            command("umount", "-l", mountpoint)
+            self.mount(mountpoint)
+            os.kill(daemon, signal.SIGTERM)
+            self.assertEqual(self.status_of(reader, ENDS_STALLED_SECONDS), 2, "it got no error")
+            self.assertTrue(wait_until(lambda: daemon not in processes_of(mountpoint), 5))
+            self.assertTrue(is_mounted(mountpoint), "it has taken away the next mount")
             self.assertEqual(run("umount", mountpoint).code, 0)
 
 
