@@ -35,11 +35,6 @@ int exit_code_of(ErrorKind kind) {
   return kExitIo;
 }
 
-int complain(const std::string& message, int code) {
-  std::cerr << journal_priority(spdlog::level::err) << "reshardfs: " << message << std::endl;
-  return code;
-}
-
 /// One line for what CLI11 found wrong, with the help that answers it.
 int complain_usage(const CLI::App& app, const CLI::ParseError& error) {
   std::string command = "reshardfs";
@@ -50,7 +45,8 @@ int complain_usage(const CLI::App& app, const CLI::ParseError& error) {
   }
   std::string message = error.what();
   std::replace(message.begin(), message.end(), '\n', ' ');
-  return complain(printable(message) + "; see '" + command + " --help'", kExitBadInput);
+  complain(printable(message) + "; see '" + command + " --help'");
+  return kExitBadInput;
 }
 
 /// CLI11 would only say that a command is required.
@@ -68,16 +64,23 @@ void require_known_command(const CLI::App& app, const std::vector<std::string>& 
 
 }  // namespace
 
-int report_errors(const std::function<int()>& work) {
+void complain(const std::string& message) {
+  std::cerr << journal_priority(spdlog::level::err) << "reshardfs: " << message << std::endl;
+}
+
+int report_errors(const std::function<int()>& work,
+                  const std::function<void(const std::string&)>& tell) {
   try {
     return work();
   } catch (const Error& error) {
-    return complain(error.what(), exit_code_of(error.kind()));
+    tell(error.what());
+    return exit_code_of(error.kind());
   } catch (const std::bad_alloc&) {
-    return complain("out of memory", kExitIo);
+    tell("out of memory");
   } catch (const std::exception& error) {
-    return complain(fmt::format("internal error: {}", error.what()), kExitIo);
+    tell(fmt::format("internal error: {}", error.what()));
   }
+  return kExitIo;
 }
 
 int run_command_line(std::vector<std::string> arguments, const std::string& program) {

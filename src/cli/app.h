@@ -13,8 +13,12 @@ inline constexpr int kExitDifference = 1;  ///< a check found a difference or da
 inline constexpr int kExitBadInput = 2;    ///< bad usage or bad input
 inline constexpr int kExitIo = 3;          ///< an I/O error
 
-/// Runs `work`; an exception becomes one line on standard error and an exit code.
-int report_errors(const std::function<int()>& work);
+/// One line on standard error.
+void complain(const std::string& message);
+
+/// Runs `work`; an exception becomes one line, which `tell` is given, and an exit code.
+int report_errors(const std::function<int()>& work,
+                  const std::function<void(const std::string&)>& tell = complain);
 
 /// Runs one command line (without the program's name). Errors are one line on standard error.
 /// @param program as what it was started: see mount_helper.h.

@@ -140,11 +140,17 @@ int run_mount(MountArguments arguments) {
     arguments.conversion.log.file = std::filesystem::absolute(arguments.conversion.log.file);
   }
   return run_in_background([&](const std::function<void()>& ready) {
+    bool live = false;
     const auto detached = [&] {
       ready();
       arguments.conversion.log.leave_terminal();
+      live = true;
     };
-    return report_errors([&] { return mount_and_serve(arguments, options, detached); });
+    // Nobody sees what a daemon says on standard error.
+    const auto tell = [&](const std::string& message) {
+      live ? spdlog::error("the mount has ended: {}", message) : complain(message);
+    };
+    return report_errors([&] { return mount_and_serve(arguments, options, detached); }, tell);
   });
 }
 

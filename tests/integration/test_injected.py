@@ -23,11 +23,14 @@ from pathlib import Path
 
 from mounted import (
     Settings,
+    assert_gone,
     errno_name,
     is_sanitized,
     mounted,
+    mountpoint_guard,
     open_file_limit,
     processes_of,
+    run,
     run_unittests,
     scratch,
     wait_until,
@@ -36,6 +39,7 @@ from two_arrays import COLUMNS, HALVES, ROWS, Layout, TwoArrays, metric, mounted
 from make_large import make_large  # two_arrays has put its directory on the path
 
 SHAPE = (512, 4096)
+REQUEST = 16 << 10  # bytes
 WHOLE = Layout((1,), ((), ()))
 
 
@@ -100,9 +104,19 @@ class Injected(unittest.TestCase):
             self.assertEqual(mounted_file(mountpoint, rank).read_bytes(), self.made.expected(rank))
 
     def read(self, mountpoint: Path, rank: int) -> str:
-        """ "" if all bytes are right, or the error."""
+        """ "" if all bytes are right, or the error.
+
+        By reads that are one request each: of one that is split the kernel gives what came before
+        the error, and asks again. And there are enough of them for each thread of the daemon to
+        have some.
+        """
+        expected = self.made.expected(rank)
         try:
-            self.assertEqual(mounted_file(mountpoint, rank).read_bytes(), self.made.expected(rank))
+            with mounted_file(mountpoint, rank).open("rb", buffering=0) as file:
+                self.assertEqual(os.fstat(file.fileno()).st_size, len(expected))
+                for offset in range(0, len(expected), REQUEST):
+                    got = os.pread(file.fileno(), REQUEST, offset)
+                    self.assertEqual(got, expected[offset:offset + REQUEST])
         except OSError as error:
             return errno_name(error)
         return ""
@@ -178,6 +192,46 @@ class Injected(unittest.TestCase):
             self.assertEqual(errors, ["", "EIO"])
             self.assertIn(str(self.made.file(3)), self.log.read_text())
             self.assert_all_right(mountpoint)
+
+    @contextlib.contextmanager
+    def mount_to_be_ended(self) -> Iterator[Path]:
+        """A mount that is gone at the end of the context."""
+        with scratch() as directory:
+            self.made = TwoArrays(directory, ROWS, HALVES, SHAPE)
+            self.log, mountpoint = directory / "log", directory / "mnt"
+            mountpoint.mkdir()
+            with mountpoint_guard(mountpoint):
+                result = run("mount", self.made.source, mountpoint, *self.made.options(),
+                             "--direct-io", "--log-file", self.log)
+                self.assertEqual(result.code, 0, result.stderr)
+                (self.daemon,) = processes_of(mountpoint)
+                yield mountpoint
+                assert_gone(mountpoint)
+
+    def test_requests_that_are_interrupted_on_their_way(self) -> None:
+        """What the kernel says where a request was withdrawn, or a signal came."""
+        for error in ("EINTR", "EAGAIN", "ENOENT"):
+            with self.subTest(error), self.mount_to_be_ended() as mountpoint:
+                # strace stays until the end: a thread that waits for requests is hardly ever
+                # outside of this call, and where strace lets go within it, it returns ENOSYS.
+                with injected(self.daemon, "read,splice", f"error={error}:when=1+3", "-P",
+                              "/dev/fuse") as injection:
+                    self.assert_all_right(mountpoint)
+                    self.assertEqual(run("umount", mountpoint).code, 0)
+                    assert_gone(mountpoint)
+                self.assertGreater(injection.count, 5)
+                self.assertEqual(self.log.read_text(), "")
+
+    def test_requests_that_cannot_be_taken(self) -> None:
+        """The mount ends, its readers get an error, and the log says why."""
+        with self.mount_to_be_ended() as mountpoint:
+            with injected(self.daemon, "read,splice", "error=ENOSYS:when=3", "-P", "/dev/fuse"):
+                for rank in range(2):
+                    # As long as it ends; then there is no such file.
+                    self.assertIn(self.read(mountpoint, rank), ("ENOTCONN", "ECONNABORTED", "ENOENT"))
+                assert_gone(mountpoint)
+            self.assertRegex(self.log.read_text(), r"error: the mount has ended: /dev/fuse: .*"
+                             r"Function not implemented\n\Z")
 
     def test_no_memory_for_a_map(self) -> None:
         """Columns are then read in the other way."""
