@@ -43,16 +43,20 @@ from two_arrays import metric  # noqa: E402
 from walkers import Walkers  # noqa: E402
 
 GIB = 1 << 30
-# What the daemon may hold more at the end than when it was warm, and have open. A thread that had
-# nothing to do before needs a stack and buffers.
+# What the daemon may hold for itself and for each thread, which needs a stack and buffers; and what
+# it may hold and have open more at the end than when it was warm.
+OWN_KIB = 8192
 GROWTH_KIB = 4096
 THREAD_KIB = 2304
 MORE_DESCRIPTORS = 4
 MOST_THREADS = 48
 VIEWS = ["--views", "ranks,merged,params"]
-# When it counts as warm: each of its threads has read something of everything by then.
+# When it counts as warm: each of its threads has read something of everything by then. Shorter runs
+# say nothing of growth.
 WARM_SECONDS = 60.0
-KILL_SECONDS = 5.0
+# So that none outlives a test that was killed.
+READERS_SECONDS_MORE = 60.0
+KILL_SECONDS = 15.0
 TALLY_FIELDS = ("reads", "bytes", "wrong_bytes", "errors", "openings", "maps", "whole_files", "slowest_ns")
 
 
@@ -101,6 +105,7 @@ class Readers:
         self.slowest_kill = 0.0
         self._program, self._directory, self._options, self._seed = program, directory, options, seed
         self._started = 0
+        self._ended = False
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         directory.mkdir()
         for number in range(count):
@@ -143,17 +148,20 @@ class Readers:
         if not wait_until(lambda: not self.running(), seconds):
             self.complaints.append(f"{self.running()} readers still wait after {seconds:.0f} s")
         self.end()
+
+    def end(self) -> None:
+        """Kills those that have not ended by themselves, and hears all."""
+        if self._ended:
+            return
+        self._ended = True
+        for process in self._processes.values():
+            process.kill()  # nothing if it has ended
         for number, process in self._processes.items():
+            process.wait()
             if process.returncode not in (0, -signal.SIGKILL):
                 self.complaints.append(f"reader {number} ended with {process.returncode}")
             errors = (self._directory / f"{number}.errors").read_text(errors="replace")
             self.complaints += errors.splitlines()
-
-    def end(self) -> None:
-        for process in self._processes.values():
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            process.wait()
 
     def done(self) -> Reads:
         out = Reads()
@@ -214,13 +222,12 @@ class Load:
         with Walkers(mountpoint) as walkers:
             readers = Readers(self.settings.verify_reads, self.directory / "readers",
                               self.files(mountpoint / "latest"), self.settings.readers,
-                              ["--seconds", str(seconds)], self.settings.seed)
+                              ["--seconds", str(seconds + READERS_SECONDS_MORE)], self.settings.seed)
             try:
                 self.watch(seconds, lambda: readers.kill_one(rng.randrange(self.settings.readers)))
                 end = Daemon.now(self.pid)
             finally:
                 readers.end()
-            readers.wait(0)
         self.report(readers, end)
         print(f"{readers.killed} readers killed and started again, gone after "
               f"{readers.slowest_kill * 1000:.0f} ms at most")
@@ -249,16 +256,15 @@ class Load:
     def watch(self, seconds: float, disturb, until=lambda: False) -> None:
         """Until the time is over; notes what the daemon has when it is warm."""
         self.warm: Daemon | None = None
-        warm_after = min(WARM_SECONDS, seconds / 2)
         tick = 0
         while time.monotonic() < self.begin + seconds and not until():
             time.sleep(0.1)
             tick += 1
             if tick % 3 == 0:
                 disturb()
-            if self.warm is None and time.monotonic() > self.begin + warm_after:
+            if self.warm is None and time.monotonic() > self.begin + WARM_SECONDS:
                 self.warm = Daemon.now(self.pid)
-                print(f"after {warm_after:.0f} s: {self.warm}", flush=True)
+                print(f"after {WARM_SECONDS:.0f} s: {self.warm}", flush=True)
 
     def report(self, readers: Readers, end: Daemon) -> None:
         took = time.monotonic() - self.begin
@@ -275,8 +281,16 @@ class Load:
                 self.problems.append(f"{c[what]} {what.replace('_', ' ')}")
         if c["reads"] == 0:
             self.problems.append("nothing was read")
-        if self.warm is not None and not is_sanitized(program_of(self.pid)):
-            self.check_growth(self.warm, end)
+        if not is_sanitized(program_of(self.pid)):
+            self.check_size(end)
+            if self.warm is not None:
+                self.check_growth(self.warm, end)
+
+    def check_size(self, end: Daemon) -> None:
+        if end.anonymous_kib > OWN_KIB + end.threads * THREAD_KIB:
+            self.problems.append("the daemon holds more memory than its threads need")
+        if end.threads > MOST_THREADS:
+            self.problems.append(f"the daemon has more than {MOST_THREADS} threads")
 
     def check_growth(self, warm: Daemon, end: Daemon) -> None:
         more_threads = max(0, end.threads - warm.threads)
@@ -284,8 +298,6 @@ class Load:
             self.problems.append("the daemon's memory has grown")
         if end.descriptors > warm.descriptors + MORE_DESCRIPTORS:
             self.problems.append("the daemon has more descriptors")
-        if end.threads > MOST_THREADS:
-            self.problems.append(f"the daemon has more than {MOST_THREADS} threads")
 
 
 @contextlib.contextmanager
