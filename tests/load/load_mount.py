@@ -54,6 +54,7 @@ VIEWS = ["--views", "ranks,merged,params"]
 # When it counts as warm: each of its threads has read something of everything by then. Shorter runs
 # say nothing of growth.
 WARM_SECONDS = 60.0
+START_SECONDS = 60.0
 # So that none outlives a test that was killed.
 READERS_SECONDS_MORE = 60.0
 KILL_SECONDS = 15.0
@@ -90,6 +91,8 @@ class Reads:
 
     def add(self, tally: Path) -> None:
         words = memoryview(tally.read_bytes()).cast("Q")
+        if not words:
+            return  # its reader was killed before it began
         for name, value in zip(TALLY_FIELDS, words):
             self.counts[name] += value
         self.durations.add_buckets(words[len(TALLY_FIELDS):].tolist(), words[TALLY_FIELDS.index("slowest_ns")])
@@ -140,6 +143,18 @@ class Readers:
             self.complaints.append(f"reader {number} ended with {process.returncode} before it was killed")
         self.slowest_kill = max(self.slowest_kill, time.monotonic() - begin)
         self._start(number)
+
+    def wait_for_first_reads(self, seconds: float) -> None:
+        """Of all of them: to start takes many a second where there is much else to do."""
+        if not wait_until(lambda: all(self._has_read(number) for number in self._processes), seconds):
+            self.complaints.append(f"readers have read nothing after {seconds:.0f} s")
+
+    def _has_read(self, number: int) -> bool:
+        tally = self._directory / f"{number}.tally"
+        reads = Reads()
+        if tally.exists():
+            reads.add(tally)
+        return reads.counts["reads"] > 0
 
     def running(self) -> int:
         return sum(process.poll() is None for process in self._processes.values())
@@ -222,8 +237,11 @@ class Load:
         with Walkers(mountpoint) as walkers:
             readers = Readers(self.settings.verify_reads, self.directory / "readers",
                               self.files(mountpoint / "latest"), self.settings.readers,
-                              ["--seconds", str(seconds + READERS_SECONDS_MORE)], self.settings.seed)
+                              ["--seconds", str(START_SECONDS + seconds + READERS_SECONDS_MORE)],
+                              self.settings.seed)
             try:
+                readers.wait_for_first_reads(START_SECONDS)
+                self.begin = time.monotonic()
                 self.watch(seconds, lambda: readers.kill_one(rng.randrange(self.settings.readers)))
                 end = Daemon.now(self.pid)
             finally:
