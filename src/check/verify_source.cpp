@@ -115,10 +115,10 @@ std::set<std::int64_t> ranks_with_directory(const VerifyOptions& options,
   return find_source_files(options.source, checkpoint).found.ranks_with_directory;
 }
 
-void read_index(RankFile& file, const CheckpointOptions& options) {
+void read_index_of(RankFile& file, const CheckpointOptions& options) {
   try {
-    file.index = std::make_shared<const FileIndex>(
-        input_format_of(file.path).read_index(*file.source, nullptr));
+    file.index =
+        std::make_shared<const FileIndex>(read_index(input_format_of(file.path), *file.source));
   } catch (Error& error) {
     if (options.decryption) options.decryption->explain(error);
     throw;
@@ -162,7 +162,7 @@ std::vector<RankFile> open_files(const Discovery& found, CheckpointOptions optio
     // Below each file says for itself what is wrong.
   }
   for_each_file(files.size(), jobs, failures,
-                [&](std::size_t i) { read_index(files[i], options); });
+                [&](std::size_t i) { read_index_of(files[i], options); });
   return files;
 }
 

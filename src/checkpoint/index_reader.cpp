@@ -50,7 +50,7 @@ class AssumedSource final : public ByteSource {
   void examine() const {
     if (frame_->fits(*file_)) return;
     // What is damaged is said best by whoever reads it.
-    format_.read_index(*file_, nullptr);
+    read_index(format_, *file_);
     throw Error(ErrorKind::kBadInput, "its parameters are others than those of '" +
                                           printable(like_) +
                                           "', though both have one size and look alike in samples")
@@ -129,7 +129,7 @@ class Reader {
   void read_whole(RankFile& file) {
     with(file, [&] {
       file.index = std::make_shared<const FileIndex>(
-          input_format_of(file.path).read_index(*file.source, &orders_));
+          read_index(input_format_of(file.path), *file.source, &orders_));
     });
     orders_.add(file.index);
   }

@@ -2,8 +2,12 @@
 #include "format/input_format.h"
 
 #include <array>
+#include <string>
+
+#include "reshardfs/error.h"
 
 #include "format/ckpt.h"
+#include "format/foreign_content.h"
 #include "format/safetensors.h"
 
 namespace reshardfs {
@@ -27,6 +31,19 @@ const InputFormat& input_format_of(const std::filesystem::path& path) {
     if (format.extension == extension) return format;
   }
   return kFormats.front();
+}
+
+FileIndex read_index(const InputFormat& format, const ByteSource& source, const NameOrders* known) {
+  try {
+    return format.read_index(source, known);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kBadInput) throw;
+    const auto content = foreign_content(source);
+    if (!content) throw;
+    throw Error(ErrorKind::kBadInput, "is " + std::string(content->what))
+        .in_file(source.name())
+        .hint(std::string(content->advice));
+  }
 }
 
 }  // namespace reshardfs

@@ -37,4 +37,8 @@ std::span<const InputFormat> input_formats();
 /// The format of a file, by its name's extension.
 const InputFormat& input_format_of(const std::filesystem::path& path);
 
+/// The format's read_index(), which says so where the file is something else altogether.
+FileIndex read_index(const InputFormat& format, const ByteSource& source,
+                     const NameOrders* known = nullptr);
+
 }  // namespace reshardfs
