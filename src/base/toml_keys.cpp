@@ -2,7 +2,6 @@
 #include "base/toml_keys.h"
 
 #include <algorithm>
-#include <cctype>
 #include <string>
 
 #include "reshardfs/error.h"

@@ -14,6 +14,7 @@
 #include "cli/app.h"
 #include "cli/check_arguments.h"
 #include "cli/command.h"
+#include "cli/json_output.h"
 #include "cli/log.h"
 #include "cli/progress_line.h"
 #include "cli/terminal.h"
@@ -174,8 +175,7 @@ void print_json(const DiffArguments& arguments, const std::vector<ParameterDiff>
   }
   json["parameters"] = nlohmann::ordered_json::array();
   for (const ParameterDiff& result : results) json["parameters"].push_back(as_json(result));
-  std::cout << json.dump(2, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace)
-            << "\n";
+  write_json(json);
 }
 
 void require_tolerance(double value, const char* option) {

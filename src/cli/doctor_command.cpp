@@ -10,6 +10,7 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/doctor_checks.h"
+#include "cli/json_output.h"
 
 namespace reshardfs {
 namespace {
@@ -51,8 +52,7 @@ void print_json(const std::vector<Finding>& findings, bool good) {
                                 {"found", finding.found},
                                 {"advice", finding.advice}});
   }
-  std::cout << json.dump(2, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace)
-            << '\n';
+  write_json(json);
 }
 
 int run_doctor(const DoctorArguments& arguments) {

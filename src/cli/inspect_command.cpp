@@ -18,6 +18,7 @@
 #include "cli/app.h"
 #include "cli/check_arguments.h"
 #include "cli/command.h"
+#include "cli/json_output.h"
 #include "cli/log.h"
 #include "cli/model_tree_text.h"
 #include "cli/progress_line.h"
@@ -233,9 +234,7 @@ int run_inspect(const InspectArguments& arguments) {
   }
   nlohmann::ordered_json json = as_json(inspected.contents, known);
   if (arguments.stats) json["statistics"] = stats_json(find_stats(arguments, inspected));
-  // Names from files may be no UTF-8.
-  std::cout << json.dump(2, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace)
-            << "\n";
+  write_json(json);
   return kExitDone;
 }
 

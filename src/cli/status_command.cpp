@@ -11,6 +11,7 @@
 
 #include "cli/app.h"
 #include "cli/command.h"
+#include "cli/json_output.h"
 #include "cli/mount_status.h"
 #include "cli/text.h"
 
@@ -112,9 +113,7 @@ void print_json(const std::vector<MountStatus>& statuses) {
                     {"state", state_name(status.state)},
                     {"status", status.json}});
   }
-  std::cout << Json{{"mounts", std::move(list)}}.dump(2, ' ', /*ensure_ascii=*/true,
-                                                      Json::error_handler_t::replace)
-            << "\n";
+  write_json(Json{{"mounts", std::move(list)}});
 }
 
 int run_status(const StatusArguments& arguments) {

@@ -12,6 +12,7 @@
 #include "cli/app.h"
 #include "cli/check_arguments.h"
 #include "cli/command.h"
+#include "cli/json_output.h"
 #include "cli/log.h"
 #include "cli/progress_line.h"
 #include "cli/text.h"
@@ -135,10 +136,7 @@ int run_verify(const VerifyArguments& arguments) {
     spdlog::info("'{}' has no layout and differs between ranks", printable(name));
   }
   if (arguments.json) {
-    // Names from files may be no UTF-8.
-    std::cout << as_json(arguments, report)
-                     .dump(2, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace)
-              << "\n";
+    write_json(as_json(arguments, report));
   } else {
     print_text(arguments, report);
   }

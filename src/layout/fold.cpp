@@ -53,9 +53,7 @@ class Folder {
       // Behind a dimension that is not cut into single rows, another cut would not give a box.
       if (splits_[d] > 1 && rest_is_inside_a_part) return false;
       if (splits_[d] != layout_.tensor_shape[d]) rest_is_inside_a_part = true;
-      const auto parts = checked_mul(split, splits_[d]);
-      if (!parts) return false;
-      split = *parts;
+      split *= splits_[d];  // all of them together are at most the devices
     }
     return is_slice_ ? full % split == 0 && full / split == shape_[dimension]
                      : full == shape_[dimension];

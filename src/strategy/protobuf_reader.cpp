@@ -2,7 +2,9 @@
 #include "strategy/protobuf_reader.h"
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <google/protobuf/io/coded_stream.h>
@@ -84,10 +86,12 @@ OperatorStrategy read_operator(const proto::ParallelStrategyItem& item) {
 // is missing.
 
 template <typename Message>
-bool is_whole(const std::string_view bytes) {
+std::optional<Message> parsed(std::string_view item) {
   Message message;
-  return message.ParsePartialFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
-         message.IsInitialized();
+  const bool is_whole = message.ParsePartialFromArray(item.data(), static_cast<int>(item.size())) &&
+                        message.IsInitialized();
+  if (!is_whole) return {};
+  return message;
 }
 
 /// A layout that stands where none can be: a bit of a key is wrong, and a parameter would lose its
@@ -96,8 +100,8 @@ bool is_whole(const std::string_view bytes) {
 void refuse_stray_layout(int field, std::string_view item) {
   constexpr int kNumbersInAByte = 16;
   const bool is_layout = field % kNumbersInAByte == Map::kParallelLayoutItemFieldNumber ||
-                         is_whole<proto::ParallelLayoutItem>(item) ||
-                         is_whole<proto::ParallelLayouts>(item);
+                         parsed<proto::ParallelLayoutItem>(item) ||
+                         parsed<proto::ParallelLayouts>(item);
   if (!is_layout) return;
   throw Error(ErrorKind::kBadInput, "a layout stands in a field where none can be")
       .hint("the file is damaged");
@@ -120,12 +124,9 @@ std::string_view item_bytes(CodedInputStream& input, const std::string& bytes) {
 
 template <typename Message>
 Message parse_item(std::string_view item) {
-  Message message;
-  if (!message.ParsePartialFromArray(item.data(), static_cast<int>(item.size())) ||
-      !message.IsInitialized()) {
-    throw not_a_strategy();
-  }
-  return message;
+  auto message = parsed<Message>(item);
+  if (!message) throw not_a_strategy();
+  return *std::move(message);
 }
 
 void read_layout_item(CodedInputStream& input, const std::string& bytes, RawStrategy& raw) {

@@ -35,19 +35,15 @@ void LiveFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   require_inside(0, offset, out.size());
 }
 
-void PaddedFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
-  require_inside(0, offset, out.size());
-}
-
 std::shared_ptr<const VirtualFile> PaddedFile::snapshot() const {
-  std::string text = make_();
+  std::string text = made();
   const std::uint64_t size = padded_size(&text);
   if (text.size() < size) text.resize(size, '\n');
   return std::make_shared<const TextFile>(std::move(text));
 }
 
 std::uint64_t PaddedFile::padded_size(const std::string* text) const {
-  once_.call([&] { padded_size_ = (text != nullptr ? text->size() : make_().size()) + growth_; });
+  once_.call([&] { padded_size_ = (text != nullptr ? text->size() : made().size()) + growth_; });
   return padded_size_;
 }
 

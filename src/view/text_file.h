@@ -42,15 +42,18 @@ class MadeFile final : public VirtualFile {
 };
 
 /// A file whose text is made anew each time that it is opened.
-class LiveFile final : public VirtualFile {
+class LiveFile : public VirtualFile {
  public:
   explicit LiveFile(std::function<std::string()> make) : make_(std::move(make)) {}
 
   std::uint64_t size() const override { return 0; }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
   std::shared_ptr<const VirtualFile> snapshot() const override {
-    return std::make_shared<const TextFile>(make_());
+    return std::make_shared<const TextFile>(made());
   }
+
+ protected:
+  std::string made() const { return make_(); }
 
  private:
   std::function<std::string()> make_;
@@ -58,14 +61,12 @@ class LiveFile final : public VirtualFile {
 
 /// As LiveFile, for programs that go by the size of a file: newlines at the end make all the texts
 /// equally long.
-class PaddedFile final : public VirtualFile {
+class PaddedFile final : public LiveFile {
  public:
   /// @param growth bytes by which a text may be longer than the first one.
   PaddedFile(std::function<std::string()> make, std::size_t growth)
-      : make_(std::move(make)), growth_(growth) {}
+      : LiveFile(std::move(make)), growth_(growth) {}
 
-  std::uint64_t size() const override { return 0; }
-  void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
   std::uint64_t stat_size() const override { return padded_size(nullptr); }
   std::shared_ptr<const VirtualFile> snapshot() const override;
 
@@ -73,7 +74,6 @@ class PaddedFile final : public VirtualFile {
   /// Found out when it is first asked for: nothing is made for a mount that nobody asks.
   std::uint64_t padded_size(const std::string* text) const;
 
-  std::function<std::string()> make_;
   std::size_t growth_;
   mutable RetryOnce once_;
   mutable std::uint64_t padded_size_ = 0;

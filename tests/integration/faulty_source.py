@@ -3,16 +3,32 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import subprocess
+import sys
+import unittest
 from collections.abc import Iterator
 from pathlib import Path
 
-from mounted import COMMAND_SECONDS, abort_connection, is_mounted, scratch, wait_until
+from mounted import (
+    COMMAND_SECONDS,
+    abort_connection,
+    is_mounted,
+    parse_settings,
+    scratch,
+    wait_until,
+)
 
 # More than the daemon has threads, so that it is never this file system that makes one wait.
 THREADS = 128
+
+
+class FaultFs:
+    """What the command line of a test program chooses."""
+
+    program = Path("fault_fs")
 
 
 def forget_pages(file: Path) -> None:
@@ -72,3 +88,13 @@ def faulty(program: Path, directory: Path, *options: str) -> Iterator[FaultySour
             except subprocess.TimeoutExpired:
                 served.kill()
                 served.wait()
+
+
+def run_unittests_with_faults() -> None:
+    """As run_unittests(), where --fault-fs names the program."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fault-fs", type=Path, required=True)
+    parser.add_argument("tests", nargs="*", help="Class or Class.test; default: all")
+    args = parse_settings(parser)
+    FaultFs.program = args.fault_fs.resolve()
+    unittest.main(argv=[sys.argv[0], "-v", *args.tests])

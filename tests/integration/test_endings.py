@@ -4,21 +4,19 @@ stall; and what programs get that have files open."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import ctypes
 import errno
 import mmap
 import os
 import signal
-import sys
 import threading
 import time
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
 
-from faulty_source import FaultySource, faulty
+from faulty_source import FaultFs, FaultySource, faulty, run_unittests_with_faults
 from mounted import (
     assert_gone,
     command,
@@ -26,7 +24,6 @@ from mounted import (
     is_mounted,
     mount_entry,
     mountpoint_guard,
-    parse_settings,
     processes_of,
     run,
     scratch,
@@ -41,7 +38,6 @@ ENDS_SECONDS = 1.0
 ENDS_STALLED_SECONDS = 4.0
 
 LIBC = ctypes.CDLL(None)
-fault_fs = Path("fault_fs")
 
 
 class Readers:
@@ -237,7 +233,7 @@ class Stalled(Mounts):
             self.made = TwoArrays(directory, ROWS, HALVES, SHAPE)
             mountpoint = directory / "mnt"
             mountpoint.mkdir()
-            with faulty(fault_fs, self.made.source) as self.source, mountpoint_guard(mountpoint):
+            with faulty(FaultFs.program, self.made.source) as self.source, mountpoint_guard(mountpoint):
                 self.mount(mountpoint, "--direct-io", source=self.source.path)
                 self.source.set("rank_0/* stall")
                 self.source.forget_pages()
@@ -320,15 +316,5 @@ class Stalled(Mounts):
             self.assertEqual(run("umount", mountpoint).code, 0)
 
 
-def main() -> None:
-    global fault_fs
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--fault-fs", type=Path, required=True)
-    parser.add_argument("tests", nargs="*", help="Class or Class.test; default: all")
-    args = parse_settings(parser)
-    fault_fs = args.fault_fs.resolve()
-    unittest.main(argv=[sys.argv[0], "-v", *args.tests])
-
-
 if __name__ == "__main__":
-    main()
+    run_unittests_with_faults()

@@ -4,13 +4,11 @@ belongs to what it touches, bytes are right or there is an error, and all is wel
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import errno
 import os
 import random
 import signal
-import sys
 import threading
 import time
 import unittest
@@ -18,12 +16,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from faulty_source import FaultySource, faulty
+from faulty_source import FaultFs, FaultySource, faulty, run_unittests_with_faults
 from mounted import (
     assert_gone,
     errno_name,
     mounted,
-    parse_settings,
     processes_of,
     run,
     scratch,
@@ -42,7 +39,6 @@ from two_arrays import (
 
 SHAPE = (256, 4096)
 
-fault_fs = Path("fault_fs")
 
 
 class Faults(unittest.TestCase):
@@ -59,7 +55,7 @@ class Faults(unittest.TestCase):
             directory = stack.enter_context(scratch())
             self.made = TwoArrays(directory, src, dst, SHAPE)
             self.log = directory / "log"
-            self.source = stack.enter_context(faulty(fault_fs, self.made.source, *below))
+            self.source = stack.enter_context(faulty(FaultFs.program, self.made.source, *below))
             yield stack.enter_context(mounted(self.source.path, *self.made.options(), "--direct-io",
                                               "--log-file", self.log, *options))
 
@@ -220,15 +216,5 @@ class Faults(unittest.TestCase):
                                  self.made.strategies[0]).code, 0)
 
 
-def main() -> None:
-    global fault_fs
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--fault-fs", type=Path, required=True)
-    parser.add_argument("tests", nargs="*", help="Class or Class.test; default: all")
-    args = parse_settings(parser)
-    fault_fs = args.fault_fs.resolve()
-    unittest.main(argv=[sys.argv[0], "-v", *args.tests])
-
-
 if __name__ == "__main__":
-    main()
+    run_unittests_with_faults()

@@ -7,22 +7,19 @@
 #include "plan/tensor_view.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
+#include "support/two_rows.h"
 #include "support/wire.h"
 
 namespace reshardfs {
 namespace {
 
 using test::expect_error;
+using test::kRows;
+using test::kWhole;
 using test::memory_set;
 using test::record;
+using test::rows;
 using ::testing::ElementsAre;
-
-const Layout kRows{.device_matrix = {2}, .tensor_map = {{0}, {}}};
-const Layout kWhole{.device_matrix = {2}, .tensor_map = {{}, {}}};
-
-std::string rows(const std::string& name, const std::string& content) {
-  return record(name, {1, 4}, "Int8", content);
-}
 
 std::vector<std::int64_t> ranks_of(const Holders& holders) {
   std::vector<std::int64_t> ranks;

@@ -8,27 +8,24 @@
 #include "support/checkpoint.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
+#include "support/two_rows.h"
 #include "support/wire.h"
 
 namespace reshardfs {
 namespace {
 
 using test::expect_error;
+using test::kRows;
+using test::kWhole;
 using test::memory_set;
 using test::record;
+using test::rows;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-const Layout kRows{.device_matrix = {2}, .tensor_map = {{0}, {}}};
-const Layout kWhole{.device_matrix = {2}, .tensor_map = {{}, {}}};
-
 Strategy one_stage(StageLayouts layouts) {
   return Strategy({std::move(layouts)}, 0, false);
-}
-
-std::string rows(const std::string& name, const std::string& content) {
-  return record(name, {1, 4}, "Int8", content);
 }
 
 /// Two ranks that hold a row each of "w" and of "adam_m.w", and equal and differing scalars.

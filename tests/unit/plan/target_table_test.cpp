@@ -9,28 +9,26 @@
 #include "support/checkpoint.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
+#include "support/two_rows.h"
 #include "support/wire.h"
 
 namespace reshardfs {
 namespace {
 
 using test::expect_error;
+using test::kRows;
+using test::kWhole;
 using test::memory_set;
 using test::record;
+using test::rows;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-const Layout kRows{.device_matrix = {2}, .tensor_map = {{0}, {}}};
 const Layout kColumns{.device_matrix = {2}, .tensor_map = {{}, {0}}};
-const Layout kWhole{.device_matrix = {2}, .tensor_map = {{}, {}}};
 const Layout kAlone{.device_matrix = {1}, .tensor_map = {{}, {}}};
 
 Strategy stages(std::vector<StageLayouts> layouts) {
   return Strategy(std::move(layouts), 0, false);
-}
-
-std::string rows(const std::string& name, const std::string& content) {
-  return record(name, {1, 4}, "Int8", content);
 }
 
 std::shared_ptr<const SourceTable> source_of(const std::map<std::int64_t, std::string>& records,

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace reshardfs {
+
+/// What --json prints: ASCII alone, as names from files may be no UTF-8 or turn a terminal's text.
+void write_json(const nlohmann::ordered_json& json);
+
+}  // namespace reshardfs
