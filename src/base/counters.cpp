@@ -110,10 +110,12 @@ void Counters::read_ended(Shard& shard, std::chrono::nanoseconds took) noexcept 
   shard.reads_in_flight.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void Counters::read_delivered(std::uint64_t bytes, std::chrono::nanoseconds took) noexcept {
-  Shard& shard = own();
-  add(shard.bytes_delivered, bytes);
-  read_ended(shard, took);
+void Counters::read_delivers(std::uint64_t bytes) noexcept {
+  add(own().bytes_delivered, bytes);
+}
+
+void Counters::read_done(std::chrono::nanoseconds took) noexcept {
+  read_ended(own(), took);
 }
 
 void Counters::read_failed(int error, std::chrono::nanoseconds took) noexcept {

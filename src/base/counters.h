@@ -53,9 +53,11 @@ class Counters {
   ~Counters() = default;
 
   void request(Operation operation) noexcept;
-  /// Each read that began ends with one of the other two.
+  /// Each read that began ends with read_done() or read_failed().
   void read_began() noexcept;
-  void read_delivered(std::uint64_t bytes, std::chrono::nanoseconds took) noexcept;
+  /// To be called before its program gets the bytes: who has read them shall find them counted.
+  void read_delivers(std::uint64_t bytes) noexcept;
+  void read_done(std::chrono::nanoseconds took) noexcept;
   /// @param error an errno
   void read_failed(int error, std::chrono::nanoseconds took) noexcept;
   void source_read(std::uint64_t bytes) noexcept;

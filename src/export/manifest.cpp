@@ -121,7 +121,10 @@ void Manifest::add(const std::string& path, const Entry& entry) {
 
 void Manifest::append(const std::string& line) {
   // One write, so that a kill does not tear it.
-  const ssize_t written = ::write(fd_, line.data(), line.size());
+  ssize_t written = 0;
+  do {
+    written = ::write(fd_, line.data(), line.size());
+  } while (written < 0 && errno == EINTR);
   if (written < 0) throw io_error("write", path_, errno);
   if (static_cast<std::size_t>(written) != line.size()) throw io_error("write", path_, ENOSPC);
 }

@@ -25,12 +25,6 @@ void reply_error(KillableRequest& request, int error) noexcept {
   if (fuse_req_t claimed = request.claim()) fuse_reply_err(claimed, error);
 }
 
-/// What a program has got.
-struct Outcome {
-  int error = 0;
-  std::uint64_t bytes = 0;
-};
-
 /// Hands a request over to those who may run it. It has been watched: only they may answer it now.
 /// @return 0, or an errno if there is no memory to queue it; then it has been answered.
 template <typename Scheduler, typename Request>
@@ -47,12 +41,12 @@ int submit(ServedTree& served, Scheduler& scheduler, const Request& request,
   }
 }
 
-void count(const ReadRequest& read, const Outcome& outcome) noexcept {
+void count_end(const ReadRequest& read, int error) noexcept {
   const auto took = steady_clock::now() - read.arrived;
-  if (outcome.error == 0) {
-    counters().read_delivered(outcome.bytes, took);
+  if (error == 0) {
+    counters().read_done(took);
   } else {
-    counters().read_failed(outcome.error, took);
+    counters().read_failed(error, took);
   }
 }
 
@@ -60,26 +54,28 @@ void count(const ReadRequest& read, const Outcome& outcome) noexcept {
 
 /// Answers with all bytes that the file has in the range, or tells or throws which error is to be
 /// the answer: the kernel would take fewer bytes for the end of the file and shrink it.
-Outcome reply_with_bytes(ServedTree& served, const ReadRequest& read) {
-  if (read.request->is_over()) return {.error = EINTR};
+/// @return 0 or an errno.
+int reply_with_bytes(ServedTree& served, const ReadRequest& read) {
+  if (read.request->is_over()) return EINTR;
   const TreePtr tree = served.source.current();
   const Node* node = tree->find(read.inode);
-  if (node == nullptr) return {.error = ESTALE};
-  if (node->file == nullptr) return {.error = EISDIR};
+  if (node == nullptr) return ESTALE;
+  if (node->file == nullptr) return EISDIR;
   const VirtualFile& file = read.snapshot != nullptr ? *read.snapshot : *node->file;
   const std::uint64_t file_size = read.snapshot != nullptr ? file.size() : node->size;
   const std::uint64_t left = file_size - std::min(file_size, read.offset);
   const std::uint64_t size = std::min<std::uint64_t>(read.size, left);
   if (size == 0) {
     if (fuse_req_t request = read.request->claim()) fuse_reply_buf(request, nullptr, 0);
-    return {};
+    return 0;
   }
   const BufferPool::Lease lease = served.buffers.take(size);
   file.read_at(read.offset, lease.bytes());
   fuse_req_t request = read.request->claim();
-  if (request == nullptr) return {.error = EINTR};
+  if (request == nullptr) return EINTR;
+  counters().read_delivers(size);
   fuse_reply_buf(request, reinterpret_cast<const char*>(lease.bytes().data()), size);
-  return {.bytes = size};
+  return 0;
 }
 
 void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
@@ -99,7 +95,7 @@ void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
                            .arrived = steady_clock::now()};
     counters().read_began();
     const int error = submit(tree, tree.reads, read, "read");
-    if (error != 0) count(read, {.error = error});
+    if (error != 0) count_end(read, error);
   });
 }
 
@@ -180,16 +176,16 @@ void listxattr(fuse_req_t request, fuse_ino_t inode, std::size_t size) {
 }  // namespace
 
 void run_read(ServedTree& served, const ReadRequest& read) noexcept {
-  Outcome outcome;
+  int error = 0;
   try {
-    outcome = reply_with_bytes(served, read);
+    error = reply_with_bytes(served, read);
   } catch (...) {
-    outcome.error = errno_of_current_exception();
+    error = errno_of_current_exception();
     log_failure(served, read.inode, "read");
   }
-  count(read, outcome);
+  count_end(read, error);
   // Last: who gets an error finds it in the log and in the counters.
-  if (outcome.error != 0) reply_error(*read.request, outcome.error);
+  if (error != 0) reply_error(*read.request, error);
 }
 
 void run_getxattr(ServedTree& served, const AttributeRequest& query) noexcept {

@@ -40,6 +40,7 @@ from make_large import make_large  # two_arrays has put its directory on the pat
 
 SHAPE = (512, 4096)
 REQUEST = 16 << 10  # bytes
+MANIFEST = ".reshardfs-export.jsonl"
 WHOLE = Layout((1,), ((), ()))
 
 
@@ -388,6 +389,16 @@ class Commands(unittest.TestCase):
                 self.assertEqual(code, 3, said)
                 self.assertIn("rank_2/checkpoint_2.ckpt: cannot ", said)
                 self.assert_exported(False)
+
+    def test_a_target_whose_writes_are_interrupted(self) -> None:
+        manifest = self.out / MANIFEST
+        for path in (self.out / "rank_2/.checkpoint_2.ckpt.reshardfs-partial", manifest):
+            with self.subTest(path.name):
+                code, said = self.run_under(self.export, "write,pwrite64", "error=EINTR:when=1+2",
+                                            path)
+                self.assertEqual(code, 0, said)
+                self.assertEqual(len(manifest.read_text().splitlines()), 1 + 4)
+                self.assert_exported(True)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,11 @@ std::map<std::string, double> parse(const std::string& text) {
   return samples;
 }
 
+void deliver(Counters& counters, std::uint64_t bytes, std::chrono::nanoseconds took) {
+  counters.read_delivers(bytes);
+  counters.read_done(took);
+}
+
 TEST(Counters, BeginAtZeroWithEverySampleThere) {
   const Counters counters;
   const auto samples = parse(counters.prometheus_text());
@@ -70,8 +75,8 @@ TEST(Counters, CountWhatTheyAreTold) {
   counters.request(Operation::kRead);
   counters.request(Operation::kRead);
   for (int i = 0; i < 5; ++i) counters.read_began();
-  counters.read_delivered(4096, 200us);
-  counters.read_delivered(1, 2s);
+  deliver(counters, 4096, 200us);
+  deliver(counters, 1, 2s);
   counters.read_failed(ESTALE, 50ms);
   counters.read_failed(ENOSPC, 20s);
   counters.source_read(100);
@@ -103,11 +108,11 @@ TEST(Counters, CountWhatTheyAreTold) {
 
 TEST(Counters, TheHistogramIsCumulativeAndInSeconds) {
   Counters counters;
-  counters.read_delivered(1, 0s);
-  counters.read_delivered(1, 100us);  // a bound belongs to its class
-  counters.read_delivered(1, 100us + 1ns);
+  deliver(counters, 1, 0s);
+  deliver(counters, 1, 100us);  // a bound belongs to its class
+  deliver(counters, 1, 100us + 1ns);
   counters.read_failed(EIO, 2500ms);
-  counters.read_delivered(1, 10s + 1ns);
+  deliver(counters, 1, 10s + 1ns);
   const auto samples = parse(counters.prometheus_text());
   const auto bucket = [&](const char* bound) {
     return samples.at(std::string("reshardfs_read_duration_seconds_bucket{le=\"") + bound + "\"}");
@@ -147,7 +152,7 @@ TEST(Counters, NothingIsLostBetweenThreads) {
         counters.read_began();
         counters.source_read(3);
         if ((i + t) % 2 == 0) {
-          counters.read_delivered(2, 1us);
+          deliver(counters, 2, 1us);
         } else {
           counters.read_failed(EIO, 1us);
         }
@@ -171,7 +176,7 @@ TEST(Counters, AReadMayEndOnAnotherThreadThanItBeganOn) {
   Counters counters;
   for (int i = 0; i < 3; ++i) std::thread([&] { counters.read_began(); }).join();
   EXPECT_EQ(counters.values().reads_in_flight, 3U);
-  for (int i = 0; i < 3; ++i) std::thread([&] { counters.read_delivered(1, 1us); }).join();
+  for (int i = 0; i < 3; ++i) std::thread([&] { deliver(counters, 1, 1us); }).join();
   EXPECT_EQ(counters.values().reads_in_flight, 0U);
 }
 
@@ -180,7 +185,7 @@ TEST(Counters, PrometheusOwnParserTakesTheText) {
     GTEST_SKIP() << "python3-prometheus-client is not installed";
   }
   Counters counters;
-  counters.read_delivered(1, 1ms);
+  deliver(counters, 1, 1ms);
   std::FILE* python = ::popen(
       "/usr/bin/python3 -c 'import sys; from prometheus_client import parser; "
       "families = list(parser.text_string_to_metric_families(sys.stdin.read())); "
