@@ -19,6 +19,7 @@
 #include "fuse/fuse_descriptor.h"
 #include "fuse/fusermount.h"
 #include "fuse/mount_arguments.h"
+#include "storage/descriptor_pool.h"
 
 namespace reshardfs {
 namespace {
@@ -109,6 +110,17 @@ std::string what_to_do() {
   return "root needs the capability SYS_ADMIN, which a container must be given";
 }
 
+/// Ends the connection, and gives libfuse a descriptor that says so: the end of a pipe that nobody
+/// reads.
+/// @return whether that was possible.
+bool end_connection(fuse_session* session) noexcept {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
+  const Descriptor reader(ends[0]);
+  const Descriptor writer(ends[1]);
+  return ::dup2(writer.get(), fuse_session_fd(session)) >= 0;
+}
+
 }  // namespace
 
 Session::Session(const MountOptions& options, ServedTree& served) : options_(options) {
@@ -121,8 +133,9 @@ Session::Session(const MountOptions& options, ServedTree& served) : options_(opt
 }
 
 Session::~Session() {
-  // libfuse unmounts whatever is at the place, unless the connection was ended already.
-  if (!mount_ || is_in_place()) fuse_session_unmount(session_);
+  // libfuse unmounts whatever is at the place, unless the connection has ended. So it must have
+  // where the place does not show this mount.
+  if (!mount_ || is_in_place() || end_connection(session_)) fuse_session_unmount(session_);
   // And it takes a connection that was aborted (/sys/fs/fuse) for an unmounted one, which would
   // leave a dead directory.
   detach();
@@ -160,9 +173,10 @@ void Session::detach() noexcept {
 bool Session::is_in_place() noexcept {
   if (!mount_) return false;
   try {
-    // First the table: while there is no notice, the number is still this mount's.
+    // First the table: while there is no notice, the device's number is still this mount's. The
+    // mount's own is not if the file system is mounted elsewhere, too (mount --bind).
     const auto now = mount_at(options_.mountpoint);
-    if (!now || now->id != mount_->id) return false;
+    if (!now || now->id != mount_->id || now->device != mount_->device) return false;
   } catch (const std::exception& error) {
     spdlog::warn("the mount may be left there: {}", error.what());
     return false;

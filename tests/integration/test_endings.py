@@ -220,6 +220,24 @@ class Endings(Mounts):
             self.assert_right(mountpoint)
             self.assertEqual(run("umount", mountpoint).code, 0)
 
+    def test_a_mount_that_lives_on_elsewhere_leaves_the_next_one_alone(self) -> None:
+        with self.live() as mountpoint:
+            (daemon,) = processes_of(mountpoint)
+            elsewhere = mountpoint.parent / "elsewhere"
+            elsewhere.mkdir()
+            command("mount", "--bind", mountpoint, elsewhere)
+            with mountpoint_guard(elsewhere):
+                command("umount", mountpoint)
+                self.mount(mountpoint)
+                self.assert_right(elsewhere)
+                os.kill(daemon, signal.SIGTERM)
+                self.assertTrue(wait_until(lambda: daemon not in processes_of(mountpoint), 5))
+                self.assertTrue(is_mounted(mountpoint), "it has taken away the next mount")
+                self.assert_right(mountpoint)
+                with self.assertRaises(OSError):
+                    mounted_file(elsewhere, 1).read_bytes()
+            self.assertEqual(run("umount", mountpoint).code, 0)
+
 
 class Stalled(Mounts):
     """The same while a source does not answer."""
