@@ -108,7 +108,7 @@ class FakeKernel {
 
   /// Takes in what comes until no reply is due. @return whether it came to that.
   bool settle(Milliseconds limit = Milliseconds(20000));
-  /// The requests that have no reply, for messages: "READ of ..."
+  /// The requests that have no reply, for messages: " 7 (opcode 15) 8 (opcode 3)".
   std::string unanswered() const;
   /// Takes in what has come.
   void drain();
