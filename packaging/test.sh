@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what the build and the tests need on Debian 12 or 13, builds build/release with the tests,
 # and runs them all. Ends with ctest's summary, and with its exit code. Arguments go to ctest: -L fast
+# With RESHARDFS_WERROR=ON in the environment, a warning of the compiler is an error.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 # shellcheck source-path=SCRIPTDIR source=packages.sh
 . packaging/packages.sh
 
 install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
-build_release -DRESHARDFS_BUILD_TESTS=ON -DRESHARDFS_BUILD_BENCH=ON
+build_release -DRESHARDFS_BUILD_TESTS=ON -DRESHARDFS_BUILD_BENCH=ON \
+  -DRESHARDFS_WERROR="${RESHARDFS_WERROR:-OFF}"
 
 problem=$(fuse_problem)
 [ -z "$problem" ] || say "tests that mount will be skipped: $problem"

@@ -9,12 +9,13 @@
 
 #include "reshardfs/dtype.h"
 #include "reshardfs/export.h"
+#include "reshardfs/rank.h"
 #include "reshardfs/shape.h"
 
 namespace reshardfs {
 
+/// What to read of a checkpoint: every field as in ConversionOptions.
 struct CheckpointQuery {
-  /// As in ConversionOptions.
   std::string src_pattern{};
   std::string step = "latest";
   bool check_crc = false;
@@ -24,19 +25,19 @@ struct CheckpointQuery {
 };
 
 struct CheckpointFile {
-  std::int64_t rank = 0;
+  Rank rank{};
   std::filesystem::path path{};
-  std::uint64_t bytes = 0;
-  std::uint64_t parameters = 0;
+  std::uint64_t bytes = 0;       ///< of the whole file; if it is encrypted, as decrypted
+  std::uint64_t parameters = 0;  ///< how many it holds
 };
 
 /// Parameters of one name, type and slice shape, with the ranks that hold such a slice.
 struct CheckpointParameter {
-  std::string name{};
+  std::string name{};  ///< as the files have it
   DType dtype = DType::kFloat32;
-  Shape shape{};            ///< of the slice, as the files have it
-  std::uint64_t bytes = 0;  ///< of one slice
-  std::vector<std::int64_t> ranks{};
+  Shape shape{};              ///< of the slice, as the files have it
+  std::uint64_t bytes = 0;    ///< of one slice
+  std::vector<Rank> ranks{};  ///< ascending
 };
 
 struct CheckpointContents {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "reshardfs/export.h"
+#include "reshardfs/rank.h"
 #include "reshardfs/virtual_file.h"
 
 namespace reshardfs {
@@ -26,6 +27,13 @@ enum class Unmatched : std::uint8_t {
   kSource,     ///< the raw slice of source rank (destination rank modulo source stage devices)
   kReplicate,  ///< the full tensor on every destination rank
   kError,      ///< refused
+};
+
+/// What is read where several source ranks hold the same, by the strategy or as whole parameters.
+enum class Replicas : std::uint8_t {
+  kSame,   ///< the lowest rank's, others where it fails; refused if they are seen to differ
+  kFirst,  ///< the lowest rank's, with one warning that names those that are seen to differ
+  kOwn,    ///< destination rank r gets source rank r's
 };
 
 /// How a destination rank's parameters are written.
@@ -65,12 +73,18 @@ struct ConversionOptions {
   /// See CheckpointOptions: where the source's files are, and which step is taken.
   std::string src_pattern{};
   std::string step = "latest";
+  /// What becomes of parameters that only one of the two strategies lays out.
   Unmatched unmatched = Unmatched::kDrop;
+  Replicas replicas = Replicas::kSame;
+  /// Look whether replicas are the same, in samples. What reads no data of the tensors needs it
+  /// not.
+  bool check_replicas = true;
   /// Destination ranks to show; empty: all.
-  std::vector<std::int64_t> ranks{};
+  std::vector<Rank> ranks{};
   /// Globs over parameter names (those in the destination).
   std::vector<std::string> include{};
   std::vector<std::string> exclude{};
+  /// Check the CRCs that source files carry: reads all of these files, and refuses a damaged one.
   bool check_crc = false;
   /// Refuse symbolic links below the source (the source itself may be one).
   bool no_symlinks = false;
@@ -107,7 +121,7 @@ struct OutputFile {
 
 /// What a destination file reads from one source file (a rank may have several: its parts).
 struct SourceTraffic {
-  std::int64_t rank = 0;
+  Rank rank{};
   std::string file;         ///< path of the source file
   std::uint64_t bytes = 0;  ///< bytes of element data, at least 1
 };
@@ -115,8 +129,12 @@ struct SourceTraffic {
 /// A source file of a conversion, as it was when it was opened.
 struct ConversionSource {
   std::filesystem::path path;
-  std::uint64_t bytes = 0;  ///< of an encrypted file: as decrypted
+  std::uint64_t bytes = 0;  ///< of the whole file; of an encrypted file: as decrypted
   std::int64_t mtime_ns = 0;
+  std::int64_t ctime_ns = 0;    ///< when it was last written, linked or renamed, as the kernel says
+  std::uint64_t device = 0;     ///< st_dev: not the same after the next mount of its file system
+  std::uint64_t inode = 0;      ///< st_ino
+  std::uint64_t index_sum = 0;  ///< of its parameters' names, types, shapes and places
 };
 
 /// Takes a text piece by piece. What it throws ends the text.
@@ -125,9 +143,9 @@ using TextSink = std::function<void(std::string_view)>;
 /// Immutable after open(); every member function may be called from any number of threads.
 class RESHARDFS_EXPORT Conversion {
  public:
-  /// Opens the source, reads the indexes and strategies, and checks that every byte of every
-  /// destination file has a source. Reads no tensor data, but for parameters that no strategy
-  /// lays out: those must be equal on all ranks, and are compared.
+  /// Opens the source, and checks that every byte of every destination file has a source. Of tensor
+  /// data it reads what no strategy lays out, to compare the ranks, and samples of replicas: 2,000
+  /// reads of 4 KiB at most; without a source strategy the first 4 KiB of each copy in addition.
   /// @throws Error of any kind; its text says what, where and what to do.
   static Conversion open(const ConversionOptions& options);
 
@@ -142,7 +160,7 @@ class RESHARDFS_EXPORT Conversion {
   /// What destination rank `rank` reads, ascending by source rank and part; lowest replica first
   /// choice.
   /// @throws Error kUsage if there is no such rank.
-  std::vector<SourceTraffic> traffic(std::int64_t rank) const;
+  std::vector<SourceTraffic> traffic(Rank rank) const;
   /// Draws who reads how much from whom as a heat map of the shown ranks: an SVG document. Many
   /// ranks are drawn in groups, so that it stays small. Bytes as traffic() counts them.
   void draw_traffic(const TextSink& out) const;

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "reshardfs/export.h"
+#include "reshardfs/rank.h"
 
 namespace reshardfs {
 
@@ -37,7 +38,7 @@ class RESHARDFS_EXPORT Error : public std::exception {
   Error& in_file(const std::string& path);
   Error& at_offset(std::uint64_t bytes);
   Error& for_parameter(const std::string& name);
-  Error& for_rank(std::int64_t rank);
+  Error& for_rank(Rank rank);
   Error& hint(std::string what_to_do);
   Error& os_error(int errno_value);
   /// Adds to the message itself what a caller knows better.
@@ -61,7 +62,7 @@ class RESHARDFS_EXPORT Error : public std::exception {
   ErrorKind kind_;
   int os_error_ = 0;
   std::optional<std::uint64_t> offset_;
-  std::optional<std::int64_t> rank_;
+  std::optional<Rank> rank_;
   std::string message_;
   std::string file_;
   std::string parameter_;
@@ -69,7 +70,8 @@ class RESHARDFS_EXPORT Error : public std::exception {
   std::string text_;
 };
 
-/// An I/O error from errno: "cannot <action>: <strerror>".
+/// An I/O error from errno: "cannot <action>: <strerror>". Where that tells of a limit of the
+/// process, the hint names it.
 RESHARDFS_EXPORT Error io_error(const std::string& action, const std::string& path,
                                 int errno_value);
 

@@ -30,6 +30,7 @@ struct DimensionSplit {
 struct Layout {
   /// Axis sizes, major first. The devices of a stage are numbered row-major over it from 0.
   std::vector<std::int64_t> device_matrix{};
+  /// Which of these axes cut the tensor; with an entry for each of its dimensions.
   TensorMap tensor_map{};
   /// Optimizer parallel: the slice that the tensor map gives is cut once more along dimension 0 in
   /// this many parts. 0: no such cut; -1: as many parts as devices hold the same slice.
@@ -45,6 +46,7 @@ struct Layout {
   /// param_split_shape is one list with a length of dimension 0 for each distinct slice;
   /// field > 0: dimension 0 is [field, slices, rows], and every slice has rows of each field.
   std::vector<std::vector<std::int64_t>> param_split_shape{};
+  /// Which rows of the table a slice's rows are, for lookups; kept for conversion between formats.
   std::vector<std::vector<std::int64_t>> indices_offset{};
   std::int64_t field = 0;
 

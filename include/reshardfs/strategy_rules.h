@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,30 +26,53 @@ struct NamedShape {
 
 /// Which rule took a parameter.
 struct RuleMatch {
-  std::string parameter{};
-  std::size_t rule = 0;   ///< number in the file, from 0
-  std::int64_t line = 0;  ///< of the rule in the file
-  std::string glob{};
+  std::string parameter{};  ///< empty from unused()
+  std::size_t rule = 0;     ///< number in the file, from 0
+  std::int64_t line = 0;    ///< of the rule in the file
+  std::string glob{};       ///< the rule's first that matches; from unused() all of them
 };
+
+/// For parameters that no rule takes: the name of the one whose rule holds for them too; empty:
+/// every device has them whole.
+using LaidOutLike = std::map<std::string, std::string>;
 
 class RESHARDFS_EXPORT StrategyRules {
  public:
   /// Whether a strategy file is one of rules: its name ends in .toml.
   static bool is_rules_file(const std::filesystem::path& path);
 
+  /// @param linkless_root as for Strategy::load().
   /// @throws Error kBadInput with file and line, kMissing, kIo.
-  static StrategyRules load(const std::filesystem::path& path);
+  static StrategyRules load(const std::filesystem::path& path,
+                            const std::filesystem::path& linkless_root = {});
 
   StrategyRules(StrategyRules&&) noexcept;
   StrategyRules& operator=(StrategyRules&&) noexcept;
   ~StrategyRules();
 
-  /// A strategy for these parameters. Parameters that no rule takes are replicated on all devices
-  /// of every stage (of their layer's stage, where the file places layers), or refused, as the file
-  /// says. A scalar is on all devices whatever the rule says.
+  /// A strategy that these parameters are to get. Parameters that no rule takes are replicated on
+  /// all devices of every stage (of their layer's stage, where the file places layers), or refused,
+  /// as the file says. A scalar is on all devices whatever the rule says.
   /// @throws Error kBadInput with file, line and parameter if a rule does not fit a shape.
   Strategy apply(const std::vector<NamedShape>& parameters) const;
 
+  /// The strategy that these parameters were saved under. Unlike apply() it leaves out those that
+  /// are unknown(), but for the ones that `like` says more of.
+  Strategy apply_to_source(const std::vector<NamedShape>& parameters,
+                           const LaidOutLike& like = {}) const;
+  /// The parameters that no rule takes, if the file does not say that such are whole or an error:
+  /// where they are to get a layout they can be given the simplest, but how they were saved nobody
+  /// knows.
+  std::vector<NamedShape> unknown(const std::vector<NamedShape>& parameters) const;
+  /// Globs for one more rule at the end of the file, that is to take `names` and no others of
+  /// `parameters`.
+  std::vector<std::string> globs_for(const std::vector<NamedShape>& parameters,
+                                     const std::set<std::string>& names) const;
+
+  /// The file that was loaded.
+  const std::string& file() const noexcept;
+  /// The last axis of more than one device: where a message needs an example of a cut.
+  const std::string& cutting_axis() const noexcept;
   /// Ranks of all stages, whatever the parameters are.
   std::int64_t rank_count() const noexcept;
 

@@ -16,6 +16,13 @@ namespace reshardfs {
 
 class ByteSource;
 
+/// What it takes to answer for a file.
+enum class Effort : std::uint8_t {
+  kNone,      ///< nothing: the answer is in memory
+  kComputes,  ///< a computation that may take more than a millisecond
+  kReads,     ///< reads of source files, which may take as long as storage likes
+};
+
 /// A read-only file whose bytes are computed when they are read. Immutable, but for those with a
 /// snapshot(); every member function may be called from any number of threads at once.
 class RESHARDFS_EXPORT VirtualFile {
@@ -33,6 +40,18 @@ class RESHARDFS_EXPORT VirtualFile {
   /// @throws Error kBadInput if the range leaves the file; kIo or kChanged if a source fails. Then
   ///         the contents of `out` are unspecified: never use a part of them.
   virtual void read_at(std::uint64_t offset, std::span<std::byte> out) const = 0;
+
+  /// What its functions take, but for size(), attribute_names(), effort() and the attributes that
+  /// attribute_names() lists.
+  virtual Effort effort() const noexcept { return Effort::kReads; }
+
+  /// The sources that read_at() of the range reads, each once; only to be compared. They are found
+  /// without being read.
+  /// @throws Error as read_at(), but for what a source throws.
+  virtual std::vector<const ByteSource*> sources_of(std::uint64_t /*offset*/,
+                                                    std::uint64_t /*length*/) const {
+    return {};
+  }
 
   /// Facts about the file, shown as extended attributes `user.reshardfs.<name>`: those that are
   /// cheap enough to be listed.

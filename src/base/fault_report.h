@@ -6,13 +6,13 @@
 
 namespace reshardfs {
 
-/// Must not throw; may be called by any thread.
-using FaultListener = void (*)(const std::string& text);
+/// Must not throw; may be called by any thread, and again and again with the same cause.
+using FaultListener = void (*)(const std::string& cause, const std::string& text);
 
 /// Before any thread reports; nullptr: nobody listens.
 void set_fault_listener(FaultListener listener) noexcept;
 
-/// Tells the listener, but at most once a second: a fault mostly meets many reads.
-void report_fault(const std::string& text) noexcept;
+/// @param cause is the same for all faults that are worth one report.
+void report_fault(const std::string& cause, const std::string& text) noexcept;
 
 }  // namespace reshardfs

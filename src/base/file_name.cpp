@@ -24,12 +24,8 @@ void append_escaped(std::string& out, char c) {
 
 /// Bytes of the character at `at` if it may stand in a path as it is, else 0.
 std::size_t plain_length(std::string_view text, std::size_t at) {
-  const auto byte = static_cast<unsigned char>(text[at]);
-  if (byte < 0x20 || byte == 0x7f || byte == '%' || byte == '/') return 0;
-  const std::size_t length = utf8_length(text, at);
-  // C1 control characters, U+0080 to U+009F.
-  const bool c1 = length == 2 && byte == 0xc2 && static_cast<unsigned char>(text[at + 1]) < 0xa0;
-  return c1 ? 0 : length;
+  const auto [length, character] = utf8_character(text, at);
+  return character == '%' || character == '/' || is_control(character) ? 0 : length;
 }
 
 std::string escaped(std::string_view raw, bool is_directory) {
@@ -127,6 +123,12 @@ std::optional<std::string> from_file_path(std::string_view path) {
   // Decoding forgives what is never written: "%61" for "a", empty components.
   if (!name || name->empty() || to_file_path(*name) != path) return std::nullopt;
   return name;
+}
+
+bool is_plain_file_name(std::string_view name) noexcept {
+  constexpr std::string_view kNeverInside("/\0", 2);
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(kNeverInside) == std::string_view::npos;
 }
 
 }  // namespace reshardfs

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Parameters' names as paths of files: any name has a path, and any path leads back to its name.
+/// And what is the name of a file at all.
 #pragma once
 
 #include <optional>
@@ -22,5 +23,8 @@ std::string to_file_path(std::string_view name);
 
 /// The inverse: the name, or nothing if to_file_path() makes no such path.
 std::optional<std::string> from_file_path(std::string_view path);
+
+/// Whether it names an entry of a directory, and nothing outside of it.
+bool is_plain_file_name(std::string_view name) noexcept;
 
 }  // namespace reshardfs

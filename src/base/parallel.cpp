@@ -6,8 +6,12 @@
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "base/fault_report.h"
+#include "base/resource_limits.h"
 
 namespace reshardfs {
 
@@ -32,6 +36,27 @@ class FirstFailure {
   std::exception_ptr failure_;
 };
 
+/// That fewer threads do the work is worth a line, and no more.
+void report_lack(std::size_t threads, const std::exception& error) noexcept {
+  try {
+    report_fault("too few threads",
+                 "the work is done on " + std::to_string(threads) +
+                     (threads == 1 ? " thread" : " threads") +
+                     " alone, as no other can be started: " + why_no_thread(error));
+  } catch (const std::exception&) {
+    // Nor is there memory to say so.
+  }
+}
+
+void start_threads(std::vector<std::jthread>& pool, std::size_t count,
+                   const std::function<void()>& run) {
+  try {
+    while (pool.size() < count) pool.emplace_back(run);
+  } catch (const std::exception& error) {
+    report_lack(pool.size() + 1, error);
+  }
+}
+
 std::size_t default_threads() {
   return std::clamp<std::size_t>(std::size_t{2} * std::thread::hardware_concurrency(), 4, 16);
 }
@@ -52,12 +77,11 @@ void parallel_for(std::size_t count, const std::function<void(std::size_t)>& wor
       }
     }
   };
-  if (threads <= 1) {
-    run();
-  } else {
+  if (count > 0) {
     std::vector<std::jthread> pool;
-    pool.reserve(threads);
-    for (std::size_t i = 0; i < threads; ++i) pool.emplace_back(run);
+    pool.reserve(threads - 1);
+    start_threads(pool, threads - 1, run);
+    run();
   }
   failure.rethrow();
 }

@@ -10,7 +10,7 @@
 namespace reshardfs {
 namespace {
 
-std::int64_t parse_rank(std::string_view text, const std::string& whole) {
+Rank parse_rank(std::string_view text, const std::string& whole) {
   std::int64_t value = -1;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
@@ -19,42 +19,46 @@ std::int64_t parse_rank(std::string_view text, const std::string& whole) {
                                        printable(whole) + "' is not a rank")
         .hint("write ranks and ranges separated by commas, as in 0-3,7");
   }
-  return value;
+  return Rank(value);
 }
 
 }  // namespace
 
-std::vector<std::int64_t> parse_rank_list(const std::string& text) {
-  std::set<std::int64_t> ranks;
+std::vector<Rank> parse_rank_list(const std::string& text) {
+  std::set<Rank> ranks;
   std::string_view rest = text;
   while (true) {
     const std::size_t comma = rest.find(',');
     const std::string_view part = rest.substr(0, comma);
     const std::size_t dash = part.find('-');
-    const std::int64_t first = parse_rank(part.substr(0, dash), text);
-    const std::int64_t last =
+    const Rank first = parse_rank(part.substr(0, dash), text);
+    const Rank last =
         dash == std::string_view::npos ? first : parse_rank(part.substr(dash + 1), text);
     if (last < first) {
       throw Error(ErrorKind::kUsage, "the range '" + std::string(part) + "' runs backwards");
     }
-    for (std::int64_t rank = first; rank <= last; ++rank) ranks.insert(rank);
+    for (const Rank rank : RankRange(first, last - first + 1)) ranks.insert(rank);
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
   }
   return {ranks.begin(), ranks.end()};
 }
 
-std::string format_rank_list(const std::vector<std::int64_t>& ranks) {
+std::string format_rank_list(const std::vector<Rank>& ranks) {
   std::string out;
   for (std::size_t i = 0; i < ranks.size();) {
     std::size_t j = i;
     while (j + 1 < ranks.size() && ranks[j + 1] == ranks[j] + 1) ++j;
     if (!out.empty()) out += ',';
-    out += std::to_string(ranks[i]);
-    if (j > i) out += (j == i + 1 ? "," : "-") + std::to_string(ranks[j]);
+    out += to_string(ranks[i]);
+    if (j > i) out += (j == i + 1 ? "," : "-") + to_string(ranks[j]);
     i = j + 1;
   }
   return out;
+}
+
+std::string rank_words(const std::vector<Rank>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + format_rank_list(ranks);
 }
 
 }  // namespace reshardfs

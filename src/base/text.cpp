@@ -3,43 +3,18 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <ctime>
 #include <string_view>
 
 #include <fmt/format.h>
+
+#include "reshardfs/error.h"
 
 #include "base/utf8.h"
 
 namespace reshardfs {
 namespace {
-
-struct Range {
-  char32_t first;
-  char32_t last;
-};
-/// Scripts of East Asia and pictures, which take two columns.
-constexpr std::array<Range, 13> kWide{{{0x1100, 0x115f},
-                                       {0x2e80, 0x303e},
-                                       {0x3041, 0x33ff},
-                                       {0x3400, 0x4dbf},
-                                       {0x4e00, 0xa4cf},
-                                       {0xa960, 0xa97f},
-                                       {0xac00, 0xd7a3},
-                                       {0xf900, 0xfaff},
-                                       {0xfe30, 0xfe6f},
-                                       {0xff00, 0xff60},
-                                       {0xffe0, 0xffe6},
-                                       {0x1f300, 0x1faff},
-                                       {0x20000, 0x3fffd}}};
-/// Marks on the character before them.
-constexpr std::array<Range, 5> kMarks{
-    {{0x300, 0x36f}, {0x1ab0, 0x1aff}, {0x200b, 0x200f}, {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}}};
-
-template <typename Ranges>
-bool is_among(char32_t character, const Ranges& ranges) {
-  return std::any_of(ranges.begin(), ranges.end(), [&](const Range& range) {
-    return character >= range.first && character <= range.last;
-  });
-}
 
 struct Character {
   std::size_t bytes = 1;
@@ -48,15 +23,9 @@ struct Character {
 
 /// What is no UTF-8 counts byte by byte.
 Character character_at(std::string_view text, std::size_t at) {
-  const std::size_t length = utf8_length(text, at);
-  if (length < 2) return {};
-  constexpr std::array<unsigned, 5> kFirstBits{0, 0x7f, 0x1f, 0x0f, 0x07};
-  char32_t character = static_cast<unsigned char>(text[at]) & kFirstBits.at(length);
-  for (std::size_t i = 1; i < length; ++i) {
-    character = character << 6U | (static_cast<unsigned char>(text[at + i]) & 0x3fU);
-  }
-  if (is_among(character, kMarks)) return {length, 0};
-  return {length, is_among(character, kWide) ? std::size_t{2} : std::size_t{1}};
+  const Utf8Character character = utf8_character(text, at);
+  if (character.bytes == 0) return {};
+  return {character.bytes, columns_of(character.number)};
 }
 
 /// Bytes of the longest beginning that takes at most `columns`.
@@ -109,6 +78,30 @@ std::string human_bytes(std::uint64_t bytes) {
     ++unit;
   }
   return fmt::format("{:.1f} {}", value, kUnits.at(unit));
+}
+
+std::string name_list(const std::vector<std::string>& names, std::size_t shown) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), shown); ++i) {
+    if (i > 0) text += ", ";
+    text += "'" + printable(names[i]) + "'";
+  }
+  if (names.size() > shown) text += " and " + std::to_string(names.size() - shown) + " more";
+  return text;
+}
+
+std::string counted(std::size_t count, const std::string& singular) {
+  return std::to_string(count) + " " + singular + (count == 1 ? "" : "s");
+}
+
+std::string utc_now() {
+  const std::time_t seconds =
+      std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::array<char, 32> out{};
+  const std::size_t length = std::strftime(out.data(), out.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return {out.data(), length};
 }
 
 }  // namespace reshardfs

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Sizes and names as people read them.
+/// Sizes, names, counts and times as people read them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace reshardfs {
 
@@ -16,5 +17,14 @@ std::size_t text_width(const std::string& text);
 
 /// `text`, or its beginning and end with "..." between them, in at most `columns`.
 std::string shortened(const std::string& text, std::size_t columns);
+
+/// "'a', 'b', 'c', 'd', 'e' and 7 more": names for a message, cut short.
+std::string name_list(const std::vector<std::string>& names, std::size_t shown = 5);
+
+/// "1 dimension", "3 dimensions".
+std::string counted(std::size_t count, const std::string& singular);
+
+/// The time now, as "2026-01-31T09:05:00Z".
+std::string utc_now();
 
 }  // namespace reshardfs

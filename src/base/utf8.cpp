@@ -2,42 +2,31 @@
 #include "base/utf8.h"
 
 #include <algorithm>
+#include <array>
+
+#include <utf8proc.h>
 
 namespace reshardfs {
 namespace {
 
-/// What may follow a first byte: how many continuation bytes, and the range of the first of them
-/// (it alone rules out overlong forms, surrogates and numbers above U+10FFFF).
-struct Sequence {
-  std::size_t continuation;
-  unsigned char low;
-  unsigned char high;
-};
+constexpr std::size_t kLongest = 4;
 
-/// @return continuation 0 if `first` cannot begin a sequence of several bytes.
-Sequence sequence_after(unsigned char first) noexcept {
-  if (first >= 0xc2 && first <= 0xdf) return {1, 0x80, 0xbf};
-  if (first == 0xe0) return {2, 0xa0, 0xbf};
-  if (first == 0xed) return {2, 0x80, 0x9f};
-  if (first >= 0xe1 && first <= 0xef) return {2, 0x80, 0xbf};
-  if (first == 0xf0) return {3, 0x90, 0xbf};
-  if (first >= 0xf1 && first <= 0xf3) return {3, 0x80, 0xbf};
-  if (first == 0xf4) return {3, 0x80, 0x8f};
-  return {0, 0, 0};
+utf8proc_int32_t code_point(char32_t character) noexcept {
+  return static_cast<utf8proc_int32_t>(character);
 }
 
 }  // namespace
 
-std::size_t utf8_length(std::string_view text, std::size_t at) noexcept {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (byte(at) < 0x80) return 1;
-  const Sequence rest = sequence_after(byte(at));
-  if (rest.continuation == 0 || rest.continuation >= text.size() - at) return 0;
-  if (byte(at + 1) < rest.low || byte(at + 1) > rest.high) return 0;
-  for (std::size_t k = 2; k <= rest.continuation; ++k) {
-    if ((byte(at + k) & 0xc0U) != 0x80) return 0;
-  }
-  return rest.continuation + 1;
+Utf8Character utf8_character(std::string_view text, std::size_t at) noexcept {
+  const auto first = static_cast<unsigned char>(text[at]);
+  if (first < 0x80) return {1, first};  // nearly always
+  std::array<utf8proc_uint8_t, kLongest> bytes{};
+  const std::size_t count = text.copy(reinterpret_cast<char*>(bytes.data()), kLongest, at);
+  utf8proc_int32_t number = 0;
+  const utf8proc_ssize_t used =
+      utf8proc_iterate(bytes.data(), static_cast<utf8proc_ssize_t>(count), &number);
+  if (used <= 0) return {};
+  return {static_cast<std::size_t>(used), static_cast<char32_t>(number)};
 }
 
 bool is_utf8(std::string_view text) noexcept {
@@ -53,27 +42,40 @@ bool is_utf8(std::string_view text) noexcept {
 }
 
 bool append_utf8(std::string& text, char32_t character) {
-  const bool surrogate = character >= 0xd800 && character <= 0xdfff;
-  if (surrogate || character > 0x10ffff) return false;
-  const auto tail = [&](unsigned shift) {
-    text += static_cast<char>(0x80U | (character >> shift & 0x3fU));
-  };
-  if (character < 0x80) {
-    text += static_cast<char>(character);
-  } else if (character < 0x800) {
-    text += static_cast<char>(0xc0U | character >> 6U);
-    tail(0);
-  } else if (character < 0x10000) {
-    text += static_cast<char>(0xe0U | character >> 12U);
-    tail(6);
-    tail(0);
-  } else {
-    text += static_cast<char>(0xf0U | character >> 18U);
-    tail(12);
-    tail(6);
-    tail(0);
-  }
+  if (character > 0x10ffff || !utf8proc_codepoint_valid(code_point(character))) return false;
+  std::array<utf8proc_uint8_t, kLongest> bytes{};
+  const utf8proc_ssize_t used = utf8proc_encode_char(code_point(character), bytes.data());
+  text.append(reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(used));
   return true;
+}
+
+std::size_t columns_of(char32_t character) noexcept {
+  return static_cast<std::size_t>(std::max(0, utf8proc_charwidth(code_point(character))));
+}
+
+bool is_control(char32_t character) noexcept {
+  return utf8proc_category(code_point(character)) == UTF8PROC_CATEGORY_CC;
+}
+
+bool is_layout_control(char32_t character) noexcept {
+  const utf8proc_property_t& property = *utf8proc_get_property(code_point(character));
+  if (property.category == UTF8PROC_CATEGORY_ZL || property.category == UTF8PROC_CATEGORY_ZP) {
+    return true;
+  }
+  switch (property.bidi_class) {
+    case UTF8PROC_BIDI_CLASS_LRE:
+    case UTF8PROC_BIDI_CLASS_LRO:
+    case UTF8PROC_BIDI_CLASS_RLE:
+    case UTF8PROC_BIDI_CLASS_RLO:
+    case UTF8PROC_BIDI_CLASS_PDF:
+    case UTF8PROC_BIDI_CLASS_LRI:
+    case UTF8PROC_BIDI_CLASS_RLI:
+    case UTF8PROC_BIDI_CLASS_FSI:
+    case UTF8PROC_BIDI_CLASS_PDI:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace reshardfs

@@ -7,14 +7,14 @@
 
 namespace reshardfs {
 
-AbsentRanks::AbsentRanks(const std::vector<std::int64_t>& ranks) {
-  for (const std::int64_t rank : ranks) losses_.try_emplace(rank);
+AbsentRanks::AbsentRanks(const std::vector<Rank>& ranks) {
+  for (const Rank rank : ranks) losses_.try_emplace(rank);
 }
 
-void AbsentRanks::lose(const std::vector<std::int64_t>& ranks, const std::string& parameter,
+void AbsentRanks::lose(const std::vector<Rank>& ranks, const std::string& parameter,
                        std::size_t number) {
   const std::scoped_lock lock(mutex_);
-  for (const std::int64_t rank : ranks) {
+  for (const Rank rank : ranks) {
     const auto found = losses_.find(rank);
     if (found == losses_.end()) continue;
     Loss& loss = found->second;
@@ -27,7 +27,7 @@ void AbsentRanks::lose(const std::vector<std::int64_t>& ranks, const std::string
 
 void AbsentRanks::report_to(VerifyReport& report) const {
   const std::scoped_lock lock(mutex_);
-  std::vector<std::int64_t> spared;
+  std::vector<Rank> spared;
   for (const auto& [rank, loss] : losses_) {
     if (loss.parameters == 0) {
       spared.push_back(rank);
@@ -45,7 +45,7 @@ void AbsentRanks::report_to(VerifyReport& report) const {
     report.problems.push_back(std::move(problem));
   }
   if (spared.empty()) return;
-  report.warnings.push_back((spared.size() == 1 ? "rank " : "ranks ") + format_rank_list(spared) +
+  report.warnings.push_back(rank_words(spared) +
                             ": no file that can be read; other ranks hold all of the slices");
 }
 

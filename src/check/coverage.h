@@ -15,13 +15,12 @@ namespace reshardfs {
 /// Every member function but the constructor may be called from any number of threads at once.
 class AbsentRanks {
  public:
-  explicit AbsentRanks(const std::vector<std::int64_t>& ranks);
+  explicit AbsentRanks(const std::vector<Rank>& ranks);
 
-  bool contains(std::int64_t rank) const { return losses_.contains(rank); }
+  bool contains(Rank rank) const { return losses_.contains(rank); }
   /// Notes that all ranks that hold a part of `parameter` are absent.
   /// @param number of the parameter, so that the first one does not depend on timing.
-  void lose(const std::vector<std::int64_t>& ranks, const std::string& parameter,
-            std::size_t number);
+  void lose(const std::vector<Rank>& ranks, const std::string& parameter, std::size_t number);
   /// Problems of ranks with which something is lost, warnings for the others.
   void report_to(VerifyReport& report) const;
 
@@ -32,7 +31,7 @@ class AbsentRanks {
     std::string first;
   };
   mutable std::mutex mutex_;  // guards what is in losses_, not its keys
-  std::map<std::int64_t, Loss> losses_;
+  std::map<Rank, Loss> losses_;
 };
 
 }  // namespace reshardfs

@@ -47,7 +47,7 @@ const char* name_of(DiffStatus status) noexcept;
 struct ParameterDiff {
   std::string name;  ///< that in B
   /// Set if each rank has its own: there is one of these for each rank then.
-  std::optional<std::int64_t> rank;
+  std::optional<Rank> rank;
   DiffStatus status = DiffStatus::kEqual;
   std::optional<DType> a_type;
   std::optional<DType> b_type;

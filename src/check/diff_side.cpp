@@ -1,22 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check/diff_side.h"
 
+#include <algorithm>
+#include <set>
+
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
-#include "plan/target_table.h"
-#include "view/strategy_input.h"
+#include "plan/content_equal.h"
+#include "plan/name_map.h"
+#include "plan/replica_check.h"
+#include "plan/settle_replicas.h"
+#include "view/source_input.h"
 
 namespace reshardfs {
 
-DiffSide DiffSide::open(const DiffSource& source) {
-  StrategyInput strategy(source.strategy);
+namespace {
+
+std::shared_ptr<const CheckpointSet> open_set(const DiffSource& source) {
   CheckpointOptions options{source.pattern, source.step, false, nullptr};
   options.no_symlinks = source.no_symlinks;
   options.decryption = Decryption::load_if_named(source.dec_key_file, source.dec_mode);
-  auto set = std::make_shared<const CheckpointSet>(CheckpointSet::open(source.path, options));
-  auto laid_out = strategy.for_source(*set);
-  return DiffSide(std::make_shared<const SourceTable>(set, std::move(laid_out), source.join));
+  return std::make_shared<const CheckpointSet>(CheckpointSet::open(source.path, options));
+}
+
+/// Reads all of them.
+bool are_replicas_equal(const ShardGrid& grid) {
+  const auto& replicas = grid.pattern().replicas;
+  return std::all_of(replicas.begin(), replicas.end(), [&](const auto& replica) {
+    const Holding copy = grid.copy_in(*replica.second);
+    return !copy || content_equal(grid.cell(replica.first), copy);
+  });
+}
+
+StrategyInput strategy_of(const DiffSource& source) {
+  return StrategyInput(source.strategy, {}, source.no_symlinks ? source.path : "");
+}
+
+}  // namespace
+
+DiffSide DiffSide::open(const DiffSource& source) {
+  StrategyInput strategy = strategy_of(source);
+  const auto set = open_set(source);
+  return DiffSide(std::make_shared<const SourceTable>(set, strategy.for_source(*set), source.join));
+}
+
+DiffSide DiffSide::open_checked(const DiffSource& source, const NameTaker& takes) {
+  StrategyInput strategy = strategy_of(source);
+  SourceTableResult opened = source_table(open_set(source), strategy, {source.join, takes, {}});
+  DiffSide side(std::move(opened.table), source.replicas);
+  side.warnings_ = std::move(opened.warnings);
+  side.check_replicas(takes);
+  return side;
+}
+
+/// Under kOwn all bytes of all ranks are compared later.
+void DiffSide::check_replicas(const NameTaker& takes) {
+  if (replicas_ == Replicas::kOwn) return;
+  std::vector<ReplicatedParameter> stated;
+  std::set<const SourceParameter*> differing;
+  for (const SourceParameter& parameter : table_->parameters()) {
+    if (!takes(parameter.name)) continue;
+    if (const ShardGridPtr grid = laid_out(parameter)) {
+      stated.push_back({&parameter, grid});
+    } else if (replicas_ == Replicas::kFirst && !table_->equal_on_all_ranks(parameter)) {
+      differing.insert(&parameter);
+    }
+  }
+  const ReplicaFindings findings = reshardfs::check_replicas(*table_, stated);
+  if (replicas_ == Replicas::kSame) {
+    if (!findings.differing.empty()) {
+      refuse_replicas(findings.differing, table_->strategy().has_value());
+    }
+    return;
+  }
+  for (const ReplicaDisagreement& found : findings.differing) differing.insert(found.parameter);
+  if (!differing.empty()) {
+    warnings_.push_back(lowest_rank_warning({differing.begin(), differing.end()}));
+  }
 }
 
 ShardGridPtr DiffSide::laid_out(const SourceParameter& parameter) const {
@@ -26,9 +87,17 @@ ShardGridPtr DiffSide::laid_out(const SourceParameter& parameter) const {
 }
 
 ShardGridPtr DiffSide::find_grid(const SourceParameter& parameter) const {
-  if (ShardGridPtr grid = laid_out(parameter)) return grid;
-  if (!table_->equal_on_all_ranks(parameter)) return nullptr;
-  return single_cell_grid(parameter.holders.front());
+  const ShardGridPtr grid = laid_out(parameter);
+  if (grid && replicas_ != Replicas::kOwn) {
+    return replicas_ == Replicas::kSame ? grid : grid->without_stand_ins();
+  }
+  // A cut parameter has replicas of each slice; of others every rank has a copy.
+  if (grid && grid->cell_count() > 1) return are_replicas_equal(*grid) ? grid : nullptr;
+  if (table_->equal_on_all_ranks(parameter)) {
+    return grid ? grid : single_cell_grid(parameter.holders.front());
+  }
+  const bool first = replicas_ == Replicas::kFirst && has_one_shape(parameter.holders);
+  return first ? single_cell_grid(parameter.holders.front()) : nullptr;
 }
 
 ShardGridPtr DiffSide::whole(const SourceParameter& parameter) const {
@@ -39,16 +108,12 @@ ShardGridPtr DiffSide::whole(const SourceParameter& parameter) const {
 
 void DiffSide::require_complete(const SourceParameter& parameter, const ShardGrid& grid) const {
   if (grid.complete()) return;
-  std::vector<std::int64_t> missing;
-  const std::int64_t count = table_->stage_count() * table_->stage_devices();
-  for (std::int64_t rank = table_->base_rank(); rank < table_->base_rank() + count; ++rank) {
-    if (table_->checkpoint().find(rank) == nullptr) missing.push_back(rank);
-  }
+  const std::vector<Rank> missing = table_->missing_ranks();
   throw Error(ErrorKind::kMissing, missing.empty()
                                        ? "no rank holds a part of it"
                                        : "rank " + format_rank_list(missing) +
                                              " is missing, and no other rank holds its part")
-      .in_file(table_->checkpoint().files().front().path.parent_path().parent_path())
+      .in_file(table_->checkpoint().root().string())
       .for_parameter(parameter.name)
       .hint("bring the missing files, or leave it out with --exclude");
 }

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "reshardfs/conversion.h"
+
 #include "plan/source_table.h"
 
 namespace reshardfs {
@@ -25,14 +27,23 @@ struct DiffSource {
   std::filesystem::path dec_key_file{};
   std::string dec_mode = "AES-GCM";
   bool no_symlinks = false;
+  Replicas replicas = Replicas::kSame;
 };
 
 /// One side of a comparison. Every member function may be called from any number of threads.
 class DiffSide {
  public:
+  /// Reads no data: what no rule takes has no layout, and replicas are believed to be the same.
   /// @throws Error as CheckpointSet::open(), Strategy::load() and SourceTable.
   static DiffSide open(const DiffSource& source);
-  explicit DiffSide(std::shared_ptr<const SourceTable> table) : table_(std::move(table)) {}
+  /// Checks both, as a mount does, of the parameters that `takes` takes.
+  /// @throws Error kBadInput besides, where what is read would be a guess.
+  static DiffSide open_checked(const DiffSource& source, const NameTaker& takes);
+  explicit DiffSide(std::shared_ptr<const SourceTable> table, Replicas replicas = Replicas::kSame)
+      : table_(std::move(table)), replicas_(replicas) {}
+
+  /// What the user should know, one line each.
+  const std::vector<std::string>& warnings() const noexcept { return warnings_; }
 
   const SourceTable& table() const noexcept { return *table_; }
 
@@ -41,7 +52,8 @@ class DiffSide {
   ShardGridPtr laid_out(const SourceParameter& parameter) const;
 
   /// The whole parameter: by its layout, else like its weight, else from any rank if all ranks have
-  /// the same bytes (which are read to find out). nullptr: every rank has its own.
+  /// the same bytes (which are read to find out) or the lowest rank's are to be taken. nullptr:
+  /// every rank has its own.
   /// @throws Error kMissing if no file holds a part of it.
   ShardGridPtr whole(const SourceParameter& parameter) const;
 
@@ -49,7 +61,11 @@ class DiffSide {
   ShardGridPtr find_grid(const SourceParameter& parameter) const;
   void require_complete(const SourceParameter& parameter, const ShardGrid& grid) const;
 
+  void check_replicas(const NameTaker& takes);
+
   std::shared_ptr<const SourceTable> table_;
+  Replicas replicas_;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace reshardfs

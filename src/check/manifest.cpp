@@ -11,6 +11,7 @@
 #include "base/sha256.h"
 #include "storage/byte_source.h"
 #include "storage/directory.h"
+#include "storage/linkless_tree.h"
 
 namespace reshardfs {
 namespace {
@@ -93,10 +94,12 @@ std::vector<ManifestLine> read_manifest(const std::filesystem::path& path) {
   return lines;
 }
 
-std::string sha256_of_file(const std::filesystem::path& path, CheckProgress& progress) {
-  const ByteSourcePtr source = open_local_file(path);
+std::string sha256_of_file(const std::filesystem::path& path, CheckProgress& progress,
+                           const LinklessTreePtr& tree) {
+  const bool inside = tree && tree->holds(path);
+  const ByteSourcePtr source = open_local_file(path, inside ? tree : nullptr);
   Sha256 sum;
-  for_each_block(*source, 0, source->size(), [&](std::span<const std::byte> bytes) {
+  for_each_block(*source, ByteRange::whole(source->size()), [&](std::span<const std::byte> bytes) {
     sum.update(bytes);
     progress.done += bytes.size();
   });

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "check/check_progress.h"
 
 namespace reshardfs {
+
+class LinklessTree;
 
 struct ManifestLine {
   std::string name;    ///< as it stands there, unescaped
@@ -19,7 +22,9 @@ struct ManifestLine {
 std::vector<ManifestLine> read_manifest(const std::filesystem::path& path);
 
 /// The sum of a file, read in blocks of 1 MiB.
+/// @param tree if links below it are refused; the file may be somewhere else.
 /// @throws Error kMissing, kBadInput, kIo, kChanged.
-std::string sha256_of_file(const std::filesystem::path& path, CheckProgress& progress);
+std::string sha256_of_file(const std::filesystem::path& path, CheckProgress& progress,
+                           const std::shared_ptr<const LinklessTree>& tree = nullptr);
 
 }  // namespace reshardfs

@@ -24,7 +24,7 @@ struct ParameterStats {
   DType dtype = DType::kFloat32;
   Shape shape;  ///< of the whole parameter, or of these ranks' slice
   /// Whose slices these are, all with the same statistics; empty: it is the whole parameter.
-  std::vector<std::int64_t> ranks;
+  std::vector<Rank> ranks;
   /// Nothing of what is no array.
   std::optional<ElementStats> stats;
 };

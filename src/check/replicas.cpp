@@ -100,11 +100,11 @@ std::uint64_t file_offset(const TensorEntry& entry, std::uint64_t position) {
   if (entry.encoding == ContentEncoding::kFloat32AsBFloat16) {
     stored = position / 2 * 4 + 2 + position % 2;
   }
-  for (const Extent& extent : entry.extents) {
-    if (stored < extent.length) return extent.offset + stored;
-    stored -= extent.length;
+  for (const ByteRange& extent : entry.extents) {
+    if (stored < extent.length()) return extent.offset() + stored;
+    stored -= extent.length();
   }
-  return entry.extents.empty() ? 0 : entry.extents.back().offset + entry.extents.back().length;
+  return entry.extents.empty() ? 0 : entry.extents.back().end();
 }
 
 }  // namespace reshardfs

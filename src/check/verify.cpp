@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -18,6 +19,7 @@
 #include "check/verify_parameter.h"
 #include "check/verify_source.h"
 #include "storage/directory.h"
+#include "storage/linkless_tree.h"
 #include "view/strategy_input.h"
 
 namespace reshardfs {
@@ -45,29 +47,6 @@ class CountedSource final : public ByteSource {
   mutable std::atomic<std::uint64_t> counted_{0};
 };
 
-/// The ranks that the source strategy speaks of begin here: 0, or, for the file of one pipeline
-/// stage, the stage's first rank if there are such ranks.
-std::int64_t find_base_rank(const CheckpointSet& set, const Strategy& strategy) {
-  const std::int64_t count = strategy.rank_count();
-  const std::int64_t first = strategy.first_stage() * strategy.devices_per_stage();
-  const auto outside = [&](std::int64_t begin) {
-    std::vector<std::int64_t> ranks;
-    for (const RankFile& file : set.files()) {
-      const bool inside = file.rank >= begin && file.rank < begin + count;
-      if (!inside && (ranks.empty() || ranks.back() != file.rank)) ranks.push_back(file.rank);
-    }
-    return ranks;
-  };
-  if (first > 0 && outside(first).size() < set.files().size()) return first;
-  const std::vector<std::int64_t> foreign = outside(0);
-  if (foreign.empty()) return 0;
-  throw Error(ErrorKind::kBadInput, "the source strategy is for " + std::to_string(count) +
-                                        " ranks, but the checkpoint also has rank " +
-                                        format_rank_list(foreign))
-      .in_file(set.files().front().path.parent_path().string())
-      .hint("give the strategy that this checkpoint was saved with (--src-strategy)");
-}
-
 class Verification {
  public:
   Verification(const VerifyOptions& options, CheckProgress& progress)
@@ -85,7 +64,6 @@ class Verification {
   std::filesystem::path resolve(const std::string& name) const;
   void report_files();
   void warn_of_unlisted();
-  std::vector<std::int64_t> absent_ranks(const VerifyContext& context) const;
   void lose_whole_stages(const VerifyContext& context, AbsentRanks& absent) const;
   void check_parameters(VerifyContext& context);
   void warn_of_missing_names();
@@ -99,6 +77,7 @@ class Verification {
   std::vector<HeldParameter> parameters_;
   std::vector<Crc> crcs_;  ///< of source_.set->files()
   std::vector<ManifestLine> manifest_;
+  LinklessTreePtr tree_;  ///< of the source, if symbolic links are refused
   /// By number of the file, then of the line; each is written by one thread.
   std::vector<std::optional<Problem>> file_problems_;
 };
@@ -148,7 +127,7 @@ std::filesystem::path Verification::resolve(const std::string& name) const {
 
 void Verification::check_line(std::size_t number) {
   const ManifestLine& line = manifest_[number];
-  const std::string found = sha256_of_file(resolve(line.name), progress_);
+  const std::string found = sha256_of_file(resolve(line.name), progress_, tree_);
   if (found == line.sha256) return;
   Problem problem;
   problem.kind = ProblemKind::kManifest;
@@ -207,24 +186,14 @@ void Verification::warn_of_unlisted() {
   }
 }
 
-std::vector<std::int64_t> Verification::absent_ranks(const VerifyContext& context) const {
-  std::vector<std::int64_t> absent;
-  const std::int64_t count = context.strategy ? context.strategy->rank_count() : 0;
-  for (std::int64_t rank = context.base_rank; rank < context.base_rank + count; ++rank) {
-    if (context.set.find(rank) == nullptr) absent.push_back(rank);
-  }
-  return absent;
-}
-
 /// Of a stage without any file nothing but the strategy tells the parameters.
 void Verification::lose_whole_stages(const VerifyContext& context, AbsentRanks& absent) const {
   std::set<std::string> held;
   for (const HeldParameter& parameter : parameters_) held.insert(parameter.name);
   const std::int64_t devices = context.strategy->devices_per_stage();
   for (std::int64_t stage = 0; stage < context.strategy->stage_count(); ++stage) {
-    std::vector<std::int64_t> ranks;
-    for (std::int64_t local = 0; local < devices; ++local) {
-      const std::int64_t rank = context.base_rank + stage * devices + local;
+    std::vector<Rank> ranks;
+    for (const Rank rank : context.ranks->of_stage(stage)) {
       if (absent.contains(rank)) ranks.push_back(rank);
     }
     if (static_cast<std::int64_t>(ranks.size()) < devices) continue;
@@ -238,27 +207,28 @@ void Verification::lose_whole_stages(const VerifyContext& context, AbsentRanks& 
 
 /// A rank may leave a parameter to its replicas; but a file that was cut off looks the same.
 void Verification::warn_of_missing_names() {
-  std::uint64_t most = 0;
-  std::set<std::int64_t> ranks;
-  for (const RankFile& file : source_.set->files()) ranks.insert(file.rank);
-  std::unordered_map<std::int64_t, std::uint64_t> by_rank;
+  const std::vector<RankFile>& files = source_.set->files();
+  std::vector<std::uint64_t> by_file(files.size());
   for (const HeldParameter& parameter : parameters_) {
     for (const Holding& holder : parameter.holders) {
-      most = std::max(most, ++by_rank[holder.file->rank]);
+      ++by_file[static_cast<std::size_t>(holder.file - files.data())];
     }
   }
-  std::vector<std::int64_t> fewer;
-  for (const std::int64_t rank : ranks) {
-    if (by_rank[rank] < most) fewer.push_back(rank);
+  std::map<Rank, std::uint64_t> by_rank;
+  for (std::size_t i = 0; i < files.size(); ++i) by_rank[files[i].rank] += by_file[i];
+  std::uint64_t most = 0;
+  for (const auto& [rank, count] : by_rank) most = std::max(most, count);
+  std::vector<Rank> fewer;
+  for (const auto& [rank, count] : by_rank) {
+    if (count < most) fewer.push_back(rank);
   }
   if (fewer.empty()) return;
-  report_.warnings.push_back((fewer.size() == 1 ? "rank " : "ranks ") + format_rank_list(fewer) +
-                             (fewer.size() == 1 ? " has" : " have") +
+  report_.warnings.push_back(rank_words(fewer) + (fewer.size() == 1 ? " has" : " have") +
                              " fewer parameters than other ranks");
 }
 
 void Verification::check_parameters(VerifyContext& context) {
-  AbsentRanks absent(absent_ranks(context));
+  AbsentRanks absent(context.set.missing_ranks(context.ranks ? context.ranks->all() : RankRange()));
   const std::vector<RankFile>& files = context.set.files();
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (crcs_[i] == Crc::kGood || crcs_[i] == Crc::kBad) context.read_files.insert(&files[i]);
@@ -283,6 +253,7 @@ void Verification::check_parameters(VerifyContext& context) {
   absent.report_to(report_);
   for (std::size_t i = 0; i < findings.size(); ++i) {
     if (findings[i].per_rank) report_.per_rank.push_back(parameters_[i].name);
+    if (findings[i].own_values) report_.own_values.push_back(parameters_[i].name);
     std::move(findings[i].problems.begin(), findings[i].problems.end(),
               std::back_inserter(report_.problems));
   }
@@ -291,8 +262,8 @@ void Verification::check_parameters(VerifyContext& context) {
 /// Whoever forgets the strategy of a set that is cut sees many parameters differ; whoever gives
 /// that of another model, too.
 void Verification::hint_at_strategy() {
-  if (options_.strategy && report_.per_rank.size() * 4 >= report_.parameters &&
-      !report_.per_rank.empty()) {
+  if (options_.strategy && options_.replicas == Replicas::kSame &&
+      report_.per_rank.size() * 4 >= report_.parameters && !report_.per_rank.empty()) {
     report_.warnings.push_back(std::to_string(report_.per_rank.size()) + " of " +
                                std::to_string(report_.parameters) +
                                " parameters are not in the source strategy and differ between "
@@ -325,9 +296,11 @@ void Verification::finish() {
 
 VerifyReport Verification::run() {
   // Strategy and list first: they are small, and a wrong one is the most likely mistake.
-  StrategyInput input(options_.strategy);
+  const std::filesystem::path linkless_root = options_.no_symlinks ? options_.source : "";
+  StrategyInput input(options_.strategy, {}, linkless_root);
   if (!options_.manifest.empty()) manifest_ = read_manifest(options_.manifest);
   source_ = open_for_verify(options_, report_);
+  tree_ = linkless_tree_of(linkless_root, options_.source);
   report_.step = source_.step;
   report_.files = source_.files;
   for (const ManifestLine& line : manifest_) {
@@ -340,14 +313,15 @@ VerifyReport Verification::run() {
     finish();
     return std::move(report_);
   }
-  VerifyContext context{*source_.set,  input.for_source(*source_.set), 0,
-                        options_.join, options_.state_prefixes,        {}};
-  if (context.strategy) context.base_rank = find_base_rank(*source_.set, *context.strategy);
+  VerifyContext context{*source_.set,     input.for_source(*source_.set), {},
+                        options_.join,    options_.state_prefixes,        {},
+                        options_.replicas};
+  if (context.strategy) context.ranks.emplace(*source_.set, *context.strategy);
   for (const RankFile& file : source_.set->files()) report_.bytes += file.source->size();
   progress_.total += report_.bytes;
   collect_parameters(*source_.set);
   report_.parameters = parameters_.size();
-  for (const std::int64_t rank : source_.empty_ranks) {
+  for (const Rank rank : source_.empty_ranks) {
     if (context.strategy) break;  // then what is lost with a rank decides
     Problem problem;
     problem.kind = ProblemKind::kMissingRank;

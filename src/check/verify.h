@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "reshardfs/conversion.h"
+
 #include "base/glob.h"
 #include "check/check_progress.h"
 
@@ -28,6 +30,8 @@ struct VerifyOptions {
   std::filesystem::path dec_key_file{};
   std::string dec_mode = "AES-GCM";
   bool no_symlinks = false;
+  /// With others than kSame, replicas that differ are no damage.
+  Replicas replicas = Replicas::kSame;
   /// The parameters to check.
   NameFilter names{};
   /// SHA-256 sums of the files; empty: none.
@@ -54,7 +58,7 @@ const char* name_of(ProblemKind kind) noexcept;
 
 struct Problem {
   ProblemKind kind = ProblemKind::kFile;
-  std::optional<std::int64_t> rank{};
+  std::optional<Rank> rank{};
   std::string file{};  ///< may be empty, as what follows
   std::string parameter{};
   std::optional<std::uint64_t> offset{};  ///< in the file, of the first wrong byte
@@ -64,9 +68,10 @@ struct Problem {
 
 struct VerifyReport {
   std::string step;
-  std::vector<Problem> problems;      ///< of files first, then of parameters in file order
-  std::vector<std::string> warnings;  ///< what is no damage, but may surprise
-  std::vector<std::string> per_rank;  ///< parameters without a layout that differ between ranks
+  std::vector<Problem> problems;        ///< of files first, then of parameters in file order
+  std::vector<std::string> warnings;    ///< what is no damage, but may surprise
+  std::vector<std::string> per_rank;    ///< parameters without a layout that differ between ranks
+  std::vector<std::string> own_values;  ///< whose replicas differ, and may: see Replicas
   std::uint64_t files = 0;
   std::uint64_t parameters = 0;
   std::uint64_t bytes = 0;            ///< of all files

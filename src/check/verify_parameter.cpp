@@ -12,14 +12,9 @@
 #include "layout/fold.h"
 #include "plan/content_equal.h"
 #include "plan/shard_grid.h"
-#include "plan/target_table.h"
 
 namespace reshardfs {
 namespace {
-
-std::string rank_words(const std::vector<std::int64_t>& ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + format_rank_list(ranks);
-}
 
 Problem problem_of(ProblemKind kind, const Holding& holding, std::string message) {
   Problem problem;
@@ -51,7 +46,7 @@ bool is_cut(const Layout& layout) {
 
 /// The full shape follows from any slice: of one that is as most are, if there is a usual one.
 std::vector<RankSlice> slices_usual_first(const std::vector<Holding>& holders, const Shape& usual,
-                                          std::int64_t first_rank) {
+                                          Rank first_rank) {
   std::vector<RankSlice> slices;
   for (const bool take_usual : {true, false}) {
     for (const Holding& holder : holders) {
@@ -79,8 +74,7 @@ std::string element_words(const ReplicaDifference& difference) {
 }  // namespace
 
 std::int64_t ParameterVerifier::stage_of(const Holding& holding) const {
-  if (!context_.strategy) return 0;
-  return (holding.file->rank - context_.base_rank) / context_.strategy->devices_per_stage();
+  return context_.ranks ? context_.ranks->stage_of(holding.file->rank) : 0;
 }
 
 /// Whether the files that hold a state hold slices of the weight of the same shape.
@@ -97,6 +91,8 @@ bool ParameterVerifier::is_sliced_like(const std::string& weight,
 
 const Layout* ParameterVerifier::layout_in(std::int64_t stage, const HeldParameter& parameter,
                                            const std::vector<Holding>& holders) const {
+  // Beside the ranks of one stage that is read alone there may be those of others.
+  if (stage < 0 || stage >= context_.strategy->stage_count()) return nullptr;
   const StageLayouts& layouts = context_.strategy->stage(stage);
   const auto own = layouts.find(parameter.name);
   if (own != layouts.end()) return &own->second;
@@ -147,13 +143,16 @@ void ParameterVerifier::compare(const std::vector<Holding>& replicas,
     problem.parameter = holding.entry->name;
     findings.problems.push_back(std::move(problem));
   }
+  if (context_.replicas != Replicas::kSame) {
+    findings.own_values = findings.own_values || !report.differences.empty();
+    return;
+  }
   for (const ReplicaDifference& difference : report.differences) {
-    Problem problem =
-        problem_of(ProblemKind::kReplica, difference.holding,
-                   std::to_string(difference.bytes) +
-                       (difference.bytes == 1 ? " byte differs" : " bytes differ") + " from rank " +
-                       std::to_string(difference.reference.file->rank) + ", first at " +
-                       element_words(difference));
+    Problem problem = problem_of(ProblemKind::kReplica, difference.holding,
+                                 std::to_string(difference.bytes) +
+                                     (difference.bytes == 1 ? " byte differs" : " bytes differ") +
+                                     " from rank " + to_string(difference.reference.file->rank) +
+                                     ", first at " + element_words(difference));
     problem.offset = file_offset(*difference.holding.entry, difference.first);
     problem.differing_bytes = difference.bytes;
     findings.problems.push_back(std::move(problem));
@@ -202,7 +201,7 @@ void ParameterVerifier::check_joined(const HeldParameter& parameter,
     }
     compare({holder}, findings);
   }
-  std::set<std::int64_t> without;
+  std::set<Rank> without;
   for (const RankFile& file : context_.set.files()) without.insert(file.rank);
   for (const Holding& holder : parameter.holders) without.erase(holder.file->rank);
   if (without.empty()) return;
@@ -215,19 +214,19 @@ void ParameterVerifier::check_joined(const HeldParameter& parameter,
 }
 
 void ParameterVerifier::report_missing(const HeldParameter& parameter, std::size_t number,
-                                       const Slicing& slicing, std::int64_t first_rank,
+                                       const Slicing& slicing, Rank first_rank,
                                        const std::set<std::int64_t>& held,
                                        ParameterFindings& findings) const {
-  std::map<std::int64_t, std::vector<std::int64_t>> lacking;  // by cell
+  std::map<std::int64_t, std::vector<Rank>> lacking;  // by cell
   for (std::int64_t local = 0; local < slicing.devices(); ++local) {
     const std::int64_t cell = slicing.cell_of(local);
     if (!held.contains(cell)) lacking[cell].push_back(first_rank + local);
   }
-  std::vector<std::int64_t> lost;
+  std::vector<Rank> lost;
   for (const auto& [cell, ranks] : lacking) {
-    std::vector<std::int64_t> absent;
+    std::vector<Rank> absent;
     std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(absent),
-                 [&](std::int64_t rank) { return absent_.contains(rank); });
+                 [&](Rank rank) { return absent_.contains(rank); });
     if (absent.empty()) {
       lost.insert(lost.end(), ranks.begin(), ranks.end());
     } else {
@@ -248,8 +247,7 @@ void ParameterVerifier::check_laid_out(const HeldParameter& parameter, std::size
                                        std::int64_t stage, const Layout& layout,
                                        const std::vector<Holding>& holders,
                                        ParameterFindings& findings) const {
-  const std::int64_t first_rank =
-      context_.base_rank + stage * context_.strategy->devices_per_stage();
+  const Rank first_rank = context_.ranks->of_stage(stage).first();
   const auto shape_of = [](const Holding& holder) { return holder.entry->shape; };
   const auto usual = most_common<Shape>(holders, shape_of);
   const auto local = [&](const Holding& holder) { return holder.file->rank - first_rank; };

@@ -9,12 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "reshardfs/rank.h"
 #include "reshardfs/strategy.h"
 
 #include "check/coverage.h"
 #include "check/replicas.h"
 #include "check/verify.h"
 #include "layout/slicing.h"
+#include "plan/source_ranks.h"
 
 namespace reshardfs {
 
@@ -27,17 +29,19 @@ struct HeldParameter {
 /// What was found about one parameter.
 struct ParameterFindings {
   std::vector<Problem> problems;
-  bool per_rank = false;  ///< without a layout, and not the same on all ranks
+  bool per_rank = false;    ///< without a layout, and not the same on all ranks
+  bool own_values = false;  ///< replicas differ, and may
 };
 
 struct VerifyContext {
   const CheckpointSet& set;
   std::optional<Strategy> strategy;
-  std::int64_t base_rank = 0;
+  std::optional<SourceRanks> ranks;  ///< set if the strategy is
   NameGlobs join;
   std::vector<std::string> state_prefixes;
   /// Files of which every byte has been read: what has no replica in them is not read again.
   std::set<const RankFile*> read_files;
+  Replicas replicas = Replicas::kSame;
 };
 
 /// check() may be called from any number of threads at once.
@@ -71,7 +75,7 @@ class ParameterVerifier {
   void check_joined(const HeldParameter& parameter, ParameterFindings& findings) const;
   void compare(const std::vector<Holding>& replicas, ParameterFindings& findings) const;
   void report_missing(const HeldParameter& parameter, std::size_t number, const Slicing& slicing,
-                      std::int64_t first_rank, const std::set<std::int64_t>& held,
+                      Rank first_rank, const std::set<std::int64_t>& held,
                       ParameterFindings& findings) const;
 
   const VerifyContext& context_;

@@ -34,9 +34,9 @@ class FileChoice {
 
  private:
   std::string choose_step(const FilesByRank& by_rank);
-  void take_rank(std::int64_t rank, const FilesByStep& by_step);
+  void take_rank(Rank rank, const FilesByStep& by_step);
   void note_unfinished(const RankFiles& found);
-  void add(std::int64_t rank, const std::filesystem::path& file, std::string message);
+  void add(Rank rank, const std::filesystem::path& file, std::string message);
 
   const VerifyOptions& options_;
   const CheckpointOptions& checkpoint_;
@@ -44,7 +44,7 @@ class FileChoice {
   Discovery out_;
 };
 
-void FileChoice::add(std::int64_t rank, const std::filesystem::path& file, std::string message) {
+void FileChoice::add(Rank rank, const std::filesystem::path& file, std::string message) {
   Problem problem;
   problem.kind = ProblemKind::kStep;
   problem.rank = rank;
@@ -69,7 +69,7 @@ std::string FileChoice::choose_step(const FilesByRank& by_rank) {
   return known ? options_.step : discover(options_.source, checkpoint_).step;
 }
 
-void FileChoice::take_rank(std::int64_t rank, const FilesByStep& by_step) {
+void FileChoice::take_rank(Rank rank, const FilesByStep& by_step) {
   const auto found = by_step.find(out_.step);
   if (found == by_step.end()) {
     const std::string& newest = by_step.rbegin()->first;
@@ -110,8 +110,8 @@ Discovery FileChoice::choose() {
 }
 
 /// The ranks below `source` that have a directory.
-std::set<std::int64_t> ranks_with_directory(const VerifyOptions& options,
-                                            const CheckpointOptions& checkpoint) {
+std::set<Rank> ranks_with_directory(const VerifyOptions& options,
+                                    const CheckpointOptions& checkpoint) {
   return find_source_files(options.source, checkpoint).found.ranks_with_directory;
 }
 
@@ -214,7 +214,7 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
   VerifySource out;
   out.step = found.step;
   out.files = found.files.size();
-  std::set<std::int64_t> empty = ranks_with_directory(options, checkpoint);
+  std::set<Rank> empty = ranks_with_directory(options, checkpoint);
   for (const FoundFile& file : found.files) {
     out.paths.push_back(file.path);
     empty.erase(file.rank);

@@ -22,7 +22,7 @@ struct VerifySource {
   std::uint64_t files = 0;                   ///< all of the step, opened or not
   std::vector<std::filesystem::path> paths;  ///< of all these
   /// Ranks that have a directory but no file in it that can be read, ascending.
-  std::vector<std::int64_t> empty_ranks;
+  std::vector<Rank> empty_ranks;
 };
 
 /// @param report gets the problems and warnings.

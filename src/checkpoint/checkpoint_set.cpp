@@ -34,7 +34,7 @@ RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options
   file.rank = found.rank;
   file.part = found.part;
   file.path = found.path;
-  file.source = open_local_file(found.path);
+  file.source = open_local_file(found.path, found.tree);
   if (input_format_of(found.path).may_be_encrypted) {
     file.source = open_plain(std::move(file.source), options.decryption);
   }
@@ -56,6 +56,7 @@ CheckpointSet::CheckpointSet(std::vector<RankFile> files) : files_(std::move(fil
         .for_rank(twice->rank);
   }
   require_one_place_for_each_name();
+  root_ = files_.front().path.parent_path().parent_path();
 }
 
 void CheckpointSet::require_one_place_for_each_name() const {
@@ -110,12 +111,13 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
 
   CheckpointSet set(std::move(files));
   set.require_places(found);
+  set.root_ = path;
   set.step_ = std::move(found.step);
   set.steps_ = std::move(found.steps);
   set.notes_ = std::move(found.notes);
-  std::vector<std::int64_t> unchecked;
+  std::vector<Rank> unchecked;
   for (std::size_t i = 0; i < has_trailer.size(); ++i) {
-    const std::int64_t rank = found.files[i].rank;
+    const Rank rank = found.files[i].rank;
     const bool listed = !unchecked.empty() && unchecked.back() == rank;
     if (has_trailer[i] == 0 && !listed) unchecked.push_back(rank);
   }
@@ -128,7 +130,7 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   return set;
 }
 
-std::span<const RankFile> CheckpointSet::files_of(std::int64_t rank) const noexcept {
+std::span<const RankFile> CheckpointSet::files_of(Rank rank) const noexcept {
   const auto begin = std::partition_point(
       files_.begin(), files_.end(), [rank](const RankFile& file) { return file.rank < rank; });
   const auto end =
@@ -136,9 +138,17 @@ std::span<const RankFile> CheckpointSet::files_of(std::int64_t rank) const noexc
   return {begin, end};
 }
 
-const RankFile* CheckpointSet::find(std::int64_t rank) const noexcept {
+const RankFile* CheckpointSet::find(Rank rank) const noexcept {
   const std::span<const RankFile> files = files_of(rank);
   return files.empty() ? nullptr : &files.front();
+}
+
+std::vector<Rank> CheckpointSet::missing_ranks(const RankRange& wanted) const {
+  std::vector<Rank> missing;
+  for (const Rank rank : wanted) {
+    if (find(rank) == nullptr) missing.push_back(rank);
+  }
+  return missing;
 }
 
 std::int64_t CheckpointSet::mtime_ns() const noexcept {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "reshardfs/rank.h"
+
 #include "format/encrypted.h"
 #include "format/file_index.h"
 #include "format/input_format.h"
@@ -21,11 +23,14 @@ struct FoundFile;
 
 /// One rank's file of the chosen step, or one of several that make it up.
 struct RankFile {
-  std::int64_t rank = 0;
+  Rank rank;
   std::filesystem::path path;
   ByteSourcePtr source;
   std::shared_ptr<const FileIndex> index;
   std::int64_t part = -1;  ///< the n of "_part<n>" in the file's name; -1: the rank's only file
+  /// Set if the first read of `source` compares the index: the same bytes without that, for samples
+  /// that would not be worth it.
+  ByteSourcePtr unexamined{};
 };
 
 struct CheckpointOptions {
@@ -64,9 +69,13 @@ class CheckpointSet {
   /// Ascending by rank, then by part. A parameter is in one file of a rank at most.
   const std::vector<RankFile>& files() const noexcept { return files_; }
   /// The (first) file of a rank, or nullptr if there is none.
-  const RankFile* find(std::int64_t rank) const noexcept;
+  const RankFile* find(Rank rank) const noexcept;
   /// All files of a rank, ascending by part; empty if there is none.
-  std::span<const RankFile> files_of(std::int64_t rank) const noexcept;
+  std::span<const RankFile> files_of(Rank rank) const noexcept;
+  /// Those of `wanted` that have no file, ascending.
+  std::vector<Rank> missing_ranks(const RankRange& wanted) const;
+  /// Where the files are: what was opened.
+  const std::filesystem::path& root() const noexcept { return root_; }
 
   /// The step that was taken ("10_50"), or empty if the names carry none.
   const std::string& step() const noexcept { return step_; }
@@ -84,6 +93,7 @@ class CheckpointSet {
   void require_places(const Discovery& found) const;
 
   std::vector<RankFile> files_;
+  std::filesystem::path root_;
   std::string step_;
   std::vector<std::string> steps_;
   std::vector<std::string> notes_;

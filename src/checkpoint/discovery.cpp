@@ -9,8 +9,10 @@
 
 #include "reshardfs/error.h"
 
+#include "base/rank_list.h"
 #include "checkpoint/meta_json.h"
 #include "checkpoint/segments.h"
+#include "checkpoint/source_links.h"
 #include "checkpoint/step.h"
 #include "checkpoint/steps.h"
 #include "storage/directory.h"
@@ -46,9 +48,9 @@ std::string hint_at_complete_step(const std::filesystem::path& root, const RankF
 }
 
 /// Ranks that lack a file of `step` which is being written, or was when the job died.
-std::vector<std::int64_t> ranks_being_written(const RankFiles& found, const FilesByRank& by_rank,
-                                              const std::string& step) {
-  std::set<std::int64_t> ranks;
+std::vector<Rank> ranks_being_written(const RankFiles& found, const FilesByRank& by_rank,
+                                      const std::string& step) {
+  std::set<Rank> ranks;
   for (const FoundFile& file : found.unfinished) {
     if (std::is_neq(compare_steps(file.step, step))) continue;
     const auto rank = by_rank.find(file.rank);
@@ -65,7 +67,7 @@ std::vector<std::int64_t> ranks_being_written(const RankFiles& found, const File
 /// a step behind, and mixing steps gives a model that never existed.
 std::string latest_step(const std::filesystem::path& root, const RankFiles& found,
                         const FilesByRank& by_rank) {
-  std::map<std::string, std::vector<std::int64_t>, OlderStep> ranks_by_newest;
+  std::map<std::string, std::vector<Rank>, OlderStep> ranks_by_newest;
   for (const auto& [rank, by_step] : by_rank) {
     ranks_by_newest[by_step.rbegin()->first].push_back(rank);
   }
@@ -110,7 +112,7 @@ std::string named_step(const std::filesystem::path& root, const StepSet& steps,
 
 /// The files of out.step, and which ranks have none.
 void take_files(const std::filesystem::path& root, const FilesByRank& by_rank, Discovery& out) {
-  std::vector<std::int64_t> without;
+  std::vector<Rank> without;
   for (const auto& [rank, by_step] : by_rank) {
     const auto step = by_step.find(out.step);
     if (step == by_step.end()) {
@@ -155,13 +157,13 @@ void choose_files(const std::filesystem::path& root, const RankFiles& found,
     out.notes.push_back("took " + step_words(out.step) + "; also there: " + join_steps(others));
   }
   if (out.step.empty()) return;
-  for (std::string& note : compare_with_meta(found.meta_files, out.step)) {
+  for (std::string& note : compare_with_meta(found.meta_files, out.step, out.files.front().tree)) {
     out.notes.push_back(std::move(note));
   }
 }
 
 void note_missing_ranks(const SourceFiles& source, Discovery& out) {
-  std::set<std::int64_t> missing = source.found.ranks_with_directory;
+  std::set<Rank> missing = source.found.ranks_with_directory;
   for (const FoundFile& file : source.found.files) missing.erase(file.rank);
   if (missing.empty()) return;
   out.notes.push_back(rank_words({missing.begin(), missing.end()}) +
@@ -182,8 +184,9 @@ SourceFiles find_source_files(const std::filesystem::path& source,
     case PathKind::kDirectory:
       break;
   }
-  return find_by_pattern(source, options.pattern,
-                         options.no_symlinks ? Links::kRefuse : Links::kFollow);
+  const LinklessTreePtr tree =
+      options.no_symlinks ? std::make_shared<const LinklessTree>(source) : nullptr;
+  return find_by_pattern(source, options.pattern, tree);
 }
 
 Discovery discover(const std::filesystem::path& source, const CheckpointOptions& options) {

@@ -32,6 +32,7 @@ class AssumedSource final : public ByteSource {
   const std::string& name() const override { return file_->name(); }
   std::uint64_t size() const override { return file_->size(); }
   std::int64_t mtime_ns() const override { return file_->mtime_ns(); }
+  FileStamp stamp() const override { return file_->stamp(); }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
     examine_once();
     file_->read_at(offset, out);
@@ -41,6 +42,11 @@ class AssumedSource final : public ByteSource {
     return file_->gather(pieces, out);
   }
   void check_unchanged() const override { file_->check_unchanged(); }
+  /// Whoever reads it does so without read_at().
+  std::shared_ptr<const Descriptor> descriptor() const override {
+    examine_once();
+    return file_->descriptor();
+  }
 
  private:
   void examine_once() const {
@@ -192,6 +198,7 @@ class Reader {
       }
       file.index = group.frame->index();
       if (verdict == Verdict::kEqual) continue;
+      file.unexamined = file.source;
       file.source = std::make_shared<AssumedSource>(
           file.source, group.frame, input_format_of(file.path), files_[group.leader].path.string());
     }

@@ -7,7 +7,7 @@
 
 #include "reshardfs/error.h"
 
-#include "checkpoint/rank_files.h"
+#include "base/rank_list.h"
 #include "checkpoint/step.h"
 #include "storage/directory.h"
 
@@ -17,10 +17,10 @@ namespace {
 constexpr std::uint64_t kMaxMetaBytes = 64U << 10U;
 
 /// "10_2", or empty if the file says nothing of the kind.
-std::string step_in_meta(const std::filesystem::path& path) {
+std::string step_in_meta(const std::filesystem::path& path, const LinklessTreePtr& tree) {
   std::string text;
   try {
-    text = read_small_file(path, kMaxMetaBytes);
+    text = read_small_file(path, kMaxMetaBytes, tree);
   } catch (const Error&) {
     return {};  // a note for the user at most: the checkpoint itself can be read
   }
@@ -37,10 +37,10 @@ std::string step_in_meta(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::vector<std::string> compare_with_meta(
-    const std::map<std::int64_t, std::filesystem::path>& files, const std::string& step) {
-  std::map<std::string, std::vector<std::int64_t>, OlderStep> ranks_by_step;
-  for (const auto& [rank, path] : files) ranks_by_step[step_in_meta(path)].push_back(rank);
+std::vector<std::string> compare_with_meta(const std::map<Rank, std::filesystem::path>& files,
+                                           const std::string& step, const LinklessTreePtr& tree) {
+  std::map<std::string, std::vector<Rank>, OlderStep> ranks_by_step;
+  for (const auto& [rank, path] : files) ranks_by_step[step_in_meta(path, tree)].push_back(rank);
   std::vector<std::string> notes;
   for (const auto& [said, ranks] : ranks_by_step) {
     std::string note = "meta.json of " + rank_words(ranks);

@@ -7,6 +7,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/file_name.h"
 #include "format/json_texts.h"
 #include "storage/directory.h"
 
@@ -27,16 +28,15 @@ Error bad_map(const std::filesystem::path& path, const std::string& what) {
 }
 
 void require_plain_name(const std::filesystem::path& map, const std::string& name) {
-  const bool plain = !name.empty() && name.find('/') == std::string::npos &&
-                     name.find('\0') == std::string::npos && name != "." && name != "..";
-  if (plain) return;
+  if (is_plain_file_name(name)) return;
   throw bad_map(map, "names the file '" + printable(name) + "', which is not in its directory");
 }
 
 /// Parameter name and file. Old versions of MindSpore write them without a "weight_map" around it.
-std::vector<std::pair<std::string, std::string>> read_map(const std::filesystem::path& path) {
+std::vector<std::pair<std::string, std::string>> read_map(const std::filesystem::path& path,
+                                                          const LinklessTreePtr& tree) {
   try {
-    return read_json_texts(read_small_file(path, kMaxMapBytes), "weight_map");
+    return read_json_texts(read_small_file(path, kMaxMapBytes, tree), "weight_map");
   } catch (Error& error) {
     error.in_file(path.string());
     if (error.kind() == ErrorKind::kBadInput && error.parameter().empty()) error.hint(kExpected);
@@ -46,29 +46,30 @@ std::vector<std::pair<std::string, std::string>> read_map(const std::filesystem:
 
 }  // namespace
 
-std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& directory) {
+std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& directory,
+                                              const LinklessTreePtr& tree) {
   NameMapDirectory out;
   for (const std::string_view name : kMapNames) {
-    if (path_kind(directory / name) == PathKind::kMissing) continue;
+    if (path_kind(directory / name, tree) == PathKind::kMissing) continue;
     out.map_file = directory / name;
     break;
   }
   if (out.map_file.empty()) return std::nullopt;
 
-  auto map = read_map(out.map_file);
+  auto map = read_map(out.map_file, tree);
   std::map<std::string, std::size_t> numbers;
   for (const auto& [parameter, file] : map) {
     require_plain_name(out.map_file, file);
     numbers.emplace(file, 0);
   }
   if (numbers.empty()) throw bad_map(out.map_file, "names no parameter");
-  const bool has_hyper = path_kind(directory / kHyperParameters) != PathKind::kMissing;
+  const bool has_hyper = path_kind(directory / kHyperParameters, tree) != PathKind::kMissing;
   if (has_hyper) numbers.emplace(kHyperParameters, 0);
 
   for (auto& [name, number] : numbers) {
     number = out.files.size();
     out.files.push_back(directory / name);
-    if (path_kind(out.files.back()) == PathKind::kMissing) {
+    if (path_kind(out.files.back(), tree) == PathKind::kMissing) {
       throw Error(ErrorKind::kMissing, "names the file '" + printable(name) + "', which is missing")
           .in_file(out.map_file.string());
     }

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "storage/linkless_tree.h"
+
 namespace reshardfs {
 
 struct NameMapDirectory {
@@ -21,9 +23,12 @@ struct NameMapDirectory {
 
 /// Reads `param_name_map.json` or `model.safetensors.index.json` of a directory. MindSpore's
 /// `hyper_param.safetensors` beside it is one of the files, though the map does not name it.
+/// @param tree of the directory, if symbolic links are refused.
 /// @return nothing if the directory has neither.
 /// @throws Error kBadInput if the map cannot be understood or names a file outside the directory,
-///         kMissing if a file that it names is not there, kIo.
-std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& directory);
+///         kMissing if a file that it names is not there, kIo; kBadInput for a link that is
+///         refused.
+std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& directory,
+                                              const LinklessTreePtr& tree = nullptr);
 
 }  // namespace reshardfs

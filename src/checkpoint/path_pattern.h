@@ -7,11 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "reshardfs/rank.h"
+
 namespace reshardfs {
 
 /// What a path has told so far about the file at its end.
 struct PathCaptures {
-  std::optional<std::int64_t> rank;
+  std::optional<Rank> rank;
   std::string step;  ///< empty: nothing
 
   // NOLINTNEXTLINE(modernize-use-nullptr): what = default compares with is no pointer

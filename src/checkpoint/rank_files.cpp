@@ -7,7 +7,6 @@
 
 #include "reshardfs/error.h"
 
-#include "base/rank_list.h"
 #include "checkpoint/segments.h"
 #include "checkpoint/step.h"
 #include "storage/directory.h"
@@ -20,7 +19,7 @@ constexpr std::string_view kMetaName = "meta.json";
 
 class Walk {
  public:
-  Walk(const PathPattern& pattern, Links links) : pattern_(pattern), links_(links) {}
+  Walk(const PathPattern& pattern, const LinklessTreePtr& tree) : pattern_(pattern), tree_(tree) {}
 
   void directory(const std::filesystem::path& path, std::size_t component,
                  const PathCaptures& captures);
@@ -36,7 +35,7 @@ class Walk {
                      const PathCaptures& captures) const;
 
   const PathPattern& pattern_;
-  Links links_;
+  const LinklessTreePtr& tree_;
   RankFiles found_;
 };
 
@@ -44,7 +43,7 @@ void Walk::directory(const std::filesystem::path& path, std::size_t component,
                      const PathCaptures& captures) {
   const bool last = component + 1 == pattern_.depth();
   std::map<PathCaptures, std::string> seen;
-  for (const DirectoryEntry& entry : list_directory(path)) {
+  for (const DirectoryEntry& entry : list_directory(path, tree_)) {
     if (entry.is_directory == last) continue;
     if (last) {
       if (file(path / entry.name, component, captures) && entry.is_link) link(path / entry.name);
@@ -57,8 +56,7 @@ void Walk::directory(const std::filesystem::path& path, std::size_t component,
       if (!is_new) {
         throw Error(ErrorKind::kBadInput, "the directories '" + printable(first->second) +
                                               "' and '" + printable(entry.name) +
-                                              "' both stand for rank " +
-                                              std::to_string(*matched->rank))
+                                              "' both stand for rank " + to_string(*matched->rank))
             .in_file(path.string())
             .hint("remove one, or say which files count with --src-pattern");
       }
@@ -70,7 +68,7 @@ void Walk::directory(const std::filesystem::path& path, std::size_t component,
 }
 
 void Walk::link(const std::filesystem::path& path) {
-  found_link(path, links_);
+  if (tree_) throw link_refused(path);
   found_.links.push_back(path);
 }
 
@@ -104,20 +102,16 @@ FoundFile Walk::describe(const std::filesystem::path& path, const std::string& n
                          const PathCaptures& captures) const {
   const SegmentName segment = segment_name(name);
   std::string step = pattern_.has_step() ? captures.step : step_in_file_name(segment.whole);
-  return {*captures.rank, std::move(step), path, segment.part};
+  return {*captures.rank, std::move(step), path, segment.part, tree_};
 }
 
 }  // namespace
 
 RankFiles find_rank_files(const std::filesystem::path& root, const PathPattern& pattern,
-                          Links links) {
-  Walk walk(pattern, links);
+                          const LinklessTreePtr& tree) {
+  Walk walk(pattern, tree);
   walk.directory(root, 0, {});
   return std::move(walk).take();
-}
-
-std::string rank_words(const std::vector<std::int64_t>& ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + format_rank_list(ranks);
 }
 
 }  // namespace reshardfs

@@ -8,17 +8,21 @@
 #include <string>
 #include <vector>
 
+#include "reshardfs/rank.h"
+
 #include "checkpoint/path_pattern.h"
-#include "checkpoint/source_links.h"
+#include "storage/linkless_tree.h"
 
 namespace reshardfs {
 
 /// A file that a pattern has found.
 struct FoundFile {
-  std::int64_t rank = 0;
+  Rank rank;
   std::string step;  ///< see step.h
   std::filesystem::path path;
   std::int64_t part = -1;  ///< see segments.h
+  /// What it is opened in, if symbolic links are refused.
+  LinklessTreePtr tree{};
 };
 
 struct RankFiles {
@@ -27,20 +31,18 @@ struct RankFiles {
   /// extension or behind it. Rank, step and part are those of the file that it is to become.
   std::vector<FoundFile> unfinished;
   /// The meta.json beside a rank's files (see meta_json.h).
-  std::map<std::int64_t, std::filesystem::path> meta_files;
+  std::map<Rank, std::filesystem::path> meta_files;
   /// Ranks that have a directory, with or without files in it.
-  std::set<std::int64_t> ranks_with_directory;
+  std::set<Rank> ranks_with_directory;
   /// Those of the directories and files above that are symbolic links.
   std::vector<std::filesystem::path> links;
 };
 
 /// All files below `root` that fit the pattern, in order of their paths.
+/// @param tree of the root, if symbolic links are refused; nullptr: they are followed.
 /// @throws Error kBadInput if two directories stand for one rank (rank_1 and rank_01), or if there
 ///         is a link and links are refused; kIo.
 RankFiles find_rank_files(const std::filesystem::path& root, const PathPattern& pattern,
-                          Links links = Links::kFollow);
-
-/// "rank 3", "ranks 0-3,7"; the input is ascending.
-std::string rank_words(const std::vector<std::int64_t>& ranks);
+                          const LinklessTreePtr& tree = nullptr);
 
 }  // namespace reshardfs

@@ -9,13 +9,6 @@
 
 namespace reshardfs {
 
-void found_link(const std::filesystem::path& link, Links links) {
-  if (links == Links::kFollow) return;
-  throw Error(ErrorKind::kBadInput, "is a symbolic link, and --no-symlinks refuses those")
-      .in_file(link.string())
-      .hint("put the file or directory itself there, or go without that option");
-}
-
 std::optional<std::string> links_outside(const std::filesystem::path& root,
                                          const std::vector<std::filesystem::path>& links) {
   std::error_code failed;

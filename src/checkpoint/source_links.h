@@ -2,18 +2,12 @@
 /// Symbolic links among the files of a source. Whoever made the source chose where they lead.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace reshardfs {
-
-enum class Links : std::uint8_t { kFollow, kRefuse };
-
-/// @throws Error kBadInput that names the link, if links are refused.
-void found_link(const std::filesystem::path& link, Links links);
 
 /// A line about those that lead to something outside of `root`; nothing if none does.
 /// @param links each exists or leads nowhere; the latter are passed over.

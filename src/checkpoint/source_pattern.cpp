@@ -49,11 +49,11 @@ constexpr std::string_view kSafetensorsSuffix = ".safetensors";
 /// What a known pattern finds, in whichever format.
 /// @throws Error kBadInput if there are files of two formats: which one counts?
 std::optional<SourceFiles> find_known(const std::filesystem::path& root, std::string_view known,
-                                      Links links) {
+                                      const LinklessTreePtr& tree) {
   std::optional<SourceFiles> source;
   for (const InputFormat& format : input_formats()) {
     const std::string pattern = std::string(known) + std::string(format.extension);
-    RankFiles found = find_rank_files(root, PathPattern(pattern), links);
+    RankFiles found = find_rank_files(root, PathPattern(pattern), tree);
     if (found.files.empty()) continue;
     if (source) {
       throw Error(ErrorKind::kBadInput,
@@ -66,21 +66,23 @@ std::optional<SourceFiles> find_known(const std::filesystem::path& root, std::st
   return source;
 }
 
-void note_link(const std::filesystem::path& path, Links links, SourceFiles& source) {
+void note_link(const std::filesystem::path& path, const LinklessTreePtr& tree,
+               SourceFiles& source) {
   if (!is_link(path)) return;
-  found_link(path, links);
+  if (tree) throw link_refused(path);
   source.found.links.push_back(path);
 }
 
-std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& root, Links links) {
+std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& root,
+                                                  const LinklessTreePtr& tree) {
   SourceFiles source;
-  source.name_map = find_name_map(root);
+  source.name_map = find_name_map(root, tree);
   if (!source.name_map) return std::nullopt;
   const auto& files = source.name_map->files;
-  note_link(source.name_map->map_file, links, source);
+  note_link(source.name_map->map_file, tree, source);
   for (std::size_t i = 0; i < files.size(); ++i) {
-    note_link(files[i], links, source);
-    source.found.files.push_back({0, "", files[i], static_cast<std::int64_t>(i)});
+    note_link(files[i], tree, source);
+    source.found.files.push_back({Rank(), "", files[i], static_cast<std::int64_t>(i), tree});
   }
   source.notes.push_back("took the " + std::to_string(files.size()) +
                          (files.size() == 1 ? " file" : " files") + " of " +
@@ -89,14 +91,16 @@ std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& r
 }
 
 /// A directory as a model is published in: one safetensors file, whatever else is there.
-std::optional<SourceFiles> find_single_file(const std::filesystem::path& root, Links links) {
+std::optional<SourceFiles> find_single_file(const std::filesystem::path& root,
+                                            const LinklessTreePtr& tree) {
   std::vector<std::string> names;
-  for (const DirectoryEntry& entry : list_directory(root)) {
+  for (const DirectoryEntry& entry : list_directory(root, tree)) {
     if (entry.is_regular && entry.name.ends_with(kSafetensorsSuffix)) names.push_back(entry.name);
   }
   if (names.size() != 1) return std::nullopt;
   SourceFiles source = take_one_file(root / names.front(), "");
-  note_link(root / names.front(), links, source);
+  note_link(root / names.front(), tree, source);
+  source.found.files.front().tree = tree;
   source.notes.push_back("took the only safetensors file, " + printable(names.front()));
   return source;
 }
@@ -115,20 +119,20 @@ void note_choice(const std::filesystem::path& root, std::string_view known, Sour
 }  // namespace
 
 SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string& wanted,
-                            Links links) {
+                            const LinklessTreePtr& tree) {
   if (!wanted.empty()) {
-    RankFiles found = find_rank_files(root, PathPattern(wanted), links);
+    RankFiles found = find_rank_files(root, PathPattern(wanted), tree);
     if (!found.files.empty()) return {wanted, std::move(found), {}, {}};
     throw_nothing_found(root, wanted);
   }
   for (const std::string_view known : kKnownPatterns) {
-    std::optional<SourceFiles> source = find_known(root, known, links);
+    std::optional<SourceFiles> source = find_known(root, known, tree);
     if (!source) continue;
     note_choice(root, known, *source);
     return std::move(*source);
   }
   for (const auto find : {find_parts_by_name_map, find_single_file}) {
-    if (std::optional<SourceFiles> source = find(root, links)) return std::move(*source);
+    if (std::optional<SourceFiles> source = find(root, tree)) return std::move(*source);
   }
   throw_nothing_found(root, wanted);
 }
@@ -137,7 +141,7 @@ SourceFiles take_one_file(const std::filesystem::path& path, const std::string& 
   const std::string name = path.filename().string();
   SourceFiles source;
   // One file is what was asked for, whatever other parts lie beside it.
-  source.found.files.push_back({0, step_in_file_name(segment_name(name).whole), path});
+  source.found.files.push_back({Rank(), step_in_file_name(segment_name(name).whole), path, -1, {}});
   if (!wanted.empty()) {
     source.notes.emplace_back("--src-pattern was not used: the source is one file");
   }

@@ -22,11 +22,11 @@ struct SourceFiles {
 
 /// The files that `wanted` finds; without one, the known patterns are tried in order, then a name
 /// map (see name_map_directory.h), then a single safetensors file.
+/// @param tree of the root, if symbolic links are refused.
 /// @throws Error kMissing if no file is found; kBadInput if there are files of two formats, or for
-/// a
-///         link if they are refused.
+///         a link if they are refused.
 SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string& wanted,
-                            Links links);
+                            const LinklessTreePtr& tree);
 
 SourceFiles take_one_file(const std::filesystem::path& path, const std::string& wanted);
 

@@ -18,7 +18,7 @@ FilesByRank group_by_rank(const std::vector<FoundFile>& files) {
 
 std::vector<StepInfo> describe_steps(const std::filesystem::path& root, const RankFiles& found) {
   std::map<std::string, StepInfo, OlderStep> by_name;
-  std::set<std::int64_t> ranks_with_steps;
+  std::set<Rank> ranks_with_steps;
   std::set<std::string, OlderStep> broken;
   for (const auto& [rank, by_step] : group_by_rank(found.files)) {
     for (const auto& [step, files] : by_step) {
@@ -42,14 +42,11 @@ std::vector<StepInfo> describe_steps(const std::filesystem::path& root, const Ra
   return steps;
 }
 
-std::vector<std::int64_t> ranks_without(const StepInfo& step, std::int64_t first,
-                                        std::int64_t count) {
-  const bool in_place = std::any_of(step.ranks.begin(), step.ranks.end(), [&](std::int64_t rank) {
-    return rank >= first && rank < first + count;
-  });
-  const std::int64_t begin = in_place ? first : 0;
-  std::vector<std::int64_t> missing;
-  for (std::int64_t rank = begin; rank < begin + count; ++rank) {
+std::vector<Rank> ranks_without(const StepInfo& step, const RankRange& wanted) {
+  const bool in_place = std::any_of(step.ranks.begin(), step.ranks.end(),
+                                    [&](Rank rank) { return wanted.contains(rank); });
+  std::vector<Rank> missing;
+  for (const Rank rank : in_place ? wanted : RankRange(Rank(), wanted.size())) {
     if (!std::binary_search(step.ranks.begin(), step.ranks.end(), rank)) missing.push_back(rank);
   }
   return missing;

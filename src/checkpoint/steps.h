@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "reshardfs/rank.h"
+
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/rank_files.h"
 #include "checkpoint/step.h"
@@ -15,17 +17,16 @@
 namespace reshardfs {
 
 struct StepInfo {
-  std::string name;                 ///< "9_50"; never empty
-  std::vector<std::int64_t> ranks;  ///< that have files of it, ascending
+  std::string name;         ///< "9_50"; never empty
+  std::vector<Rank> ranks;  ///< that have files of it, ascending
   /// Every rank that has any step has this one, with all parts of its file, and none is still
   /// being written.
   bool complete = false;
 };
 
-/// The ranks [first, first + count) that have no file of the step, ascending. A set that has none
-/// of these ranks counts its ranks from 0.
-std::vector<std::int64_t> ranks_without(const StepInfo& step, std::int64_t first,
-                                        std::int64_t count);
+/// Those of `wanted` that have no file of the step, ascending. A set that has none of these ranks
+/// counts its ranks from 0.
+std::vector<Rank> ranks_without(const StepInfo& step, const RankRange& wanted);
 
 /// The steps of a checkpoint directory or file, oldest first; none if the names carry no steps.
 /// `options.step` does not matter.
@@ -35,7 +36,7 @@ std::vector<StepInfo> find_steps(const std::filesystem::path& path,
 
 /// The files of one rank by step; files without a step are under the empty name.
 using FilesByStep = std::map<std::string, std::vector<FoundFile>, OlderStep>;
-using FilesByRank = std::map<std::int64_t, FilesByStep>;
+using FilesByRank = std::map<Rank, FilesByStep>;
 
 FilesByRank group_by_rank(const std::vector<FoundFile>& files);
 std::vector<StepInfo> describe_steps(const std::filesystem::path& root, const RankFiles& found);

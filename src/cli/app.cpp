@@ -1,21 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/app.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <new>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <spdlog/common.h>
 
 #include "reshardfs/error.h"
 
+#include "base/resource_limits.h"
 #include "base/version.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/log.h"
 #include "cli/mount_helper.h"
+#include "cli/process_start.h"
 
 namespace reshardfs {
 namespace {
@@ -62,6 +70,28 @@ void require_known_command(const CLI::App& app, const std::vector<std::string>& 
       .hint("the commands are " + names);
 }
 
+/// With all that is known, unless there is no memory for that either.
+void tell_of_memory(const std::function<void(const std::string&)>& tell) {
+  std::string text = "out of memory";
+  try {
+    text += "; " + limit_hint(Resource::kMemory);
+  } catch (const std::bad_alloc&) {
+  }
+  tell(text);
+}
+
+/// Whether what was printed has arrived, so that an output on a full disk is not taken for whole.
+/// A program that was started without standard output has nobody to print for.
+int flush_output(int exit_code) {
+  errno = 0;
+  const bool good = !std::cout.flush().fail() && std::fflush(stdout) == 0 && !std::ferror(stdout);
+  if (good || is_unused(STDOUT_FILENO)) return exit_code;
+  // The first write that failed may have been long ago.
+  complain(errno == 0 ? "standard output: cannot write all of it"
+                      : io_error("write", "standard output", errno).what());
+  return kExitIo;
+}
+
 }  // namespace
 
 void complain(const std::string& message) {
@@ -76,7 +106,13 @@ int report_errors(const std::function<int()>& work,
     tell(error.what());
     return exit_code_of(error.kind());
   } catch (const std::bad_alloc&) {
-    tell("out of memory");
+    tell_of_memory(tell);
+  } catch (const std::filesystem::filesystem_error& error) {
+    tell(io_error("use", error.path1(), error.code().value()).what());
+  } catch (const std::system_error& error) {
+    tell(error.code() == std::errc::resource_unavailable_try_again
+             ? "cannot start a thread: " + why_no_thread(error)
+             : fmt::format("internal error: {}", error.what()));
   } catch (const std::exception& error) {
     tell(fmt::format("internal error: {}", error.what()));
   }
@@ -120,10 +156,10 @@ int run_command_line(std::vector<std::string> arguments, const std::string& prog
       std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
       app.parse(std::move(arguments));
     } catch (const CLI::ParseError& error) {
-      if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+      if (error.get_exit_code() == 0) return flush_output(app.exit(error));  // --help, --version
       return complain_usage(app, error);
     }
-    return action();
+    return flush_output(action());
   });
 }
 

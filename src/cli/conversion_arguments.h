@@ -28,7 +28,8 @@ struct ConversionArguments {
   std::string prefix = "checkpoint_";
   std::string src_pattern;
   std::string step = "latest";
-  std::string unmatched = "drop";
+  Unmatched unmatched = Unmatched::kDrop;
+  Replicas replicas = Replicas::kSame;
   std::string ranks;
   std::vector<std::string> include;
   std::vector<std::string> exclude;
@@ -52,6 +53,9 @@ struct ConversionArguments {
   ConversionOptions options() const;
 
  private:
+  void add_strategy_options(CLI::App& command);
+  void add_source_options(CLI::App& command);
+  void add_choice_options(CLI::App& command);
   void add_output_options(CLI::App& command);
 };
 

@@ -16,6 +16,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/rank_format.h"
 #include "base/sha256.h"
 #include "cli/app.h"
 #include "cli/command.h"
@@ -135,9 +136,10 @@ bool check_all(const DemoModel& model, const std::filesystem::path& mount) {
   std::cout << "\nSHA-256 of each file as read through the mount, against what the sample's\n"
                "own arithmetic says that a finished conversion would have written:\n";
   bool right = true;
-  for (std::int64_t rank = 0; rank < DemoModel::kModelParallel; ++rank) {
-    right &= check_file(model, mount, fmt::format("rank_{0}/checkpoint_{0}.ckpt", rank),
-                        [&](const DemoParameter& p) { return model.slice(p, rank, 0, 1); });
+  for (const Rank rank : RankRange(Rank(), DemoModel::kModelParallel)) {
+    right &=
+        check_file(model, mount, fmt::format("rank_{0}/checkpoint_{0}.ckpt", rank),
+                   [&](const DemoParameter& p) { return model.slice(p, rank.number(), 0, 1); });
   }
   right &= check_file(model, mount, "merged/checkpoint_merged.ckpt",
                       [&](const DemoParameter& p) { return model.whole(p); });

@@ -151,8 +151,10 @@ void DemoModel::write(const Slicer& slicer, const Sink& sink) const {
 
 std::uint64_t DemoModel::write_source(const std::filesystem::path& directory) const {
   std::uint64_t total = 0;
-  for (std::int64_t rank = 0; rank < kModelParallel * kDataParallel; ++rank) {
-    const std::filesystem::path folder = directory / ("rank_" + std::to_string(rank));
+  for (const Rank rank : RankRange(Rank(), kModelParallel * kDataParallel)) {
+    const std::int64_t model_part = rank.number() % kModelParallel;
+    const std::int64_t data_part = rank.number() / kModelParallel;
+    const std::filesystem::path folder = directory / ("rank_" + to_string(rank));
     std::filesystem::create_directories(folder);
     const std::filesystem::path path = folder / "llama-3_100.ckpt";
     std::ofstream file(path, std::ios::binary);
@@ -160,8 +162,8 @@ std::uint64_t DemoModel::write_source(const std::filesystem::path& directory) co
         [&](const DemoParameter& p) {
           // All 8 ranks hold a parameter that model parallelism does not cut, and share it out;
           // of the others, 2 ranks hold each part.
-          return p.cut < 0 ? slice(p, 0, rank, kModelParallel * kDataParallel)
-                           : slice(p, rank % kModelParallel, rank / kModelParallel, kDataParallel);
+          return p.cut < 0 ? slice(p, 0, rank.number(), kModelParallel * kDataParallel)
+                           : slice(p, model_part, data_part, kDataParallel);
         },
         [&](std::span<const std::byte> bytes) {
           file.write(reinterpret_cast<const char*>(bytes.data()),

@@ -10,6 +10,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/rank_format.h"
+#include "base/rank_json.h"
 #include "check/diff.h"
 #include "cli/app.h"
 #include "cli/check_arguments.h"
@@ -183,7 +185,17 @@ void require_tolerance(double value, const char* option) {
   throw Error(ErrorKind::kUsage, fmt::format("{} must be a number of at least 0", option));
 }
 
-DiffSide open_side(const DiffArguments& arguments, std::size_t number) {
+/// What reads a set knows options by the names that they have for mount.
+void name_options(Error& error, const std::string& letter) {
+  const std::string text = error.what();
+  for (const std::string name : {"strategy", "replicas"}) {
+    const std::string known = name == "strategy" ? "--src-strategy" : "--" + name;
+    if (text.find(known) == std::string::npos) continue;
+    error.explain(" (here " + known + " is --" + letter + "-" + name + ")");
+  }
+}
+
+DiffSide open_side(const DiffArguments& arguments, std::size_t number, const DiffOptions& options) {
   const std::string letter = number == 0 ? "a" : "b";
   DiffSource source = arguments.sources.at(number);
   source.path = std::filesystem::absolute(arguments.paths.at(number));
@@ -191,16 +203,18 @@ DiffSide open_side(const DiffArguments& arguments, std::size_t number) {
                                   "a strategy file or a directory of them");
   try {
     source.no_symlinks = arguments.no_symlinks;
-    DiffSide side = DiffSide::open(source);
+    const DiffSide side = DiffSide::open_checked(source, [&](const std::string& name) {
+      return options.names.takes(number == 0 ? options.name_map.target(name) : name);
+    });
     for (const std::string& note : side.table().checkpoint().notes()) {
       spdlog::info("{}: {}", letter == "a" ? "A" : "B", note);
     }
+    for (const std::string& warning : side.warnings()) {
+      spdlog::warn("{}: {}", letter == "a" ? "A" : "B", warning);
+    }
     return side;
   } catch (Error& error) {
-    // What reads a set knows its strategy by the name that it has for mount.
-    const std::string text = error.what();
-    const bool hinted = text.find("--src-strategy") != std::string::npos;
-    if (hinted) error.explain(" (here the option is --" + letter + "-strategy)");
+    name_options(error, letter);
     throw;
   }
 }
@@ -214,8 +228,8 @@ int run_diff(const DiffArguments& arguments) {
   if (const auto map = existing_path(arguments.name_map, "--name-map", "a JSON file")) {
     options.name_map = NameMap::load(*map);
   }
-  const DiffSide a = open_side(arguments, 0);
-  const DiffSide b = open_side(arguments, 1);
+  const DiffSide a = open_side(arguments, 0, options);
+  const DiffSide b = open_side(arguments, 1, options);
   CheckProgress progress;
   std::vector<ParameterDiff> results;
   {
@@ -247,15 +261,16 @@ void add_side_options(CLI::App& command, DiffArguments& arguments, std::size_t n
       ->type_name("GLOB")
       ->take_all()
       ->expected(1);
+  add_replicas_option(command, prefix + "replicas", source.replicas,
+                      "Replicas of " + side +
+                          " that differ: refuse them, take the lowest rank's, or compare each "
+                          "rank's own");
   command
       .add_option(prefix + "dec-key-file", source.dec_key_file,
                   "The key of encrypted .ckpt files of " + side)
       ->type_name("FILE")
       ->take_last();
-  one("dec-mode", source.dec_mode, "How they are encrypted")
-      ->type_name("AES-GCM|AES-CBC|SM4-CBC")
-      ->check(CLI::IsMember({"AES-GCM", "AES-CBC", "SM4-CBC"}))
-      ->capture_default_str();
+  add_decryption_mode(command, prefix + "dec-mode", source.dec_mode);
 }
 
 void add_comparison_options(CLI::App& command, DiffArguments& arguments) {

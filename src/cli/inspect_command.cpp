@@ -13,6 +13,7 @@
 #include "reshardfs/checkpoint.h"
 #include "reshardfs/error.h"
 
+#include "base/rank_json.h"
 #include "base/rank_list.h"
 #include "check/parameter_stats.h"
 #include "cli/app.h"
@@ -292,10 +293,7 @@ void add_inspect_command(CLI::App& app, CommandAction& action) {
                    "digits")
       ->type_name("FILE")
       ->take_last();
-  one("--dec-mode", arguments->query.dec_mode, "How they are encrypted")
-      ->type_name("AES-GCM|AES-CBC|SM4-CBC")
-      ->check(CLI::IsMember({"AES-GCM", "AES-CBC", "SM4-CBC"}))
-      ->capture_default_str();
+  add_decryption_mode(*command, "--dec-mode", arguments->query.dec_mode);
   command->add_option("--config", "Read options from a TOML file")->type_name("FILE.toml");
   arguments->log.add_to(*command);
   command->footer(

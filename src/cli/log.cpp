@@ -19,6 +19,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/failure_log.h"
 #include "base/fault_report.h"
 
 namespace reshardfs {
@@ -104,7 +105,10 @@ void LogArguments::add_to(CLI::App& command) {
 }
 
 void LogArguments::apply() const {
-  set_fault_listener([](const std::string& text) { spdlog::warn("{}", text); });
+  set_fault_listener([](const std::string& cause, const std::string& text) {
+    static FailureLog faults([](const std::string& line) { spdlog::warn("{}", line); });
+    faults.add("", cause, text);
+  });
   switchable_sink()->set_sinks({file.empty() ? stderr_sink() : file_sink(file)});
   auto logger = std::make_shared<spdlog::logger>("reshardfs", switchable_sink());
   const std::string from_flags = quiet ? "error" : verbose ? "info" : "warning";

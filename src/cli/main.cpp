@@ -1,10 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <csignal>
 #include <string>
 #include <vector>
 
+#include "base/resource_limits.h"
 #include "cli/app.h"
+#include "cli/process_start.h"
+#include "cli/stop_signals.h"
 
 int main(int argc, char** argv) {
+  reshardfs::occupy_standard_streams();
+  // A limit of the size of files is an error like a full disk, whatever is written.
+  reshardfs::ignore_signal(SIGXFSZ);
+  reshardfs::keep_memory_for_cleaning_up();
+  if (!reshardfs::has_enough_stack()) {
+    reshardfs::complain("the stack is too small; " +
+                        reshardfs::limit_hint(reshardfs::Resource::kStack));
+    return reshardfs::kExitIo;
+  }
   // A program may be started without even a name.
   std::vector<std::string> words(argv, argv + argc);
   if (words.empty()) words.emplace_back("reshardfs");

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -18,7 +24,6 @@
 #include "cli/command.h"
 #include "cli/conversion_arguments.h"
 #include "cli/mount_tree.h"
-#include "cli/service_manager.h"
 #include "fuse/background.h"
 #include "fuse/mount.h"
 
@@ -41,6 +46,29 @@ struct MountArguments {
   AccessArguments access;
 };
 
+/// Tells the service manager that started this process how it is, as sd_notify(3) does: lines such
+/// as READY=1 or STATUS=TEXT. Nothing if $NOTIFY_SOCKET names no such manager; a manager that does
+/// not listen is no reason to stop.
+void notify_service_manager(const std::string& state) noexcept {
+  const char* name = std::getenv("NOTIFY_SOCKET");
+  if (name == nullptr) return;
+  const std::string_view path = name;
+  sockaddr_un address{};
+  // Its last byte stays zero, as the end of a path.
+  if (path.size() < 2 || path.size() >= sizeof(address.sun_path)) return;
+  if (path[0] != '/' && path[0] != '@') return;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  // An abstract socket: its name begins with a zero byte, and has no end but its length.
+  if (path[0] == '@') address.sun_path[0] = '\0';
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
+  const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) return;
+  static_cast<void>(::sendto(socket, state.data(), state.size(), MSG_NOSIGNAL,
+                             reinterpret_cast<const sockaddr*>(&address), length));
+  ::close(socket);
+}
+
 /// Whether a terminal is this process's, so that SIGHUP says that it has gone.
 bool has_terminal() {
   const int terminal = ::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
@@ -62,6 +90,7 @@ MountOptions mount_options(const MountArguments& arguments) {
   }
   options.on_end = [] { notify_service_manager("STOPPING=1"); };
   options.mountpoint = arguments.mountpoint;
+  options.nonempty = arguments.nonempty;
   options.source_name = arguments.conversion.source;
   options.fuse_options = arguments.fuse_options;
   if (arguments.allow_other) options.fuse_options.emplace_back("allow_other");

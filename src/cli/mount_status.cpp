@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -17,24 +19,76 @@
 namespace reshardfs {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 /// A live mount answers in milliseconds, even one whose source is slow.
 constexpr std::chrono::milliseconds kPatience{2000};
 
+/// More than any mount has to say; what calls itself one may have no end.
+constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
+/// Objects inside each other in it are few. What prints it calls itself for each.
+constexpr int kDeepest = 32;
+
+/// Whoever mounts something under this name may have put links there, or a pipe.
+/// @return a descriptor, or -1 with errno.
+int open_status(const std::filesystem::path& mountpoint) {
+  constexpr int kNoLink = O_NOFOLLOW | O_CLOEXEC;
+  // O_PATH: to open a directory for reading would be a request that a mount's source has to answer.
+  const int directory = ::open((mountpoint / ".reshardfs").c_str(), O_PATH | O_DIRECTORY | kNoLink);
+  if (directory < 0) return -1;
+  const int file = ::openat(directory, "status.json", O_RDONLY | O_NONBLOCK | O_NOCTTY | kNoLink);
+  const int failed = errno;
+  ::close(directory);
+  errno = failed;
+  return file;
+}
+
 /// All of a file whose size nobody knows before it is read.
-TaskResult read_to_the_end(const std::filesystem::path& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+TaskResult read_status(const std::filesystem::path& mountpoint) {
+  const int file = open_status(mountpoint);
   if (file < 0) return {errno, ""};
   TaskResult result;
-  std::array<char, 64 << 10> buffer{};
-  for (;;) {
+  std::array<char, 16 << 10> buffer{};
+  while (result.text.size() <= kMostBytes) {
     const ssize_t count = ::read(file, buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) result.error = errno;
     if (count <= 0) break;
     result.text.append(buffer.data(), static_cast<std::size_t>(count));
   }
+  if (result.text.size() > kMostBytes) result = {EFBIG, ""};
   ::close(file);
   return result;
+}
+
+/// @return null if it is no JSON, or too deep.
+Json parse(const std::string& text) {
+  bool too_deep = false;
+  Json json = Json::parse(
+      text,
+      [&](int depth, Json::parse_event_t, const Json&) {
+        too_deep = too_deep || depth > kDeepest;
+        return !too_deep;
+      },
+      /*allow_exceptions=*/false);
+  return too_deep || json.is_discarded() ? Json() : json;
+}
+
+bool is_number_or_absent(const Json& object, const char* key) {
+  return !object.contains(key) || object.at(key).is_number_unsigned();
+}
+
+/// Whether what is shown of a status has the types that it must have.
+bool is_status(const Json& json) {
+  if (!json.is_object() || !is_number_or_absent(json, "uptime_seconds")) return false;
+  if (!json.contains("activity")) return true;
+  const Json& activity = json.at("activity");
+  if (!activity.is_object() || !is_number_or_absent(activity, "bytes_delivered")) return false;
+  if (!activity.contains("read_errors")) return true;
+  const Json& errors = activity.at("read_errors");
+  return errors.is_object() && std::all_of(errors.begin(), errors.end(), [](const Json& count) {
+           return count.is_number_unsigned();
+         });
 }
 
 MountStatus with_result(MountEntry mount, const std::optional<TaskResult>& result) {
@@ -46,26 +100,34 @@ MountStatus with_result(MountEntry mount, const std::optional<TaskResult>& resul
     status.state = MountState::kDead;
     return status;
   }
-  auto json = nlohmann::ordered_json::parse(result->text, nullptr, /*allow_exceptions=*/false);
-  const bool good = result->error == 0 && json.is_object();
+  Json json = result->error == 0 ? parse(result->text) : Json();
+  const bool good = is_status(json);
   status.state = good ? MountState::kLive : MountState::kUnreadable;
   if (good) status.json = std::move(json);
   return status;
 }
 
+/// A mount that cannot be asked must not hide the others.
+std::optional<BoundedTask> try_to_ask(const MountEntry& mount) {
+  try {
+    return BoundedTask([&mount] { return read_status(mount.mountpoint); });
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 std::vector<MountStatus> mount_statuses(const std::vector<MountEntry>& mounts) {
-  std::vector<BoundedTask> tasks;
-  for (const MountEntry& mount : mounts) {
-    tasks.emplace_back([&mount] {
-      return read_to_the_end(std::filesystem::path(mount.mountpoint) / ".reshardfs/status.json");
-    });
-  }
+  std::vector<std::optional<BoundedTask>> tasks;
+  tasks.reserve(mounts.size());
+  for (const MountEntry& mount : mounts) tasks.push_back(try_to_ask(mount));
   const auto deadline = BoundedTask::Clock::now() + kPatience;
   std::vector<MountStatus> statuses;
   for (std::size_t i = 0; i < mounts.size(); ++i) {
-    statuses.push_back(with_result(mounts[i], tasks[i].wait_until(deadline)));
+    const TaskResult no_process{EAGAIN, ""};
+    statuses.push_back(
+        with_result(mounts[i], tasks[i] ? tasks[i]->wait_until(deadline) : no_process));
   }
   return statuses;
 }

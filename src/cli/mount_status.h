@@ -25,8 +25,8 @@ struct MountStatus {
   nlohmann::ordered_json json;  ///< its .reshardfs/status.json; null if it is not live
 };
 
-/// How these mounts are, in the same order. Takes no longer than some 2 s in all, whatever they do.
-/// @throws Error kIo if no processes can be started.
+/// How these mounts are, in the same order. Takes no longer than some 2 s in all, whatever they do:
+/// anything may be mounted under the name of reshardfs.
 std::vector<MountStatus> mount_statuses(const std::vector<MountEntry>& mounts);
 
 /// The reshardfs mount at `path`, found in as short a time.

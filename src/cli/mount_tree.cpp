@@ -8,7 +8,7 @@
 #include "reshardfs/error.h"
 
 #include "base/free_memory.h"
-#include "checkpoint/rank_files.h"
+#include "base/rank_list.h"
 #include "cli/complete_steps.h"
 #include "cli/conversion_arguments.h"
 #include "storage/open_file_limit.h"

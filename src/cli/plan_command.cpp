@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/rank_format.h"
 #include "base/rank_list.h"
 #include "cli/app.h"
 #include "cli/command.h"
@@ -19,19 +20,23 @@ namespace {
 
 struct PlanArguments {
   ConversionArguments conversion;
-  std::optional<std::int64_t> rank;
+  std::optional<Rank> rank;
   bool json = false;
   std::string svg;
   std::string parameter;
   bool force = false;
 };
 
-std::vector<std::int64_t> shown_ranks(const ConversionOptions& options,
-                                      const Conversion& conversion) {
+Rank rank_argument(std::int64_t number) {
+  if (number >= 0) return Rank(number);
+  throw CLI::ValidationError("--rank",
+                             std::to_string(number) + " is not a rank: ranks count from 0");
+}
+
+std::vector<Rank> shown_ranks(const ConversionOptions& options, const Conversion& conversion) {
   if (!options.ranks.empty()) return options.ranks;
-  std::vector<std::int64_t> ranks;
-  for (std::int64_t rank = 0; rank < conversion.rank_count(); ++rank) ranks.push_back(rank);
-  return ranks;
+  const RankRange all(Rank(), conversion.rank_count());
+  return {all.begin(), all.end()};
 }
 
 std::uint64_t sum(const std::vector<SourceTraffic>& traffic) {
@@ -40,15 +45,15 @@ std::uint64_t sum(const std::vector<SourceTraffic>& traffic) {
   return total;
 }
 
-void print_table(const Conversion& conversion, const std::vector<std::int64_t>& ranks) {
+void print_table(const Conversion& conversion, const std::vector<Rank>& ranks) {
   TextTable table({"RANK", "BYTES", "SOURCES", "BYTES FROM EACH SOURCE RANK"}, {0, 1, 2});
-  for (const std::int64_t rank : ranks) {
+  for (const Rank rank : ranks) {
     const std::vector<SourceTraffic> traffic = conversion.traffic(rank);
     std::vector<std::string> parts;
     for (const SourceTraffic& source : traffic) {
       parts.push_back(fmt::format("{}: {}", source.rank, human_bytes(source.bytes)));
     }
-    table.add_row({std::to_string(rank), human_bytes(sum(traffic)), std::to_string(traffic.size()),
+    table.add_row({to_string(rank), human_bytes(sum(traffic)), std::to_string(traffic.size()),
                    fmt::format("{}", fmt::join(parts, ", "))});
   }
   std::cout << table.str();
@@ -84,13 +89,13 @@ int run_plan(const PlanArguments& arguments) {
     }
     return kExitDone;
   }
-  const std::vector<std::int64_t> ranks = shown_ranks(options, conversion);
+  const std::vector<Rank> ranks = shown_ranks(options, conversion);
   if (!arguments.json) {
     print_table(conversion, ranks);
     return kExitDone;
   }
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const std::int64_t rank : ranks) list.push_back(plan_json(rank, conversion.traffic(rank)));
+  for (const Rank rank : ranks) list.push_back(plan_json(rank, conversion.traffic(rank)));
   std::cout << nlohmann::ordered_json{{"ranks", std::move(list)}}.dump(2) << "\n";
   return kExitDone;
 }
@@ -103,8 +108,10 @@ void add_plan_command(CLI::App& app, CommandAction& action) {
       "plan", "Show which source ranks each destination rank reads, and how many bytes");
   command->add_option("SOURCE", arguments->conversion.source, "As for mount")->required();
   command
-      ->add_option("--rank", arguments->rank,
-                   "One destination rank: print the source ranks that it needs")
+      ->add_option_function<std::int64_t>(
+          "--rank",
+          [arguments](const std::int64_t& number) { arguments->rank = rank_argument(number); },
+          "One destination rank: print the source ranks that it needs")
       ->take_last();
   CLI::Option* json = command->add_flag("--json", arguments->json, "Print JSON");
   CLI::Option* svg = command

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <exception>
 #include <iostream>
 
 #include <fmt/format.h>
@@ -63,7 +64,12 @@ std::string progress_text(const ExportProgress::Values& values, double seconds,
 
 ProgressDisplay::ProgressDisplay(const ExportProgress& progress, bool quiet)
     : progress_(progress), terminal_(::isatty(STDERR_FILENO) == 1) {
-  if (!quiet) thread_ = std::jthread([this] { run(); });
+  if (quiet) return;
+  try {
+    thread_ = std::jthread([this] { run(); });
+  } catch (const std::exception&) {
+    // The work is done without a display.
+  }
 }
 
 ProgressDisplay::~ProgressDisplay() {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <iostream>
 
 #include <fmt/format.h>
@@ -31,7 +32,12 @@ std::string progress_text(std::uint64_t done, std::uint64_t total, double second
 }
 
 ProgressLine::ProgressLine(const CheckProgress& progress, bool show) : progress_(progress) {
-  if (show && ::isatty(STDERR_FILENO) == 1) thread_ = std::thread([this] { run(); });
+  if (!show || ::isatty(STDERR_FILENO) != 1) return;
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::exception&) {
+    // The work is done without a display.
+  }
 }
 
 ProgressLine::~ProgressLine() {

@@ -10,6 +10,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/rank_json.h"
 #include "base/rank_list.h"
 #include "cli/text.h"
 

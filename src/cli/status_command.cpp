@@ -50,7 +50,7 @@ std::string state_text(const MountStatus& status) {
     case MountState::kUnreadable:
       break;
   }
-  return status.error == 0 ? "it shows no status"
+  return status.error == 0 ? "unreadable status: it is not one of reshardfs"
                            : std::string("cannot be asked: ") + std::strerror(status.error);
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -18,9 +19,9 @@
 #include "cli/terminal.h"
 #include "cli/text.h"
 #include "cli/write_file.h"
+#include "plan/name_map.h"
 #include "plan/source_table.h"
-#include "plan/target_table.h"
-#include "view/strategy_input.h"
+#include "view/source_input.h"
 
 namespace reshardfs {
 namespace {
@@ -114,17 +115,33 @@ void print_without_layout(const SourceTable& table) {
   }
 }
 
-int run_check(const StrategyArguments& arguments) {
-  const Strategy strategy = load_inputs(arguments);
-  std::cout << "strategy: " << strategy_summary(strategy) << "\n";
-  if (arguments.source.empty()) return kExitDone;
-  const auto checkpoint = std::make_shared<const CheckpointSet>(open_source(arguments));
+std::size_t count_laid_out(const SourceTable& table) {
+  const auto& parameters = table.parameters();
+  return static_cast<std::size_t>(
+      std::count_if(parameters.begin(), parameters.end(),
+                    [](const auto& parameter) { return parameter.layout != nullptr; }));
+}
+
+SourceTableResult open_table(const StrategyArguments& arguments,
+                             const std::shared_ptr<const CheckpointSet>& checkpoint) {
+  if (is_rules(arguments)) {
+    StrategyInput rules(arguments.inputs.front());
+    return source_table(checkpoint, rules, {});
+  }
+  return {std::make_shared<const SourceTable>(checkpoint, load_inputs(arguments)), {}, {}};
+}
+
+/// As a mount decides it: of rules, what they do not take too.
+int check_source(const StrategyArguments& arguments, const CheckpointSet& set) {
+  const auto checkpoint = std::make_shared<const CheckpointSet>(set);
   try {
-    const SourceTable table(checkpoint, strategy);
-    std::size_t laid_out = 0;
-    for (const SourceParameter& parameter : table.parameters()) laid_out += bool(parameter.layout);
+    const SourceTableResult source = open_table(arguments, checkpoint);
+    const SourceTable& table = *source.table;
     std::cout << fmt::format("checkpoint: {} files, {} parameters, {} of them with a layout\n",
-                             checkpoint->files().size(), table.parameters().size(), laid_out);
+                             checkpoint->files().size(), table.parameters().size(),
+                             count_laid_out(table));
+    for (const std::string& warning : source.warnings) std::cout << warning << "\n";
+    for (const std::string& note : source.notes) std::cout << note << "\n";
     print_without_layout(table);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kBadInput) throw;
@@ -132,6 +149,11 @@ int run_check(const StrategyArguments& arguments) {
     return kExitDifference;
   }
   return is_rules(arguments) ? check_rules(arguments, *checkpoint) : kExitDone;
+}
+
+int run_check(const StrategyArguments& arguments) {
+  std::cout << "strategy: " << strategy_summary(load_inputs(arguments)) << "\n";
+  return arguments.source.empty() ? kExitDone : check_source(arguments, open_source(arguments));
 }
 
 CLI::App* add_verb(CLI::App& strategy, CommandAction& action, const std::string& name,

@@ -126,7 +126,7 @@ std::string device_matrices(const Strategy& strategy, std::size_t columns) {
       const std::string title =
           fmt::format("stage {}, device matrix {}, ranks:", stage, to_string(matrix));
       out += fmt::format("{}\n{}\n", wrapped(title, columns, 4),
-                         device_matrix_picture(matrix, stage * strategy.devices_per_stage()));
+                         device_matrix_picture(matrix, Rank(stage * strategy.devices_per_stage())));
     }
   }
   return out;
@@ -163,7 +163,7 @@ std::string parameter_listing(const Strategy& strategy, const std::string& name,
     const std::string where = fmt::format(", stage {}: {}", stage, to_string(layout));
     out += wrapped(shortened(printable(name), columns - 20) + where, columns, 4) +
            "\ndimension 0 runs down, dimension 1 across; ranks that hold each part:\n" +
-           slice_picture(layout, stage * strategy.devices_per_stage());
+           slice_picture(layout, Rank(stage * strategy.devices_per_stage()));
   }
   return out;
 }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/rank_format.h"
 #include "base/rank_list.h"
 #include "cli/text.h"
 #include "layout/device_grid.h"
@@ -16,9 +17,9 @@ namespace {
 constexpr std::size_t kColumns = 80;
 
 using Parts = std::vector<std::int64_t>;
-using RanksByPart = std::map<Parts, std::vector<std::int64_t>>;
+using RanksByPart = std::map<Parts, std::vector<Rank>>;
 
-RanksByPart ranks_by_part(const DeviceGrid& grid, std::int64_t first_rank) {
+RanksByPart ranks_by_part(const DeviceGrid& grid, Rank first_rank) {
   RanksByPart ranks;
   for (std::int64_t local = 0; local < grid.devices(); ++local) {
     ranks[grid.parts_of(local)].push_back(first_rank + local);
@@ -74,15 +75,14 @@ std::string part_grid(const RanksByPart& ranks, const Parts& splits) {
 
 }  // namespace
 
-std::string device_matrix_picture(const std::vector<std::int64_t>& device_matrix,
-                                  std::int64_t first_rank) {
+std::string device_matrix_picture(const std::vector<std::int64_t>& device_matrix, Rank first_rank) {
   std::int64_t devices = 1;
   for (const std::int64_t axis : device_matrix) devices *= axis;
   const std::int64_t across = device_matrix.empty() ? 1 : device_matrix.back();
   // Blank lines between blocks of the second axis from the right, so that three axes can be seen.
   const std::int64_t block =
       device_matrix.size() > 2 ? across * device_matrix[device_matrix.size() - 2] : devices;
-  const std::size_t width = std::to_string(first_rank + devices - 1).size();
+  const std::size_t width = to_string(first_rank + (devices - 1)).size();
   const auto fitting = static_cast<std::int64_t>((kColumns - 2) / (width + 2));
   std::string out;
   for (std::int64_t local = 0; local < devices; ++local) {
@@ -95,7 +95,7 @@ std::string device_matrix_picture(const std::vector<std::int64_t>& device_matrix
   return out;
 }
 
-std::string slice_picture(const Layout& layout, std::int64_t first_rank) {
+std::string slice_picture(const Layout& layout, Rank first_rank) {
   const DeviceGrid grid(layout);
   const Parts splits = grid.splits();
   const RanksByPart ranks = ranks_by_part(grid, first_rank);

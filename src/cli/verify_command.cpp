@@ -8,6 +8,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/rank_format.h"
+#include "base/rank_json.h"
 #include "check/verify.h"
 #include "cli/app.h"
 #include "cli/check_arguments.h"
@@ -16,6 +18,7 @@
 #include "cli/log.h"
 #include "cli/progress_line.h"
 #include "cli/text.h"
+#include "report/option_words.h"
 
 namespace reshardfs {
 namespace {
@@ -46,8 +49,10 @@ std::string line_of(const Problem& problem) {
   return line + problem.message;
 }
 
-std::string summary(const std::string& source, const VerifyReport& report) {
-  std::string text = fmt::format("{}: {}", printable(source), report.good() ? "good" : "damaged");
+std::string summary(const VerifyArguments& arguments, const VerifyReport& report) {
+  const VerifyOptions& options = arguments.options;
+  std::string text =
+      fmt::format("{}: {}", printable(arguments.source), report.good() ? "good" : "damaged");
   if (!report.good()) text += ": " + count_words(report.problems.size(), "problem");
   if (report.damaged_parameters > 0) {
     text += " in " + count_words(report.damaged_parameters, "parameter");
@@ -65,6 +70,10 @@ std::string summary(const std::string& source, const VerifyReport& report) {
     text += "; " + count_words(report.per_rank.size(), "parameter") +
             " without a layout differ between ranks";
   }
+  if (!report.own_values.empty()) {
+    text += "; replicas differ in " + count_words(report.own_values.size(), "parameter") +
+            ", as --replicas " + word_of(kReplicasWords, options.replicas) + " lets them";
+  }
   return text;
 }
 
@@ -79,7 +88,7 @@ void print_text(const VerifyArguments& arguments, const VerifyReport& report) {
                              report.problems.size() - kShownProblems);
   }
   if (report.good() && arguments.log.quiet) return;
-  std::cout << summary(arguments.source, report) << "\n";
+  std::cout << summary(arguments, report) << "\n";
 }
 
 nlohmann::ordered_json as_json(const Problem& problem) {
@@ -111,6 +120,7 @@ nlohmann::ordered_json as_json(const VerifyArguments& arguments, const VerifyRep
   json["problems"] = nlohmann::ordered_json::array();
   for (const Problem& problem : report.problems) json["problems"].push_back(as_json(problem));
   json["differ_between_ranks"] = report.per_rank;
+  json["differing_replicas"] = report.own_values;
   json["warnings"] = report.warnings;
   return json;
 }
@@ -134,6 +144,9 @@ int run_verify(const VerifyArguments& arguments) {
   for (const std::string& warning : report.warnings) spdlog::warn("{}", warning);
   for (const std::string& name : report.per_rank) {
     spdlog::info("'{}' has no layout and differs between ranks", printable(name));
+  }
+  for (const std::string& name : report.own_values) {
+    spdlog::info("replicas of '{}' differ", printable(name));
   }
   if (arguments.json) {
     write_json(as_json(arguments, report));
@@ -172,6 +185,8 @@ void add_verify_command(CLI::App& app, CommandAction& action) {
   many("--state-prefix", options.state_prefixes,
        "Names of optimizer states that are cut like their weight (repeatable)")
       ->type_name("TEXT");
+  add_replicas_option(*command, "--replicas", options.replicas,
+                      "Whether replicas are to be the same, or may differ: see mount");
   many("--include", options.names.include, "Only parameters that match this glob (repeatable)")
       ->type_name("GLOB");
   many("--exclude", options.names.exclude, "Leave out parameters that match (repeatable)")
@@ -185,10 +200,7 @@ void add_verify_command(CLI::App& app, CommandAction& action) {
                    "digits")
       ->type_name("FILE")
       ->take_last();
-  one("--dec-mode", options.dec_mode, "How they are encrypted")
-      ->type_name("AES-GCM|AES-CBC|SM4-CBC")
-      ->check(CLI::IsMember({"AES-GCM", "AES-CBC", "SM4-CBC"}))
-      ->capture_default_str();
+  add_decryption_mode(*command, "--dec-mode", options.dec_mode);
   add_jobs_option(*command, options.jobs);
   command->add_flag("--json", arguments->json, "Print JSON");
   command->add_option("--config", "Read options from a TOML file")->type_name("FILE.toml");

@@ -1,50 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/write_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <span>
 #include <string>
 
 #include "reshardfs/error.h"
 
+#include "export/partial_file.h"
+
 namespace reshardfs {
 namespace {
 
-void write_all(int fd, std::string_view bytes, const std::string& name) {
+void write_to_standard_output(std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    const ssize_t written = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw io_error("write", name, errno);
+    if (written < 0) throw io_error("write", "standard output", errno);
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
 }
 
 void write_new_file(const std::filesystem::path& path, bool replace,
                     const std::function<void(const TextSink&)>& produce) {
-  std::string temporary = path.string() + ".tmp.XXXXXX";
-  const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
-  if (fd < 0) throw io_error("create", path, errno);
-  try {
-    produce([&](std::string_view text) { write_all(fd, text, path); });
-    const mode_t mask = ::umask(0);  // mkstemp is stricter than the user asked for
-    ::umask(mask);
-    if (::fchmod(fd, 0666 & ~mask) != 0 || ::fsync(fd) != 0) throw io_error("write", path, errno);
-    const unsigned flags = replace ? 0U : RENAME_NOREPLACE;
-    if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), flags) != 0) {
-      if (errno == EEXIST) {
-        throw Error(ErrorKind::kUsage, "exists already").in_file(path).hint("--force replaces it");
-      }
-      throw io_error("write", path, errno);
-    }
-  } catch (...) {
-    ::close(fd);
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  ::close(fd);
+  if (!path.has_filename()) throw Error(ErrorKind::kUsage, "is no name of a file").in_file(path);
+  const std::filesystem::path directory = path.has_parent_path() ? path.parent_path() : ".";
+  PartialFile file(Folder::open(directory), path.filename(), 0, Writers::kMany);
+  std::uint64_t offset = 0;
+  produce([&](std::string_view text) {
+    file.write_at(offset, std::as_bytes(std::span(text)));
+    offset += text.size();
+  });
+  file.sync();
+  file.commit(replace);
 }
 
 }  // namespace
@@ -56,7 +46,7 @@ void write_file(const std::filesystem::path& path, std::string_view bytes, bool 
 void write_output(const std::string& output, bool replace,
                   const std::function<void(const TextSink&)>& produce) {
   if (output != "-") return write_new_file(output, replace, produce);
-  produce([](std::string_view text) { write_all(STDOUT_FILENO, text, "standard output"); });
+  produce(write_to_standard_output);
 }
 
 }  // namespace reshardfs

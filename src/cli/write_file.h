@@ -10,10 +10,10 @@
 
 namespace reshardfs {
 
-/// Writes a small file so that its name never stands for half of it: under a temporary name
-/// beside it, synced, then renamed.
+/// Writes a file so that its name never stands for half of it: see PartialFile.
 /// @param replace whether a file of that name may be replaced.
-/// @throws Error kUsage if it exists and may not be replaced, kIo.
+/// @throws Error kUsage if it exists and may not be replaced, kMissing if there is no directory for
+///         it, kIo.
 void write_file(const std::filesystem::path& path, std::string_view bytes, bool replace);
 
 /// Writes what `produce` gives to the sink to a file, in the same way; or to standard output if

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <optional>
 #include <set>
 #include <utility>
@@ -14,13 +13,13 @@
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
-#include "base/retry_once.h"
 #include "export/checksums.h"
+#include "export/existing_file.h"
+#include "export/folder.h"
 #include "export/identity.h"
 #include "export/manifest.h"
 #include "export/partial_file.h"
 #include "export/target_directory.h"
-#include "storage/byte_source.h"
 
 namespace reshardfs {
 namespace {
@@ -28,31 +27,12 @@ namespace {
 namespace fs = std::filesystem;
 using Jobs = std::vector<std::unique_ptr<BlockJob>>;
 
-/// A file that is there already, to be read as those that are not. Opened at the first read: there
-/// may be more of them than a process may have open.
-class ExistingFile final : public VirtualFile {
- public:
-  ExistingFile(const fs::path& path, std::uint64_t size) : path_(path), size_(size) {}
-
-  std::uint64_t size() const override { return size_; }
-  void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
-    opened_.call([this] { source_ = open_local_file(path_); });
-    source_->read_at(offset, out);
-  }
-
- private:
-  const fs::path& path_;
-  std::uint64_t size_;
-  mutable RetryOnce opened_;
-  mutable ByteSourcePtr source_;
-};
-
 /// Text that is written like any other file.
-void write_text(const fs::path& path, const std::string& text, bool replace) {
-  PartialFile file(path, text.size());
+void write_text(const Folder& folder, const std::string& name, const std::string& text) {
+  PartialFile file(folder.make({}), name, text.size());
   file.write_at(0, std::as_bytes(std::span(text)));
   file.sync();
-  file.commit(replace);
+  file.commit(/*replace=*/true);
 }
 
 enum class Standing : std::uint8_t {
@@ -63,7 +43,7 @@ enum class Standing : std::uint8_t {
 
 struct Item {
   const OutputFile* output = nullptr;
-  fs::path path{};
+  fs::path path{};  ///< below the output directory
   Standing standing = Standing::kMissing;
   /// Of the file that is there; of what should be there, from the manifest or the source.
   std::string found_sha256{};
@@ -92,12 +72,14 @@ class HashJob final : public BlockJob {
 
 class WriteJob final : public BlockJob {
  public:
-  WriteJob(const Item& item, Manifest& manifest, bool replace)
-      : item_(item), manifest_(manifest), replace_(replace) {}
+  WriteJob(const Folder& root, const Item& item, Manifest& manifest, bool replace)
+      : root_(root), item_(item), manifest_(manifest), replace_(replace) {}
 
   const VirtualFile& file() const override { return *item_.output->file; }
   const std::string& name() const override { return item_.output->path; }
-  void begin() override { partial_.emplace(item_.path, file().size()); }
+  void begin() override {
+    partial_.emplace(root_.make(item_.path.parent_path()), item_.path.filename(), file().size());
+  }
   void write(std::uint64_t offset, std::span<const std::byte> bytes) override {
     partial_->write_at(offset, bytes);
   }
@@ -110,6 +92,7 @@ class WriteJob final : public BlockJob {
   }
 
  private:
+  const Folder& root_;
   const Item& item_;
   Manifest& manifest_;
   bool replace_;
@@ -118,13 +101,8 @@ class WriteJob final : public BlockJob {
 
 /// A view's paths come from names in files; no name may lead out of the directory.
 void require_plain_path(const fs::path& path) {
-  const bool plain = path.is_relative() && !path.empty() &&
-                     std::none_of(path.begin(), path.end(), [](const fs::path& part) {
-                       return part.empty() || part == "." || part == "..";
-                     });
-  if (!plain) {
-    throw Error(ErrorKind::kInternal, "a view has a file '" + printable(path.string()) + "'");
-  }
+  if (is_plain_path(path)) return;
+  throw Error(ErrorKind::kInternal, "a view has a file '" + printable(path.string()) + "'");
 }
 
 [[noreturn]] void throw_in_the_way(const fs::path& path, const std::string& what) {
@@ -134,24 +112,36 @@ void require_plain_path(const fs::path& path) {
 }
 
 /// How a file that is to have `size` bytes stands.
-Standing standing_of(const fs::path& path, std::uint64_t size) {
-  struct stat found {};
-  if (::lstat(path.c_str(), &found) != 0) {
-    if (errno == ENOENT) return Standing::kMissing;
-    if (errno == ENOTDIR) {
-      throw Error(ErrorKind::kUsage, "has a file in the place of its directory")
-          .in_file(path)
-          .hint("choose another directory");
-    }
-    throw io_error("examine", path, errno);
-  }
-  if (!S_ISREG(found.st_mode)) {
+Standing standing_of(const Folder& root, const fs::path& path, std::uint64_t size) {
+  const auto folder = root.find(path.parent_path());
+  const auto found = folder ? folder->look_at(path.filename()) : std::nullopt;
+  if (!found) return Standing::kMissing;
+  if (!S_ISREG(found->st_mode)) {
     throw Error(ErrorKind::kUsage, "is in the way: it is not a regular file")
-        .in_file(path)
+        .in_file(root.path() / path)
         .hint("choose another directory");
   }
-  return static_cast<std::uint64_t>(found.st_size) == size ? Standing::kSameSize
-                                                           : Standing::kDiffers;
+  return static_cast<std::uint64_t>(found->st_size) == size ? Standing::kSameSize
+                                                            : Standing::kDiffers;
+}
+
+/// Whether SHA256SUMS has no line that this export would not write: then it is of an export of the
+/// same conversion, whatever the manifest knows of it.
+bool is_own_checksums(const VirtualFile& file, const Manifest& manifest) {
+  std::set<std::string> lines;
+  std::uint64_t most = 0;
+  for (const auto& [path, entry] : manifest.entries()) {
+    most += lines.insert(checksum_line(entry.sha256, path)).first->size();
+  }
+  if (file.size() > most) return false;
+  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(text)));
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+    if (!lines.contains(text.substr(begin, end - begin))) return false;
+    begin = end;
+  }
+  return true;
 }
 
 class Exporter {
@@ -165,13 +155,13 @@ class Exporter {
       require_plain_path(output->path);
       Item item;
       item.output = output;
-      item.path = directory_.path() / output->path;
+      item.path = output->path;
       items_.push_back(std::move(item));
     }
   }
 
   ExportResult run() {
-    Manifest manifest(directory_.path(), identity_, options_.force);
+    Manifest manifest(root(), identity_, options_.force);
     examine(manifest);
     const std::uint64_t bytes = bytes_to_write();
     directory_.require_space(bytes);
@@ -183,6 +173,8 @@ class Exporter {
   }
 
  private:
+  const Folder& root() const { return directory_.folder(); }
+
   void start(const std::string& phase, std::uint64_t bytes, std::uint64_t files) const {
     if (options_.engine.progress != nullptr) options_.engine.progress->start(phase, bytes, files);
   }
@@ -193,28 +185,37 @@ class Exporter {
     Jobs jobs;
     std::uint64_t bytes = 0;
     for (Item& item : items_) {
-      item.standing = standing_of(item.path, item.output->file->size());
+      item.standing = standing_of(root(), item.path, item.output->file->size());
       if (item.standing == Standing::kDiffers && !options_.force) {
-        throw_in_the_way(item.path, "is there already, with another size");
+        throw_in_the_way(root().path() / item.path, "is there already, with another size");
       }
       if (item.standing == Standing::kSameSize) bytes += add_hash_jobs(item, manifest, jobs);
     }
-    if (options_.checksums && !options_.force && !manifest.find(kChecksumFile) &&
-        standing_of(directory_.path() / kChecksumFile, 0) != Standing::kMissing) {
-      throw_in_the_way(directory_.path() / kChecksumFile, "is there already");
+    if (!jobs.empty()) {
+      start("checking", bytes, jobs.size());
+      run_blocks(jobs, options_.engine);
+      for (const Item& item : items_) note_examined(item, manifest);
     }
-    if (jobs.empty()) return;
-    start("checking", bytes, jobs.size());
-    run_blocks(jobs, options_.engine);
-    for (const Item& item : items_) note_examined(item, manifest);
+    if (options_.checksums) examine_checksums(manifest);
+  }
+
+  /// It may be replaced if this export has written it, even where the manifest has lost the line
+  /// that says so.
+  void examine_checksums(const Manifest& manifest) const {
+    const fs::path name = kChecksumFile;
+    if (standing_of(root(), name, 0) == Standing::kMissing) return;
+    if (options_.force || manifest.find(kChecksumFile)) return;
+    const ExistingFile file(root(), name, size_of(name));
+    if (is_own_checksums(file, manifest)) return;
+    throw_in_the_way(root().path() / name, "is there already");
   }
 
   /// @return bytes that they read.
   std::uint64_t add_hash_jobs(Item& item, const Manifest& manifest, Jobs& jobs) const {
     const std::string& name = item.output->path;
     const std::uint64_t size = item.output->file->size();
-    jobs.push_back(std::make_unique<HashJob>(std::make_shared<ExistingFile>(item.path, size), name,
-                                             item.found_sha256));
+    jobs.push_back(std::make_unique<HashJob>(
+        std::make_shared<ExistingFile>(root(), item.path, size), name, item.found_sha256));
     const auto known = manifest.find(name);
     if (known && known->size == size) {
       item.wanted_sha256 = known->sha256;
@@ -228,7 +229,9 @@ class Exporter {
     if (item.standing != Standing::kSameSize) return;
     const std::uint64_t size = item.output->file->size();
     if (!item.is_kept()) {
-      if (!options_.force) throw_in_the_way(item.path, "is there already, with other contents");
+      if (!options_.force) {
+        throw_in_the_way(root().path() / item.path, "is there already, with other contents");
+      }
       return;
     }
     if (!manifest.find(item.output->path)) {
@@ -251,7 +254,7 @@ class Exporter {
     Jobs jobs;
     for (const Item& item : items_) {
       if (item.is_kept()) continue;
-      jobs.push_back(std::make_unique<WriteJob>(item, manifest, options_.force));
+      jobs.push_back(std::make_unique<WriteJob>(root(), item, manifest, options_.force));
     }
     if (jobs.empty()) return;
     start("writing", bytes, jobs.size());
@@ -265,22 +268,23 @@ class Exporter {
     std::string text;
     for (const auto& [path, entry] : manifest.entries()) {
       if (path == kChecksumFile) continue;
-      if (standing_of(directory_.path() / path, entry.size) != Standing::kSameSize) continue;
+      if (standing_of(root(), path, entry.size) != Standing::kSameSize) continue;
       text += checksum_line(entry.sha256, path);
     }
     manifest.add(kChecksumFile, {text.size(), ""});
-    write_text(directory_.path() / kChecksumFile, text, /*replace=*/true);
+    // A machine that goes down must not keep the sums and lose what they are known by.
+    manifest.sync();
+    write_text(root(), kChecksumFile, text);
   }
 
   void sync(Manifest& manifest) const {
-    std::set<fs::path> directories{directory_.path()};
+    std::set<fs::path> directories{fs::path()};
     for (const Item& item : items_) {
-      for (fs::path path = item.path.parent_path(); path != directory_.path();
-           path = path.parent_path()) {
+      for (fs::path path = item.path.parent_path(); !path.empty(); path = path.parent_path()) {
         if (!directories.insert(path).second) break;
       }
     }
-    for (const fs::path& path : directories) sync_directory(path);
+    for (const fs::path& path : directories) root().make(path).sync();
     manifest.sync();
   }
 
@@ -289,13 +293,18 @@ class Exporter {
     std::set<std::string> own;
     for (const auto& [path, entry] : manifest.entries()) own.insert(top_of(path));
     std::error_code error;
-    for (const auto& entry : fs::directory_iterator(directory_.path(), error)) {
+    for (const auto& entry : fs::directory_iterator(root().path(), error)) {
       const std::string name = entry.path().filename().string();
       if (name.starts_with("rank_") && !own.contains(name)) {
         result_.warnings.push_back("'" + printable(name) +
                                    "' in the output directory is not of this conversion");
       }
     }
+  }
+
+  std::uint64_t size_of(const fs::path& name) const {
+    const auto found = root().look_at(name);
+    return found ? static_cast<std::uint64_t>(found->st_size) : 0;
   }
 
   static std::string top_of(const std::string& path) { return path.substr(0, path.find('/')); }

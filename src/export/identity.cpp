@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/identity.h"
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "reshardfs/error.h"
+
 #include "base/blocks.h"
+#include "base/parallel.h"
 #include "base/sha256.h"
 #include "base/version.h"
+#include "export/source_file.h"
 #include "storage/byte_source.h"
 #include "storage/directory.h"
 
@@ -17,9 +23,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
+constexpr const char* kSourceFiles = "source files";
+constexpr const char* kOtherHint = "choose another directory, or say --force";
+constexpr const char* kCopyHint =
+    "if it has the same bytes (a copy, a restored backup), say --force: what is there is compared "
+    "with the source, and only what differs is written again";
+
 void add_file(const fs::path& path, Sha256& hash) {
   const ByteSourcePtr source = open_local_file(path);
-  for_each_block(*source, 0, source->size(),
+  for_each_block(*source, ByteRange::whole(source->size()),
                  [&](std::span<const std::byte> bytes) { hash.update(bytes); });
 }
 
@@ -42,6 +54,37 @@ Json content_of(const std::optional<fs::path>& path) {
   return path ? content_of(*path) : Json();
 }
 
+Json source_files_of(const ConversionOptions& options, const Conversion& conversion) {
+  const std::vector<ConversionSource> sources = conversion.source_files();
+  std::vector<Json> files(sources.size());
+  parallel_for(sources.size(), [&](std::size_t i) {
+    const std::string path = sources[i].path.lexically_relative(options.source).string();
+    files[i] = source_file_identity(sources[i], path);
+  });
+  return files;
+}
+
+/// The file of a list that has the path; null if there is none.
+Json with_path(const Json& files, const Json& path) {
+  const auto found = std::find_if(files.begin(), files.end(), [&](const Json& file) {
+    return file.is_object() && file.value<Json>("path", Json()) == path;
+  });
+  return found == files.end() ? Json() : *found;
+}
+
+IdentityDifference difference_of_sources(const Json& old, const Json& now) {
+  for (const Json& file : now) {
+    const Json& path = file.at("path");
+    const std::string name = "source file '" + printable(path.get<std::string>()) + "'";
+    const Json before = with_path(old, path);
+    if (before.is_null()) return {"it knows no " + name, kOtherHint};
+    const std::string difference = source_file_difference(before, file);
+    if (difference.empty()) continue;
+    return {name + " " + difference, may_be_a_copy(before, file) ? kCopyHint : kOtherHint};
+  }
+  return {"it has more source files", kOtherHint};
+}
+
 Json formats_of(const ConversionOptions& options) {
   Json formats = Json::array();
   for (const OutputFormat format : options.formats) {
@@ -53,29 +96,38 @@ Json formats_of(const ConversionOptions& options) {
 }  // namespace
 
 Json conversion_identity(const ConversionOptions& options, const Conversion& conversion) {
-  Json files = Json::array();
-  for (const ConversionSource& file : conversion.source_files()) {
-    files.push_back(
-        {file.path.lexically_relative(options.source).string(), file.bytes, file.mtime_ns});
+  const Json identity{
+      {"version", kVersion},
+      {kSourceFiles, source_files_of(options, conversion)},
+      {"src-strategy", content_of(options.src_strategy)},
+      {"dst-strategy",
+       options.dst_sizes.empty() ? content_of(options.dst_strategy) : Json(options.dst_sizes)},
+      {"src-join", options.src_join},
+      {"name-map", options.name_map.empty() ? Json() : content_of(options.name_map)},
+      {"state-prefix", options.state_prefixes},
+      {"prefix", options.prefix},
+      {"unmatched", static_cast<int>(options.unmatched)},
+      {"replicas", static_cast<int>(options.replicas)},
+      {"include", options.include},
+      {"exclude", options.exclude},
+      {"format", formats_of(options)},
+      {"metadata", options.safetensors_metadata},
+      {"align", options.align},
+      {"shard-size", options.shard_bytes},
+      {"cast", options.casts},
+      {"crc", options.append_crc}};
+  // As it is when it has been written and read: names need not be UTF-8.
+  return Json::parse(identity.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+IdentityDifference identity_difference(const Json& old, const Json& now) {
+  for (const auto& [key, value] : now.items()) {
+    const Json before = old.is_object() ? old.value<Json>(key, Json()) : Json();
+    if (before == value) continue;
+    if (key == kSourceFiles) return difference_of_sources(before, value);
+    return {"different: " + printable(key), kOtherHint};
   }
-  return {{"version", kVersion},
-          {"source files", std::move(files)},
-          {"src-strategy", content_of(options.src_strategy)},
-          {"dst-strategy",
-           options.dst_sizes.empty() ? content_of(options.dst_strategy) : Json(options.dst_sizes)},
-          {"src-join", options.src_join},
-          {"name-map", options.name_map.empty() ? Json() : content_of(options.name_map)},
-          {"state-prefix", options.state_prefixes},
-          {"prefix", options.prefix},
-          {"unmatched", static_cast<int>(options.unmatched)},
-          {"include", options.include},
-          {"exclude", options.exclude},
-          {"format", formats_of(options)},
-          {"metadata", options.safetensors_metadata},
-          {"align", options.align},
-          {"shard-size", options.shard_bytes},
-          {"cast", options.casts},
-          {"crc", options.append_crc}};
+  return {"different: more than is known", kOtherHint};
 }
 
 }  // namespace reshardfs

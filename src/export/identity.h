@@ -1,17 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+
 #include <nlohmann/json_fwd.hpp>
 
 #include "reshardfs/conversion.h"
 
 namespace reshardfs {
 
-/// What decides the bytes of a conversion's files: the source files' names, sizes and times, the
-/// contents of the strategy files, the options, and the version of the program. Which ranks and
-/// views are shown is not part of it, so that they may be exported one after another.
-/// @throws Error kMissing or kIo if a file that the options name cannot be read.
+/// What decides the bytes of a conversion's files: the source files, the contents of the strategy
+/// files, the options, and the version of the program. Which ranks and views are shown is not part
+/// of it, so that they may be exported one after another.
+///
+/// Of a source file: its path, size, times and inode number, a sum of its index, and one of samples
+/// of its bytes. The change time and the inode number betray that it was rewritten or replaced,
+/// even where the modification time was set back; the samples, that a disk was restored or a clock
+/// was wrong. Few bytes are read, so that it takes little time beside reading what was exported.
+/// @throws Error kMissing or kIo if a file that the options name cannot be read, kChanged if a
+///         source file is not the one any more that the conversion has opened.
 nlohmann::ordered_json conversion_identity(const ConversionOptions& options,
                                            const Conversion& conversion);
+
+struct IdentityDifference {
+  std::string what{};  ///< for a message
+  std::string hint{};
+};
+
+/// What makes two of them different.
+IdentityDifference identity_difference(const nlohmann::ordered_json& old,
+                                       const nlohmann::ordered_json& now);
 
 }  // namespace reshardfs

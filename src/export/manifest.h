@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
+
+#include "export/folder.h"
 
 namespace reshardfs {
 
@@ -24,15 +25,15 @@ class Manifest {
 
   static constexpr const char* kName = ".reshardfs-export.jsonl";
 
-  /// Reads the manifest of a directory, or begins one.
-  /// @param identity an object; the same exactly if files that exist may be kept.
+  /// Reads the manifest of a directory, or begins one, and locks it.
+  /// @param identity see conversion_identity(); the same exactly if files that exist may be kept.
   /// @param force begin a new one if the directory has one of another conversion.
-  /// @throws Error kUsage for another conversion: says what is different; kIo.
-  Manifest(const std::filesystem::path& directory, const nlohmann::ordered_json& identity,
-           bool force);
+  /// @throws Error kUsage for another conversion: says what is different; if another export has it
+  ///         locked, or what stands there is no file of its own (a link, one with a second name,
+  ///         a device): nothing is written to it then; kIo.
+  Manifest(const Folder& folder, const nlohmann::ordered_json& identity, bool force);
   Manifest(const Manifest&) = delete;
   Manifest& operator=(const Manifest&) = delete;
-  ~Manifest();
 
   std::optional<Entry> find(const std::string& path) const;
   /// All entries, by path. Not while other threads add.
@@ -43,12 +44,13 @@ class Manifest {
   void sync();
 
  private:
+  std::string read_all() const;
   /// @return bytes up to the end of the last good line; 0: it has to begin anew.
-  std::uint64_t read(const nlohmann::ordered_json& identity, bool force);
+  std::uint64_t parse(const std::string& text, const nlohmann::ordered_json& identity, bool force);
   void append(const std::string& line);
 
   std::filesystem::path path_;
-  int fd_ = -1;
+  Descriptor file_;
   mutable std::mutex mutex_;  // guards entries_, and keeps lines apart
   std::map<std::string, Entry> entries_;
 };

@@ -6,8 +6,10 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <system_error>
+#include <random>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "reshardfs/error.h"
 
@@ -18,14 +20,26 @@ namespace {
 
 constexpr std::size_t kMaxNameBytes = 255;
 constexpr const char* kSuffix = ".reshardfs-partial";
-constexpr const char* kSpaceHint = "make room and run the same command again: it continues";
+constexpr const char* kSpaceHint = "make room and run the same command again";
 
 Error write_error(const std::filesystem::path& path, int errno_value) {
   Error error = io_error("write", path, errno_value);
-  if (errno_value == ENOSPC || errno_value == EDQUOT || errno_value == EFBIG) {
-    error.hint(kSpaceHint);
-  }
+  if (errno_value == ENOSPC || errno_value == EDQUOT) error.hint(kSpaceHint);
   return error;
+}
+
+/// Over a network a call whose answer was lost is made again, and then fails because of itself.
+bool is_same(int folder, const char* one, const char* other) noexcept {
+  struct stat first {};
+  struct stat second {};
+  return ::fstatat(folder, one, &first, AT_SYMLINK_NOFOLLOW) == 0 &&
+         ::fstatat(folder, other, &second, AT_SYMLINK_NOFOLLOW) == 0 &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+std::string own_name(const std::string& name) {
+  std::random_device random;
+  return partial_name(fmt::format("{}.{:08x}{:08x}", name, random(), random()));
 }
 
 }  // namespace
@@ -38,77 +52,86 @@ std::string partial_name(const std::string& name) {
   return "." + hash.finish() + kSuffix;
 }
 
-PartialFile::PartialFile(std::filesystem::path path, std::uint64_t size)
-    : path_(std::move(path)),
-      temporary_(path_.parent_path() / partial_name(path_.filename().string())) {
-  std::error_code error;
-  std::filesystem::create_directories(path_.parent_path(), error);
-  if (error) throw io_error("create the directory", path_.parent_path(), error.value());
+PartialFile::PartialFile(Folder folder, std::string name, std::uint64_t size, Writers writers)
+    : folder_(std::move(folder)),
+      name_(std::move(name)),
+      temporary_(writers == Writers::kOne ? partial_name(name_) : own_name(name_)) {
   // Not O_TRUNC on what is there: it could be a link to something else.
-  if (::unlink(temporary_.c_str()) != 0 && errno != ENOENT) {
-    throw io_error("remove", temporary_, errno);
+  if (writers == Writers::kOne && ::unlinkat(folder_.descriptor(), temporary_.c_str(), 0) != 0 &&
+      errno != ENOENT) {
+    throw io_error("remove", folder_.path() / temporary_, errno);
   }
   constexpr mode_t kMode = 0666;  // the umask takes from it
-  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kMode);
-  if (fd_ < 0) throw io_error("create", temporary_, errno);
-  if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) {
+  auto file = folder_.open_file(temporary_, O_WRONLY | O_CREAT | O_EXCL, kMode);
+  if (!file) throw io_error("create", folder_.path() / name_, errno);
+  file_.emplace(std::move(*file));
+  if (::ftruncate(file_->get(), static_cast<off_t>(size)) != 0) {
     const int failed = errno;
-    close();
-    ::unlink(temporary_.c_str());
-    throw write_error(path_, failed);
+    remove();
+    throw write_error(folder_.path() / name_, failed);
   }
 }
 
 PartialFile::~PartialFile() {
-  close();
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  remove();
 }
 
-void PartialFile::close() noexcept {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
+void PartialFile::remove() noexcept {
+  file_.reset();
+  if (!temporary_.empty()) ::unlinkat(folder_.descriptor(), temporary_.c_str(), 0);
 }
 
 void PartialFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t written =
+        ::pwrite(file_->get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) throw write_error(path_, written < 0 ? errno : ENOSPC);
+    if (written <= 0) throw write_error(folder_.path() / name_, written < 0 ? errno : ENOSPC);
     offset += static_cast<std::uint64_t>(written);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
 }
 
 void PartialFile::sync() {
-  if (::fsync(fd_) != 0) throw write_error(path_, errno);
+  if (::fsync(file_->get()) != 0) throw write_error(folder_.path() / name_, errno);
+}
+
+/// @return 0, or the error number.
+int PartialFile::rename_to_name(bool replace) noexcept {
+  const int folder = folder_.descriptor();
+  const char* const from = temporary_.c_str();
+  const char* const to = name_.c_str();
+  if (replace) return ::renameat(folder, from, folder, to) == 0 ? 0 : errno;
+  if (::renameat2(folder, from, folder, to, RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return errno;
+  // A file system such as NFS, which does not know the flag. link() does not replace either.
+  if (::linkat(folder, from, folder, to, 0) == 0 ||
+      (errno == EEXIST && is_same(folder, from, to))) {
+    ::unlinkat(folder, from, 0);
+    return 0;
+  }
+  if (errno != EPERM && errno != EMLINK && errno != ENOSYS && errno != EOPNOTSUPP) return errno;
+  // Nor links. That a file of the name appears between these two calls cannot be excluded there.
+  struct stat found {};
+  if (::fstatat(folder, to, &found, AT_SYMLINK_NOFOLLOW) == 0) return EEXIST;
+  return ::renameat(folder, from, folder, to) == 0 ? 0 : errno;
 }
 
 void PartialFile::commit(bool replace) {
-  close();
-  const unsigned flags = replace ? 0U : RENAME_NOREPLACE;
-  int result = ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), flags);
-  if (result != 0 && errno == EINVAL && !replace) {
-    // A file system that does not know the flag (NFS). link() does not replace either.
-    result = ::link(temporary_.c_str(), path_.c_str());
-    if (result == 0) ::unlink(temporary_.c_str());
+  const std::filesystem::path path = folder_.path() / name_;
+  const auto there = folder_.look_at(name_);
+  if (there && !S_ISREG(there->st_mode) && !S_ISLNK(there->st_mode)) {
+    throw Error(ErrorKind::kUsage, "is there already, and is no regular file")
+        .in_file(path)
+        .hint("choose another name");
   }
-  if (result != 0) {
-    if (errno == EEXIST) {
-      throw Error(ErrorKind::kUsage, "has appeared meanwhile").in_file(path_);
-    }
-    throw io_error("rename", path_, errno);
+  file_.reset();
+  const int failed = rename_to_name(replace);
+  if (failed == EEXIST) {
+    throw Error(ErrorKind::kUsage, "exists already").in_file(path).hint("--force replaces it");
   }
+  if (failed != 0) throw io_error("rename", path, failed);
   temporary_.clear();
-}
-
-void sync_directory(const std::filesystem::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) throw io_error("open", path, errno);
-  const int result = ::fsync(fd);
-  const int failed = errno;
-  ::close(fd);
-  // Some file systems cannot sync directories.
-  if (result != 0 && failed != EINVAL) throw io_error("sync", path, failed);
 }
 
 }  // namespace reshardfs

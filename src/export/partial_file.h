@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
+
+#include "export/folder.h"
 
 namespace reshardfs {
 
@@ -13,14 +15,19 @@ namespace reshardfs {
 /// that would be too long for a file system, a hash in place of NAME.
 std::string partial_name(const std::string& name);
 
+/// Who may write a file of the same name in the same directory at the same time.
+enum class Writers : std::uint8_t {
+  kOne,   ///< nobody else: what is there under the partial name was left by a run that was killed
+  kMany,  ///< anybody: each has a partial name of its own
+};
+
 /// A file that has its name only when all of it is on disk. Until then it has another one in the
 /// same directory, and is removed if it is not committed.
 class PartialFile {
  public:
-  /// Makes the directories above it. What an earlier run has left of it is replaced.
-  /// @param size bytes that it will have.
+  /// @param size bytes that it will have, or 0 if nobody knows.
   /// @throws Error kIo.
-  PartialFile(std::filesystem::path path, std::uint64_t size);
+  PartialFile(Folder folder, std::string name, std::uint64_t size, Writers writers = Writers::kOne);
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
   ~PartialFile();
@@ -30,19 +37,19 @@ class PartialFile {
   /// Waits until the bytes are on disk. @throws Error kIo.
   void sync();
   /// Gives it its name. The directory is not synced.
-  /// @param replace whether a file of that name may be replaced.
+  /// @param replace whether a file of that name may be replaced. What is neither a regular file nor
+  ///        a link never is.
   /// @throws Error kUsage if there is one and it may not, kIo.
   void commit(bool replace);
 
  private:
-  void close() noexcept;
+  int rename_to_name(bool replace) noexcept;
+  void remove() noexcept;
 
-  std::filesystem::path path_;
-  std::filesystem::path temporary_;
-  int fd_ = -1;
+  Folder folder_;
+  std::string name_;
+  std::string temporary_;  ///< empty: committed
+  std::optional<Descriptor> file_;
 };
-
-/// Waits until the names in a directory are on disk. @throws Error kIo.
-void sync_directory(const std::filesystem::path& path);
 
 }  // namespace reshardfs

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/target_directory.h"
 
-#include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -45,42 +42,45 @@ void check_apart(const fs::path& directory, const fs::path& source) {
   }
 }
 
-}  // namespace
-
-TargetDirectory::TargetDirectory(const fs::path& path, const fs::path& source)
-    : path_(resolved(path)) {
-  check_apart(path_, resolved(source));
+/// @return the directory, which is there then.
+Folder open_target(const fs::path& path, const fs::path& source) {
+  const fs::path directory = resolved(path);
+  check_apart(directory, resolved(source));
   std::error_code error;
-  if (fs::exists(path_, error) && !fs::is_directory(path_, error)) {
-    throw Error(ErrorKind::kUsage, "is not a directory").in_file(path_);
+  if (fs::exists(directory, error) && !fs::is_directory(directory, error)) {
+    throw Error(ErrorKind::kUsage, "is not a directory").in_file(directory);
   }
-  fs::create_directories(path_, error);
-  if (error) throw io_error("create the directory", path_, error.value());
-  fd_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd_ < 0) throw io_error("open", path_, errno);
-  // Where directories cannot be locked (NFS) the user has to see to it.
-  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(fd_);
-    throw Error(ErrorKind::kUsage, "another export is writing here")
-        .in_file(path_)
-        .hint("wait for it, or choose another directory");
-  }
+  fs::create_directories(directory, error);
+  if (error) throw io_error("create the directory", directory, error.value());
+  return Folder::open(directory);
 }
 
-TargetDirectory::~TargetDirectory() {
-  ::close(fd_);
+}  // namespace
+
+void lock_for_export(int descriptor, const fs::path& directory) {
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  throw Error(ErrorKind::kUsage, "another export is writing here")
+      .in_file(directory)
+      .hint("wait for it, or choose another directory");
+}
+
+TargetDirectory::TargetDirectory(const fs::path& path, const fs::path& source)
+    : folder_(open_target(path, source)) {
+  lock_for_export(folder_.descriptor(), folder_.path());
 }
 
 void TargetDirectory::require_space(std::uint64_t bytes) const {
   struct statvfs space {};
-  if (::fstatvfs(fd_, &space) != 0) throw io_error("examine", path_, errno);
+  if (::fstatvfs(folder_.descriptor(), &space) != 0) {
+    throw io_error("examine", folder_.path(), errno);
+  };
   // Some file systems do not tell.
   if (space.f_blocks == 0) return;
   const std::uint64_t available = std::uint64_t{space.f_bavail} * space.f_frsize;
   if (available >= bytes) return;
   throw Error(ErrorKind::kIo, fmt::format("not enough space: {} bytes are needed, {} are available",
                                           bytes, available))
-      .in_file(path_)
+      .in_file(folder_.path())
       .os_error(ENOSPC)
       .hint("make room, or choose other --ranks or --views");
 }

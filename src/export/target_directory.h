@@ -3,9 +3,15 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <string>
+
+#include "export/folder.h"
 
 namespace reshardfs {
+
+/// Locks a directory or a file in it for as long as it is open. Where it cannot be locked (a
+/// directory on NFS) nothing happens.
+/// @throws Error kUsage if another process has locked it.
+void lock_for_export(int descriptor, const std::filesystem::path& directory);
 
 /// The directory that an export writes into: made if it is not there, and locked, so that two
 /// exports do not write the same files at once.
@@ -17,15 +23,13 @@ class TargetDirectory {
   TargetDirectory(const std::filesystem::path& path, const std::filesystem::path& source);
   TargetDirectory(const TargetDirectory&) = delete;
   TargetDirectory& operator=(const TargetDirectory&) = delete;
-  ~TargetDirectory();
 
-  const std::filesystem::path& path() const noexcept { return path_; }
+  const Folder& folder() const noexcept { return folder_; }
   /// @throws Error kIo if the file system has less than that many bytes for this user.
   void require_space(std::uint64_t bytes) const;
 
  private:
-  std::filesystem::path path_;
-  int fd_ = -1;
+  Folder folder_;
 };
 
 }  // namespace reshardfs

@@ -33,7 +33,7 @@ Shape take_shape(Record& record, DType dtype) {
     if (!only_zero) throw bad("a str has dims " + to_string(record.dims) + ", expected [0]");
     return {};
   }
-  if (only_zero && record.content->length > 0) return {};
+  if (only_zero && record.content->length() > 0) return {};
   return std::move(record.dims);
 }
 
@@ -84,7 +84,7 @@ void IndexBuilder::begin_entry(Record& record, DType dtype, Shape shape) {
   entry.content_bytes = is_array(dtype)
                             ? static_cast<std::uint64_t>(mul_or_throw(
                                   element_count(shape), element_size(dtype), "the content's size"))
-                            : record.content->length;
+                            : record.content->length();
   entry.shape = std::move(shape);
   offsets_.push_back(record.offset);
   entry.name = std::move(record.name);
@@ -103,7 +103,7 @@ void IndexBuilder::require_same_tensor(DType dtype, const Shape& shape) const {
 
 void IndexBuilder::add_content(const Record& record) {
   TensorEntry& entry = entries_.back();
-  const std::uint64_t length = record.content->length;
+  const std::uint64_t length = record.content->length();
   if (entry.dtype == DType::kString && (length == 0 || length % 4 != 0)) {
     throw bad("a str has " + std::to_string(length) +
               " bytes of content, expected a positive multiple of 4");

@@ -171,19 +171,18 @@ void RecordScanner::read_value(Record& record, std::uint64_t end) {
 }
 
 /// Keys, values and status are not looked into: a map is carried over as it is.
-void RecordScanner::read_map(Record& record, const Extent& payload) {
+void RecordScanner::read_map(Record& record, const ByteRange& payload) {
   constexpr std::uint64_t kParts = 3;
-  const std::uint64_t end = payload.offset + payload.length;
   std::uint64_t parts = 0;
-  while (cursor_.position() < end) {
-    const WireField field = cursor_.read_field(end);
+  while (cursor_.position() < payload.end()) {
+    const WireField field = cursor_.read_field(payload.end());
     if (field.type != WireType::kBytes) continue;
     if (field.number == kMapPart) ++parts;
-    cursor_.move_to(cursor_.payload_end(field, end));
+    cursor_.move_to(cursor_.payload_end(field, payload.end()));
   }
   if (parts != kParts) {
-    throw bad(payload.offset, "a map parameter has " + std::to_string(parts) +
-                                  " tensors, expected 3 (keys, values, status)");
+    throw bad(payload.offset(), "a map parameter has " + std::to_string(parts) +
+                                    " tensors, expected 3 (keys, values, status)");
   }
   record.is_map = true;
   record.content = payload;
@@ -204,7 +203,7 @@ void RecordScanner::read_tensor(Record& record, std::uint64_t end) {
     } else if (field.number == kType) {
       record.type = read_type(field.value);
     } else if (field.number == kContent) {
-      record.content = Extent{cursor_.position(), field.value};
+      record.content = ByteRange{cursor_.position(), field.value};
     }
     cursor_.move_to(payload_end);
   }

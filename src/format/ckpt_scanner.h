@@ -30,7 +30,7 @@ struct Record {
   bool is_map = false;       ///< holds a `maptensor`, and `content` is all of it
   Shape dims;                ///< each 0 ... 2^31-1
   std::optional<std::string> type;
-  std::optional<Extent> content;
+  std::optional<ByteRange> content;
   bool has_unknown = false;  ///< its tensor has fields that nobody knows
 };
 
@@ -53,7 +53,7 @@ class RecordScanner {
   template <typename Read>
   std::optional<Record> try_to(Read&& read);
   void read_value(Record& record, std::uint64_t end);
-  void read_map(Record& record, const Extent& payload);
+  void read_map(Record& record, const ByteRange& payload);
   void read_tensor(Record& record, std::uint64_t end);
   void read_packed_dims(std::uint64_t end);
   void add_dim(std::uint64_t value);

@@ -45,7 +45,8 @@ std::optional<std::uint32_t> trailer_number(const ByteSource& source) {
 
 std::uint32_t crc_of(const ByteSource& source, std::uint64_t end) {
   CrcSum sum;
-  for_each_block(source, 0, end, [&](std::span<const std::byte> bytes) { sum.add(bytes); });
+  for_each_block(source, ByteRange::whole(end),
+                 [&](std::span<const std::byte> bytes) { sum.add(bytes); });
   return sum.value();
 }
 

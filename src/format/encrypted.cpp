@@ -44,6 +44,7 @@ class DecryptedSource : public ByteSource {
   const std::string& name() const override { return encrypted_->name(); }
   std::uint64_t size() const override { return size_; }
   std::int64_t mtime_ns() const override { return encrypted_->mtime_ns(); }
+  FileStamp stamp() const override { return encrypted_->stamp(); }
   void check_unchanged() const override { encrypted_->check_unchanged(); }
 
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
@@ -102,10 +103,10 @@ class CbcSource final : public DecryptedSource {
     while (at < end) {
       const auto bytes = std::span(piece).subspan(kIvBytes, std::min(end - at, kPieceBytes));
       if (stream || at == 0) {
-        encrypted().read_at(from.offset + at, bytes);
+        encrypted().read_at(from.cipher.offset() + at, bytes);
         if (!stream) stream.emplace(decryption(), from.iv);
       } else {
-        encrypted().read_at(from.offset + at - kIvBytes,
+        encrypted().read_at(from.cipher.offset() + at - kIvBytes,
                             std::span(piece).first(kIvBytes + bytes.size()));
         stream.emplace(decryption(), std::span(piece).first(kIvBytes));
       }
@@ -136,7 +137,7 @@ class GcmSource final : public DecryptedSource {
     CipherStream stream(decryption(), from.iv, begin);
     for (std::uint64_t at = 0; at < out.size();) {
       const auto piece = out.subspan(at, std::min<std::uint64_t>(out.size() - at, kPieceBytes));
-      encrypted().read_at(from.offset + begin + at, piece);
+      encrypted().read_at(from.cipher.offset() + begin + at, piece);
       stream.decrypt(piece);
       at += piece.size();
     }
@@ -144,11 +145,11 @@ class GcmSource final : public DecryptedSource {
 
   void verify(std::uint64_t index) const {
     const EncryptedBlock& from = block(index);
-    SecretBuffer plain(std::min(from.cipher_bytes, kPieceBytes), SecretBuffer::Swap::kAllowed);
+    SecretBuffer plain(std::min(from.cipher.length(), kPieceBytes), SecretBuffer::Swap::kAllowed);
     CipherStream stream(decryption(), from.iv);
-    for (std::uint64_t at = 0; at < from.cipher_bytes;) {
-      const auto piece = plain.bytes().first(std::min(from.cipher_bytes - at, kPieceBytes));
-      encrypted().read_at(from.offset + at, piece);
+    for (std::uint64_t at = 0; at < from.cipher.length();) {
+      const auto piece = plain.bytes().first(std::min(from.cipher.length() - at, kPieceBytes));
+      encrypted().read_at(from.cipher.offset() + at, piece);
       stream.decrypt(piece);
       at += piece.size();
     }

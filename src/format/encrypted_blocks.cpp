@@ -9,8 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/checked.h"
-
 namespace reshardfs {
 namespace {
 
@@ -50,13 +48,14 @@ class BlockReader {
     while (position_ < source_.size()) {
       index_ = blocks.size();
       EncryptedBlock block = read_header();
-      position_ = add_or_throw(block.offset, block.cipher_bytes, "the end of an encrypted block");
+      position_ = block.cipher.end();
       if (position_ > source_.size()) {
-        fail(block.offset - kLengthFieldBytes, "has " + std::to_string(block.cipher_bytes) +
-                                                   " cipher bytes, and the file ends after " +
-                                                   std::to_string(source_.size() - block.offset));
+        fail(block.cipher.offset() - kLengthFieldBytes,
+             "has " + std::to_string(block.cipher.length()) +
+                 " cipher bytes, and the file ends after " +
+                 std::to_string(source_.size() - block.cipher.offset()));
       }
-      if (position_ < source_.size() && block.cipher_bytes != most_cipher_bytes_) {
+      if (position_ < source_.size() && block.cipher.length() != most_cipher_bytes_) {
         fail_length(block, "; only the last block may be shorter");
       }
       if (!gcm_) check_padding(block);
@@ -73,9 +72,9 @@ class BlockReader {
         .hint(kIncompleteHint);
   }
   [[noreturn]] void fail_length(const EncryptedBlock& block, const std::string& more) const {
-    fail(block.offset - kLengthFieldBytes, "has " + std::to_string(block.cipher_bytes) +
-                                               " cipher bytes, a full one has " +
-                                               std::to_string(most_cipher_bytes_) + more);
+    fail(block.cipher.offset() - kLengthFieldBytes, "has " + std::to_string(block.cipher.length()) +
+                                                        " cipher bytes, a full one has " +
+                                                        std::to_string(most_cipher_bytes_) + more);
   }
 
   /// The whole file's mode, so that a user who gave another one learns which it is.
@@ -114,8 +113,7 @@ class BlockReader {
     const std::uint32_t iv_bytes = little_endian(bytes.subspan(at + 4));
     std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(at) + 8, kIvBytes, block.iv.begin());
     const std::uint32_t cipher_bytes = little_endian(bytes.subspan(at + 8 + kIvBytes));
-    block.offset = position_ + header_bytes_;
-    block.cipher_bytes = cipher_bytes;
+    block.cipher = ByteRange(position_ + header_bytes_, cipher_bytes);
     block.plain_bytes = cipher_bytes;  // until the padding is known
     if (iv_bytes != kIvBytes) {
       fail(position_ + at + 4,
@@ -125,7 +123,7 @@ class BlockReader {
       fail(position_ + at, "has lengths that do not add up");
     }
     if (cipher_bytes == 0 || (!gcm_ && cipher_bytes % kCipherBlockBytes != 0)) {
-      fail(block.offset - kLengthFieldBytes, "has an impossible length");
+      fail(block.cipher.offset() - kLengthFieldBytes, "has an impossible length");
     }
     if (cipher_bytes > most_cipher_bytes_) fail_length(block, "");
     return block;
@@ -150,12 +148,12 @@ class BlockReader {
   /// PKCS#7: 1 to 16 bytes, each of which is their number.
   void check_padding(EncryptedBlock& block) const {
     std::array<std::byte, kIvBytes + kCipherBlockBytes> end{};
-    const std::uint64_t last = block.cipher_bytes - kCipherBlockBytes;
+    const std::uint64_t last = block.cipher.length() - kCipherBlockBytes;
     if (last == 0) {
       std::copy(block.iv.begin(), block.iv.end(), end.begin());
-      source_.read_at(block.offset, std::span(end).last(kCipherBlockBytes));
+      source_.read_at(block.cipher.offset(), std::span(end).last(kCipherBlockBytes));
     } else {
-      source_.read_at(block.offset + last - kIvBytes, end);
+      source_.read_at(block.cipher.offset() + last - kIvBytes, end);
     }
     const auto plain = std::span(end).last(kCipherBlockBytes);
     CipherStream(decryption_, std::span(end).first(kIvBytes)).decrypt(plain);
@@ -164,7 +162,7 @@ class BlockReader {
                       std::all_of(plain.end() - static_cast<std::ptrdiff_t>(padding), plain.end(),
                                   [&](std::byte byte) { return byte == plain.back(); });
     const bool last_block = position_ == source_.size();
-    block.plain_bytes = good ? block.cipher_bytes - padding : 0;
+    block.plain_bytes = good ? block.cipher.length() - padding : 0;
     if (block.plain_bytes == 0 || block.plain_bytes > block_bytes_ ||
         (!last_block && block.plain_bytes != block_bytes_)) {
       source_.check_unchanged();
@@ -211,7 +209,7 @@ Error undecryptable(const ByteSource& source, const EncryptedBlock& block, std::
                "encrypted block " + std::to_string(index) +
                    " cannot be decrypted: the key is wrong or the file was changed")
       .in_file(source.name())
-      .at_offset(block.offset)
+      .at_offset(block.cipher.offset())
       .hint(decryption.key_hint());
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/byte_range.h"
 #include "format/encrypted.h"
 #include "format/encrypted_cipher.h"
 #include "storage/byte_source.h"
@@ -20,8 +21,7 @@ static_assert(kGcmFirstCounter + (kEncryptedBlockBytes - 1) / kCipherBlockBytes 
 struct EncryptedBlock {
   std::array<std::byte, kIvBytes> iv{};
   std::array<std::byte, kTagBytes> tag{};  ///< AES-GCM only
-  std::uint64_t offset = 0;                ///< in the file, of the cipher bytes
-  std::uint64_t cipher_bytes = 0;
+  ByteRange cipher;                        ///< in the file
   std::uint64_t plain_bytes = 0;
 };
 

@@ -12,15 +12,9 @@
 #include "reshardfs/dtype.h"
 #include "reshardfs/shape.h"
 
+#include "base/byte_range.h"
+
 namespace reshardfs {
-
-/// Contiguous bytes of one source file that hold (a part of) a parameter's content.
-struct Extent {
-  std::uint64_t offset = 0;  ///< bytes from the start of the file
-  std::uint64_t length = 0;  ///< bytes
-
-  bool operator==(const Extent&) const = default;
-};
 
 /// How the stored bytes become the element bytes.
 enum class ContentEncoding : std::uint8_t {
@@ -36,8 +30,9 @@ struct TensorEntry {
   /// The slice's shape; empty for a scalar. Of what is no array (text, maps): empty, and
   /// `content_bytes` is the length.
   Shape shape;
-  /// In order; their lengths add up to content_bytes (twice that for kFloat32AsBFloat16).
-  std::vector<Extent> extents;
+  /// Where in the file the content stands, in its order; their lengths add up to content_bytes
+  /// (twice that for kFloat32AsBFloat16).
+  std::vector<ByteRange> extents;
   /// Bytes of the elements: element_count(shape) * element_size(dtype).
   std::uint64_t content_bytes = 0;
 };

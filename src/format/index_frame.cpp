@@ -16,15 +16,17 @@ class StretchReader {
   explicit StretchReader(const ByteSource& source) : source_(source) {}
 
   /// @param next where the stretch after it begins; more is read if that is near.
-  std::string_view read(std::uint64_t offset, std::uint64_t length, std::uint64_t next) {
-    if (offset < begin_ || offset + length > begin_ + window_.size()) {
+  std::string_view read(const ByteRange& stretch, std::uint64_t next) {
+    const std::uint64_t offset = stretch.offset();
+    if (!ByteRange(begin_, window_.size()).contains(stretch)) {
       const bool near = next - offset < kNearBytes;
-      const std::uint64_t bytes = near ? std::max(length, kWindowBytes) : length;
+      const std::uint64_t bytes =
+          near ? std::max(stretch.length(), kWindowBytes) : stretch.length();
       window_.resize(std::min(bytes, source_.size() - offset));
       begin_ = offset;
       source_.read_at(begin_, std::as_writable_bytes(std::span(window_)));
     }
-    return std::string_view(window_).substr(offset - begin_, length);
+    return std::string_view(window_).substr(offset - begin_, stretch.length());
   }
 
  private:
@@ -36,14 +38,14 @@ class StretchReader {
   std::string window_;
 };
 
-std::vector<Extent> contents_of(const FileIndex& index) {
-  std::vector<Extent> contents;
+std::vector<ByteRange> contents_of(const FileIndex& index) {
+  std::vector<ByteRange> contents;
   contents.reserve(index.entries().size());
   for (const TensorEntry& entry : index.entries()) {
     contents.insert(contents.end(), entry.extents.begin(), entry.extents.end());
   }
   std::sort(contents.begin(), contents.end(),
-            [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+            [](const ByteRange& a, const ByteRange& b) { return a.offset() < b.offset(); });
   return contents;
 }
 
@@ -62,13 +64,13 @@ std::shared_ptr<const IndexFrame> IndexFrame::of(const ByteSource& source,
   std::uint64_t total = 0;
   const auto add = [&](std::uint64_t begin, std::uint64_t end) {
     if (begin >= end) return;
-    frame->stretches_.push_back({begin, end - begin, static_cast<std::size_t>(total)});
+    frame->stretches_.push_back({ByteRange::between(begin, end), static_cast<std::size_t>(total)});
     total += end - begin;
   };
   std::uint64_t behind = 0;
-  for (const Extent& content : contents_of(*index)) {
-    add(behind, content.offset);
-    behind = std::max(behind, content.offset + content.length);
+  for (const ByteRange& content : contents_of(*index)) {
+    add(behind, content.offset());
+    behind = std::max(behind, content.end());
     if (total > kMostBytes) return nullptr;
   }
   add(behind, source.size() - index->checksum_bytes());
@@ -81,8 +83,8 @@ std::shared_ptr<const IndexFrame> IndexFrame::of(const ByteSource& source,
   for (std::size_t i = 0; i < frame->stretches_.size(); ++i) {
     const Stretch& stretch = frame->stretches_[i];
     const bool last = i + 1 == frame->stretches_.size();
-    frame->bytes_ += reader.read(stretch.offset, stretch.length,
-                                 last ? source.size() : frame->stretches_[i + 1].offset);
+    frame->bytes_ +=
+        reader.read(stretch.bytes, last ? source.size() : frame->stretches_[i + 1].bytes.offset());
   }
   source.check_unchanged();
   return frame;
@@ -97,8 +99,8 @@ IndexFrame::Comparison IndexFrame::compare(const ByteSource& source, std::size_t
   for (std::size_t i = std::min(first, last);;) {
     const std::size_t next = i == last ? last : std::min(i + step, last);
     const Stretch& stretch = stretches_[i];
-    const std::string_view found = reader.read(stretch.offset, stretch.length,
-                                               i == last ? source.size() : stretches_[next].offset);
+    const std::string_view found =
+        reader.read(stretch.bytes, i == last ? source.size() : stretches_[next].bytes.offset());
     const bool same = std::memcmp(found.data(), bytes_.data() + stretch.at, found.size()) == 0;
     ++(same ? result.equal : result.different);
     if (i == last || (stop_early && !same)) break;

@@ -43,8 +43,7 @@ class IndexFrame {
 
  private:
   struct Stretch {
-    std::uint64_t offset = 0;  ///< in the file
-    std::uint64_t length = 0;
+    ByteRange bytes;     ///< in the file
     std::size_t at = 0;  ///< in bytes_
   };
 

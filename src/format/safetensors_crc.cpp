@@ -29,9 +29,8 @@ std::uint32_t crc_of(const ByteSource& source) {
   ckpt::CrcSum sum;
   for (const TensorEntry* entry : by_name) {
     sum.add(std::as_bytes(std::span(entry->name)));
-    for (const Extent& extent : entry->extents) {
-      for_each_block(source, extent.offset, extent.offset + extent.length,
-                     [&](std::span<const std::byte> bytes) { sum.add(bytes); });
+    for (const ByteRange& extent : entry->extents) {
+      for_each_block(source, extent, [&](std::span<const std::byte> bytes) { sum.add(bytes); });
     }
   }
   return sum.value();

@@ -65,9 +65,9 @@ void refuse_twice(std::span<const HeaderTensor> tensors) {
       .for_parameter(std::string(*twice));
 }
 
-/// Quoted, with the same escapes as the library's: quotes, backslashes and control characters,
+/// With the same escapes as the library's: quotes, backslashes and control characters,
 /// everything else as it is.
-std::string quoted(const std::string& text) {
+std::string json_string(const std::string& text) {
   return nlohmann::json(text).dump();
 }
 
@@ -79,9 +79,9 @@ std::string metadata_text(const Metadata& metadata) {
                   "the metadata '" + printable(key) + "' is not valid UTF-8");
     }
     if (!text.empty()) text += ',';
-    text += quoted(key) + ':' + quoted(value);
+    text += json_string(key) + ':' + json_string(value);
   }
-  return quoted(std::string(kMetadataKey)) + ":{" + text + '}';
+  return json_string(std::string(kMetadataKey)) + ":{" + text + '}';
 }
 
 std::string tensor_text(const HeaderTensor& tensor, std::uint64_t begin, std::uint64_t end) {
@@ -90,7 +90,7 @@ std::string tensor_text(const HeaderTensor& tensor, std::uint64_t begin, std::ui
     if (!dims.empty()) dims += ',';
     dims += std::to_string(dim);
   }
-  return quoted(tensor.name) + R"(:{"dtype":")" + std::string(safetensors_name(tensor.dtype)) +
+  return json_string(tensor.name) + R"(:{"dtype":")" + std::string(safetensors_name(tensor.dtype)) +
          R"(","shape":[)" + dims + R"(],"data_offsets":[)" + std::to_string(begin) + ',' +
          std::to_string(end) + "]}";
 }

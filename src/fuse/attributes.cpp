@@ -33,9 +33,7 @@ std::uint64_t size_of(const Node& node) noexcept {
   }
 }
 
-}  // namespace
-
-struct stat attributes(const Node& node, const MountOptions& options) noexcept {
+struct stat attributes(const Node& node, const MountOptions& options, std::uint64_t size) noexcept {
   struct stat stat {};
   stat.st_ino = node.inode;
   stat.st_uid = options.uid;
@@ -51,11 +49,24 @@ struct stat attributes(const Node& node, const MountOptions& options) noexcept {
   } else {
     stat.st_mode = node.is_link() ? S_IFLNK | 0777 : S_IFREG | options.file_mode;
     stat.st_nlink = 1;
-    const std::uint64_t size = size_of(node);
     stat.st_size = static_cast<off_t>(size);
     stat.st_blocks = static_cast<blkcnt_t>(blocks(size, kStatBlock));
   }
   return stat;
+}
+
+}  // namespace
+
+bool has_size_to_make(const Node& node) noexcept {
+  return node.file != nullptr && node.size == 0 && node.file->effort() != Effort::kNone;
+}
+
+struct stat attributes(const Node& node, const MountOptions& options) noexcept {
+  return attributes(node, options, size_of(node));
+}
+
+struct stat attributes_at_once(const Node& node, const MountOptions& options) noexcept {
+  return attributes(node, options, node.size);
 }
 
 struct statvfs statistics(const Tree& tree) noexcept {

@@ -8,13 +8,17 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <iostream>
+#include <string>
 
 #include "reshardfs/error.h"
+
+#include "base/resource_limits.h"
 
 namespace reshardfs {
 namespace {
@@ -61,6 +65,15 @@ bool read_readiness(int child_socket) {
   return count == 1;
 }
 
+/// What may have sent it, for the end of a message.
+std::string reason_for(int signal) {
+  if (signal == SIGXCPU) return "; raise the limit of its time: ulimit -t";
+  // The kernel does so to free memory, or somebody did.
+  if (signal == SIGKILL)
+    return "; if nobody did that, memory was short: " + limit_hint(Resource::kMemory);
+  return "";
+}
+
 /// The exit code of a child that has ended, or is about to, without having been ready.
 int exit_code_of(pid_t child) {
   int status = 0;
@@ -70,7 +83,7 @@ int exit_code_of(pid_t child) {
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   const int signal = WTERMSIG(status);
   std::cerr << "reshardfs: the background process was ended by signal " << signal << " ("
-            << ::strsignal(signal) << ")\n";
+            << ::strsignal(signal) << ")" << reason_for(signal) << '\n';
   return kExitFailure;
 }
 
@@ -83,7 +96,9 @@ int run_in_background(const std::function<int(const std::function<void()>& ready
   }
   static_cast<void>(std::fflush(nullptr));  // or the child would write the same output once more
   const pid_t child = ::fork();
-  if (child < 0) throw io_error("start a background process", "", errno);
+  if (child < 0) {
+    throw io_error("start a background process", "", errno).hint(limit_hint(Resource::kThreads));
+  }
   if (child == 0) {
     ::close(sockets[0]);
     run_child(sockets[1], work);

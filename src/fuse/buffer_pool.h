@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace reshardfs {
@@ -28,9 +29,11 @@ class BufferPool {
    public:
     Lease(BufferPool& pool, Buffer buffer, std::size_t size)
         : pool_(pool), buffer_(std::move(buffer)), size_(size) {}
-    Lease(const Lease&) = delete;
-    Lease& operator=(const Lease&) = delete;
-    ~Lease() { pool_.give_back(std::move(buffer_)); }
+    Lease(Lease&&) noexcept = default;
+    Lease& operator=(Lease&&) = delete;
+    ~Lease() {
+      if (buffer_.memory) pool_.give_back(std::move(buffer_));
+    }
 
     std::span<std::byte> bytes() const noexcept { return {buffer_.memory.get(), size_}; }
 

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/directory_operations.h"
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <span>
+#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/counters.h"
+#include "fuse/attributes.h"
+#include "fuse/operations.h"
 #include "fuse/request.h"
 
 namespace reshardfs {
@@ -17,76 +16,69 @@ namespace {
 
 constexpr std::size_t kNameBytes = 255;
 
-/// Runs `then` when the node is known to hold what it holds: at once, but for pending directories.
-/// Why one could not be opened is said elsewhere, once, and not for each request.
-template <typename Then>
-void when_open(fuse_req_t request, const Node& node, const char* operation, Then&& then) {
-  if (!node.pending) {
-    std::forward<Then>(then)();
-    return;
+/// Finds out what a pending directory holds. Why that cannot be done is said elsewhere, once, and
+/// not for each request.
+/// @return 0 or an errno.
+int open_directory(TreeSource& source, InodeNumber inode) noexcept {
+  try {
+    source.open_directory(inode);
+    return 0;
+  } catch (...) {
+    return errno_of_current_exception();
   }
-  served(request).opener.submit(node.inode, [request, inode = node.inode, operation,
-                                             go_on = std::forward<Then>(then)](int error) {
-    if (error != 0) {
-      fuse_reply_err(request, error);
-    } else {
-      answer(request, inode, operation, go_on);
-    }
-  });
 }
 
-// --- lookup ------------------------------------------------------------------------------------
+/// Answers with what `make` returns, as soon as the node, of `tree`, is known to hold what it
+/// holds.
+template <typename Make>
+void answer_when_open(fuse_req_t request, const Node& node, const char* operation,
+                      Make make) noexcept {
+  if (!node.pending) return answer(request, node.inode, operation, make);
+  ServedTree& all = served(request);
+  answer_in_turn(
+      request, node.inode, operation, WaitClass::kDirectory,
+      [inode = node.inode] { return StorageQueue::Key{{.node = inode}}; },
+      [&all, inode = node.inode, make = std::move(make)]() mutable {
+        const int error = open_directory(all.source, inode);
+        return error != 0 ? Reply::error(error) : make();
+      });
+}
 
-void reply_with_child(fuse_req_t request, fuse_ino_t parent, const std::string& name) {
-  TreePtr tree = current_tree(request);
-  const Node* directory = find_or_answer(request, *tree, parent);
-  if (directory == nullptr) return;
-  const double seconds = absence_seconds(*directory);
-  const bool changing = directory->changing;
+fuse_entry_param entry_of(const Node& node, const struct stat& stat) noexcept {
+  fuse_entry_param entry{};
+  entry.ino = node.inode;
+  entry.generation = 1;
+  entry.attr = stat;
+  entry.attr_timeout = node_seconds(node);
+  entry.entry_timeout = node_seconds(node);
+  return entry;
+}
+
+// --- names -------------------------------------------------------------------------------------
+
+Reply child(ServedTree& all, InodeNumber parent, const std::string& name) {
+  const TreePtr tree = all.source.current();
+  const Node* directory = tree->find(parent);
+  if (directory == nullptr) return Reply::error(ESTALE);
   const Node* node = tree->lookup(parent, name);
-  if (changing && node != nullptr) {
-    served(request).refresher.request();
-  } else if (changing) {
-    served(request).refresher.request_and_wait();
-    tree = current_tree(request);
-    node = tree->lookup(parent, name);
-  }
+  if (node != nullptr) return Reply::entry(entry_of(*node, attributes(*node, all.options)));
   // Number 0: there is no such name, and the kernel may remember that too.
-  const fuse_entry_param nothing{
-      .ino = 0, .generation = 0, .attr = {}, .attr_timeout = 0, .entry_timeout = seconds};
-  const fuse_entry_param entry = node != nullptr ? entry_of(request, *node) : nothing;
-  fuse_reply_entry(request, &entry);
+  return Reply::entry({.ino = 0,
+                       .generation = 0,
+                       .attr = {},
+                       .attr_timeout = 0,
+                       .entry_timeout = absence_seconds(*directory)});
 }
 
-void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  if (std::strlen(name) > kNameBytes) {
-    fuse_reply_err(request, ENAMETOOLONG);
-    return;
+/// What a lookup waits for before child() can answer.
+std::optional<WaitClass> wait_for(ServedTree& all, const Tree& tree, const Node& directory,
+                                  const char* name) noexcept {
+  const Node* node = tree.lookup(directory.inode, name);
+  if (node == nullptr) {
+    return directory.changing ? std::optional(WaitClass::kLook) : std::nullopt;
   }
-  counters().request(Operation::kLookup);
-  answer(request, parent, "lookup", [&] {
-    const TreePtr tree = current_tree(request);
-    const Node* directory = find_or_answer(request, *tree, parent);
-    if (directory == nullptr) return;
-    when_open(request, *directory, "lookup", [request, parent, text = std::string(name)] {
-      reply_with_child(request, parent, text);
-    });
-  });
-}
-
-void readlink(fuse_req_t request, fuse_ino_t inode) {
-  answer(request, inode, "readlink", [&] {
-    // A link is read to be followed: to where it leads now.
-    served(request).refresher.request_and_wait();
-    const TreePtr tree = current_tree(request);
-    const Node* node = find_or_answer(request, *tree, inode);
-    if (node == nullptr) return;
-    if (node->is_link()) {
-      fuse_reply_readlink(request, node->link.data());
-    } else {
-      fuse_reply_err(request, EINVAL);
-    }
-  });
+  if (directory.changing) all.refresher.request();
+  return has_size_to_make(*node) ? std::optional(WaitClass::kMade) : std::nullopt;
 }
 
 // --- listings ----------------------------------------------------------------------------------
@@ -94,132 +86,187 @@ void readlink(fuse_req_t request, fuse_ino_t inode) {
 // A directory that changes is listed in several requests from one generation, which its handle
 // holds. Other directories have no state.
 
-void reply_with_handle(fuse_req_t request, fuse_ino_t inode, fuse_file_info info) {
-  const TreePtr tree = current_tree(request);
-  const Node* node = find_or_answer(request, *tree, inode);
-  if (node == nullptr) return;
-  OpenListings& listings = served(request).listings;
-  info.fh = node->changing ? listings.add(tree) : OpenListings::kNone;
+Reply open_listing(ServedTree& all, InodeNumber inode, fuse_file_info info) {
+  const TreePtr tree = all.source.current();
+  const Node* node = tree->find(inode);
+  if (node == nullptr) return Reply::error(ESTALE);
+  info.fh = node->changing ? all.listings.add(tree) : OpenHandles<Tree>::kNone;
   info.cache_readdir = node->changing ? 0 : 1;
   info.keep_cache = node->changing ? 0 : 1;
-  // Refused if the program has been killed meanwhile; then there will be no releasedir.
-  if (fuse_reply_open(request, &info) != 0) listings.remove(info.fh);
-}
-
-void opendir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
-  answer(request, inode, "opendir", [&] {
-    const TreePtr tree = current_tree(request);
-    const Node* node = find_or_answer(request, *tree, inode);
-    if (node == nullptr) return;
-    if (!node->is_directory()) {
-      fuse_reply_err(request, ENOTDIR);
-      return;
-    }
-    when_open(request, *node, "opendir",
-              [request, inode, handle = *info] { reply_with_handle(request, inode, handle); });
-  });
-}
-
-void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-  served(request).listings.remove(info->fh);
-  fuse_reply_err(request, 0);
+  return Reply::opened(info, [&all, number = info.fh] { all.listings.remove(number); });
 }
 
 /// Collects directory entries in the kernel's format, with or without attributes.
 class Listing {
  public:
-  Listing(fuse_req_t request, std::size_t size, bool with_attributes)
-      : request_(request), buffer_(size), with_attributes_(with_attributes) {}
+  /// @param request of which libfuse wants to know nothing here: it may be another thread's by now.
+  Listing(std::size_t size, bool with_attributes)
+      : buffer_(size, '\0'), with_attributes_(with_attributes) {}
 
   /// @param next the position after this entry.
   /// @return whether it found room.
   bool add(const char* name, const fuse_entry_param& entry, std::size_t next) {
-    const std::span<char> room = std::span(buffer_).subspan(used_);
+    char* const room = buffer_.data() + used_;
+    const std::size_t left = buffer_.size() - used_;
     const auto position = static_cast<off_t>(next);
     const std::size_t needed =
-        with_attributes_
-            ? fuse_add_direntry_plus(request_, room.data(), room.size(), name, &entry, position)
-            : fuse_add_direntry(request_, room.data(), room.size(), name, &entry.attr, position);
-    if (needed > room.size()) return false;
+        with_attributes_ ? fuse_add_direntry_plus(nullptr, room, left, name, &entry, position)
+                         : fuse_add_direntry(nullptr, room, left, name, &entry.attr, position);
+    if (needed > left) return false;
     used_ += needed;
     return true;
   }
 
-  void reply() { fuse_reply_buf(request_, buffer_.data(), used_); }
+  Reply reply() && {
+    buffer_.resize(used_);
+    return Reply::data(std::move(buffer_));
+  }
 
  private:
-  fuse_req_t request_;
-  std::vector<char> buffer_;
+  std::string buffer_;
   std::size_t used_ = 0;
   bool with_attributes_;
 };
 
-/// Positions: 0 is ".", 1 is "..", 2 + i is the i-th child. Hidden children have one, too, so that
-/// a position means the same entry in every listing.
-void list(fuse_req_t request, const Tree& tree, const Node& directory, std::size_t size,
-          off_t offset, bool plus) {
+/// A part of a listing that a request asks for.
+struct ListingPart {
+  InodeNumber directory = 0;
+  std::size_t size = 0;      ///< bytes
+  std::size_t position = 0;  ///< 0 is ".", 1 is "..", 2 + i is the i-th child
+  bool plus = false;         ///< with attributes
+};
+
+/// Hidden children have a position, too, so that one means the same entry in every listing.
+Reply list(const ServedTree& all, const Tree& tree, const ListingPart& part) {
   constexpr std::size_t kDots = 2;
-  Listing listing(request, size, plus);
-  const std::size_t end = kDots + directory.children.size();
-  for (auto at = static_cast<std::size_t>(offset); at < end; ++at) {
+  const Node* directory = tree.find(part.directory);
+  if (directory == nullptr) return Reply::error(ESTALE);
+  if (!directory->is_directory()) return Reply::error(ENOTDIR);
+  Listing listing(std::min(part.size, kRequestBytes), part.plus);
+  const std::size_t end = kDots + directory->children.size();
+  for (std::size_t at = part.position; at < end; ++at) {
     const bool dots = at < kDots;
-    const Node& node = at == 0   ? directory
-                       : at == 1 ? *tree.find(directory.parent)
-                                 : *tree.find(directory.children[at - kDots]);
+    const Node& node = at == 0   ? *directory
+                       : at == 1 ? *tree.find(directory->parent)
+                                 : *tree.find(directory->children[at - kDots]);
     if (!dots && node.hidden) continue;
-    fuse_entry_param entry = entry_of(request, node);
-    if (dots) entry.ino = 0;  // no lookup of "." and "..": the kernel has these nodes
+    fuse_entry_param entry = entry_of(node, attributes_at_once(node, all.options));
+    // No lookup of "." and "..": the kernel has these nodes. Of a file whose size is not known it
+    // asks by itself.
+    if (dots || has_size_to_make(node)) entry.ino = 0;
     const char* name = at == 0 ? "." : at == 1 ? ".." : node.name.data();
     if (!listing.add(name, entry, at + 1)) break;
   }
-  listing.reply();
+  return std::move(listing).reply();
 }
 
-/// The generation to list. A listing that begins (again) is of the newest one.
-TreePtr tree_to_list(fuse_req_t request, off_t offset, const fuse_file_info* info) {
-  ServedTree& all = served(request);
-  TreePtr held = all.listings.find(info->fh);
-  if (held == nullptr) return all.source.current();
-  if (offset == 0) {
-    all.refresher.request_and_wait();
-    held = all.source.current();
-    all.listings.replace(info->fh, held);
-  }
-  return held;
-}
-
-void list(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
-          const fuse_file_info* info, bool plus) {
+void list(fuse_req_t request, const ListingPart& part, const fuse_file_info* info) noexcept {
   counters().request(Operation::kReaddir);
-  const TreePtr tree = tree_to_list(request, offset, info);
-  const Node* directory = find_or_answer(request, *tree, inode);
-  if (directory == nullptr) return;
-  if (!directory->is_directory()) {
-    fuse_reply_err(request, ENOTDIR);
+  ServedTree& all = served(request);
+  const TreePtr held = all.listings.find(info->fh);
+  if (held != nullptr && part.position == 0) {
+    // A listing that begins (again) is of the newest generation.
+    answer_in_turn(request, part.directory, "readdir", WaitClass::kLook, no_key,
+                   [&all, part, number = info->fh] {
+                     all.refresher.request_and_wait();
+                     const TreePtr newest = all.source.current();
+                     all.listings.replace(number, newest);
+                     return list(all, *newest, part);
+                   });
     return;
   }
-  list(request, *tree, *directory, std::min(size, kRequestBytes), offset, plus);
-}
-
-void readdir(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
-             fuse_file_info* info) {
-  answer(request, inode, "readdir", [&] { list(request, inode, size, offset, info, false); });
-}
-
-void readdirplus(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
-                 fuse_file_info* info) {
-  answer(request, inode, "readdir", [&] { list(request, inode, size, offset, info, true); });
+  answer(request, part.directory, "readdir",
+         [&] { return list(all, held != nullptr ? *held : *all.source.current(), part); });
 }
 
 }  // namespace
 
-void add_directory_operations(fuse_lowlevel_ops& ops) {
-  ops.lookup = lookup;
-  ops.readlink = readlink;
-  ops.opendir = opendir;
-  ops.readdir = readdir;
-  ops.readdirplus = readdirplus;
-  ops.releasedir = releasedir;
+namespace ops {
+
+void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) noexcept {
+  if (std::strlen(name) > kNameBytes) {
+    fuse_reply_err(request, ENAMETOOLONG);
+    return;
+  }
+  counters().request(Operation::kLookup);
+  ServedTree& all = served(request);
+  const TreePtr tree = all.source.current();
+  const Node* directory = tree->find(parent);
+  if (directory == nullptr) {
+    fuse_reply_err(request, ESTALE);
+    return;
+  }
+  try {
+    auto make = [&all, parent, text = std::string(name)] { return child(all, parent, text); };
+    const auto waits = directory->pending ? std::nullopt : wait_for(all, *tree, *directory, name);
+    if (!waits) return answer_when_open(request, *directory, "lookup", std::move(make));
+    answer_in_turn(request, parent, "lookup", *waits, no_key,
+                   [&all, make = std::move(make), looks = *waits == WaitClass::kLook] {
+                     if (looks) all.refresher.request_and_wait();
+                     return make();
+                   });
+  } catch (...) {
+    fuse_reply_err(request, errno_of_current_exception());
+  }
 }
 
+void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) noexcept {
+  counters().request(Operation::kGetattr);
+  ServedTree& all = served(request);
+  const TreePtr tree = all.source.current();
+  const Node* node = tree->find(inode);
+  if (node == nullptr) {
+    fuse_reply_err(request, ESTALE);
+    return;
+  }
+  // The work keeps the tree, and so the node.
+  auto make = [&all, tree, node] {
+    return Reply::attributes(attributes(*node, all.options), node_seconds(*node));
+  };
+  if (has_size_to_make(*node)) {
+    answer_in_turn(request, inode, "getattr", WaitClass::kMade, no_key, std::move(make));
+  } else {
+    answer(request, inode, "getattr", make);
+  }
+}
+
+void readlink(fuse_req_t request, fuse_ino_t inode) noexcept {
+  ServedTree& all = served(request);
+  answer_in_turn(request, inode, "readlink", WaitClass::kLook, no_key, [&all, inode] {
+    all.refresher.request_and_wait();
+    const TreePtr tree = all.source.current();
+    const Node* node = tree->find(inode);
+    if (node == nullptr) return Reply::error(ESTALE);
+    return node->is_link() ? Reply::link(std::string(node->link)) : Reply::error(EINVAL);
+  });
+}
+
+void opendir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept {
+  ServedTree& all = served(request);
+  const TreePtr tree = all.source.current();
+  const Node* node = tree->find(inode);
+  if (node == nullptr || !node->is_directory()) {
+    fuse_reply_err(request, node == nullptr ? ESTALE : ENOTDIR);
+    return;
+  }
+  answer_when_open(request, *node, "opendir",
+                   [&all, inode, handle = *info] { return open_listing(all, inode, handle); });
+}
+
+void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) noexcept {
+  served(request).listings.remove(info->fh);
+  fuse_reply_err(request, 0);
+}
+
+void readdir(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
+             fuse_file_info* info) noexcept {
+  list(request, {inode, size, static_cast<std::size_t>(offset), false}, info);
+}
+
+void readdirplus(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
+                 fuse_file_info* info) noexcept {
+  list(request, {inode, size, static_cast<std::size_t>(offset), true}, info);
+}
+
+}  // namespace ops
 }  // namespace reshardfs

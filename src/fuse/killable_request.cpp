@@ -13,9 +13,8 @@
 
 namespace reshardfs {
 
-KillableRequest::Ptr KillableRequest::watch(fuse_req_t request, IsKilled is_killed,
-                                            KillWatch& kill_watch) {
-  auto watched = std::make_shared<KillableRequest>(is_killed, kill_watch);
+KillableRequest::Ptr KillableRequest::watch(fuse_req_t request, IsKilled is_killed) {
+  auto watched = std::make_shared<KillableRequest>(is_killed);
   watched->start(request);
   return watched;
 }
@@ -31,34 +30,27 @@ void KillableRequest::start(fuse_req_t request) noexcept {
   // The kernel interrupts a request once, so nobody else is at it now.
   if (!is_killed_(thread_)) {
     state_ = State::kWaiting;
-    kill_watch_.add(weak_from_this());
     return;
   }
   state_ = State::kGivenUp;
-  give_up();
+  answer_given_up();
 }
 
 /// For whoever has made the state kGivenUp, but not from interrupted().
-void KillableRequest::give_up() noexcept {
+void KillableRequest::answer_given_up() noexcept {
   // Waits for an interrupted() that another thread may still be in.
   fuse_req_interrupt_func(request_, nullptr, nullptr);
   fuse_reply_err(request_, EINTR);
 }
 
-bool KillableRequest::is_over_or_given_up() noexcept {
-  if (state_ != State::kWaiting) return true;
-  if (!is_killed_(thread_)) return false;
-  if (change(State::kWaiting, State::kGivenUp)) give_up();
-  return true;
+void KillableRequest::give_up() noexcept {
+  if (change(State::kWaiting, State::kGivenUp)) answer_given_up();
 }
 
 void KillableRequest::interrupted(fuse_req_t request, void* data) noexcept {
   auto& self = *static_cast<KillableRequest*>(data);
   if (self.change(State::kRegistering, State::kInterrupted)) return;
-  if (!self.is_killed_(self.thread_)) {
-    self.kill_watch_.add(self.weak_from_this());
-    return;
-  }
+  if (!self.is_killed_(self.thread_)) return;
   // Once it is given up, `self` may vanish at any time; `request` is libfuse's until this returns.
   if (self.change(State::kWaiting, State::kGivenUp)) fuse_reply_err(request, EINTR);
 }
@@ -80,15 +72,25 @@ bool tells_of_kill(const char* status) noexcept {
   return false;
 }
 
-bool is_killed(pid_t thread) noexcept {
-  // A thread of another process namespace has number 0.
-  if (thread <= 0) return false;
-  std::array<char, 32> path{};
-  std::snprintf(path.data(), path.size(), "/proc/%d/status", static_cast<int>(thread));
+bool tells_of_exit(const char* stat) noexcept {
+  constexpr unsigned long kExiting = 0x4;  // PF_EXITING of the kernel's include/linux/sched.h
+  // "number (name) state parent group session terminal its-group flags": the name may hold
+  // anything.
+  const char* at = std::strrchr(stat, ')');
+  for (int field = 0; at != nullptr && field < 7; ++field) at = std::strchr(at + 1, ' ');
+  return at != nullptr && (std::strtoul(at, nullptr, 10) & kExiting) != 0;
+}
+
+namespace {
+
+/// The beginning of /proc/<thread>/<name>, ended by a NUL; nothing if it cannot be read.
+using ProcText = std::array<char, 8192>;
+bool read_proc(pid_t thread, const char* name, ProcText& text) noexcept {
+  std::array<char, 40> path{};
+  static_cast<void>(
+      std::snprintf(path.data(), path.size(), "/proc/%d/%s", static_cast<int>(thread), name));
   const int file = ::open(path.data(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
-  // What is looked for stands in the first two KiB, unless the thread has very many groups.
-  std::array<char, 8192> text{};
   std::size_t used = 0;
   while (used + 1 < text.size()) {
     const ssize_t got = ::read(file, text.data() + used, text.size() - 1 - used);
@@ -96,7 +98,21 @@ bool is_killed(pid_t thread) noexcept {
     used += static_cast<std::size_t>(got);
   }
   ::close(file);
-  return tells_of_kill(text.data());
+  text[used] = '\0';
+  return used > 0;
+}
+
+}  // namespace
+
+bool is_killed(pid_t thread) noexcept {
+  // A thread of another process namespace has number 0.
+  if (thread <= 0) return false;
+  // What is looked for stands in the first two KiB, unless the thread has very many groups.
+  ProcText text;
+  if (read_proc(thread, "status", text) && tells_of_kill(text.data())) return true;
+  // A killed program that reads asynchronously waits for its reads on its way out, and there has
+  // taken the signal already.
+  return read_proc(thread, "stat", text) && tells_of_exit(text.data());
 }
 
 }  // namespace reshardfs

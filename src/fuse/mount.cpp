@@ -5,14 +5,16 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
+#include <string>
 
 #include <spdlog/spdlog.h>
 
 #include "reshardfs/error.h"
 
-#include "fuse/operations.h"
+#include "fuse/mount_table.h"
 #include "fuse/passthrough.h"
-#include "fuse/read_ahead.h"
+#include "fuse/served_tree.h"
 #include "fuse/session.h"
 #include "fuse/signals.h"
 #include "fuse/wake_pipe.h"
@@ -24,7 +26,27 @@ namespace {
 /// How long reads that are under way may go on when the mount ends.
 constexpr std::chrono::milliseconds kDrainTime{2000};
 
-enum class Ending : std::uint8_t { kSignal, kUnmounted, kNeverLive };
+/// Sets the kernel's read-ahead for the mount, without touching the mount. Needs to be root;
+/// otherwise logs what root would have to run. Slower is not broken.
+void set_read_ahead(const std::filesystem::path& mountpoint, unsigned kib) noexcept {
+  try {
+    const auto mount = mount_at(mountpoint);
+    if (!mount || mount->type != kMountType) return;
+    const std::string setting = "/sys/class/bdi/" + mount->device + "/read_ahead_kb";
+    std::ofstream file(setting);
+    file << kib << std::flush;
+    if (!file) {
+      spdlog::info(
+          "read-ahead is left at the kernel's default; for faster reading, as root: "
+          "echo {} > {}",
+          kib, setting);
+    }
+  } catch (const std::exception& error) {
+    spdlog::info("read-ahead is left at the kernel's default: {}", error.what());
+  }
+}
+
+enum class Ending : std::uint8_t { kSignal, kUnmounted, kSignalBeforeLive, kNeverLive };
 
 /// Waits for the end of the mount. The mount is live when the kernel's INIT has been answered: a
 /// mount(2) that has returned shows only that the kernel will send it.
@@ -42,26 +64,41 @@ Ending supervise(const WakePipe& events, const MountOptions& options,
         options.on_hangup();
         break;
       case Event::kSignal:
-        return Ending::kSignal;
+        return live ? Ending::kSignal : Ending::kSignalBeforeLive;
       case Event::kEnded:
         return live ? Ending::kUnmounted : Ending::kNeverLive;
     }
   }
 }
 
+std::string text_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception of unknown type";
+  }
+}
+
 /// Threads that wait for a stalled source cannot be ended, and they use the tree and its sources:
 /// nothing may be freed under them. So the process ends here. That closes the FUSE connection,
 /// which gives the readers an error.
-[[noreturn]] void end_process(Session& session, const MountOptions& options) {
+/// @param failure why the mount ends, if that is no ordinary end.
+[[noreturn]] void end_process(Session& session, ServedTree& served,
+                              const std::exception_ptr& failure) {
+  constexpr int kExitIo = 3;
   try {
     session.detach();
+    served.failures.tell_counts();
+    if (failure) spdlog::error("{}", text_of(failure));
     spdlog::warn("'{}' has ended; reads that waited for their source were given up",
-                 options.mountpoint.native());
+                 served.options.mountpoint.native());
     spdlog::default_logger()->flush();
   } catch (const std::exception&) {
     // There is nobody left to tell.
   }
-  std::_Exit(EXIT_SUCCESS);
+  std::_Exit(failure ? kExitIo : EXIT_SUCCESS);
 }
 
 void start_refresher(Refresher& refresher) {
@@ -76,10 +113,27 @@ bool stop_threads(WorkerThreads& workers, ServedTree& served) {
   refresher.stop(std::chrono::milliseconds(0));
   const auto deadline = std::chrono::steady_clock::now() + kDrainTime;
   if (!workers.stop(kDrainTime)) return false;
-  served.kill_watch.stop();
+  served.storage.stop();
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
       deadline - std::chrono::steady_clock::now());
   return refresher.stop(std::max(left, std::chrono::milliseconds(1)));
+}
+
+/// A mount that nobody could use is a failure, whoever has ended it.
+std::exception_ptr failure_of(Ending ending, const MountOptions& options) {
+  switch (ending) {
+    case Ending::kSignal:
+    case Ending::kUnmounted:
+      return nullptr;
+    case Ending::kSignalBeforeLive:
+      return std::make_exception_ptr(
+          Error(ErrorKind::kIo, "a signal ended the mount before it was ready")
+              .in_file(options.mountpoint));
+    case Ending::kNeverLive:
+      break;
+  }
+  return std::make_exception_ptr(
+      Error(ErrorKind::kIo, "the mount ended before it answered").in_file(options.mountpoint));
 }
 
 /// Later, looking at the mount point would be a request to this very process.
@@ -103,7 +157,7 @@ void serve(TreeSource& source, const MountOptions& given_options,
   ServedTree served(source, options);
   Session session(options, served);
   session.mount();
-  served.device = fuse_session_fd(session.get());
+  served.passthrough.device = fuse_session_fd(session.get());
   WorkerThreads workers(session.get(), served, events);
   workers.start();
 
@@ -113,19 +167,17 @@ void serve(TreeSource& source, const MountOptions& given_options,
     if (source.changes()) start_refresher(served.refresher);
     ending = supervise(events, options, [&] {
       session.watch_for_unmount();
-      if (options.passthrough) explain_passthrough(served.passthrough, served.backing);
+      if (options.passthrough) explain_passthrough(served.passthrough);
       if (on_live) on_live();
     });
   } catch (...) {
     failure = std::current_exception();
   }
   if (options.on_end) options.on_end();
-  if (!stop_threads(workers, served)) end_process(session, options);
+  if (!failure) failure = failure_of(ending, options);
+  if (!stop_threads(workers, served)) end_process(session, served, failure);
   if (failure) std::rethrow_exception(failure);
   if (workers.error() != 0) throw io_error("talk to the kernel", "/dev/fuse", workers.error());
-  if (ending == Ending::kNeverLive) {
-    throw Error(ErrorKind::kIo, "the mount ended before it answered").in_file(options.mountpoint);
-  }
 }
 
 }  // namespace reshardfs

@@ -19,6 +19,8 @@ struct MountOptions {
   /// that was mounted before; then fuse_options and source_name do nothing, and whoever mounted it
   /// unmounts it.
   std::filesystem::path mountpoint;
+  /// Whether the mount may hide files, or another mount.
+  bool nonempty = false;
   /// What /proc/mounts shows as the device: the source's path.
   std::string source_name;
   /// mount(8) words for FUSE and the kernel, e.g. "allow_other"; ro, nosuid, nodev and
@@ -57,10 +59,14 @@ struct MountOptions {
 ///        answered. If it throws, the mount is undone and the exception passed on. Not called if
 ///        a signal comes first.
 /// @throws Error kIo (with what to do) if it cannot be mounted; kUsage for mount options that are
-///         unknown or that contradict those always set.
+///         unknown or that contradict those always set, and for a mount point that is not empty.
 void serve(TreeSource& source, const MountOptions& options, const std::function<void()>& on_live);
 /// The same for one tree that never changes.
 void serve(const Tree& tree, const MountOptions& options, const std::function<void()>& on_live);
+
+/// Makes sure that a mount would hide nothing; /dev/fd/N hides nothing.
+/// @throws Error kUsage if it would, kIo.
+void check_empty(const std::filesystem::path& mountpoint);
 
 /// Checks a mount point before anything is opened: an existing directory, empty unless
 /// `allow_nonempty`, not inside `source` and `source` not inside it; or /dev/fd/N of a live mount.

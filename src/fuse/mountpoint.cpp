@@ -74,7 +74,10 @@ void check_apart(const fs::path& mountpoint, const fs::path& source) {
   }
 }
 
+}  // namespace
+
 void check_empty(const fs::path& mountpoint) {
+  if (fuse_descriptor(mountpoint)) return;
   std::error_code error;
   const fs::path path = fs::canonical(mountpoint, error);
   if (!error) {
@@ -93,8 +96,6 @@ void check_empty(const fs::path& mountpoint) {
         .hint("choose another directory, or say --nonempty");
   }
 }
-
-}  // namespace
 
 void check_mountpoint(const fs::path& mountpoint, const fs::path& source, bool allow_nonempty) {
   if (const auto descriptor = fuse_descriptor(mountpoint))

@@ -3,18 +3,60 @@
 
 #include <cerrno>
 
-#include "base/counters.h"
+#include <spdlog/spdlog.h>
+
 #include "fuse/attributes.h"
-#include "fuse/directory_operations.h"
-#include "fuse/passthrough.h"
 #include "fuse/request.h"
 
 namespace reshardfs {
 namespace {
 
-// --- session -----------------------------------------------------------------------------------
+/// Everything that would change something. The kernel refuses it for a read-only mount before it
+/// gets here; but root may remount it writable.
+template <typename... Arguments>
+void refuse(fuse_req_t request, Arguments...) {
+  fuse_reply_err(request, EROFS);
+}
 
-void init(void* userdata, fuse_conn_info* connection) {
+fuse_lowlevel_ops make_operations() {
+  fuse_lowlevel_ops all{};
+  all.init = ops::init;
+  all.statfs = ops::statfs;
+  all.lookup = ops::lookup;
+  all.getattr = ops::getattr;
+  all.readlink = ops::readlink;
+  all.opendir = ops::opendir;
+  all.readdir = ops::readdir;
+  all.readdirplus = ops::readdirplus;
+  all.releasedir = ops::releasedir;
+  all.open = ops::open;
+  all.release = ops::release;
+  all.read = ops::read;
+  all.getxattr = ops::getxattr;
+  all.listxattr = ops::listxattr;
+  all.setattr = refuse;
+  all.mknod = refuse;
+  all.mkdir = refuse;
+  all.unlink = refuse;
+  all.rmdir = refuse;
+  all.symlink = refuse;
+  all.rename = refuse;
+  all.link = refuse;
+  all.write = refuse;
+  all.setxattr = refuse;
+  all.removexattr = refuse;
+  all.create = refuse;
+  all.fallocate = refuse;
+  return all;
+}
+
+void log_line(const std::string& line) {
+  spdlog::error("{}", line);
+}
+
+}  // namespace
+
+void ops::init(void* served, fuse_conn_info* connection) noexcept {
   constexpr unsigned kWanted =
       FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS;
   // Splicing is slower here, and a spliced source that has shrunk ends a read without an error.
@@ -25,96 +67,29 @@ void init(void* userdata, fuse_conn_info* connection) {
   connection->want &= ~kUnwanted;
   // The kernel takes the limit of its requests, reads too, from the size of a write.
   connection->max_write = static_cast<unsigned>(kRequestBytes);
-  connection->max_background = 64;
-  connection->congestion_threshold = 48;
-  auto& served = *static_cast<ServedTree*>(userdata);
-  served.passthrough = served.options.passthrough && want_passthrough(*connection);
-  served.initialised = true;
+  // Reads ahead that wait for a stalled source count, and where there are as many the kernel lets
+  // no other file be read ahead: so what must wait waits here.
+  connection->max_background = 4096;
+  connection->congestion_threshold = 3072;
+  auto& all = *static_cast<ServedTree*>(served);
+  all.passthrough.on = all.options.passthrough && want_passthrough(*connection);
+  all.initialised = true;
 }
 
-void statfs(fuse_req_t request, fuse_ino_t) {
-  answer(request, kRootInode, "statfs", [&] {
-    const struct statvfs statvfs = statistics(*current_tree(request));
-    fuse_reply_statfs(request, &statvfs);
-  });
+void ops::statfs(fuse_req_t request, fuse_ino_t) noexcept {
+  answer(request, kRootInode, "statfs",
+         [&] { return Reply::statistics(statistics(*served(request).source.current())); });
 }
-
-// --- attributes --------------------------------------------------------------------------------
-
-void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
-  counters().request(Operation::kGetattr);
-  answer(request, inode, "getattr", [&] {
-    const TreePtr tree = current_tree(request);
-    const Node* node = find_or_answer(request, *tree, inode);
-    if (node == nullptr) return;
-    const struct stat stat = attributes(*node, served(request).options);
-    fuse_reply_attr(request, &stat, node_seconds(*node));
-  });
-}
-
-// --- files and directories ----------------------------------------------------------------------
-
-/// @return 0 or an errno. The source tells of its problems itself.
-int open_directory(TreeSource& source, InodeNumber inode) noexcept {
-  try {
-    source.open_directory(inode);
-    return 0;
-  } catch (...) {
-    return errno_of_current_exception();
-  }
-}
-
-/// Everything that would change something. The kernel refuses it for a read-only mount before it
-/// gets here; but root may remount it writable.
-template <typename... Arguments>
-void refuse(fuse_req_t request, Arguments...) {
-  fuse_reply_err(request, EROFS);
-}
-
-fuse_lowlevel_ops make_operations() {
-  // forget, flush, ioctl and the like are left out: libfuse answers them as it should be where
-  // there is no state to keep.
-  fuse_lowlevel_ops ops{};
-  add_directory_operations(ops);
-  add_open_operations(ops);
-  add_read_operations(ops);
-  ops.init = init;
-  ops.statfs = statfs;
-  ops.getattr = getattr;
-  ops.setattr = refuse;
-  ops.mknod = refuse;
-  ops.mkdir = refuse;
-  ops.unlink = refuse;
-  ops.rmdir = refuse;
-  ops.symlink = refuse;
-  ops.rename = refuse;
-  ops.link = refuse;
-  ops.write = refuse;
-  ops.setxattr = refuse;
-  ops.removexattr = refuse;
-  ops.create = refuse;
-  ops.fallocate = refuse;
-  return ops;
-}
-
-}  // namespace
 
 ServedTree::ServedTree(TreeSource& tree_source, const MountOptions& mount_options)
     : source(tree_source),
       options(mount_options),
-      reads(kReadPermits, [this](const ReadRequest& read) { run_read(*this, read); }),
-      cheap_attributes(kAttributePermits,
-                       [this](const auto& query) { run_getxattr(*this, query); }),
-      costly_attributes(kAttributePermits,
-                        [this](const auto& query) { run_getxattr(*this, query); }),
-      opener(kOpenPermits, [this](InodeNumber inode) { return open_directory(source, inode); }),
-      backing(kernel_backing_files(device)),
-      file_tasks(kFileTaskPermits, [](const FileTask& task) { task.run(); }),
+      failures(log_line),
       refresher([this] { source.refresh(); }, {}) {}
 
 const fuse_lowlevel_ops& operations() {
-  static const fuse_lowlevel_ops ops = make_operations();
-  return ops;
+  static const fuse_lowlevel_ops all = make_operations();
+  return all;
 }
 
 }  // namespace reshardfs

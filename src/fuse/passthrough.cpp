@@ -64,10 +64,10 @@ void read_from_backing_file(fuse_file_info&, std::int32_t) noexcept {}
 
 #endif
 
-void explain_passthrough(bool possible, BackingFiles& files) noexcept {
+void explain_passthrough(Passthrough& passthrough) noexcept {
   try {
-    if (possible) {
-      files.try_out();
+    if (passthrough.on) {
+      passthrough.files.try_out();
     } else if (RESHARDFS_PASSTHROUGH == 0) {
       spdlog::warn(
           "no passthrough: reshardfs was built with libfuse {}.{}, and 3.17 has it; reads go "

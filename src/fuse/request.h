@@ -2,13 +2,12 @@
 /// What the answers to the kernel's requests have in common.
 #pragma once
 
-#include <cerrno>
 #include <memory>
 #include <utility>
 
 #include "fuse/errno_mapping.h"
 #include "fuse/libfuse.h"
-#include "fuse/operations.h"
+#include "fuse/served_tree.h"
 
 namespace reshardfs {
 
@@ -18,36 +17,58 @@ inline ServedTree& served(fuse_req_t request) {
   return *static_cast<ServedTree*>(fuse_req_userdata(request));
 }
 
-inline TreePtr current_tree(fuse_req_t request) {
-  return served(request).source.current();
-}
-
 /// Logs the exception that is being handled, with the path.
-void log_failure(const ServedTree& served, fuse_ino_t inode, const char* operation) noexcept;
+void log_failure(ServedTree& served, fuse_ino_t inode, const char* operation) noexcept;
 
-/// Runs `reply`, which answers the request as its last act, or throws before; then the request is
-/// answered with an errno. So every request gets exactly one answer.
-template <typename Reply>
-void answer(fuse_req_t request, fuse_ino_t inode, const char* operation, Reply&& reply) noexcept {
-  int error = EIO;
+/// What `make` returns, or the errno of what it throws.
+template <typename Make>
+Reply reply_of(ServedTree& served, fuse_ino_t inode, const char* operation, Make& make) noexcept {
   try {
-    std::forward<Reply>(reply)();
-    return;
+    return make();
   } catch (...) {
-    error = errno_of_current_exception();
-    log_failure(served(request), inode, operation);
+    const int error = errno_of_current_exception();
+    log_failure(served, inode, operation);
+    return Reply::error(error);
   }
-  fuse_reply_err(request, error);
 }
 
-/// The tree's node, or nullptr if this generation has none. Then the request is answered with
-/// ESTALE, on which the kernel walks the path again to see what is there now.
-const Node* find_or_answer(fuse_req_t request, const Tree& tree, fuse_ino_t inode) noexcept;
+/// Answers at once with what `make` returns. For what does not wait.
+template <typename Make>
+void answer(fuse_req_t request, fuse_ino_t inode, const char* operation, Make&& make) noexcept {
+  reply_of(served(request), inode, operation, make).send(request);
+}
+
+/// Answers with what `make` returns when its turn has come. For what may wait.
+/// @param key of the storage queue.
+template <typename MakeKey, typename Make>
+void answer_in_turn(fuse_req_t request, fuse_ino_t inode, const char* operation, WaitClass kind,
+                    MakeKey&& key, Make&& make) noexcept {
+  ServedTree& all = served(request);
+  KillableRequest::Ptr waiting;
+  try {
+    waiting = KillableRequest::watch(request, is_killed);
+    all.storage.submit(waiting, kind, std::forward<MakeKey>(key),
+                       [&all, inode, operation, make = std::forward<Make>(make)]() mutable {
+                         return reply_of(all, inode, operation, make);
+                       });
+  } catch (...) {
+    const int error = errno_of_current_exception();
+    log_failure(all, inode, operation);
+    if (waiting == nullptr) {
+      fuse_reply_err(request, error);
+    } else if (fuse_req_t claimed = waiting->claim()) {
+      fuse_reply_err(claimed, error);
+    }
+  }
+}
+
+/// The key of work that reads no sources of its own.
+inline StorageQueue::Key no_key() {
+  return {};
+}
 
 /// How long the kernel may keep what it knows of a node, and of a name.
 double node_seconds(const Node& node) noexcept;
 double absence_seconds(const Node& directory) noexcept;
-
-fuse_entry_param entry_of(fuse_req_t request, const Node& node) noexcept;
 
 }  // namespace reshardfs

@@ -11,6 +11,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <vector>
 
 #include <spdlog/spdlog.h>
 
@@ -19,6 +20,8 @@
 #include "fuse/fuse_descriptor.h"
 #include "fuse/fusermount.h"
 #include "fuse/mount_arguments.h"
+#include "fuse/mount_place.h"
+#include "fuse/operations.h"
 #include "storage/descriptor_pool.h"
 
 namespace reshardfs {
@@ -95,6 +98,17 @@ class Arguments {
   fuse_args arguments_{.argc = 0, .argv = nullptr, .allocated = 0};
 };
 
+/// Whoever has no descriptor left after mounting could not even unmount.
+void require_descriptors() {
+  constexpr std::size_t kNeeded = 8;
+  std::vector<Descriptor> free;
+  while (free.size() < kNeeded) {
+    const int fd = ::open("/", O_PATH | O_CLOEXEC);
+    if (fd < 0) throw io_error("keep files open for the mount", "", errno);
+    free.emplace_back(fd);
+  }
+}
+
 std::string what_to_do() {
   if (::access("/dev/fuse", F_OK) != 0) {
     return "there is no /dev/fuse: run 'modprobe fuse', or start the container with "
@@ -148,6 +162,9 @@ void Session::mount() {
     // It is this process's alone: fusermount3 and others that it starts shall not keep it open.
     static_cast<void>(::fcntl(*descriptor, F_SETFD, FD_CLOEXEC));
   }
+  const MountPlace place(options_.mountpoint);
+  if (!options_.nonempty) check_empty(options_.mountpoint);
+  require_descriptors();
   const MessageCollector messages;
   if (fuse_session_mount(session_, options_.mountpoint.c_str()) != 0) {
     throw Error(ErrorKind::kIo, "cannot mount here" + messages.reason())

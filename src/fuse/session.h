@@ -5,7 +5,7 @@
 
 #include "fuse/mount.h"
 #include "fuse/mount_table.h"
-#include "fuse/operations.h"
+#include "fuse/served_tree.h"
 #include "fuse/unmount_notice.h"
 
 namespace reshardfs {

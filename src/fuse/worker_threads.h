@@ -3,18 +3,20 @@
 
 #include <atomic>
 #include <chrono>
+#include <list>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "fuse/libfuse.h"
-#include "fuse/operations.h"
+#include "fuse/served_tree.h"
 #include "fuse/wake_pipe.h"
 
 namespace reshardfs {
 
-/// The threads that take requests from the kernel and answer them. A thread that takes the last
-/// idle thread's place starts another one, up to kMaxThreads; they stay until the end.
+/// The threads that take requests from the kernel and answer them. When the last idle one gets
+/// something to do, another is started, but for threads that run work of the storage queue no more
+/// than kMemoryThreads: where these are all busy, processors are what is missing. Threads stay
+/// until the end.
 ///
 /// libfuse's own loop is not used, because at its end it waits for its threads without a limit (a
 /// read of a stalled source would keep the process), because it drops a request that came together
@@ -23,7 +25,7 @@ namespace reshardfs {
 class WorkerThreads {
  public:
   /// Each thread that ends posts Event::kEnded; Event::kLive is posted when INIT is answered.
-  WorkerThreads(fuse_session* session, const ServedTree& served, const WakePipe& events);
+  WorkerThreads(fuse_session* session, ServedTree& served, const WakePipe& events);
   WorkerThreads(const WorkerThreads&) = delete;
   WorkerThreads& operator=(const WorkerThreads&) = delete;
   /// Only after stop() has returned true, or without start().
@@ -40,13 +42,23 @@ class WorkerThreads {
   int error() const noexcept { return error_; }
 
  private:
-  void start_one();
-  void replace_idle_thread() noexcept;
-  void work() noexcept;
-  void answer_requests();
+  struct Thread {
+    std::thread thread;
+    std::atomic<bool> receives = false;  ///< waits for a request, or is about to
+  };
+
+  bool has_threads_enough() const noexcept;
+  /// @return whether it was needed. @throws std::system_error, std::bad_alloc
+  bool start_one();
+  void keep_one_idle() noexcept;
+  void work(Thread& own) noexcept;
+  void answer_requests(Thread& own);
+  template <typename Work>
+  void while_busy(Work&& work);
+  void kick_idle(unsigned count) noexcept;
 
   fuse_session* const session_;
-  const ServedTree& served_;
+  ServedTree& served_;
   const WakePipe& events_;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> live_ = false;
@@ -55,7 +67,7 @@ class WorkerThreads {
   std::atomic<unsigned> running_ = 0;
   std::atomic<unsigned> idle_ = 0;
   std::mutex mutex_;
-  std::vector<std::thread> threads_;  ///< guarded by mutex_
+  std::list<Thread> threads_;  ///< guarded by mutex_
 };
 
 }  // namespace reshardfs

@@ -8,9 +8,9 @@ namespace {
 
 /// Where a byte of the content is stored.
 std::uint64_t file_offset(const TensorEntry& entry, std::uint64_t content_offset) {
-  for (const Extent& extent : entry.extents) {
-    if (content_offset < extent.length) return extent.offset + content_offset;
-    content_offset -= extent.length;
+  for (const ByteRange& extent : entry.extents) {
+    if (content_offset < extent.length()) return extent.offset() + content_offset;
+    content_offset -= extent.length();
   }
   return 0;
 }
@@ -20,14 +20,15 @@ SourceRange stored_range(const StridedRun& run) {
   const std::uint64_t scale = entry.encoding == ContentEncoding::kFloat32AsBFloat16 ? 2 : 1;
   const std::uint64_t first = file_offset(entry, run.source_offset * scale);
   const std::uint64_t last = file_offset(entry, (run.source_offset + run.length) * scale - 1);
-  return {run.holding.file, first, last + 1 - first, run.count, run.source_stride * scale};
+  return {run.holding.file, ByteRange::between(first, last + 1), run.count,
+          run.source_stride * scale};
 }
 
 /// Makes one range of two that stand side by side.
 bool join(SourceRange& before, const SourceRange& next) {
   const bool neighbours = before.file == next.file && before.count == 1 && next.count == 1 &&
-                          before.offset + before.length == next.offset;
-  if (neighbours) before.length += next.length;
+                          before.first.end() == next.first.offset();
+  if (neighbours) before.first = ByteRange::between(before.first.offset(), next.first.end());
   return neighbours;
 }
 
@@ -38,8 +39,8 @@ SourceRanges source_ranges(const TensorView& view, std::size_t limit) {
   constexpr std::uint64_t kPartBytes = 1 << 20;
   SourceRanges out;
   for (std::uint64_t offset = 0; offset < view.size() && out.complete; offset += kPartBytes) {
-    const std::uint64_t length = std::min(kPartBytes, view.size() - offset);
-    view.for_each_run(offset, length, [&](const StridedRun& run) {
+    const ByteRange part(offset, std::min(kPartBytes, view.size() - offset));
+    view.for_each_run(part, [&](const StridedRun& run) {
       if (!run.holding) return;
       const SourceRange range = stored_range(run);
       if (!out.ranges.empty() && join(out.ranges.back(), range)) return;

@@ -8,12 +8,11 @@
 
 namespace reshardfs {
 
-/// `count` pieces of `length` bytes of a source file.
+/// `count` equally long pieces of a source file, `stride` bytes apart.
 struct SourceRange {
   const RankFile* file = nullptr;
-  std::uint64_t offset = 0;  ///< bytes, in the file, of the first piece
-  std::uint64_t length = 0;  ///< bytes of one piece
-  std::uint64_t count = 1;
+  ByteRange first;           ///< in the file, of the first piece
+  std::uint64_t count = 1;   ///< of pieces
   std::uint64_t stride = 0;  ///< bytes between the starts of pieces, if count > 1
 };
 

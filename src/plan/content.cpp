@@ -10,21 +10,22 @@
 
 #include "base/counters.h"
 #include "base/fault_report.h"
+#include "storage/source_use.h"
 
 namespace reshardfs {
 namespace {
 
 /// Bytes as they are stored, over the borders of extents.
 void read_stored(const Holding& holding, std::uint64_t offset, std::span<std::byte> out) {
-  for (const Extent& extent : holding.entry->extents) {
+  for (const ByteRange& extent : holding.entry->extents) {
     if (out.empty()) return;
-    if (offset >= extent.length) {
-      offset -= extent.length;
+    if (offset >= extent.length()) {
+      offset -= extent.length();
       continue;
     }
     const auto part =
-        static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), extent.length - offset));
-    holding.file->source->read_at(extent.offset + offset, out.first(part));
+        static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), extent.length() - offset));
+    holding.file->source->read_at(extent.offset() + offset, out.first(part));
     out = out.subspan(part);
     offset = 0;
   }
@@ -59,6 +60,7 @@ void read_upper_halves(const Holding& holding, std::uint64_t offset, std::span<s
 
 void ReadBatch::use(const ByteSource& source) {
   last_ = &source;
+  if (!lists()) now_using(&source);
   if (!used_.empty() && used_.back() == &source) return;
   if (std::find(used_.begin(), used_.end(), &source) == used_.end()) used_.push_back(&source);
 }
@@ -66,8 +68,10 @@ void ReadBatch::use(const ByteSource& source) {
 void ReadBatch::check() {
   for (const ByteSource* source : used_) {
     last_ = source;
+    now_using(source);
     source->check_unchanged();
   }
+  now_using(nullptr);
 }
 
 void ReadBatch::rethrow_first() {
@@ -80,9 +84,10 @@ void ReadBatch::tell() const noexcept {
   counters().replica_read();
   try {
     std::rethrow_exception(first_failure_);
-  } catch (const std::exception& error) {
+  } catch (const Error& error) {
     try {
-      report_fault(std::string("read from a replica instead: ") + error.what());
+      report_fault(error.file() + ": " + error.message(),
+                   std::string("read from a replica instead: ") + error.what());
     } catch (const std::bad_alloc&) {
       // The bytes are right all the same.
     }
@@ -100,6 +105,7 @@ bool ReadBatch::avoid_failed() {
 void read_content(const Holding& holding, std::uint64_t offset, std::span<std::byte> out,
                   ReadBatch& batch) {
   batch.use(*holding.file->source);
+  if (batch.lists()) return;
   if (holding.entry->encoding == ContentEncoding::kFloat32AsBFloat16) {
     read_upper_halves(holding, offset, out);
   } else {
@@ -107,17 +113,19 @@ void read_content(const Holding& holding, std::uint64_t offset, std::span<std::b
   }
 }
 
-bool is_stored_at(const TensorEntry& entry, std::uint64_t offset, std::uint64_t length,
+bool is_stored_at(const TensorEntry& entry, const ByteRange& content,
                   std::uint64_t place) noexcept {
   if (entry.encoding != ContentEncoding::kPlain) return false;
-  for (const Extent& extent : entry.extents) {
+  std::uint64_t offset = content.offset();
+  std::uint64_t length = content.length();
+  for (const ByteRange& extent : entry.extents) {
     if (length == 0) break;
-    if (offset >= extent.length) {
-      offset -= extent.length;
+    if (offset >= extent.length()) {
+      offset -= extent.length();
       continue;
     }
-    if (extent.offset + offset != place) return false;
-    const std::uint64_t part = std::min(length, extent.length - offset);
+    if (extent.offset() + offset != place) return false;
+    const std::uint64_t part = std::min(length, extent.length() - offset);
     place += part;
     length -= part;
     offset = 0;
@@ -125,18 +133,20 @@ bool is_stored_at(const TensorEntry& entry, std::uint64_t offset, std::uint64_t 
   return length == 0;
 }
 
-bool gather_content(const Holding& holding, Pieces pieces, std::byte* out, ReadBatch& batch) {
+bool gather_content(const Holding& holding, const Pieces& pieces, std::byte* out,
+                    ReadBatch& batch) {
   if (holding.entry->encoding != ContentEncoding::kPlain) return false;
   batch.use(*holding.file->source);
-  for (const Extent& extent : holding.entry->extents) {
-    if (pieces.offset >= extent.length) {
-      pieces.offset -= extent.length;
+  if (batch.lists()) return true;
+  std::uint64_t begin = pieces.offset();
+  for (const ByteRange& extent : holding.entry->extents) {
+    if (begin >= extent.length()) {
+      begin -= extent.length();
       continue;
     }
     // Pieces over the border of two extents are rare, and not worth more than the other way.
-    if (pieces.span() > extent.length - pieces.offset) return false;
-    pieces.offset += extent.offset;
-    return holding.file->source->gather(pieces, out);
+    if (pieces.span().length() > extent.length() - begin) return false;
+    return holding.file->source->gather(pieces.moved_to(extent.offset() + begin), out);
   }
   return false;
 }

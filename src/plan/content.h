@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -30,6 +31,16 @@ struct Holding {
 /// fails, the read can be tried again from other ranks' files that hold the same slices.
 class ReadBatch {
  public:
+  /// kList: nothing is read, and what was to be filled is left as it is: only the sources are
+  /// noted that would be read.
+  enum class Purpose : std::uint8_t { kRead, kList };
+
+  explicit ReadBatch(Purpose purpose = Purpose::kRead) noexcept : purpose_(purpose) {}
+
+  bool lists() const noexcept { return purpose_ == Purpose::kList; }
+  /// What was used, each once.
+  const std::vector<const ByteSource*>& used() const noexcept { return used_; }
+
   /// To be called before a source is read.
   void use(const ByteSource& source);
   /// @throws Error kChanged.
@@ -49,6 +60,7 @@ class ReadBatch {
   void tell() const noexcept;
 
  private:
+  Purpose purpose_;
   std::vector<const ByteSource*> used_;
   const ByteSource* last_ = nullptr;
   std::vector<const ByteSource*> avoided_;
@@ -73,15 +85,23 @@ void read_checked(Read&& read) {
   }
 }
 
-/// As read_content() for pieces of the content (Pieces::offset counts in it), where the source can
+/// The sources that read(out, batch) would read, with `length` bytes of room.
+template <typename Read>
+std::vector<const ByteSource*> sources_read(std::uint64_t length, Read&& read) {
+  ReadBatch batch(ReadBatch::Purpose::kList);
+  // What is made without a source, frames and casts, is made all the same.
+  const auto unused = std::make_unique_for_overwrite<std::byte[]>(length);
+  read(std::span(unused.get(), static_cast<std::size_t>(length)), batch);
+  return batch.used();
+}
+
+/// As read_content() for pieces of the content (their offset counts in it), where the source can
 /// gather them.
 /// @return false if that is not possible; `out` is then undefined.
-bool gather_content(const Holding& holding, Pieces pieces, std::byte* out, ReadBatch& batch);
+bool gather_content(const Holding& holding, const Pieces& pieces, std::byte* out, ReadBatch& batch);
 
-/// Whether `length` bytes of the content from `offset` on stand, as they are, at byte `place` of
-/// the file and behind it.
-bool is_stored_at(const TensorEntry& entry, std::uint64_t offset, std::uint64_t length,
-                  std::uint64_t place) noexcept;
+/// Whether a range of the content stands, as it is, at byte `place` of the file and behind it.
+bool is_stored_at(const TensorEntry& entry, const ByteRange& content, std::uint64_t place) noexcept;
 
 /// Reads `out.size()` bytes of a parameter's elements from byte `offset` of its content on:
 /// stored extents are joined, old 4-byte BFloat16 is cut to its upper halves.

@@ -8,9 +8,6 @@
 
 namespace reshardfs {
 
-FileImage::FileImage(std::shared_ptr<const CheckpointSet> checkpoint)
-    : checkpoint_(std::move(checkpoint)) {}
-
 void FileImage::append_literal(const std::string& bytes) {
   if (bytes.empty()) return;
   pieces_.push_back({size_, literals_.size(), -1});
@@ -48,6 +45,12 @@ void FileImage::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   read_checked([&](ReadBatch& batch) { read(offset, out, batch); });
 }
 
+std::vector<const ByteSource*> FileImage::sources_of(std::uint64_t offset,
+                                                     std::uint64_t length) const {
+  return sources_read(
+      length, [&](std::span<std::byte> out, ReadBatch& batch) { read(offset, out, batch); });
+}
+
 void FileImage::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
   if (offset > size_ || out.size() > size_ - offset) {
     throw Error(ErrorKind::kBadInput, "a read leaves the file").at_offset(offset);
@@ -75,8 +78,8 @@ ByteSourcePtr FileImage::only_source() const {
     const Holding holding = views_[static_cast<std::size_t>(piece.view)].whole_cell();
     if (!holding || (file != nullptr && file != holding.file)) return nullptr;
     file = holding.file;
-    const std::uint64_t length = end_of(i) - piece.begin;
-    if (!is_stored_at(*holding.entry, piece.from, length, piece.begin)) return nullptr;
+    const ByteRange content(piece.from, end_of(i) - piece.begin);
+    if (!is_stored_at(*holding.entry, content, piece.begin)) return nullptr;
   }
   return file == nullptr || file->source->size() != size_ ? nullptr : file->source;
 }

@@ -2,23 +2,19 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <span>
 #include <string>
 #include <vector>
-
-#include "reshardfs/virtual_file.h"
 
 #include "plan/element_view.h"
 
 namespace reshardfs {
 
-/// A destination file: an ordered, gap-free list of pieces, each either literal bytes or a range
-/// of a tensor view. Its memory is the literals and the views' segments.
-class FileImage : public VirtualFile {
+/// A destination file, or a part of one: an ordered, gap-free list of pieces, each either literal
+/// bytes or a range of a tensor view. Its memory is the literals and the views' segments. It
+/// belongs to a file, which keeps the checkpoint that the views point into.
+class FileImage {
  public:
-  /// @param checkpoint kept alive as long as the image: the views point into it.
-  explicit FileImage(std::shared_ptr<const CheckpointSet> checkpoint);
-
   /// Appends bytes; only while it is built, before any reader sees it.
   void append_literal(const std::string& bytes);
   /// @return the view's number, for append_range().
@@ -27,15 +23,18 @@ class FileImage : public VirtualFile {
   /// All of a view.
   void append(ElementView view);
 
-  std::uint64_t size() const override { return size_; }
-  void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
-  /// The same with a batch that the caller checks.
+  std::uint64_t size() const noexcept { return size_; }
+  /// As VirtualFile::read_at().
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const;
+  /// As VirtualFile::sources_of().
+  std::vector<const ByteSource*> sources_of(std::uint64_t offset, std::uint64_t length) const;
+  /// read_at() with a batch that the caller checks.
   void read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
-  /// Found without reading tensor data: every view is a whole slice of the same file and stands
-  /// there at the same place, so that only the literals are left to be compared. Of slices that
-  /// several ranks hold, the file that the views read counts: that another rank's file holds the
-  /// same bytes is not known.
-  std::shared_ptr<const ByteSource> equal_source() const override;
+  /// The source file that has exactly these bytes, or nullptr. Found without reading tensor data:
+  /// every view is a whole slice of the same file and stands there at the same place, so that only
+  /// the literals are left to be compared. Of slices that several ranks hold, the file that the
+  /// views read counts: that another rank's file holds the same bytes is not known.
+  ByteSourcePtr equal_source() const;
 
  private:
   struct Piece {
@@ -51,7 +50,6 @@ class FileImage : public VirtualFile {
   void read_piece(const Piece& piece, std::uint64_t offset, std::span<std::byte> out,
                   ReadBatch& batch) const;
 
-  std::shared_ptr<const CheckpointSet> checkpoint_;
   std::string literals_;
   std::vector<ElementView> views_;
   std::vector<Piece> pieces_;

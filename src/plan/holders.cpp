@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/rank_list.h"
+
 namespace reshardfs {
 
 void Holders::add(const Run& run) {
@@ -23,18 +25,43 @@ std::size_t Holders::size() const noexcept {
   return count;
 }
 
-Holders Holders::within(std::int64_t begin, std::int64_t end) const {
+Holders Holders::within(const RankRange& ranks) const {
   Holders inside;
   for (const Run& run : runs_) {
     const RankFile* const last = run.first + run.count;
-    const auto first_from = [&](std::int64_t rank) {
+    const auto first_from = [&](Rank rank) {
       return std::partition_point(run.first, last,
                                   [rank](const RankFile& file) { return file.rank < rank; });
     };
-    const RankFile* const from = first_from(begin);
-    inside.add({from, static_cast<std::size_t>(first_from(end) - from), run.entry});
+    const RankFile* const from = first_from(*ranks.begin());
+    inside.add({from, static_cast<std::size_t>(first_from(*ranks.end()) - from), run.entry});
   }
   return inside;
+}
+
+bool has_one_shape(const Holders& holders) {
+  const auto& runs = holders.runs();
+  return std::all_of(runs.begin(), runs.end(), [&](const Holders::Run& run) {
+    return run.entry->shape == runs.front().entry->shape;
+  });
+}
+
+std::string differing_words(const Holders& holders) {
+  const auto same = [&](const Holding& a, const Holding& b) {
+    return a.entry->dtype == b.entry->dtype && a.entry->shape == b.entry->shape;
+  };
+  const auto describe = [&](const Holding& like) {
+    std::vector<Rank> ranks;
+    for (const Holding& h : holders) {
+      if (same(h, like)) ranks.push_back(h.file->rank);
+    }
+    return rank_words(ranks) + ": " + std::string(mindspore_name(like.entry->dtype)) + " " +
+           to_string(like.entry->shape);
+  };
+  for (const Holding& holder : holders) {
+    if (!same(holder, holders.front())) return describe(holders.front()) + "; " + describe(holder);
+  }
+  return describe(holders.front());
 }
 
 }  // namespace reshardfs

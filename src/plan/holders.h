@@ -4,7 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <string>
 #include <vector>
+
+#include "reshardfs/rank.h"
 
 #include "plan/content.h"
 
@@ -59,11 +62,16 @@ class Holders {
   Iterator end() const { return Iterator(runs_.data() + runs_.size()); }
   const std::vector<Run>& runs() const noexcept { return runs_; }
 
-  /// Those of ranks [begin, end).
-  Holders within(std::int64_t begin, std::int64_t end) const;
+  /// Those of these ranks.
+  Holders within(const RankRange& ranks) const;
 
  private:
   std::vector<Run> runs_;
 };
+
+/// Whether all have the same shape.
+bool has_one_shape(const Holders& holders);
+/// "ranks 0-3: Float32 [4, 8]; rank 4: Float16 [4, 8]": the first two kinds that differ.
+std::string differing_words(const Holders& holders);
 
 }  // namespace reshardfs

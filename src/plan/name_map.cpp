@@ -7,6 +7,7 @@
 
 #include "format/json_texts.h"
 #include "storage/directory.h"
+#include "strategy/derive_names.h"
 
 namespace reshardfs {
 namespace {
@@ -15,6 +16,14 @@ constexpr std::uint64_t kMaxBytes = 256ULL << 20;
 constexpr std::size_t kMaxNameBytes = 4096;
 
 }  // namespace
+
+std::string weight_of(const std::string& state, const std::vector<std::string>& prefixes) {
+  for (const std::string& prefix : prefixes) {
+    if (!prefix.empty() && state.starts_with(prefix)) return state.substr(prefix.size());
+  }
+  const std::string weight = weight_name_of(state);
+  return weight == state ? std::string() : weight;
+}
 
 NameMap NameMap::load(const std::filesystem::path& path) {
   NameMap map;

@@ -4,8 +4,13 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace reshardfs {
+
+/// The weight that an optimizer state belongs to by its name ("w" of "adam_m.w"), or nothing.
+/// @param prefixes what may stand before the weight's name, beside MindSpore's own prefixes.
+std::string weight_of(const std::string& state, const std::vector<std::string>& prefixes = {});
 
 /// Names in the source to names in the destination; names that are not in it stay.
 class NameMap {

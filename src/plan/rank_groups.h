@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "reshardfs/rank.h"
+
 namespace reshardfs {
 
 /// Ranks in groups of neighbours, for pictures that cannot show each of them.
@@ -14,9 +16,9 @@ class RankGroups {
   /// @param ranks ascending, each once.
   /// @param most there are at most this many groups, at least 1; all but the last have the same
   ///        number of ranks, a power of two.
-  RankGroups(std::vector<std::int64_t> ranks, std::size_t most);
+  RankGroups(std::vector<Rank> ranks, std::size_t most);
 
-  const std::vector<std::int64_t>& ranks() const noexcept { return ranks_; }
+  const std::vector<Rank>& ranks() const noexcept { return ranks_; }
   /// Ranks of a group (the last may have fewer).
   std::size_t group_size() const noexcept { return group_size_; }
   /// Groups.
@@ -24,11 +26,11 @@ class RankGroups {
   /// The group of ranks()[position].
   std::size_t group_of(std::size_t position) const noexcept { return position / group_size_; }
   /// Where a rank stands in ranks(); it must be one of them.
-  std::size_t position_of(std::int64_t rank) const noexcept;
-  std::span<const std::int64_t> group(std::size_t number) const noexcept;
+  std::size_t position_of(Rank rank) const noexcept;
+  std::span<const Rank> group(std::size_t number) const noexcept;
 
  private:
-  std::vector<std::int64_t> ranks_;
+  std::vector<Rank> ranks_;
   std::size_t group_size_ = 1;
 };
 

@@ -9,8 +9,8 @@
 
 namespace reshardfs {
 
-std::vector<std::int64_t> needed_ranks(const TargetTable& target, std::int64_t rank) {
-  std::set<std::int64_t> ranks;
+std::vector<Rank> needed_ranks(const TargetTable& target, Rank rank) {
+  std::set<Rank> ranks;
   target.for_each_tensor(rank, [&](const TargetParameter&, const TensorView& view) {
     view.for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
       if (holding && bytes > 0) ranks.insert(holding.file->rank);
@@ -19,13 +19,13 @@ std::vector<std::int64_t> needed_ranks(const TargetTable& target, std::int64_t r
   return {ranks.begin(), ranks.end()};
 }
 
-std::vector<const TargetParameter*> in_file_order(const TargetTable& target, std::int64_t rank) {
+std::vector<const TargetParameter*> in_file_order(const TargetTable& target, Rank rank) {
   const SourceTable& source = target.source();
   std::unordered_map<std::string_view, std::size_t> place;  // name to its number in the file
-  std::vector<std::int64_t> ranks = needed_ranks(target, rank);
+  std::vector<Rank> ranks = needed_ranks(target, rank);
   std::reverse(ranks.begin(), ranks.end());
   std::unordered_set<const void*> walked;
-  for (const std::int64_t needed : ranks) {
+  for (const Rank needed : ranks) {
     for (const RankFile& file : source.checkpoint().files_of(needed)) {
       // Ranks of one stage list the same names: walking them again would add nothing.
       if (!walked.insert(file.index->name_order()).second) continue;

@@ -30,46 +30,42 @@ std::span<std::byte> scratch(std::size_t bytes) {
 
 /// Whether to leave out what lies between the pieces, without a call for each.
 bool is_worth_gathering(const Pieces& pieces) noexcept {
-  return pieces.stride > pieces.length && pieces.length < kLongPiece &&
-         pieces.stride <= kGatherStride && pieces.span() > kGatherSpan;
+  return pieces.stride() > pieces.length() && pieces.length() < kLongPiece &&
+         pieces.stride() <= kGatherStride && pieces.span().length() > kGatherSpan;
 }
 
 void read_one_by_one(const Holding& holding, const Pieces& pieces, std::byte* out,
                      ReadBatch& batch) {
-  for (std::uint64_t i = 0; i < pieces.count; ++i) {
-    const std::span piece(out + i * pieces.out_stride, static_cast<std::size_t>(pieces.length));
-    read_content(holding, pieces.offset + i * pieces.stride, piece, batch);
+  for (std::uint64_t i = 0; i < pieces.count(); ++i) {
+    const std::span piece(out + pieces.out_offset_of(i), static_cast<std::size_t>(pieces.length()));
+    read_content(holding, pieces.offset_of(i), piece, batch);
   }
 }
 
 void read_with_gaps(const Holding& holding, const Pieces& pieces, std::byte* out,
                     ReadBatch& batch) {
-  const std::uint64_t at_once = kScratchBytes / pieces.stride;
-  for (std::uint64_t i = 0; i < pieces.count; i += at_once) {
-    Pieces part = pieces;
-    part.offset += i * pieces.stride;
-    part.count = std::min(at_once, pieces.count - i);
-    const std::span<std::byte> block = scratch(static_cast<std::size_t>(part.span()));
-    read_content(holding, part.offset, block, batch);
-    copy_pieces(block.data(), part, out + i * pieces.out_stride);
+  const std::uint64_t at_once = kScratchBytes / pieces.stride();
+  for (std::uint64_t i = 0; i < pieces.count(); i += at_once) {
+    const Pieces part = pieces.part(i, at_once);
+    const std::span<std::byte> block = scratch(static_cast<std::size_t>(part.span().length()));
+    read_content(holding, part.offset(), block, batch);
+    copy_pieces(block.data(), part, out + pieces.out_offset_of(i));
   }
 }
 
 }  // namespace
 
 void read_run(const StridedRun& run, std::span<std::byte> out, ReadBatch& batch) {
+  if (batch.lists()) return batch.use(*run.holding.file->source);
   const bool dense = run.source_stride == run.length && run.destination_stride == run.length;
   if (run.count == 1 || dense) {
     return read_content(run.holding, run.source_offset,
                         out.first(static_cast<std::size_t>(run.count * run.length)), batch);
   }
-  const Pieces pieces{.offset = run.source_offset,
-                      .length = run.length,
-                      .count = run.count,
-                      .stride = run.source_stride,
-                      .out_stride = run.destination_stride};
+  const Pieces pieces(ByteRange(run.source_offset, run.length), run.count,
+                      {.source = run.source_stride, .memory = run.destination_stride});
   if (is_worth_gathering(pieces) && gather_content(run.holding, pieces, out.data(), batch)) return;
-  const auto read = pieces.stride >= kJoinStride ? read_one_by_one : read_with_gaps;
+  const auto read = pieces.stride() >= kJoinStride ? read_one_by_one : read_with_gaps;
   read(run.holding, pieces, out.data(), batch);
 }
 

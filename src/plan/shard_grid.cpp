@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/checked.h"
+
 namespace reshardfs {
 
 bool ShardPattern::complete() const noexcept {
@@ -20,6 +22,11 @@ ShardGrid::ShardGrid(std::shared_ptr<const ShardPattern> pattern,
                            [](const TensorEntry* entry) { return entry != nullptr; })),
       entries_(std::move(entries)) {}
 
+Holding ShardGrid::copy_in(const RankFile& file) const {
+  const TensorEntry* entry = entries_.empty() ? entry_ : file.index->find(name());
+  return entry == nullptr ? Holding() : Holding{&file, entry};
+}
+
 Holding ShardGrid::replica(std::size_t number,
                            const std::function<bool(const RankFile& file)>& usable) const {
   const auto& replicas = pattern_->replicas;
@@ -27,10 +34,19 @@ Holding ShardGrid::replica(std::size_t number,
                              [](const auto& replica, std::size_t n) { return replica.first < n; });
   for (; at != replicas.end() && at->first == number; ++at) {
     if (!usable(*at->second)) continue;
-    const TensorEntry* entry = entries_.empty() ? entry_ : at->second->index->find(name());
-    if (entry != nullptr) return {at->second, entry};
+    if (const Holding found = copy_in(*at->second)) return found;
   }
   return {};
+}
+
+std::shared_ptr<const ShardGrid> ShardGrid::without_stand_ins() const {
+  auto grid = std::make_shared<ShardGrid>(*this);
+  grid->replicas_differ_ = true;
+  return grid;
+}
+
+void require_countable(const Shape& full, DType dtype) {
+  mul_or_throw(element_count(full), element_size(dtype), "the full tensor's size");
 }
 
 Shape array_shape(const TensorEntry& entry) {

@@ -55,19 +55,34 @@ class ShardGrid {
     if (file == nullptr) return {};
     return {file, entries_.empty() ? entry_ : entries_[number]};
   }
-  /// The cell in a file that `usable` takes; an empty holding if there is none.
+  /// The cell in another file that has it and that `usable` takes; an empty holding if there is
+  /// none.
   Holding replica(std::size_t number,
                   const std::function<bool(const RankFile& file)>& usable) const;
+  /// The same where replica() is to read in place of cell(): none if they may differ.
+  Holding stand_in(std::size_t number,
+                   const std::function<bool(const RankFile& file)>& usable) const {
+    return replicas_differ_ ? Holding() : replica(number, usable);
+  }
   bool complete() const noexcept { return pattern_->complete(); }
+  /// The parameter in a file of pattern().replicas; an empty holding if that does not have it.
+  Holding copy_in(const RankFile& file) const;
+
+  /// This grid with replicas that may differ.
+  std::shared_ptr<const ShardGrid> without_stand_ins() const;
 
  private:
   std::shared_ptr<const ShardPattern> pattern_;
   const TensorEntry* entry_;  ///< of a cell that has a file
   /// Of each cell; empty: entry_ is that of all.
   std::vector<const TensorEntry*> entries_;
+  bool replicas_differ_ = false;
 };
 
 using ShardGridPtr = std::shared_ptr<const ShardGrid>;
+
+/// @throws Error if a tensor of this shape and type has more bytes than 64-bit numbers count.
+void require_countable(const Shape& full, DType dtype);
 
 /// The shape of an entry's elements; what is no array is one of bytes here.
 Shape array_shape(const TensorEntry& entry);

@@ -4,72 +4,36 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/checked.h"
 #include "base/rank_list.h"
-#include "layout/fold.h"
-#include "layout/slicing.h"
 #include "plan/content_equal.h"
 
 namespace reshardfs {
 namespace {
 
-// Enough to tell a slice from its neighbour, without reading whole tensors while mounting.
-constexpr std::uint64_t kReplicaSampleBytes = 4096;
-
-/// "ranks 0-3 have Float32 [4, 8], rank 4 has Float16 [4, 8]": the first two kinds that differ.
-std::string differing_holders(const Holders& holders) {
-  const auto same = [&](const Holding& a, const Holding& b) {
-    return a.entry->dtype == b.entry->dtype && a.entry->shape == b.entry->shape;
-  };
-  const auto describe = [&](const Holding& like) {
-    std::vector<std::int64_t> ranks;
-    for (const Holding& h : holders) {
-      if (same(h, like)) ranks.push_back(h.file->rank);
-    }
-    return (ranks.size() == 1 ? "rank " : "ranks ") + format_rank_list(ranks) + ": " +
-           std::string(mindspore_name(like.entry->dtype)) + " " + to_string(like.entry->shape);
-  };
-  for (const Holding& holder : holders) {
-    if (!same(holder, holders.front())) return describe(holders.front()) + "; " + describe(holder);
-  }
-  return describe(holders.front());
-}
-
 void require_one_type(const SourceParameter& parameter) {
   for (const Holders::Run& run : parameter.holders.runs()) {
     if (run.entry->dtype == parameter.dtype) continue;
     throw Error(ErrorKind::kBadInput, "its element type differs between the ranks (" +
-                                          differing_holders(parameter.holders) + ")")
+                                          differing_words(parameter.holders) + ")")
         .in_file(run.first->source->name())
         .for_parameter(parameter.name)
         .hint("take all files from one save of one training job");
   }
 }
 
-void require_countable(const SourceParameter& parameter, const Shape& full) {
-  const std::int64_t elements = element_count(full);
-  mul_or_throw(elements, element_size(parameter.dtype), "the full tensor's size");
-}
-
 }  // namespace
 
 SourceTable::SourceTable(std::shared_ptr<const CheckpointSet> checkpoint,
-                         std::optional<Strategy> strategy, NameGlobs join)
-    : checkpoint_(std::move(checkpoint)), strategy_(std::move(strategy)), join_(std::move(join)) {
-  find_base_rank();
+                         std::optional<Strategy> strategy, NameGlobs join, const NameTaker& takes)
+    : checkpoint_(std::move(checkpoint)),
+      strategy_(std::move(strategy)),
+      ranks_(strategy_ ? SourceRanks(*checkpoint_, *strategy_) : SourceRanks(*checkpoint_)),
+      join_(std::move(join)) {
   collect_holders();
   for (SourceParameter& parameter : parameters_) {
     require_one_type(parameter);
-    lay_out(parameter);
+    lay_out(parameter, !takes || takes(parameter.name));
   }
-}
-
-std::int64_t SourceTable::stage_devices() const noexcept {
-  return strategy_ ? strategy_->devices_per_stage() : 1;
-}
-
-std::int64_t SourceTable::stage_count() const noexcept {
-  return strategy_ ? strategy_->stage_count() : 1;
 }
 
 const SourceParameter* SourceTable::find(std::string_view name) const {
@@ -86,40 +50,6 @@ const SourceParameter* SourceTable::find(std::string_view name) const {
       [this](std::uint32_t i, std::string_view n) { return parameters_[i].name < n; });
   if (found == by_name_.end() || parameters_[*found].name != name) return nullptr;
   return &parameters_[*found];
-}
-
-/// The file of one pipeline stage read alone belongs to that stage's global ranks, if they exist.
-void SourceTable::find_base_rank() {
-  const auto& files = checkpoint_->files();
-  if (!strategy_) {
-    base_rank_ = files.front().rank;
-    return;
-  }
-  const std::int64_t first = strategy_->first_stage() * strategy_->devices_per_stage();
-  const std::int64_t count = strategy_->rank_count();
-  const auto inside = [&](std::int64_t begin) {
-    return std::any_of(files.begin(), files.end(), [&](const RankFile& file) {
-      return file.rank >= begin && file.rank < begin + count;
-    });
-  };
-  const bool one_stage_of_many = first > 0 && inside(first);
-  base_rank_ = one_stage_of_many ? first : 0;
-
-  std::vector<std::int64_t> outside;
-  for (const RankFile& file : files) {
-    const bool is_inside = file.rank >= base_rank_ && file.rank < base_rank_ + count;
-    if (!is_inside && (outside.empty() || outside.back() != file.rank)) {
-      outside.push_back(file.rank);
-    }
-  }
-  if (outside.empty() || one_stage_of_many) return;
-  throw Error(ErrorKind::kBadInput,
-              "the source strategy is for " + std::to_string(count) + " ranks (" +
-                  std::to_string(strategy_->stage_count()) + " stages of " +
-                  std::to_string(strategy_->devices_per_stage()) +
-                  " devices), but the checkpoint also has rank " + format_rank_list(outside))
-      .in_file(files.front().path.parent_path().string())
-      .hint("give the strategy that this checkpoint was saved with (--src-strategy)");
 }
 
 void SourceTable::collect_holders() {
@@ -150,11 +80,10 @@ void SourceTable::collect_holders() {
 }
 
 Holders SourceTable::holders_in_stage(const SourceParameter& parameter, std::int64_t stage) const {
-  const std::int64_t begin = base_rank_ + stage * stage_devices();
-  return parameter.holders.within(begin, begin + stage_devices());
+  return parameter.holders.within(ranks_.of_stage(stage));
 }
 
-void SourceTable::lay_out(SourceParameter& parameter) {
+void SourceTable::lay_out(SourceParameter& parameter, bool is_taken) {
   // Text and maps are no arrays: they cannot be cut, and follow the rules for parameters without a
   // layout.
   if (parameter.dtype == DType::kMap) require_uncut(parameter);
@@ -162,10 +91,12 @@ void SourceTable::lay_out(SourceParameter& parameter) {
   try {
     if (!strategy_ && matches_any(join_, parameter.name)) {
       parameter.layout = &joined_layouts_.emplace_back(joined_layout(parameter));
-      parameter.grid = make_grid(parameter, *parameter.layout, base_rank_, parameter.holders);
+      parameter.grid =
+          make_grid(parameter, *parameter.layout, ranks_.all().first(), parameter.holders);
       return;
     }
     if (!strategy_) {
+      if (!is_taken && !has_one_shape(parameter.holders)) return;
       parameter.layout = &whole_layout(parameter.holders.front().entry->shape.size());
       parameter.grid = make_replicated_grid(parameter, *parameter.layout);
       return;
@@ -181,7 +112,7 @@ void SourceTable::lay_out(SourceParameter& parameter) {
     throw error.for_parameter(parameter.name);
   }
   if (strategy_->contains(parameter.name)) {
-    std::vector<std::int64_t> ranks;
+    std::vector<Rank> ranks;
     for (const Holding& h : parameter.holders) ranks.push_back(h.file->rank);
     throw Error(ErrorKind::kBadInput,
                 "the source strategy lays it out in another pipeline stage than that of rank " +
@@ -212,23 +143,27 @@ void SourceTable::require_uncut(const SourceParameter& parameter) const {
 
 bool SourceTable::equal_on_all_ranks(const SourceParameter& parameter) const {
   const auto number = static_cast<std::size_t>(&parameter - parameters_.data());
+  {
+    const std::scoped_lock lock(verdicts_mutex_);
+    const auto known = verdicts_.find(number);
+    if (known != verdicts_.end()) return known->second;
+  }
+  // Without the lock, which others wait for. What throws is no verdict.
+  const bool equal = compare_ranks(parameter);
   const std::scoped_lock lock(verdicts_mutex_);
-  const auto [verdict, is_new] = verdicts_.try_emplace(number, false);
-  if (is_new) verdict->second = compare_ranks(parameter);
-  return verdict->second;
+  return verdicts_.try_emplace(number, equal).first->second;
 }
 
 Holders SourceTable::compared_holders(const SourceParameter& parameter) const {
   if (!strategy_) return parameter.holders;
-  return holders_in_stage(parameter,
-                          (parameter.holders.front().file->rank - base_rank_) / stage_devices());
+  return holders_in_stage(parameter, ranks_.stage_of(parameter.holders.front().file->rank));
 }
 
 bool SourceTable::compare_ranks(const SourceParameter& parameter) const {
   Holding stage_first;
-  std::int64_t stage = -1;
+  std::optional<std::int64_t> stage;
   for (const Holding& holder : parameter.holders) {
-    const std::int64_t own = (holder.file->rank - base_rank_) / stage_devices();
+    const std::int64_t own = ranks_.stage_of(holder.file->rank);
     const bool compare = strategy_ ? own == stage : bool(stage_first);
     if (compare && !content_equal(stage_first, holder)) return false;
     if (!compare) stage_first = holder;
@@ -239,89 +174,17 @@ bool SourceTable::compare_ranks(const SourceParameter& parameter) const {
 
 ShardGridPtr SourceTable::make_stage_grid(const SourceParameter& parameter, const Layout& layout,
                                           std::int64_t stage) const {
-  return make_grid(parameter, layout, base_rank_ + stage * stage_devices(),
+  return make_grid(parameter, layout, ranks_.of_stage(stage).first(),
                    holders_in_stage(parameter, stage));
 }
 
-/// A pattern, in which the first file of each cell serves it, and what it was made for.
-struct SourceTable::Arrangement {
-  Layout layout;  ///< as written
-  std::int64_t first_rank = 0;
-  Holders holders;
-  std::shared_ptr<const ShardPattern> pattern;
-  std::vector<const TensorEntry*> entries;  ///< of each cell
-
-  /// Whether other holders are arranged in the same way: the same files, all with one shape.
-  bool is_for(const Layout& other_layout, std::int64_t rank, const Holders& others) const {
-    if (holders.runs().size() != 1 || others.runs().size() != 1) return false;
-    const Holders::Run& own = holders.runs().front();
-    const Holders::Run& other = others.runs().front();
-    return first_rank == rank && own.first == other.first && own.count == other.count &&
-           own.entry->shape == other.entry->shape && layout == other_layout;
-  }
-};
-
-std::shared_ptr<const SourceTable::Arrangement> SourceTable::arrangement(
-    const SourceParameter& parameter, const Layout& layout_as_written, std::int64_t first_rank,
-    const Holders& holders) const {
-  // Models have few kinds of parameters; where there are more, they are worked out one by one.
-  constexpr std::size_t kMostKinds = 256;
-  const std::lock_guard lock(arrangements_mutex_);
-  for (const auto& known : arrangements_) {
-    if (known->is_for(layout_as_written, first_rank, holders)) return known;
-  }
-  const Layout layout =
-      fold_expanded(layout_as_written, holders.front().entry->shape, /*is_slice=*/true);
-  auto made = std::make_shared<Arrangement>();
-  made->layout = layout_as_written;
-  made->first_rank = first_rank;
-  made->holders = holders;
-  std::vector<RankSlice> slices;
-  for (const Holding& holder : holders) {
-    slices.emplace_back(holder.file->rank - first_rank, holder.entry->shape);
-  }
-  auto pattern = std::make_shared<ShardPattern>();
-  pattern->full_shape = full_shape_of(layout, slices);
-  require_countable(parameter, pattern->full_shape);
-  const Slicing slicing(layout, pattern->full_shape);
-  pattern->partitions = slicing.partitions();
-  pattern->files.resize(static_cast<std::size_t>(slicing.cell_count()));
-  made->entries.resize(pattern->files.size());
-  for (const Holding& holder : holders) {
-    const std::int64_t local = holder.file->rank - first_rank;
-    if (holder.entry->shape != slicing.slice_shape(local)) {
-      throw Error(ErrorKind::kBadInput, "the slice of rank " + std::to_string(holder.file->rank) +
-                                            " should have the shape " +
-                                            to_string(slicing.slice_shape(local)) + " (" +
-                                            differing_holders(holders) + ")")
-          .in_file(holder.file->source->name());
-    }
-    const auto cell = static_cast<std::size_t>(slicing.cell_of(local));
-    if (pattern->files[cell] != nullptr) {  // ascending: the lowest replica is the first choice
-      pattern->replicas.emplace_back(cell, holder.file);
-      continue;
-    }
-    pattern->files[cell] = holder.file;
-    made->entries[cell] = holder.entry;
-  }
-  std::sort(pattern->replicas.begin(), pattern->replicas.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.first, a.second->rank) < std::pair(b.first, b.second->rank);
-  });
-  pattern->replicas.shrink_to_fit();
-  made->pattern = std::move(pattern);
-  if (holders.runs().size() == 1 && arrangements_.size() < kMostKinds) {
-    arrangements_.push_back(made);
-  }
-  return made;
-}
-
 ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
-                                    const Layout& layout_as_written, std::int64_t first_rank,
+                                    const Layout& layout_as_written, Rank first_rank,
                                     const Holders& holders) const {
   const Holding first = holders.front();
   try {
-    const auto arranged = arrangement(parameter, layout_as_written, first_rank, holders);
-    require_countable(parameter, arranged->pattern->full_shape);
+    const auto arranged = arrangements_.find_or_make(layout_as_written, first_rank, holders);
+    require_countable(arranged->pattern->full_shape, parameter.dtype);
     // An arrangement that is shared is one of files with a single index.
     if (holders.runs().size() == 1) {
       return std::make_shared<const ShardGrid>(arranged->pattern, *first.entry);
@@ -339,7 +202,7 @@ ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
 /// One slice a rank along dimension 0, each as long as it is.
 Layout SourceTable::joined_layout(const SourceParameter& parameter) const {
   const auto& files = checkpoint_->files();
-  const std::int64_t ranks = files.back().rank - base_rank_ + 1;
+  const std::int64_t ranks = files.back().rank - ranks_.all().first() + 1;
   DimensionSplit rows;
   for (const Holding& holder : parameter.holders) {
     if (holder.entry->shape.empty()) {
@@ -374,25 +237,18 @@ const Layout& SourceTable::whole_layout(std::size_t dimensions) {
 ShardGridPtr SourceTable::make_replicated_grid(const SourceParameter& parameter,
                                                const Layout& layout) const {
   const Holding first = parameter.holders.front();
-  for (const Holding& holder : parameter.holders) {
-    if (holder.file == first.file) continue;
-    const bool same_shape = holder.entry->shape == first.entry->shape;
-    if (same_shape && content_equal(first, holder, kReplicaSampleBytes)) continue;
-    throw Error(ErrorKind::kBadInput,
-                same_shape ? "it differs between rank " + std::to_string(first.file->rank) +
-                                 " and rank " + std::to_string(holder.file->rank) +
-                                 ", but without a source strategy every rank must hold the whole "
-                                 "parameter"
-                           : "its shape differs between the ranks (" +
-                                 differing_holders(parameter.holders) +
-                                 "), but there is no source strategy")
-        .in_file(holder.file->source->name())
+  for (const Holders::Run& run : parameter.holders.runs()) {
+    if (run.entry->shape == first.entry->shape) continue;
+    throw Error(ErrorKind::kBadInput, "its shape differs between the ranks (" +
+                                          differing_words(parameter.holders) +
+                                          "), but there is no source strategy")
+        .in_file(run.first->source->name())
         .for_parameter(parameter.name)
         .hint(
             "give the strategy that it was saved with (--src-strategy), or name one rank's file "
             "as the source");
   }
-  require_countable(parameter, first.entry->shape);
+  require_countable(first.entry->shape, parameter.dtype);
   Holders one;
   one.add({first.file, 1, first.entry});
   return make_grid(parameter, layout, first.file->rank, one);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -13,13 +14,16 @@
 #include <unordered_map>
 #include <vector>
 
+#include "reshardfs/rank.h"
 #include "reshardfs/strategy.h"
 
 #include "base/glob.h"
 #include "base/retry_once.h"
 #include "checkpoint/checkpoint_set.h"
+#include "plan/arrangements.h"
 #include "plan/holders.h"
 #include "plan/shard_grid.h"
+#include "plan/source_ranks.h"
 
 namespace reshardfs {
 
@@ -38,15 +42,21 @@ struct SourceParameter {
   ShardGridPtr grid;
 };
 
+/// Which parameters are wanted, by their names in the source; nothing: all.
+using NameTaker = std::function<bool(const std::string& name)>;
+
 class SourceTable {
  public:
+  /// Reads no tensor data: whether what should be equal is, others find out.
   /// @param strategy nothing: every rank holds whole parameters, but for those that `join` takes:
   ///        of them each rank holds a slice along dimension 0.
   /// @param join ignored if there is a strategy.
+  /// @param takes without a strategy, those that it does not take may have other shapes on other
+  ///        ranks, and then have no grid.
   /// @throws Error kBadInput if ranks, shapes or element types do not fit each other or the
   ///         strategy; names the parameter, its layout and its shape.
   SourceTable(std::shared_ptr<const CheckpointSet> checkpoint, std::optional<Strategy> strategy,
-              NameGlobs join = {});
+              NameGlobs join = {}, const NameTaker& takes = {});
 
   const std::vector<SourceParameter>& parameters() const noexcept { return parameters_; }
   /// nullptr if there is none of that name. O(log n) but for the first call, which sorts the names.
@@ -57,11 +67,9 @@ class SourceTable {
   }
   const std::optional<Strategy>& strategy() const noexcept { return strategy_; }
 
-  /// Devices of a source stage (1 without a strategy).
-  std::int64_t stage_devices() const noexcept;
-  std::int64_t stage_count() const noexcept;
-  /// The global rank of stage 0's first device.
-  std::int64_t base_rank() const noexcept { return base_rank_; }
+  const SourceRanks& ranks() const noexcept { return ranks_; }
+  /// The strategy's ranks that have no file, ascending.
+  std::vector<Rank> missing_ranks() const { return checkpoint_->missing_ranks(ranks_.all()); }
 
   /// Whether a parameter's bytes are the same on all ranks of each stage that holds it. Reads them
   /// all the first time that it is asked.
@@ -74,11 +82,8 @@ class SourceTable {
   ShardGridPtr grid_like(const SourceParameter& parameter, const SourceParameter& like) const;
 
  private:
-  struct Arrangement;
-
-  void find_base_rank();
   void collect_holders();
-  void lay_out(SourceParameter& parameter);
+  void lay_out(SourceParameter& parameter, bool is_taken);
   void require_uncut(const SourceParameter& parameter) const;
   bool compare_ranks(const SourceParameter& parameter) const;
   /// Those of the parameter's holders that count: the lowest stage that lays it out and has it.
@@ -86,19 +91,15 @@ class SourceTable {
   ShardGridPtr make_stage_grid(const SourceParameter& parameter, const Layout& layout,
                                std::int64_t stage) const;
   ShardGridPtr make_grid(const SourceParameter& parameter, const Layout& layout_as_written,
-                         std::int64_t first_rank, const Holders& holders) const;
-  std::shared_ptr<const Arrangement> arrangement(const SourceParameter& parameter,
-                                                 const Layout& layout_as_written,
-                                                 std::int64_t first_rank,
-                                                 const Holders& holders) const;
+                         Rank first_rank, const Holders& holders) const;
   Layout joined_layout(const SourceParameter& parameter) const;
   const Layout& whole_layout(std::size_t dimensions);
   ShardGridPtr make_replicated_grid(const SourceParameter& parameter, const Layout& layout) const;
 
   std::shared_ptr<const CheckpointSet> checkpoint_;
   std::optional<Strategy> strategy_;
+  SourceRanks ranks_;
   NameGlobs join_;
-  std::int64_t base_rank_ = 0;
   std::vector<SourceParameter> parameters_;
   /// Positions in parameters_, sorted by name.
   mutable RetryOnce sorted_;
@@ -107,9 +108,7 @@ class SourceTable {
   /// joined ones.
   std::map<std::size_t, Layout> whole_layouts_;
   std::list<Layout> joined_layouts_;
-  /// Of parameters that were laid out before: nearly all are laid out like one of a few.
-  mutable std::mutex arrangements_mutex_;
-  mutable std::vector<std::shared_ptr<const Arrangement>> arrangements_;
+  mutable Arrangements arrangements_;
   mutable std::mutex verdicts_mutex_;
   mutable std::unordered_map<std::size_t, bool> verdicts_;  ///< of equal_on_all_ranks()
 };

@@ -10,7 +10,6 @@
 #include "base/share_equal.h"
 #include "layout/fold.h"
 #include "layout/slicing.h"
-#include "strategy/derive_names.h"
 
 namespace reshardfs {
 namespace {
@@ -32,14 +31,6 @@ std::string name_list(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::string weight_of(const std::string& state, const std::vector<std::string>& prefixes) {
-  for (const std::string& prefix : prefixes) {
-    if (!prefix.empty() && state.starts_with(prefix)) return state.substr(prefix.size());
-  }
-  const std::string weight = weight_name_of(state);
-  return weight == state ? std::string() : weight;
-}
-
 /// Names by what became of them, for one line each.
 struct TargetTable::Verdicts {
   std::vector<std::string> dropped;    ///< in one strategy only
@@ -56,7 +47,8 @@ TargetTable::TargetTable(std::shared_ptr<const SourceTable> source,
       name_map_(options.name_map),
       state_prefixes_(options.state_prefixes),
       casts_(options.casts),
-      source_has_rules_(options.source_has_rules) {
+      source_has_rules_(options.source_has_rules),
+      replicas_(options.replicas) {
   Verdicts verdicts;
   parameters_.reserve(source_->parameters().size());
   for (const SourceParameter& parameter : source_->parameters()) {
@@ -73,6 +65,14 @@ TargetTable::TargetTable(std::shared_ptr<const SourceTable> source,
 
 std::int64_t TargetTable::rank_count() const noexcept {
   return strategy_ ? strategy_->rank_count() : 1;
+}
+
+std::size_t TargetTable::stage_of(Rank rank) const noexcept {
+  return strategy_ ? static_cast<std::size_t>(rank.number() / strategy_->devices_per_stage()) : 0;
+}
+
+std::int64_t TargetTable::device_of(Rank rank) const noexcept {
+  return strategy_ ? rank.number() % strategy_->devices_per_stage() : 0;
 }
 
 void TargetTable::place(const SourceParameter& parameter, Verdicts& verdicts) {
@@ -108,7 +108,7 @@ void TargetTable::place_in_one_strategy(const SourceParameter& parameter, Verdic
       if (parameter.grid) {
         add({&parameter, name_map_.target(parameter.name), Treatment::kKeep, parameter.dtype,
              parameter.grid, nullptr, nullptr});
-      } else if (!keep_if_equal(parameter)) {
+      } else if (!keep_if_equal(parameter) && !keep_differing(parameter)) {
         verdicts.refused.push_back(parameter.name);
       }
   }
@@ -117,7 +117,7 @@ void TargetTable::place_in_one_strategy(const SourceParameter& parameter, Verdic
 void TargetTable::place_without_layout(const SourceParameter& parameter, Verdicts& verdicts) {
   if (unmatched_ == Unmatched::kSource) return place_raw(parameter);
   if (follow_weight(parameter, verdicts)) return;
-  if (keep_if_equal(parameter)) return;
+  if (keep_if_equal(parameter) || keep_differing(parameter)) return;
   verdicts.differing.push_back(parameter.name);
 }
 
@@ -141,10 +141,29 @@ bool TargetTable::follow_weight(const SourceParameter& parameter, Verdicts& verd
 /// stage's value counts.
 bool TargetTable::keep_if_equal(const SourceParameter& parameter) {
   if (!source_->equal_on_all_ranks(parameter)) return false;
-  const std::string& name = name_map_.target(parameter.name);
-  add({&parameter, name, Treatment::kKeep, parameter.dtype,
-       single_cell_grid(source_->compared_holders(parameter)), nullptr, stages_with(name)});
+  keep(parameter, single_cell_grid(source_->compared_holders(parameter)), Copies::kEqual);
   return true;
+}
+
+/// Keeps what every rank has its own values of, if the user says which are to be taken. Values of
+/// other sizes are no such.
+bool TargetTable::keep_differing(const SourceParameter& parameter) {
+  if (replicas_ == Replicas::kSame) return false;
+  const Holding first = parameter.holders.front();
+  const bool own_text = replicas_ == Replicas::kOwn && !is_array(parameter.dtype);
+  const bool one_size =
+      std::all_of(parameter.holders.begin(), parameter.holders.end(), [&](const Holding& holder) {
+        return array_shape(*holder.entry) == array_shape(*first.entry);
+      });
+  if (own_text || !one_size) return false;
+  keep(parameter, single_cell_grid(first), Copies::kDifferent);
+  return true;
+}
+
+void TargetTable::keep(const SourceParameter& parameter, ShardGridPtr grid, Copies copies) {
+  const std::string& name = name_map_.target(parameter.name);
+  add({&parameter, name, Treatment::kKeep, parameter.dtype, std::move(grid), nullptr,
+       stages_with(name), copies});
 }
 
 void TargetTable::add_resharded(const SourceParameter& parameter, ShardGridPtr grid,
@@ -260,8 +279,12 @@ void TargetTable::report(const Verdicts& verdicts) {
   if (!verdicts.differing.empty()) {
     throw Error(ErrorKind::kBadInput, name_list(verdicts.differing) +
                                           " of the checkpoint are in neither strategy and differ "
-                                          "between the ranks")
-        .hint("--exclude leaves them out, --unmatched source copies the slices of the source rank");
+                                          "between the ranks: each rank has its own values, as of "
+                                          "moving_mean, or a slice")
+        .hint(
+            "of values, --replicas first takes the lowest rank's, and --replicas own each rank's; "
+            "for slices, give strategies that have them, or copy them with --unmatched source; "
+            "--exclude leaves them out");
   }
   const bool any_resharded = std::any_of(
       parameters_.begin(), parameters_.end(),
@@ -281,48 +304,51 @@ void TargetTable::report(const Verdicts& verdicts) {
   }
 }
 
-bool TargetTable::in_stage_of(const TargetParameter& parameter, std::int64_t rank) const {
-  const auto stage =
-      static_cast<std::size_t>(strategy_ ? rank / strategy_->devices_per_stage() : 0);
+bool TargetTable::in_stage_of(const TargetParameter& parameter, Rank rank) const {
+  const std::size_t stage = stage_of(rank);
   if (parameter.treatment == Treatment::kReshard) return (*parameter.by_stage)[stage] != nullptr;
   return parameter.stage_has == nullptr || (*parameter.stage_has)[stage];
 }
 
-bool TargetTable::has(const TargetParameter& parameter, std::int64_t rank) const {
+bool TargetTable::has(const TargetParameter& parameter, Rank rank) const {
   const bool raw = parameter.treatment == Treatment::kRaw;
   return in_stage_of(parameter, rank) && (!raw || raw_holding(*parameter.source, rank));
 }
 
-bool TargetTable::lacks(const TargetParameter& parameter, std::int64_t rank) const {
+bool TargetTable::lacks(const TargetParameter& parameter, Rank rank) const {
   return in_stage_of(parameter, rank) && !has(parameter, rank);
 }
 
 /// The lowest stage's file that holds it, among the ranks (destination rank modulo stage devices).
-Holding TargetTable::raw_holding(const SourceParameter& parameter, std::int64_t rank) const {
-  const std::int64_t devices = source_->stage_devices();
+Holding TargetTable::raw_holding(const SourceParameter& parameter, Rank rank) const {
+  const std::int64_t device = rank.number() % source_->ranks().devices();
   for (const Holding& holder : parameter.holders) {
-    const std::int64_t local = (holder.file->rank - source_->base_rank()) % devices;
-    if (local == rank % devices) return holder;
+    if (source_->ranks().device_of(holder.file->rank) == device) return holder;
   }
   return {};
 }
 
-Shape TargetTable::slice_shape(const TargetParameter& parameter, std::int64_t rank) const {
+Shape TargetTable::slice_shape(const TargetParameter& parameter, Rank rank) const {
   if (parameter.treatment == Treatment::kRaw) {
     return array_shape(*raw_holding(*parameter.source, rank).entry);
   }
   if (parameter.treatment == Treatment::kKeep) return parameter.grid->full_shape();
-  const std::int64_t devices = strategy_ ? strategy_->devices_per_stage() : 1;
-  return (*parameter.by_stage)[static_cast<std::size_t>(rank / devices)]->slice_shape(rank %
-                                                                                      devices);
+  return (*parameter.by_stage)[stage_of(rank)]->slice_shape(device_of(rank));
 }
 
-TensorView TargetTable::view(const TargetParameter& parameter, std::int64_t rank) const {
+TensorView TargetTable::view(const TargetParameter& parameter, Rank rank) const {
+  if (replicas_ == Replicas::kOwn && parameter.treatment != Treatment::kRaw) {
+    const Holding own = own_holding(parameter, rank);
+    if (own) return TensorView(single_cell_grid(own));
+  }
+  return shared_view(parameter, rank);
+}
+
+TensorView TargetTable::shared_view(const TargetParameter& parameter, Rank rank) const {
   switch (parameter.treatment) {
     case Treatment::kReshard: {
-      const std::int64_t devices = strategy_ ? strategy_->devices_per_stage() : 1;
-      const Slicing& slicing = *(*parameter.by_stage)[static_cast<std::size_t>(rank / devices)];
-      return {parameter.grid, slicing.partitions(), slicing.parts_of(rank % devices)};
+      const Slicing& slicing = *(*parameter.by_stage)[stage_of(rank)];
+      return {parameter.grid, slicing.partitions(), slicing.parts_of(device_of(rank))};
     }
     case Treatment::kKeep:
       return TensorView(parameter.grid);
@@ -332,9 +358,9 @@ TensorView TargetTable::view(const TargetParameter& parameter, std::int64_t rank
   return TensorView(single_cell_grid(raw_holding(*parameter.source, rank)));
 }
 
-const Layout* TargetTable::layout(const TargetParameter& parameter, std::int64_t rank) const {
+const Layout* TargetTable::layout(const TargetParameter& parameter, Rank rank) const {
   if (!strategy_ || parameter.treatment != Treatment::kReshard) return nullptr;
-  const StageLayouts& stage = strategy_->stage(rank / strategy_->devices_per_stage());
+  const StageLayouts& stage = strategy_->stage(static_cast<std::int64_t>(stage_of(rank)));
   // A state that follows its weight has the weight's.
   const auto own = stage.find(parameter.name);
   if (own != stage.end()) return &own->second;

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "reshardfs/conversion.h"
+#include "reshardfs/rank.h"
 #include "reshardfs/strategy.h"
 
 #include "base/cast.h"
@@ -21,15 +23,18 @@ namespace reshardfs {
 
 class Slicing;
 
-/// The weight that an optimizer state belongs to by its name ("w" of "adam_m.w"), or nothing.
-/// @param prefixes what may stand before the weight's name, beside MindSpore's own prefixes.
-std::string weight_of(const std::string& state, const std::vector<std::string>& prefixes = {});
-
 /// How a source parameter comes to the destination.
 enum class Treatment : std::uint8_t {
   kReshard,  ///< cut by the destination's layout (or whole, without a destination strategy)
   kKeep,     ///< the same bytes on every destination rank
   kRaw,      ///< the slice of source rank (destination rank modulo source stage devices)
+};
+
+/// What is known of what several source ranks hold of a parameter.
+enum class Copies : std::uint8_t {
+  kUncompared,  ///< that they should be the same, by the strategy or without one
+  kEqual,       ///< that all bytes of them are the same
+  kDifferent,   ///< that they are not; the user has said which are to be taken
 };
 
 /// There may be a hundred thousand of these: what many have alike they share.
@@ -43,6 +48,7 @@ struct TargetParameter {
   using Cuts = std::vector<std::shared_ptr<const Slicing>>;
   std::shared_ptr<const Cuts> by_stage;                ///< kReshard
   std::shared_ptr<const std::vector<bool>> stage_has;  ///< kKeep, kRaw: nullptr means all stages
+  Copies copies = Copies::kUncompared;
 };
 
 struct TargetOptions {
@@ -54,6 +60,7 @@ struct TargetOptions {
   /// The source's strategy is one of rules, which lay out every parameter: those that it does not
   /// cut count as without a layout where the destination does not know them.
   bool source_has_rules = false;
+  Replicas replicas = Replicas::kSame;
 };
 
 class TargetTable {
@@ -65,29 +72,43 @@ class TargetTable {
               const TargetOptions& options);
 
   std::int64_t rank_count() const noexcept;
+  /// The stage of a destination rank, and which of the stage's devices it is.
+  std::size_t stage_of(Rank rank) const noexcept;
+  std::int64_t device_of(Rank rank) const noexcept;
   const SourceTable& source() const noexcept { return *source_; }
   const std::vector<TargetParameter>& parameters() const noexcept { return parameters_; }
 
   /// Whether a destination rank has the parameter.
-  bool has(const TargetParameter& parameter, std::int64_t rank) const;
+  bool has(const TargetParameter& parameter, Rank rank) const;
   /// Whether a destination rank should have it, but no source file has its slice.
-  bool lacks(const TargetParameter& parameter, std::int64_t rank) const;
+  bool lacks(const TargetParameter& parameter, Rank rank) const;
   /// The shape of its slice there; of what is no array its number of bytes.
-  Shape slice_shape(const TargetParameter& parameter, std::int64_t rank) const;
+  Shape slice_shape(const TargetParameter& parameter, Rank rank) const;
   /// What it reads from: the slice as the source has it.
-  TensorView view(const TargetParameter& parameter, std::int64_t rank) const;
+  TensorView view(const TargetParameter& parameter, Rank rank) const;
+  /// As view(), where all destination ranks read the same files: see Replicas::kOwn.
+  TensorView shared_view(const TargetParameter& parameter, Rank rank) const;
+  /// The source rank whose own values a destination rank gets under Replicas::kOwn.
+  Rank own_source_rank(Rank rank) const;
+  /// What a destination rank gets of a parameter, as its own source rank holds it; an empty holding
+  /// if that does not hold just this.
+  Holding own_holding(const TargetParameter& parameter, Rank rank) const;
   /// The layout of a resharded parameter in a destination rank's stage, nullptr if there is none.
-  const Layout* layout(const TargetParameter& parameter, std::int64_t rank) const;
+  const Layout* layout(const TargetParameter& parameter, Rank rank) const;
   /// The destination's strategy; nothing: one rank with every parameter whole.
   const std::optional<Strategy>& strategy() const noexcept { return strategy_; }
   /// Calls visit(TargetParameter, TensorView) for each parameter of a rank, in no particular order:
   /// the views of all at once would take much memory.
   template <typename Visit>
-  void for_each_tensor(std::int64_t rank, Visit&& visit) const {
+  void for_each_tensor(Rank rank, Visit&& visit) const {
     for (const TargetParameter& parameter : parameters_) {
       if (has(parameter, rank)) visit(parameter, view(parameter, rank));
     }
   }
+
+  /// Lets no replica stand in for another where not all bytes were found to be the same.
+  /// @param equal of which they were.
+  void forget_stand_ins(const std::set<const SourceParameter*>& equal);
 
   /// Lines for the user: parameters left out, and those placed by a rule.
   const std::vector<std::string>& warnings() const noexcept { return warnings_; }
@@ -100,13 +121,15 @@ class TargetTable {
   void place_without_layout(const SourceParameter& parameter, Verdicts& verdicts);
   bool follow_weight(const SourceParameter& parameter, Verdicts& verdicts);
   bool keep_if_equal(const SourceParameter& parameter);
+  bool keep_differing(const SourceParameter& parameter);
+  void keep(const SourceParameter& parameter, ShardGridPtr grid, Copies copies);
   void add(TargetParameter parameter);
   void add_resharded(const SourceParameter& parameter, ShardGridPtr grid,
                      const std::string& layout_name);
   void place_raw(const SourceParameter& parameter);
   std::shared_ptr<const std::vector<bool>> stages_with(const std::string& name) const;
-  bool in_stage_of(const TargetParameter& parameter, std::int64_t rank) const;
-  Holding raw_holding(const SourceParameter& parameter, std::int64_t rank) const;
+  bool in_stage_of(const TargetParameter& parameter, Rank rank) const;
+  Holding raw_holding(const SourceParameter& parameter, Rank rank) const;
   std::shared_ptr<const Slicing> slicing(const Layout* layout, const Shape& full);
   void require_distinct_names() const;
   void report(const Verdicts& verdicts);
@@ -118,6 +141,7 @@ class TargetTable {
   std::vector<std::string> state_prefixes_;
   Casts casts_;
   bool source_has_rules_;
+  Replicas replicas_;
   /// Parameters of one layout and shape share a cut.
   struct KnownSlicing {
     std::optional<Layout> layout;  ///< nothing: the whole tensor

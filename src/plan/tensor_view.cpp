@@ -136,7 +136,9 @@ void TensorView::visit_rows(std::uint64_t row, std::uint64_t count, std::uint64_
 }
 
 template <typename Visit>
-void TensorView::visit_runs(std::uint64_t offset, std::uint64_t length, Visit&& visit) const {
+void TensorView::visit_runs(const ByteRange& bytes_wanted, Visit&& visit) const {
+  std::uint64_t offset = bytes_wanted.offset();
+  std::uint64_t length = bytes_wanted.length();
   if (shape_.empty()) {
     if (length > 0) visit(StridedRun{grid_->cell(0), 0, offset, offset, length, 1, size_, size_});
     return;
@@ -161,18 +163,18 @@ void TensorView::visit_runs(std::uint64_t offset, std::uint64_t length, Visit&& 
   }
 }
 
-void TensorView::for_each_run(std::uint64_t offset, std::uint64_t length,
+void TensorView::for_each_run(const ByteRange& bytes,
                               const std::function<void(const StridedRun&)>& visit) const {
-  visit_runs(offset, length, visit);
+  visit_runs(bytes, visit);
 }
 
 void TensorView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
-  visit_runs(offset, out.size(), [&](StridedRun run) {
+  visit_runs({offset, out.size()}, [&](StridedRun run) {
     if (!run.holding) {
       throw Error(ErrorKind::kMissing, "no source rank has this part").for_parameter(grid_->name());
     }
     if (batch.avoids(*run.holding.file->source)) {
-      run.holding = grid_->replica(
+      run.holding = grid_->stand_in(
           run.cell, [&](const RankFile& file) { return !batch.avoids(*file.source); });
       if (!run.holding) batch.rethrow_first();
     }

@@ -56,8 +56,8 @@ class TensorView {
   /// @throws what the sources throw; Error kMissing if a cell has no source.
   void read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
 
-  /// Calls `visit` for the runs of bytes [offset, offset + length), which cover it exactly once.
-  void for_each_run(std::uint64_t offset, std::uint64_t length,
+  /// Calls `visit` for the runs of a range of the slice's bytes, which cover it exactly once.
+  void for_each_run(const ByteRange& bytes,
                     const std::function<void(const StridedRun&)>& visit) const;
 
   /// The slice of a source that this slice is, if it is one as it stands; else an
@@ -75,7 +75,7 @@ class TensorView {
   const AxisSegment& segment_at(std::size_t dimension, std::int64_t index) const;
   RowPosition locate_row(std::uint64_t row) const;
   template <typename Visit>
-  void visit_runs(std::uint64_t offset, std::uint64_t length, Visit&& visit) const;
+  void visit_runs(const ByteRange& bytes, Visit&& visit) const;
   template <typename Visit>
   void visit_rows(std::uint64_t row, std::uint64_t count, std::uint64_t column,
                   std::uint64_t length, std::uint64_t destination, Visit&& visit) const;

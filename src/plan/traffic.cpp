@@ -6,9 +6,9 @@
 
 namespace reshardfs {
 
-std::vector<SourceTraffic> traffic_of(const TargetTable& target, std::int64_t rank) {
+std::vector<SourceTraffic> traffic_of(const TargetTable& target, Rank rank) {
   // Files in the order of their ranks, and of their parts within a rank.
-  std::map<std::pair<std::int64_t, std::int64_t>, SourceTraffic> by_file;
+  std::map<std::pair<Rank, std::int64_t>, SourceTraffic> by_file;
   target.for_each_tensor(rank, [&](const TargetParameter&, const TensorView& view) {
     view.for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
       if (!holding || bytes == 0) return;

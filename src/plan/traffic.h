@@ -11,6 +11,6 @@
 namespace reshardfs {
 
 /// What a destination rank reads, ascending by source rank and part; lowest replica first choice.
-std::vector<SourceTraffic> traffic_of(const TargetTable& target, std::int64_t rank);
+std::vector<SourceTraffic> traffic_of(const TargetTable& target, Rank rank);
 
 }  // namespace reshardfs

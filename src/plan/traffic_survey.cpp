@@ -10,8 +10,8 @@
 namespace reshardfs {
 namespace {
 
-std::vector<std::int64_t> ranks_of(const CheckpointSet& checkpoint) {
-  std::vector<std::int64_t> ranks;
+std::vector<Rank> ranks_of(const CheckpointSet& checkpoint) {
+  std::vector<Rank> ranks;
   for (const RankFile& file : checkpoint.files()) {
     if (ranks.empty() || ranks.back() != file.rank) ranks.push_back(file.rank);
   }
@@ -70,8 +70,8 @@ void sort_into_kinds(const std::vector<TargetParameter>& parameters, TrafficSurv
 /// Adds what all parameters of a kind read, and notes their source ranks.
 void add_traffic(const TargetTable& target, ParameterKind& kind, TrafficSurvey& survey) {
   const TargetParameter& parameter = target.parameters()[kind.first];
-  std::set<std::int64_t> sources;
-  const std::vector<std::int64_t>& ranks = survey.destinations.ranks();
+  std::set<Rank> sources;
+  const std::vector<Rank>& ranks = survey.destinations.ranks();
   for (std::size_t row = 0; row < ranks.size(); ++row) {
     if (!target.has(parameter, ranks[row])) continue;
     target.view(parameter, ranks[row])
@@ -92,7 +92,7 @@ void add_traffic(const TargetTable& target, ParameterKind& kind, TrafficSurvey& 
 
 }  // namespace
 
-TrafficSurvey survey_traffic(const TargetTable& target, std::vector<std::int64_t> ranks,
+TrafficSurvey survey_traffic(const TargetTable& target, std::vector<Rank> ranks,
                              std::size_t most_groups) {
   TrafficSurvey survey{RankGroups(std::move(ranks), most_groups),
                        RankGroups(ranks_of(target.source().checkpoint()), most_groups),

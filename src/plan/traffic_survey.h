@@ -16,7 +16,7 @@ struct ParameterKind {
   std::size_t first = 0;  ///< the first one's number in the target
   std::uint64_t count = 0;
   /// That it is read from, ascending.
-  std::vector<std::int64_t> source_ranks;
+  std::vector<Rank> source_ranks;
 };
 
 /// The sums of traffic_of() over groups of ranks. Parameters of one kind are looked at once, so
@@ -40,7 +40,7 @@ struct TrafficSurvey {
 
 /// @param ranks destination ranks, ascending, each once.
 /// @param most_groups of ranks on either side.
-TrafficSurvey survey_traffic(const TargetTable& target, std::vector<std::int64_t> ranks,
+TrafficSurvey survey_traffic(const TargetTable& target, std::vector<Rank> ranks,
                              std::size_t most_groups);
 
 }  // namespace reshardfs

@@ -14,6 +14,14 @@ namespace reshardfs {
 
 class Descriptor;
 
+/// What tells a file from another one that has taken its name, or from itself with other bytes and
+/// the old modification time.
+struct FileStamp {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::int64_t ctime_ns = 0;
+};
+
 /// A sequence of bytes of known size that can be read at any place: a local file, and in tests a
 /// memory buffer or a decorator that fails, delays or counts.
 /// Every member function may be called from any number of threads at once.
@@ -30,6 +38,8 @@ class ByteSource {
   virtual std::uint64_t size() const = 0;
   /// Modification time when it was opened, nanoseconds since the epoch.
   virtual std::int64_t mtime_ns() const = 0;
+  /// Of the file whose bytes these are, as it was when it was opened; zeros if there is none.
+  virtual FileStamp stamp() const { return {}; }
 
   /// Fills all of `out` from `offset` on, or throws; never fewer bytes.
   /// @throws Error kBadInput if the range leaves the source, kChanged if the source has become

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +14,7 @@
 #include "reshardfs/error.h"
 
 #include "storage/byte_source.h"
+#include "storage/linkless_tree.h"
 
 namespace reshardfs {
 namespace {
@@ -21,6 +23,16 @@ struct CloseDirectory {
   void operator()(DIR* directory) const noexcept { ::closedir(directory); }
 };
 using DirectoryStream = std::unique_ptr<DIR, CloseDirectory>;
+
+DirectoryStream open_below(const LinklessTree& tree, const std::filesystem::path& path) {
+  const int fd = tree.open(path, O_RDONLY | O_DIRECTORY);
+  if (fd < 0) throw linkless_error("open directory", path, errno);
+  DirectoryStream stream(::fdopendir(fd));
+  if (stream) return stream;
+  const Error error = io_error("open directory", path.string(), errno);
+  ::close(fd);
+  throw error;
+}
 
 DirectoryStream open_directory(const std::filesystem::path& path) {
   DirectoryStream stream(::opendir(path.c_str()));
@@ -72,13 +84,19 @@ bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& 
   }
 }
 
-PathKind path_kind(const std::filesystem::path& path) {
+PathKind path_kind(const std::filesystem::path& path, const LinklessTreePtr& tree) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) == 0) {
+  const bool found = tree ? tree->examine(path, status) : ::stat(path.c_str(), &status) == 0;
+  if (found) {
+    if (S_ISLNK(status.st_mode)) throw link_refused(path);
     return S_ISDIR(status.st_mode) ? PathKind::kDirectory : PathKind::kOther;
   }
   if (errno == ENOENT || errno == ENOTDIR) return PathKind::kMissing;
-  throw io_error("examine", path.string(), errno);
+  throw tree ? linkless_error("examine", path, errno) : io_error("examine", path.string(), errno);
+}
+
+PathKind path_kind(const std::filesystem::path& path) {
+  return path_kind(path, nullptr);
 }
 
 bool is_link(const std::filesystem::path& path) {
@@ -89,7 +107,12 @@ bool is_link(const std::filesystem::path& path) {
 }
 
 std::vector<DirectoryEntry> list_directory(const std::filesystem::path& path) {
-  const DirectoryStream stream = open_directory(path);
+  return list_directory(path, nullptr);
+}
+
+std::vector<DirectoryEntry> list_directory(const std::filesystem::path& path,
+                                           const LinklessTreePtr& tree) {
+  const DirectoryStream stream = tree ? open_below(*tree, path) : open_directory(path);
   std::vector<DirectoryEntry> entries;
   while (true) {
     errno = 0;  // the only way to tell the end from an error
@@ -105,7 +128,12 @@ std::vector<DirectoryEntry> list_directory(const std::filesystem::path& path) {
 }
 
 std::string read_small_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
-  const ByteSourcePtr source = open_local_file(path);
+  return read_small_file(path, max_bytes, nullptr);
+}
+
+std::string read_small_file(const std::filesystem::path& path, std::uint64_t max_bytes,
+                            const LinklessTreePtr& tree) {
+  const ByteSourcePtr source = open_local_file(path, tree);
   if (source->size() > max_bytes) {
     throw Error(ErrorKind::kBadInput, "has " + std::to_string(source->size()) + " bytes; at most " +
                                           std::to_string(max_bytes) + " are read")

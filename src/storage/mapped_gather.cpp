@@ -83,10 +83,10 @@ bool gather_from_map(int fd, const Pieces& pieces, std::byte* out) noexcept {
   thread_local const bool unblocked = unblock_signal();
   static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   if (!installed || !unblocked) return false;
-  const std::uint64_t skip = pieces.offset % page;
-  const auto bytes = static_cast<std::size_t>(skip + pieces.span());
+  const std::uint64_t skip = pieces.offset() % page;
+  const auto bytes = static_cast<std::size_t>(skip + pieces.span().length());
   void* const map =
-      ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(pieces.offset - skip));
+      ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(pieces.offset() - skip));
   if (map == MAP_FAILED) return false;
   const auto* const begin = static_cast<const std::byte*>(map);
   // Faults are reported by the byte or by the page: the last page belongs to the map as a whole.

@@ -11,12 +11,12 @@
 #include "reshardfs/error.h"
 #include "reshardfs/strategy_rules.h"
 
+#include "base/text.h"
 #include "strategy/derive_cuts.h"
 #include "strategy/derive_names.h"
 #include "strategy/derive_optimizer.h"
 #include "strategy/derive_stages.h"
 #include "strategy/derive_text.h"
-#include "strategy/rules_names.h"
 
 namespace reshardfs {
 namespace {

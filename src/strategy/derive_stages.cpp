@@ -8,8 +8,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text.h"
 #include "strategy/derive_names.h"
-#include "strategy/rules_names.h"
 
 namespace reshardfs {
 namespace {

@@ -15,20 +15,20 @@ constexpr std::uint64_t kMaxGroupInfoBytes = std::uint64_t{16} << 20;
 
 }  // namespace
 
-std::vector<std::int64_t> load_group_info(const std::filesystem::path& path) {
+std::vector<Rank> load_group_info(const std::filesystem::path& path) {
   const std::string bytes = read_small_file(path, kMaxGroupInfoBytes);
   proto::ParallelGroupMap map;
   if (!map.ParsePartialFromArray(bytes.data(), static_cast<int>(bytes.size())) ||
       !map.IsInitialized()) {
     throw Error(ErrorKind::kBadInput, "is not a MindSpore group-info file").in_file(path.string());
   }
-  std::vector<std::int64_t> ranks;
-  for (const std::int64_t rank : map.ckpt_restore_rank_list().dim()) {
-    if (rank < 0 || rank > std::numeric_limits<std::int32_t>::max()) {
-      throw Error(ErrorKind::kBadInput, "names " + std::to_string(rank) + ", which is no rank")
+  std::vector<Rank> ranks;
+  for (const std::int64_t number : map.ckpt_restore_rank_list().dim()) {
+    if (number < 0 || number > std::numeric_limits<std::int32_t>::max()) {
+      throw Error(ErrorKind::kBadInput, "names " + std::to_string(number) + ", which is no rank")
           .in_file(path.string());
     }
-    ranks.push_back(rank);
+    ranks.emplace_back(number);
   }
   if (ranks.empty()) {
     throw Error(ErrorKind::kBadInput, "names no ranks to restore from").in_file(path.string());

@@ -9,7 +9,6 @@
 #include "reshardfs/strategy.h"
 
 #include "strategy/layout_fields.h"
-#include "strategy/rules_convert.h"
 #include "strategy/stage_prefix.h"
 
 namespace reshardfs {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "reshardfs/layout.h"
@@ -39,5 +40,11 @@ std::int64_t optimizer_step_to_write(const Layout& layout);
 /// The operators to write with a strategy. The stage of a file is that of its first operator, so a
 /// strategy of one later stage that has none gets one which does nothing but say so.
 std::vector<OperatorStrategy> operators_to_write(const Strategy& strategy);
+
+/// A layout as MindSpore's files can state it: lengths of dimension 0 as param_split_shape.
+/// @param parameter for the message.
+/// @throws Error kUnsupported if it has other uneven cuts, which these files would turn into even
+///         ones without a word.
+Layout mindspore_layout(const Layout& layout, const std::string& parameter);
 
 }  // namespace reshardfs

@@ -6,7 +6,6 @@
 
 #include "strategy.pb.h"
 #include "strategy/layout_fields.h"
-#include "strategy/rules_convert.h"
 #include "strategy/stage_prefix.h"
 
 namespace reshardfs {

@@ -3,15 +3,19 @@
 #include "strategy/rules_apply.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "reshardfs/error.h"
 #include "reshardfs/strategy_rules.h"
 
+#include "base/text.h"
 #include "storage/directory.h"
+#include "storage/linkless_tree.h"
 #include "strategy/rules_document.h"
-#include "strategy/rules_names.h"
+#include "strategy/rules_globs.h"
 
 namespace reshardfs {
 namespace {
@@ -97,14 +101,29 @@ void place(std::vector<StageLayouts>& stages, const std::vector<std::int64_t>& w
   }
 }
 
-}  // namespace
+std::int64_t devices_of(const RulesDocument& document) {
+  std::int64_t devices = 1;
+  for (const std::int64_t axis : document.device_matrix) devices *= axis;
+  return devices;
+}
 
-Strategy apply_rules(const RulesDocument& document, const std::vector<NamedShape>& parameters) {
+/// Whether the rules leave open how a source's parameter is laid out.
+bool is_unknown(const RulesDocument& document, const std::string& name) {
+  const bool said = document.unmatched == UnmatchedParameters::kReplicate ||
+                    document.unmatched == UnmatchedParameters::kError;
+  return !said && !rule_for(document, name);
+}
+
+/// @param model whose rule counts; nullptr: the parameter is left out. Gets each parameter's name.
+Strategy apply(const RulesDocument& document, const std::vector<NamedShape>& parameters,
+               const std::function<const std::string*(const std::string& name)>& model) {
   std::vector<StageLayouts> stages(static_cast<std::size_t>(document.stage_count));
   std::vector<std::string> unmatched;
   for (const NamedShape& parameter : parameters) {
-    const std::optional<Taken> taken = rule_for(document, parameter.name);
-    if (!taken && document.refuse_unmatched) {
+    const std::string* name = model(parameter.name);
+    if (name == nullptr) continue;
+    const std::optional<Taken> taken = rule_for(document, *name);
+    if (!taken && document.unmatched == UnmatchedParameters::kError) {
       unmatched.push_back(parameter.name);
       continue;
     }
@@ -120,7 +139,23 @@ Strategy apply_rules(const RulesDocument& document, const std::vector<NamedShape
   if (parameters.empty()) {
     throw Error(ErrorKind::kBadInput, "there are no parameters to apply the rules to");
   }
-  return {std::move(stages), 0, document.stage_count > 1};
+  return {std::move(stages), 0, document.stage_count > 1, {}, devices_of(document)};
+}
+
+}  // namespace
+
+Strategy apply_rules(const RulesDocument& document, const std::vector<NamedShape>& parameters) {
+  return apply(document, parameters, [](const std::string& name) { return &name; });
+}
+
+Strategy apply_rules_to_source(const RulesDocument& document,
+                               const std::vector<NamedShape>& parameters, const LaidOutLike& like) {
+  return apply(document, parameters, [&](const std::string& name) -> const std::string* {
+    if (!is_unknown(document, name)) return &name;
+    const auto found = like.find(name);
+    if (found == like.end()) return nullptr;
+    return found->second.empty() ? &name : &found->second;
+  });
 }
 
 struct StrategyRules::State {
@@ -136,9 +171,11 @@ bool StrategyRules::is_rules_file(const std::filesystem::path& path) {
   return path.extension() == ".toml";
 }
 
-StrategyRules StrategyRules::load(const std::filesystem::path& path) {
+StrategyRules StrategyRules::load(const std::filesystem::path& path,
+                                  const std::filesystem::path& linkless_root) {
+  const LinklessTreePtr tree = linkless_tree_of(linkless_root, path);
   auto state = std::make_unique<State>();
-  state->document = read_rules(path.string(), read_small_file(path, kMaxRulesBytes));
+  state->document = read_rules(path.string(), read_small_file(path, kMaxRulesBytes, tree));
   return StrategyRules(std::move(state));
 }
 
@@ -151,10 +188,52 @@ Strategy StrategyRules::apply(const std::vector<NamedShape>& parameters) const {
   }
 }
 
+Strategy StrategyRules::apply_to_source(const std::vector<NamedShape>& parameters,
+                                        const LaidOutLike& like) const {
+  try {
+    return apply_rules_to_source(state_->document, parameters, like);
+  } catch (Error& error) {
+    error.in_file(state_->document.file);
+    throw;
+  }
+}
+
+std::vector<NamedShape> StrategyRules::unknown(const std::vector<NamedShape>& parameters) const {
+  std::vector<NamedShape> unknown;
+  std::copy_if(parameters.begin(), parameters.end(), std::back_inserter(unknown),
+               [&](const NamedShape& p) { return is_unknown(state_->document, p.name); });
+  return unknown;
+}
+
+std::vector<std::string> StrategyRules::globs_for(const std::vector<NamedShape>& parameters,
+                                                  const std::set<std::string>& names) const {
+  std::map<std::string, std::size_t> groups;
+  for (const NamedShape& parameter : parameters) {
+    groups[parameter.name] = names.contains(parameter.name) ? 1 : 0;
+  }
+  std::vector<std::string> globs;
+  const GlobList list = write_globs(groups);
+  for (const auto* part : {&list.exceptions, &list.general}) {
+    for (const GroupGlobs& group : *part) {
+      if (group.group == 1) globs.insert(globs.end(), group.globs.begin(), group.globs.end());
+    }
+  }
+  return globs;
+}
+
+const std::string& StrategyRules::file() const noexcept {
+  return state_->document.file;
+}
+
+const std::string& StrategyRules::cutting_axis() const noexcept {
+  const auto& sizes = state_->document.device_matrix;
+  const auto last = std::find_if(sizes.rbegin(), sizes.rend(), [](auto size) { return size > 1; });
+  const auto behind = last == sizes.rend() ? 0 : std::distance(sizes.rbegin(), last);
+  return *(state_->document.axis_names.rbegin() + behind);
+}
+
 std::int64_t StrategyRules::rank_count() const noexcept {
-  std::int64_t ranks = state_->document.stage_count;
-  for (const std::int64_t axis : state_->document.device_matrix) ranks *= axis;
-  return ranks;
+  return state_->document.stage_count * devices_of(state_->document);
 }
 
 std::vector<RuleMatch> StrategyRules::matches(const std::vector<NamedShape>& parameters) const {

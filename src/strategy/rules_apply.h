@@ -15,5 +15,8 @@ inline constexpr std::uint64_t kMaxRulesBytes = std::uint64_t{1} << 20;
 
 /// As StrategyRules::apply(); errors do not name the file.
 Strategy apply_rules(const RulesDocument& document, const std::vector<NamedShape>& parameters);
+/// As StrategyRules::apply_to_source(); errors do not name the file.
+Strategy apply_rules_to_source(const RulesDocument& document,
+                               const std::vector<NamedShape>& parameters, const LaidOutLike& like);
 
 }  // namespace reshardfs

@@ -43,12 +43,20 @@ struct LayerPlacement {
   std::optional<std::int64_t> layer_of(const std::string& name) const;
 };
 
+/// What a file says of parameters that no rule takes.
+enum class UnmatchedParameters : std::uint8_t {
+  kUnstated,   ///< nothing
+  kUnknown,    ///< the rules do not know how they are laid out
+  kReplicate,  ///< every device holds them whole
+  kError,      ///< there must be none
+};
+
 struct RulesDocument {
   std::string file{};
   std::vector<std::string> axis_names{};
   std::vector<std::int64_t> device_matrix{};
   std::int64_t stage_count = 1;
-  bool refuse_unmatched = false;
+  UnmatchedParameters unmatched = UnmatchedParameters::kUnstated;
   std::vector<Rule> rules{};
   std::vector<LayerPlacement> layers{};
 };

@@ -7,9 +7,9 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text.h"
 #include "base/toml_keys.h"
 #include "strategy/rules_document.h"
-#include "strategy/rules_names.h"
 #include "strategy/rules_rule.h"
 #include "strategy/rules_toml.h"
 
@@ -64,11 +64,12 @@ void read_axes(const toml::node& node, RulesDocument& document) {
   }
 }
 
-bool read_unmatched(const toml::node& node) {
-  constexpr const char* kForm = "\"replicate\" or \"error\"";
+UnmatchedParameters read_unmatched(const toml::node& node) {
+  constexpr const char* kForm = "\"unknown\", \"replicate\" or \"error\"";
   const std::string text = text_at("unmatched", node, kForm);
-  if (text == "replicate") return false;
-  if (text == "error") return true;
+  if (text == "unknown") return UnmatchedParameters::kUnknown;
+  if (text == "replicate") return UnmatchedParameters::kReplicate;
+  if (text == "error") return UnmatchedParameters::kError;
   fail_at_line(line_of(node), "'unmatched' is '" + printable(text) + "', expected " + kForm);
 }
 
@@ -82,7 +83,7 @@ std::int64_t read_devices(const toml::node& node, RulesDocument& document) {
     document.stage_count = number_at("stages", *stages, 1, kMaxStages);
   }
   if (const toml::node* unmatched = table.find("unmatched")) {
-    document.refuse_unmatched = read_unmatched(*unmatched);
+    document.unmatched = read_unmatched(*unmatched);
   }
   const toml::node* optimizer = table.find("optimizer");
   return optimizer == nullptr ? 0 : read_optimizer("optimizer", *optimizer);

@@ -9,7 +9,7 @@
 
 #include "reshardfs/error.h"
 
-#include "strategy/rules_names.h"
+#include "base/text.h"
 
 namespace reshardfs {
 namespace {

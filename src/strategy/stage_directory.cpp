@@ -29,10 +29,10 @@ struct StageFile {
 using StageFiles = std::map<std::int64_t, StageFile>;
 
 /// The files *.ckpt, or the files *.json, sorted by name.
-std::vector<fs::path> strategy_files_in(const fs::path& directory) {
+std::vector<fs::path> strategy_files_in(const fs::path& directory, const LinklessTreePtr& tree) {
   std::vector<fs::path> files;
   std::size_t json_files = 0;
-  for (const DirectoryEntry& entry : list_directory(directory)) {
+  for (const DirectoryEntry& entry : list_directory(directory, tree)) {
     const fs::path name(entry.name);
     if (!entry.is_regular || entry.name.starts_with(".")) continue;
     if (!is_json_name(name) && name.extension() != ".ckpt") continue;
@@ -54,11 +54,12 @@ std::vector<fs::path> strategy_files_in(const fs::path& directory) {
 /// The files with the bytes of each, without copies of the same bytes: every rank of a stage may
 /// have written one.
 std::vector<std::pair<fs::path, std::string>> read_distinct(const std::vector<fs::path>& files,
-                                                            const fs::path& directory) {
+                                                            const fs::path& directory,
+                                                            const LinklessTreePtr& tree) {
   std::map<std::string, fs::path> seen;
   std::uint64_t total = 0;
   for (const fs::path& file : files) {
-    std::string bytes = read_small_file(file, kMaxStrategyBytes);
+    std::string bytes = read_small_file(file, kMaxStrategyBytes, tree);
     const std::uint64_t size = bytes.size();
     if (!seen.try_emplace(std::move(bytes), file).second) continue;
     total += size;
@@ -152,12 +153,13 @@ Strategy strategy_of_stages(StageFiles files, const fs::path& directory) {
 
 }  // namespace
 
-Strategy load_stage_directory(const fs::path& path) {
-  return load_stage_files(strategy_files_in(path), path);
+Strategy load_stage_directory(const fs::path& path, const LinklessTreePtr& tree) {
+  return load_stage_files(strategy_files_in(path, tree), path, tree);
 }
 
-Strategy load_stage_files(const std::vector<fs::path>& paths, const fs::path& where) {
-  const auto files = read_distinct(paths, where);
+Strategy load_stage_files(const std::vector<fs::path>& paths, const fs::path& where,
+                          const LinklessTreePtr& tree) {
+  const auto files = read_distinct(paths, where, tree);
   if (files.size() == 1) {
     const auto& [file, bytes] = files.front();
     return strategy_of_file(file, parse_strategy_file(file, bytes));

@@ -10,6 +10,7 @@
 
 #include "base/rank_list.h"
 #include "storage/directory.h"
+#include "storage/linkless_tree.h"
 #include "strategy/stage_directory.h"
 #include "strategy/strategy_file.h"
 
@@ -27,7 +28,7 @@ std::int64_t checked_device_count(const std::string& name, const Layout& layout)
 }
 
 /// The device count that all layouts agree on.
-std::int64_t common_device_count(const std::vector<StageLayouts>& stages) {
+std::int64_t common_device_count(const std::vector<StageLayouts>& stages, std::int64_t stated) {
   std::int64_t devices = 0;
   std::string first_name;
   for (const StageLayouts& stage : stages) {
@@ -45,8 +46,8 @@ std::int64_t common_device_count(const std::vector<StageLayouts>& stages) {
           .hint("every parameter of every stage must be laid out over as many devices");
     }
   }
-  if (devices == 0) throw Error(ErrorKind::kBadInput, "holds no layouts");
-  return devices;
+  if (devices == 0 && stated == 0) throw Error(ErrorKind::kBadInput, "holds no layouts");
+  return devices == 0 ? stated : devices;
 }
 
 /// Rules alone are no strategy: they say nothing about which parameters there are.
@@ -59,12 +60,13 @@ void refuse_rules(const std::filesystem::path& path) {
 
 }  // namespace
 
-Strategy Strategy::load(const std::filesystem::path& path) {
-  std::error_code ignored;  // what cannot be looked at is reported by the attempt to read it
-  if (std::filesystem::is_directory(path, ignored)) return load_stage_directory(path);
+Strategy Strategy::load(const std::filesystem::path& path,
+                        const std::filesystem::path& linkless_root) {
+  const LinklessTreePtr tree = linkless_tree_of(linkless_root, path);
+  if (path_kind(path, tree) == PathKind::kDirectory) return load_stage_directory(path, tree);
   refuse_rules(path);
-  return strategy_of_file(path,
-                          parse_strategy_file(path, read_small_file(path, kMaxStrategyBytes)));
+  return strategy_of_file(
+      path, parse_strategy_file(path, read_small_file(path, kMaxStrategyBytes, tree)));
 }
 
 Strategy Strategy::load_stages(const std::vector<std::filesystem::path>& paths) {
@@ -74,10 +76,10 @@ Strategy Strategy::load_stages(const std::vector<std::filesystem::path>& paths) 
 }
 
 Strategy::Strategy(std::vector<StageLayouts> stages, std::int64_t first_stage, bool stage_prefixed,
-                   std::vector<OperatorStrategy> operators)
+                   std::vector<OperatorStrategy> operators, std::int64_t devices)
     : stages_(std::move(stages)),
       first_stage_(first_stage),
-      devices_per_stage_(common_device_count(stages_)),
+      devices_per_stage_(common_device_count(stages_, devices)),
       stage_prefixed_(stage_prefixed),
       operators_(std::move(operators)) {
   // A layout has at most as many devices.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <unordered_set>
 #include <utility>
 
 #include "reshardfs/error.h"
 
 #include "vfs/tree.h"
-#include "vfs/valid_name.h"
 
 namespace reshardfs {
 namespace {
@@ -16,7 +16,9 @@ namespace {
 constexpr std::uint64_t kMaxFileBytes =
     static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) - 4096;
 
-std::string quoted(std::string_view path) {
+constexpr std::size_t kNameBytes = 255;
+
+std::string path_in_quotes(std::string_view path) {
   return "'" + printable(std::string(path)) + "'";
 }
 
@@ -25,6 +27,27 @@ std::pair<std::string_view, std::string_view> split_last(std::string_view path) 
   const std::size_t slash = path.rfind('/');
   if (slash == std::string_view::npos) return {{}, path};
   return {path.substr(0, slash), path.substr(slash + 1)};
+}
+
+[[noreturn]] void refuse(std::string_view name, const std::string& reason) {
+  throw Error(ErrorKind::kBadInput, path_in_quotes(name) + " cannot be a file name: " + reason);
+}
+
+bool is_control(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte < 0x20 || byte == 0x7f;
+}
+
+/// The kernel shows what it is given, and one impossible name makes the whole directory unreadable.
+void check_name(std::string_view name) {
+  if (name.empty()) refuse(name, "it is empty");
+  if (name == "." || name == "..") refuse(name, "it has a meaning of its own");
+  if (name.size() > kNameBytes) {
+    refuse(name, "it has " + std::to_string(name.size()) + " bytes, more than 255");
+  }
+  if (name.find('/') != std::string_view::npos) refuse(name, "it holds a '/'");
+  if (std::any_of(name.begin(), name.end(), is_control))
+    refuse(name, "it holds a control character");
 }
 
 void check_path(std::string_view path) {
@@ -64,8 +87,8 @@ void TreeBuilder::make_parents(std::string_view path) {
     const std::string_view parent = path.substr(0, slash);
     const auto it = entries_.try_emplace(std::string(parent)).first;
     if (!it->second.is_directory()) {
-      throw Error(ErrorKind::kInternal,
-                  quoted(parent) + " is a file, but " + quoted(path) + " needs a directory there");
+      throw Error(ErrorKind::kInternal, path_in_quotes(parent) + " is a file, but " +
+                                            path_in_quotes(path) + " needs a directory there");
     }
   }
 }
@@ -75,22 +98,23 @@ void TreeBuilder::add_directory(std::string_view path) {
   make_parents(path);
   const auto it = entries_.try_emplace(std::string(path)).first;
   if (!it->second.is_directory()) {
-    throw Error(ErrorKind::kInternal, quoted(path) + " is a file already");
+    throw Error(ErrorKind::kInternal, path_in_quotes(path) + " is a file already");
   }
 }
 
 void TreeBuilder::add_leaf(std::string_view path, Entry&& entry) {
   make_parents(path);
   if (!entries_.try_emplace(std::string(path), std::move(entry)).second) {
-    throw Error(ErrorKind::kInternal, quoted(path) + " exists already");
+    throw Error(ErrorKind::kInternal, path_in_quotes(path) + " exists already");
   }
 }
 
 void TreeBuilder::add_file(std::string_view path, std::shared_ptr<const VirtualFile> file) {
   check_path(path);
-  if (file == nullptr) throw Error(ErrorKind::kInternal, quoted(path) + " has no contents");
+  if (file == nullptr) throw Error(ErrorKind::kInternal, path_in_quotes(path) + " has no contents");
   if (file->size() > kMaxFileBytes) {
-    throw Error(ErrorKind::kBadInput, quoted(path) + " would have " + std::to_string(file->size()) +
+    throw Error(ErrorKind::kBadInput, path_in_quotes(path) + " would have " +
+                                          std::to_string(file->size()) +
                                           " bytes, more than a file can");
   }
   Entry entry;
@@ -100,7 +124,7 @@ void TreeBuilder::add_file(std::string_view path, std::shared_ptr<const VirtualF
 
 void TreeBuilder::add_link(std::string_view path, std::string target) {
   check_path(path);
-  if (target.empty()) throw Error(ErrorKind::kInternal, quoted(path) + " leads nowhere");
+  if (target.empty()) throw Error(ErrorKind::kInternal, path_in_quotes(path) + " leads nowhere");
   Entry entry;
   entry.link = std::move(target);
   add_leaf(path, std::move(entry));
@@ -109,7 +133,8 @@ void TreeBuilder::add_link(std::string_view path, std::string target) {
 TreeBuilder::Entry& TreeBuilder::existing(std::string_view path, const char* verb) {
   const auto it = entries_.find(path);
   if (it != entries_.end()) return it->second;
-  throw Error(ErrorKind::kInternal, quoted(path) + " cannot " + verb + ": there is no such node");
+  throw Error(ErrorKind::kInternal,
+              path_in_quotes(path) + " cannot " + verb + ": there is no such node");
 }
 
 void TreeBuilder::hide(std::string_view path) {
@@ -191,7 +216,7 @@ void TreeBuilder::attach_branches(Tree& tree) {
     const Node& root = branch->root();
     const Node* const found = tree.own(root.parent);
     if (found == nullptr || !found->is_directory()) {
-      throw Error(ErrorKind::kInternal, quoted(root.name) + " has no directory to hang on");
+      throw Error(ErrorKind::kInternal, path_in_quotes(root.name) + " has no directory to hang on");
     }
     add_saturated(tree.total_bytes_, branch->total_bytes());
     tree.node_count_ += branch->node_count();

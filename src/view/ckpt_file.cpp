@@ -48,7 +48,7 @@ void require_type(const TargetParameter& parameter) {
 
 }  // namespace
 
-CkptFile::CkptFile(std::shared_ptr<const TargetTable> table, std::int64_t own_rank, bool crc)
+CkptFile::CkptFile(std::shared_ptr<const TargetTable> table, Rank own_rank, bool crc)
     : PartedFile(std::move(table), own_rank), crc_(crc) {
   std::uint64_t size = trailer_bytes();
   for (const TargetParameter* parameter : parameters()) {
@@ -125,7 +125,7 @@ void CkptFile::append_to(FileImage& image, const TargetParameter& parameter) con
 const std::string& CkptFile::trailer() const {
   trailer_once_.call([this] {
     ckpt::CrcSum sum;
-    for_each_block(*this, 0, size() - trailer_bytes(),
+    for_each_block(*this, ByteRange::whole(size() - trailer_bytes()),
                    [&](std::span<const std::byte> bytes) { sum.add(bytes); });
     trailer_ = ckpt::trailer(sum.value());
   });

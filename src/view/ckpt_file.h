@@ -15,7 +15,7 @@ class CkptFile final : public PartedFile {
   ///        first read, by reading the whole file once.
   /// @throws Error kBadInput if the file would exceed 2^63-1 bytes; kUnsupported for element types
   ///         that .ckpt files cannot hold.
-  CkptFile(std::shared_ptr<const TargetTable> target, std::int64_t rank, bool crc = false);
+  CkptFile(std::shared_ptr<const TargetTable> target, Rank rank, bool crc = false);
 
   /// None with a trailer, which costs reading the file.
   std::shared_ptr<const ByteSource> equal_source() const override;

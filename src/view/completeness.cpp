@@ -12,15 +12,6 @@
 namespace reshardfs {
 namespace {
 
-std::vector<std::int64_t> missing_ranks(const SourceTable& source) {
-  std::vector<std::int64_t> missing;
-  const std::int64_t count = source.stage_count() * source.stage_devices();
-  for (std::int64_t rank = source.base_rank(); rank < source.base_rank() + count; ++rank) {
-    if (source.checkpoint().find(rank) == nullptr) missing.push_back(rank);
-  }
-  return missing;
-}
-
 std::string joined(const std::set<std::string>& names) {
   constexpr std::size_t kShown = 8;
   std::string out;
@@ -33,16 +24,16 @@ std::string joined(const std::set<std::string>& names) {
 }
 
 /// A raw slice is that of one source rank: no other can stand in.
-void require_raw_slices(const TargetTable& target, const std::vector<std::int64_t>& ranks) {
+void require_raw_slices(const TargetTable& target, const std::vector<Rank>& ranks) {
   for (const TargetParameter& parameter : target.parameters()) {
-    for (const std::int64_t rank : ranks) {
+    for (const Rank rank : ranks) {
       if (!target.lacks(parameter, rank)) continue;
-      const std::int64_t local = rank % target.source().stage_devices();
-      throw Error(ErrorKind::kMissing, "destination rank " + std::to_string(rank) +
-                                           " is to get the slice of source rank " +
-                                           std::to_string(target.source().base_rank() + local) +
-                                           " (--unmatched source), which no file there holds")
-          .in_file(target.source().checkpoint().files().front().path.parent_path().parent_path())
+      const SourceRanks& source = target.source().ranks();
+      const Rank wanted = source.all().first() + rank.number() % source.devices();
+      throw Error(ErrorKind::kMissing,
+                  "destination rank " + to_string(rank) + " is to get the slice of source rank " +
+                      to_string(wanted) + " (--unmatched source), which no file there holds")
+          .in_file(target.source().checkpoint().root().string())
           .for_parameter(parameter.source->name)
           .hint("bring that rank's file, or leave the parameter out with --exclude");
     }
@@ -51,7 +42,7 @@ void require_raw_slices(const TargetTable& target, const std::vector<std::int64_
 
 }  // namespace
 
-void require_complete(const TargetTable& target, const std::vector<std::int64_t>& ranks) {
+void require_complete(const TargetTable& target, const std::vector<Rank>& ranks) {
   require_raw_slices(target, ranks);
   const auto& parameters = target.parameters();
   const bool all_there =
@@ -62,7 +53,7 @@ void require_complete(const TargetTable& target, const std::vector<std::int64_t>
 
   // Only now, as it costs a walk over all cells: does a rank that is shown need what is missing?
   std::set<std::string> lacking;
-  for (const std::int64_t rank : ranks) {
+  for (const Rank rank : ranks) {
     target.for_each_tensor(rank, [&](const TargetParameter& parameter, const TensorView& view) {
       view.for_each_cell([&](const Holding& holding, std::uint64_t) {
         if (!holding) lacking.insert(parameter.source->name);
@@ -70,7 +61,7 @@ void require_complete(const TargetTable& target, const std::vector<std::int64_t>
     });
   }
   if (lacking.empty()) return;
-  const std::vector<std::int64_t> missing = missing_ranks(target.source());
+  const std::vector<Rank> missing = target.source().missing_ranks();
   const std::string what = std::to_string(lacking.size()) +
                            (lacking.size() == 1 ? " parameter: " : " parameters: ") +
                            joined(lacking);
@@ -78,7 +69,7 @@ void require_complete(const TargetTable& target, const std::vector<std::int64_t>
               missing.empty() ? "no source rank holds a part of " + what
                               : "source rank " + format_rank_list(missing) +
                                     " is missing, and no other rank holds its part of " + what)
-      .in_file(target.source().checkpoint().files().front().path.parent_path().parent_path())
+      .in_file(target.source().checkpoint().root().string())
       .hint(
           "bring the missing files, or see 'reshardfs plan --rank N' for the source ranks that a "
           "destination rank needs");

@@ -10,6 +10,6 @@ namespace reshardfs {
 
 /// Checks that every byte of the destination ranks' files has a source.
 /// @throws Error kMissing naming the missing source ranks and the parameters.
-void require_complete(const TargetTable& target, const std::vector<std::int64_t>& ranks);
+void require_complete(const TargetTable& target, const std::vector<Rank>& ranks);
 
 }  // namespace reshardfs

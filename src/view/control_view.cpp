@@ -10,9 +10,9 @@
 #include "base/counters.h"
 #include "base/version.h"
 #include "plan/traffic.h"
+#include "report/page.h"
 #include "view/plan_json.h"
 #include "view/recent_texts.h"
-#include "view/report_page.h"
 #include "view/status_json.h"
 #include "view/text_file.h"
 #include "view/view.h"
@@ -26,28 +26,66 @@ std::string text(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string plan_text(const TargetTable& target, const std::vector<std::int64_t>& ranks) {
+std::string plan_text(const TargetTable& target, const std::vector<Rank>& ranks) {
   Json list = Json::array();
-  for (const std::int64_t rank : ranks) list.push_back(plan_json(rank, traffic_of(target, rank)));
+  for (const Rank rank : ranks) list.push_back(plan_json(rank, traffic_of(target, rank)));
   return text({{"ranks", std::move(list)}});
 }
 
 /// The plan never changes, but looks at each cell of each rank: made when it is asked for.
 class PlanText {
  public:
-  PlanText(std::shared_ptr<const TargetTable> target, std::vector<std::int64_t> ranks)
+  PlanText(std::shared_ptr<const TargetTable> target, std::vector<Rank> ranks)
       : target_(std::move(target)), ranks_(std::move(ranks)) {}
   PlanText(const PlanText&) = delete;
   PlanText& operator=(const PlanText&) = delete;
   ~PlanText() { recent_texts().forget(this); }
 
-  std::string get() const {
-    return *recent_texts().get(this, [this] { return plan_text(*target_, ranks_); });
+  SharedText get() const {
+    const auto plan = recent_texts().get(this, [this] { return plan_text(*target_, ranks_); });
+    SharedText text;
+    text.append(plan, *plan);
+    return text;
   }
 
  private:
   std::shared_ptr<const TargetTable> target_;
-  std::vector<std::int64_t> ranks_;
+  std::vector<Rank> ranks_;
+};
+
+/// Pages of one conversion: they have in common all but what is of the moment.
+class ReportText {
+ public:
+  explicit ReportText(std::shared_ptr<const ReportSubject> subject)
+      : subject_(std::move(subject)) {}
+  ReportText(const ReportText&) = delete;
+  ReportText& operator=(const ReportText&) = delete;
+  ~ReportText() { recent_texts().forget(this); }
+
+  SharedText get() const {
+    const auto page = recent_texts().get(this, [this] { return page_with_gaps(); });
+    const ReportMoment moment = report_moment(counters().values());
+    SharedText text;
+    std::string_view rest = *page;
+    for (const std::string& part : {moment.reads, moment.time}) {
+      const std::size_t gap = rest.find(kReportGap);
+      text.append(page, rest.substr(0, gap));
+      text.append(part);
+      rest.remove_prefix(gap + 1);
+    }
+    text.append(page, rest);
+    return text;
+  }
+
+ private:
+  std::string page_with_gaps() const {
+    const std::string gap(1, kReportGap);
+    std::string page;
+    write_report(*subject_, ReportMoment{gap, gap}, [&](std::string_view part) { page += part; });
+    return page;
+  }
+
+  std::shared_ptr<const ReportSubject> subject_;
 };
 
 OutputFile control(const std::string& name, std::shared_ptr<const VirtualFile> file) {
@@ -70,15 +108,9 @@ OutputFile status_file(const Json& known) {
 OutputFile report_file(std::shared_ptr<const ReportSubject> subject) {
   // The counters are all that grows in it: some tens of numbers with at most 20 digits.
   constexpr std::size_t kGrowth = std::size_t{4} << 10;
-  return control("report.html", std::make_shared<PaddedFile>(
-                                    [subject = std::move(subject)] {
-                                      std::string page;
-                                      write_report(
-                                          *subject, counters().values(),
-                                          [&page](std::string_view part) { page += part; });
-                                      return page;
-                                    },
-                                    kGrowth));
+  const auto report = std::make_shared<const ReportText>(std::move(subject));
+  return control("report.html",
+                 std::make_shared<PaddedFile>([report] { return report->get(); }, kGrowth));
 }
 
 }  // namespace
@@ -87,10 +119,12 @@ std::vector<OutputFile> control_view(const ViewContext& context) {
   std::vector<OutputFile> files;
   const auto subject = std::make_shared<const ReportSubject>(report_subject(context));
   files.push_back(status_file(subject->facts));
-  files.push_back(control(
-      "plan.json",
-      std::make_shared<LiveFile>([plan = std::make_shared<PlanText>(
-                                      context.target, context.ranks)] { return plan->get(); })));
+  files.push_back(
+      control("plan.json", std::make_shared<LiveFile>(
+                               [plan = std::make_shared<PlanText>(context.target, context.ranks)] {
+                                 return plan->get();
+                               },
+                               Effort::kComputes)));
   files.push_back(report_file(subject));
   for (OutputFile& file : process_files()) files.push_back(std::move(file));
   return files;
@@ -99,7 +133,7 @@ std::vector<OutputFile> control_view(const ViewContext& context) {
 OutputFile all_steps_status(const ConversionOptions& options) {
   Json json = option_facts_json(options);
   json["step"] = "all";
-  return status_file(std::move(json));
+  return status_file(json);
 }
 
 std::vector<OutputFile> process_files() {

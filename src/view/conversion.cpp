@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <unordered_map>
 
 #include "reshardfs/error.h"
 #include "reshardfs/strategy.h"
@@ -10,14 +11,19 @@
 #include "base/rank_list.h"
 #include "checkpoint/checkpoint_set.h"
 #include "format/encrypted.h"
+#include "format/index_sum.h"
+#include "plan/settle_replicas.h"
 #include "plan/target_table.h"
 #include "plan/traffic.h"
 #include "plan/traffic_survey.h"
+#include "report/option_words.h"
+#include "report/page.h"
+#include "report/parameter_picture.h"
+#include "report/traffic_picture.h"
 #include "view/completeness.h"
-#include "view/parameter_picture.h"
-#include "view/report_page.h"
+#include "view/source_input.h"
+#include "view/status_json.h"
 #include "view/strategy_input.h"
-#include "view/traffic_picture.h"
 #include "view/view.h"
 
 namespace reshardfs {
@@ -34,16 +40,12 @@ void require_plain_prefix(const std::string& prefix) {
   }
 }
 
-std::vector<std::int64_t> ranks_to_show(const std::vector<std::int64_t>& chosen,
-                                        std::int64_t count) {
-  std::vector<std::int64_t> ranks = chosen;
-  if (ranks.empty()) {
-    for (std::int64_t rank = 0; rank < count; ++rank) ranks.push_back(rank);
-    return ranks;
-  }
+std::vector<Rank> ranks_to_show(std::vector<Rank> ranks, std::int64_t count) {
+  const RankRange all(Rank(), count);
+  if (ranks.empty()) return {all.begin(), all.end()};
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  if (ranks.front() < 0 || ranks.back() >= count) {
+  if (!all.contains(ranks.back())) {
     throw Error(ErrorKind::kUsage, "there is no destination rank " +
                                        format_rank_list({ranks.back()}) + ": the target has " +
                                        std::to_string(count) + " (0 to " +
@@ -52,23 +54,67 @@ std::vector<std::int64_t> ranks_to_show(const std::vector<std::int64_t>& chosen,
   return ranks;
 }
 
+bool shows_the_whole(ViewKind kind) {
+  return kind != ViewKind::kRanks && kind != ViewKind::kStrategy;
+}
+
 /// The whole model, or nothing and a warning: what has no whole form (a parameter that the target
 /// leaves out may differ between the ranks) must not keep the rank files from being shown. And a
 /// node may hold only the source ranks that its own destination ranks need.
 /// @param target taken if it is whole itself.
-std::shared_ptr<const TargetTable> whole_table(const std::shared_ptr<const TargetTable>& target,
-                                               const std::shared_ptr<const SourceTable>& source,
-                                               const TargetOptions& options,
-                                               std::vector<std::string>& warnings) {
+std::shared_ptr<TargetTable> whole_table(const std::shared_ptr<TargetTable>& target,
+                                         const std::shared_ptr<const SourceTable>& source,
+                                         const TargetOptions& options,
+                                         std::vector<std::string>& warnings) {
+  if (options.replicas == Replicas::kOwn) {
+    warnings.emplace_back("no merged file: with --replicas own every rank has its own values");
+    return nullptr;
+  }
   try {
-    auto whole = target->strategy()
-                     ? std::make_shared<const TargetTable>(source, std::nullopt, options)
-                     : target;
-    require_complete(*whole, {0});
+    auto whole =
+        target->strategy() ? std::make_shared<TargetTable>(source, std::nullopt, options) : target;
+    require_complete(*whole, {kWholeRank});
     return whole;
   } catch (const Error& error) {
     warnings.push_back(std::string("no merged file: ") + error.what());
     return nullptr;
+  }
+}
+
+/// @throws Error kUsage where destination ranks have no source rank of their own.
+void require_own_ranks(const ConversionOptions& options, const TargetTable& target) {
+  const auto& views = options.views;
+  const auto whole = std::find_if(views.begin(), views.end(), shows_the_whole);
+  if (whole != views.end()) {
+    throw Error(ErrorKind::kUsage, std::string("--views ") + word_of(kViewWords, *whole) +
+                                       " has each parameter once, but with --replicas own every "
+                                       "rank has its own values")
+        .hint("take --views ranks, or --replicas first");
+  }
+  const SourceTable& source = target.source();
+  const std::int64_t ranks = source.strategy()
+                                 ? source.strategy()->rank_count()
+                                 : source.checkpoint().files().back().rank.number() + 1;
+  if (ranks == target.rank_count()) return;
+  throw Error(ErrorKind::kUsage,
+              "--replicas own needs as many destination ranks as the source has, " +
+                  std::to_string(ranks) + ", but the destination has " +
+                  std::to_string(target.rank_count()))
+      .hint("--replicas first gives all of them the lowest rank's values");
+}
+
+/// @throws Error kMissing if a shown rank's own source rank has no file.
+void require_own_files(const TargetTable& target, const std::vector<Rank>& ranks) {
+  for (const Rank rank : ranks) {
+    const Rank own = target.own_source_rank(rank);
+    const CheckpointSet& checkpoint = target.source().checkpoint();
+    if (checkpoint.find(own) != nullptr) continue;
+    throw Error(ErrorKind::kMissing, "source rank " + to_string(own) +
+                                         " is missing, and with --replicas own no other has what "
+                                         "destination rank " +
+                                         to_string(rank) + " is to get")
+        .in_file(checkpoint.root().string())
+        .hint("bring its file, or leave the rank out with --ranks");
   }
 }
 
@@ -109,16 +155,20 @@ bool is_wanted(const View& view, const ConversionOptions& options) {
 
 /// Where a layout of the source does not fit, the message has the destination's too: whoever mixed
 /// up two strategies sees it there.
-std::shared_ptr<const SourceTable> source_table(
-    const ConversionOptions& options, const std::shared_ptr<const CheckpointSet>& checkpoint,
-    StrategyInput& input, const std::function<std::string(const std::string&)>& target_words) {
+SourceTableResult open_source(const ConversionOptions& options,
+                              const std::shared_ptr<const CheckpointSet>& checkpoint,
+                              StrategyInput& input, const NameMap& names,
+                              const StrategyInput& target) {
+  const NameFilter filter{options.include, options.exclude};
+  const auto takes = [&](const std::string& name) { return filter.takes(names.target(name)); };
   try {
-    return std::make_shared<const SourceTable>(checkpoint, input.for_source(*checkpoint),
-                                               options.src_join);
+    return source_table(checkpoint, input, {options.src_join, takes, options.state_prefixes});
   } catch (Error& error) {
-    if (options.src_strategy && error.kind() == ErrorKind::kBadInput &&
-        !error.parameter().empty()) {
-      error.explain("; destination: " + target_words(error.parameter()));
+    // What is about the strategy's own file has no layout to compare with.
+    const bool is_of_layout = error.kind() == ErrorKind::kBadInput && !error.parameter().empty() &&
+                              error.file() != options.src_strategy.value_or("").string();
+    if (options.src_strategy && is_of_layout) {
+      error.explain("; destination: " + target.words_for(names.target(error.parameter())));
     }
     throw;
   }
@@ -126,9 +176,12 @@ std::shared_ptr<const SourceTable> source_table(
 
 bool shows_the_whole(const ConversionOptions& options) {
   const auto& wanted = options.views;
-  return wanted.empty() || std::any_of(wanted.begin(), wanted.end(), [](ViewKind kind) {
-           return kind != ViewKind::kRanks && kind != ViewKind::kStrategy;
-         });
+  return wanted.empty() || std::any_of(wanted.begin(), wanted.end(),
+                                       [](ViewKind kind) { return shows_the_whole(kind); });
+}
+
+void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
+  lines.insert(lines.end(), more.begin(), more.end());
 }
 
 /// Several views may have the same to say.
@@ -145,7 +198,7 @@ void drop_repeated(std::vector<std::string>& lines) {
 struct Conversion::State {
   std::shared_ptr<const CheckpointSet> checkpoint;
   std::shared_ptr<const TargetTable> target;
-  std::vector<std::int64_t> ranks;  ///< those that are shown
+  std::vector<Rank> ranks;  ///< those that are shown
   ReportSubject report;
   std::vector<OutputFile> files;
   std::vector<std::string> warnings;
@@ -162,33 +215,45 @@ Conversion Conversion::open(const ConversionOptions& options) {
   check_output_options(options);
   auto state = std::make_unique<State>();
   // Strategy files first: they are small, and a wrong one is the most likely mistake.
-  StrategyInput source_input(options.src_strategy);
-  StrategyInput target_input(options.dst_strategy, options.dst_sizes);
+  const std::filesystem::path linkless_root = options.no_symlinks ? options.source : "";
+  StrategyInput source_input(options.src_strategy, {}, linkless_root);
+  StrategyInput target_input(options.dst_strategy, options.dst_sizes, linkless_root);
   const NameMap name_map = options.name_map.empty() ? NameMap() : NameMap::load(options.name_map);
   state->checkpoint = std::make_shared<const CheckpointSet>(
       CheckpointSet::open(options.source, checkpoint_options(options)));
   state->notes = state->checkpoint->notes();
 
-  const auto source = source_table(options, state->checkpoint, source_input, [&](const auto& name) {
-    return target_input.words_for(name_map.target(name));
-  });
+  SourceTableResult opened =
+      open_source(options, state->checkpoint, source_input, name_map, target_input);
+  const auto source = std::move(opened.table);
   const TargetOptions target_options{options.unmatched,
                                      {options.include, options.exclude},
                                      name_map,
                                      options.state_prefixes,
                                      Casts(options.casts),
-                                     source_input.is_rules()};
+                                     source_input.is_rules(),
+                                     options.replicas};
   std::optional<Strategy> target_strategy = target_input.for_target(*source, name_map);
-  state->target =
-      std::make_shared<const TargetTable>(source, std::move(target_strategy), target_options);
-  state->warnings = state->target->warnings();
-  state->notes.insert(state->notes.end(), state->target->notes().begin(),
-                      state->target->notes().end());
+  const auto target =
+      std::make_shared<TargetTable>(source, std::move(target_strategy), target_options);
+  state->target = target;
+  append(state->warnings, opened.warnings);
+  append(state->warnings, target->warnings());
+  append(state->notes, opened.notes);
+  append(state->notes, target->notes());
 
-  state->ranks = ranks_to_show(options.ranks, state->target->rank_count());
+  if (options.replicas == Replicas::kOwn) require_own_ranks(options, *target);
+  state->ranks = ranks_to_show(options.ranks, target->rank_count());
+  if (options.replicas == Replicas::kOwn) require_own_files(*target, state->ranks);
   const auto whole = shows_the_whole(options)
-                         ? whole_table(state->target, source, target_options, state->warnings)
+                         ? whole_table(target, source, target_options, state->warnings)
                          : nullptr;
+  if (options.check_replicas) {
+    const SettledReplicas settled =
+        settle_replicas({*target, whole.get(), state->ranks}, options.replicas);
+    append(state->warnings, settled.warnings);
+    append(state->notes, settled.notes);
+  }
   const std::vector<OutputFormat> formats = formats_of(options, *state->checkpoint);
   const ViewContext context{options, formats,         state->ranks, state->target,
                             whole,   state->warnings, state->notes};
@@ -209,9 +274,9 @@ const std::vector<OutputFile>& Conversion::files() const {
   return state_->files;
 }
 
-std::vector<SourceTraffic> Conversion::traffic(std::int64_t rank) const {
-  if (rank < 0 || rank >= rank_count()) {
-    throw Error(ErrorKind::kUsage, "there is no destination rank " + std::to_string(rank) +
+std::vector<SourceTraffic> Conversion::traffic(Rank rank) const {
+  if (!RankRange(Rank(), rank_count()).contains(rank)) {
+    throw Error(ErrorKind::kUsage, "there is no destination rank " + to_string(rank) +
                                        ": the target has " + std::to_string(rank_count()));
   }
   return traffic_of(*state_->target, rank);
@@ -244,8 +309,13 @@ void Conversion::write_report(const TextSink& out) const {
 
 std::vector<ConversionSource> Conversion::source_files() const {
   std::vector<ConversionSource> files;
+  std::unordered_map<const FileIndex*, std::uint64_t> sums;  // files that are alike share one
   for (const RankFile& file : state_->checkpoint->files()) {
-    files.push_back({file.path, file.source->size(), file.source->mtime_ns()});
+    const FileStamp stamp = file.source->stamp();
+    const auto [sum, is_new] = sums.try_emplace(file.index.get(), 0);
+    if (is_new) sum->second = index_sum(*file.index);
+    files.push_back({file.path, file.source->size(), file.source->mtime_ns(), stamp.ctime_ns,
+                     stamp.device, stamp.inode, sum->second});
   }
   return files;
 }

@@ -19,15 +19,16 @@ namespace {
 using Shard = std::vector<const TargetParameter*>;
 
 std::uint64_t bytes_of(const TargetTable& whole, const TargetParameter& parameter) {
-  return static_cast<std::uint64_t>(mul_or_throw(element_count(whole.slice_shape(parameter, 0)),
-                                                 element_size(parameter.dtype), "a file's size"));
+  return static_cast<std::uint64_t>(
+      mul_or_throw(element_count(whole.slice_shape(parameter, kWholeRank)),
+                   element_size(parameter.dtype), "a file's size"));
 }
 
 /// In the model's order, each shard as full as it can be.
 std::vector<Shard> shards_of(const TargetTable& whole, std::uint64_t limit) {
   std::vector<Shard> shards;
   std::uint64_t filled = 0;
-  for (const TargetParameter* parameter : arrays_of(whole, 0)) {
+  for (const TargetParameter* parameter : arrays_of(whole, kWholeRank)) {
     const std::uint64_t bytes = bytes_of(whole, *parameter);
     const bool fits = !shards.empty() && filled <= limit && bytes <= limit - filled;
     if (!fits) {
@@ -75,8 +76,9 @@ std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
   std::vector<OutputFile> files;
   try {
     for (std::size_t i = 0; i < shards.size(); ++i) {
-      files.push_back({"merged/" + shard_name(i, shards.size()),
-                       std::make_shared<SafetensorsFile>(context.whole, 0, shards[i], common)});
+      files.push_back(
+          {"merged/" + shard_name(i, shards.size()),
+           std::make_shared<SafetensorsFile>(context.whole, kWholeRank, shards[i], common)});
     }
   } catch (const Error& error) {
     context.warnings.push_back(std::string("no merged/model-*.safetensors: ") + error.what());

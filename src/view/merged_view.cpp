@@ -19,11 +19,12 @@ std::vector<OutputFile> merged_view(const ViewContext& context) {
       context.warnings.push_back("no " + path + ": " + error.what());
     }
   };
-  add(stem + ".ckpt",
-      [&] { return std::make_shared<CkptFile>(context.whole, 0, context.options.append_crc); });
+  add(stem + ".ckpt", [&] {
+    return std::make_shared<CkptFile>(context.whole, kWholeRank, context.options.append_crc);
+  });
   add(stem + ".safetensors", [&] {
     return std::make_shared<SafetensorsFile>(
-        context.whole, 0, arrays_of(*context.whole, 0),
+        context.whole, kWholeRank, arrays_of(*context.whole, kWholeRank),
         safetensors_common(context, *context.whole, context.options.safetensors_metadata));
   });
   return files;

@@ -9,7 +9,7 @@
 
 namespace reshardfs {
 
-NpyFile::NpyFile(std::shared_ptr<const TargetTable> table, std::int64_t own_rank,
+NpyFile::NpyFile(std::shared_ptr<const TargetTable> table, Rank own_rank,
                  const TargetParameter& parameter)
     : TensorFile(std::move(table), own_rank), parameter_(parameter) {
   const std::int64_t elements = element_count(target().slice_shape(parameter_, rank()));
@@ -22,11 +22,20 @@ std::string NpyFile::header() const {
   return npy::header(parameter_.dtype, target().slice_shape(parameter_, rank()));
 }
 
-void NpyFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
-  FileImage image(target().source().checkpoint_ptr());
+FileImage NpyFile::image() const {
+  FileImage image;
   image.append_literal(header());
   image.append({target().view(parameter_, rank()), parameter_.dtype});
-  image.read_at(offset, out);
+  return image;
+}
+
+void NpyFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  image().read_at(offset, out);
+}
+
+std::vector<const ByteSource*> NpyFile::sources_of(std::uint64_t offset,
+                                                   std::uint64_t length) const {
+  return image().sources_of(offset, length);
 }
 
 std::vector<std::string> NpyFile::attribute_names() const {

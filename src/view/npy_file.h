@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/file_image.h"
 #include "view/tensor_file.h"
 
 namespace reshardfs {
@@ -13,10 +14,11 @@ namespace reshardfs {
 class NpyFile final : public TensorFile {
  public:
   /// @param parameter an array that the rank has.
-  NpyFile(std::shared_ptr<const TargetTable> target, std::int64_t rank,
-          const TargetParameter& parameter);
+  NpyFile(std::shared_ptr<const TargetTable> target, Rank rank, const TargetParameter& parameter);
 
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
+  std::vector<const ByteSource*> sources_of(std::uint64_t offset,
+                                            std::uint64_t length) const override;
 
   /// Also "dtype" ("bfloat16", ...), "shape" (a JSON list) and, if the destination lays it out,
   /// "layout".
@@ -26,6 +28,7 @@ class NpyFile final : public TensorFile {
  private:
   std::vector<const TargetParameter*> parameters() const override { return {&parameter_}; }
   std::string header() const;
+  FileImage image() const;
 
   const TargetParameter& parameter_;
 };

@@ -9,6 +9,7 @@
 #include "reshardfs/error.h"
 
 #include "base/file_name.h"
+#include "base/rank_json.h"
 #include "base/text.h"
 #include "view/npy_file.h"
 #include "view/text_file.h"
@@ -23,20 +24,20 @@ using Json = nlohmann::ordered_json;
 std::set<std::int64_t> stages_of(const SourceTable& source, const SourceParameter& parameter) {
   std::set<std::int64_t> stages;
   for (const Holding& holder : parameter.holders) {
-    stages.insert((holder.file->rank - source.base_rank()) / source.stage_devices());
+    stages.insert(source.ranks().stage_of(holder.file->rank));
   }
   return stages;
 }
 
-std::set<std::int64_t> source_ranks(const TensorView& view) {
-  std::set<std::int64_t> ranks;
+std::set<Rank> source_ranks(const TensorView& view) {
+  std::set<Rank> ranks;
   view.for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
     if (holding && bytes > 0) ranks.insert(holding.file->rank);
   });
   return ranks;
 }
 
-Json describe(const TargetTable& target, std::int64_t rank, const TargetParameter& parameter,
+Json describe(const TargetTable& target, Rank rank, const TargetParameter& parameter,
               const std::string& file) {
   Json json{
       {"name", parameter.name}, {"file", nullptr}, {"dtype", plain_dtype_name(parameter.dtype)}};
@@ -62,7 +63,7 @@ std::string path_of(const TargetParameter& parameter) {
 }
 
 /// Written item by item: all of them as JSON values would take many times the text's size.
-std::string list_of(const TargetTable& target, std::int64_t rank) {
+std::string list_of(const TargetTable& target, Rank rank) {
   std::string list = "[";
   for (const TargetParameter& parameter : target.parameters()) {
     if (!target.has(parameter, rank)) continue;
@@ -87,7 +88,7 @@ void warn_of_long_names(const std::vector<std::string>& names, std::vector<std::
 
 }  // namespace
 
-void add_params(const std::shared_ptr<const TargetTable>& target, std::int64_t rank,
+void add_params(const std::shared_ptr<const TargetTable>& target, Rank rank,
                 const std::string& directory, std::vector<OutputFile>& files,
                 std::vector<std::string>& warnings) {
   // All in one place: of a hundred thousand files each would leave a gap behind its path's text.

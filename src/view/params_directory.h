@@ -17,7 +17,7 @@ namespace reshardfs {
 /// value too.
 /// An array whose path would be longer than programs can open has no file; one warning names these.
 /// @param directory "merged/": where they go.
-void add_params(const std::shared_ptr<const TargetTable>& target, std::int64_t rank,
+void add_params(const std::shared_ptr<const TargetTable>& target, Rank rank,
                 const std::string& directory, std::vector<OutputFile>& files,
                 std::vector<std::string>& warnings);
 

@@ -11,12 +11,12 @@ namespace reshardfs {
 void PartedFile::read_part(const Part& part, std::uint64_t end, std::uint64_t offset,
                            std::span<std::byte> out, ReadBatch& batch) const {
   if (part.parameter == nullptr) return read_frame(offset - part.begin, out);
-  FileImage image(target().source().checkpoint_ptr());
+  FileImage image;
   append_to(image, *part.parameter);
   if (image.size() != end - part.begin) {
     throw Error(ErrorKind::kInternal,
                 "takes " + std::to_string(image.size()) + " bytes of a file of destination rank " +
-                    std::to_string(rank()) + " instead of " + std::to_string(end - part.begin))
+                    to_string(rank()) + " instead of " + std::to_string(end - part.begin))
         .for_parameter(part.parameter->name);
   }
   image.read(offset - part.begin, out, batch);
@@ -29,7 +29,7 @@ std::uint64_t PartedFile::end_of(const Part& part) const {
 std::shared_ptr<const ByteSource> PartedFile::equal_source() const {
   listed_.call([this] { parts_ = parts(); });
   compared_.call([this] {
-    FileImage image(target().source().checkpoint_ptr());
+    FileImage image;
     for (const Part& part : parts_) {
       if (part.parameter != nullptr) {
         append_to(image, *part.parameter);
@@ -51,6 +51,14 @@ void PartedFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   if (out.empty()) return;
   listed_.call([this] { parts_ = parts(); });
   read_checked([&](ReadBatch& batch) { read_parts(offset, out, batch); });
+}
+
+std::vector<const ByteSource*> PartedFile::sources_of(std::uint64_t offset,
+                                                      std::uint64_t length) const {
+  if (length == 0) return {};
+  listed_.call([this] { parts_ = parts(); });
+  return sources_read(
+      length, [&](std::span<std::byte> out, ReadBatch& batch) { read_parts(offset, out, batch); });
 }
 
 void PartedFile::read_parts(std::uint64_t offset, std::span<std::byte> out,

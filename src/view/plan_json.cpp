@@ -3,17 +3,19 @@
 
 #include <utility>
 
+#include "base/rank_json.h"
+
 namespace reshardfs {
 
-std::vector<std::int64_t> ranks_of(const std::vector<SourceTraffic>& traffic) {
-  std::vector<std::int64_t> ranks;
+std::vector<Rank> ranks_of(const std::vector<SourceTraffic>& traffic) {
+  std::vector<Rank> ranks;
   for (const SourceTraffic& source : traffic) {
     if (ranks.empty() || ranks.back() != source.rank) ranks.push_back(source.rank);
   }
   return ranks;
 }
 
-nlohmann::ordered_json plan_json(std::int64_t rank, const std::vector<SourceTraffic>& traffic) {
+nlohmann::ordered_json plan_json(Rank rank, const std::vector<SourceTraffic>& traffic) {
   nlohmann::ordered_json sources = nlohmann::ordered_json::array();
   for (const SourceTraffic& source : traffic) {
     sources.push_back({{"rank", source.rank}, {"file", source.file}, {"bytes", source.bytes}});

@@ -11,10 +11,10 @@
 namespace reshardfs {
 
 /// The source ranks of a traffic list, each once.
-std::vector<std::int64_t> ranks_of(const std::vector<SourceTraffic>& traffic);
+std::vector<Rank> ranks_of(const std::vector<SourceTraffic>& traffic);
 
 /// {"rank": r, "needed_ranks": [...], "sources": [{"rank", "file", "bytes"}, ...]}: what a plan
 /// says of a destination rank.
-nlohmann::ordered_json plan_json(std::int64_t rank, const std::vector<SourceTraffic>& traffic);
+nlohmann::ordered_json plan_json(Rank rank, const std::vector<SourceTraffic>& traffic);
 
 }  // namespace reshardfs

@@ -10,8 +10,8 @@
 namespace reshardfs {
 namespace {
 
-std::string rank_directory(std::int64_t rank) {
-  return "rank_" + std::to_string(rank) + "/";
+std::string rank_directory(Rank rank) {
+  return "rank_" + to_string(rank) + "/";
 }
 
 }  // namespace
@@ -24,8 +24,8 @@ std::vector<OutputFile> rank_files_view(const ViewContext& context) {
                                                            context.options.safetensors_metadata)
                                       : nullptr;
   std::vector<OutputFile> files;
-  for (const std::int64_t rank : context.ranks) {
-    const std::string stem = rank_directory(rank) + context.options.prefix + std::to_string(rank);
+  for (const Rank rank : context.ranks) {
+    const std::string stem = rank_directory(rank) + context.options.prefix + to_string(rank);
     for (const OutputFormat format : context.formats) {
       if (format == OutputFormat::kCkpt) {
         files.push_back({stem + ".ckpt", std::make_shared<CkptFile>(context.target, rank,
@@ -43,7 +43,7 @@ std::vector<OutputFile> rank_files_view(const ViewContext& context) {
 std::vector<OutputFile> rank_params_view(const ViewContext& context) {
   std::vector<OutputFile> files;
   if (!context.options.rank_params) return files;
-  for (const std::int64_t rank : context.ranks) {
+  for (const Rank rank : context.ranks) {
     add_params(context.target, rank, rank_directory(rank), files, context.warnings);
   }
   return files;

@@ -8,37 +8,55 @@ namespace reshardfs {
 
 /// Needs mutex_.
 std::shared_ptr<const std::string> RecentTexts::find(const void* owner) {
-  const auto found = std::find_if(kept_.begin(), kept_.end(),
-                                  [owner](const Kept& kept) { return kept.owner == owner; });
-  if (found == kept_.end()) return nullptr;
-  kept_.splice(kept_.begin(), kept_, found);
-  return found->text;
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [owner](const Entry& entry) { return entry.owner == owner; });
+  if (found == entries_.end()) return nullptr;
+  auto text = found->text.lock();
+  entries_.erase(found);
+  if (text != nullptr) keep(owner, text);
+  return text;
+}
+
+/// Needs mutex_. Puts it first, and lets go of those behind it that are too much.
+void RecentTexts::keep(const void* owner, const std::shared_ptr<const std::string>& text) {
+  entries_.push_front({owner, text, text});
+  std::size_t bytes = 0;
+  for (Entry& entry : entries_) {
+    if (entry.kept == nullptr) continue;
+    bytes += entry.kept->size();
+    if (bytes > limit_ && entry.kept != text) entry.kept.reset();
+  }
+  entries_.remove_if([](const Entry& entry) { return entry.text.expired(); });
 }
 
 std::shared_ptr<const std::string> RecentTexts::get(const void* owner,
                                                     const std::function<std::string()>& make) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (auto text = find(owner)) return text;
+  std::unique_lock lock(mutex_);
+  made_.wait(lock, [&] { return !being_made_.contains(owner); });
+  if (auto text = find(owner)) return text;
+  being_made_.insert(owner);
+  lock.unlock();
+  std::shared_ptr<const std::string> text;
+  try {
+    std::string made = make();
+    made.shrink_to_fit();
+    text = std::make_shared<const std::string>(std::move(made));
+    lock.lock();
+    keep(owner, text);
+  } catch (...) {
+    if (!lock.owns_lock()) lock.lock();
+    being_made_.erase(owner);
+    made_.notify_all();
+    throw;
   }
-  std::string made = make();
-  made.shrink_to_fit();
-  auto text = std::make_shared<const std::string>(std::move(made));
-  const std::lock_guard lock(mutex_);
-  if (auto other = find(owner)) return other;
-  kept_.push_front({owner, text});
-  std::size_t bytes = 0;
-  const auto too_much = std::find_if(std::next(kept_.begin()), kept_.end(), [&](const Kept& kept) {
-    bytes += kept.text->size();
-    return text->size() + bytes > limit_;
-  });
-  kept_.erase(too_much, kept_.end());
+  being_made_.erase(owner);
+  made_.notify_all();
   return text;
 }
 
 void RecentTexts::forget(const void* owner) noexcept {
   const std::lock_guard lock(mutex_);
-  kept_.remove_if([owner](const Kept& kept) { return kept.owner == owner; });
+  entries_.remove_if([owner](const Entry& entry) { return entry.owner == owner; });
 }
 
 RecentTexts& recent_texts() {

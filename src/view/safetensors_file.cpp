@@ -8,7 +8,7 @@
 
 namespace reshardfs {
 
-SafetensorsFile::SafetensorsFile(std::shared_ptr<const TargetTable> table, std::int64_t own_rank,
+SafetensorsFile::SafetensorsFile(std::shared_ptr<const TargetTable> table, Rank own_rank,
                                  std::vector<const TargetParameter*> parameters,
                                  std::shared_ptr<const Common> common)
     : PartedFile(std::move(table), own_rank),
@@ -58,7 +58,7 @@ void SafetensorsFile::read_frame(std::uint64_t offset, std::span<std::byte> out)
   std::memcpy(out.data(), bytes->data() + offset, out.size());
 }
 
-std::vector<const TargetParameter*> arrays_of(const TargetTable& target, std::int64_t rank) {
+std::vector<const TargetParameter*> arrays_of(const TargetTable& target, Rank rank) {
   std::vector<const TargetParameter*> arrays;
   for (const TargetParameter& parameter : target.parameters()) {
     if (is_array(parameter.dtype) && target.has(parameter, rank)) arrays.push_back(&parameter);

@@ -22,7 +22,7 @@ class SafetensorsFile final : public PartedFile {
   /// @param parameters arrays that the rank has, in any order.
   /// @throws Error kUnsupported for names that the format cannot hold; kBadInput if the file would
   ///         be too large.
-  SafetensorsFile(std::shared_ptr<const TargetTable> target, std::int64_t rank,
+  SafetensorsFile(std::shared_ptr<const TargetTable> target, Rank rank,
                   std::vector<const TargetParameter*> parameters,
                   std::shared_ptr<const Common> common);
   ~SafetensorsFile() override;
@@ -39,6 +39,6 @@ class SafetensorsFile final : public PartedFile {
 };
 
 /// The arrays of a destination rank, in the table's order.
-std::vector<const TargetParameter*> arrays_of(const TargetTable& target, std::int64_t rank);
+std::vector<const TargetParameter*> arrays_of(const TargetTable& target, Rank rank);
 
 }  // namespace reshardfs

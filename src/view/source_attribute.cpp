@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/rank_json.h"
 #include "plan/byte_ranges.h"
 
 namespace reshardfs {
@@ -47,8 +48,9 @@ Json pieces(const TensorView& view, Files& files) {
   const SourceRanges found = source_ranges(view, kMaxRanges);
   Json out = Json::array();
   for (const SourceRange& range : found.ranges) {
-    Json piece{
-        {"file", files.number(range.file)}, {"offset", range.offset}, {"length", range.length}};
+    Json piece{{"file", files.number(range.file)},
+               {"offset", range.first.offset()},
+               {"length", range.first.length()}};
     if (range.count > 1) {
       piece["count"] = range.count;
       piece["stride"] = range.stride;
@@ -61,7 +63,7 @@ Json pieces(const TensorView& view, Files& files) {
 
 }  // namespace
 
-std::string source_attribute(const TargetTable& target, std::int64_t rank,
+std::string source_attribute(const TargetTable& target, Rank rank,
                              const std::vector<const TargetParameter*>& parameters) {
   // Even of one piece each, more parameters than this would not fit.
   constexpr std::size_t kMaxParameters = 1000;

@@ -16,7 +16,7 @@ namespace reshardfs {
 /// where i counts in "files", offsets and lengths are bytes in the source file, and count and
 /// stride stand only where more than one piece is meant. A parameter of too many pieces has the
 /// first of them and a last element null; if all are too many, "parameters" is null.
-std::string source_attribute(const TargetTable& target, std::int64_t rank,
+std::string source_attribute(const TargetTable& target, Rank rank,
                              const std::vector<const TargetParameter*>& parameters);
 
 }  // namespace reshardfs

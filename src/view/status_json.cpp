@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "view/status_json.h"
 
-#include <array>
-#include <chrono>
-#include <ctime>
-
+#include "base/text.h"
 #include "base/version.h"
+#include "report/option_texts.h"
+#include "report/option_words.h"
 
 namespace reshardfs {
 namespace {
@@ -17,16 +16,6 @@ Json path_or_null(const std::optional<std::filesystem::path>& path) {
 }
 
 }  // namespace
-
-std::string utc_now() {
-  const std::time_t seconds =
-      std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  std::array<char, 32> out{};
-  const std::size_t length = std::strftime(out.data(), out.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return {out.data(), length};
-}
 
 nlohmann::ordered_json option_facts_json(const ConversionOptions& options) {
   return {{"version", kVersion},
@@ -42,7 +31,7 @@ nlohmann::ordered_json facts_json(const ViewContext& context) {
   const ConversionOptions& options = context.options;
   Json formats = Json::array();
   for (const OutputFormat format : context.formats) {
-    formats.push_back(format == OutputFormat::kCkpt ? "ckpt" : "safetensors");
+    formats.push_back(word_of(kFormatWords, format));
   }
   Json json = option_facts_json(options);
   json.update({{"source_format", checkpoint.format().name},
@@ -57,6 +46,10 @@ nlohmann::ordered_json facts_json(const ViewContext& context) {
                {"warnings", context.warnings},
                {"notes", context.notes}});
   return json;
+}
+
+ReportSubject report_subject(const ViewContext& context) {
+  return {context.target, context.ranks, facts_json(context), option_texts(context.options)};
 }
 
 nlohmann::ordered_json activity_json(const CounterValues& values) {

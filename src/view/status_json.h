@@ -6,12 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counters.h"
+#include "report/page.h"
 #include "view/view.h"
 
 namespace reshardfs {
-
-/// The time now, as "2026-01-31T09:05:00Z".
-std::string utc_now();
 
 /// What the options say of a mount, whatever it shows, and when that began. The key file is not
 /// named.
@@ -19,6 +17,9 @@ nlohmann::ordered_json option_facts_json(const ConversionOptions& options);
 
 /// The same, and what a conversion is: nothing of it changes while it is mounted.
 nlohmann::ordered_json facts_json(const ViewContext& context);
+
+/// The same, as the report's page takes it.
+ReportSubject report_subject(const ViewContext& context);
 
 /// What a mount has done so far.
 nlohmann::ordered_json activity_json(const CounterValues& values);

@@ -33,22 +33,23 @@ Strategy renamed(const Strategy& strategy, const NameMap& names) {
 
 }  // namespace
 
-StrategyInput::StrategyInput(const std::optional<std::filesystem::path>& path, std::string sizes)
+StrategyInput::StrategyInput(const std::optional<std::filesystem::path>& path, std::string sizes,
+                             const std::filesystem::path& linkless_root)
     : sizes_(std::move(sizes)) {
   if (!path) return;
   file_ = path->string();
   if (StrategyRules::is_rules_file(*path)) {
-    rules_ = StrategyRules::load(*path);
+    rules_ = StrategyRules::load(*path, linkless_root);
   } else {
-    strategy_ = Strategy::load(*path);
+    strategy_ = Strategy::load(*path, linkless_root);
   }
 }
 
 std::optional<RankRange> StrategyInput::ranks() const {
-  if (rules_) return RankRange{0, rules_->rank_count()};
+  if (rules_) return RankRange(Rank(), rules_->rank_count());
   if (!strategy_) return std::nullopt;
-  return RankRange{strategy_->first_stage() * strategy_->devices_per_stage(),
-                   strategy_->rank_count()};
+  return RankRange(Rank(strategy_->first_stage() * strategy_->devices_per_stage()),
+                   strategy_->rank_count());
 }
 
 std::string StrategyInput::words_for(const std::string& name) const {
@@ -76,7 +77,7 @@ std::vector<NamedShape> slice_shapes(const CheckpointSet& checkpoint) {
 }
 
 std::optional<Strategy> StrategyInput::for_source(const CheckpointSet& checkpoint) {
-  if (rules_) return rules_->apply(slice_shapes(checkpoint));
+  if (rules_) return rules_->apply_to_source(slice_shapes(checkpoint));
   return std::move(strategy_);
 }
 

@@ -27,7 +27,7 @@ std::string as_text(const Strategy& strategy) {
 void add(const std::string& stem, const std::optional<Strategy>& strategy, const char* without,
          const ViewContext& context, std::vector<OutputFile>& files) {
   if (!strategy) {
-    files.push_back({stem + ".txt", std::make_shared<TextFile>(without)});
+    files.push_back({stem + ".txt", std::make_shared<TextFile>(std::string(without))});
     return;
   }
   const auto made = [&](std::string (*make)(const Strategy&)) {

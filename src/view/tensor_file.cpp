@@ -15,19 +15,19 @@ constexpr std::uint64_t kMaxSize = (1ULL << 63U) - 4097;
 
 std::string hash_of(const VirtualFile& file) {
   Sha256 hash;
-  for_each_block(file, 0, file.size(),
+  for_each_block(file, ByteRange::whole(file.size()),
                  [&](std::span<const std::byte> bytes) { hash.update(bytes); });
   return hash.finish();
 }
 
 }  // namespace
 
-TensorFile::TensorFile(std::shared_ptr<const TargetTable> target, std::int64_t rank)
+TensorFile::TensorFile(std::shared_ptr<const TargetTable> target, Rank rank)
     : target_(std::move(target)), rank_(rank) {}
 
 void TensorFile::set_size(std::uint64_t bytes) {
   if (bytes > kMaxSize) {
-    throw Error(ErrorKind::kBadInput, "a file of destination rank " + std::to_string(rank_) +
+    throw Error(ErrorKind::kBadInput, "a file of destination rank " + to_string(rank_) +
                                           " would have " + std::to_string(bytes) + " bytes");
   }
   size_ = bytes;

@@ -26,14 +26,14 @@ class TensorFile : public VirtualFile {
   std::optional<std::string> attribute(std::string_view name) const override;
 
  protected:
-  TensorFile(std::shared_ptr<const TargetTable> target, std::int64_t rank);
+  TensorFile(std::shared_ptr<const TargetTable> target, Rank rank);
 
   /// To be called by the constructor of each file.
   /// @throws Error kBadInput if that is more than a file can have.
   void set_size(std::uint64_t bytes);
 
   const TargetTable& target() const noexcept { return *target_; }
-  std::int64_t rank() const noexcept { return rank_; }
+  Rank rank() const noexcept { return rank_; }
 
  private:
   /// What the file holds.
@@ -45,7 +45,7 @@ class TensorFile : public VirtualFile {
   };
 
   std::shared_ptr<const TargetTable> target_;
-  std::int64_t rank_;
+  Rank rank_;
   std::uint64_t size_ = 0;
   Lazy<Hash> sha256_;
 };

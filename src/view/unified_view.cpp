@@ -82,7 +82,7 @@ std::string name_map(const Division& division) {
 
 /// The arrays that are weights, or those that are not.
 Parameters arrays_that(const TargetTable& whole, bool are_weights) {
-  Parameters list = arrays_of(whole, 0);
+  Parameters list = arrays_of(whole, kWholeRank);
   std::erase_if(list, [are_weights](const TargetParameter* parameter) {
     return (parameter->treatment == Treatment::kReshard) != are_weights;
   });
@@ -100,8 +100,8 @@ std::vector<OutputFile> unified_view(const ViewContext& context) {
   const auto plain = safetensors_common(context, "ms");
   std::vector<OutputFile> files;
   const auto add = [&](const std::string& name, const Parameters& parameters, const auto& common) {
-    files.push_back({"unified/" + name,
-                     std::make_shared<SafetensorsFile>(context.whole, 0, parameters, common)});
+    files.push_back({"unified/" + name, std::make_shared<SafetensorsFile>(context.whole, kWholeRank,
+                                                                          parameters, common)});
   };
   try {
     for (std::size_t i = 0; i < division.parts.size(); ++i)

@@ -21,7 +21,7 @@ struct ViewContext {
   /// Of each rank's files: options.formats, or the source's own.
   const std::vector<OutputFormat>& formats;
   /// The destination ranks to show, ascending.
-  const std::vector<std::int64_t>& ranks;
+  const std::vector<Rank>& ranks;
   std::shared_ptr<const TargetTable> target;
   /// The same parameters without a destination strategy: one rank that has everything whole.
   /// nullptr if there is no such whole, or a part of it has no source.
@@ -31,6 +31,9 @@ struct ViewContext {
   /// What the user has been told so far.
   const std::vector<std::string>& notes;
 };
+
+/// The only rank of ViewContext::whole.
+inline constexpr Rank kWholeRank;
 
 using ViewBuilder = std::vector<OutputFile> (*)(const ViewContext&);
 

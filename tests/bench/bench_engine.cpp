@@ -58,7 +58,7 @@ void find_runs(benchmark::State& state) {
   std::uint64_t offset = 12345;
   std::uint64_t runs = 0;
   for (auto _ : state) {
-    view.for_each_run(offset, kMebibyte, [&](const StridedRun& run) { runs += run.count; });
+    view.for_each_run({offset, kMebibyte}, [&](const StridedRun& run) { runs += run.count; });
     offset = (offset + 7 * kMebibyte) % (view.size() - kMebibyte);
   }
   benchmark::DoNotOptimize(runs);
@@ -72,7 +72,7 @@ BENCHMARK(build_view)->Args({8, 4})->Args({64, 1});
 
 /// 64 bytes from anywhere in a file of 3,000 pieces.
 void find_piece(benchmark::State& state) {
-  FileImage image(nullptr);
+  FileImage image;
   for (int i = 0; i < 3000; ++i) image.append_literal(std::string(100, 'x'));
   std::vector<std::byte> out(64);
   std::uint64_t offset = 0;
@@ -88,11 +88,9 @@ BENCHMARK(find_piece);
 /// 1 MiB of pieces of state.range(0) bytes, which are every state.range(1)-th of their source.
 Pieces pieces_of(const benchmark::State& state) {
   const auto length = static_cast<std::uint64_t>(state.range(0));
-  return {.offset = 0,
-          .length = length,
-          .count = kMebibyte / length,
-          .stride = length * static_cast<std::uint64_t>(state.range(1)),
-          .out_stride = length};
+  return {ByteRange::whole(length),
+          kMebibyte / length,
+          {.source = length * static_cast<std::uint64_t>(state.range(1)), .memory = length}};
 }
 
 void piece_arguments(benchmark::internal::Benchmark* benchmark) {
@@ -103,7 +101,7 @@ void piece_arguments(benchmark::internal::Benchmark* benchmark) {
 
 void copy_from_memory(benchmark::State& state) {
   const Pieces pieces = pieces_of(state);
-  const std::vector<std::byte> from(pieces.span());
+  const std::vector<std::byte> from(pieces.span().length());
   std::vector<std::byte> out(kMebibyte);
   for (auto _ : state) {
     copy_pieces(from.data(), pieces, out.data());
@@ -144,8 +142,8 @@ void gather_from_file(benchmark::State& state, Gather&& gather) {
   std::vector<std::byte> out(kMebibyte);
   for (auto _ : state) {
     if (!gather(file.fd(), pieces, out.data())) state.SkipWithError("cannot read");
-    pieces.offset += pieces.count * pieces.stride;
-    if (pieces.offset + pieces.span() > CachedFile::kBytes) pieces.offset = 0;
+    pieces = pieces.moved_to(pieces.offset_of(pieces.count()));
+    if (pieces.span().end() > CachedFile::kBytes) pieces = pieces.moved_to(0);
   }
   state.SetBytesProcessed(state.iterations() * kMebibyte);
 }
@@ -159,14 +157,13 @@ BENCHMARK(gather_mapped)->Apply(piece_arguments);
 void gather_with_gaps(benchmark::State& state) {
   std::vector<std::byte> block(256 << 10);
   gather_from_file(state, [&](int fd, const Pieces& pieces, std::byte* out) {
-    const std::uint64_t at_once = block.size() / pieces.stride;
-    for (std::uint64_t i = 0; i < pieces.count; i += at_once) {
-      Pieces part = pieces;
-      part.offset += i * pieces.stride;
-      part.count = std::min(at_once, pieces.count - i);
-      const ssize_t got = ::pread(fd, block.data(), part.span(), static_cast<off_t>(part.offset));
-      if (got != static_cast<ssize_t>(part.span())) return false;
-      copy_pieces(block.data(), part, out + i * pieces.out_stride);
+    const std::uint64_t at_once = block.size() / pieces.stride();
+    for (std::uint64_t i = 0; i < pieces.count(); i += at_once) {
+      const Pieces part = pieces.part(i, at_once);
+      const std::size_t bytes = part.span().length();
+      const ssize_t got = ::pread(fd, block.data(), bytes, static_cast<off_t>(part.offset()));
+      if (got != static_cast<ssize_t>(bytes)) return false;
+      copy_pieces(block.data(), part, out + pieces.out_offset_of(i));
     }
     return true;
   });
@@ -175,9 +172,9 @@ BENCHMARK(gather_with_gaps)->Apply(piece_arguments);
 
 void gather_one_by_one(benchmark::State& state) {
   gather_from_file(state, [](int fd, const Pieces& pieces, std::byte* out) {
-    for (std::uint64_t i = 0; i < pieces.count; ++i) {
-      const auto at = static_cast<off_t>(pieces.offset + i * pieces.stride);
-      if (::pread(fd, out + i * pieces.out_stride, pieces.length, at) < 0) return false;
+    for (std::uint64_t i = 0; i < pieces.count(); ++i) {
+      const auto at = static_cast<off_t>(pieces.offset_of(i));
+      if (::pread(fd, out + pieces.out_offset_of(i), pieces.length(), at) < 0) return false;
     }
     return true;
   });

@@ -14,10 +14,8 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import json
-import mmap
 import os
 import pathlib
-import random
 import shutil
 import signal
 import statistics
@@ -27,10 +25,21 @@ import tempfile
 import time
 from typing import Callable, Iterable, Iterator
 
-import numpy
-
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 
+from bench_readers import (  # noqa: E402
+    drop_pages,
+    load_arrays,
+    read_anew,
+    read_at_once,
+    read_direct,
+    read_direct_or_killed,
+    read_fresh,
+    read_hot,
+    read_mapped,
+    read_one_mib,
+    read_small,
+)
 from bench_sets import MIB, Layout, SourceSet, columns, rows  # noqa: E402
 from faulty_source import faulty  # noqa: E402
 
@@ -109,83 +118,6 @@ class Mount:
     def __exit__(self, *_: object) -> None:
         subprocess.run([self.binary, "umount", str(self.path)], check=True)
         self.path.rmdir()
-
-
-# --- readers -----------------------------------------------------------------------------------
-
-
-def read_hot(path: pathlib.Path) -> int:
-    """Reads the whole file into one buffer that is used again."""
-    buffer = bytearray(MIB)
-    total = 0
-    with open(path, "rb", buffering=0) as file:
-        while count := file.readinto(buffer):
-            total += count
-    return total
-
-
-def read_fresh(path: pathlib.Path) -> int:
-    """What MindSpore's loader does."""
-    return len(path.read_bytes())
-
-
-def read_mapped(path: pathlib.Path) -> int:
-    """Copies out of a map into one buffer that is used again."""
-    buffer = bytearray(MIB)
-    # A shared map of a file that bypasses the page cache is refused.
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE,
-                                             prot=mmap.PROT_READ) as view:
-        with memoryview(view) as content:
-            for offset in range(0, len(content), MIB):
-                with content[offset: offset + MIB] as part:
-                    buffer[: len(part)] = part
-            return len(content)
-
-
-def read_small(path: pathlib.Path) -> int:
-    """4 KiB at random places."""
-    places = random.Random(1)
-    size = path.stat().st_size
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        return sum(len(os.pread(fd, 4096, places.randrange(size - 4096))) for _ in range(2000))
-    finally:
-        os.close(fd)
-
-
-def load_arrays(folder: pathlib.Path, mmap_mode: str | None) -> int:
-    total = 0
-    for path in sorted(folder.glob("*.npy")):
-        array = numpy.load(path, mmap_mode=mmap_mode)  # type: ignore[call-overload]
-        total += numpy.array(array).nbytes if mmap_mode else array.nbytes
-    return total
-
-
-def drop_pages(paths: Iterable[pathlib.Path]) -> None:
-    for path in paths:
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(fd)
-
-
-def read_at_once(paths: list[pathlib.Path]) -> int:
-    """A process for each file."""
-    children = []
-    for path in paths:
-        child = os.fork()
-        if child == 0:
-            try:
-                read_hot(path)
-                os._exit(0)
-            finally:
-                os._exit(1)
-        children.append(child)
-    for child in children:
-        if os.waitpid(child, 0)[1] != 0:
-            raise RuntimeError("a reader has failed")
-    return sum(path.stat().st_size for path in paths)
 
 
 READERS: list[tuple[str, Callable[[pathlib.Path], int]]] = [
@@ -273,6 +205,28 @@ def cold_figures(binary: str, source: SourceSet, target: Layout, rounds: int) ->
                     samples.rate(way, lambda: read_at_once(files))
                 else:
                     samples.rate(way, lambda: sum(read_hot(file) for file in files))
+    return samples.medians()
+
+
+def direct_figures(binaries: dict[str, str], scratch: pathlib.Path, rounds: int) -> Figures:
+    """GiB/s of readers with O_DIRECT, one to eight requests under way for each."""
+    samples = Samples()
+    for name, source_layout, target in (("rows", rows(8), rows(4)),
+                                        ("columns", columns(8), columns(4))):
+        source = SourceSet(scratch / "direct", source_layout, 4, (8192, 8192))
+        strategy = source.write_strategy("dst", target)
+        mounts = {label: Mount(binary, source, strategy) for label, binary in binaries.items()}
+        try:
+            for _ in range(rounds):
+                for label, mount in mounts.items():
+                    file = mount.rank_file(0)
+                    for block, threads in ((1, 1), (8, 1), (1, 8), (8, 4)):
+                        samples.rate(f"{label}{name}_{block}_mib_{threads}_threads",
+                                     lambda: read_direct(file, block * MIB, threads))
+        finally:
+            for mount in mounts.values():
+                mount.__exit__()
+        shutil.rmtree(source.root)
     return samples.medians()
 
 
@@ -394,27 +348,29 @@ def read_ahead_of(mountpoint: pathlib.Path) -> pathlib.Path:
 
 
 def stalled_figures(binary: str, fault_fs: str, scratch: pathlib.Path) -> Figures:
-    """Milliseconds for metadata that the kernel does not have, while 64 readers wait for a source
-    that does not answer."""
+    """Milliseconds for what the kernel does not have, while half of all source files do not answer,
+    and 32 readers through the page cache and 32 past it wait for them; and until these are gone
+    when they are killed."""
     readers = 64
     source = SourceSet(scratch / "stalled", rows(readers), 200, (readers, 64 << 10))
-    figures: Figures = {}
+    took: dict[str, list[float]] = {}
+
+    def measure(key: str, work: Callable[[], object]) -> None:
+        begin = time.perf_counter()
+        work()
+        took.setdefault(key, []).append((time.perf_counter() - begin) * 1e3)
+
     with faulty(pathlib.Path(fault_fs), source.root) as slow, \
             Mount(binary, source, source.write_strategy("dst", rows(readers)),
                   ["--params"], root=slow.path) as mount:
         files = [mount.rank_file(rank) for rank in range(readers)]
         slow.forget_pages()
-        slow.set("rank_*/* stall")
+        slow.set(*(f"rank_{rank}/* stall" for rank in range(readers // 2)))
         pool = concurrent.futures.ThreadPoolExecutor(readers)
-        waiting = [pool.submit(read_hot, file) for file in files]
-        time.sleep(1)
-        took: dict[str, list[float]] = {"lookup": [], "open": [], "readdir": []}
-
-        def measure(key: str, work: Callable[[], object]) -> None:
-            begin = time.perf_counter()
-            work()
-            took[key].append((time.perf_counter() - begin) * 1e3)
-
+        waiting = [pool.submit(read_hot, file) for file in files[:readers // 2]]
+        killed = [read_direct_or_killed(file) for file in files[:readers // 2]]
+        while mount.counter("reads_in_flight") < readers:
+            time.sleep(0.01)
         for rank in range(readers):
             folder = mount.path / f"rank_{rank}/params"
             measure("readdir", lambda: os.listdir(folder))
@@ -422,17 +378,29 @@ def stalled_figures(binary: str, fault_fs: str, scratch: pathlib.Path) -> Figure
                 path = folder / f"{name}.npy"
                 measure("lookup", lambda: os.stat(path))
                 measure("open", lambda: os.close(os.open(path, os.O_RDONLY)))
-        figures["readers_waiting"] = sum(not reader.done() for reader in waiting)
+            measure("metrics", (mount.path / ".reshardfs/metrics").read_bytes)
+            measure("source_txt", lambda: read_anew(mount.path / "strategy/source.txt"))
+        for _ in range(20):
+            measure("status", lambda: subprocess.run([binary, "status"], check=False,
+                                                     stdout=subprocess.DEVNULL))
+        for file in files[readers // 2:]:
+            drop_pages([file])
+            measure("mib_of_another_source", lambda: os.close(read_one_mib(file)))
+        for child in killed:
+            os.kill(child, signal.SIGKILL)
+            measure("killed", lambda: os.waitpid(child, 0))
+        still_waiting = sum(not reader.done() for reader in waiting)
         slow.set()
         for reader in waiting:
             reader.result()
         pool.shutdown()
-        for key, values in took.items():
-            values.sort()
-            figures[f"{key}_p50_ms"] = values[len(values) // 2]
-            figures[f"{key}_p99_ms"] = values[len(values) * 99 // 100]
-            figures[f"{key}_max_ms"] = values[-1]
     shutil.rmtree(source.root)
+    figures: Figures = {"readers_waiting": still_waiting}
+    for key, values in took.items():
+        values.sort()
+        figures[f"{key}_p50_ms"] = values[len(values) // 2]
+        figures[f"{key}_p99_ms"] = values[len(values) * 99 // 100]
+        figures[f"{key}_max_ms"] = values[-1]
     return figures
 
 
@@ -526,7 +494,8 @@ def main() -> None:
     parser.add_argument("--parameters", type=int, default=8)
     parser.add_argument("--only", default="", help="cases whose name has this text")
     parser.add_argument("--groups", 
-                        default="cases,readers,cold,mount,metadata,memory,ceiling,stalled,job")
+                        default="cases,readers,direct,cold,mount,metadata,memory,ceiling,stalled,"
+                                "job")
     parser.add_argument("--constant-server", help="the program, for the group 'ceiling'")
     parser.add_argument("--fault-fs", help="the program, for the group 'stalled'")
     parser.add_argument("--mount-option", action="append", default=[],
@@ -563,6 +532,9 @@ def main() -> None:
             if name in groups:
                 figures[name] = measure(arguments.binary, scratch, arguments.rounds)
                 print_group(name, figures[name])
+        if "direct" in groups:
+            figures["direct"] = direct_figures(binaries, scratch, arguments.rounds)
+            print_group("direct", figures["direct"])
         if "ceiling" in groups and arguments.constant_server:
             figures["ceiling"] = ceiling_figures(arguments.binary, arguments.constant_server,
                                                  scratch, arguments.rounds)

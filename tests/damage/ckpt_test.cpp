@@ -49,15 +49,15 @@ Parameters read(const std::string& file, Crc crc = Crc::kIgnored) {
   if (crc == Crc::kChecked && ckpt::check_crc(*source) == CrcCheck::kBad) {
     throw Error(ErrorKind::kBadInput, "does not match its CRC");
   }
-  return read_whole(set_of({rank_file(0, source, ".ckpt")}));
+  return read_whole(set_of({rank_file(Rank(0), source, ".ckpt")}));
 }
 
 std::vector<Range> contents_of(const std::string& file) {
   std::vector<Range> ranges;
   const FileIndex index = ckpt::read_index(MemorySource(file));
   for (const TensorEntry& entry : index.entries()) {
-    for (const Extent& extent : entry.extents) {
-      ranges.push_back({extent.offset, extent.offset + extent.length});
+    for (const ByteRange& extent : entry.extents) {
+      ranges.push_back({extent.offset(), extent.end()});
     }
   }
   return ranges;
@@ -165,8 +165,9 @@ class DamagedRank : public ::testing::Test {
  private:
   /// The target's ranks, and the whole model behind them.
   static std::vector<Parameters> read_all(const std::string& second) {
-    const auto set = set_of({rank_file(0, std::make_shared<MemorySource>(file_of(0)), ".ckpt"),
-                             rank_file(1, std::make_shared<MemorySource>(second), ".ckpt")});
+    const auto set =
+        set_of({rank_file(Rank(0), std::make_shared<MemorySource>(file_of(0)), ".ckpt"),
+                rank_file(Rank(1), std::make_shared<MemorySource>(second), ".ckpt")});
     std::vector<Parameters> all = read_target(set, source(), target());
     all.push_back(read_whole(set, source()));
     return all;

@@ -28,7 +28,7 @@ std::string sample_file(const std::string& mode) {
 Parameters read(const std::string& file, const std::string& mode) {
   ByteSourcePtr plain =
       decrypt_blocks(std::make_shared<MemorySource>(file), test::key_of(mode, kKey), kBlock);
-  return read_whole(set_of({rank_file(0, std::move(plain), ".ckpt")}));
+  return read_whole(set_of({rank_file(Rank(0), std::move(plain), ".ckpt")}));
 }
 
 class DamagedEncryption : public ::testing::TestWithParam<const char*> {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine.h"
 
-#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -14,8 +13,7 @@
 namespace reshardfs::damage {
 namespace {
 
-Parameter read_parameter(const TargetTable& target, const TargetParameter& parameter,
-                         std::int64_t rank) {
+Parameter read_parameter(const TargetTable& target, const TargetParameter& parameter, Rank rank) {
   const TensorView view = target.view(parameter, rank);
   Parameter out{parameter.dtype, target.slice_shape(parameter, rank), {}};
   const std::int64_t elements = element_count(out.shape);
@@ -34,10 +32,10 @@ Parameter read_parameter(const TargetTable& target, const TargetParameter& param
 
 }  // namespace
 
-RankFile rank_file(std::int64_t rank, ByteSourcePtr source, const std::string& extension) {
+RankFile rank_file(Rank rank, ByteSourcePtr source, const std::string& extension) {
   RankFile file;
   file.rank = rank;
-  file.path = "set/rank_" + std::to_string(rank) + "/a" + extension;
+  file.path = "set/rank_" + to_string(rank) + "/a" + extension;
   file.index =
       std::make_shared<const FileIndex>(input_format_of(file.path).read_index(*source, nullptr));
   file.source = std::move(source);
@@ -53,11 +51,10 @@ std::vector<Parameters> read_target(std::shared_ptr<const CheckpointSet> set,
                                     std::optional<Strategy> target_strategy) {
   const TargetTable target(std::make_shared<const SourceTable>(std::move(set), std::move(source)),
                            std::move(target_strategy), {});
-  std::vector<std::int64_t> ranks(static_cast<std::size_t>(target.rank_count()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  require_complete(target, ranks);
+  const RankRange ranks(Rank(), target.rank_count());
+  require_complete(target, {ranks.begin(), ranks.end()});
   std::vector<Parameters> out;
-  for (const std::int64_t rank : ranks) {
+  for (const Rank rank : ranks) {
     Parameters& parameters = out.emplace_back();
     for (const TargetParameter* parameter : in_file_order(target, rank)) {
       const bool is_new =

@@ -28,7 +28,7 @@ struct Parameter {
 using Parameters = std::map<std::string, Parameter>;
 
 /// The rank of the file is set; its index is read here.
-RankFile rank_file(std::int64_t rank, ByteSourcePtr source, const std::string& extension);
+RankFile rank_file(Rank rank, ByteSourcePtr source, const std::string& extension);
 
 std::shared_ptr<const CheckpointSet> set_of(std::vector<RankFile> files);
 

@@ -30,7 +30,8 @@ std::string sample_file() {
 }
 
 Parameters read(const std::string& file) {
-  return read_whole(set_of({rank_file(0, std::make_shared<MemorySource>(file), ".safetensors")}));
+  return read_whole(
+      set_of({rank_file(Rank(0), std::make_shared<MemorySource>(file), ".safetensors")}));
 }
 
 TEST(DamagedSafetensors, EveryCutIsRefused) {

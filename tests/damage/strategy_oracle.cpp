@@ -138,7 +138,7 @@ CutModel::CutModel(Strategy strategy, std::map<std::string, Shape> shapes)
       bytes += ckpt::record_header(name, slice.dtype, slice.shape, slice.bytes.size());
       bytes += slice.bytes;
     }
-    files.push_back(rank_file(rank, std::make_shared<test::MemorySource>(bytes), ".ckpt"));
+    files.push_back(rank_file(Rank(rank), std::make_shared<test::MemorySource>(bytes), ".ckpt"));
   }
   set_ = set_of(std::move(files));
 }

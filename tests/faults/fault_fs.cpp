@@ -251,7 +251,9 @@ int release_file(const char* path, fuse_file_info* info) {
 }
 
 /// Nothing is kept: what the directory has now counts, and every read meets the rules.
-void* initialise(fuse_conn_info*, fuse_config* config) {
+void* initialise(fuse_conn_info* connection, fuse_config* config) {
+  // Stalled reads must not keep the kernel from sending others.
+  connection->max_background = 4096;
   config->attr_timeout = config->entry_timeout = config->negative_timeout = 0;
   config->use_ino = 1;
   return nullptr;

@@ -75,7 +75,7 @@ std::shared_ptr<const CheckpointSet> source_set(const Side& side, const std::str
   return test::memory_set(records);
 }
 
-void check_rank(fuzz::Numbers& input, const TargetTable& target, std::int64_t rank,
+void check_rank(fuzz::Numbers& input, const TargetTable& target, Rank rank,
                 const std::string& expected) {
   const TensorView view = target.view(target.parameters().front(), rank);
   fuzz::require(view.size() == expected.size(), "a slice of another size");
@@ -125,8 +125,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto source =
         std::make_shared<const SourceTable>(source_set(src, full, shape), strategy(src));
     const TargetTable target(source, strategy(dst), TargetOptions{});
-    for (std::int64_t rank = 0; rank < target.rank_count(); ++rank) {
-      const naive::Held held = naive::held_by(shape, dst.model, rank);
+    for (const Rank rank : RankRange(Rank(), target.rank_count())) {
+      const naive::Held held = naive::held_by(shape, dst.model, rank.number());
       check_rank(input, target, rank, naive::slice(full, shape, sizeof(std::int16_t), held));
     }
   });

@@ -171,8 +171,9 @@ class Sequence {
   void open() {
     const bool directory = input_.one_in(2);
     const std::uint64_t inode = node();
-    const Reply reply = kernel().call(directory ? FUSE_OPENDIR : FUSE_OPEN, inode,
-                                      open_body(input_.one_in(4) ? input_.byte() : 0U), caller());
+    const testing_protocol::Reply reply =
+        kernel().call(directory ? FUSE_OPENDIR : FUSE_OPEN, inode,
+                      open_body(input_.one_in(4) ? input_.byte() : 0U), caller());
     if (reply.error != 0) return;
     openings_.push_back(
         {directory ? FUSE_RELEASEDIR : FUSE_RELEASE, inode, as<fuse_open_out>(reply.body).fh});

@@ -78,11 +78,11 @@ inline void check_index(const FileIndex& index, std::uint64_t file_bytes) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> extents;
   for (const TensorEntry& entry : index.entries()) {
     std::uint64_t stored = 0;
-    for (const Extent& extent : entry.extents) {
-      require(extent.length <= file_bytes && extent.offset <= file_bytes - extent.length,
+    for (const ByteRange& extent : entry.extents) {
+      require(extent.length() <= file_bytes && extent.offset() <= file_bytes - extent.length(),
               "an extent leaves the file");
-      if (extent.length > 0) extents.emplace_back(extent.offset, extent.length);
-      stored += extent.length;
+      if (extent.length() > 0) extents.emplace_back(extent.offset(), extent.length());
+      stored += extent.length();
     }
     const std::uint64_t factor = entry.encoding == ContentEncoding::kFloat32AsBFloat16 ? 2 : 1;
     require(stored == entry.content_bytes * factor, "extents of another length than the content");

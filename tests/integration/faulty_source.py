@@ -23,6 +23,7 @@ from mounted import (
 
 # More than the daemon has threads, so that it is never this file system that makes one wait.
 THREADS = 128
+BUSY_SECONDS = 20
 
 
 class FaultFs:
@@ -62,6 +63,12 @@ class FaultySource:
                     forget_pages(file)
 
 
+def unmount(mountpoint: Path) -> bool:
+    result = subprocess.run(["umount", mountpoint], timeout=COMMAND_SECONDS, check=False,
+                            capture_output=True)
+    return result.returncode == 0
+
+
 @contextlib.contextmanager
 def faulty(program: Path, directory: Path, *options: str) -> Iterator[FaultySource]:
     """Shows the directory through the program, and leaves neither mount nor process."""
@@ -78,7 +85,8 @@ def faulty(program: Path, directory: Path, *options: str) -> Iterator[FaultySour
             yield source
             with contextlib.suppress(OSError):
                 source.set()
-            subprocess.run(["umount", mountpoint], timeout=COMMAND_SECONDS, check=True)
+            # Who waited for a fault may need a moment to go.
+            assert wait_until(lambda: unmount(mountpoint), BUSY_SECONDS), f"{mountpoint} stays busy"
         finally:
             abort_connection(mountpoint)
             if is_mounted(mountpoint):

@@ -29,9 +29,11 @@ from mounted import (  # noqa: E402
     assert_gone,
     command,
     is_mounted,
+    is_sanitized,
     mountpoint_guard,
     parse_settings,
     processes_of,
+    program_of,
     rank_files,
     run,
     scratch,
@@ -260,10 +262,16 @@ def long_lived(made: GeneratedSet, *options: str) -> Iterator[Path]:
 def stays_flat(made: GeneratedSet, times: int) -> None:
     with long_lived(made, "--direct-io", "--params", "--format", "ckpt,safetensors") as mountpoint:
         (pid,) = processes_of(mountpoint)
-        # Until everything that is kept is there: each of the daemon's threads with its buffers too.
-        with ThreadPoolExecutor(WARMING) as pool:
-            for done in [pool.submit(use, mountpoint, times // 4 + i) for i in range(WARMING)]:
-                done.result()
+        # Until everything that is kept is there: each of the daemon's threads with its buffers too,
+        # however many reads the machine has let be under way at once so far.
+        least = 0
+        for _ in range(20):
+            with ThreadPoolExecutor(WARMING) as pool:
+                for done in [pool.submit(use, mountpoint, times // 4 + i) for i in range(WARMING)]:
+                    done.result()
+            if state_of(pid)["KiB"] <= least:
+                break
+            least = state_of(pid)["KiB"]
         warm = state_of(pid)
         for _ in range(3):
             use(mountpoint, times)
@@ -271,7 +279,9 @@ def stays_flat(made: GeneratedSet, times: int) -> None:
         print(f"one mount, {3 * times} opens, reads and listings: warm {warm}, at the end {end}", flush=True)
         more_threads = max(0, end["threads"] - warm["threads"])
         grown = end["KiB"] - warm["KiB"]
-        assert grown <= GROWTH_KIB + more_threads * THREAD_KIB, f"{grown} KiB more"
+        # A sanitizer keeps for a while what was freed.
+        assert is_sanitized(program_of(pid)) or grown <= GROWTH_KIB + more_threads * THREAD_KIB, \
+            f"{grown} KiB more"
         assert end["descriptors"] <= warm["descriptors"] + 1, (warm, end)
         assert end["threads"] <= MOST_THREADS, (warm, end)
 

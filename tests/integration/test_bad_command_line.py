@@ -136,7 +136,7 @@ class BadCommandLine(Refusals):
         self.with_options("--ranks", "0-1,7", words=("7",))
         plan = ["plan", self.made.source, *self.strategies(), "--rank"]
         self.refused_words([*plan, "2"], "2")
-        self.refused_words([*plan, "-1"])
+        self.refused_words([*plan, "-1"], "--rank", "-1 is not a rank")
         self.refused_words([*plan, "x"], "x")
 
     def test_bad_values(self) -> None:

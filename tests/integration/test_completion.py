@@ -47,9 +47,11 @@ def bash_offers(*words: str, directory: Path = Path("/")) -> list[str]:
 
 
 def fish_offers(line: str) -> list[str]:
+    """What begins like the last word; fish 4 offers words too that have its letters further on."""
     script = 'source $argv[1]; complete -C $argv[2]'
-    return [entry.partition("\t")[0] for entry in command(
+    offers = [entry.partition("\t")[0] for entry in command(
         "fish", "--no-config", "-c", script, COMPLETIONS / "reshardfs.fish", line).splitlines()]
+    return [offer for offer in offers if offer.startswith(line.rpartition(" ")[2])]
 
 
 def typed_at_terminal(directory: Path, keys: str) -> list[str]:
@@ -96,6 +98,7 @@ class Words(unittest.TestCase):
             (("mount", "a", "--step", "=", "la"), ["latest"]),
             (("mount", "a", "--step", "="), ["latest", "all"]),
             (("export", "--unmatched", "re"), ["replicate"]),
+            (("verify", "--replicas", "f"), ["first"]),
             (("hash", "--metadata", ""), ["ms", "pt"]),
             (("mount", "--dec-mode", "AES-C"), ["AES-CBC"]),
             (("mount", "--log-level", ""), ["error", "warning", "info", "debug"]),

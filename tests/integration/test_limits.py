@@ -194,6 +194,8 @@ class Limits(CommandTest):
                         "--ranks", str(1 << 20))
         key = self.file("key", b"k" * 129)
         self.plan("bytes of a key file", None, "--dec-key-file", key)
+        self.refused_as("bytes of --src-pattern", "plan", self.root, "--src-pattern",
+                        "{rank}" + "*a" * 510)
 
 
 if __name__ == "__main__":

@@ -3,18 +3,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import hashlib
 import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
+import threading
 import unittest
+from collections.abc import Iterator
 from pathlib import Path
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
-from ckpt_format import by_name  # noqa: E402
+from ckpt_format import by_name, encode_checkpoint, record_of  # noqa: E402
 from make_checkpoint import Parallel, make_set  # noqa: E402
 from mounted import (  # noqa: E402
     COMMAND_SECONDS,
@@ -201,6 +208,38 @@ class NoSymlinks(Source):
                                           options=self.OPTION)
                 self.assertNotIn("nowhere", line)
 
+    def test_strategies_below_the_source(self) -> None:
+        """A file, a directory of stages and one in it, and rules: each below the source, once as it
+        is and once as a link to where it was."""
+        kept = self.source / "kept"
+        kept.mkdir()
+        rules = self.directory / "rules.toml"
+        result = run("strategy", "convert", self.made.src_strategy, "-O", rules)
+        self.assertEqual(result.code, 0, result.stderr)
+        rules.write_text(re.sub("unmatched = .*", 'unmatched = "replicate"', rules.read_text()))
+        target = self.made.options()[2:]
+        stages = self.directory / "src_stages"
+        for original in (self.made.src_strategy, stages, rules):
+            strategy = kept / original.name
+            words = ("plan", self.source, "--src-strategy", strategy, *target)
+            if original.is_dir():
+                shutil.copytree(original, strategy)
+            else:
+                shutil.copy(original, strategy)
+            result = run(*words, "--no-symlinks")
+            self.assertEqual(result.code, 0, result.stderr)
+            inner = next(strategy.iterdir()) if original.is_dir() else strategy
+            for link, leads_to in ((inner, original / inner.name if original.is_dir() else original),
+                                   (strategy, original)):
+                self.link(link, leads_to)
+                self.assertEqual(run(*words).code, 0)
+                refused = run(*words, "--no-symlinks")
+                self.assertEqual(refused.code, 2, refused.stderr)
+                self.assertIn("symbolic link", one_line(refused))
+                self.assertIn(str(link.relative_to(self.source)), one_line(refused))
+            self.link(strategy, "elsewhere")
+            self.assertEqual(run(*words, "--no-symlinks").code, 2)
+
     def test_every_command(self) -> None:
         shutil.move(self.file, self.outside / "real.ckpt")
         self.link(self.file, self.outside / "real.ckpt")
@@ -222,6 +261,33 @@ class NoSymlinks(Source):
                 self.assertIn("is a symbolic link", one_line(result))
                 self.assertFalse(is_mounted(mountpoint))
 
+    def test_exchanged_for_a_link(self) -> None:
+        """Between the look and the opening: of the file, of its directory, of an index file."""
+        secret = self.outside / "rank_1"
+        secret.mkdir()
+        data = encode_checkpoint([record_of("secret", "Float32", np.zeros(3, np.float32))])
+        (secret / self.file.name).write_bytes(data)
+        for place, target in ((self.file, secret / self.file.name), (self.file.parent, secret)):
+            with self.subTest(place.name), exchanged(place, target):
+                for _ in range(100):
+                    result = run("inspect", self.source, *self.OPTION)
+                    self.assertNotIn("secret", result.stdout)
+                    if result.code:
+                        # Each exchange moves the file's change time too.
+                        self.assertRegex(one_line(result),
+                                         "symbolic link|leads out of the source|"
+                                         "been changed while it was in use")
+
+    def test_sums_of_links(self) -> None:
+        """Lists of sums name files of the source too."""
+        (self.outside / "secret").write_text("secret")
+        (self.source / "note").symlink_to(self.outside / "secret")
+        sums = self.directory / "sums"
+        sums.write_text("0" * 64 + "  note\n")
+        result = run("verify", self.source, *self.made.options()[:2], "--against", sums, *self.OPTION)
+        self.assertIn("symbolic link", result.stdout + result.stderr)
+        self.assertNotIn(hashlib.sha256(b"secret").hexdigest(), result.stdout + result.stderr)
+
     def test_configuration(self) -> None:
         self.link(self.source / "rank_1", self.source / "rank_0")
         config = self.directory / "c.toml"
@@ -236,7 +302,6 @@ class NoSymlinks(Source):
     def test_directories_of_hubs(self) -> None:
         """Caches of hubs are full of links; they are named by an index file."""
         from format_files import Tensors, random_array, write_safetensors  # noqa: PLC0415
-        import numpy as np  # noqa: PLC0415
 
         model: Tensors = {"w": ("F32", random_array(np.random.default_rng(1), "<f4", (3, 2)))}
         hub = self.directory / "hub"
@@ -252,6 +317,33 @@ class NoSymlinks(Source):
             result = run("inspect", hub, "--no-symlinks")
             self.assertEqual(result.code, 2)
             self.assertIn("model.safetensors: is a symbolic link", one_line(result))
+
+
+@contextlib.contextmanager
+def exchanged(place: Path, target: Path) -> Iterator[None]:
+    """What stands at `place` is a link to `target` for half of the time."""
+    other = place.parent.parent / "other"
+    other.symlink_to(target)
+    stop = threading.Event()
+    exchange = 2  # RENAME_EXCHANGE
+    system = ctypes.CDLL(None, use_errno=True)
+
+    def run_loop() -> None:
+        names = os.fsencode(place), os.fsencode(other)
+        while not stop.is_set():
+            if system.renameat2(-100, names[0], -100, names[1], exchange) != 0:
+                return
+
+    thread = threading.Thread(target=run_loop)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        if place.is_symlink():
+            system.renameat2(-100, os.fsencode(place), -100, os.fsencode(other), exchange)
+        other.unlink()
 
 
 WATCHED = "openat,openat2,open,creat,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,rmdir," \
@@ -315,7 +407,7 @@ class NeverWritten(Source):
         for call in ours:
             found = re.search(r"(\w+)\((.*)\) = (-?\d+)", call)
             assert found, call
-            self.assertIn(found[1], ("open", "openat"), call)
+            self.assertIn(found[1], ("open", "openat", "openat2"), call)
             flags = set(re.search(r"O_[A-Z_|O]+", found[2])[0].split("|"))  # type: ignore[index]
             self.assertLessEqual({"O_RDONLY", "O_CLOEXEC"}, flags, call)
             self.assertFalse({"O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_APPEND"} & flags, call)

@@ -355,5 +355,17 @@ class Unmatched(OnEveryKind):
                         self.assertIn(parameter, one_line(result))
 
 
+class Replicas(OnEveryKind):
+    """Where they are the same, it makes no difference which are read."""
+
+    def test_same(self) -> None:
+        self.on_each(lambda kind, steps: self.check(kind, ["--replicas=same"], all_steps=steps))
+
+    def test_first(self) -> None:
+        self.on_each(lambda kind, steps: self.check(
+            kind, ["--replicas", "first", "--exclude", "norm"], all_steps=steps,
+            keep=lambda name: name != "norm"))
+
+
 if __name__ == "__main__":
     run_unittests()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import unittest
@@ -113,6 +114,23 @@ class ManyParameters(unittest.TestCase):
 
     def test_memory_of_a_model_under_two_strategies(self) -> None:
         self.check_growth(2, MOST_FOR_A_PARAMETER_OF_TWO_STRATEGIES)
+
+    def test_memory_of_a_report_that_many_have_open(self) -> None:
+        with scratch() as root:
+            make_large(root, dp=1, tp=1, stages=1, parameters=PARAMETERS, dst_dp=1, dst_tp=1)
+            with mounted(root / "src") as mountpoint, contextlib.ExitStack() as opened:
+                (daemon,) = processes_of(mountpoint)
+                if is_sanitized(program_of(daemon)):
+                    self.skipTest("sanitizers have an allocator of their own")
+                report = mountpoint / ".reshardfs" / "report.html"
+                whole = report.read_bytes()
+                self.assertGreater(len(whole), 50 * PARAMETERS)
+                before = anonymous_bytes(daemon)
+                # Unbuffered: what is read takes a buffer for each of the daemon's threads.
+                files = [opened.enter_context(report.open("rb", buffering=0)) for _ in range(100)]
+                for file in files:
+                    self.assertEqual(file.read(1024), whole[:1024])
+                self.assertLess(anonymous_bytes(daemon) - before, 4 * len(whole))
 
     def test_a_damaged_file_fails_the_reads_that_need_it(self) -> None:
         with scratch() as root:

@@ -211,7 +211,8 @@ class Steps(unittest.TestCase):
                 with self.assertRaises(OSError):
                     os.listdir(mountpoint / "steps/1_1")
             (root / "four.toml").write_text(
-                '[devices]\naxes = ["d=4"]\n\n[[rule]]\nmatch = "*.wq.weight"\ncut = ["d"]\n')
+                '[devices]\naxes = ["d=4"]\n\n[[rule]]\nmatch = "*.wq.weight"\ncut = ["d"]\n'
+                '\n[[rule]]\nmatch = "*"\n')
             with mounted(source, "--step", "all", "--src-strategy",
                          root / "four.toml") as mountpoint:
                 self.assertEqual(os.listdir(mountpoint / "steps"), [])

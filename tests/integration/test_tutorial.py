@@ -83,7 +83,8 @@ class Tutorial(Scenario):
             write_protobuf(Strategy([layouts((4,), maps)]), root / "src.ckpt")
             write_protobuf(Strategy([layouts((2,), maps)]), root / "dst.ckpt")
             (root / "dst.toml").write_text(
-                '[devices]\naxes = ["device=2"]\n\n[[rule]]\nmatch = "*weight"\ncut = ["device"]\n')
+                '[devices]\naxes = ["device=2"]\n\n[[rule]]\nmatch = "*weight"\ncut = ["device"]\n'
+                '\n[[rule]]\nmatch = ["learning_rate", "momentum"]\n')
             by_strategy = ["--src-strategy", root / "src.ckpt"]
             for source in (by_strategy, ["--src-join", "*weight"]):
                 for target in ("dst.ckpt", "dst.toml"):

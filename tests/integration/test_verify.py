@@ -18,9 +18,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 from ckpt_format import Record, decode_checkpoint, encode_checkpoint, record_of  # noqa: E402
 from command_tests import CommandTest, run_command_tests  # noqa: E402
 from golden_cases import GOLDEN, MUST_FAIL, load_cases  # noqa: E402
+from layouts import Layout  # noqa: E402
 from make_checkpoint import GeneratedSet, Parallel, make_set  # noqa: E402
 from mounted import COMMAND_SECONDS, Settings, command, one_line, run, scratch  # noqa: E402
-from strategy_files import read_strategy, write_protobuf  # noqa: E402
+from strategy_files import Strategy, read_strategy, write_protobuf  # noqa: E402
 
 NORM = "model.layers.0.attention_norm.weight"
 ROWS = "model.layers.0.attention.wq.weight"
@@ -331,6 +332,49 @@ class Strategies(CommandTest):
         problems = self.json(1, made.source, "--src-strategy", made.src_strategy)["problems"]
         self.assertEqual({p["kind"] for p in problems}, {"missing-part"})
         self.assertIn("another pipeline stage", problems[0]["message"])
+
+
+class OneStage(CommandTest):
+    """Two ranks a stage, and of their strategies the file of the second stage alone."""
+
+    command = "verify"
+    LAYOUT = Layout((2,), ((0,), ()))
+
+    def setUp(self) -> None:
+        self.directory = self.enterContext(scratch())
+        self.source = self.directory / "src"
+        self.strategy = self.directory / "stage_1.ckpt"
+        self.options = ("--src-strategy", self.strategy)
+        self.random = np.random.default_rng(4)
+
+    def slice(self, name: str) -> Record:
+        return record_of(name, "Float32", self.random.random((4, 8), dtype=np.float32))
+
+    def write(self, path: str, *records: Record) -> None:
+        file = self.source / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(encode_checkpoint(list(records)))
+
+    def test_beside_the_other_stage(self) -> None:
+        counter = self.slice("counter")
+        for rank in (0, 1):
+            self.write(f"rank_{rank}/m-1_1.ckpt", self.slice("a"), counter)
+        for rank in (2, 3):
+            self.write(f"rank_{rank}/m-1_1.ckpt", self.slice("b"))
+        write_protobuf(Strategy([{"b": self.LAYOUT}], 1), self.strategy)
+        report = self.json(0, self.source, *self.options)
+        self.assertEqual((report["problems"], report["differ_between_ranks"]), ([], ["a"]))
+        plan = run("plan", self.source, *self.options, "--exclude", "a", "--json")
+        self.assertEqual(plan.code, 0, plan.stderr)
+        self.assertEqual(json.loads(plan.stdout)["ranks"][0]["needed_ranks"], [0, 2, 3])
+
+    def test_in_parts(self) -> None:
+        """The stage's ranks count from 0; they are fewer than their files."""
+        for rank in (0, 1):
+            self.write(f"rank_{rank}/m_part0-1_1.ckpt", self.slice("b"))
+            self.write(f"rank_{rank}/m_part1-1_1.ckpt", self.slice("c"))
+        write_protobuf(Strategy([{"b": self.LAYOUT, "c": self.LAYOUT}], 1), self.strategy)
+        self.assertEqual(self.json(0, self.source, *self.options)["problems"], [])
 
 
 class Crc(VerifyTest):

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <thread>
@@ -100,6 +101,25 @@ TEST_F(FuseLifecycle, ATaskThatFailsWhenLiveUndoesTheMount) {
   EXPECT_FALSE(mount.live());
   EXPECT_EQ(mount.wait_for_exit(5s), 3);
   EXPECT_FALSE(mount.is_mounted());
+}
+
+TEST_F(FuseLifecycle, ATaskThatFailsWhileAReadIsStalledIsAFailureToo) {
+  const SharedMemory shared;
+  TemporaryDirectory place;
+  MountOptions options;
+  options.mountpoint = place.path();
+  const std::string reader = "cat '" + (place.path() / "stalled").native() + "' &";
+  const auto fail = [&] {
+    if (std::system(reader.c_str()) != 0) std::_Exit(97);
+    if (!eventually([&] { return shared->waiting == 1; })) std::_Exit(96);
+    throw Error(ErrorKind::kIo, "no pid file");
+  };
+  TestMount mount(
+      [&](TreeBuilder& builder) { builder.add_file("stalled", stalling_file(*shared, 100)); },
+      options, 0, fail);
+  EXPECT_FALSE(mount.live());
+  EXPECT_EQ(mount.wait_for_exit(20s), 3) << "threads that cannot be ended hide no failure";
+  EXPECT_FALSE(mount_at(place.path()));
 }
 
 TEST_F(FuseLifecycle, UnmountRefusesABusyMountAndThenUnmountsIt) {

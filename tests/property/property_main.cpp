@@ -145,7 +145,9 @@ void check_traffic(const RandomSet& set, const reshardfs::Conversion& conversion
       }
     }
     std::map<std::int64_t, std::uint64_t> found;
-    for (const auto& source : conversion.traffic(rank)) found[source.rank] = source.bytes;
+    for (const auto& source : conversion.traffic(reshardfs::Rank(rank))) {
+      found[source.rank.number()] = source.bytes;
+    }
     if (found == expected) continue;
     std::string text = "traffic of rank " + std::to_string(rank) + ":";
     for (const auto& [from, bytes] : found) {

@@ -114,7 +114,7 @@ TEST_F(ProtocolInterrupts, AKilledReaderIsAnsweredWhileItsReadIsQueued) {
   for (std::size_t i = 0; i < kFiles; ++i) {
     reads.push_back(send_read(i, i % 2 == 0 ? killed.pid() : ::getpid()));
   }
-  ASSERT_TRUE(stalled(kReadPermits));
+  ASSERT_TRUE(stalled(static_cast<int>(kWaitLimits[0].permits)));
   for (const std::uint64_t read : reads) kernel().interrupt(read, killed.pid());
   for (std::size_t i = 0; i < reads.size(); i += 2) {
     const auto reply = kernel().wait_for(reads[i], 5s);

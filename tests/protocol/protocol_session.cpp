@@ -77,7 +77,7 @@ ProtocolSession::ProtocolSession(TreeSource& source, MountOptions options)
   if (fuse_session_custom_io(session_.get(), &io, sockets[1]) != 0) {
     throw std::runtime_error("fuse_session_custom_io");
   }
-  served_.device = fuse_session_fd(session_.get());
+  served_.passthrough.device = fuse_session_fd(session_.get());
   workers_ = std::make_unique<WorkerThreads>(session_.get(), served_, events_);
   workers_->start();
 }
@@ -96,7 +96,7 @@ void ProtocolSession::init() {
 
 bool ProtocolSession::stop(Milliseconds limit) {
   if (!workers_->stop(limit)) return false;
-  served_.kill_watch.stop();
+  served_.storage.stop();
   return true;
 }
 

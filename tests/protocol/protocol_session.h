@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "fuse/mount.h"
-#include "fuse/operations.h"
+#include "fuse/served_tree.h"
 #include "fuse/session.h"
 #include "fuse/signals.h"
 #include "fuse/wake_pipe.h"

@@ -97,4 +97,17 @@ class TestTree : public TreeSource {
   std::shared_ptr<const Tree> tree_;
 };
 
+/// A tree whose one file, "stalled", has bytes that wait for `shared->released`.
+struct StalledTree {
+  static constexpr std::uint64_t kBytes = 100;
+
+  const testing_mount::SharedMemory shared;
+  const Tree tree = [this] {
+    TreeBuilder builder;
+    builder.add_file("stalled", testing_mount::stalling_file(*shared, kBytes));
+    return std::move(builder).build();
+  }();
+  FixedTree source{tree};
+};
+
 }  // namespace reshardfs::testing_protocol

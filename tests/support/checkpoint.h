@@ -16,7 +16,7 @@ namespace reshardfs::test {
 
 inline RankFile rank_file(std::int64_t rank, ByteSourcePtr source) {
   RankFile file;
-  file.rank = rank;
+  file.rank = Rank(rank);
   file.path = "set/rank_" + std::to_string(rank) + "/a.ckpt";
   file.index = std::make_shared<const FileIndex>(ckpt::read_index(*source));
   file.source = std::move(source);

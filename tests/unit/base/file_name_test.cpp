@@ -28,7 +28,7 @@ std::vector<std::string> components_of(const std::string& path) {
   return components;
 }
 
-/// Whether it can be a directory's entry (src/vfs/valid_name.cpp), with an extension and more.
+/// Whether it can be a directory's entry (src/vfs/tree_builder.cpp), with an extension and more.
 bool is_valid_component(const std::string& text) {
   const auto is_control = [](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -176,6 +176,16 @@ TEST(FileName, MapsRandomNamesToPathsOfTheirOwnAndBack) {
   }
   for (const std::string& directory : directories) {
     ASSERT_FALSE(files.contains(directory)) << directory;
+  }
+}
+
+TEST(PlainFileName, IsAnEntryOfADirectory) {
+  using namespace std::string_view_literals;
+  for (const auto name : {"a"sv, "a.b"sv, "..."sv, " "sv, "-model-0.safetensors"sv, "\x01\xff"sv}) {
+    EXPECT_TRUE(is_plain_file_name(name)) << name;
+  }
+  for (const auto name : {""sv, "."sv, ".."sv, "/"sv, "/a"sv, "a/"sv, "../a"sv, "a\0b"sv, "\0"sv}) {
+    EXPECT_FALSE(is_plain_file_name(name)) << name;
   }
 }
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/parallel.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "base/fault_report.h"
 
 namespace reshardfs {
 namespace {
@@ -32,6 +36,32 @@ TEST(ParallelFor, ThrowsTheFailureOfTheLowestIndex) {
       EXPECT_STREQ(error.what(), "7");
     }
   }
+}
+
+std::string& reported() {
+  static std::string text;
+  return text;
+}
+
+TEST(ParallelFor, DoesTheWorkWhereNoThreadCanBeStarted) {
+  // A stack of this size has no place, as that of a thread of a process whose memory is limited.
+  pthread_attr_t usual{};
+  ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);
+  pthread_attr_t huge{};
+  ASSERT_EQ(::pthread_attr_init(&huge), 0);
+  ASSERT_EQ(::pthread_attr_setstacksize(&huge, std::size_t{1} << 47U), 0);
+  ASSERT_EQ(::pthread_setattr_default_np(&huge), 0);
+  set_fault_listener([](const std::string&, const std::string& text) { reported() = text; });
+  std::vector<std::atomic<int>> calls(100);
+  parallel_for(
+      calls.size(), [&](std::size_t i) { ++calls[i]; }, 8);
+  set_fault_listener(nullptr);
+  ASSERT_EQ(::pthread_setattr_default_np(&usual), 0);
+  for (const auto& count : calls) EXPECT_EQ(count, 1);
+  EXPECT_NE(reported().find("on 1 thread alone"), std::string::npos) << reported();
+  EXPECT_NE(reported().find("Resource temporarily unavailable"), std::string::npos) << reported();
+  ::pthread_attr_destroy(&huge);
+  ::pthread_attr_destroy(&usual);
 }
 
 }  // namespace

@@ -6,14 +6,15 @@
 #include "reshardfs/error.h"
 
 #include "support/errors.h"
+#include "support/ranks.h"
 
 namespace reshardfs {
 namespace {
 
 TEST(RankList, ReadsRanksAndRanges) {
-  EXPECT_EQ(parse_rank_list("0-3,7"), (std::vector<std::int64_t>{0, 1, 2, 3, 7}));
-  EXPECT_EQ(parse_rank_list("7,1-2,2-3"), (std::vector<std::int64_t>{1, 2, 3, 7}));
-  EXPECT_EQ(parse_rank_list("5"), (std::vector<std::int64_t>{5}));
+  EXPECT_EQ(parse_rank_list("0-3,7"), test::ranks({0, 1, 2, 3, 7}));
+  EXPECT_EQ(parse_rank_list("7,1-2,2-3"), test::ranks({1, 2, 3, 7}));
+  EXPECT_EQ(parse_rank_list("5"), test::ranks({5}));
 }
 
 TEST(RankList, RefusesTheRestAndShowsIt) {
@@ -26,9 +27,11 @@ TEST(RankList, RefusesTheRestAndShowsIt) {
 
 TEST(RankList, WritesWhatItReads) {
   EXPECT_EQ(format_rank_list({}), "");
-  EXPECT_EQ(format_rank_list({4}), "4");
-  EXPECT_EQ(format_rank_list({0, 1}), "0,1");
-  EXPECT_EQ(format_rank_list({0, 1, 2, 3, 7}), "0-3,7");
+  EXPECT_EQ(format_rank_list(test::ranks({4})), "4");
+  EXPECT_EQ(format_rank_list(test::ranks({0, 1})), "0,1");
+  EXPECT_EQ(format_rank_list(test::ranks({0, 1, 2, 3, 7})), "0-3,7");
+  EXPECT_EQ(rank_words(test::ranks({3})), "rank 3");
+  EXPECT_EQ(rank_words(test::ranks({0, 1, 2, 7})), "ranks 0-2,7");
   for (const char* text : {"0", "0,2,4", "0-63", "1-3,5-8,10"}) {
     EXPECT_EQ(format_rank_list(parse_rank_list(text)), text);
   }

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "support/checkpoint.h"
+#include "support/ranks.h"
 #include "support/wire.h"
 
 namespace reshardfs {
@@ -62,8 +63,8 @@ std::vector<ParameterStats> of_whole(const std::shared_ptr<const CheckpointSet>&
 TEST(ParameterStats, JoinRanksWithTheSame) {
   const auto stats = of_files(*two_slices({1, 2}, {3, 0}));
   ASSERT_EQ(stats.size(), 2U);
-  EXPECT_THAT(stats[0].ranks, ::testing::ElementsAre(0, 2));
-  EXPECT_THAT(stats[1].ranks, ::testing::ElementsAre(1, 3));
+  EXPECT_EQ(stats[0].ranks, test::ranks({0, 2}));
+  EXPECT_EQ(stats[1].ranks, test::ranks({1, 3}));
   EXPECT_EQ(stats[0].stats->mean, 1.5L);
   EXPECT_EQ(stats[1].stats->zeros, 1U);
   EXPECT_EQ(stats[1].shape, Shape{2});

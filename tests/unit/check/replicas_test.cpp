@@ -34,10 +34,10 @@ ReplicaReport compare(const std::map<std::int64_t, std::string>& contents,
   ReplicaReport report = compare_replicas(holdings_of(*set), progress);
   for (ReplicaDifference& difference : report.differences) {
     // The set goes away: what the test asks for is kept in the offsets alone.
-    const std::string& bytes = files.at(difference.holding.file->rank);
+    const std::string& bytes = files.at(difference.holding.file->rank.number());
     const std::uint64_t offset = file_offset(*difference.holding.entry, difference.first);
-    EXPECT_EQ(bytes[offset], contents.at(difference.holding.file->rank)[difference.first]);
-    difference.bytes += static_cast<std::uint64_t>(difference.holding.file->rank) << 32U;
+    EXPECT_EQ(bytes[offset], contents.at(difference.holding.file->rank.number())[difference.first]);
+    difference.bytes += static_cast<std::uint64_t>(difference.holding.file->rank.number()) << 32U;
     difference.holding = {};
     difference.reference = {};
   }
@@ -98,11 +98,11 @@ TEST(Replicas, GoesOnWithoutACopyThatCannotBeRead) {
   CheckProgress progress;
   const ReplicaReport report = compare_replicas(holdings_of(set), progress);
   ASSERT_EQ(report.unreadable.size(), 1U);
-  EXPECT_EQ(report.unreadable[0].first.file->rank, 0);
+  EXPECT_EQ(report.unreadable[0].first.file->rank, Rank(0));
   EXPECT_EQ(report.unreadable[0].second.kind(), ErrorKind::kIo);
   ASSERT_EQ(report.differences.size(), 1U);
-  EXPECT_EQ(report.differences[0].holding.file->rank, 2);
-  EXPECT_EQ(report.differences[0].reference.file->rank, 1);
+  EXPECT_EQ(report.differences[0].holding.file->rank, Rank(2));
+  EXPECT_EQ(report.differences[0].reference.file->rank, Rank(1));
 }
 
 TEST(FileOffset, LooksThroughExtentsAndOldBFloat16) {

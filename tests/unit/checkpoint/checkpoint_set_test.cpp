@@ -11,6 +11,7 @@
 #include "reshardfs/error.h"
 
 #include "support/errors.h"
+#include "support/ranks.h"
 #include "support/temp_dir.h"
 #include "support/wire.h"
 
@@ -45,7 +46,7 @@ class CheckpointSetTest : public testing::Test {
   }
   static std::vector<std::int64_t> ranks(const CheckpointSet& set) {
     std::vector<std::int64_t> out;
-    for (const RankFile& file : set.files()) out.push_back(file.rank);
+    for (const RankFile& file : set.files()) out.push_back(file.rank.number());
     return out;
   }
   std::string relative(const RankFile& file) const {
@@ -62,10 +63,10 @@ TEST_F(CheckpointSetTest, OpensADirectoryForEachRank) {
   EXPECT_EQ(set.step(), "1_5");
   EXPECT_THAT(set.steps(), ElementsAre("1_5"));
   EXPECT_THAT(set.notes(), IsEmpty());
-  EXPECT_NE(set.find(10)->index->find("w"), nullptr);
-  EXPECT_EQ(relative(*set.find(10)), "rank_10/net-1_5.ckpt");
-  EXPECT_EQ(set.find(3), nullptr);
-  EXPECT_EQ(set.find(11), nullptr);
+  EXPECT_NE(set.find(Rank(10))->index->find("w"), nullptr);
+  EXPECT_EQ(relative(*set.find(Rank(10))), "rank_10/net-1_5.ckpt");
+  EXPECT_EQ(set.find(Rank(3)), nullptr);
+  EXPECT_EQ(set.find(Rank(11)), nullptr);
   EXPECT_GE(set.mtime_ns(), set.files()[0].source->mtime_ns());
 }
 
@@ -271,7 +272,7 @@ TEST_F(CheckpointSetTest, OpensManyRanks) {
   for (int rank = 0; rank < 500; ++rank) add("rank_" + std::to_string(rank) + "/net.ckpt");
   const CheckpointSet set = open();
   ASSERT_EQ(set.files().size(), 500U);
-  for (std::int64_t rank = 0; rank < 500; ++rank) EXPECT_EQ(set.find(rank)->rank, rank);
+  for (const Rank rank : test::first_ranks(500)) EXPECT_EQ(set.find(rank)->rank, rank);
 }
 
 TEST_F(CheckpointSetTest, TakesFilesThatAreOpen) {
@@ -280,9 +281,9 @@ TEST_F(CheckpointSetTest, TakesFilesThatAreOpen) {
   std::vector<RankFile> files = open().files();
   const CheckpointSet reversed({files[1], files[0]});
   EXPECT_THAT(ranks(reversed), ElementsAre(0, 1));
-  EXPECT_EQ(reversed.find(1)->path, files[1].path);
+  EXPECT_EQ(reversed.find(Rank(1))->path, files[1].path);
   expect_error(ErrorKind::kBadInput, {"at least one"}, [] { CheckpointSet({}); });
-  files[1].rank = 0;
+  files[1].rank = Rank(0);
   expect_error(ErrorKind::kBadInput, {"rank 0", "rank_0/net.ckpt", "rank_1/net.ckpt"},
                [&] { CheckpointSet{files}; });
 }

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "storage/descriptor_pool.h"
 #include "support/errors.h"
 #include "support/sources.h"
 #include "support/wire.h"
@@ -27,6 +28,15 @@ std::string name_of(std::size_t number) {
   return "layer." + std::to_string(100 + number);
 }
 
+/// As a local file: it has a descriptor.
+class OpenSource final : public test::Decorator {
+ public:
+  using Decorator::Decorator;
+  std::shared_ptr<const Descriptor> descriptor() const override {
+    return std::make_shared<const Descriptor>(-1);
+  }
+};
+
 /// Files of 64 parameters of one byte, the rank's number.
 class IndexReaderTest : public testing::Test {
  protected:
@@ -41,7 +51,7 @@ class IndexReaderTest : public testing::Test {
   }
   void add_bytes(std::size_t rank, const std::string& bytes) {
     RankFile file;
-    file.rank = static_cast<std::int64_t>(rank);
+    file.rank = Rank(static_cast<std::int64_t>(rank));
     file.path = "rank_" + std::to_string(rank) + ".ckpt";
     counting_.push_back(std::make_shared<CountingSource>(
         std::make_shared<MemorySource>(bytes, file.path.string())));
@@ -61,8 +71,8 @@ class IndexReaderTest : public testing::Test {
   }
   static char first_byte(const RankFile& file) {
     std::byte byte{};
-    const Extent at = file.index->entries().front().extents.front();
-    file.source->read_at(at.offset, std::span(&byte, 1));
+    const ByteRange at = file.index->entries().front().extents.front();
+    file.source->read_at(at.offset(), std::span(&byte, 1));
     return static_cast<char>(byte);
   }
 
@@ -125,7 +135,7 @@ TEST_F(IndexReaderTest, SeesStagesInSamples) {
   }
   read_samples();
   EXPECT_EQ(distinct(), 4U);
-  for (const RankFile& file : files_) EXPECT_EQ(first_byte(file), file.rank);
+  for (const RankFile& file : files_) EXPECT_EQ(first_byte(file), file.rank.number());
 }
 
 /// Whichever parameter it is, and whichever ranks are alike.
@@ -159,6 +169,24 @@ TEST_F(IndexReaderTest, FailsTheFirstReadOfAFileThatDiffersWhereItWasNotLookedAt
                    [&] { first_byte(files_[9]); });
     }
     EXPECT_EQ(first_byte(files_[8]), 8);
+  }
+  EXPECT_TRUE(unseen);
+}
+
+TEST_F(IndexReaderTest, HandsOutNoDescriptorOfAFileThatDiffersWhereItWasNotLookedAt) {
+  bool unseen = false;
+  for (std::size_t odd = 0; odd < kParameters && !unseen; ++odd) {
+    files_.clear();
+    for (std::size_t rank = 0; rank < 64; ++rank) {
+      add(rank, [&](std::size_t i) { return i == odd && rank == 9 ? "other.140" : name_of(i); });
+      files_.back().source = std::make_shared<OpenSource>(files_.back().source);
+    }
+    read_samples();
+    if (distinct() > 1) continue;
+    unseen = true;
+    expect_error(ErrorKind::kBadInput, {"rank_9.ckpt", "rank_0.ckpt"},
+                 [&] { files_[9].source->descriptor(); });
+    EXPECT_NE(files_[8].source->descriptor(), nullptr);
   }
   EXPECT_TRUE(unseen);
 }

@@ -15,7 +15,7 @@ namespace {
 std::string match(const std::string& pattern, const std::string& name) {
   const auto captures = PathPattern(pattern).match(0, name, {});
   if (!captures) return "no";
-  return (captures->rank ? std::to_string(*captures->rank) : "-") + "/" + captures->step;
+  return (captures->rank ? to_string(*captures->rank) : "-") + "/" + captures->step;
 }
 
 TEST(PathPattern, CapturesTheRank) {
@@ -60,11 +60,40 @@ TEST(PathPattern, KnowsWildcards) {
   EXPECT_EQ(match("[a]{rank}", "[a]4"), "4/");
 }
 
+/// `count` times `piece`.
+std::string repeated(const std::string& piece, std::size_t count) {
+  std::string out;
+  for (std::size_t i = 0; i < count; ++i) out += piece;
+  return out;
+}
+
+/// Each would take longer than there is time if every way to share the name among the stars were
+/// tried.
+TEST(PathPattern, TakesNoLongerForManyStars) {
+  const std::string name(4096, 'a');
+  EXPECT_EQ(match("{rank}" + repeated("*a", 100) + "*b", "1" + name), "no");
+  EXPECT_EQ(match("{rank}" + repeated("*a", 100), "1" + name), "1/");
+  EXPECT_EQ(match("{rank}" + repeated("*?", 100) + "b", "1" + name), "no");
+  EXPECT_EQ(match(repeated("*", 500) + "{rank}", name), "no");
+  EXPECT_EQ(match(repeated("*a", 100) + "{rank}", name + "7"), "7/");
+  EXPECT_EQ(match(repeated("*{rank}", 30) + "x", repeated("1_", 100)), "no");
+  EXPECT_EQ(match(repeated("*{rank}*{step}", 10) + "x", repeated("1_2-", 30)), "no");
+}
+
+TEST(PathPattern, TriesARestForEachValueThatItWantsToSeeAgain) {
+  EXPECT_EQ(match("*{rank}-*_{rank}", "1-2_2"), "no");
+  EXPECT_EQ(match("*{rank}-*_{rank}", "1-2-3_2"), "2/");
+  EXPECT_EQ(match("*-{step}-*-{step}-{rank}", "a-1-2-3_4-2-5"), "5/2");
+  EXPECT_EQ(match("*_{rank}_*x_{rank}_*", "_1_x_2_x_2_"), "2/");
+}
+
 TEST(PathPattern, RefusesWhatIsNoPattern) {
   for (const char* bad : {"", "*.ckpt", "/rank_{rank}", "rank_{rank}/", "a//{rank}", "../{rank}",
                           "./{rank}", "{rank", "{rank}/{epoch}.ckpt"}) {
     test::expect_error(ErrorKind::kUsage, {bad, "rank_{rank}/*.ckpt"}, [&] { PathPattern{bad}; });
   }
+  test::expect_error(ErrorKind::kUsage, {"is longer than 1024 bytes"},
+                     [] { PathPattern{"{rank}" + repeated("*a", 600)}; });
 }
 
 TEST(Step, IsWhatTheFileNameEndsWith) {

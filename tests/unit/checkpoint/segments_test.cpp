@@ -46,7 +46,7 @@ class SegmentedSet : public testing::Test {
   }
   std::vector<std::string> names_of(const CheckpointSet& set, std::int64_t rank) const {
     std::vector<std::string> names;
-    for (const RankFile& file : set.files_of(rank)) {
+    for (const RankFile& file : set.files_of(Rank(rank))) {
       names.push_back(file.path.lexically_relative(dir_.path()).string());
     }
     return names;
@@ -65,17 +65,17 @@ TEST_F(SegmentedSet, HoldsAllPartsOfARank) {
   const CheckpointSet set = CheckpointSet::open(dir_.path(), {});
   EXPECT_EQ(set.step(), "9_50");
   ASSERT_EQ(set.files().size(), 13U);
-  ASSERT_EQ(set.files_of(0).size(), 11U);
+  ASSERT_EQ(set.files_of(Rank(0)).size(), 11U);
   for (std::size_t i = 0; i < 11; ++i) {
-    EXPECT_EQ(set.files_of(0)[i].part, static_cast<std::int64_t>(i));
-    EXPECT_NE(set.files_of(0)[i].index->find("w" + std::to_string(i)), nullptr);
+    EXPECT_EQ(set.files_of(Rank(0))[i].part, static_cast<std::int64_t>(i));
+    EXPECT_NE(set.files_of(Rank(0))[i].index->find("w" + std::to_string(i)), nullptr);
   }
-  EXPECT_EQ(set.find(0), &set.files().front());
+  EXPECT_EQ(set.find(Rank(0)), &set.files().front());
   EXPECT_THAT(names_of(set, 1), ElementsAre("rank_1/net-9_50_part0.ckpt"));
   EXPECT_THAT(names_of(set, 2), ElementsAre("rank_2/net-9_50.ckpt"));
-  EXPECT_EQ(set.find(2)->part, -1);
+  EXPECT_EQ(set.find(Rank(2))->part, -1);
   EXPECT_THAT(names_of(set, 3), IsEmpty());
-  EXPECT_EQ(set.find(3), nullptr);
+  EXPECT_EQ(set.find(Rank(3)), nullptr);
 }
 
 TEST_F(SegmentedSet, NamesThePartThatIsMissing) {
@@ -84,7 +84,7 @@ TEST_F(SegmentedSet, NamesThePartThatIsMissing) {
   add("rank_1/net_part2.ckpt", "b");
   expect_refused(ErrorKind::kMissing, {"rank 1", "part 1 is missing", "'rank_1/net_part0.ckpt'"});
   add("rank_1/net_part1.ckpt", "c");
-  EXPECT_EQ(CheckpointSet::open(dir_.path(), {}).files_of(1).size(), 3U);
+  EXPECT_EQ(CheckpointSet::open(dir_.path(), {}).files_of(Rank(1)).size(), 3U);
   std::filesystem::remove(dir_.path() / "rank_1/net_part0.ckpt");
   expect_refused(ErrorKind::kMissing, {"rank 1", "part 0 is missing"});
 }
@@ -129,8 +129,8 @@ TEST_F(SegmentedSet, OpensOnePartAlone) {
 TEST(CheckpointSet, TakesPartsThatAreOpen) {
   const auto set =
       test::segmented_set({{1, {small_record("a"), small_record("b")}}, {0, {small_record("a")}}});
-  EXPECT_EQ(set->files_of(1).size(), 2U);
-  EXPECT_EQ(set->find(1)->part, 0);
+  EXPECT_EQ(set->files_of(Rank(1)).size(), 2U);
+  EXPECT_EQ(set->find(Rank(1))->part, 0);
   std::vector<RankFile> files(set->files().begin() + 1, set->files().end());
   files[1].part = 0;
   expect_error(ErrorKind::kBadInput, {"two files of one rank", "a_part1.ckpt", "rank 1"},

@@ -8,6 +8,7 @@
 
 #include "base/rank_list.h"
 #include "support/errors.h"
+#include "support/ranks.h"
 #include "support/temp_dir.h"
 #include "support/wire.h"
 
@@ -86,13 +87,13 @@ TEST_F(StepsTest, CountARankThatHasNothingFinished) {
 }
 
 TEST_F(StepsTest, KnowWhichRanksOfAStrategyTheyLack) {
-  const StepInfo step{"1_1", {4, 5, 7}, true};
-  EXPECT_THAT(ranks_without(step, 4, 4), ElementsAre(6));
-  EXPECT_THAT(ranks_without(step, 0, 8), ElementsAre(0, 1, 2, 3, 6));
+  const StepInfo step{"1_1", test::ranks({4, 5, 7}), true};
+  EXPECT_EQ(ranks_without(step, {Rank(4), 4}), test::ranks({6}));
+  EXPECT_EQ(ranks_without(step, {Rank(0), 8}), test::ranks({0, 1, 2, 3, 6}));
   // The file of a later stage, of a set whose ranks were counted from 0.
-  EXPECT_THAT(ranks_without({"1_1", {0, 1}, true}, 4, 4), ElementsAre(2, 3));
-  EXPECT_THAT(ranks_without({"1_1", {0, 1, 2, 3}, true}, 4, 4), IsEmpty());
-  EXPECT_THAT(ranks_without({"1_1", {0, 1, 2}, true}, 0, 2), IsEmpty());
+  EXPECT_EQ(ranks_without({"1_1", test::ranks({0, 1}), true}, {Rank(4), 4}), test::ranks({2, 3}));
+  EXPECT_THAT(ranks_without({"1_1", test::ranks({0, 1, 2, 3}), true}, {Rank(4), 4}), IsEmpty());
+  EXPECT_THAT(ranks_without({"1_1", test::ranks({0, 1, 2}), true}, {Rank(0), 2}), IsEmpty());
 }
 
 TEST_F(StepsTest, NeedAllParts) {

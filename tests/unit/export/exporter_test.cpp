@@ -87,6 +87,44 @@ TEST_F(Export, DoesNotTrustSizesAlone) {
   check_all();
 }
 
+TEST_F(Export, FollowsNoLinksBelowTheDirectory) {
+  const fs::path elsewhere = directory_.path() / "elsewhere";
+  fs::create_directory(elsewhere);
+  fs::create_directories(options_.directory);
+  fs::create_directory_symlink(elsewhere, out("rank_3"));
+  for (const bool force : {false, true}) {
+    options_.force = force;
+    test::expect_error(ErrorKind::kUsage, {"rank_3", "symbolic link", "remove the link"},
+                       [&] { run(); });
+  }
+  EXPECT_TRUE(fs::is_empty(elsewhere));
+  EXPECT_FALSE(fs::exists(out("rank_0")));
+}
+
+TEST_F(Export, SaysThatAnEarlierVersionBeganIt) {
+  fs::create_directories(options_.directory);
+  std::ofstream(out(Manifest::kName)) << R"({"reshardfs_export":1,"conversion":{}})"
+                                      << "\n";
+  test::expect_error(ErrorKind::kUsage, {Manifest::kName, "earlier version", "--force"},
+                     [&] { run(); });
+  options_.force = true;
+  EXPECT_EQ(run().written_files, 8U);
+}
+
+TEST_F(Export, GoesOnWhenTheLastLineOfItsManifestIsLost) {
+  options_.checksums = true;
+  run();
+  const std::string sums = text_of(out(kChecksumFile));
+  const std::string lines = text_of(out(Manifest::kName));
+  const std::size_t last = lines.rfind('\n', lines.size() - 2) + 1;
+  for (const std::size_t length : {last, last + 10, lines.size() - 1}) {
+    fs::resize_file(out(Manifest::kName), length);
+    EXPECT_EQ(run().kept_files, 8U);
+    EXPECT_EQ(text_of(out(kChecksumFile)), sums);
+    EXPECT_EQ(text_of(out(Manifest::kName)), lines);
+  }
+}
+
 TEST_F(Export, WritesNothingIfAnyFileIsInTheWay) {
   fs::create_directories(out("rank_3"));
   std::ofstream(out(kFile)) << "not ours";
@@ -127,12 +165,88 @@ TEST_F(Export, NoticesThatTheSourceHasChanged) {
   EXPECT_EQ(run().kept_files, 8U);
   const fs::path first = *fs::directory_iterator(directory_.path() / "src/rank_0");
   fs::last_write_time(first, fs::last_write_time(first) + std::chrono::milliseconds(1));
-  test::expect_error(ErrorKind::kUsage, {"source files", "--force"}, [&] { run(); });
+  test::expect_error(ErrorKind::kUsage, {first.filename(), "modification time", "--force"},
+                     [&] { run(); });
+}
+
+/// With the same names, sizes and modification times.
+class ExportOfACopy : public Export {
+ protected:
+  ExportOfACopy() {
+    fs::copy(kCase / "src", directory_.path() / "src", fs::copy_options::recursive);
+    conversion_options_.source = directory_.path() / "src";
+    first_ = *fs::directory_iterator(directory_.path() / "src/rank_0");
+    written_ = fs::last_write_time(first_);
+  }
+
+  /// Inverts a byte of the data.
+  void change() const {
+    const auto middle = static_cast<std::streamoff>(fs::file_size(first_) / 2);
+    std::fstream file(first_, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekg(middle);
+    const int byte = file.peek();
+    file.seekp(middle);
+    file.put(static_cast<char>(~byte));
+  }
+
+  fs::path first_;
+  fs::file_time_type written_;
+};
+
+TEST_F(ExportOfACopy, NoticesThatTheSourceWasRewrittenInPlace) {
+  run();
+  fs::remove(out(kFile));
+  change();
+  fs::last_write_time(first_, written_);
+  test::expect_error(ErrorKind::kUsage, {first_.filename(), "other contents", "--force"},
+                     [&] { run(); });
+  EXPECT_FALSE(fs::exists(out(kFile)));
+  options_.force = true;
+  const ExportResult result = run();
+  EXPECT_GT(result.written_files, 1U);
+  EXPECT_GT(result.kept_files, 1U);
+  check_all();
+}
+
+TEST_F(ExportOfACopy, NoticesThatTheSourceWasTouched) {
+  run();
+  fs::last_write_time(first_, written_ + std::chrono::hours(1));
+  fs::last_write_time(first_, written_);
+  test::expect_error(ErrorKind::kUsage, {first_.filename(), "change time", "--force", "same bytes"},
+                     [&] { run(); });
+}
+
+TEST_F(ExportOfACopy, GoesOnWithACopyOfTheSourceWhenItIsForced) {
+  run();
+  const fs::path copy = directory_.path() / "copy";
+  fs::copy_file(first_, copy);
+  fs::rename(copy, first_);
+  fs::last_write_time(first_, written_);
+  test::expect_error(ErrorKind::kUsage,
+                     {first_.filename(), "another file (its inode number)", "--force"},
+                     [&] { run(); });
+  options_.force = true;
+  const ExportResult result = run();
+  EXPECT_EQ(result.written_files, 0U);
+  EXPECT_EQ(result.kept_files, 8U);
+  options_.force = false;
+  EXPECT_EQ(run().kept_files, 8U);
+}
+
+TEST_F(ExportOfACopy, NoticesThatTheSourceWasReplacedAfterItWasOpened) {
+  const Conversion conversion = Conversion::open(conversion_options_);
+  const fs::path copy = directory_.path() / "copy";
+  fs::copy_file(first_, copy);
+  fs::rename(copy, first_);
+  fs::last_write_time(first_, written_);
+  test::expect_error(ErrorKind::kChanged, {first_.filename(), "replaced"},
+                     [&] { export_conversion(conversion, conversion_options_, options_); });
+  EXPECT_FALSE(fs::exists(out("rank_0")));
 }
 
 TEST_F(Export, TakesRanksOneAfterAnother) {
   options_.checksums = true;
-  for (std::int64_t rank = 0; rank < 8; ++rank) {
+  for (const Rank rank : RankRange(Rank(0), 8)) {
     conversion_options_.ranks = {rank};
     EXPECT_EQ(run().written_files, 1U);
   }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/manifest.h"
 
+#include <sys/stat.h>
+
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +28,7 @@ std::string text_of(const test::TempDir& directory) {
 }
 
 void fill(const test::TempDir& directory) {
-  Manifest manifest(directory.path(), kIdentity, false);
+  Manifest manifest(Folder::open(directory.path()), kIdentity, false);
   manifest.add("rank_0/a.ckpt", {10, "aa"});
   manifest.add("odd\n\"name\xff", {~0ULL, "bb"});
   manifest.sync();
@@ -34,7 +37,7 @@ void fill(const test::TempDir& directory) {
 TEST(Manifest, RemembersFiles) {
   const test::TempDir directory;
   fill(directory);
-  const Manifest manifest(directory.path(), kIdentity, false);
+  const Manifest manifest(Folder::open(directory.path()), kIdentity, false);
   ASSERT_EQ(manifest.entries().size(), 2U);
   ASSERT_TRUE(manifest.find("rank_0/a.ckpt"));
   EXPECT_EQ(manifest.find("rank_0/a.ckpt")->size, 10U);
@@ -52,13 +55,13 @@ TEST(Manifest, KeepsAllButATornLastLine) {
     const test::TempDir directory;
     directory.write(Manifest::kName, text.substr(0, length));
     {
-      Manifest manifest(directory.path(), kIdentity, false);
+      Manifest manifest(Folder::open(directory.path()), kIdentity, false);
       const std::size_t entries = length < first ? 0U : length < text.size() ? 1U : 2U;
       ASSERT_EQ(manifest.entries().size(), entries) << length;
       manifest.add("more", {1, "cc"});
     }
     // What is added afterwards is a line of its own.
-    const Manifest again(directory.path(), kIdentity, false);
+    const Manifest again(Folder::open(directory.path()), kIdentity, false);
     ASSERT_TRUE(again.find("more")) << length;
   }
 }
@@ -77,7 +80,7 @@ TEST(Manifest, StopsAtALineThatIsNoEntry) {
     fill(directory);
     directory.write(Manifest::kName,
                     text_of(directory) + line + R"({"path":"late","size":1,"sha256":"a"})" + "\n");
-    const Manifest manifest(directory.path(), kIdentity, false);
+    const Manifest manifest(Folder::open(directory.path()), kIdentity, false);
     EXPECT_EQ(manifest.entries().size(), 2U) << line;
   }
 }
@@ -86,20 +89,66 @@ TEST(Manifest, RefusesThatOfAnotherConversionAndSaysWhatIsDifferent) {
   const test::TempDir directory;
   fill(directory);
   const Json other{{"version", "1"}, {"prefix", "net_"}};
-  test::expect_error(ErrorKind::kUsage, {"prefix", "--force", Manifest::kName},
-                     [&] { const Manifest manifest(directory.path(), other, false); });
+  test::expect_error(ErrorKind::kUsage, {"prefix", "--force", Manifest::kName}, [&] {
+    const Manifest manifest(Folder::open(directory.path()), other, false);
+  });
   EXPECT_THAT(text_of(directory), ::testing::HasSubstr("rank_0/a.ckpt"));
-  { const Manifest manifest(directory.path(), other, true); }
-  EXPECT_EQ(Manifest(directory.path(), other, false).entries().size(), 0U);
+  { const Manifest manifest(Folder::open(directory.path()), other, true); }
+  EXPECT_EQ(Manifest(Folder::open(directory.path()), other, false).entries().size(), 0U);
 }
 
 TEST(Manifest, RefusesWhatIsNoManifest) {
-  for (const char* text : {"hello\n", "[]\n", "{}\n", "{\"reshardfs_export\":\"x\"}\n",
-                           "{\"reshardfs_export\":2,\"conversion\":{}}\n"}) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"hello\n", "no manifest"},
+      {"[]\n", "no manifest"},
+      {"{}\n", "no manifest"},
+      {"{\"reshardfs_export\":\"x\"}\n", "no manifest"},
+      {"{\"reshardfs_export\":3,\"conversion\":{}}\n", "no manifest"},
+      {"{\"reshardfs_export\":1,\"conversion\":{}}\n", "earlier version"}};
+  for (const auto& [text, word] : cases) {
     const test::TempDir directory;
     directory.write(Manifest::kName, text);
-    test::expect_error(ErrorKind::kUsage, {Manifest::kName, "unknown"},
-                       [&] { const Manifest manifest(directory.path(), kIdentity, false); });
+    test::expect_error(ErrorKind::kUsage, {Manifest::kName, word}, [&] {
+      const Manifest manifest(Folder::open(directory.path()), kIdentity, false);
+    });
+  }
+}
+
+TEST(Manifest, IsAFileOfItsOwn) {
+  const test::TempDir directory;
+  const auto path = directory.path() / Manifest::kName;
+  const auto victim = directory.write("victim", "precious");
+  const auto refused = [&](const char* word) {
+    test::expect_error(ErrorKind::kUsage, {Manifest::kName, word},
+                       [&] { Manifest(Folder::open(directory.path()), kIdentity, true); });
+  };
+  std::filesystem::create_hard_link(victim, path);
+  refused("another name");
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink(victim, path);
+  refused("symbolic link");
+  std::filesystem::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  refused("regular file");
+  std::ifstream in(victim);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "precious");
+}
+
+TEST(Manifest, IsOfOneExportAtATime) {
+  const test::TempDir directory;
+  const Manifest manifest(Folder::open(directory.path()), kIdentity, false);
+  test::expect_error(ErrorKind::kUsage, {"another export"},
+                     [&] { Manifest(Folder::open(directory.path()), kIdentity, true); });
+}
+
+TEST(Manifest, LeadsNowhereElse) {
+  const test::TempDir directory;
+  fill(directory);
+  for (const char* path : {"../a", "/etc/passwd", "a/../../b", ""}) {
+    const test::TempDir other;
+    other.write(Manifest::kName,
+                text_of(directory) + R"({"path":")" + path + R"(","size":1,"sha256":"a"})" + "\n");
+    EXPECT_EQ(Manifest(Folder::open(other.path()), kIdentity, false).entries().size(), 2U) << path;
   }
 }
 

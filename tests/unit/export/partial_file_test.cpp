@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/partial_file.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -53,11 +62,41 @@ class SmallDisk {
   bool mounted_ = false;
 };
 
+Folder folder_of(const fs::path& path) {
+  return Folder::open(path);
+}
+
+/// While it lives, the thread's renameat2() knows no flags, as on NFS, and if asked for there are
+/// no hard links either, as on FAT: by a filter of system calls, which a thread cannot take off.
+void without_flags(bool links, const std::function<void()>& work) {
+  std::jthread([&] {
+    const auto refuse = [](int number, unsigned flags_argument, int error) {
+      return std::vector<sock_filter>{
+          BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(number), 0, 3),
+          BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                   static_cast<unsigned>(offsetof(seccomp_data, args) + 8 * flags_argument)),
+          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
+          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    };
+    ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    std::vector<std::vector<sock_filter>> filters{refuse(SYS_renameat2, 4, EINVAL)};
+    // Its first argument, a directory's descriptor, is not 0.
+    if (!links) filters.push_back(refuse(SYS_linkat, 0, EPERM));
+    for (std::vector<sock_filter>& filter : filters) {
+      sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+      ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+    }
+    work();
+  }).join();
+}
+
 TEST(PartialFile, HasItsNameOnlyWhenItIsCommitted) {
   const test::TempDir directory;
   const fs::path path = directory.path() / "a/b/file";
   {
-    PartialFile file(path, 10);
+    PartialFile file(folder_of(directory.path()).make("a/b"), "file", 10);
     file.write_at(5, bytes_of("56789"));
     EXPECT_FALSE(fs::exists(path));
     EXPECT_TRUE(fs::exists(directory.path() / "a/b/.file.reshardfs-partial"));
@@ -71,7 +110,7 @@ TEST(PartialFile, HasItsNameOnlyWhenItIsCommitted) {
 
 TEST(PartialFile, IsRemovedIfItIsNotCommitted) {
   const test::TempDir directory;
-  { PartialFile(directory.path() / "file", 10).write_at(0, bytes_of("x")); }
+  { PartialFile(folder_of(directory.path()), "file", 10).write_at(0, bytes_of("x")); }
   EXPECT_EQ(entries(directory.path()), 0U);
 }
 
@@ -79,7 +118,7 @@ TEST(PartialFile, ReplacesWhatAKilledRunHasLeft) {
   const test::TempDir directory;
   const fs::path victim = directory.write("victim", "keep me");
   fs::create_symlink(victim, directory.path() / ".file.reshardfs-partial");
-  PartialFile file(directory.path() / "file", 3);
+  PartialFile file(folder_of(directory.path()), "file", 3);
   file.write_at(0, bytes_of("new"));
   file.commit(false);
   EXPECT_EQ(text_of(directory.path() / "file"), "new");
@@ -90,22 +129,74 @@ TEST(PartialFile, ReplacesAnotherFileOnlyIfItMay) {
   const test::TempDir directory;
   const fs::path path = directory.write("file", "old");
   {
-    PartialFile file(path, 3);
+    PartialFile file(folder_of(directory.path()), "file", 3);
     file.write_at(0, bytes_of("new"));
     test::expect_error(ErrorKind::kUsage, {"file"}, [&] { file.commit(false); });
   }
   EXPECT_EQ(text_of(path), "old");
   EXPECT_EQ(entries(directory.path()), 1U);
-  PartialFile file(path, 3);
+  PartialFile file(folder_of(directory.path()), "file", 3);
   file.write_at(0, bytes_of("new"));
   file.commit(true);
   EXPECT_EQ(text_of(path), "new");
 }
 
+TEST(PartialFile, NeedsNoFileSystemThatKnowsTheFlagsOfRename) {
+  for (const bool links : {true, false}) {
+    const test::TempDir directory;
+    const fs::path path = directory.path() / "file";
+    without_flags(links, [&] {
+      PartialFile file(folder_of(directory.path()), "file", 3);
+      file.write_at(0, bytes_of("one"));
+      file.commit(false);
+      PartialFile other(folder_of(directory.path()), "file", 3);
+      other.write_at(0, bytes_of("two"));
+      test::expect_error(ErrorKind::kUsage, {"file", "exists already", "--force"},
+                         [&] { other.commit(false); });
+      EXPECT_EQ(text_of(path), "one");
+      other.commit(true);
+    });
+    EXPECT_EQ(text_of(path), "two");
+    EXPECT_EQ(entries(directory.path()), 1U);
+  }
+}
+
+TEST(PartialFile, ReplacesNoDevice) {
+  const test::TempDir directory;
+  const fs::path path = directory.path() / "file";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  PartialFile file(folder_of(directory.path()), "file", 3);
+  test::expect_error(ErrorKind::kUsage, {"file", "regular file"}, [&] { file.commit(true); });
+  EXPECT_TRUE(fs::is_fifo(path));
+}
+
+TEST(PartialFile, ManyWritersOfOneNameDoNotMix) {
+  const test::TempDir directory;
+  PartialFile first(folder_of(directory.path()), "file", 0, Writers::kMany);
+  PartialFile second(folder_of(directory.path()), "file", 0, Writers::kMany);
+  first.write_at(0, bytes_of("first"));
+  second.write_at(0, bytes_of("second"));
+  first.commit(false);
+  test::expect_error(ErrorKind::kUsage, {"exists already"}, [&] { second.commit(false); });
+  EXPECT_EQ(text_of(directory.path() / "file"), "first");
+}
+
+TEST(PartialFile, StaysInTheDirectoryThatItWasBegunIn) {
+  const test::TempDir directory;
+  fs::create_directory(directory.path() / "outside");
+  PartialFile file(folder_of(directory.path()).make("inside"), "file", 3);
+  fs::rename(directory.path() / "inside", directory.path() / "moved");
+  fs::create_directory_symlink("outside", directory.path() / "inside");
+  file.write_at(0, bytes_of("new"));
+  file.commit(false);
+  EXPECT_EQ(text_of(directory.path() / "moved/file"), "new");
+  EXPECT_EQ(entries(directory.path() / "outside"), 0U);
+}
+
 TEST(PartialFile, HasTheModeThatTheUserAskedFor) {
   const test::TempDir directory;
   const mode_t old = ::umask(027);
-  PartialFile(directory.path() / "file", 0).commit(false);
+  PartialFile(folder_of(directory.path()), "file", 0).commit(false);
   ::umask(old);
   struct stat found {};
   ASSERT_EQ(::stat((directory.path() / "file").c_str(), &found), 0);
@@ -126,7 +217,7 @@ TEST(PartialFile, SaysThatTheDiskIsFullAndLeavesNothing) {
   if (!disk.mounted()) GTEST_SKIP() << "nothing can be mounted here";
   const std::string block = test::varied_bytes(1 << 19);
   test::expect_error(ErrorKind::kIo, {"file", "No space", "run the same command again"}, [&] {
-    PartialFile file(directory.path() / "file", 4 << 19);
+    PartialFile file(folder_of(directory.path()), "file", 4 << 19);
     for (std::uint64_t i = 0; i < 4; ++i) file.write_at(i << 19U, bytes_of(block));
   });
   EXPECT_EQ(entries(directory.path()), 0U);
@@ -139,8 +230,8 @@ TEST(PartialFile, ReportsAFileSizeLimit) {
   const rlimit low{1000, old.rlim_max};
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &low), 0);
-  test::expect_error(ErrorKind::kIo, {"file", "too large"},
-                     [&] { const PartialFile file(directory.path() / "file", 5000); });
+  test::expect_error(ErrorKind::kIo, {"file", "too large", "ulimit -f (now 1000 bytes)"},
+                     [&] { const PartialFile file(folder_of(directory.path()), "file", 5000); });
   EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(entries(directory.path()), 0U);

@@ -28,12 +28,12 @@ std::optional<FileIndex> checked_index(const std::string& file) {
     std::uint64_t last_end = 0;
     for (const TensorEntry& entry : index.entries()) {
       std::uint64_t bytes = 0;
-      for (const Extent& extent : entry.extents) {
-        EXPECT_GE(extent.offset, last_end) << "two extents overlap";
-        EXPECT_LE(extent.length, file.size());
-        EXPECT_LE(extent.offset, file.size() - extent.length);
-        last_end = extent.offset + extent.length;
-        bytes += extent.length;
+      for (const ByteRange& extent : entry.extents) {
+        EXPECT_GE(extent.offset(), last_end) << "two extents overlap";
+        EXPECT_LE(extent.length(), file.size());
+        EXPECT_LE(extent.offset(), file.size() - extent.length());
+        last_end = extent.end();
+        bytes += extent.length();
       }
       const bool doubled = entry.encoding == ContentEncoding::kFloat32AsBFloat16;
       EXPECT_EQ(bytes, entry.content_bytes * (doubled ? 2U : 1U));

@@ -41,13 +41,13 @@ TEST(CkptIndex, FindsWhatFormatsDescribes) {
   EXPECT_EQ(w->shape, (Shape{2, 3}));
   EXPECT_EQ(w->content_bytes, 24U);
   EXPECT_EQ(w->encoding, ContentEncoding::kPlain);
-  EXPECT_EQ(w->extents, (std::vector<Extent>{{file.find(content), 24}}));
+  EXPECT_EQ(w->extents, (std::vector<ByteRange>{{file.find(content), 24}}));
   const TensorEntry* s = index.find("s");
   ASSERT_NE(s, nullptr);
   EXPECT_EQ(s->dtype, DType::kString);
   EXPECT_EQ(s->shape, Shape{});
   EXPECT_EQ(s->content_bytes, 8U);
-  EXPECT_EQ(s->extents, (std::vector<Extent>{{file.size() - 8, 8}}));
+  EXPECT_EQ(s->extents, (std::vector<ByteRange>{{file.size() - 8, 8}}));
   EXPECT_EQ(index.find("x"), nullptr);
   EXPECT_EQ(index.find(""), nullptr);
 }
@@ -83,7 +83,7 @@ TEST(CkptIndex, AcceptsAnyFieldOrder) {
       unknown + test::bytes(1, test::bytes(2, tensor) + unknown + test::bytes(1, "w")) + unknown;
   const FileIndex index = index_of(file);
   EXPECT_EQ(index.find("w")->shape, (Shape{2, 2}));
-  EXPECT_EQ(index.find("w")->extents, (std::vector<Extent>{{file.find("abcdefgh"), 8}}));
+  EXPECT_EQ(index.find("w")->extents, (std::vector<ByteRange>{{file.find("abcdefgh"), 8}}));
 }
 
 TEST(CkptIndex, MergesRepeatedFieldsAsProtobufDoes) {
@@ -95,7 +95,7 @@ TEST(CkptIndex, MergesRepeatedFieldsAsProtobufDoes) {
   EXPECT_EQ(index.find("old"), nullptr);
   EXPECT_EQ(index.find("new")->dtype, DType::kBool);
   EXPECT_EQ(index.find("new")->shape, (Shape{2, 3}));
-  EXPECT_EQ(index.find("new")->extents, (std::vector<Extent>{{file.find("abcdef"), 6}}));
+  EXPECT_EQ(index.find("new")->extents, (std::vector<ByteRange>{{file.find("abcdef"), 6}}));
 }
 
 TEST(CkptIndex, SkipsKnownFieldsOfAnotherWireType) {
@@ -257,8 +257,8 @@ TEST(CkptIndex, TakesAMapAsItIs) {
   EXPECT_EQ(entry->dtype, DType::kMap);
   EXPECT_EQ(entry->shape, Shape{});
   ASSERT_EQ(entry->extents.size(), 1U);
-  EXPECT_EQ(entry->content_bytes, entry->extents[0].length);
-  const std::string content = file.substr(entry->extents[0].offset, entry->extents[0].length);
+  EXPECT_EQ(entry->content_bytes, entry->extents[0].length());
+  const std::string content = file.substr(entry->extents[0].offset(), entry->extents[0].length());
   EXPECT_EQ(small_record("a") + record_header("table", DType::kMap, {}, content.size()) + content,
             file);
   EXPECT_EQ(record_header_bytes("table", DType::kMap, {}, content.size()),
@@ -294,7 +294,7 @@ TEST(CkptIndex, JoinsRecordsWhileContentIsMissing) {
   const TensorEntry& w = *index.find("w");
   ASSERT_EQ(w.extents.size(), 3U);
   EXPECT_EQ(w.content_bytes, 8U);
-  EXPECT_EQ(w.extents[1].length, 4U);
+  EXPECT_EQ(w.extents[1].length(), 4U);
   EXPECT_EQ(index.entries().size(), 3U);
 
   expect_bad(parts + record("w", {4}, "Int16", "xx"), {"'w'", "stands twice", "offset 0"});
@@ -326,7 +326,7 @@ TEST(CkptIndex, ReadsBFloat16StoredAsFloat32) {
   const FileIndex index = index_of(record("w", {3}, "BFloat16", std::string(12, 'x')));
   EXPECT_EQ(index.find("w")->encoding, ContentEncoding::kFloat32AsBFloat16);
   EXPECT_EQ(index.find("w")->content_bytes, 6U);
-  EXPECT_EQ(index.find("w")->extents[0].length, 12U);
+  EXPECT_EQ(index.find("w")->extents[0].length(), 12U);
   EXPECT_EQ(index_of(record("w", {3}, "BFloat16", "123456")).find("w")->encoding,
             ContentEncoding::kPlain);
   const FileIndex parts = index_of(record("w", {3}, "BFloat16", std::string(8, 'x')) +

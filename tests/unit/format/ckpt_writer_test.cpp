@@ -44,7 +44,7 @@ TEST(CkptWriter, AgreesWithTheReaderForRandomParameters) {
     ASSERT_NE(entry, nullptr);
     EXPECT_EQ(entry->dtype, dtype);
     EXPECT_EQ(entry->shape, shape);
-    EXPECT_EQ(entry->extents, (std::vector<Extent>{{header.size(), bytes}}));
+    EXPECT_EQ(entry->extents, (std::vector<ByteRange>{{header.size(), bytes}}));
   }
 }
 
@@ -68,9 +68,9 @@ TEST(CkptWriter, ReproducesGoldenFilesByteForByte) {
     std::string written;
     const FileIndex index = read_index(*source);
     for (const TensorEntry& entry : index.entries()) {
-      for (const Extent& extent : entry.extents) {
-        written += record_header(entry.name, entry.dtype, entry.shape, extent.length);
-        written += original.substr(extent.offset, extent.length);
+      for (const ByteRange& extent : entry.extents) {
+        written += record_header(entry.name, entry.dtype, entry.shape, extent.length());
+        written += original.substr(extent.offset(), extent.length());
       }
     }
     EXPECT_TRUE(written == original) << path;

@@ -93,8 +93,8 @@ TEST(SafetensorsWriter, AlignsTheData) {
     const Header header = make_header(tensors, kFormatMs, align);
     EXPECT_EQ(header.bytes.size() % align, 0U);
     const FileIndex index = read_index(MemorySource(header.bytes + "1234567"));
-    EXPECT_EQ(index.find("v")->extents.front().offset, header.bytes.size());
-    EXPECT_EQ(index.find("w")->extents.front().offset, header.bytes.size() + 4);
+    EXPECT_EQ(index.find("v")->extents.front().offset(), header.bytes.size());
+    EXPECT_EQ(index.find("w")->extents.front().offset(), header.bytes.size() + 4);
   }
   for (const std::uint64_t align : {0ULL, 4ULL, 12ULL}) {
     expect_error(ErrorKind::kInternal, {"aligned"}, [&] { make_header(tensors, {}, align); });
@@ -145,7 +145,7 @@ TEST(SafetensorsWriter, AgreesWithTheReaderForRandomTensors) {
       EXPECT_EQ(safetensors_name(entry->dtype), safetensors_name(tensors[i].dtype));
       EXPECT_EQ(entry->shape, tensors[i].shape);
       if (entry->content_bytes == 0) continue;
-      EXPECT_EQ(entry->extents.front().offset, header.bytes.size() + header.data_offsets[i]);
+      EXPECT_EQ(entry->extents.front().offset(), header.bytes.size() + header.data_offsets[i]);
     }
   }
 }

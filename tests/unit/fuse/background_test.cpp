@@ -36,6 +36,16 @@ TEST(Background, ReportsAChildThatWasKilled) {
   EXPECT_NE(testing::internal::GetCapturedStderr().find("signal 15"), std::string::npos);
 }
 
+TEST(Background, NamesTheLimitThatAChildWasKilledFor) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_in_background([](const Ready&) {
+              ::raise(SIGXCPU);
+              return 0;
+            }),
+            3);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("ulimit -t"), std::string::npos);
+}
+
 TEST(Background, AnExceptionIsAFailureWithItsText) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(run_in_background([](const Ready&) -> int { throw std::runtime_error("no disk"); }), 3);

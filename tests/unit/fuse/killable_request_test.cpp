@@ -19,6 +19,14 @@ TEST(KillableRequest, FindsAKillAmongThePendingSignals) {
   EXPECT_FALSE(tells_of_kill("Name:\tSigPnd:\t100\nSigBlk:\t0000000000000100\n"));
 }
 
+TEST(KillableRequest, FindsAThreadOnItsWayOut) {
+  EXPECT_FALSE(tells_of_exit(""));
+  EXPECT_FALSE(tells_of_exit("12 (x) S 1 1 1 0 -1 4194304 100"));
+  EXPECT_TRUE(tells_of_exit("12 (x) D 1 1 1 0 -1 4194308 100"));
+  EXPECT_TRUE(tells_of_exit("12 (a) 1 2 3 (b) Z 1 1 1 0 -1 4 100")) << "a name may hold anything";
+  EXPECT_FALSE(tells_of_exit("12 (x) S 1 1"));
+}
+
 TEST(KillableRequest, AThreadThatLivesOrIsUnknownIsNotKilled) {
   EXPECT_FALSE(is_killed(::getpid()));
   EXPECT_FALSE(is_killed(0));

@@ -93,7 +93,8 @@ TEST(Slicing, RefusesAnOptimizerCutOfMorePartsThanDevicesThatHoldASlice) {
   Layout layout{.device_matrix = {2, 3, 2}, .tensor_map = {{1}}, .optimizer_shard_size = 4};
   EXPECT_EQ(Slicing(layout, {24}).cell_count(), 12);
   layout.optimizer_shard_size = 5;
-  EXPECT_THAT(refusal(layout, {30}), HasSubstr("into 5 parts, more than there are devices that hold it (4)"));
+  EXPECT_THAT(refusal(layout, {30}),
+              HasSubstr("into 5 parts, more than there are devices that hold it (4)"));
   layout.optimizer_shard_size = INT64_MAX;
   EXPECT_THAT(refusal(layout, {30}), HasSubstr("9223372036854775807 parts"));
 }

@@ -19,8 +19,8 @@ std::string bytes_of(const SourceRanges& ranges) {
   std::string out;
   for (const SourceRange& range : ranges.ranges) {
     for (std::uint64_t i = 0; i < range.count; ++i) {
-      std::string piece(range.length, '\0');
-      range.file->source->read_at(range.offset + i * range.stride,
+      std::string piece(range.first.length(), '\0');
+      range.file->source->read_at(range.first.offset() + i * range.stride,
                                   std::as_writable_bytes(std::span(piece)));
       out += piece;
     }
@@ -60,7 +60,7 @@ TEST(ByteRanges, CountStoredBytes) {
   const SourceTable table(old, std::nullopt);
   const SourceRanges ranges = source_ranges(TensorView(table.find("w")->grid), 10);
   ASSERT_EQ(ranges.ranges.size(), 1U);
-  EXPECT_EQ(ranges.ranges[0].length, 12U);
+  EXPECT_EQ(ranges.ranges[0].first.length(), 12U);
   EXPECT_EQ(bytes_of(ranges), counting_bytes(12));
 }
 
@@ -83,23 +83,23 @@ TEST(ByteRanges, ReachOverTheBordersOfRecords) {
   const std::string second = record("w", {12}, "Int8", all.substr(5, 3));
   const auto set = memory_set({{0, first + second + record("w", {12}, "Int8", all.substr(8))}});
   const SourceTable table(set, std::nullopt);
-  const std::vector<Extent>& stored = set->files().front().index->entries().front().extents;
+  const std::vector<ByteRange>& stored = set->files().front().index->entries().front().extents;
   ASSERT_EQ(stored.size(), 3U);
   const SourceRanges whole = source_ranges(TensorView(table.find("w")->grid), 10);
   ASSERT_EQ(whole.ranges.size(), 1U);
-  EXPECT_EQ(whole.ranges[0].offset, stored[0].offset);
-  EXPECT_EQ(whole.ranges[0].offset + whole.ranges[0].length, stored[2].offset + 4);
+  EXPECT_EQ(whole.ranges[0].first.offset(), stored[0].offset());
+  EXPECT_EQ(whole.ranges[0].first.end(), stored[2].offset() + 4);
   // Elements 4 to 7: the last one of the first record, and all of the second.
   const TensorView third(table.find("w")->grid, {AxisPartition::even(12, 3)}, {1});
   const SourceRanges middle = source_ranges(third, 10);
   ASSERT_EQ(middle.ranges.size(), 1U);
-  EXPECT_EQ(middle.ranges[0].offset, stored[0].offset + 4);
-  EXPECT_EQ(middle.ranges[0].offset + middle.ranges[0].length, stored[1].offset + 3);
+  EXPECT_EQ(middle.ranges[0].first.offset(), stored[0].offset() + 4);
+  EXPECT_EQ(middle.ranges[0].first.end(), stored[1].offset() + 3);
   // From the first byte of the second record on.
   const TensorView rest(table.find("w")->grid, {AxisPartition::of_lengths({5, 7})}, {1});
   const SourceRanges from_second = source_ranges(rest, 10);
   ASSERT_EQ(from_second.ranges.size(), 1U);
-  EXPECT_EQ(from_second.ranges[0].offset, stored[1].offset);
+  EXPECT_EQ(from_second.ranges[0].first.offset(), stored[1].offset());
 }
 
 TEST(ByteRanges, AreNotJoinedOverAGap) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/content.h"
 
+#include <optional>
+
 #include <gtest/gtest.h>
 
 #include "plan/content_equal.h"
@@ -16,7 +18,7 @@ using test::memory_set;
 using test::record;
 
 Holding first_of(const CheckpointSet& set, std::int64_t rank = 0) {
-  const RankFile* file = set.find(rank);
+  const RankFile* file = set.find(Rank(rank));
   return {file, &file->index->entries().front()};
 }
 
@@ -89,12 +91,12 @@ class AskedSource final : public ByteSource {
   std::int64_t mtime_ns() const override { return 0; }
   void read_at(std::uint64_t /*offset*/, std::span<std::byte> /*out*/) const override {}
   bool gather(const Pieces& pieces, std::byte* /*out*/) const override {
-    asked = pieces;
+    asked.emplace(pieces);
     return true;
   }
   void check_unchanged() const override { ++checks; }
 
-  mutable Pieces asked;
+  mutable std::optional<Pieces> asked;
   mutable int checks = 0;
 
  private:
@@ -110,12 +112,12 @@ class Gathering : public ::testing::Test {
   }
   /// Three pieces of 4 bytes, 10 apart: where they are gathered in the file, or -1.
   std::int64_t gathered_at(std::uint64_t offset) {
-    const Pieces pieces{.offset = offset, .length = 4, .count = 3, .stride = 10, .out_stride = 4};
+    const Pieces pieces(ByteRange(offset, 4), 3, {.source = 10, .memory = 4});
     if (!gather_content({&file_, &entry_}, pieces, nullptr, batch_)) return -1;
-    EXPECT_EQ(source_->asked.length, 4U);
-    EXPECT_EQ(source_->asked.count, 3U);
-    EXPECT_EQ(source_->asked.stride, 10U);
-    return static_cast<std::int64_t>(source_->asked.offset);
+    EXPECT_EQ(source_->asked->length(), 4U);
+    EXPECT_EQ(source_->asked->count(), 3U);
+    EXPECT_EQ(source_->asked->stride(), 10U);
+    return static_cast<std::int64_t>(source_->asked->offset());
   }
 
   std::shared_ptr<AskedSource> source_ = std::make_shared<AskedSource>();
@@ -183,17 +185,17 @@ TEST(Content, StandsWhereItsExtentsAre) {
   TensorEntry entry;
   entry.extents = {{10, 4}, {14, 2}, {20, 3}};  // two side by side, and one apart
   entry.content_bytes = 9;
-  EXPECT_TRUE(is_stored_at(entry, 0, 6, 10));
-  EXPECT_TRUE(is_stored_at(entry, 3, 2, 13));
-  EXPECT_TRUE(is_stored_at(entry, 6, 3, 20));
-  EXPECT_FALSE(is_stored_at(entry, 0, 6, 11));
-  EXPECT_FALSE(is_stored_at(entry, 0, 9, 10));
-  EXPECT_FALSE(is_stored_at(entry, 5, 2, 15));
-  EXPECT_FALSE(is_stored_at(entry, 6, 4, 20));  // more than there is
-  EXPECT_TRUE(is_stored_at(entry, 4, 1, 14));
-  EXPECT_TRUE(is_stored_at(entry, 2, 0, 99));  // no byte is anywhere
+  EXPECT_TRUE(is_stored_at(entry, {0, 6}, 10));
+  EXPECT_TRUE(is_stored_at(entry, {3, 2}, 13));
+  EXPECT_TRUE(is_stored_at(entry, {6, 3}, 20));
+  EXPECT_FALSE(is_stored_at(entry, {0, 6}, 11));
+  EXPECT_FALSE(is_stored_at(entry, {0, 9}, 10));
+  EXPECT_FALSE(is_stored_at(entry, {5, 2}, 15));
+  EXPECT_FALSE(is_stored_at(entry, {6, 4}, 20));  // more than there is
+  EXPECT_TRUE(is_stored_at(entry, {4, 1}, 14));
+  EXPECT_TRUE(is_stored_at(entry, {2, 0}, 99));  // no byte is anywhere
   entry.encoding = ContentEncoding::kFloat32AsBFloat16;
-  EXPECT_FALSE(is_stored_at(entry, 0, 6, 10));
+  EXPECT_FALSE(is_stored_at(entry, {0, 6}, 10));
 }
 
 TEST(ContentEqual, ComparesTypeShapeAndBytes) {
@@ -232,7 +234,7 @@ TEST(ContentEqual, ReadsNoFurtherThanTheFirstDifference) {
   other[10] = 'x';
   const auto set = memory_set({{0, record("w", {700'000}, "Int8", counting_bytes(700'000))},
                                {1, record("w", {700'000}, "Int8", other)}});
-  RankFile file = *set->find(0);
+  RankFile file = *set->find(Rank(0));
   const auto counting = std::make_shared<test::CountingSource>(file.source);
   file.source = counting;
   EXPECT_FALSE(content_equal({&file, &file.index->entries().front()}, first_of(*set, 1)));

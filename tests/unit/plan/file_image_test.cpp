@@ -41,7 +41,7 @@ std::string read(const FileImage& image, std::uint64_t offset, std::size_t count
 TEST(FileImage, IsItsPiecesOneAfterTheOther) {
   const std::string stored = counting_bytes(30, 100);
   PlainFile plain(stored);
-  FileImage image(nullptr);
+  FileImage image;
   image.append_literal("head");
   image.append(plain.bytes(3, 7));
   image.append_literal("");
@@ -62,7 +62,7 @@ TEST(FileImage, IsItsPiecesOneAfterTheOther) {
 }
 
 TEST(FileImage, IsNotReadBehindItsEnd) {
-  FileImage image(nullptr);
+  FileImage image;
   EXPECT_EQ(read(image, 0, 0), "");
   image.append_literal("abc");
   EXPECT_EQ(read(image, 3, 0), "");
@@ -75,7 +75,7 @@ TEST(FileImage, IsNotReadBehindItsEnd) {
 TEST(FileImage, EqualsAFileWithTheSameBytesAtTheSamePlaces) {
   const std::string parameters = counting_bytes(12);
   PlainFile plain("head" + parameters + "tail");
-  FileImage image(nullptr);
+  FileImage image;
   image.append_literal("head");
   image.append(plain.bytes(4, 5));
   image.append(plain.bytes(9, 7));
@@ -86,7 +86,7 @@ TEST(FileImage, EqualsAFileWithTheSameBytesAtTheSamePlaces) {
 TEST(FileImage, EqualsNoFileWithOtherBytesBetween) {
   PlainFile plain("head" + counting_bytes(12) + "tail");
   for (const auto& [head, tail] : {std::pair("heat", "tail"), {"head", "tali"}}) {
-    FileImage image(nullptr);
+    FileImage image;
     image.append_literal(head);
     image.append(plain.bytes(4, 12));
     image.append_literal(tail);
@@ -97,7 +97,7 @@ TEST(FileImage, EqualsNoFileWithOtherBytesBetween) {
 TEST(FileImage, EqualsNoFileInWhichParametersStandElsewhere) {
   // The second parameter's bytes are those of the first, and it stands behind it.
   PlainFile plain("abab");
-  FileImage image(nullptr);
+  FileImage image;
   image.append(plain.bytes(2, 2));
   image.append(plain.bytes(0, 2));
   EXPECT_EQ(read(image, 0, 4), "abab");
@@ -106,7 +106,7 @@ TEST(FileImage, EqualsNoFileInWhichParametersStandElsewhere) {
 
 TEST(FileImage, EqualsNoLongerFile) {
   PlainFile plain("abcd");
-  FileImage image(nullptr);
+  FileImage image;
   image.append(plain.bytes(0, 3));
   EXPECT_EQ(image.equal_source(), nullptr);
 }
@@ -114,14 +114,14 @@ TEST(FileImage, EqualsNoLongerFile) {
 TEST(FileImage, EqualsNoneOfSeveralFiles) {
   PlainFile a("abcd");
   PlainFile b("abcd");
-  FileImage image(nullptr);
+  FileImage image;
   image.append(a.bytes(0, 2));
   image.append(b.bytes(2, 2));
   EXPECT_EQ(image.equal_source(), nullptr);
 }
 
 TEST(FileImage, EqualsNoFileWithoutParameters) {
-  FileImage image(nullptr);
+  FileImage image;
   image.append_literal("abcd");
   EXPECT_EQ(image.equal_source(), nullptr);
 }
@@ -129,14 +129,14 @@ TEST(FileImage, EqualsNoFileWithoutParameters) {
 TEST(FileImage, ComparesLongLiteralsToTheirLastByte) {
   const std::string head = counting_bytes(200'000);
   PlainFile plain(head + "p");
-  FileImage same(nullptr);
+  FileImage same;
   same.append_literal(head);
   same.append(plain.bytes(200'000, 1));
   EXPECT_EQ(same.equal_source(), plain.file.source);
   for (const std::size_t place : {0U, 65'535U, 65'536U, 150'000U, 199'999U}) {
     std::string other = head;
     other[place] = static_cast<char>(other[place] + 1);
-    FileImage image(nullptr);
+    FileImage image;
     image.append_literal(other);
     image.append(plain.bytes(200'000, 1));
     EXPECT_EQ(image.equal_source(), nullptr) << place;
@@ -146,7 +146,7 @@ TEST(FileImage, ComparesLongLiteralsToTheirLastByte) {
 TEST(FileImage, EqualsNoFileThatHasChanged) {
   PlainFile plain("head1");
   plain.file.source = std::make_shared<test::ChangingSource>(plain.file.source, 1);
-  FileImage image(nullptr);
+  FileImage image;
   image.append_literal("head");
   image.append(plain.bytes(4, 1));
   test::expect_error(ErrorKind::kChanged, {"plain"}, [&] { image.equal_source(); });

@@ -56,9 +56,9 @@ class Replicas : public testing::Test {
 
   /// All parameters of the only rank, in the table's order.
   std::string read() const {
-    FileImage image(target->source().checkpoint_ptr());
+    FileImage image;
     for (const TargetParameter& parameter : target->parameters()) {
-      image.append(ElementView(target->view(parameter, 0), parameter.dtype));
+      image.append(ElementView(target->view(parameter, Rank(0)), parameter.dtype));
     }
     std::string out(image.size(), '\0');
     image.read_at(0, std::as_writable_bytes(std::span(out)));
@@ -89,7 +89,7 @@ TEST_F(Replicas, AreReportedWithWhatHasFailed) {
   const std::uint64_t before = counters().values().replica_reads;
   EXPECT_EQ(read(), "abcds");
   EXPECT_EQ(counters().values().replica_reads, before);  // nothing to report
-  set_fault_listener([](const std::string& text) { reported() = text; });
+  set_fault_listener([](const std::string&, const std::string& text) { reported() = text; });
   sources[0]->broken = true;
   EXPECT_EQ(read(), "abcds");
   set_fault_listener(nullptr);

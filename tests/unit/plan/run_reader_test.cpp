@@ -29,12 +29,11 @@ class GatheringSource final : public test::Decorator {
   bool gather(const Pieces& pieces, std::byte* out) const override {
     ++gathers_;
     if (gathers_ <= failures_) {
-      std::memset(out, 0x77, pieces.length);
+      std::memset(out, 0x77, pieces.length());
       return false;
     }
-    for (std::uint64_t i = 0; i < pieces.count; ++i) {
-      Decorator::read_at(pieces.offset + i * pieces.stride,
-                         {out + i * pieces.out_stride, pieces.length});
+    for (std::uint64_t i = 0; i < pieces.count(); ++i) {
+      Decorator::read_at(pieces.offset_of(i), {out + pieces.out_offset_of(i), pieces.length()});
     }
     return true;
   }
@@ -139,11 +138,11 @@ TEST(RunReader, ReadsPiecesOverTheBorderOfTwoRecords) {
 /// The same from a file on disk, whose pieces are gathered from a map.
 class ColumnsOnDisk : public ::testing::Test {
  protected:
-  std::unique_ptr<FileImage> image(std::int64_t part) const {
-    auto out = std::make_unique<FileImage>(nullptr);
+  FileImage image(std::int64_t part) const {
+    FileImage out;
     ElementView elements(columns_.view(file_, part), DType::kUInt8);
     const std::uint64_t bytes = elements.size();
-    out->append_range(out->add_view(std::move(elements)), 0, bytes);
+    out.append_range(out.add_view(std::move(elements)), 0, bytes);
     return out;
   }
   static std::string read_all(const FileImage& image) {
@@ -160,7 +159,7 @@ class ColumnsOnDisk : public ::testing::Test {
 
 TEST_F(ColumnsOnDisk, AreReadRightThroughAMap) {
   for (std::int64_t part = 0; part < 8; ++part) {
-    EXPECT_EQ(read_all(*image(part)), columns_.expected(part));
+    EXPECT_EQ(read_all(image(part)), columns_.expected(part));
   }
 }
 
@@ -171,20 +170,20 @@ TEST_F(ColumnsOnDisk, AreReadThroughAMapInTwoRecords) {
 }
 
 TEST_F(ColumnsOnDisk, EndInAnErrorWhenTheFileHasShrunk) {
-  const auto part = image(5);
+  const FileImage part = image(5);
   for (const std::uintmax_t size :
        {std::uintmax_t{0}, std::uintmax_t{500'000}, std::filesystem::file_size(path_) - 1}) {
     std::filesystem::resize_file(path_, size);
-    test::expect_error(ErrorKind::kChanged, {"a.ckpt", "become shorter"}, [&] { read_all(*part); });
+    test::expect_error(ErrorKind::kChanged, {"a.ckpt", "become shorter"}, [&] { read_all(part); });
   }
 }
 
 TEST_F(ColumnsOnDisk, EndInAnErrorWhenTheFileHasChanged) {
-  const auto part = image(5);
-  EXPECT_EQ(read_all(*part), columns_.expected(5));
+  const FileImage part = image(5);
+  EXPECT_EQ(read_all(part), columns_.expected(5));
   std::filesystem::last_write_time(
       path_, std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
-  test::expect_error(ErrorKind::kChanged, {"a.ckpt", "been changed"}, [&] { read_all(*part); });
+  test::expect_error(ErrorKind::kChanged, {"a.ckpt", "been changed"}, [&] { read_all(part); });
 }
 
 }  // namespace

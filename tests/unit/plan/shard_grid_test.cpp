@@ -27,15 +27,15 @@ class ShardGridTest : public ::testing::Test {
     pattern->files = {file(0), nullptr, file(1)};
     pattern->replicas = {{0, file(2)}, {2, file(3)}, {2, file(4)}};
   }
-  const RankFile* file(std::int64_t rank) const { return set->find(rank); }
+  const RankFile* file(std::int64_t rank) const { return set->find(Rank(rank)); }
   const TensorEntry* entry(std::int64_t rank) const { return &file(rank)->index->entries()[0]; }
   /// The rank of a further file with the cell that is none of `broken`; -1: there is none.
   static std::int64_t replica(const ShardGrid& grid, std::size_t cell,
                               const std::vector<std::int64_t>& broken = {}) {
     const Holding found = grid.replica(cell, [&](const RankFile& file) {
-      return std::find(broken.begin(), broken.end(), file.rank) == broken.end();
+      return std::find(broken.begin(), broken.end(), file.rank.number()) == broken.end();
     });
-    return found ? found.file->rank : -1;
+    return found ? found.file->rank.number() : -1;
   }
 
   std::shared_ptr<const CheckpointSet> set;
@@ -94,12 +94,12 @@ TEST(SingleCellGrid, OfSeveralFilesReadsTheFirstAndKnowsTheOthers) {
   for (const RankFile& file : set->files()) holders.add({&file, 1, file.index->find("w")});
   ASSERT_EQ(holders.runs().size(), 2U);
   const ShardGridPtr grid = single_cell_grid(holders);
-  EXPECT_EQ(grid->cell(0).file->rank, 0);
+  EXPECT_EQ(grid->cell(0).file->rank, Rank(0));
   EXPECT_EQ(grid->pattern().replicas.size(), 1U);
   const Holding other = grid->replica(0, [](const RankFile&) { return true; });
   ASSERT_TRUE(other);
-  EXPECT_EQ(other.file->rank, 1);
-  EXPECT_EQ(other.entry, set->find(1)->index->find("w"));
+  EXPECT_EQ(other.file->rank, Rank(1));
+  EXPECT_EQ(other.entry, set->find(Rank(1))->index->find("w"));
 }
 
 }  // namespace

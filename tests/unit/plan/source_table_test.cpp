@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/source_table.h"
 
+#include <cerrno>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +25,7 @@ using ::testing::ElementsAre;
 
 std::vector<std::int64_t> ranks_of(const Holders& holders) {
   std::vector<std::int64_t> ranks;
-  for (const Holding& holding : holders) ranks.push_back(holding.file->rank);
+  for (const Holding& holding : holders) ranks.push_back(holding.file->rank.number());
   return ranks;
 }
 
@@ -54,7 +56,7 @@ std::shared_ptr<const CheckpointSet> set_of_entries(const std::vector<std::int64
   std::vector<RankFile> files;
   for (const std::int64_t rank : ranks) {
     RankFile file;
-    file.rank = rank;
+    file.rank = Rank(rank);
     file.path = "set/rank_" + std::to_string(rank) + "/a.ckpt";
     file.source = std::make_shared<test::MemorySource>("", file.path.string());
     file.index = files.empty() ? std::make_shared<const FileIndex>(entries) : files.front().index;
@@ -85,13 +87,13 @@ TEST(SourceTable, FindsParametersByNameInWhateverOrderTheyAre) {
 TEST(SourceTable, IsOneStageOfOneDeviceWithoutAStrategy) {
   const auto set = memory_set({{3, rows("w", "abcd")}, {5, rows("w", "abcd")}});
   const SourceTable table(set, std::nullopt);
-  EXPECT_EQ(table.stage_count(), 1);
-  EXPECT_EQ(table.stage_devices(), 1);
-  EXPECT_EQ(table.base_rank(), 3);
+  EXPECT_EQ(table.ranks().stages(), 1);
+  EXPECT_EQ(table.ranks().devices(), 1);
+  EXPECT_EQ(table.ranks().all(), RankRange(Rank(3), 1));
   const SourceTable staged(memory_set({{0, rows("w", "abcd")}, {1, rows("w", "efgh")}}),
                            Strategy({{{"w", kRows}}, {{"x", kRows}}, {{"y", kRows}}}, 0, true));
-  EXPECT_EQ(staged.stage_count(), 3);
-  EXPECT_EQ(staged.stage_devices(), 2);
+  EXPECT_EQ(staged.ranks().stages(), 3);
+  EXPECT_EQ(staged.ranks().devices(), 2);
 }
 
 TEST(SourceTable, KnowsWhichFilesHoldAParameterHoweverTheyAreOrdered) {
@@ -126,7 +128,11 @@ TEST(SourceTable, TakesOneStageOfManyWhereAnyOfItsRanksIs) {
                             const Layout& layout) {
     std::map<std::int64_t, std::string> records;
     for (const std::int64_t rank : ranks) records[rank] = rows("w", "abcd");
-    return SourceTable(memory_set(records), Strategy({{{"w", layout}}}, stage, false)).base_rank();
+    return SourceTable(memory_set(records), Strategy({{{"w", layout}}}, stage, false))
+        .ranks()
+        .all()
+        .first()
+        .number();
   };
   const Layout one{.device_matrix = {1}, .tensor_map = {{}, {}}};
   EXPECT_EQ(base_rank({3}, 1, kRows), 2);
@@ -210,14 +216,14 @@ TEST(SourceTable, ReadsFromTheLowestReplicaAndKnowsTheOthersByCell) {
       for (std::int64_t rank = cell; rank < 6; rank += 2) {
         if (rank != missing) expected.push_back(rank);
       }
-      EXPECT_EQ(grid.cell(static_cast<std::size_t>(cell)).file->rank, expected.front());
+      EXPECT_EQ(grid.cell(static_cast<std::size_t>(cell)).file->rank, Rank(expected.front()));
       // Each is found when those before it are of no use.
       for (std::size_t i = 1; i < expected.size(); ++i) {
         const Holding found =
             grid.replica(static_cast<std::size_t>(cell),
-                         [&](const RankFile& file) { return file.rank >= expected[i]; });
+                         [&](const RankFile& file) { return file.rank >= Rank(expected[i]); });
         ASSERT_TRUE(found);
-        EXPECT_EQ(found.file->rank, expected[i]);
+        EXPECT_EQ(found.file->rank, Rank(expected[i]));
       }
     }
   }
@@ -329,9 +335,22 @@ TEST(SourceTable, ComparesRanksWithinEachStage) {
 TEST(SourceTable, ComparesTheRanksOfAStageThatIsReadAlone) {
   const auto set = memory_set({{2, text("s", "same")}, {3, text("s", "same")}});
   const SourceTable table(set, Strategy({{{"a", kRows}}}, 1, false));
-  EXPECT_EQ(table.base_rank(), 2);
+  EXPECT_EQ(table.ranks().all(), RankRange(Rank(2), 2));
   EXPECT_TRUE(table.equal_on_all_ranks(*table.find("s")));
   EXPECT_THAT(ranks_of(table.compared_holders(*table.find("s"))), ElementsAre(2, 3));
+}
+
+TEST(SourceTable, ComparesTheRanksOfEachStageBesideOneThatIsReadAlone) {
+  const auto set = memory_set({{0, text("s", "same") + text("t", "same")},
+                               {1, text("s", "same") + text("t", "left")},
+                               {2, text("s", "left")},
+                               {3, text("s", "left")},
+                               {5, text("s", "more")}});
+  const SourceTable table(set, Strategy({{{"a", kRows}}}, 1, false));
+  EXPECT_EQ(table.ranks().all(), RankRange(Rank(2), 2));
+  EXPECT_TRUE(table.equal_on_all_ranks(*table.find("s")));
+  EXPECT_THAT(ranks_of(table.compared_holders(*table.find("s"))), ElementsAre(0, 1));
+  EXPECT_FALSE(table.equal_on_all_ranks(*table.find("t")));
 }
 
 TEST(SourceTable, ComparesAllRanksWithoutAStrategy) {
@@ -358,6 +377,24 @@ TEST(SourceTable, ComparesTheRanksOnce) {
   EXPECT_GT(reads, 0U);
   EXPECT_TRUE(table.equal_on_all_ranks(*table.find("s")));
   EXPECT_EQ(counting->reads(), reads);
+}
+
+TEST(SourceTable, ComparesAgainWhatCouldNotBeRead) {
+  std::vector<RankFile> files;
+  for (const std::int64_t rank : {0, 1}) {
+    files.push_back(
+        test::rank_file(rank, std::make_shared<test::MemorySource>(text("s", "same"), "memory")));
+  }
+  files[1].source = std::make_shared<test::FaultSource>(files[1].source, 1, EIO);
+  const SourceTable table(std::make_shared<const CheckpointSet>(std::move(files)), std::nullopt);
+  expect_error(ErrorKind::kIo, {"memory"}, [&] { table.equal_on_all_ranks(*table.find("s")); });
+  EXPECT_TRUE(table.equal_on_all_ranks(*table.find("s")));
+}
+
+TEST(SourceTable, LetsShapesOfWhatIsNotTakenDiffer) {
+  const auto set = memory_set({{0, rows("w", "abcd")}, {2, record("w", {4, 1}, "Int8", "abcd")}});
+  const SourceTable table(set, std::nullopt, {}, [](const std::string&) { return false; });
+  EXPECT_EQ(table.find("w")->grid, nullptr);
 }
 
 /// Whether "state" can be laid out like "w".

@@ -7,6 +7,7 @@
 #include "plan/target_table.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
+#include "support/ranks.h"
 #include "support/temp_dir.h"
 #include "support/two_rows.h"
 #include "support/wire.h"
@@ -42,7 +43,7 @@ std::shared_ptr<const SourceTable> source_table(std::shared_ptr<const Checkpoint
 }
 
 /// name=bytes of a rank, in the order of the file.
-std::vector<std::string> contents(const TargetTable& target, std::int64_t rank) {
+std::vector<std::string> contents(const TargetTable& target, Rank rank) {
   std::vector<std::string> out;
   for (const TargetParameter* parameter : in_file_order(target, rank)) {
     const TensorView view = target.view(*parameter, rank);
@@ -90,33 +91,26 @@ TEST(SourceTable, RefusesALayoutOfOtherDimensions) {
   });
 }
 
-TEST(SourceTable, RefusesRanksThatDifferWithoutAStrategy) {
-  expect_error(ErrorKind::kBadInput, {"'w'", "rank 0 and rank 1", "--src-strategy"}, [] {
-    const SourceTable table(memory_set({{0, rows("w", "abcd")}, {1, rows("w", "efgh")}}),
-                            std::nullopt);
-  });
-}
-
 TEST(SourceTable, TakesAFileOfOneStageWhereItsRanksAre) {
   const auto set = memory_set({{2, rows("w", "abcd")}, {3, rows("w", "efgh")}});
   const SourceTable in_place(set, Strategy({{{"w", kRows}}}, 1, false));
-  EXPECT_EQ(in_place.base_rank(), 2);
+  EXPECT_EQ(in_place.ranks().all(), RankRange(Rank(2), 2));
   const auto renumbered = memory_set({{0, rows("w", "abcd")}, {1, rows("w", "efgh")}});
   const SourceTable from_zero(renumbered, Strategy({{{"w", kRows}}}, 1, false));
-  EXPECT_EQ(from_zero.base_rank(), 0);
+  EXPECT_EQ(from_zero.ranks().all(), RankRange(Rank(0), 2));
 }
 
 TEST(TargetTable, MergesWithoutADestinationStrategy) {
   const TargetTable target(source_table(two_ranks(), {{"w", kRows}}), std::nullopt,
                            without_seed(Unmatched::kDrop));
-  EXPECT_THAT(contents(target, 0), ElementsAre("w=abcdefgh", "adam_m.w=ABCDEFGH", "same=s"));
+  EXPECT_THAT(contents(target, Rank(0)), ElementsAre("w=abcdefgh", "adam_m.w=ABCDEFGH", "same=s"));
 }
 
 TEST(TargetTable, LaysStatesOutLikeTheirWeights) {
   const Layout columns{.device_matrix = {2}, .tensor_map = {{}, {0}}};
   const TargetTable target(source_table(two_ranks(), {{"w", kRows}}), one_stage({{"w", columns}}),
                            without_seed(Unmatched::kDrop));
-  EXPECT_THAT(contents(target, 1), ElementsAre("w=cdgh", "adam_m.w=CDGH", "same=s"));
+  EXPECT_THAT(contents(target, Rank(1)), ElementsAre("w=cdgh", "adam_m.w=CDGH", "same=s"));
   ASSERT_EQ(target.notes().size(), 1U);
   EXPECT_THAT(target.notes()[0], HasSubstr("adam_m.w"));
 }
@@ -126,8 +120,8 @@ TEST(TargetTable, TakesARankInSeveralFilesAsOne) {
                                         {1, {rows("w", "efgh"), rows("adam_m.w", "EFGH")}}});
   const TargetTable target(source_table(set, {{"w", kRows}}), std::nullopt,
                            {Unmatched::kDrop, {}, {}, {}});
-  EXPECT_THAT(contents(target, 0), ElementsAre("w=abcdefgh", "adam_m.w=ABCDEFGH"));
-  EXPECT_THAT(needed_ranks(target, 0), ElementsAre(0, 1));
+  EXPECT_THAT(contents(target, Rank(0)), ElementsAre("w=abcdefgh", "adam_m.w=ABCDEFGH"));
+  EXPECT_EQ(needed_ranks(target, Rank(0)), test::ranks({0, 1}));
 }
 
 TEST(TargetTable, FollowsWeightsBehindOtherPrefixes) {
@@ -138,13 +132,13 @@ TEST(TargetTable, FollowsWeightsBehindOtherPrefixes) {
                Error);
   const TargetTable target(source_table(set, {{"w", kRows}}), one_stage({{"w", kRows}}),
                            {Unmatched::kDrop, {}, {}, {"my_state."}});
-  EXPECT_THAT(contents(target, 1), ElementsAre("w=efgh", "my_state.w=EFGH"));
+  EXPECT_THAT(contents(target, Rank(1)), ElementsAre("w=efgh", "my_state.w=EFGH"));
 }
 
 TEST(TargetTable, DropsAndWarnsOfWhatOneStrategyAloneHas) {
   const TargetTable target(source_table(two_ranks(), {{"w", kRows}, {"adam_m.w", kRows}}),
                            one_stage({{"w", kWhole}}), without_seed(Unmatched::kDrop));
-  EXPECT_THAT(contents(target, 0), ElementsAre("w=abcdefgh", "same=s"));
+  EXPECT_THAT(contents(target, Rank(0)), ElementsAre("w=abcdefgh", "same=s"));
   ASSERT_EQ(target.warnings().size(), 1U);
   EXPECT_THAT(target.warnings()[0], HasSubstr("1 parameter (adam_m.w)"));
 }
@@ -152,14 +146,15 @@ TEST(TargetTable, DropsAndWarnsOfWhatOneStrategyAloneHas) {
 TEST(TargetTable, CopiesTheSourceRanksSliceWhenAsked) {
   const TargetTable target(source_table(two_ranks(), {{"w", kRows}, {"adam_m.w", kRows}}),
                            one_stage({{"w", kWhole}}), {Unmatched::kSource, {}, {}, {}});
-  EXPECT_THAT(contents(target, 1), ElementsAre("w=abcdefgh", "adam_m.w=EFGH", "same=s", "seed=1"));
-  EXPECT_THAT(needed_ranks(target, 0), ElementsAre(0, 1));
+  EXPECT_THAT(contents(target, Rank(1)),
+              ElementsAre("w=abcdefgh", "adam_m.w=EFGH", "same=s", "seed=1"));
+  EXPECT_EQ(needed_ranks(target, Rank(0)), test::ranks({0, 1}));
 }
 
 TEST(TargetTable, ReplicatesWhenAsked) {
   const TargetTable target(source_table(two_ranks(), {{"w", kRows}, {"adam_m.w", kRows}}),
                            one_stage({{"w", kRows}}), without_seed(Unmatched::kReplicate));
-  EXPECT_THAT(contents(target, 1), ElementsAre("w=efgh", "adam_m.w=ABCDEFGH", "same=s"));
+  EXPECT_THAT(contents(target, Rank(1)), ElementsAre("w=efgh", "adam_m.w=ABCDEFGH", "same=s"));
 }
 
 TEST(TargetTable, RefusesWhenAsked) {
@@ -208,8 +203,8 @@ TEST(TargetTable, GivesEachStageItsParameters) {
                            Strategy({{{"other", one}}, {{"w", one}}}, 0, true),
                            {Unmatched::kDrop, {}, {}, {}});
   EXPECT_EQ(target.rank_count(), 2);
-  EXPECT_THAT(contents(target, 0), ElementsAre("same=s"));
-  EXPECT_THAT(contents(target, 1), ElementsAre("w=abcdefgh", "same=s"));
+  EXPECT_THAT(contents(target, Rank(0)), ElementsAre("same=s"));
+  EXPECT_THAT(contents(target, Rank(1)), ElementsAre("w=abcdefgh", "same=s"));
 }
 
 TEST(TargetTable, WritesInt4AsInt8) {
@@ -219,7 +214,7 @@ TEST(TargetTable, WritesInt4AsInt8) {
                            {});
   EXPECT_EQ(target.parameters().at(0).dtype, DType::kInt8);
   EXPECT_EQ(target.parameters().at(1).dtype, DType::kBool);
-  EXPECT_THAT(contents(target, 0), ElementsAre("four=ab", std::string("flag=\0", 6)));
+  EXPECT_THAT(contents(target, Rank(0)), ElementsAre("four=ab", std::string("flag=\0", 6)));
 }
 
 TEST(TargetTable, CastsByDestinationName) {
@@ -242,7 +237,7 @@ TEST(RecordOrder, StartsWithTheHighestRankThatIsRead) {
   const auto source =
       std::make_shared<const SourceTable>(set, Strategy({{{"a", one}}, {{"b", one}}}, 0, true));
   const TargetTable target(source, std::nullopt, {Unmatched::kDrop, {}, {}, {}});
-  EXPECT_THAT(contents(target, 0), ElementsAre("b=efgh", "a=abcd", "same=s"));
+  EXPECT_THAT(contents(target, Rank(0)), ElementsAre("b=efgh", "a=abcd", "same=s"));
 }
 
 TEST(RecordOrder, EndsWithWhatIsInNoFileThatIsRead) {
@@ -251,15 +246,15 @@ TEST(RecordOrder, EndsWithWhatIsInNoFileThatIsRead) {
       memory_set({{0, record("w", {1}, "Int8", "w")},
                   {1, record("none", {0}, "Int8", "") + record("w", {1}, "Int8", "w")}});
   const TargetTable target(source_table(set, {{"w", whole}, {"none", whole}}), std::nullopt, {});
-  EXPECT_THAT(needed_ranks(target, 0), ElementsAre(0));
-  EXPECT_THAT(contents(target, 0), ElementsAre("w=w", "none="));
+  EXPECT_EQ(needed_ranks(target, Rank(0)), test::ranks({0}));
+  EXPECT_THAT(contents(target, Rank(0)), ElementsAre("w=w", "none="));
 }
 
 TEST(RecordOrder, ListsWhatIsReshardedFirst) {
   const auto set = memory_set({{0, record("same", {1}, "Int8", "s") + rows("w", "abcd")},
                                {1, record("same", {1}, "Int8", "s") + rows("w", "efgh")}});
   const TargetTable target(source_table(set, {{"w", kRows}}), std::nullopt, {});
-  EXPECT_THAT(contents(target, 0), ElementsAre("w=abcdefgh", "same=s"));
+  EXPECT_THAT(contents(target, Rank(0)), ElementsAre("w=abcdefgh", "same=s"));
 }
 
 TEST(RecordOrder, TakesEachFileOfARankInItsOwnOrder) {
@@ -267,14 +262,14 @@ TEST(RecordOrder, TakesEachFileOfARankInItsOwnOrder) {
   const auto set = test::segmented_set({{0, {whole("b") + whole("a"), whole("d") + whole("c")}}});
   const TargetTable target(std::make_shared<const SourceTable>(set, std::nullopt), std::nullopt,
                            {});
-  EXPECT_THAT(contents(target, 0), ElementsAre("b=b", "a=a", "d=d", "c=c"));
+  EXPECT_THAT(contents(target, Rank(0)), ElementsAre("b=b", "a=a", "d=d", "c=c"));
 }
 
 TEST(RecordOrder, ReadsTheLowestReplica) {
   const auto set = memory_set({{0, rows("w", "abcd")}, {1, rows("w", "abcd")}});
   const TargetTable target(source_table(set, {{"w", kWhole}}), std::nullopt,
                            {Unmatched::kDrop, {}, {}, {}});
-  EXPECT_THAT(needed_ranks(target, 0), ElementsAre(0));
+  EXPECT_EQ(needed_ranks(target, Rank(0)), test::ranks({0}));
   EXPECT_THAT(target.warnings(), IsEmpty());
 }
 

@@ -2,12 +2,15 @@
 /// Which parameters a destination rank has, and how they come to it. See also tables_test.cpp.
 #include "plan/target_table.h"
 
+#include <string_view>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "plan/record_order.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
+#include "support/ranks.h"
 #include "support/temp_dir.h"
 #include "support/two_rows.h"
 #include "support/wire.h"
@@ -36,15 +39,14 @@ std::shared_ptr<const SourceTable> source_of(const std::map<std::int64_t, std::s
   return std::make_shared<const SourceTable>(memory_set(records), std::move(strategy));
 }
 
-const TargetParameter& named(const TargetTable& target, const std::string& name) {
+const TargetParameter& named(const TargetTable& target, std::string_view name) {
   for (const TargetParameter& parameter : target.parameters()) {
     if (parameter.name == name) return parameter;
   }
-  throw std::runtime_error("no parameter " + name);
+  throw std::runtime_error("no parameter " + std::string(name));
 }
 
-std::string bytes_of(const TargetTable& target, const TargetParameter& parameter,
-                     std::int64_t rank) {
+std::string bytes_of(const TargetTable& target, const TargetParameter& parameter, Rank rank) {
   const TensorView view = target.view(parameter, rank);
   std::vector<std::byte> bytes(view.size());
   ReadBatch batch;
@@ -53,7 +55,7 @@ std::string bytes_of(const TargetTable& target, const TargetParameter& parameter
 }
 
 /// name=bytes of all parameters that a rank has, in the order of the table.
-std::vector<std::string> contents(const TargetTable& target, std::int64_t rank) {
+std::vector<std::string> contents(const TargetTable& target, Rank rank) {
   std::vector<std::string> out;
   for (const TargetParameter& parameter : target.parameters()) {
     if (!target.has(parameter, rank)) continue;
@@ -115,8 +117,8 @@ TEST(WeightOf, TakesGivenPrefixesBeforeMindSporesOwn) {
 TEST(TargetTable, IsOneRankWithoutADestinationStrategy) {
   const TargetTable target(source_of({{0, rows("w", "abcd")}}, std::nullopt), std::nullopt, {});
   EXPECT_EQ(target.rank_count(), 1);
-  EXPECT_EQ(target.layout(target.parameters().front(), 0), nullptr);
-  EXPECT_EQ(target.slice_shape(target.parameters().front(), 0), (Shape{1, 4}));
+  EXPECT_EQ(target.layout(target.parameters().front(), Rank(0)), nullptr);
+  EXPECT_EQ(target.slice_shape(target.parameters().front(), Rank(0)), (Shape{1, 4}));
 }
 
 TEST(TargetTable, KeepsWhatSourceRulesDoNotCutAndTheDestinationDoesNotKnow) {
@@ -127,15 +129,15 @@ TEST(TargetTable, KeepsWhatSourceRulesDoNotCutAndTheDestinationDoesNotKnow) {
   TargetOptions options;
   const TargetTable listed(source_of(records, stages({layouts})), stages({{{"w", kRows}}}),
                            options);
-  EXPECT_THAT(contents(listed, 0), ElementsAre("w=abcd"));
+  EXPECT_THAT(contents(listed, Rank(0)), ElementsAre("w=abcd"));
   options.source_has_rules = true;
   const TargetTable rules(source_of(records, stages({layouts})), stages({{{"w", kRows}}}), options);
-  EXPECT_THAT(contents(rules, 1), ElementsAre("w=efgh", "s=same"));
+  EXPECT_THAT(contents(rules, Rank(1)), ElementsAre("w=efgh", "s=same"));
   EXPECT_EQ(named(rules, "s").treatment, Treatment::kKeep);
   // What the destination lays out it gets, cut by the source or not.
   const TargetTable both(source_of(records, stages({layouts})), stages({{{"s", kColumns}}}),
                          options);
-  EXPECT_THAT(contents(both, 1), ElementsAre("s=me"));
+  EXPECT_THAT(contents(both, Rank(1)), ElementsAre("s=me"));
 }
 
 TEST(TargetTable, CutsWholeParametersWithoutASourceStrategy) {
@@ -146,8 +148,8 @@ TEST(TargetTable, CutsWholeParametersWithoutASourceStrategy) {
                          record("adam_m.free", {1, 4}, "Int8", "FREE")}},
                 std::nullopt),
       stages({{{"w", kRows}}}), {});
-  EXPECT_THAT(contents(target, 1), ElementsAre("w=efgh", "adam_m.w=EFGH", "adam_v.w=v", "free=free",
-                                               "adam_m.free=FREE"));
+  EXPECT_THAT(contents(target, Rank(1)), ElementsAre("w=efgh", "adam_m.w=EFGH", "adam_v.w=v",
+                                                     "free=free", "adam_m.free=FREE"));
   // The state of the weight's shape is laid out like it; the one of another shape is not.
   EXPECT_EQ(named(target, "adam_m.w").treatment, Treatment::kReshard);
   EXPECT_EQ(named(target, "adam_v.w").treatment, Treatment::kKeep);
@@ -161,7 +163,7 @@ TEST(TargetTable, KeepsAStateWhoseWeightIsNotThere) {
   const std::string records = rows("w", "abcd") + rows("adam_m.gone", "same");
   const TargetTable target(source_of({{0, records}, {1, records}}, stages({{{"w", kRows}}})),
                            stages({{{"w", kRows}}}), {});
-  EXPECT_THAT(contents(target, 0), ElementsAre("w=abcd", "adam_m.gone=same"));
+  EXPECT_THAT(contents(target, Rank(0)), ElementsAre("w=abcd", "adam_m.gone=same"));
 }
 
 TEST(TargetTable, StatesFollowTheirWeightUnderItsNewName) {
@@ -172,11 +174,11 @@ TEST(TargetTable, StatesFollowTheirWeightUnderItsNewName) {
                                       {1, rows("w", "efgh") + rows("adam_m.w", "EFGH")}},
                                      stages({{{"w", kRows}}})),
                            stages({{{"v", kColumns}}}), options);
-  EXPECT_THAT(contents(target, 0), ElementsAre("v=abef", "adam_m.v=ABEF"));
-  ASSERT_NE(target.layout(named(target, "v"), 0), nullptr);
-  EXPECT_EQ(*target.layout(named(target, "v"), 0), kColumns);
-  ASSERT_NE(target.layout(named(target, "adam_m.v"), 0), nullptr);
-  EXPECT_EQ(*target.layout(named(target, "adam_m.v"), 0), kColumns);
+  EXPECT_THAT(contents(target, Rank(0)), ElementsAre("v=abef", "adam_m.v=ABEF"));
+  ASSERT_NE(target.layout(named(target, "v"), Rank(0)), nullptr);
+  EXPECT_EQ(*target.layout(named(target, "v"), Rank(0)), kColumns);
+  ASSERT_NE(target.layout(named(target, "adam_m.v"), Rank(0)), nullptr);
+  EXPECT_EQ(*target.layout(named(target, "adam_m.v"), Rank(0)), kColumns);
 }
 
 TEST(TargetTable, KnowsTheLayoutOfEachStage) {
@@ -187,7 +189,7 @@ TEST(TargetTable, KnowsTheLayoutOfEachStage) {
   EXPECT_EQ(target.rank_count(), 4);
   const TargetParameter& a = named(target, "a");
   const TargetParameter& b = named(target, "b");
-  for (const std::int64_t rank : {0, 1}) {
+  for (const Rank rank : {Rank(0), Rank(1)}) {
     EXPECT_EQ(*target.layout(a, rank), kColumns);
     EXPECT_EQ(target.slice_shape(a, rank), (Shape{2, 2}));
     EXPECT_FALSE(target.has(b, rank));
@@ -196,14 +198,14 @@ TEST(TargetTable, KnowsTheLayoutOfEachStage) {
     EXPECT_EQ(target.layout(named(target, "s"), rank), nullptr);
     EXPECT_EQ(target.slice_shape(named(target, "s"), rank), (Shape{1, 4}));
   }
-  for (const std::int64_t rank : {2, 3}) {
+  for (const Rank rank : {Rank(2), Rank(3)}) {
     EXPECT_EQ(*target.layout(a, rank), kRows);
     EXPECT_EQ(target.slice_shape(a, rank), (Shape{1, 4}));
     EXPECT_EQ(*target.layout(b, rank), kWhole);
     EXPECT_EQ(target.slice_shape(b, rank), (Shape{2, 4}));
   }
-  EXPECT_THAT(contents(target, 1), ElementsAre("a=cdgh", "s=same"));
-  EXPECT_THAT(contents(target, 3), ElementsAre("a=efgh", "b=ABCDEFGH", "s=same"));
+  EXPECT_THAT(contents(target, Rank(1)), ElementsAre("a=cdgh", "s=same"));
+  EXPECT_THAT(contents(target, Rank(3)), ElementsAre("a=efgh", "b=ABCDEFGH", "s=same"));
 }
 
 TEST(TargetTable, SharesTheCutsOfParametersThatAreAlike) {
@@ -215,7 +217,7 @@ TEST(TargetTable, SharesTheCutsOfParametersThatAreAlike) {
   EXPECT_EQ(named(cut, "a").by_stage, named(cut, "b").by_stage);
   EXPECT_NE(named(cut, "a").by_stage, named(cut, "c").by_stage);
   EXPECT_NE(named(cut, "a").by_stage, named(cut, "d").by_stage);
-  EXPECT_THAT(contents(cut, 1), ElementsAre("a=cd", "b=CD", "c=0123", "d=y"));
+  EXPECT_THAT(contents(cut, Rank(1)), ElementsAre("a=cd", "b=CD", "c=0123", "d=y"));
   const TargetTable whole(source, std::nullopt, {});
   EXPECT_EQ(named(whole, "a").by_stage, named(whole, "b").by_stage);
   EXPECT_NE(named(whole, "a").by_stage, named(whole, "d").by_stage);
@@ -252,9 +254,9 @@ TEST(TargetTable, ReplicatesOnlyWhereTheDestinationHasIt) {
   for (const Unmatched unmatched : {Unmatched::kReplicate, Unmatched::kSource}) {
     const TargetTable target(source_of(equal, stages({{{"w", kRows}}})), destination,
                              with(unmatched));
-    EXPECT_THAT(contents(target, 0), ElementsAre("w=abcdefgh", "b=same"));
-    EXPECT_THAT(contents(target, 1), ElementsAre("w=abcdefgh"));
-    EXPECT_THAT(contents(target, 2), ElementsAre("w=abcdefgh", "b=same"));
+    EXPECT_THAT(contents(target, Rank(0)), ElementsAre("w=abcdefgh", "b=same"));
+    EXPECT_THAT(contents(target, Rank(1)), ElementsAre("w=abcdefgh"));
+    EXPECT_THAT(contents(target, Rank(2)), ElementsAre("w=abcdefgh", "b=same"));
   }
   const std::map<std::int64_t, std::string> differing{{0, rows("w", "abcd") + rows("b", "left")},
                                                       {1, rows("w", "efgh") + rows("b", "same")}};
@@ -278,15 +280,16 @@ TEST(TargetTable, CopiesTheSliceOfTheSourceRankModuloItsDevices) {
   const TargetTable target(source, stages({{{"w", four}, {"v", four}}}), with(Unmatched::kSource));
   const TargetParameter& raw = named(target, "raw");
   EXPECT_EQ(raw.treatment, Treatment::kRaw);
-  for (std::int64_t rank = 0; rank < 4; ++rank) {
-    EXPECT_EQ(bytes_of(target, raw, rank), rank % 2 == 0 ? "0000" : "1111");
-    EXPECT_EQ(bytes_of(target, named(target, "late"), rank), rank % 2 == 0 ? "2222" : "3333");
+  for (const Rank rank : test::first_ranks(4)) {
+    const bool even = rank.number() % 2 == 0;
+    EXPECT_EQ(bytes_of(target, raw, rank), even ? "0000" : "1111");
+    EXPECT_EQ(bytes_of(target, named(target, "late"), rank), even ? "2222" : "3333");
     EXPECT_EQ(target.slice_shape(raw, rank), (Shape{1, 4}));
     EXPECT_EQ(target.layout(raw, rank), nullptr);
   }
   // Equal on all ranks that hold it: it is every rank's.
   EXPECT_EQ(named(target, "one").treatment, Treatment::kKeep);
-  EXPECT_EQ(bytes_of(target, named(target, "one"), 0), "1111");
+  EXPECT_EQ(bytes_of(target, named(target, "one"), Rank(0)), "1111");
 }
 
 TEST(TargetTable, ComparesWhatIsShortBeforeItCopiesSlices) {
@@ -313,11 +316,11 @@ TEST(TargetTable, LacksASliceThatNoFileHas) {
                 stages({{{"w", kRows}}}));
   const TargetTable target(source, stages({{{"w", kRows}}}), with(Unmatched::kSource));
   const TargetParameter& b = named(target, "b");
-  EXPECT_FALSE(target.has(b, 0));
-  EXPECT_TRUE(target.lacks(b, 0));
-  EXPECT_TRUE(target.has(b, 1));
-  EXPECT_FALSE(target.lacks(b, 1));
-  EXPECT_FALSE(target.lacks(named(target, "w"), 0));
+  EXPECT_FALSE(target.has(b, Rank(0)));
+  EXPECT_TRUE(target.lacks(b, Rank(0)));
+  EXPECT_TRUE(target.has(b, Rank(1)));
+  EXPECT_FALSE(target.lacks(b, Rank(1)));
+  EXPECT_FALSE(target.lacks(named(target, "w"), Rank(0)));
 }
 
 TEST(TargetTable, CopiesSlicesOfAStageThatIsReadAlone) {
@@ -328,9 +331,9 @@ TEST(TargetTable, CopiesSlicesOfAStageThatIsReadAlone) {
       Strategy({{{"w", Layout{.device_matrix = {3}, .tensor_map = {{0}, {}}}}}}, 1, false));
   const Layout three{.device_matrix = {3}, .tensor_map = {{}, {}}};
   const TargetTable target(source, stages({{{"w", three}}}), with(Unmatched::kSource));
-  EXPECT_EQ(bytes_of(target, named(target, "raw"), 0), "left");
-  EXPECT_EQ(bytes_of(target, named(target, "raw"), 1), "same");
-  EXPECT_EQ(bytes_of(target, named(target, "raw"), 2), "rest");
+  EXPECT_EQ(bytes_of(target, named(target, "raw"), Rank(0)), "left");
+  EXPECT_EQ(bytes_of(target, named(target, "raw"), Rank(1)), "same");
+  EXPECT_EQ(bytes_of(target, named(target, "raw"), Rank(2)), "rest");
 }
 
 TEST(TargetTable, RefusesTwoParametersOfOneName) {

@@ -99,7 +99,7 @@ TEST(TensorView, CoversEveryByteOnceWithItsRuns) {
     const std::uint64_t offset = random() % view.size();
     const std::uint64_t length = random() % (view.size() - offset + 1);
     std::vector<int> hits(view.size(), 0);
-    view.for_each_run(offset, length, [&](const StridedRun& run) {
+    view.for_each_run({offset, length}, [&](const StridedRun& run) {
       ASSERT_GE(run.length, 1U);
       for (std::uint64_t i = 0; i < run.count; ++i) {
         for (std::uint64_t b = 0; b < run.length; ++b) {
@@ -115,14 +115,14 @@ TEST(TensorView, CoversEveryByteOnceWithItsRuns) {
 
 std::size_t run_count(const TensorView& view) {
   std::size_t runs = 0;
-  view.for_each_run(0, view.size(), [&](const StridedRun&) { ++runs; });
+  view.for_each_run(ByteRange::whole(view.size()), [&](const StridedRun&) { ++runs; });
   return runs;
 }
 
 TEST(TensorView, NeedsOneRunForAContiguousRange) {
   const Blocks blocks(12, 12, 3, 1);
   EXPECT_EQ(run_count(blocks.view(3, 1, 1, 0)), 1U);  // a whole source slice
-  blocks.view(3, 1, 1, 0).for_each_run(0, 96, [](const StridedRun& run) {
+  blocks.view(3, 1, 1, 0).for_each_run({0, 96}, [](const StridedRun& run) {
     EXPECT_EQ(run.count, 1U);  // not a run of rows
     EXPECT_EQ(run.length, 96U);
   });
@@ -140,7 +140,7 @@ TEST(TensorView, CountsTheBytesOfEachCell) {
   const Blocks blocks(12, 12, 3, 2);
   std::map<std::int64_t, std::uint64_t> bytes;
   blocks.view(2, 1, 0, 0).for_each_cell([&](const Holding& h, std::uint64_t b) {
-    bytes[h.file->rank] += b;
+    bytes[h.file->rank.number()] += b;
   });
   EXPECT_EQ(bytes, (std::map<std::int64_t, std::uint64_t>{{0, 48}, {1, 48}, {2, 24}, {3, 24}}));
 }
@@ -150,7 +150,7 @@ TEST(TensorView, IsAWholeCellOrNone) {
   for (std::int64_t i = 0; i < 3; ++i) {
     for (std::int64_t j = 0; j < 2; ++j) {
       ASSERT_TRUE(blocks.view(3, 2, i, j).whole_cell());
-      EXPECT_EQ(blocks.view(3, 2, i, j).whole_cell().file->rank, i * 2 + j);
+      EXPECT_EQ(blocks.view(3, 2, i, j).whole_cell().file->rank, Rank(i * 2 + j));
     }
   }
   EXPECT_FALSE(blocks.view(3, 1, 0, 0).whole_cell());
@@ -254,7 +254,7 @@ TEST(TensorView, ReadsAScalar) {
   EXPECT_EQ(read(view, 3, 4), "defg");
   EXPECT_EQ(read(view, 7, 1), "h");
   EXPECT_EQ(run_count(view), 1U);
-  view.for_each_run(8, 0, [](const StridedRun&) { FAIL(); });
+  view.for_each_run({8, 0}, [](const StridedRun&) { FAIL(); });
   EXPECT_EQ(view.whole_cell().file, &file);
 }
 

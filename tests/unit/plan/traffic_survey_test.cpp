@@ -6,6 +6,7 @@
 
 #include "plan/traffic.h"
 #include "support/checkpoint.h"
+#include "support/ranks.h"
 #include "support/wire.h"
 
 namespace reshardfs {
@@ -14,6 +15,7 @@ namespace {
 using test::memory_set;
 using test::record;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 
 const Layout kRows{.device_matrix = {4}, .tensor_map = {{0}, {}}};
 const Layout kColumns{.device_matrix = {4}, .tensor_map = {{}, {0}}};
@@ -32,42 +34,42 @@ std::shared_ptr<const TargetTable> four_ranks(StageLayouts destination) {
 }
 
 TEST(RankGroups, TakesPowersOfTwoUntilTheyAreFew) {
-  const RankGroups groups({0, 1, 2, 3, 7, 9, 10}, 3);
+  const RankGroups groups(test::ranks({0, 1, 2, 3, 7, 9, 10}), 3);
   EXPECT_EQ(groups.group_size(), 4U);
   ASSERT_EQ(groups.size(), 2U);
-  EXPECT_THAT(groups.group(0), ElementsAre(0, 1, 2, 3));
-  EXPECT_THAT(groups.group(1), ElementsAre(7, 9, 10));
-  EXPECT_EQ(groups.group_of(groups.position_of(9)), 1U);
+  EXPECT_THAT(groups.group(0), ElementsAreArray(test::ranks({0, 1, 2, 3})));
+  EXPECT_THAT(groups.group(1), ElementsAreArray(test::ranks({7, 9, 10})));
+  EXPECT_EQ(groups.group_of(groups.position_of(Rank(9))), 1U);
 }
 
 TEST(RankGroups, ShowsEachRankWhereThereIsOneGroup) {
-  const RankGroups groups({3, 4, 5, 6, 7}, 1);
+  const RankGroups groups(test::ranks({3, 4, 5, 6, 7}), 1);
   EXPECT_EQ(groups.group_size(), 8U);
   ASSERT_EQ(groups.size(), 1U);
-  EXPECT_THAT(groups.group(0), ElementsAre(3, 4, 5, 6, 7));
-  EXPECT_EQ(groups.position_of(3), 0U);
-  EXPECT_EQ(groups.position_of(7), 4U);
+  EXPECT_THAT(groups.group(0), ElementsAreArray(test::ranks({3, 4, 5, 6, 7})));
+  EXPECT_EQ(groups.position_of(Rank(3)), 0U);
+  EXPECT_EQ(groups.position_of(Rank(7)), 4U);
 }
 
 TEST(RankGroups, LeavesFewRanksAlone) {
-  const RankGroups groups({4, 5}, 2);
+  const RankGroups groups(test::ranks({4, 5}), 2);
   EXPECT_EQ(groups.group_size(), 1U);
-  EXPECT_THAT(groups.group(1), ElementsAre(5));
+  EXPECT_THAT(groups.group(1), ElementsAreArray(test::ranks({5})));
 }
 
 TEST(TrafficSurvey, IsTheSumOfTheTrafficOfEachRank) {
   const auto target = four_ranks({{"v", kRows}, {"w", kColumns}});
-  const TrafficSurvey survey = survey_traffic(*target, {0, 1, 3}, 64);
+  const TrafficSurvey survey = survey_traffic(*target, test::ranks({0, 1, 3}), 64);
   std::uint64_t total = 0;
   for (std::size_t row = 0; row < 3; ++row) {
-    const std::int64_t rank = survey.destinations.ranks()[row];
+    const Rank rank = survey.destinations.ranks()[row];
     std::vector<std::uint64_t> expected(4, 0);
     for (const SourceTraffic& source : traffic_of(*target, rank)) {
-      expected[static_cast<std::size_t>(source.rank)] += source.bytes;
+      expected[source.rank.index()] += source.bytes;
       total += source.bytes;
     }
     for (std::size_t column = 0; column < 4; ++column) {
-      EXPECT_EQ(survey.bytes(row, column), expected[column]) << rank << " from " << column;
+      EXPECT_EQ(survey.bytes(row, column), expected[column]) << rank.number() << " from " << column;
     }
   }
   EXPECT_EQ(survey.total_bytes, total);
@@ -78,7 +80,7 @@ TEST(TrafficSurvey, IsTheSumOfTheTrafficOfEachRank) {
 
 TEST(TrafficSurvey, AddsUpGroups) {
   const auto target = four_ranks({{"v", kRows}, {"w", kRows}});
-  const TrafficSurvey survey = survey_traffic(*target, {0, 1, 2, 3}, 2);
+  const TrafficSurvey survey = survey_traffic(*target, test::ranks({0, 1, 2, 3}), 2);
   ASSERT_EQ(survey.destinations.size(), 2U);
   EXPECT_THAT(survey.group_bytes, ElementsAre(32 + 2, 0, 2, 32));
   EXPECT_THAT(survey.destination_bytes, ElementsAre(17, 17, 17, 17));
@@ -87,13 +89,14 @@ TEST(TrafficSurvey, AddsUpGroups) {
 
 TEST(TrafficSurvey, LooksAtParametersThatAreAlikeOnce) {
   const auto alike = four_ranks({{"v", kRows}, {"w", kRows}});
-  const TrafficSurvey survey = survey_traffic(*alike, {0, 1, 2, 3}, 64);
+  const TrafficSurvey survey = survey_traffic(*alike, test::ranks({0, 1, 2, 3}), 64);
   EXPECT_THAT(survey.kind_of, ElementsAre(0, 0, 1));
   EXPECT_EQ(survey.kinds[0].count, 2U);
-  EXPECT_THAT(survey.kinds[0].source_ranks, ElementsAre(0, 1, 2, 3));
-  EXPECT_THAT(survey.kinds[1].source_ranks, ElementsAre(0));
+  EXPECT_EQ(survey.kinds[0].source_ranks, test::ranks({0, 1, 2, 3}));
+  EXPECT_EQ(survey.kinds[1].source_ranks, test::ranks({0}));
   const auto differing = four_ranks({{"v", kRows}, {"w", kColumns}});
-  EXPECT_THAT(survey_traffic(*differing, {0, 1, 2, 3}, 64).kind_of, ElementsAre(0, 1, 2));
+  EXPECT_THAT(survey_traffic(*differing, test::ranks({0, 1, 2, 3}), 64).kind_of,
+              ElementsAre(0, 1, 2));
 }
 
 /// The kinds of the parameters that one rank's file holds, without strategies.
@@ -101,7 +104,7 @@ std::vector<std::size_t> kinds_in_one_file(const std::string& records) {
   const TargetTable target(
       std::make_shared<const SourceTable>(memory_set({{0, records}}), std::nullopt), std::nullopt,
       TargetOptions{});
-  return survey_traffic(target, {0}, 64).kind_of;
+  return survey_traffic(target, test::ranks({0}), 64).kind_of;
 }
 
 TEST(TrafficSurvey, TellsShapesAndElementSizesApart) {
@@ -120,7 +123,7 @@ TEST(TrafficSurvey, TellsFilesApart) {
   const TargetTable target(
       std::make_shared<const SourceTable>(set, Strategy({{{"a", one}}, {{"b", one}}}, 0, true)),
       std::nullopt, TargetOptions{});
-  const TrafficSurvey survey = survey_traffic(target, {0}, 64);
+  const TrafficSurvey survey = survey_traffic(target, test::ranks({0}), 64);
   EXPECT_THAT(survey.kind_of, ElementsAre(0, 1));
   EXPECT_THAT(survey.source_bytes, ElementsAre(2, 2));
 }
@@ -136,7 +139,7 @@ TEST(TrafficSurvey, TellsCutsOfTheSourceApart) {
   auto source = std::make_shared<const SourceTable>(
       memory_set(files), Strategy({{{"v", top}, {"w", left}}}, 0, false));
   const TargetTable target(std::move(source), std::nullopt, TargetOptions{});
-  EXPECT_THAT(survey_traffic(target, {0}, 64).kind_of, ElementsAre(0, 1));
+  EXPECT_THAT(survey_traffic(target, test::ranks({0}), 64).kind_of, ElementsAre(0, 1));
 }
 
 TEST(TrafficSurvey, TellsApartWhichStagesKeepAParameter) {
@@ -157,7 +160,7 @@ TEST(TrafficSurvey, TellsApartWhichStagesKeepAParameter) {
       Strategy({{{"w", one}, {"a", one}, {"b", one}, {"c", one}}, {{"w", one}, {"c", one}}}, 0,
                true),
       options);
-  const TrafficSurvey survey = survey_traffic(target, {0, 1}, 64);
+  const TrafficSurvey survey = survey_traffic(target, test::ranks({0, 1}), 64);
   EXPECT_THAT(survey.kind_of, ElementsAre(0, 1, 2, 2, 3));
   EXPECT_THAT(survey.destination_bytes, ElementsAre(2 + 1 + 2 + 1, 2 + 1 + 1));
 }
@@ -175,7 +178,7 @@ TEST(TrafficSurvey, TellsDestinationStagesApart) {
   const TargetTable target(std::move(source),
                            Strategy({{{"a", one}, {"c", one}}, {{"b", one}, {"c", one}}}, 0, true),
                            TargetOptions{});
-  const TrafficSurvey survey = survey_traffic(target, {0, 1}, 64);
+  const TrafficSurvey survey = survey_traffic(target, test::ranks({0, 1}), 64);
   EXPECT_THAT(survey.kind_of, ElementsAre(0, 1, 2));
   EXPECT_THAT(survey.destination_bytes, ElementsAre(4, 4));
 }
@@ -195,7 +198,7 @@ TEST(TrafficSurvey, LooksAtEachRawSlice) {
   const TargetTable target(
       std::move(source),
       Strategy({{{"x", Layout{.device_matrix = {2}, .tensor_map = {{}}}}}}, 0, false), options);
-  const TrafficSurvey survey = survey_traffic(target, {0, 1}, 64);
+  const TrafficSurvey survey = survey_traffic(target, test::ranks({0, 1}), 64);
   EXPECT_THAT(survey.kind_of, ElementsAre(0, 1));
   EXPECT_THAT(survey.group_bytes, ElementsAre(4, 0, 0, 4));
 }
@@ -205,12 +208,12 @@ TEST(TrafficSurvey, CountsARankInSeveralFilesOnce) {
       test::segmented_set({{0, {record("a", {2}, "Int8", "ab"), record("b", {3}, "Int8", "cde")}}});
   const TargetTable target(std::make_shared<const SourceTable>(set, std::nullopt), std::nullopt,
                            TargetOptions{});
-  const TrafficSurvey survey = survey_traffic(target, {0}, 64);
-  EXPECT_THAT(survey.sources.ranks(), ElementsAre(0));
+  const TrafficSurvey survey = survey_traffic(target, test::ranks({0}), 64);
+  EXPECT_EQ(survey.sources.ranks(), test::ranks({0}));
   EXPECT_THAT(survey.source_bytes, ElementsAre(5));
   EXPECT_EQ(survey.total_bytes, 5U);
   // By file, in the order of the parts.
-  const std::vector<SourceTraffic> traffic = traffic_of(target, 0);
+  const std::vector<SourceTraffic> traffic = traffic_of(target, Rank(0));
   ASSERT_EQ(traffic.size(), 2U);
   EXPECT_EQ(traffic[0].bytes, 2U);
   EXPECT_EQ(traffic[1].bytes, 3U);
@@ -223,12 +226,12 @@ TEST(TrafficSurvey, LeavesOutWhatHasNoBytesAndWhatNoFileHas) {
   const Layout rows{.device_matrix = {2}, .tensor_map = {{0}, {}}};
   auto source = std::make_shared<const SourceTable>(set, Strategy({{{"v", rows}}}, 0, false));
   const TargetTable target(std::move(source), std::nullopt, TargetOptions{});
-  const TrafficSurvey survey = survey_traffic(target, {0}, 64);
+  const TrafficSurvey survey = survey_traffic(target, test::ranks({0}), 64);
   EXPECT_EQ(survey.total_bytes, 2U);
-  EXPECT_THAT(survey.kinds[0].source_ranks, ElementsAre(1));
-  EXPECT_THAT(survey.kinds[1].source_ranks, ElementsAre());
-  ASSERT_EQ(traffic_of(target, 0).size(), 1U);
-  EXPECT_EQ(traffic_of(target, 0)[0].rank, 1);
+  EXPECT_EQ(survey.kinds[0].source_ranks, test::ranks({1}));
+  EXPECT_EQ(survey.kinds[1].source_ranks, test::ranks({}));
+  ASSERT_EQ(traffic_of(target, Rank(0)).size(), 1U);
+  EXPECT_EQ(traffic_of(target, Rank(0))[0].rank, Rank(1));
 }
 
 }  // namespace

@@ -45,8 +45,8 @@ class MappedGather : public ::testing::Test {
   /// Every piece behind the one before it.
   std::string expected(const Pieces& pieces) const {
     std::string out;
-    for (std::uint64_t i = 0; i < pieces.count; ++i) {
-      out += bytes_.substr(pieces.offset + i * pieces.stride, pieces.length);
+    for (std::uint64_t i = 0; i < pieces.count(); ++i) {
+      out += bytes_.substr(pieces.offset_of(i), pieces.length());
     }
     return out;
   }
@@ -59,13 +59,12 @@ class MappedGather : public ::testing::Test {
 
 Pieces packed(std::uint64_t offset, std::uint64_t length, std::uint64_t stride,
               std::uint64_t count) {
-  return {
-      .offset = offset, .length = length, .count = count, .stride = stride, .out_stride = length};
+  return {ByteRange(offset, length), count, {.source = stride, .memory = length}};
 }
 
 /// Nothing if it was given up.
 std::string gather(int fd, const Pieces& pieces) {
-  std::string out(pieces.count * pieces.length, '?');
+  std::string out(pieces.count() * pieces.length(), '?');
   if (!gather_from_map(fd, pieces, reinterpret_cast<std::byte*>(out.data()))) return "";
   return out;
 }
@@ -78,13 +77,13 @@ TEST_F(MappedGather, CopiesPiecesOfAnyLengthFromAnyOffset) {
     }
   }
   const Pieces last = packed(kFileBytes - 100, 1, 33, 4);  // the file's last byte is among them
-  EXPECT_EQ(last.offset + last.span(), kFileBytes);
+  EXPECT_EQ(last.span().end(), kFileBytes);
   EXPECT_EQ(gather(fd_, last), expected(last));
 }
 
 TEST_F(MappedGather, LeavesWhatLiesBetweenPiecesInMemoryAlone) {
   std::string out(50, '.');
-  const Pieces pieces{.offset = 5, .length = 2, .count = 3, .stride = 100, .out_stride = 20};
+  const Pieces pieces(ByteRange(5, 2), 3, {.source = 100, .memory = 20});
   ASSERT_TRUE(gather_from_map(fd_, pieces, reinterpret_cast<std::byte*>(out.data())));
   std::string wanted(50, '.');
   for (const std::size_t i : {0U, 1U, 2U}) wanted.replace(20 * i, 2, bytes_, 5 + 100 * i, 2);
@@ -181,7 +180,7 @@ TEST(LocalFileGather, RefusesPiecesThatLeaveTheFile) {
   EXPECT_TRUE(source->gather(packed(0, 4, 7996, 2), out.data()));
   EXPECT_FALSE(source->gather(packed(0, 4, 7997, 2), out.data()));
   EXPECT_FALSE(source->gather(packed(9000, 1, 2, 1), out.data()));
-  EXPECT_FALSE(source->gather(packed(~0ULL, 1, 2, 1), out.data()));
+  EXPECT_FALSE(source->gather(packed(~0ULL - 1, 1, 2, 1), out.data()));
 }
 
 }  // namespace

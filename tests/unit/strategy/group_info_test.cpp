@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 
 #include "strategy_samples.h"
+#include "support/ranks.h"
 
 namespace reshardfs::testing {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string ranks_message(const std::vector<std::int64_t>& ranks) {
@@ -18,7 +18,7 @@ std::string ranks_message(const std::vector<std::int64_t>& ranks) {
   return message;
 }
 
-std::vector<std::int64_t> load(const std::string& bytes) {
+std::vector<Rank> load(const std::string& bytes) {
   const TemporaryDirectory directory;
   return load_group_info(directory.write("group_info.pb", bytes));
 }
@@ -37,7 +37,7 @@ std::string group_refusal(const std::string& bytes) {
 TEST(GroupInfo, GivesTheRanksInFileOrder) {
   const std::string group =
       bytes_field(1, bytes_field(1, "mirror") + bytes_field(2, ranks_message({1, 2})));
-  EXPECT_THAT(load(group + bytes_field(2, ranks_message({39, 47, 7}))), ElementsAre(39, 47, 7));
+  EXPECT_EQ(load(group + bytes_field(2, ranks_message({39, 47, 7}))), test::ranks({39, 47, 7}));
 }
 
 TEST(GroupInfo, RefusesFilesWithoutRanks) {

@@ -108,9 +108,10 @@ TEST(RulesRefusal, Devices) {
   EXPECT_EQ(refusal("stages = true"),
             "line 3: 'stages' has true or false, expected a whole number from 1 to 4096");
   EXPECT_EQ(refusal("unmatched = 'drop'"),
-            "line 3: 'unmatched' is 'drop', expected \"replicate\" or \"error\"");
-  EXPECT_EQ(refusal("unmatched = true"),
-            "line 3: 'unmatched' has true or false, expected \"replicate\" or \"error\"");
+            "line 3: 'unmatched' is 'drop', expected \"unknown\", \"replicate\" or \"error\"");
+  EXPECT_EQ(
+      refusal("unmatched = true"),
+      "line 3: 'unmatched' has true or false, expected \"unknown\", \"replicate\" or \"error\"");
   EXPECT_EQ(refusal("optimizer = 'some'"),
             "line 3: 'optimizer' is 'some', expected \"all\", \"none\", true, false or a number of "
             "parts");

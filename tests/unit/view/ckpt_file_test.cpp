@@ -37,7 +37,7 @@ TEST(CkptFile, IsTheSourceWhenNothingChanges) {
   const std::string bytes = record("w", {2, 3}, "Float32", counting_bytes(24)) +
                             record("s", {}, "Float64", counting_bytes(8)) +
                             record("text", {0}, "str", std::string("a\0\0\0", 4));
-  const CkptFile file(whole(memory_set({{0, bytes}})), 0);
+  const CkptFile file(whole(memory_set({{0, bytes}})), Rank(0));
   ASSERT_EQ(file.size(), bytes.size());
   EXPECT_EQ(read(file, 0, bytes.size()), bytes);
 }
@@ -45,7 +45,7 @@ TEST(CkptFile, IsTheSourceWhenNothingChanges) {
 TEST(CkptFile, ReadsAnyRange) {
   const std::string bytes = record("w", {2, 3}, "Float32", counting_bytes(24)) +
                             record("v", {5}, "Int16", counting_bytes(10));
-  const CkptFile file(whole(memory_set({{0, bytes}})), 0);
+  const CkptFile file(whole(memory_set({{0, bytes}})), Rank(0));
   for (std::size_t offset = 0; offset <= bytes.size(); ++offset) {
     for (std::size_t count = 0; offset + count <= bytes.size(); ++count) {
       ASSERT_EQ(read(file, offset, count), bytes.substr(offset, count));
@@ -58,7 +58,7 @@ TEST(CkptFile, ReadsAnyRange) {
 
 TEST(CkptFile, WritesNoRecordForAParameterWithoutElements) {
   const std::string some = record("w", {1}, "Int8", "x");
-  const CkptFile file(whole(memory_set({{0, record("none", {3, 0}, "Int8", "") + some}})), 0);
+  const CkptFile file(whole(memory_set({{0, record("none", {3, 0}, "Int8", "") + some}})), Rank(0));
   EXPECT_EQ(read(file, 0, file.size()), some);
 }
 
@@ -82,11 +82,11 @@ TEST(CkptFile, HasItsSizeWithoutLookingAtEachRecord) {
   constexpr std::uint64_t kLimit = 512ULL << 20;
   const Shape half_a_pebibyte{1 << 20, 1 << 29};
   const std::string header = ckpt::record_header("w", DType::kUInt8, half_a_pebibyte, kLimit);
-  const CkptFile file(whole(set_of_one(half_a_pebibyte)), 0);
+  const CkptFile file(whole(set_of_one(half_a_pebibyte)), Rank(0));
   EXPECT_EQ(file.size(), (1ULL << 20) * (header.size() + kLimit));
   for (const Shape& shape : {Shape{1 << 21, 1 << 29}, Shape{1 << 30, 1 << 30, 2}}) {
     test::expect_error(ErrorKind::kUnsupported, {"'w'", "records", "the limit is 2000000"},
-                       [&] { const CkptFile more(whole(set_of_one(shape)), 0); });
+                       [&] { const CkptFile more(whole(set_of_one(shape)), Rank(0)); });
   }
 }
 
@@ -100,7 +100,7 @@ TEST(CkptFile, CutsAParameterInRecordsOf512MiB) {
   const auto path = directory.write("rank_0/a.ckpt", header);
   ASSERT_EQ(::truncate(path.c_str(), static_cast<off_t>(header.size() + kContent)), 0);
   const auto set = std::make_shared<const CheckpointSet>(CheckpointSet::open(directory.path(), {}));
-  const CkptFile file(whole(set), 0);
+  const CkptFile file(whole(set), Rank(0));
 
   const Shape shape{static_cast<std::int64_t>(kContent)};
   const std::string first = ckpt::record_header("w", DType::kUInt8, shape, kLimit);
@@ -116,7 +116,8 @@ TEST(CkptFile, FailsWhenASourceHasChanged) {
   RankFile rank = test::rank_file(0, inner);
   rank.source = std::make_shared<test::ChangingSource>(inner, 2);
   const CkptFile file(
-      whole(std::make_shared<const CheckpointSet>(std::vector<RankFile>{std::move(rank)})), 0);
+      whole(std::make_shared<const CheckpointSet>(std::vector<RankFile>{std::move(rank)})),
+      Rank(0));
   EXPECT_EQ(read(file, 0, bytes.size()), bytes);
   test::expect_error(ErrorKind::kChanged, {"memory.ckpt"}, [&] { read(file, 0, bytes.size()); });
 }
@@ -126,13 +127,14 @@ TEST(Completeness, NamesMissingRanksAndParameters) {
   const auto set = memory_set({{1, record("w", {2}, "Int8", "cd")}});
   const auto target = whole(set, Strategy({{{"w", rows}}}, 0, false));
   test::expect_error(ErrorKind::kMissing, {"source rank 0 is missing", "1 parameter: w"},
-                     [&] { require_complete(*target, {0}); });
+                     [&] { require_complete(*target, {Rank(0)}); });
 }
 
 TEST(Completeness, TakesAReplicaForAMissingRank) {
   const Layout everywhere{.device_matrix = {2}, .tensor_map = {{}}};
   const auto set = memory_set({{1, record("w", {2}, "Int8", "cd")}});
-  EXPECT_NO_THROW(require_complete(*whole(set, Strategy({{{"w", everywhere}}}, 0, false)), {0}));
+  EXPECT_NO_THROW(
+      require_complete(*whole(set, Strategy({{{"w", everywhere}}}, 0, false)), {Rank(0)}));
 }
 
 }  // namespace

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "view/recent_texts.h"
 
+#include <array>
+#include <atomic>
+#include <latch>
+#include <thread>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "reshardfs/error.h"
@@ -59,6 +65,61 @@ TEST(RecentTexts, ForgetAnOwner) {
   EXPECT_EQ(a.made_after_get(texts), 1);
   texts.forget(&a);
   EXPECT_EQ(a.made_after_get(texts), 2);
+}
+
+TEST(RecentTexts, WhatIsInUseIsNotMadeAgain) {
+  RecentTexts texts(100);
+  const int owner = 0;
+  const auto make = [] { return std::string(1000, 'x'); };
+  auto in_use = texts.get(&owner, make);
+  Counted others(1000);
+  for (int i = 1; i <= 3; ++i) {
+    EXPECT_EQ(others.made_after_get(texts), i);  // pushed out by the one in use
+    EXPECT_EQ(texts.get(&owner, make), in_use);
+  }
+  const std::weak_ptr<const std::string> used = in_use;
+  in_use.reset();
+  EXPECT_EQ(others.made_after_get(texts), 4);
+  EXPECT_TRUE(used.expired());
+}
+
+TEST(RecentTexts, ForgetAnOwnerWhoseTextIsInUse) {
+  RecentTexts texts(100);
+  const int owner = 0;
+  const auto old = texts.get(&owner, [] { return std::string("old"); });
+  texts.forget(&owner);
+  EXPECT_EQ(*texts.get(&owner, [] { return std::string("new"); }), "new");
+  EXPECT_EQ(*old, "old");
+}
+
+TEST(RecentTexts, OneOfSeveralThreadsMakesIt) {
+  constexpr int kThreads = 8;
+  RecentTexts texts(100);
+  const int owner = 0;
+  std::latch all_ask(kThreads);
+  std::atomic<int> made = 0;
+  std::vector<std::thread> threads;
+  std::array<std::shared_ptr<const std::string>, kThreads> got;
+  for (auto& own : got) {
+    threads.emplace_back([&] {
+      all_ask.arrive_and_wait();
+      own = texts.get(&owner, [&made] {
+        ++made;
+        return std::string(1 << 20, 'x');
+      });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(made, 1);
+  for (const auto& own : got) EXPECT_EQ(own, got.front());
+}
+
+TEST(RecentTexts, AFailureIsNotRemembered) {
+  RecentTexts texts(100);
+  const int owner = 0;
+  EXPECT_THROW(texts.get(&owner, []() -> std::string { throw Error(ErrorKind::kIo, "no"); }),
+               Error);
+  EXPECT_EQ(*texts.get(&owner, [] { return std::string("text"); }), "text");
 }
 
 TEST(MadeFile, HasTheTextThatIsMade) {

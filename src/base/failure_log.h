@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+namespace reshardfs {
+
+/// Reports failures without flooding the log: of each file and cause the first one in full, and how
+/// often it came again at most once a minute, when it comes again, and at the end.
+/// Every member function may be called from any number of threads at once.
+class FailureLog {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kInterval{60};
+  /// Files and causes that are told apart; further ones are counted together.
+  static constexpr std::size_t kMaxKinds = 1000;
+
+  /// @param log writes a line; must not throw.
+  explicit FailureLog(std::function<void(const std::string& line)> log) : log_(std::move(log)) {}
+  FailureLog(const FailureLog&) = delete;
+  FailureLog& operator=(const FailureLog&) = delete;
+  ~FailureLog() { tell_counts(); }
+
+  /// @param file and `cause` tell failures apart.
+  /// @param line reports this one.
+  void add(const std::string& file, const std::string& cause, const std::string& line,
+           Clock::time_point now = Clock::now()) noexcept;
+  /// Reports what has been counted since.
+  void tell_counts() noexcept;
+
+ private:
+  struct Kind {
+    Clock::time_point told{};
+    std::uint64_t more = 0;  ///< since then
+    std::string line;        ///< the last one
+  };
+  void tell(Kind& kind);
+
+  const std::function<void(const std::string&)> log_;
+  std::mutex mutex_;
+  std::unordered_map<std::string, Kind> kinds_;  ///< guarded by mutex_
+};
+
+}  // namespace reshardfs

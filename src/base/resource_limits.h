@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Which limit of the process may be the reason that the system gives it no more of something.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <string>
+
+namespace reshardfs {
+
+enum class Resource : std::uint8_t {
+  kThreads,    ///< threads and processes; memory for their stacks, too
+  kMemory,     ///< of the process, or of its control group
+  kOpenFiles,  ///< descriptors
+  kFileSize,   ///< bytes of a file that it writes
+  kStack,      ///< of a thread
+};
+
+/// For the hint of a message: "raise what limits it: ulimit -u (now 50), pids.max of the control
+/// group /a/b (now 64)". If nothing limits it, it is the machine that has no more.
+std::string limit_hint(Resource resource);
+
+/// Why no thread could be started, and what to do.
+/// @param error what std::thread has thrown: std::system_error, or std::bad_alloc.
+std::string why_no_thread(const std::exception& error);
+
+/// The same as limit_hint() for the error number of a call; empty for a number that tells of no
+/// limit.
+std::string limit_hint_of(int errno_value);
+
+}  // namespace reshardfs

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What main() sees to before anything else: whoever starts a program may have left it without what
+/// programs count on. Before threads are started, and in this order.
+#pragma once
+
+namespace reshardfs {
+
+/// Programs that start others (cron, init, containers) may do so with standard descriptors closed.
+/// The next files that are opened would take their numbers, and with them what is printed, or
+/// what a daemon does to its standard streams. So their numbers are taken, by something that can be
+/// neither read nor written. To be called before anything is opened.
+void occupy_standard_streams() noexcept;
+
+/// Whether the standard stream was closed when the program was started.
+bool is_unused(int stream) noexcept;
+
+/// Keeps some memory back, and gives it up when there is no other: what cleans up behind a
+/// std::bad_alloc may need a little (a destructor of a JSON value does), and must not fail.
+void keep_memory_for_cleaning_up() noexcept;
+
+/// Sees to it that this thread and those that it starts have the stack that they need, which a
+/// limit may deny them.
+/// @return whether they have; without it the program would end somewhere, by a signal.
+bool has_enough_stack() noexcept;
+
+}  // namespace reshardfs

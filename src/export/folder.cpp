@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/folder.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+
+/// Why one of the names is no directory.
+Error no_directory(int parent, const std::string& name, const fs::path& path) {
+  struct stat found {};
+  const bool is_link =
+      ::fstatat(parent, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(found.st_mode);
+  return Error(ErrorKind::kUsage, is_link ? "a symbolic link is in the place of a directory"
+                                          : "a file is in the place of a directory")
+      .in_file(path)
+      .hint(is_link ? "remove the link, or choose another directory" : "choose another directory");
+}
+
+}  // namespace
+
+bool is_plain_path(const fs::path& path) {
+  return path.is_relative() && !path.empty() &&
+         std::none_of(path.begin(), path.end(), [](const fs::path& part) {
+           return part.empty() || part == "." || part == "..";
+         });
+}
+
+Folder Folder::open(const fs::path& path) {
+  const int fd = ::open(path.c_str(), kDirectoryFlags);
+  if (fd >= 0) return {Descriptor(fd), path};
+  if (errno == ENOTDIR) throw Error(ErrorKind::kUsage, "is not a directory").in_file(path);
+  if (errno == ENOENT) {
+    throw Error(ErrorKind::kMissing, "there is no such directory").in_file(path);
+  }
+  throw io_error("open", path, errno);
+}
+
+std::optional<Folder> Folder::walk(const fs::path& below, bool make) const {
+  const int own = ::openat(descriptor(), ".", kDirectoryFlags);
+  if (own < 0) throw io_error("open", path_, errno);
+  std::optional<Folder> folder(Folder(Descriptor(own), path_));
+  // Name by name: O_NOFOLLOW is about the last one alone.
+  for (const fs::path& name : below) {
+    const fs::path path = folder->path_ / name;
+    constexpr mode_t kMode = 0777;  // the umask takes from it
+    if (make && ::mkdirat(folder->descriptor(), name.c_str(), kMode) != 0 && errno != EEXIST) {
+      throw io_error("create the directory", path, errno);
+    }
+    const int fd = ::openat(folder->descriptor(), name.c_str(), kDirectoryFlags | O_NOFOLLOW);
+    if (fd < 0 && errno == ENOENT) return std::nullopt;
+    if (fd < 0 && (errno == ENOTDIR || errno == ELOOP)) {
+      throw no_directory(folder->descriptor(), name, path);
+    }
+    if (fd < 0) throw io_error("open", path, errno);
+    folder.emplace(Folder(Descriptor(fd), path));
+  }
+  return folder;
+}
+
+std::optional<Folder> Folder::find(const fs::path& below) const {
+  return walk(below, /*make=*/false);
+}
+
+Folder Folder::make(const fs::path& below) const {
+  auto folder = walk(below, /*make=*/true);
+  if (folder) return std::move(*folder);
+  throw io_error("open", path_ / below, ENOENT);  // somebody has removed it at once
+}
+
+std::optional<struct stat> Folder::look_at(const std::string& name) const {
+  struct stat found {};
+  if (::fstatat(descriptor(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0) return found;
+  if (errno == ENOENT) return std::nullopt;
+  throw io_error("examine", path_ / name, errno);
+}
+
+std::optional<Descriptor> Folder::open_file(const std::string& name, int flags, mode_t mode) const {
+  const int fd = ::openat(descriptor(), name.c_str(),
+                          flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode);
+  if (fd < 0) return std::nullopt;
+  return std::optional<Descriptor>(std::in_place, fd);
+}
+
+void Folder::sync() const {
+  // Some file systems cannot sync directories.
+  if (::fsync(descriptor()) != 0 && errno != EINVAL) throw io_error("sync", path_, errno);
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "storage/descriptor_pool.h"
+
+namespace reshardfs {
+
+/// Whether it leads from a directory to something below it by its names alone: relative, not empty,
+/// and without "." and "..".
+bool is_plain_path(const std::filesystem::path& path);
+
+/// A directory that is held open: what is done in it is done there, whatever its name and the names
+/// above it come to stand for meanwhile. None of its functions follows a symbolic link, save
+/// open().
+class Folder {
+ public:
+  /// The directory that the user means: links are followed.
+  /// @throws Error kUsage if it is no directory, kMissing if there is none, kIo.
+  static Folder open(const std::filesystem::path& path);
+
+  /// A directory below this one; nothing if there is none. An empty path: this one once more.
+  /// @param below plain, or empty.
+  /// @throws Error kUsage if one of its names is a link or a file, kIo.
+  std::optional<Folder> find(const std::filesystem::path& below) const;
+  /// The same, made with those above it if it is not there.
+  Folder make(const std::filesystem::path& below) const;
+
+  /// What stands under a name; nothing if there is nothing.
+  /// @throws Error kIo.
+  std::optional<struct stat> look_at(const std::string& name) const;
+  /// Opens a file, without waiting for what is none.
+  /// @return nothing, with errno, if it cannot be opened.
+  std::optional<Descriptor> open_file(const std::string& name, int flags, mode_t mode = 0) const;
+  /// Waits until its names are on disk. @throws Error kIo.
+  void sync() const;
+
+  int descriptor() const noexcept { return descriptor_.get(); }
+  /// For messages.
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  Folder(Descriptor descriptor, std::filesystem::path path)
+      : descriptor_(std::move(descriptor)), path_(std::move(path)) {}
+  std::optional<Folder> walk(const std::filesystem::path& below, bool make) const;
+
+  Descriptor descriptor_;
+  std::filesystem::path path_;
+};
+
+}  // namespace reshardfs

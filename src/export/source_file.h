@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "reshardfs/conversion.h"
+
+namespace reshardfs {
+
+/// What tells a source file from any other, and from itself with other contents: see
+/// conversion_identity().
+/// @param shown_path its path, as the user may see it.
+/// @throws Error kChanged if the path does not lead to the file that the conversion has opened, or
+///         if that has changed since; kMissing or kIo.
+nlohmann::ordered_json source_file_identity(const ConversionSource& file,
+                                            const std::string& shown_path);
+
+/// In what two of them differ, in words: "has another size"; empty if they do not.
+std::string source_file_difference(const nlohmann::ordered_json& old,
+                                   const nlohmann::ordered_json& now);
+
+/// Whether they differ in nothing that tells of their contents: one may be a copy of the other.
+bool may_be_a_copy(const nlohmann::ordered_json& old, const nlohmann::ordered_json& now);
+
+}  // namespace reshardfs

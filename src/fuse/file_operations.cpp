@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "base/counters.h"
+#include "fuse/attributes.h"
+#include "fuse/operations.h"
+#include "fuse/passthrough.h"
+#include "fuse/request.h"
+
+namespace reshardfs {
+namespace {
+
+using FilePtr = std::shared_ptr<const VirtualFile>;
+using Handles = OpenHandles<VirtualFile>;
+
+// --- open --------------------------------------------------------------------------------------
+
+/// A file that has been opened.
+struct Opening {
+  InodeNumber inode = 0;
+  std::uint64_t snapshot = Handles::kNone;
+  bool backed = false;  ///< counted by Passthrough::files
+};
+
+void end(ServedTree& all, const Opening& opening) noexcept {
+  if (opening.backed) all.passthrough.files.close(opening.inode);
+  all.snapshots.remove(opening.snapshot);
+  all.source.file_closed(opening.inode);
+}
+
+/// @param info of the request.
+Reply open_file(ServedTree& all, InodeNumber inode, const VirtualFile& file, fuse_file_info info) {
+  if (!all.source.file_opened(inode)) return Reply::error(ESTALE);
+  Opening opening{.inode = inode};
+  try {
+    info.fh = opening.snapshot = all.snapshots.add(file.snapshot());
+    // A file with changing contents has size 0, beyond which the kernel's page cache would not
+    // read.
+    const bool direct_io = all.options.direct_io || info.fh != Handles::kNone;
+    info.direct_io = direct_io ? 1 : 0;
+    info.keep_cache = direct_io ? 0 : 1;
+    // Contents that change have no source.
+    if (all.passthrough.on && info.fh == Handles::kNone) {
+      const std::int32_t number = all.passthrough.files.open(inode, file);
+      opening.backed = true;
+      if (number != BackingFiles::kNone) read_from_backing_file(info, number);
+    }
+    return Reply::opened(info, [&all, opening] { end(all, opening); });
+  } catch (...) {
+    end(all, opening);
+    throw;
+  }
+}
+
+/// Reads that the kernel has answered were not checked: at least it is said if they should not have
+/// been trusted.
+void check_later(ServedTree& all, InodeNumber inode, const ByteSourcePtr& source) noexcept {
+  const auto check = [&all, inode, source] {
+    const auto look = [&] {
+      source->check_unchanged();
+      return Reply::error(0);
+    };
+    return reply_of(all, inode, "passthrough", look);
+  };
+  try {
+    all.storage.submit(nullptr, WaitClass::kFile, no_key, check);
+  } catch (...) {
+    log_failure(all, inode, "passthrough");
+  }
+}
+
+// --- read --------------------------------------------------------------------------------------
+
+/// One read, up to the file's end.
+struct Range {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+
+/// @return bytes, or throws what the file throws.
+Reply read_file(ServedTree& all, const VirtualFile& file, const Range& range, ReadTally& tally) {
+  try {
+    if (range.size == 0) return Reply::end_of_file(std::move(tally));
+    BufferPool::Lease lease = all.buffers.take(range.size);
+    file.read_at(range.offset, lease.bytes());
+    return Reply::bytes(std::move(lease), std::move(tally));
+  } catch (...) {
+    tally.failed(errno_of_current_exception());
+    throw;
+  }
+}
+
+StorageQueue::Key sources_of(const VirtualFile& file, const Range& range) {
+  StorageQueue::Key key;
+  for (const ByteSource* source : file.sources_of(range.offset, range.size)) {
+    key.push_back({.source = source});
+  }
+  return key;
+}
+
+}  // namespace
+
+namespace ops {
+
+void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept {
+  counters().request(Operation::kOpen);
+  ServedTree& all = served(request);
+  const TreePtr tree = all.source.current();
+  const Node* node = tree->find(inode);
+  if (node == nullptr || node->file == nullptr) {
+    fuse_reply_err(request, node == nullptr ? ESTALE : EISDIR);
+    return;
+  }
+  if ((info->flags & O_ACCMODE) != O_RDONLY || (info->flags & O_TRUNC) != 0) {
+    fuse_reply_err(request, EROFS);
+    return;
+  }
+  auto open = [&all, inode, file = node->file, handle = *info] {
+    return open_file(all, inode, *file, handle);
+  };
+  if (has_size_to_make(*node)) {
+    answer_in_turn(request, inode, "open", WaitClass::kMade, no_key, std::move(open));
+  } else if (all.passthrough.on && node->file->effort() != Effort::kNone) {
+    const auto key = [inode] { return StorageQueue::Key{{.node = inode}}; };
+    answer_in_turn(request, inode, "open", WaitClass::kFile, key, std::move(open));
+  } else {
+    answer(request, inode, "open", open);
+  }
+}
+
+void release(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept {
+  ServedTree& all = served(request);
+  const bool backed = all.passthrough.on && info->fh == Handles::kNone;
+  const ByteSourcePtr source = backed ? all.passthrough.files.close(inode) : nullptr;
+  end(all, {.inode = inode, .snapshot = info->fh});
+  fuse_reply_err(request, 0);
+  if (source) check_later(all, inode, source);
+}
+
+void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
+          fuse_file_info* info) noexcept {
+  counters().request(Operation::kRead);
+  if (size > kAbsurdBytes) {
+    fuse_reply_err(request, EINVAL);  // rather than make room for it
+    return;
+  }
+  ServedTree& all = served(request);
+  const TreePtr tree = all.source.current();
+  const Node* node = tree->find(inode);
+  // It is kept with the read: of a killed program the file may be closed before the read has ended.
+  FilePtr file = all.snapshots.find(info->fh);
+  if (file == nullptr && node != nullptr) file = node->file;
+  ReadTally tally;
+  if (node == nullptr || file == nullptr) {
+    const int error = node == nullptr ? ESTALE : EISDIR;
+    tally.failed(error);
+    fuse_reply_err(request, error);
+    return;
+  }
+  const std::uint64_t file_size = file == node->file ? node->size : file->size();
+  const auto begin = std::min(file_size, static_cast<std::uint64_t>(offset));
+  const Range range{begin, std::min<std::uint64_t>(size, file_size - begin)};
+  if (range.size == 0 || file->effort() == Effort::kNone) {
+    answer(request, inode, "read", [&] { return read_file(all, *file, range, tally); });
+    return;
+  }
+  const WaitClass kind = file->effort() == Effort::kReads ? WaitClass::kRead : WaitClass::kMade;
+  answer_in_turn(
+      request, inode, "read", kind, [file, range] { return sources_of(*file, range); },
+      [&all, file, range, tally = std::move(tally)]() mutable {
+        return read_file(all, *file, range, tally);
+      });
+}
+
+}  // namespace ops
+}  // namespace reshardfs

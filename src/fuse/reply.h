@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "fuse/buffer_pool.h"
+#include "fuse/libfuse.h"
+#include "fuse/read_tally.h"
+
+namespace reshardfs {
+
+/// What a request is to be answered with. Made by the operation, on whichever thread it runs, and
+/// sent by whoever has the right to answer; a reply that is not sent does nothing but to undo what
+/// it would have told of.
+class Reply {
+ public:
+  /// @param error an errno; 0: done.
+  static Reply error(int error) { return Reply(Error{error}); }
+  /// The bytes of a file. The tally ends with them.
+  static Reply bytes(BufferPool::Lease lease, ReadTally tally) {
+    return Reply(Bytes{std::move(lease), std::move(tally)});
+  }
+  /// Nothing of a file: its end.
+  static Reply end_of_file(ReadTally tally) { return Reply(EndOfFile{std::move(tally)}); }
+  /// A listing, or an attribute's value.
+  static Reply data(std::string data) { return Reply(Data{std::move(data)}); }
+  /// How many bytes an attribute's value has, or all their names.
+  static Reply data_size(std::size_t bytes) { return Reply(DataSize{bytes}); }
+  static Reply entry(const fuse_entry_param& entry) { return Reply(entry); }
+  /// @param seconds for how long the kernel may keep them.
+  static Reply attributes(const struct stat& stat, double seconds) {
+    return Reply(Attributes{stat, seconds});
+  }
+  static Reply link(std::string target) { return Reply(Link{std::move(target)}); }
+  static Reply statistics(const struct statvfs& statistics) { return Reply(statistics); }
+  /// @param undo closes what has been opened. Called if the kernel does not hear of the opening,
+  ///        or has no use for it any more: then it will not ask to close it. Must not throw.
+  static Reply opened(const fuse_file_info& info, std::function<void()> undo) {
+    return Reply(Opened{info, Undo(std::move(undo))});
+  }
+
+  /// Answers the request, once.
+  void send(fuse_req_t request) noexcept;
+
+ private:
+  struct Error {
+    int number;
+  };
+  struct Bytes {
+    BufferPool::Lease lease;
+    ReadTally tally;
+  };
+  struct EndOfFile {
+    ReadTally tally;
+  };
+  struct Data {
+    std::string data;
+  };
+  struct DataSize {
+    std::size_t bytes;
+  };
+  struct Attributes {
+    struct stat stat;
+    double seconds;
+  };
+  struct Link {
+    std::string target;
+  };
+  class Undo {
+   public:
+    explicit Undo(std::function<void()> undo) : undo_(std::move(undo)) {}
+    Undo(Undo&& other) noexcept : undo_(std::exchange(other.undo_, nullptr)) {}
+    Undo& operator=(Undo&&) = delete;
+    ~Undo() {
+      if (undo_) undo_();
+    }
+    void forget() noexcept { undo_ = nullptr; }
+
+   private:
+    std::function<void()> undo_;
+  };
+  struct Opened {
+    fuse_file_info info;
+    Undo undo;
+  };
+  using Value = std::variant<Error, Bytes, EndOfFile, Data, DataSize, fuse_entry_param, Attributes,
+                             Link, struct statvfs, Opened>;
+
+  explicit Reply(Value&& value) : value_(std::move(value)) {}
+
+  static void send(fuse_req_t request, const Error& error) noexcept;
+  static void send(fuse_req_t request, Bytes& bytes) noexcept;
+  static void send(fuse_req_t request, EndOfFile& end) noexcept;
+  static void send(fuse_req_t request, const Data& data) noexcept;
+  static void send(fuse_req_t request, const DataSize& size) noexcept;
+  static void send(fuse_req_t request, const fuse_entry_param& entry) noexcept;
+  static void send(fuse_req_t request, const Attributes& attributes) noexcept;
+  static void send(fuse_req_t request, const Link& link) noexcept;
+  static void send(fuse_req_t request, const struct statvfs& statistics) noexcept;
+  static void send(fuse_req_t request, Opened& opened) noexcept;
+
+  Value value_;
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/storage_queue.h"
+
+#include <algorithm>
+#include <exception>
+#include <unordered_map>
+#include <utility>
+
+namespace reshardfs {
+
+StorageQueue::StorageQueue(Ticks ticks) noexcept : ticks_(ticks) {
+  for (std::size_t kind = 0; kind < kClasses; ++kind) permits_[kind] = kWaitLimits[kind].permits;
+}
+
+// --- work comes --------------------------------------------------------------------------------
+
+void StorageQueue::submit(std::unique_ptr<Work> work) {
+  Works one;
+  one.push_back(std::move(work));
+  const auto first = one.begin();
+  {
+    const std::lock_guard lock(mutex_);
+    start_ticks_locked();
+    unsigned& permits = permits_[static_cast<std::size_t>((*first)->kind)];
+    if (permits == 0) {
+      Works& due = due_[static_cast<std::size_t>((*first)->kind)];
+      due.splice(due.end(), one);
+      return;
+    }
+    --permits;
+    running_.splice(running_.end(), one);
+  }
+  run_and_go_on(first);
+}
+
+void StorageQueue::help() noexcept {
+  Works::iterator next;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!start_next(next)) return;
+  }
+  run_and_go_on(next);
+}
+
+// --- work runs ---------------------------------------------------------------------------------
+
+void StorageQueue::run_and_go_on(Works::iterator work) noexcept {
+  ++threads_taken_;
+  if (taken_) taken_();
+  bool more = true;
+  while (more) {
+    bool was_run = false;
+    {
+      const SourceUse::Scope scope((*work)->use);
+      if (may_run(work)) {
+        was_run = answer(**work);
+      } else {
+        // It is held back, and no longer this thread's.
+        const std::lock_guard lock(mutex_);
+        more = start_next(work);
+        continue;
+      }
+    }
+    more = end_and_start_next(work, was_run);
+  }
+  --threads_taken_;
+}
+
+/// Whether the work is not to be held back; else it has been taken from the running.
+bool StorageQueue::may_run(Works::iterator work) noexcept {
+  Work& it = **work;
+  const bool alone = limits(it).one_at_a_time;
+  if (it.probes || (!alone && !any_closed_)) return true;
+  if (!it.has_key) {
+    // Without the mutex: this may wait for another thread that plans the same file.
+    try {
+      it.key = it.make_key();
+    } catch (const std::exception&) {
+      // Nothing to be held back from; running it will tell what is wrong.
+    }
+    it.has_key = true;
+  }
+  const std::lock_guard lock(mutex_);
+  if (is_held_back(it)) {
+    give_permit_back(it);
+    held_.splice(held_.end(), running_, work);
+    return false;
+  }
+  try {
+    if (alone || stuck_sources_ > 0) close_for_others(it);
+  } catch (const std::exception&) {
+    // No memory to keep others back: they run as well.
+  }
+  return true;
+}
+
+void StorageQueue::close_for_others(Work& work) {
+  work.closes.reserve(work.key.size());
+  for (const Awaited& awaited : work.key) {
+    if (closed_.try_emplace(awaited).second) work.closes.push_back(awaited);
+  }
+  any_closed_ = !closed_.empty();
+}
+
+/// @return whether the work was run: not if nobody waits for it any more.
+bool StorageQueue::answer(Work& work) noexcept {
+  if (work.request != nullptr && work.request->is_over()) return false;
+  Reply reply = work.run();
+  now_using(nullptr);
+  if (work.request == nullptr) return true;
+  if (fuse_req_t claimed = work.request->claim()) reply.send(claimed);
+  return true;
+}
+
+/// Takes the work from the running and frees it.
+/// @return whether `work` is now another one.
+bool StorageQueue::end_and_start_next(Works::iterator& work, bool was_run) noexcept {
+  Works ended;  // freed without the mutex: it may be the last to hold a source
+  const std::lock_guard lock(mutex_);
+  ended.splice(ended.end(), running_, work);
+  Work& it = *ended.front();
+  give_permit_back(it);
+  for (const Awaited& awaited : it.closes) reopen(awaited);
+  if (it.probes && was_run) {
+    reopen(it.probed);
+  } else if (const auto closed = closed_.find(it.probed); it.probes && closed != closed_.end()) {
+    closed->second.probed = false;  // another one will have to try
+  }
+  release_held();
+  return start_next(work);
+}
+
+bool StorageQueue::is_held_back(const Work& work) const noexcept {
+  return std::any_of(work.key.begin(), work.key.end(),
+                     [this](const Awaited& awaited) { return closed_.contains(awaited); });
+}
+
+void StorageQueue::give_permit_back(const Work& work) noexcept {
+  const auto kind = static_cast<std::size_t>(work.kind);
+  if (work.stuck) {
+    --stuck_[kind];
+  } else {
+    ++permits_[kind];
+  }
+}
+
+/// What was waited for has answered. To be followed by release_held().
+void StorageQueue::reopen(const Awaited& awaited) noexcept {
+  const auto closed = closed_.find(awaited);
+  if (closed == closed_.end()) return;
+  if (closed->second.stuck) --stuck_sources_;
+  closed_.erase(closed);
+  any_closed_ = !closed_.empty();
+}
+
+void StorageQueue::release_held() noexcept {
+  for (auto held = held_.begin(); held != held_.end();) {
+    const auto next = std::next(held);
+    if (!is_held_back(**held)) {
+      Works& due = due_[static_cast<std::size_t>((*held)->kind)];
+      due.splice(due.end(), held_, held);
+    }
+    held = next;
+  }
+}
+
+bool StorageQueue::start_next(Works::iterator& next) noexcept {
+  for (std::size_t kind = 0; kind < kClasses; ++kind) {
+    if (permits_[kind] == 0 || due_[kind].empty()) continue;
+    --permits_[kind];
+    next = due_[kind].begin();
+    running_.splice(running_.end(), due_[kind], next);
+    return true;
+  }
+  return false;
+}
+
+unsigned StorageQueue::startable() const noexcept {
+  unsigned sum = 0;
+  for (std::size_t kind = 0; kind < kClasses; ++kind) {
+    sum += static_cast<unsigned>(std::min<std::size_t>(permits_[kind], due_[kind].size()));
+  }
+  return sum;
+}
+
+// --- work is looked after ----------------------------------------------------------------------
+
+bool StorageQueue::tick(Clock::time_point now) noexcept {
+  give_up_killed();
+  unsigned threads = 0;
+  bool any = false;
+  Works given_up;  // freed without the mutex
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& work : running_) {
+      try {
+        look_after(*work, now);
+      } catch (const std::exception&) {
+        // No memory: the next tick will do.
+      }
+    }
+    drop_given_up(held_, given_up);
+    for (Works& due : due_) drop_given_up(due, given_up);
+    send_probes(now);
+    threads = startable();
+    any = !running_.empty() || !held_.empty() || threads > 0 ||
+          std::any_of(due_.begin(), due_.end(), [](const Works& due) { return !due.empty(); });
+  }
+  if (threads > 0 && wake_) wake_(threads);
+  return any;
+}
+
+/// Of work that waits for its turn.
+void StorageQueue::drop_given_up(Works& from, Works& to) noexcept {
+  for (auto work = from.begin(); work != from.end();) {
+    const auto next = std::next(work);
+    const bool over = (*work)->request != nullptr && (*work)->request->is_over();
+    // Who tries a source says so itself when its turn comes.
+    if (over && !(*work)->probes) to.splice(to.end(), from, work);
+    work = next;
+  }
+}
+
+/// Finds out whether running work is stuck.
+void StorageQueue::look_after(Work& work, Clock::time_point now) {
+  const SourceUse::Look look = work.use.look();
+  if (work.seen_at == Clock::time_point{} || look != work.seen) {
+    work.seen = look;
+    work.seen_at = now;
+    if (work.told) {
+      // It has got what it was stuck in, and goes on with another source.
+      work.told = false;
+      for (const Awaited& awaited : work.closes) {
+        if (awaited.source != nullptr) reopen(awaited);
+      }
+      std::erase_if(work.closes, [](const Awaited& awaited) { return awaited.source != nullptr; });
+      release_held();
+    }
+    return;
+  }
+  const auto kind = static_cast<std::size_t>(work.kind);
+  const bool waits = look.source != nullptr || limits(work).one_at_a_time;
+  if (!waits || now - work.seen_at < kStuckAfter) return;
+  if (look.source != nullptr && !work.told) close_stuck(work, {.source = look.source}, now);
+  work.told = true;
+  if (work.stuck || stuck_[kind] == limits(work).stuck) return;
+  work.stuck = true;
+  ++stuck_[kind];
+  ++permits_[kind];
+}
+
+/// Of all that the work has for itself it keeps what it is stuck in.
+void StorageQueue::close_stuck(Work& work, const Awaited& awaited, Clock::time_point now) {
+  Key kept;
+  kept.reserve(work.closes.size() + 1);
+  kept.push_back(awaited);
+  const auto closed = closed_.try_emplace(awaited).first;
+  if (!closed->second.stuck) {
+    ++stuck_sources_;
+    closed->second = {.stuck = true, .since = now};
+  }
+  any_closed_ = true;
+  for (const Awaited& other : std::exchange(work.closes, std::move(kept))) {
+    if (other.source != nullptr && other != awaited) reopen(other);
+    if (other.source == nullptr) work.closes.push_back(other);
+  }
+  release_held();
+}
+
+void StorageQueue::send_probes(Clock::time_point now) noexcept {
+  for (auto& [awaited, closed] : closed_) {
+    if (!closed.stuck || closed.probed || now - closed.since < kProbeInterval) continue;
+    const auto probe = std::find_if(held_.begin(), held_.end(), [&](const auto& held) {
+      return std::count_if(held->key.begin(), held->key.end(),
+                           [this](const Awaited& read) { return closed_.contains(read); }) == 1 &&
+             std::find(held->key.begin(), held->key.end(), awaited) != held->key.end();
+    });
+    if (probe == held_.end()) continue;
+    closed.probed = true;
+    (*probe)->probes = true;
+    (*probe)->probed = awaited;
+    Works& due = due_[static_cast<std::size_t>((*probe)->kind)];
+    due.splice(due.end(), held_, probe);
+  }
+}
+
+/// Without the mutex while programs are asked for, and while libfuse, which has locks of its own,
+/// is told.
+void StorageQueue::give_up_killed() noexcept {
+  try {
+    std::vector<KillableRequest::Ptr> requests;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto collect = [&requests](const Works& works) {
+        for (const auto& work : works) {
+          // Most work ends before anybody can be killed.
+          if (work->ticks++ == 0 || work->request == nullptr || work->request->is_over()) continue;
+          requests.push_back(work->request);
+        }
+      };
+      collect(running_);
+      collect(held_);
+      for (const Works& due : due_) collect(due);
+    }
+    // One program may wait for many.
+    std::unordered_map<pid_t, bool> killed;
+    for (const KillableRequest::Ptr& request : requests) {
+      const auto [known, is_new] = killed.try_emplace(request->thread(), false);
+      if (is_new) known->second = request->has_lost_its_program();
+      if (known->second) request->give_up();
+    }
+  } catch (const std::exception&) {
+    // No memory: the next tick will do.
+  }
+}
+
+// --- the thread that ticks ---------------------------------------------------------------------
+
+/// Needs mutex_.
+void StorageQueue::start_ticks_locked() {
+  if (ticks_ == Ticks::kByHand || !asleep_ || stopping_) return;
+  asleep_ = false;
+  if (ticker_.joinable()) {
+    wanted_.notify_one();
+    return;
+  }
+  try {
+    ticker_ = std::thread([this] { keep_ticking(); });
+  } catch (const std::exception&) {
+    // Without a thread work is still done; only nobody looks after what is stuck.
+    asleep_ = true;
+  }
+}
+
+void StorageQueue::keep_ticking() noexcept {
+  // Going to sleep and being woken costs more than some ticks for nothing.
+  constexpr unsigned kIdleTicks = 20;
+  unsigned idle = 0;
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (idle == kIdleTicks) {
+      asleep_ = true;
+      wanted_.wait(lock, [this] { return !asleep_ || stopping_; });
+      idle = 0;
+    }
+    wanted_.wait_for(lock, kTickInterval, [this] { return stopping_; });
+    if (stopping_) return;
+    lock.unlock();
+    idle = tick(Clock::now()) ? 0 : idle + 1;
+    lock.lock();
+  }
+}
+
+void StorageQueue::stop() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    wanted_.notify_one();
+  }
+  if (ticker_.joinable()) ticker_.join();
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The words that options have for their choices: what the command line and files of options take,
+/// and what messages call them.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reshardfs/conversion.h"
+
+namespace reshardfs {
+
+template <typename Value>
+struct OptionWord {
+  Value value;
+  std::string_view word;
+};
+
+inline constexpr std::array<OptionWord<Unmatched>, 4> kUnmatchedWords{
+    {{Unmatched::kDrop, "drop"},
+     {Unmatched::kSource, "source"},
+     {Unmatched::kReplicate, "replicate"},
+     {Unmatched::kError, "error"}}};
+
+inline constexpr std::array<OptionWord<Replicas>, 3> kReplicasWords{
+    {{Replicas::kSame, "same"}, {Replicas::kFirst, "first"}, {Replicas::kOwn, "own"}}};
+
+inline constexpr std::array<OptionWord<OutputFormat>, 2> kFormatWords{
+    {{OutputFormat::kCkpt, "ckpt"}, {OutputFormat::kSafetensors, "safetensors"}}};
+
+inline constexpr std::array<OptionWord<ViewKind>, 5> kViewWords{
+    {{ViewKind::kRanks, "ranks"},
+     {ViewKind::kMerged, "merged"},
+     {ViewKind::kParams, "params"},
+     {ViewKind::kUnified, "unified"},
+     {ViewKind::kStrategy, "strategy"}}};
+
+template <typename Value, std::size_t kCount>
+std::string word_of(const std::array<OptionWord<Value>, kCount>& words, Value value) {
+  const auto found = std::find_if(words.begin(), words.end(),
+                                  [value](const auto& entry) { return entry.value == value; });
+  return found == words.end() ? "" : std::string(found->word);
+}
+
+/// Nothing if there is no such word.
+template <typename Value, std::size_t kCount>
+std::optional<Value> value_of(const std::array<OptionWord<Value>, kCount>& words,
+                              std::string_view word) {
+  const auto found = std::find_if(words.begin(), words.end(),
+                                  [word](const auto& entry) { return entry.word == word; });
+  return found == words.end() ? std::nullopt : std::optional(found->value);
+}
+
+/// @param texts all of them are words.
+template <typename Value, std::size_t kCount>
+std::vector<Value> values_of(const std::array<OptionWord<Value>, kCount>& words,
+                             const std::vector<std::string>& texts) {
+  std::vector<Value> values;
+  for (const std::string& text : texts) {
+    if (const auto value = value_of(words, text)) values.push_back(*value);
+  }
+  return values;
+}
+
+template <typename Value, std::size_t kCount>
+std::vector<std::string> all_words(const std::array<OptionWord<Value>, kCount>& words) {
+  std::vector<std::string> all;
+  all.reserve(kCount);
+  for (const auto& entry : words) all.emplace_back(entry.word);
+  return all;
+}
+
+}  // namespace reshardfs

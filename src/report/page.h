@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/// One page about a conversion, for people.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "reshardfs/conversion.h"
+
+#include "base/counters.h"
+#include "plan/target_table.h"
+
+namespace reshardfs {
+
+/// What a page is about. Small: the page is made from it when someone asks.
+struct ReportSubject {
+  std::shared_ptr<const TargetTable> target;
+  std::vector<Rank> ranks;           ///< those that are shown
+  nlohmann::ordered_json facts;      ///< what status.json states of a mount, without what changes
+  std::vector<std::string> options;  ///< option_texts()
+};
+
+/// What the page of a mount says of the moment in which it is opened, as HTML.
+struct ReportMoment {
+  std::string reads;  ///< the section on what the mount has done so far
+  std::string time;
+};
+
+ReportMoment report_moment(const CounterValues& activity);
+
+/// In the place of each text of a moment, in its order, this gives a page that others can be made
+/// from: no page has it, as neither XML nor JSON can.
+inline constexpr char kReportGap = '\0';
+
+/// Writes the page: HTML with its pictures, styles and script in it, that loads nothing. A policy
+/// in it forbids any other script or style, and any connection.
+/// @param moment of a mount; nothing: it is of none.
+void write_report(const ReportSubject& subject, const std::optional<ReportMoment>& moment,
+                  const TextSink& out);
+
+}  // namespace reshardfs

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/target_table.h"
+#include "plan/traffic_survey.h"
+#include "report/bounded_writer.h"
+
+namespace reshardfs {
+
+/// Bytes of a parameter's full tensor in the destination's type; of slices that are copied as they
+/// are the first one's.
+std::uint64_t full_bytes(const TargetTable& target, const TargetParameter& parameter,
+                         const std::vector<Rank>& ranks);
+
+/// Writes the table of parameters as a JSON object of columns, as page.js reads it: lists with an
+/// item for each parameter, most of them numbers of texts in other lists, so that what thousands
+/// have in common is there once. Has no `<`: it may stand in a script element.
+void write_report_data(const TargetTable& target, const std::vector<Rank>& ranks,
+                       const TrafficSurvey& survey, BoundedWriter& out);
+
+}  // namespace reshardfs

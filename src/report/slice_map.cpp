@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/slice_map.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "layout/slicing.h"
+
+namespace reshardfs {
+namespace {
+
+using Parts = std::vector<std::int64_t>;
+
+constexpr std::size_t kMostRegions = 2048;
+
+/// How some destination ranks cut a parameter, and which part each has.
+struct Cut {
+  const Slicing* slicing = nullptr;  ///< nullptr: every rank has it whole
+  std::vector<std::pair<Rank, Parts>> ranks;
+};
+
+std::vector<Cut> cuts_of(const TargetTable& target, const TargetParameter& parameter,
+                         const std::vector<Rank>& ranks) {
+  std::vector<Cut> cuts;
+  const std::size_t dimensions = parameter.grid->full_shape().size();
+  for (const Rank rank : ranks) {
+    if (!target.has(parameter, rank)) continue;
+    const bool cut = parameter.treatment == Treatment::kReshard;
+    const Slicing* slicing = cut ? parameter.by_stage->at(target.stage_of(rank)).get() : nullptr;
+    auto found = std::find_if(cuts.begin(), cuts.end(),
+                              [&](const Cut& known) { return known.slicing == slicing; });
+    if (found == cuts.end()) found = cuts.insert(found, Cut{slicing, {}});
+    found->ranks.emplace_back(
+        rank, cut ? slicing->parts_of(target.device_of(rank)) : Parts(dimensions, 0));
+  }
+  return cuts;
+}
+
+AxisPartition partition(const Cut& cut, const ShardGrid& grid, std::size_t dimension) {
+  if (cut.slicing != nullptr) return cut.slicing->partitions()[dimension];
+  return AxisPartition::even(grid.full_shape()[dimension], 1);
+}
+
+/// Which of a cut's dimensions are drawn: the two that are cut into most parts, in their order.
+void choose_dimensions(SliceMap& map) {
+  const std::size_t count = map.source_parts.size();
+  std::vector<std::size_t> order(count);
+  for (std::size_t d = 0; d < count; ++d) order[d] = d;
+  const auto parts = [&](std::size_t d) {
+    return std::max(map.source_parts[d], map.destination_parts[d]);
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return parts(a) > parts(b); });
+  const std::size_t shown = std::min<std::size_t>(count, 2);
+  std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(shown));
+  if (count > 1) map.row_dimension = order[0];
+  if (count > 0) map.column_dimension = order[shown - 1];
+  for (std::size_t i = shown; i < count; ++i) {
+    if (parts(order[i]) > 1) map.hidden.push_back(order[i]);
+  }
+  std::sort(map.hidden.begin(), map.hidden.end());
+}
+
+void shorten(SliceMap& map) {
+  while (map.rows.size() * map.columns.size() > kMostRegions) {
+    std::vector<Stretch>& longer = map.rows.size() > map.columns.size() ? map.rows : map.columns;
+    longer.resize(longer.size() / 2);
+    map.shortened = true;
+  }
+}
+
+SliceMap map_of(const Cut& cut, const ShardGrid& grid) {
+  SliceMap map;
+  const std::size_t count = grid.full_shape().size();
+  // Of the dimensions that are not drawn: the parts in which index 0 lies.
+  Parts source_at(count, 0);
+  Parts destination_at(count, 0);
+  for (std::size_t d = 0; d < count; ++d) {
+    const AxisPartition destination = partition(cut, grid, d);
+    map.source_parts.push_back(grid.partitions()[d].parts());
+    map.destination_parts.push_back(destination.parts());
+    source_at[d] = grid.partitions()[d].locate(0).part;
+    destination_at[d] = destination.locate(0).part;
+  }
+  choose_dimensions(map);
+  const auto along = [&](const std::optional<std::size_t>& d) {
+    return d ? stretches(partition(cut, grid, *d), grid.partitions()[*d])
+             : std::vector<Stretch>{{0, 1, 0, 0}};
+  };
+  map.rows = along(map.row_dimension);
+  map.columns = along(map.column_dimension);
+  shorten(map);
+  const auto part = [](const Parts& parts, const std::optional<std::size_t>& d) {
+    return d ? parts[*d] : 0;
+  };
+  const auto is_drawn = [&](std::size_t d) {
+    return map.row_dimension == d || map.column_dimension == d;
+  };
+  for (const auto& [rank, parts] : cut.ranks) {
+    bool at_index_0 = true;
+    for (std::size_t d = 0; d < count; ++d) {
+      at_index_0 = at_index_0 && (is_drawn(d) || parts[d] == destination_at[d]);
+    }
+    if (!at_index_0) continue;
+    map.ranks[{part(parts, map.row_dimension), part(parts, map.column_dimension)}].push_back(rank);
+  }
+  for (const Stretch& row : map.rows) {
+    for (const Stretch& column : map.columns) {
+      if (map.row_dimension) source_at[*map.row_dimension] = row.source_part;
+      if (map.column_dimension) source_at[*map.column_dimension] = column.source_part;
+      std::int64_t cell = 0;
+      for (std::size_t d = 0; d < count; ++d) cell = cell * map.source_parts[d] + source_at[d];
+      map.holdings[{row.source_part, column.source_part}] =
+          grid.cell(static_cast<std::size_t>(cell));
+    }
+  }
+  return map;
+}
+
+/// Slices that are copied as they are have no full tensor: one after the other they stand for it.
+SliceMap raw_map(const TargetTable& target, const TargetParameter& parameter,
+                 const std::vector<Rank>& ranks) {
+  SliceMap map;
+  map.rows = {{0, 1, 0, 0}};
+  for (const Rank rank : ranks) {
+    if (map.columns.size() == kMostRegions) {
+      map.shortened = true;
+      break;
+    }
+    if (!target.has(parameter, rank)) continue;
+    const auto at = static_cast<std::int64_t>(map.columns.size());
+    map.columns.push_back({at, at + 1, at, at});
+    map.ranks[{0, at}] = {rank};
+    map.holdings[{0, at}] = target.view(parameter, rank).grid().cell(0);
+  }
+  return map;
+}
+
+}  // namespace
+
+std::string cut_text(const std::vector<std::int64_t>& parts) {
+  const bool whole = std::all_of(parts.begin(), parts.end(), [](auto n) { return n == 1; });
+  return whole ? "whole" : fmt::format("cut {}", fmt::join(parts, " \u00d7 "));
+}
+
+std::vector<Stretch> stretches(const AxisPartition& destination, const AxisPartition& source) {
+  std::vector<Stretch> list;
+  for (std::int64_t at = 0; at < destination.size();) {
+    const AxisInterval to = destination.locate(at);
+    const AxisInterval from = source.locate(at);
+    const std::int64_t end = std::min(to.end, from.end);
+    list.push_back({at, end, to.part, from.part});
+    at = end;
+  }
+  return list;
+}
+
+std::vector<SliceMap> slice_maps(const TargetTable& target, const TargetParameter& parameter,
+                                 const std::vector<Rank>& ranks) {
+  if (parameter.treatment == Treatment::kRaw) return {raw_map(target, parameter, ranks)};
+  const Shape& full = parameter.grid->full_shape();
+  if (std::find(full.begin(), full.end(), 0) != full.end()) return {};
+  std::vector<SliceMap> maps;
+  for (const Cut& cut : cuts_of(target, parameter, ranks)) {
+    maps.push_back(map_of(cut, *parameter.grid));
+  }
+  return maps;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Pictures: the few elements of SVG that they are made of, and their colours.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "report/bounded_writer.h"
+
+namespace reshardfs {
+
+/// A text as content of an XML element or as an attribute's value: markup is escaped, and what XML
+/// cannot hold (control characters, bytes that are not UTF-8) is shown as printable() shows it.
+std::string xml_text(const std::string& text);
+
+/// The colours of all pictures, in light and dark.
+std::string_view picture_style();
+
+/// Where a picture stands.
+enum class Placement : std::uint8_t {
+  kDocument,  ///< a file of its own
+  kPage,      ///< in a page that has picture_style() among its styles
+};
+
+/// Units are pixels; numbers have one decimal. Texts are escaped here.
+class Svg {
+ public:
+  /// @param label what the picture shows, for those who cannot see it.
+  Svg(BoundedWriter& out, Placement placement, double width, double height,
+      const std::string& label);
+
+  struct Box {
+    double x = 0;
+    double y = 0;
+    double width = 0;
+    double height = 0;
+  };
+
+  /// @param style a class of picture_style().
+  /// @param title shown where the pointer rests; empty: none.
+  void box(const Box& box, std::string_view style, const std::string& title = {});
+  /// @param style "t" with more: "m" in the middle, "e" ends at x, "s" small, "b" bold.
+  void text(double x, double y, std::string_view style, const std::string& text);
+  /// Reads upwards, beginning at (x, y).
+  void text_upwards(double x, double y, std::string_view style, const std::string& text);
+  /// To be called once, at the end.
+  void close();
+
+ private:
+  BoundedWriter& out_;
+};
+
+/// Pixels that a text takes in a small font ("t s"), near enough.
+double small_text_width(const std::string& text);
+
+}  // namespace reshardfs

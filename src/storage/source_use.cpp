@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/source_use.h"
+
+#include <utility>
+
+namespace reshardfs {
+namespace {
+
+thread_local SourceUse* watched_use = nullptr;
+
+}  // namespace
+
+SourceUse::Scope::Scope(SourceUse& use) noexcept : outer_(std::exchange(watched_use, &use)) {}
+
+SourceUse::Scope::~Scope() {
+  watched_use = outer_;
+}
+
+void now_using(const ByteSource* source) noexcept {
+  SourceUse* const use = watched_use;
+  if (use == nullptr) return;
+  // One thread writes: no read-modify-write is needed.
+  use->source_.store(source, std::memory_order_relaxed);
+  use->step_.store(use->step_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who builds with warnings as errors: those who develop, and continuous integration; nobody who
+installs the program, whatever their compiler warns of, and even if an earlier build had it on."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import report
+
+DEVELOPMENT = {"debug", "asan", "tsan"}
+OPTION = "RESHARDFS_WERROR"
+# What each script is to tell CMake.
+SCRIPTS = {".ci/run": "ON", "packaging/test.sh": "OFF", "packaging/setup.sh": "OFF",
+           "packaging/deb.sh": "OFF"}
+# Every other program that the scripts call, but for those that only look.
+STUBS = ("apt-get", "cpack", "ctest", "dpkg-query", "modprobe", "node", "npm", "sudo")
+
+
+def preset_problems(root):
+    presets = json.loads((root / "CMakePresets.json").read_text())["configurePresets"]
+    on = {preset["name"] for preset in presets
+          if preset.get("cacheVariables", {}).get(OPTION) == "ON"}
+    if on != DEVELOPMENT:
+        yield f"CMakePresets.json: {OPTION} is ON for {sorted(on)}, not for {sorted(DEVELOPMENT)}"
+    text = (root / "CMakeLists.txt").read_text()
+    if not re.search(rf'^option\({OPTION} "[^"]*" OFF\)$', text, re.MULTILINE):
+        yield f"CMakeLists.txt: {OPTION} is not OFF by default"
+
+
+def configuring(root, script):
+    """The arguments with which a script has CMake configure a build."""
+    with tempfile.TemporaryDirectory() as folder:
+        checkout, programs = Path(folder, "checkout"), Path(folder, "programs")
+        for name in (".ci", "packaging"):
+            shutil.copytree(root / name, checkout / name)
+        programs.mkdir()
+        log = Path(folder, "calls")
+        (programs / "cmake").write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >> {log}\n')
+        for name in STUBS:
+            (programs / name).write_text("#!/bin/sh\n")
+        for stub in programs.iterdir():
+            stub.chmod(0o755)
+        environment = {key: value for key, value in os.environ.items() if key != OPTION}
+        environment["PATH"] = f"{programs}:{environment['PATH']}"
+        # It may fail later on, where it runs what was not built.
+        subprocess.run(["bash", checkout / script], env=environment, stdin=subprocess.DEVNULL,
+                       capture_output=True, check=False, timeout=50)
+        calls = log.read_text().splitlines() if log.exists() else []
+    return [call for call in calls if "--preset" in call]
+
+
+def script_problems(root):
+    for script, wanted in SCRIPTS.items():
+        calls = configuring(root, script)
+        if not calls:
+            yield f"{script}: does not configure"
+        for call in calls:
+            if f"-D{OPTION}={wanted}" not in call.split():
+                yield f"{script}: configures without -D{OPTION}={wanted}: cmake {call}"
+
+
+def main():
+    root = report.arguments().root
+    problems = [*preset_problems(root), *script_problems(root)]
+    report.finish(problems, f"{len(SCRIPTS)} scripts, {len(DEVELOPMENT)} presets for development")
+
+
+main()

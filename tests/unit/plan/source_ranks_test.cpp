@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/source_ranks.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/checkpoint.h"
+#include "support/errors.h"
+#include "support/ranks.h"
+#include "support/two_rows.h"
+
+namespace reshardfs {
+namespace {
+
+using test::expect_error;
+using test::kRows;
+using test::rows;
+
+/// A set in which these ranks have a file.
+std::shared_ptr<const CheckpointSet> set_of(const std::vector<std::int64_t>& ranks) {
+  std::map<std::int64_t, std::string> records;
+  for (const std::int64_t rank : ranks) records[rank] = rows("w", "abcd");
+  return test::memory_set(records);
+}
+
+/// Of stages of two devices each.
+Strategy strategy_of(std::size_t stages, std::int64_t first_stage = 0) {
+  return {std::vector<StageLayouts>(stages, StageLayouts{{"w", kRows}}), first_stage, stages > 1};
+}
+
+TEST(SourceRanks, AreTheLowestAloneWithoutAStrategy) {
+  const SourceRanks ranks(*set_of({3, 5}));
+  EXPECT_EQ(ranks.all(), RankRange(Rank(3), 1));
+  EXPECT_EQ(ranks.devices(), 1);
+  EXPECT_EQ(ranks.stages(), 1);
+  EXPECT_EQ(ranks.stage_of(Rank(3)), 0);
+  EXPECT_EQ(ranks.device_of(Rank(3)), 0);
+}
+
+TEST(SourceRanks, AreInStagesOfAsManyDevices) {
+  const SourceRanks ranks(*set_of({0, 5}), strategy_of(3));
+  EXPECT_EQ(ranks.all(), RankRange(Rank(0), 6));
+  EXPECT_EQ(ranks.devices(), 2);
+  EXPECT_EQ(ranks.stages(), 3);
+  EXPECT_EQ(ranks.of_stage(2), RankRange(Rank(4), 2));
+  for (const Rank rank : ranks.all()) {
+    EXPECT_EQ(ranks.stage_of(rank), rank.number() / 2);
+    EXPECT_EQ(ranks.device_of(rank), rank.number() % 2);
+    EXPECT_TRUE(ranks.of_stage(ranks.stage_of(rank)).contains(rank));
+  }
+}
+
+TEST(SourceRanks, AreInStagesBesideThoseOfOneThatIsReadAlone) {
+  const SourceRanks ranks(*set_of({0, 1, 2, 3, 4, 5, 6, 7}), strategy_of(1, 2));
+  EXPECT_EQ(ranks.all(), RankRange(Rank(4), 2));
+  EXPECT_EQ(ranks.stages(), 1);
+  for (const Rank rank : test::first_ranks(8)) {
+    EXPECT_EQ(ranks.stage_of(rank), rank.number() / 2 - 2) << rank.number();
+    EXPECT_EQ(ranks.device_of(rank), rank.number() % 2) << rank.number();
+    EXPECT_TRUE(ranks.of_stage(ranks.stage_of(rank)).contains(rank)) << rank.number();
+  }
+}
+
+TEST(SourceRanks, CountFrom0WhereTheStageHasNoFile) {
+  EXPECT_EQ(SourceRanks(*set_of({0, 1}), strategy_of(1, 3)).all(), RankRange(Rank(0), 2));
+  EXPECT_EQ(SourceRanks(*set_of({0, 7}), strategy_of(1, 3)).all(), RankRange(Rank(6), 2));
+  expect_error(ErrorKind::kBadInput, {"also has rank 2,5;"}, [] {
+    SourceRanks(*set_of({0, 2, 5}), strategy_of(1, 3));
+  });
+}
+
+TEST(SourceRanks, CountRanksAndNotTheirFiles) {
+  // Each rank has two files, so that there are more files than ranks.
+  const std::vector<std::string> parts{rows("v", "abcd"), rows("w", "abcd")};
+  const auto set = test::segmented_set({{0, parts}, {1, parts}});
+  EXPECT_EQ(SourceRanks(*set, strategy_of(1, 1)).all(), RankRange(Rank(0), 2));
+}
+
+}  // namespace
+}  // namespace reshardfs

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/slice_map.h"
+
+#include <array>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/checkpoint.h"
+#include "support/ranks.h"
+#include "support/wire.h"
+
+namespace reshardfs {
+namespace {
+
+using test::memory_set;
+using test::record;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::vector<std::array<std::int64_t, 4>> numbers(const std::vector<Stretch>& list) {
+  std::vector<std::array<std::int64_t, 4>> out;
+  for (const Stretch& s : list) out.push_back({s.begin, s.end, s.destination_part, s.source_part});
+  return out;
+}
+
+using Row = std::array<std::int64_t, 4>;
+
+TEST(Stretches, EndWhereEitherSideIsCut) {
+  EXPECT_THAT(numbers(stretches(AxisPartition::even(12, 2), AxisPartition::even(12, 3))),
+              ElementsAre(Row{0, 4, 0, 0}, Row{4, 6, 0, 1}, Row{6, 8, 1, 1}, Row{8, 12, 1, 2}));
+}
+
+TEST(Stretches, FollowFields) {
+  EXPECT_THAT(numbers(stretches(AxisPartition::by_field(8, 2, 2), AxisPartition::even(8, 1))),
+              ElementsAre(Row{0, 2, 0, 0}, Row{2, 4, 1, 0}, Row{4, 6, 0, 0}, Row{6, 8, 1, 0}));
+}
+
+std::shared_ptr<const TargetTable> table(const Layout& from, const Layout& to, const Shape& slice,
+                                         std::int64_t ranks) {
+  std::map<std::int64_t, std::string> files;
+  const auto bytes = static_cast<std::size_t>(element_count(slice));
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    files[rank] = record("w", slice, "Int8", std::string(bytes, 'x'));
+  }
+  auto source =
+      std::make_shared<const SourceTable>(memory_set(files), Strategy({{{"w", from}}}, 0, false));
+  return std::make_shared<const TargetTable>(std::move(source), Strategy({{{"w", to}}}, 0, false),
+                                             TargetOptions{});
+}
+
+TEST(SliceMap, SaysWhoHasAndWhoServesEachPart) {
+  const auto target = table({.device_matrix = {2}, .tensor_map = {{0}, {}}},
+                            {.device_matrix = {2, 2}, .tensor_map = {{}, {0}}}, {2, 4}, 2);
+  const auto maps = slice_maps(*target, target->parameters().front(), test::ranks({0, 1, 2, 3}));
+  ASSERT_EQ(maps.size(), 1U);
+  const SliceMap& map = maps.front();
+  EXPECT_THAT(map.source_parts, ElementsAre(2, 1));
+  EXPECT_THAT(map.destination_parts, ElementsAre(1, 2));
+  EXPECT_EQ(map.ranks.at({0, 0}), test::ranks({0, 2}));
+  EXPECT_EQ(map.ranks.at({0, 1}), test::ranks({1, 3}));
+  EXPECT_EQ(map.holdings.at({1, 0}).file->rank, Rank(1));
+  EXPECT_EQ(cut_text(map.source_parts), "cut 2 \u00d7 1");
+}
+
+TEST(SliceMap, ShowsTheTwoMostCutDimensionsAtIndexZeroOfTheOthers) {
+  const auto target =
+      table({.device_matrix = {2}, .tensor_map = {{0}, {}, {}, {}}},
+            {.device_matrix = {2, 4, 8}, .tensor_map = {{2}, {}, {1}, {0}}}, {2, 3, 4, 8}, 2);
+  const RankRange all = test::first_ranks(64);
+  const SliceMap map =
+      slice_maps(*target, target->parameters().front(), {all.begin(), all.end()}).front();
+  EXPECT_EQ(map.row_dimension, 2U);
+  EXPECT_EQ(map.column_dimension, 3U);
+  EXPECT_THAT(map.hidden, ElementsAre(0));
+  EXPECT_EQ(map.ranks.size(), 32U);
+  EXPECT_EQ(map.ranks.at({1, 2}), test::ranks({10}));
+  EXPECT_EQ(map.holdings.at({0, 0}).file->rank, Rank(0));
+}
+
+TEST(SliceMap, IsBounded) {
+  const auto target = table({.device_matrix = {1}, .tensor_map = {{}}},
+                            {.device_matrix = {8192}, .tensor_map = {{0}}}, {8192}, 1);
+  const SliceMap map =
+      slice_maps(*target, target->parameters().front(), test::ranks({0, 1})).front();
+  EXPECT_TRUE(map.shortened);
+  EXPECT_EQ(map.columns.size(), 2048U);
+}
+
+TEST(SliceMap, IsNoneOfWhatHasNoElements) {
+  const auto target = table({.device_matrix = {1}, .tensor_map = {{}, {}}},
+                            {.device_matrix = {1}, .tensor_map = {{}, {}}}, {0, 4}, 1);
+  EXPECT_THAT(slice_maps(*target, target->parameters().front(), test::ranks({0})), IsEmpty());
+}
+
+}  // namespace
+}  // namespace reshardfs

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/linkless_tree.h"
+
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "storage/byte_source.h"
+#include "storage/descriptor_pool.h"
+#include "storage/directory.h"
+#include "support/errors.h"
+#include "support/temp_dir.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+using test::expect_error;
+using test::TempDir;
+
+/// From now on openat2() fails with an error in this process.
+bool refuse_openat2(int error) {
+  std::array<sock_filter, 4> program{{
+      {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
+      {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_openat2},
+      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)},
+      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
+  }};
+  sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0;
+}
+
+/// How the tree opens files: 0 for openat2(), else the error that it fails with.
+class LinklessTreeBy : public ::testing::TestWithParam<int> {
+ protected:
+  LinklessTreeBy() {
+    dir_.write("source/rank_0/a.ckpt", "good");
+    dir_.write("outside/a.ckpt", "evil");
+  }
+
+  /// Runs `work` with the failures of assertions of a child process, which a filter stays with.
+  void check(const std::function<void()>& work) {
+    if (GetParam() == 0) return work();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (!refuse_openat2(GetParam())) ::_exit(77);
+      work();
+      ::_exit(HasFailure() ? 1 : 0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "filters are not allowed";
+    EXPECT_EQ(status, 0);
+  }
+
+  LinklessTreePtr tree() const { return std::make_shared<const LinklessTree>(source_); }
+  std::string read(const fs::path& path) const { return read_small_file(path, 100, tree()); }
+
+  TempDir dir_;
+  fs::path source_ = dir_.path() / "source";
+  fs::path file_ = source_ / "rank_0/a.ckpt";
+};
+
+TEST_P(LinklessTreeBy, OpensWhatIsBelowIt) {
+  check([this] {
+    EXPECT_EQ(read(file_), "good");
+    EXPECT_EQ(list_directory(source_, tree()).size(), 1U);
+    EXPECT_EQ(list_directory(source_ / "rank_0", tree()).front().name, "a.ckpt");
+    EXPECT_EQ(path_kind(source_, tree()), PathKind::kDirectory);
+    EXPECT_EQ(path_kind(source_ / "rank_0/", tree()), PathKind::kDirectory);
+    EXPECT_EQ(path_kind(file_, tree()), PathKind::kOther);
+    EXPECT_EQ(path_kind(source_ / "rank_0/b", tree()), PathKind::kMissing);
+    EXPECT_EQ(path_kind(file_ / "b", tree()), PathKind::kMissing);
+    expect_error(ErrorKind::kMissing, {"rank_1"}, [&] { read(source_ / "rank_1/a.ckpt"); });
+    expect_error(ErrorKind::kBadInput, {"directory"}, [&] { read(source_ / "rank_0"); });
+  });
+}
+
+TEST_P(LinklessTreeBy, MayBeginAtALinkAndWithASlash) {
+  fs::create_directory_symlink("source", dir_.path() / "link");
+  check([this] {
+    for (const char* const root : {"link", "link/", "source/", "./source"}) {
+      const fs::path path = dir_.path() / root;
+      const auto tree = std::make_shared<const LinklessTree>(path);
+      EXPECT_EQ(read_small_file(path / "rank_0/a.ckpt", 9, tree), "good") << root;
+    }
+  });
+}
+
+TEST_P(LinklessTreeBy, RefusesLinksWhereverTheyStand) {
+  fs::create_symlink("a.ckpt", source_ / "rank_0/link");
+  fs::create_symlink("/nowhere", source_ / "rank_0/broken");
+  fs::create_directory_symlink("rank_0", source_ / "rank_1");
+  fs::create_directory_symlink(dir_.path() / "outside", source_ / "rank_2");
+  check([this] {
+    for (const char* const name :
+         {"rank_0/link", "rank_0/broken", "rank_1/a.ckpt", "rank_2/a.ckpt"}) {
+      expect_error(ErrorKind::kBadInput, {name, "symbolic link", "--no-symlinks"},
+                   [&] { read(source_ / name); });
+      expect_error(ErrorKind::kBadInput, {name, "symbolic link"},
+                   [&] { path_kind(source_ / name, tree()); });
+    }
+    for (const char* const name : {"rank_1", "rank_2"}) {
+      expect_error(ErrorKind::kBadInput, {name, "symbolic link", "--no-symlinks"},
+                   [&] { list_directory(source_ / name, tree()); });
+    }
+  });
+}
+
+TEST_P(LinklessTreeBy, RefusesPathsThatLeadOut) {
+  check([this] {
+    for (const fs::path& path : {source_ / "../outside/a.ckpt", dir_.path() / "outside/a.ckpt",
+                                 source_ / "..", source_ / "rank_0/../../outside/a.ckpt"}) {
+      expect_error(ErrorKind::kBadInput, {"out of the source"}, [&] { read(path); });
+    }
+  });
+}
+
+/// A file is a link for half of the time.
+TEST_P(LinklessTreeBy, NeverOpensAFileThatIsExchangedForALink) {
+  const fs::path other = source_ / "rank_0/other";
+  fs::create_symlink(dir_.path() / "outside/a.ckpt", other);
+  check([&] {
+    int opened = 0;
+    int refused = 0;
+    std::jthread exchange([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        ::syscall(SYS_renameat2, AT_FDCWD, file_.c_str(), AT_FDCWD, other.c_str(), 2);
+      }
+    });
+    for (int i = 0; i < 100'000 && (opened < 200 || refused < 200); ++i) {
+      try {
+        EXPECT_EQ(read(file_), "good");
+        ++opened;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kBadInput) << error.what();
+        ++refused;
+      }
+    }
+    EXPECT_GT(opened, 0);
+    EXPECT_GT(refused, 0);
+  });
+}
+
+TEST_P(LinklessTreeBy, NeverEntersADirectoryThatIsExchangedForALink) {
+  const fs::path other = source_ / "rank_9";
+  fs::create_directory_symlink(dir_.path() / "outside", other);
+  check([&] {
+    int opened = 0;
+    int refused = 0;
+    std::jthread exchange([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        ::syscall(SYS_renameat2, AT_FDCWD, (source_ / "rank_0").c_str(), AT_FDCWD, other.c_str(),
+                  2);
+      }
+    });
+    for (int i = 0; i < 100'000 && (opened < 200 || refused < 200); ++i) {
+      try {
+        EXPECT_EQ(read(file_), "good");
+        ++opened;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kBadInput) << error.what();
+        ++refused;
+      }
+    }
+    EXPECT_GT(opened, 0);
+    EXPECT_GT(refused, 0);
+  });
+}
+
+/// A file that was closed for want of descriptors.
+TEST_P(LinklessTreeBy, RefusesALinkWhenAFileIsOpenedAgain) {
+  check([this] {
+    DescriptorPool pool(0, 1);
+    const ByteSourcePtr source = open_local_file(file_, pool, tree());
+    source->check_unchanged();
+    pool.close_idle();
+    fs::rename(file_, source_ / "moved");
+    fs::create_symlink("../moved", file_);
+    expect_error(ErrorKind::kBadInput, {"symbolic link"}, [&] { source->check_unchanged(); });
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(TheKernel, LinklessTreeBy, ::testing::Values(0));
+INSTANTIATE_TEST_SUITE_P(Steps, LinklessTreeBy, ::testing::Values(ENOSYS, EPERM));
+
+}  // namespace
+}  // namespace reshardfs
