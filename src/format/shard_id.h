@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The keys of storage_data in a metadata.json of MindSpore Transformers: Python's repr() of a
+/// parameter's name and the place of a slice, "('decoder.weight', (3,))".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reshardfs {
+
+struct ShardId {
+  std::string name;                    ///< of the parameter; not empty
+  std::vector<std::uint64_t> numbers;  ///< at least one; MindSpore Transformers writes one
+  bool operator==(const ShardId&) const = default;
+};
+
+/// Nothing if the text is not what Python writes. Is never evaluated, and takes no more time for
+/// text that is hostile.
+std::optional<ShardId> parse_shard_id(std::string_view text);
+
+}  // namespace reshardfs
