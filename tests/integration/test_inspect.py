@@ -145,7 +145,7 @@ class Statistics(InspectTest):
         self.assertRegex(self.says(0, path, "--stats"), r"version +str \[12\] +\(text, no numbers\)")
         first = self.json(0, path, "--stats")["statistics"][0]
         self.assertEqual((first["name"], first["skipped"]), ("version", "text"))
-        self.assertNotIn("min", first)
+        self.assertTrue(first.keys().isdisjoint(("min", "max", "mean", "std")), first)
 
     def test_whole_parameters_count_once(self) -> None:
         """As cut by tensor parallelism, data parallelism and optimizer shards: the model's own."""
@@ -274,7 +274,7 @@ class Tree(InspectTest):
         path = self.layers(3)
         text = "\n".join(on_terminal("inspect", path, "--depth", "1", **PLAIN))
         self.assertIn("10 parameters are folded in 1 line: --depth 4 shows all", text)
-        self.assertNotIn("wq", text)
+        self.assertNotIn("attention", text)
         text = "\n".join(on_terminal("inspect", path, "--depth", "4", **PLAIN))
         self.assertNotIn("folded", text)
         self.assertRegex(text, r"wq\.weight +3 x Float16")
