@@ -255,7 +255,7 @@ TEST_F(FuseSteps, AStalledStepKeepsNothingElseWaiting) {
   const auto start = Clock::now();
   EXPECT_EQ(read_file(at("steps/s1/rank_0/a")).size(), 5000U);
   EXPECT_EQ(names_in(at("steps/s2")).size(), 2U);
-  EXPECT_LT(Clock::now() - start, 500ms);
+  EXPECT_LT(Clock::now() - start, 5s);
   shared->released = true;
   for (std::thread& reader : readers) reader.join();
   EXPECT_EQ(right, 30);
@@ -277,7 +277,7 @@ TEST_F(FuseSteps, AStalledSourceDelaysAListingOnceAndNothingElse) {
     EXPECT_EQ(errno_of_stat(at("steps/absent" + std::to_string(i))), ENOENT);
     EXPECT_EQ(read_file(at("steps/s2/rank_0/a")).size(), 70000U);
   }
-  EXPECT_LT(Clock::now() - start, 500ms);
+  EXPECT_LT(Clock::now() - start, 5s);
 }
 
 TEST_F(FuseSteps, EndsWhileASourceIsStalled) {
