@@ -10,7 +10,7 @@
 
 #include "base/parallel.h"
 #include "check/pairwise_stats.h"
-#include "plan/holders.h"
+#include "checkpoint/holders.h"
 #include "plan/shard_grid.h"
 
 namespace reshardfs {

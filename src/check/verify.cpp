@@ -18,6 +18,7 @@
 #include "check/manifest.h"
 #include "check/verify_parameter.h"
 #include "check/verify_source.h"
+#include "plan/strategy_catalogue.h"
 #include "storage/directory.h"
 #include "storage/linkless_tree.h"
 #include "view/strategy_input.h"
@@ -57,6 +58,7 @@ class Verification {
  private:
   enum class Crc : std::uint8_t { kUnread, kGood, kBad, kNone };
 
+  std::shared_ptr<const Catalogue> catalogue(StrategyInput& input);
   void collect_parameters(const CheckpointSet& set);
   void check_files();
   void check_crc(std::size_t number);
@@ -65,6 +67,7 @@ class Verification {
   void report_files();
   void warn_of_unlisted();
   void lose_whole_stages(const VerifyContext& context, AbsentRanks& absent) const;
+  void report_lost_names(const VerifyContext& context);
   void check_parameters(VerifyContext& context);
   void warn_of_missing_names();
   void hint_at_strategy();
@@ -74,6 +77,7 @@ class Verification {
   CheckProgress& progress_;
   VerifyReport report_;
   VerifySource source_;
+  const Strategy* strategy_ = nullptr;  ///< the catalogue's
   std::vector<HeldParameter> parameters_;
   std::vector<Crc> crcs_;  ///< of source_.set->files()
   std::vector<ManifestLine> manifest_;
@@ -82,11 +86,24 @@ class Verification {
   std::vector<std::optional<Problem>> file_problems_;
 };
 
+/// nullptr: nothing states layouts.
+std::shared_ptr<const Catalogue> Verification::catalogue(StrategyInput& input) {
+  std::optional<Strategy> strategy = input.for_source(*source_.set);
+  if (source_.set->catalogue()) {
+    return own_catalogue(*source_.set, strategy.has_value(), options_.join);
+  }
+  if (!strategy) return nullptr;
+  auto made = std::make_shared<StrategyCatalogue>(*source_.set, std::move(*strategy));
+  strategy_ = &made->strategy();
+  return made;
+}
+
 void Verification::collect_parameters(const CheckpointSet& set) {
   std::unordered_map<std::string_view, std::size_t> numbers;
   for (const RankFile& file : set.files()) {
     for (const TensorEntry& entry : file.index->entries()) {
-      if (!options_.names.takes(entry.name)) continue;
+      const bool left_out = set.catalogue() && set.catalogue()->leaves_out(entry.name);
+      if (left_out || !options_.names.takes(entry.name)) continue;
       const auto [found, is_new] = numbers.try_emplace(entry.name, parameters_.size());
       if (is_new) parameters_.push_back({entry.name, {}});
       parameters_[found->second].holders.push_back({&file, &entry});
@@ -190,18 +207,33 @@ void Verification::warn_of_unlisted() {
 void Verification::lose_whole_stages(const VerifyContext& context, AbsentRanks& absent) const {
   std::set<std::string> held;
   for (const HeldParameter& parameter : parameters_) held.insert(parameter.name);
-  const std::int64_t devices = context.strategy->devices_per_stage();
-  for (std::int64_t stage = 0; stage < context.strategy->stage_count(); ++stage) {
+  const Strategy& strategy = *strategy_;
+  const std::int64_t devices = strategy.devices_per_stage();
+  for (std::int64_t stage = 0; stage < strategy.stage_count(); ++stage) {
     std::vector<Rank> ranks;
-    for (const Rank rank : context.ranks->of_stage(stage)) {
+    for (const Rank rank : context.catalogue->ranks().of_stage(stage)) {
       if (absent.contains(rank)) ranks.push_back(rank);
     }
     if (static_cast<std::int64_t>(ranks.size()) < devices) continue;
     std::size_t number = parameters_.size();
-    for (const auto& [name, layout] : context.strategy->stage(stage)) {
+    for (const auto& [name, layout] : strategy.stage(stage)) {
       if (held.contains(name) || !options_.names.takes(name)) continue;
       absent.lose(ranks, name, number++);
     }
+  }
+}
+
+/// What the set itself says that it has, but no file of it.
+void Verification::report_lost_names(const VerifyContext& context) {
+  std::set<std::string_view> held;
+  for (const HeldParameter& parameter : parameters_) held.insert(parameter.name);
+  for (const std::string& name : context.catalogue->required_names()) {
+    if (held.contains(name) || !options_.names.takes(name)) continue;
+    Problem problem;
+    problem.kind = ProblemKind::kMissingPart;
+    problem.parameter = name;
+    problem.message = "is in no file, though the set's metadata names it";
+    report_.problems.push_back(std::move(problem));
   }
 }
 
@@ -228,7 +260,8 @@ void Verification::warn_of_missing_names() {
 }
 
 void Verification::check_parameters(VerifyContext& context) {
-  AbsentRanks absent(context.set.missing_ranks(context.ranks ? context.ranks->all() : RankRange()));
+  AbsentRanks absent(context.set.missing_ranks(context.catalogue ? context.catalogue->ranks().all()
+                                                                 : RankRange()));
   const std::vector<RankFile>& files = context.set.files();
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (crcs_[i] == Crc::kGood || crcs_[i] == Crc::kBad) context.read_files.insert(&files[i]);
@@ -245,12 +278,18 @@ void Verification::check_parameters(VerifyContext& context) {
   parallel_for(
       parameters_.size(), [&](std::size_t i) { findings[i] = verifier.check(parameters_[i], i); },
       options_.jobs);
-  if (context.strategy) {
+  if (strategy_ != nullptr) {
     lose_whole_stages(context, absent);
-  } else {
+  } else if (!context.catalogue) {
     warn_of_missing_names();
   }
   absent.report_to(report_);
+  if (context.catalogue) {
+    report_lost_names(context);
+    for (std::string& line : context.catalogue->warnings()) {
+      report_.warnings.push_back(std::move(line));
+    }
+  }
   for (std::size_t i = 0; i < findings.size(); ++i) {
     if (findings[i].per_rank) report_.per_rank.push_back(parameters_[i].name);
     if (findings[i].own_values) report_.own_values.push_back(parameters_[i].name);
@@ -313,16 +352,14 @@ VerifyReport Verification::run() {
     finish();
     return std::move(report_);
   }
-  VerifyContext context{*source_.set,     input.for_source(*source_.set), {},
-                        options_.join,    options_.state_prefixes,        {},
-                        options_.replicas};
-  if (context.strategy) context.ranks.emplace(*source_.set, *context.strategy);
+  VerifyContext context{*source_.set, catalogue(input), options_.join, options_.state_prefixes,
+                        {},           options_.replicas};
   for (const RankFile& file : source_.set->files()) report_.bytes += file.source->size();
   progress_.total += report_.bytes;
   collect_parameters(*source_.set);
   report_.parameters = parameters_.size();
   for (const Rank rank : source_.empty_ranks) {
-    if (context.strategy) break;  // then what is lost with a rank decides
+    if (context.catalogue) break;  // then what is lost with a rank decides
     Problem problem;
     problem.kind = ProblemKind::kMissingRank;
     problem.rank = rank;

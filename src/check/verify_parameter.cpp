@@ -46,17 +46,29 @@ bool is_cut(const Layout& layout) {
 
 /// The full shape follows from any slice: of one that is as most are, if there is a usual one.
 std::vector<RankSlice> slices_usual_first(const std::vector<Holding>& holders, const Shape& usual,
-                                          Rank first_rank) {
+                                          const DeviceRanks& devices) {
   std::vector<RankSlice> slices;
   for (const bool take_usual : {true, false}) {
     for (const Holding& holder : holders) {
       const Shape& shape = holder.entry->shape;
       if (shape.size() == usual.size() && (shape == usual) == take_usual) {
-        slices.emplace_back(holder.file->rank - first_rank, shape);
+        slices.emplace_back(devices.place_of(holder.file->rank).value(), shape);
       }
     }
   }
   return slices;
+}
+
+Holders as_holders(const std::vector<Holding>& list) {
+  Holders holders;
+  for (const Holding& holder : list) holders.add({holder.file, 1, holder.entry});
+  return holders;
+}
+
+std::set<const RankFile*> files_of(const std::vector<Holding>& holders) {
+  std::set<const RankFile*> files;
+  for (const Holding& holder : holders) files.insert(holder.file);
+  return files;
 }
 
 /// "element (0, 3)" of the byte where a replica differs.
@@ -73,10 +85,6 @@ std::string element_words(const ReplicaDifference& difference) {
 
 }  // namespace
 
-std::int64_t ParameterVerifier::stage_of(const Holding& holding) const {
-  return context_.ranks ? context_.ranks->stage_of(holding.file->rank) : 0;
-}
-
 /// Whether the files that hold a state hold slices of the weight of the same shape.
 bool ParameterVerifier::is_sliced_like(const std::string& weight,
                                        const std::vector<Holding>& holders) const {
@@ -87,19 +95,6 @@ bool ParameterVerifier::is_sliced_like(const std::string& weight,
     }
     return false;
   });
-}
-
-const Layout* ParameterVerifier::layout_in(std::int64_t stage, const HeldParameter& parameter,
-                                           const std::vector<Holding>& holders) const {
-  // Beside the ranks of one stage that is read alone there may be those of others.
-  if (stage < 0 || stage >= context_.strategy->stage_count()) return nullptr;
-  const StageLayouts& layouts = context_.strategy->stage(stage);
-  const auto own = layouts.find(parameter.name);
-  if (own != layouts.end()) return &own->second;
-  const std::string weight = weight_of(parameter.name, context_.state_prefixes);
-  const auto like = layouts.find(weight);
-  const bool follows = like != layouts.end() && is_sliced_like(weight, holders);
-  return follows ? &like->second : nullptr;
 }
 
 std::vector<Holding> ParameterVerifier::drop_other_types(std::vector<Holding> holders,
@@ -214,13 +209,13 @@ void ParameterVerifier::check_joined(const HeldParameter& parameter,
 }
 
 void ParameterVerifier::report_missing(const HeldParameter& parameter, std::size_t number,
-                                       const Slicing& slicing, Rank first_rank,
+                                       const Slicing& slicing, const DeviceRanks& devices,
                                        const std::set<std::int64_t>& held,
                                        ParameterFindings& findings) const {
   std::map<std::int64_t, std::vector<Rank>> lacking;  // by cell
-  for (std::int64_t local = 0; local < slicing.devices(); ++local) {
-    const std::int64_t cell = slicing.cell_of(local);
-    if (!held.contains(cell)) lacking[cell].push_back(first_rank + local);
+  for (std::int64_t place = 0; place < slicing.devices(); ++place) {
+    const std::int64_t cell = slicing.cell_of(place);
+    if (!held.contains(cell)) lacking[cell].push_back(devices.at(place));
   }
   std::vector<Rank> lost;
   for (const auto& [cell, ranks] : lacking) {
@@ -243,31 +238,34 @@ void ParameterVerifier::report_missing(const HeldParameter& parameter, std::size
   findings.problems.push_back(std::move(problem));
 }
 
+/// @param holders those of the placement that have the usual type.
 void ParameterVerifier::check_laid_out(const HeldParameter& parameter, std::size_t number,
-                                       std::int64_t stage, const Layout& layout,
+                                       const SlicePlacement& placement,
                                        const std::vector<Holding>& holders,
                                        ParameterFindings& findings) const {
-  const Rank first_rank = context_.ranks->of_stage(stage).first();
+  const Layout& layout = *placement.layout;
   const auto shape_of = [](const Holding& holder) { return holder.entry->shape; };
   const auto usual = most_common<Shape>(holders, shape_of);
-  const auto local = [&](const Holding& holder) { return holder.file->rank - first_rank; };
+  const auto place = [&](const Holding& holder) {
+    return placement.devices.place_of(holder.file->rank).value();
+  };
   try {
     const Layout folded = fold_expanded(layout, usual, /*is_slice=*/true);
-    const Slicing slicing(folded,
-                          full_shape_of(folded, slices_usual_first(holders, usual, first_rank)));
+    const Slicing slicing(
+        folded, placement.full_shape
+                    ? *placement.full_shape
+                    : full_shape_of(folded, slices_usual_first(holders, usual, placement.devices)));
     const auto fitting = drop_other_shapes(
-        holders, [&](const Holding& holder) { return slicing.slice_shape(local(holder)); },
+        holders, [&](const Holding& holder) { return slicing.slice_shape(place(holder)); },
         findings);
     std::map<std::int64_t, std::vector<Holding>> cells;
     std::set<std::int64_t> held;
-    for (const Holding& holder : fitting) cells[slicing.cell_of(local(holder))].push_back(holder);
+    for (const Holding& holder : fitting) cells[slicing.cell_of(place(holder))].push_back(holder);
     // A slice of a wrong shape is a problem already.
-    for (const Holding& holder : parameter.holders) {
-      if (stage_of(holder) == stage) held.insert(slicing.cell_of(local(holder)));
-    }
+    for (const Holding& holder : placement.holders) held.insert(slicing.cell_of(place(holder)));
     for (const auto& [cell, replicas] : cells) compare(replicas, findings);
     if (static_cast<std::int64_t>(held.size()) < slicing.cell_count()) {
-      report_missing(parameter, number, slicing, first_rank, held, findings);
+      report_missing(parameter, number, slicing, placement.devices, held, findings);
     }
     if (!folded.tensor_shape.empty() && folded.tensor_shape != slicing.full_shape()) {
       findings.problems.push_back(
@@ -287,46 +285,89 @@ void ParameterVerifier::check_laid_out(const HeldParameter& parameter, std::size
                                           "; source: " + to_string(layout) + ")")
         .in_file(holders.front().file->path.string())
         .for_parameter(parameter.name)
-        .hint("check that --src-strategy is the one that this checkpoint was saved with");
+        .hint(context_.catalogue->hint());
+  }
+}
+
+void ParameterVerifier::check_placed(const HeldParameter& parameter, std::size_t number,
+                                     const SlicePlacement& placement,
+                                     const std::vector<Holding>& usable,
+                                     ParameterFindings& findings) const {
+  const std::set<const RankFile*> usable_files = files_of(usable);
+  std::vector<Holding> holders;
+  for (const Holding& holder : placement.holders) {
+    if (usable_files.contains(holder.file)) holders.push_back(holder);
+  }
+  if (holders.empty()) return;
+  const bool array = is_array(holders.front().entry->dtype);
+  if (array) return check_laid_out(parameter, number, placement, holders, findings);
+  // Of a map that is cut nobody knows which rank has which keys.
+  is_cut(*placement.layout) ? check_unlaid(holders, findings) : check_whole(holders, findings);
+}
+
+/// What no layout of its own places: a state may follow its weight.
+void ParameterVerifier::check_unplaced(const HeldParameter& parameter, std::size_t number,
+                                       const std::vector<Holding>& holders,
+                                       ParameterFindings& findings) const {
+  std::map<std::int64_t, std::vector<Holding>> stages;
+  for (const Holding& holder : holders) {
+    stages[context_.catalogue->ranks().stage_of(holder.file->rank)].push_back(holder);
+  }
+  const std::string weight = weight_of(parameter.name, context_.state_prefixes);
+  for (const auto& [stage, in_stage] : stages) {
+    std::vector<SlicePlacement> like;
+    if (!weight.empty() && is_sliced_like(weight, in_stage)) {
+      like = context_.catalogue->placements(weight, as_holders(in_stage));
+    }
+    if (like.empty()) {
+      check_unlaid(in_stage, findings);
+    } else {
+      check_placed(parameter, number, like.front(), in_stage, findings);
+    }
   }
 }
 
 ParameterFindings ParameterVerifier::check(const HeldParameter& parameter,
                                            std::size_t number) const {
   ParameterFindings findings;
+  try {
+    check(parameter, number, findings);
+  } catch (const Error& error) {
+    // The user may have given the wrong strategy; a set that records its own is damaged.
+    if (!context_.set.catalogue()) throw;
+    Problem problem = problem_from(error);
+    problem.parameter = parameter.name;
+    findings.problems.push_back(std::move(problem));
+  }
+  return findings;
+}
+
+void ParameterVerifier::check(const HeldParameter& parameter, std::size_t number,
+                              ParameterFindings& findings) const {
   const std::vector<Holding> holders = drop_other_types(parameter.holders, findings);
-  if (!context_.strategy) {
+  if (!context_.catalogue) {
     if (is_array(holders.front().entry->dtype) && matches_any(context_.join, parameter.name)) {
       check_joined({parameter.name, holders}, findings);
     } else {
       check_whole(holders, findings);
     }
-    return findings;
+    return;
   }
-  std::map<std::int64_t, std::vector<Holding>> stages;
-  for (const Holding& holder : holders) stages[stage_of(holder)].push_back(holder);
-  const std::vector<std::int64_t> laid_out = context_.strategy->stages_of(parameter.name);
-  const bool elsewhere =
-      !laid_out.empty() && std::none_of(laid_out.begin(), laid_out.end(),
-                                        [&](std::int64_t stage) { return stages.contains(stage); });
-  if (elsewhere) {
+  const auto placements =
+      context_.catalogue->placements(parameter.name, as_holders(parameter.holders));
+  if (placements.empty() && !context_.catalogue->layouts_of(parameter.name).empty()) {
     findings.problems.push_back(
         problem_of(ProblemKind::kMissingPart, holders.front(),
                    "the strategy lays it out in another pipeline stage than that of this rank"));
   }
-  for (const auto& [stage, in_stage] : stages) {
-    const Layout* layout = layout_in(stage, parameter, in_stage);
-    const bool array = is_array(in_stage.front().entry->dtype);
-    // Of a map that is cut nobody knows which rank has which keys.
-    if (layout == nullptr || (!array && is_cut(*layout))) {
-      check_unlaid(in_stage, findings);
-    } else if (array) {
-      check_laid_out(parameter, number, stage, *layout, in_stage, findings);
-    } else {
-      check_whole(in_stage, findings);
-    }
+  std::set<const RankFile*> placed;
+  for (const SlicePlacement& placement : placements) {
+    for (const Holding& holder : placement.holders) placed.insert(holder.file);
+    check_placed(parameter, number, placement, holders, findings);
   }
-  return findings;
+  std::vector<Holding> others = holders;
+  std::erase_if(others, [&](const Holding& holder) { return placed.contains(holder.file); });
+  check_unplaced(parameter, number, others, findings);
 }
 
 }  // namespace reshardfs

@@ -4,19 +4,19 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "reshardfs/rank.h"
-#include "reshardfs/strategy.h"
 
 #include "check/coverage.h"
 #include "check/replicas.h"
 #include "check/verify.h"
+#include "checkpoint/catalogue.h"
+#include "checkpoint/checkpoint_set.h"
 #include "layout/slicing.h"
-#include "plan/source_ranks.h"
 
 namespace reshardfs {
 
@@ -35,8 +35,7 @@ struct ParameterFindings {
 
 struct VerifyContext {
   const CheckpointSet& set;
-  std::optional<Strategy> strategy;
-  std::optional<SourceRanks> ranks;  ///< set if the strategy is
+  std::shared_ptr<const Catalogue> catalogue;  ///< nullptr: nothing states layouts
   NameGlobs join;
   std::vector<std::string> state_prefixes;
   /// Files of which every byte has been read: what has no replica in them is not read again.
@@ -51,31 +50,32 @@ class ParameterVerifier {
       : context_(context), absent_(absent), progress_(progress) {}
 
   /// @param number of the parameter, see AbsentRanks::lose().
-  /// @throws Error kBadInput if its layout is impossible for it on all ranks alike: then the
-  ///         strategy is not this checkpoint's.
+  /// @throws Error kBadInput if the layout that a strategy has is impossible for it on all ranks
+  ///         alike: then the strategy is not this checkpoint's.
   ParameterFindings check(const HeldParameter& parameter, std::size_t number) const;
 
  private:
-  class Stage;
-
-  std::int64_t stage_of(const Holding& holding) const;
-  const Layout* layout_in(std::int64_t stage, const HeldParameter& parameter,
-                          const std::vector<Holding>& holders) const;
+  void check(const HeldParameter& parameter, std::size_t number, ParameterFindings& findings) const;
+  void check_unplaced(const HeldParameter& parameter, std::size_t number,
+                      const std::vector<Holding>& holders, ParameterFindings& findings) const;
+  void check_placed(const HeldParameter& parameter, std::size_t number,
+                    const SlicePlacement& placement, const std::vector<Holding>& usable,
+                    ParameterFindings& findings) const;
   bool is_sliced_like(const std::string& weight, const std::vector<Holding>& holders) const;
   std::vector<Holding> drop_other_types(std::vector<Holding> holders,
                                         ParameterFindings& findings) const;
   std::vector<Holding> drop_other_shapes(std::vector<Holding> holders,
                                          const std::function<Shape(const Holding&)>& expected,
                                          ParameterFindings& findings) const;
-  void check_laid_out(const HeldParameter& parameter, std::size_t number, std::int64_t stage,
-                      const Layout& layout, const std::vector<Holding>& holders,
+  void check_laid_out(const HeldParameter& parameter, std::size_t number,
+                      const SlicePlacement& placement, const std::vector<Holding>& holders,
                       ParameterFindings& findings) const;
   void check_whole(const std::vector<Holding>& holders, ParameterFindings& findings) const;
   void check_unlaid(const std::vector<Holding>& holders, ParameterFindings& findings) const;
   void check_joined(const HeldParameter& parameter, ParameterFindings& findings) const;
   void compare(const std::vector<Holding>& replicas, ParameterFindings& findings) const;
   void report_missing(const HeldParameter& parameter, std::size_t number, const Slicing& slicing,
-                      Rank first_rank, const std::set<std::int64_t>& held,
+                      const DeviceRanks& devices, const std::set<std::int64_t>& held,
                       ParameterFindings& findings) const;
 
   const VerifyContext& context_;

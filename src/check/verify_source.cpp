@@ -12,6 +12,7 @@
 #include "checkpoint/discovery.h"
 #include "checkpoint/index_reader.h"
 #include "checkpoint/segments.h"
+#include "checkpoint/set_format.h"
 #include "checkpoint/step.h"
 #include "checkpoint/steps.h"
 #include "format/encrypted.h"
@@ -99,6 +100,10 @@ void FileChoice::note_unfinished(const RankFiles& found) {
 }
 
 Discovery FileChoice::choose() {
+  if (auto described = discover_described_set(options_.source, checkpoint_)) {
+    described->notes.clear();
+    return std::move(*described);
+  }
   SourceFiles files = find_source_files(options_.source, checkpoint_);
   if (files.name_map) return discover(options_.source, checkpoint_);
   out_.notes = std::move(files.notes);
@@ -112,6 +117,7 @@ Discovery FileChoice::choose() {
 /// The ranks below `source` that have a directory.
 std::set<Rank> ranks_with_directory(const VerifyOptions& options,
                                     const CheckpointOptions& checkpoint) {
+  if (find_described_steps(options.source, checkpoint)) return {};
   return find_source_files(options.source, checkpoint).found.ranks_with_directory;
 }
 
@@ -206,7 +212,7 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
   CheckpointOptions checkpoint{options.pattern, options.step, false, nullptr};
   checkpoint.no_symlinks = options.no_symlinks;
   checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
-  const Discovery found = FileChoice(options, checkpoint, report).choose();
+  Discovery found = FileChoice(options, checkpoint, report).choose();
   raise_open_file_limit(found.files.size());
   Failures failures;
   std::vector<RankFile> files = open_files(found, checkpoint, options.jobs, failures);
@@ -221,6 +227,14 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
   }
   out.empty_ranks.assign(empty.begin(), empty.end());
   check_places(found, files, report);
+  for (const FoundFile& file : found.missing) {
+    Problem problem;
+    problem.kind = ProblemKind::kFile;
+    problem.rank = file.rank;
+    problem.file = file.path.string();
+    problem.message = "is missing, though the set's metadata names it";
+    report.problems.push_back(std::move(problem));
+  }
   std::vector<RankFile> readable;
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (!failures[i]) {
@@ -232,7 +246,9 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
     problem.file = found.files[i].path.string();
     report.problems.push_back(std::move(problem));
   }
-  if (!readable.empty()) out.set = std::make_shared<const CheckpointSet>(std::move(readable));
+  if (!readable.empty())
+    out.set =
+        std::make_shared<const CheckpointSet>(std::move(readable), std::move(found.catalogue));
   return out;
 }
 

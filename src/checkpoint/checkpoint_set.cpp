@@ -41,7 +41,9 @@ RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options
   return file;
 }
 
-CheckpointSet::CheckpointSet(std::vector<RankFile> files) : files_(std::move(files)) {
+CheckpointSet::CheckpointSet(std::vector<RankFile> files,
+                             std::shared_ptr<const Catalogue> catalogue)
+    : files_(std::move(files)), catalogue_(std::move(catalogue)) {
   if (files_.empty()) throw Error(ErrorKind::kBadInput, "a checkpoint set needs at least one file");
   std::sort(files_.begin(), files_.end(), [](const RankFile& a, const RankFile& b) {
     return std::pair(a.rank, a.part) < std::pair(b.rank, b.part);
@@ -109,7 +111,7 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
     for_each_file([&](std::size_t i) { has_trailer[i] = check_trailer(files[i]) ? 1 : 0; });
   }
 
-  CheckpointSet set(std::move(files));
+  CheckpointSet set(std::move(files), std::move(found.catalogue));
   set.require_places(found);
   set.root_ = path;
   set.step_ = std::move(found.step);

@@ -11,27 +11,15 @@
 
 #include "reshardfs/rank.h"
 
+#include "checkpoint/rank_file.h"
 #include "format/encrypted.h"
-#include "format/file_index.h"
 #include "format/input_format.h"
-#include "storage/byte_source.h"
 
 namespace reshardfs {
 
+class Catalogue;
 struct Discovery;
 struct FoundFile;
-
-/// One rank's file of the chosen step, or one of several that make it up.
-struct RankFile {
-  Rank rank;
-  std::filesystem::path path;
-  ByteSourcePtr source;
-  std::shared_ptr<const FileIndex> index;
-  std::int64_t part = -1;  ///< the n of "_part<n>" in the file's name; -1: the rank's only file
-  /// Set if the first read of `source` compares the index: the same bytes without that, for samples
-  /// that would not be worth it.
-  ByteSourcePtr unexamined{};
-};
 
 struct CheckpointOptions {
   /// Path pattern below the source directory, with {rank} and optionally {step}, `*` and `?`
@@ -62,9 +50,11 @@ class CheckpointSet {
   static CheckpointSet open(const std::filesystem::path& path, const CheckpointOptions& options);
 
   /// A set of files that are open already.
+  /// @param catalogue what the set records of its layouts itself; nullptr if it does not.
   /// @throws Error kBadInput if there is none, two of one rank are not different parts, or two
   ///         parts hold the same parameter.
-  explicit CheckpointSet(std::vector<RankFile> files);
+  explicit CheckpointSet(std::vector<RankFile> files,
+                         std::shared_ptr<const Catalogue> catalogue = nullptr);
 
   /// Ascending by rank, then by part. A parameter is in one file of a rank at most.
   const std::vector<RankFile>& files() const noexcept { return files_; }
@@ -85,6 +75,8 @@ class CheckpointSet {
   std::int64_t mtime_ns() const noexcept;
   /// The format of the files.
   const InputFormat& format() const { return input_format_of(files_.front().path); }
+  /// What the set records of its layouts itself; nullptr if it does not.
+  const std::shared_ptr<const Catalogue>& catalogue() const noexcept { return catalogue_; }
   /// Choices that were made and are worth a line in the log: the pattern, the step, ignored files.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
@@ -96,6 +88,7 @@ class CheckpointSet {
   std::filesystem::path root_;
   std::string step_;
   std::vector<std::string> steps_;
+  std::shared_ptr<const Catalogue> catalogue_;
   std::vector<std::string> notes_;
 };
 

@@ -12,6 +12,7 @@
 #include "base/rank_list.h"
 #include "checkpoint/meta_json.h"
 #include "checkpoint/segments.h"
+#include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/step.h"
 #include "checkpoint/steps.h"
@@ -25,18 +26,6 @@ constexpr std::string_view kLatest = "latest";
 constexpr std::string_view kAll = "all";
 
 using StepSet = std::set<std::string, OlderStep>;
-
-/// "9_50, 10_50"; long lists are cut: the newest stay.
-std::string join_steps(const std::vector<std::string>& steps) {
-  constexpr std::size_t kShown = 20;
-  const std::size_t first = steps.size() > kShown ? steps.size() - kShown : 0;
-  std::string out = first > 0 ? "..." : "";
-  for (std::size_t i = first; i < steps.size(); ++i) {
-    if (!out.empty()) out += ", ";
-    out += steps[i].empty() ? "files without a step" : steps[i];
-  }
-  return out;
-}
 
 /// What to do where the newest step cannot be taken.
 std::string hint_at_complete_step(const std::filesystem::path& root, const RankFiles& found,
@@ -190,6 +179,7 @@ SourceFiles find_source_files(const std::filesystem::path& source,
 }
 
 Discovery discover(const std::filesystem::path& source, const CheckpointOptions& options) {
+  if (auto described = discover_described_set(source, options)) return std::move(*described);
   SourceFiles files = find_source_files(source, options);
   Discovery out;
   out.notes = std::move(files.notes);

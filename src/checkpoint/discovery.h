@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,10 @@ struct Discovery {
   std::vector<std::string> notes;
   /// Of a whole model in several files: parameter name and the number of its file in `files`.
   std::vector<std::pair<std::string, std::size_t>> places;
+  /// Files that the set says it has, but that are not there.
+  std::vector<FoundFile> missing{};
+  /// What the set records of its layouts itself; nullptr if it does not.
+  std::shared_ptr<const Catalogue> catalogue{};
 };
 
 /// @throws Error as CheckpointSet::open() does.

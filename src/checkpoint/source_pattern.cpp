@@ -118,6 +118,17 @@ void note_choice(const std::filesystem::path& root, std::string_view known, Sour
 
 }  // namespace
 
+std::optional<SourceFiles> find_known_pattern(const std::filesystem::path& root,
+                                              const LinklessTreePtr& tree) {
+  for (const std::string_view known : kKnownPatterns) {
+    std::optional<SourceFiles> source = find_known(root, known, tree);
+    if (!source) continue;
+    note_choice(root, known, *source);
+    return source;
+  }
+  return std::nullopt;
+}
+
 SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string& wanted,
                             const LinklessTreePtr& tree) {
   if (!wanted.empty()) {
@@ -125,12 +136,7 @@ SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string
     if (!found.files.empty()) return {wanted, std::move(found), {}, {}};
     throw_nothing_found(root, wanted);
   }
-  for (const std::string_view known : kKnownPatterns) {
-    std::optional<SourceFiles> source = find_known(root, known, tree);
-    if (!source) continue;
-    note_choice(root, known, *source);
-    return std::move(*source);
-  }
+  if (auto known = find_known_pattern(root, tree)) return std::move(*known);
   for (const auto find : {find_parts_by_name_map, find_single_file}) {
     if (std::optional<SourceFiles> source = find(root, tree)) return std::move(*source);
   }

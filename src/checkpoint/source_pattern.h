@@ -28,6 +28,11 @@ struct SourceFiles {
 SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string& wanted,
                             const LinklessTreePtr& tree);
 
+/// What the first of the known patterns that finds any file finds; nothing if none does.
+/// @throws Error as find_by_pattern().
+std::optional<SourceFiles> find_known_pattern(const std::filesystem::path& root,
+                                              const LinklessTreePtr& tree);
+
 SourceFiles take_one_file(const std::filesystem::path& path, const std::string& wanted);
 
 }  // namespace reshardfs

@@ -56,4 +56,15 @@ std::strong_ordering compare_steps(std::string_view a, std::string_view b) noexc
   return std::is_neq(by_epoch) ? by_epoch : compare_numbers(number(a, a_bar), number(b, b_bar));
 }
 
+std::string join_steps(const std::vector<std::string>& steps) {
+  constexpr std::size_t kShown = 20;
+  const std::size_t first = steps.size() > kShown ? steps.size() - kShown : 0;
+  std::string out = first > 0 ? "..." : "";
+  for (std::size_t i = first; i < steps.size(); ++i) {
+    if (!out.empty()) out += ", ";
+    out += steps[i].empty() ? "files without a step" : steps[i];
+  }
+  return out;
+}
+
 }  // namespace reshardfs

@@ -6,6 +6,7 @@
 #include <compare>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace reshardfs {
 
@@ -20,6 +21,10 @@ std::strong_ordering compare_steps(std::string_view a, std::string_view b) noexc
 
 /// "step 9_50", "no step"
 std::string step_words(const std::string& step);
+
+/// "9_50, 10_50"; long lists are cut: the newest stay.
+/// @param steps oldest first.
+std::string join_steps(const std::vector<std::string>& steps);
 
 /// The order of std::map and std::set: oldest first.
 struct OlderStep {

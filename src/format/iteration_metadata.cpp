@@ -150,7 +150,7 @@ class MetadataReader {
                       });
     for (std::size_t i = 0; i < out_.parameters.size(); ++i) {
       try {
-        finish(out_.parameters[i], stated_[i]);
+        finish(i);
       } catch (Error& error) {
         error.for_parameter(out_.parameters[i].name);
         throw;
@@ -160,11 +160,11 @@ class MetadataReader {
   }
 
  private:
-  static void finish(RecordedParameter& parameter, bool is_stated) {
-    if (!is_stated) {
+  void finish(std::size_t number) {
+    if (!stated_[number]) {
       fail("is in " + std::string(kStorage) + ", but not in " + std::string(kParameters));
     }
-    auto& slices = parameter.slices;
+    std::vector<RecordedSlice>& slices = slices_[number];
     const auto before = [](const RecordedSlice& a, const RecordedSlice& b) {
       return a.number < b.number;
     };
@@ -174,9 +174,16 @@ class MetadataReader {
     const auto twice = std::adjacent_find(
         slices.begin(), slices.end(),
         [](const RecordedSlice& a, const RecordedSlice& b) { return a.number == b.number; });
-    if (twice == slices.end()) return;
-    fail("its slice " + std::to_string(twice->number) + " stands twice in " +
-         std::string(kStorage));
+    if (twice != slices.end()) {
+      fail("its slice " + std::to_string(twice->number) + " stands twice in " +
+           std::string(kStorage));
+    }
+    auto [known, is_new] = known_slices_.try_emplace(std::move(slices));
+    if (is_new) {
+      known->second = std::make_shared<const std::vector<RecordedSlice>>(known->first);
+    }
+    out_.parameters[number].slices = known->second;
+    slices_[number] = {};
   }
 
   void take(std::string_view object, std::string name, const Json& value) {
@@ -214,6 +221,7 @@ class MetadataReader {
       }
       out_.parameters.emplace_back().name = name;
       stated_.push_back(false);
+      slices_.emplace_back();
     }
     return found->second;
   }
@@ -248,7 +256,7 @@ class MetadataReader {
     if (is_new) {
       known->second = std::make_shared<const std::vector<StoredShard>>(known->first);
     }
-    out_.parameters[number].slices.push_back({slice, known->second});
+    slices_[number].push_back({slice, known->second});
   }
 
   std::uint32_t file_number(const std::string& name) {
@@ -263,10 +271,13 @@ class MetadataReader {
 
   IterationMetadata out_;
   std::vector<bool> stated_;  ///< of each parameter: whether it is in state_dict_metadata
+  std::vector<std::vector<RecordedSlice>> slices_;  ///< of each parameter
   std::unordered_map<std::string, std::size_t> numbers_;
   std::unordered_map<std::string, std::uint32_t> files_;
   std::map<RecordedLayout, std::shared_ptr<const RecordedLayout>> layouts_;
   std::map<std::vector<StoredShard>, StoredShards> stored_;
+  /// Compared by the addresses of their lists of files, which are interned.
+  std::map<std::vector<RecordedSlice>, RecordedSlices> known_slices_;
   std::size_t slice_count_ = 0;
 };
 

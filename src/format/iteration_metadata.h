@@ -42,13 +42,16 @@ using StoredShards = std::shared_ptr<const std::vector<StoredShard>>;
 struct RecordedSlice {
   std::uint64_t number = 0;  ///< as the shard id has it: a box's number is not always this
   StoredShards stored;
+  auto operator<=>(const RecordedSlice&) const = default;
 };
+/// Ascending by number, and none stands twice; many parameters share one.
+using RecordedSlices = std::shared_ptr<const std::vector<RecordedSlice>>;
 
 struct RecordedParameter {
   std::string name;
   Shape global_shape;
   std::shared_ptr<const RecordedLayout> layout;  ///< nullptr: every file holds the whole
-  std::vector<RecordedSlice> slices;             ///< ascending; no number stands twice
+  RecordedSlices slices;                         ///< never null; may be empty
 };
 
 struct IterationMetadata {

@@ -13,14 +13,20 @@
 namespace reshardfs {
 namespace {
 
-/// Whether other holders are arranged in the same way: the same files, all with one shape.
-bool is_for(const Arrangement& known, const Layout& layout, Rank first_rank,
-            const Holders& holders) {
-  if (known.holders.runs().size() != 1 || holders.runs().size() != 1) return false;
-  const Holders::Run& own = known.holders.runs().front();
-  const Holders::Run& other = holders.runs().front();
-  return known.first_rank == first_rank && own.first == other.first && own.count == other.count &&
-         own.entry->shape == other.entry->shape && known.layout == layout;
+/// Whether other files are arranged in the same way: the same files, all with one shape.
+bool is_for(const Arrangement& known, const SlicePlacement& other) {
+  const SlicePlacement& own = known.placement;
+  if (own.holders.runs().size() != 1 || other.holders.runs().size() != 1) return false;
+  const Holders::Run& run = own.holders.runs().front();
+  const Holders::Run& other_run = other.holders.runs().front();
+  return own.devices == other.devices && run.first == other_run.first &&
+         run.count == other_run.count && run.entry->shape == other_run.entry->shape &&
+         own.full_shape == other.full_shape && known.layout == *other.layout;
+}
+
+/// The device that a file's rank is; a catalogue places none that is no device.
+std::int64_t device_of(const SlicePlacement& placement, const Holding& holder) {
+  return placement.devices.place_of(holder.file->rank).value();
 }
 
 void require_shape(const Holding& holder, const Shape& wanted, const Holders& holders) {
@@ -35,10 +41,10 @@ void require_shape(const Holding& holder, const Shape& wanted, const Holders& ho
 void place_files(Arrangement& made, ShardPattern& pattern, const Slicing& slicing) {
   pattern.files.resize(static_cast<std::size_t>(slicing.cell_count()));
   made.entries.resize(pattern.files.size());
-  for (const Holding& holder : made.holders) {
-    const std::int64_t local = holder.file->rank - made.first_rank;
-    require_shape(holder, slicing.slice_shape(local), made.holders);
-    const auto cell = static_cast<std::size_t>(slicing.cell_of(local));
+  for (const Holding& holder : made.placement.holders) {
+    const std::int64_t device = device_of(made.placement, holder);
+    require_shape(holder, slicing.slice_shape(device), made.placement.holders);
+    const auto cell = static_cast<std::size_t>(slicing.cell_of(device));
     if (pattern.files[cell] != nullptr) {  // ascending: the lowest replica is the first choice
       pattern.replicas.emplace_back(cell, holder.file);
       continue;
@@ -52,20 +58,22 @@ void place_files(Arrangement& made, ShardPattern& pattern, const Slicing& slicin
   pattern.replicas.shrink_to_fit();
 }
 
-ArrangementPtr make(const Layout& layout_as_written, Rank first_rank, const Holders& holders) {
-  const Layout layout =
-      fold_expanded(layout_as_written, holders.front().entry->shape, /*is_slice=*/true);
-  auto made = std::make_shared<Arrangement>();
-  made->layout = layout_as_written;
-  made->first_rank = first_rank;
-  made->holders = holders;
+Shape full_shape(const Layout& layout, const SlicePlacement& placement) {
+  if (placement.full_shape) return *placement.full_shape;
   std::vector<RankSlice> slices;
-  for (const Holding& holder : holders) {
-    slices.emplace_back(holder.file->rank - first_rank, holder.entry->shape);
+  for (const Holding& holder : placement.holders) {
+    slices.emplace_back(device_of(placement, holder), holder.entry->shape);
   }
+  return full_shape_of(layout, slices);
+}
+
+ArrangementPtr make(const SlicePlacement& placement) {
+  const TensorEntry& first = *placement.holders.front().entry;
+  auto made = std::make_shared<Arrangement>(Arrangement{placement, *placement.layout, nullptr, {}});
+  const Layout layout = fold_expanded(*placement.layout, first.shape, /*is_slice=*/true);
   auto pattern = std::make_shared<ShardPattern>();
-  pattern->full_shape = full_shape_of(layout, slices);
-  require_countable(pattern->full_shape, holders.front().entry->dtype);
+  pattern->full_shape = full_shape(layout, placement);
+  require_countable(pattern->full_shape, first.dtype);
   const Slicing slicing(layout, pattern->full_shape);
   pattern->partitions = slicing.partitions();
   place_files(*made, *pattern, slicing);
@@ -75,16 +83,15 @@ ArrangementPtr make(const Layout& layout_as_written, Rank first_rank, const Hold
 
 }  // namespace
 
-ArrangementPtr Arrangements::find_or_make(const Layout& layout, Rank first_rank,
-                                          const Holders& holders) {
+ArrangementPtr Arrangements::find_or_make(const SlicePlacement& placement) {
   // Models have few kinds of parameters; where there are more, they are worked out one by one.
   constexpr std::size_t kMostKinds = 256;
   const std::scoped_lock lock(mutex_);
   for (const ArrangementPtr& known : known_) {
-    if (is_for(*known, layout, first_rank, holders)) return known;
+    if (is_for(*known, placement)) return known;
   }
-  ArrangementPtr made = make(layout, first_rank, holders);
-  if (holders.runs().size() == 1 && known_.size() < kMostKinds) known_.push_back(made);
+  ArrangementPtr made = make(placement);
+  if (placement.holders.runs().size() == 1 && known_.size() < kMostKinds) known_.push_back(made);
   return made;
 }
 

@@ -8,16 +8,15 @@
 
 #include "reshardfs/layout.h"
 
-#include "plan/holders.h"
+#include "checkpoint/catalogue.h"
 #include "plan/shard_grid.h"
 
 namespace reshardfs {
 
 /// A pattern in which the lowest rank's file of each cell serves it, and what it was made for.
 struct Arrangement {
-  Layout layout;  ///< as written
-  Rank first_rank;
-  Holders holders;
+  SlicePlacement placement;
+  Layout layout;  ///< a copy of the placement's
   std::shared_ptr<const ShardPattern> pattern;
   std::vector<const TensorEntry*> entries;  ///< of each cell
 };
@@ -28,10 +27,8 @@ using ArrangementPtr = std::shared_ptr<const Arrangement>;
 /// member function may be called from any number of threads.
 class Arrangements {
  public:
-  /// @param layout as the strategy has it.
-  /// @param first_rank the rank of the layout's first device.
   /// @throws Error if the holders' shapes do not fit each other or the layout.
-  ArrangementPtr find_or_make(const Layout& layout, Rank first_rank, const Holders& holders);
+  ArrangementPtr find_or_make(const SlicePlacement& placement);
 
  private:
   std::mutex mutex_;

@@ -13,18 +13,11 @@
 #include "reshardfs/error.h"
 
 #include "checkpoint/checkpoint_set.h"
+#include "checkpoint/holders.h"
 #include "format/file_index.h"
 #include "storage/byte_source.h"
 
 namespace reshardfs {
-
-/// A parameter as one rank's file holds it. The pointers belong to a CheckpointSet.
-struct Holding {
-  const RankFile* file = nullptr;
-  const TensorEntry* entry = nullptr;
-
-  explicit operator bool() const noexcept { return entry != nullptr; }
-};
 
 /// The sources that one read has used. They are checked once, after their bytes were read and
 /// before those are given out, so that bytes of two versions of a file are never mixed. If one

@@ -42,7 +42,7 @@ std::uint64_t scatter(std::uint64_t number) {
 class Copies {
  public:
   Copies(const SourceTable& table, const ReplicatedParameter& parameter) : parameter_(parameter) {
-    if (table.strategy()) return;
+    if (table.states_layouts()) return;
     const Holders& holders = parameter.source->holders;
     // Slices that are to be joined are no copies.
     if (parameter.grid->cell_count() == 1) holders_ = {holders.begin(), holders.end()};
@@ -151,7 +151,7 @@ void Check::compare_all() {
         if (pair && !content_equal(pair->one, pair->other)) first_difference_[p] = pair;
       } catch (const Error& error) {
         if (error.kind() == ErrorKind::kInternal) throw;
-        if (!table_.strategy()) is_equal_at(*pair, 0);  // of which something must be known
+        if (!table_.states_layouts()) is_equal_at(*pair, 0);  // of which something must be known
         outcomes[p] = Outcome::kUnreadable;
       }
     }
@@ -257,7 +257,7 @@ ReplicaFindings Check::run() {
   if (all_are_few()) {
     compare_all();
   } else {
-    if (!table_.strategy()) compare_begins();
+    if (!table_.states_layouts()) compare_begins();
     compare_samples();
   }
   for (std::size_t p = 0; p < parameters_.size(); ++p) {

@@ -13,7 +13,7 @@ namespace reshardfs {
 
 /// Without a strategy the source's ranks are numbered as their files are.
 Rank TargetTable::own_source_rank(Rank rank) const {
-  return source_->strategy() ? source_->ranks().all().first() + rank.number() : rank;
+  return source_->states_layouts() ? source_->ranks().all().first() + rank.number() : rank;
 }
 
 Holding TargetTable::own_holding(const TargetParameter& parameter, Rank rank) const {
@@ -181,8 +181,7 @@ SettledReplicas settle_replicas(const ShownTables& shown, Replicas replicas) {
     settled.notes.emplace_back("not all samples of replicas could be read");
   }
   if (replicas == Replicas::kSame) {
-    if (!findings.differing.empty())
-      refuse_replicas(findings.differing, source.strategy().has_value());
+    if (!findings.differing.empty()) refuse_replicas(findings.differing, source.states_layouts());
     return settled;
   }
   // What was not compared may differ: nothing says any more that it is the same.

@@ -11,9 +11,9 @@
 #include "reshardfs/dtype.h"
 #include "reshardfs/shape.h"
 
+#include "checkpoint/holders.h"
 #include "layout/axis_partition.h"
 #include "plan/content.h"
-#include "plan/holders.h"
 
 namespace reshardfs {
 

@@ -5,7 +5,10 @@
 #include <numeric>
 
 #include "base/rank_list.h"
+#include "base/text.h"
+#include "checkpoint/whole_catalogue.h"
 #include "plan/content_equal.h"
+#include "plan/strategy_catalogue.h"
 
 namespace reshardfs {
 namespace {
@@ -23,17 +26,34 @@ void require_one_type(const SourceParameter& parameter) {
 
 }  // namespace
 
+std::shared_ptr<const Catalogue> own_catalogue(const CheckpointSet& checkpoint, bool has_strategy,
+                                               const NameGlobs& join) {
+  if (!has_strategy && join.empty()) return checkpoint.catalogue();
+  throw Error(ErrorKind::kUsage, std::string("the checkpoint records its own layouts: ") +
+                                     (has_strategy ? "it takes no source strategy"
+                                                   : "no parameter of it is to be joined"))
+      .in_file(checkpoint.root().string())
+      .hint(has_strategy ? "leave --src-strategy out" : "leave --src-join out");
+}
+
 SourceTable::SourceTable(std::shared_ptr<const CheckpointSet> checkpoint,
                          std::optional<Strategy> strategy, NameGlobs join, const NameTaker& takes)
-    : checkpoint_(std::move(checkpoint)),
-      strategy_(std::move(strategy)),
-      ranks_(strategy_ ? SourceRanks(*checkpoint_, *strategy_) : SourceRanks(*checkpoint_)),
-      join_(std::move(join)) {
+    : checkpoint_(std::move(checkpoint)) {
+  if (checkpoint_->catalogue()) {
+    catalogue_ = own_catalogue(*checkpoint_, strategy.has_value(), join);
+  } else if (strategy) {
+    auto of_strategy = std::make_shared<StrategyCatalogue>(*checkpoint_, std::move(*strategy));
+    strategy_ = &of_strategy->strategy();
+    catalogue_ = std::move(of_strategy);
+  } else {
+    catalogue_ = std::make_shared<WholeCatalogue>(*checkpoint_, std::move(join), takes);
+  }
   collect_holders();
   for (SourceParameter& parameter : parameters_) {
     require_one_type(parameter);
-    lay_out(parameter, !takes || takes(parameter.name));
+    lay_out(parameter);
   }
+  require_names(takes);
 }
 
 const SourceParameter* SourceTable::find(std::string_view name) const {
@@ -77,64 +97,71 @@ void SourceTable::collect_holders() {
     }
     i += count;
   }
+  const auto is_left_out = [this](const SourceParameter& parameter) {
+    return catalogue_->leaves_out(parameter.name);
+  };
+  if (std::none_of(parameters_.begin(), parameters_.end(), is_left_out)) return;
+  std::vector<SourceParameter> kept;  // they cannot be assigned to each other
+  for (SourceParameter& parameter : parameters_) {
+    if (!is_left_out(parameter)) kept.push_back(std::move(parameter));
+  }
+  parameters_.swap(kept);
+}
+
+/// What the checkpoint says that it has, but no file of it.
+void SourceTable::require_names(const NameTaker& takes) const {
+  std::vector<std::string> lost;
+  for (std::string& name : catalogue_->required_names()) {
+    if (find(name) == nullptr && (!takes || takes(name))) lost.push_back(std::move(name));
+  }
+  if (lost.empty()) return;
+  throw Error(ErrorKind::kMissing,
+              "no file has " + name_list(lost, 20) + ", which the checkpoint should have")
+      .in_file(checkpoint_->root().string())
+      .for_parameter(lost.front())
+      .hint("bring the missing files, or leave the parameters out with --exclude");
 }
 
 Holders SourceTable::holders_in_stage(const SourceParameter& parameter, std::int64_t stage) const {
-  return parameter.holders.within(ranks_.of_stage(stage));
+  return parameter.holders.within(ranks().of_stage(stage));
 }
 
-void SourceTable::lay_out(SourceParameter& parameter, bool is_taken) {
+void SourceTable::lay_out(SourceParameter& parameter) {
   // Text and maps are no arrays: they cannot be cut, and follow the rules for parameters without a
   // layout.
   if (parameter.dtype == DType::kMap) require_uncut(parameter);
   if (!is_array(parameter.dtype)) return;
   try {
-    if (!strategy_ && matches_any(join_, parameter.name)) {
-      parameter.layout = &joined_layouts_.emplace_back(joined_layout(parameter));
-      parameter.grid =
-          make_grid(parameter, *parameter.layout, ranks_.all().first(), parameter.holders);
-      return;
-    }
-    if (!strategy_) {
-      if (!is_taken && !has_one_shape(parameter.holders)) return;
-      parameter.layout = &whole_layout(parameter.holders.front().entry->shape.size());
-      parameter.grid = make_replicated_grid(parameter, *parameter.layout);
-      return;
-    }
-    for (const std::int64_t stage : strategy_->stages_of(parameter.name)) {
-      if (holders_in_stage(parameter, stage).empty()) continue;
-      const Layout& layout = strategy_->stage(stage).at(parameter.name);
-      parameter.grid = make_stage_grid(parameter, layout, stage);
-      parameter.layout = &layout;
+    const auto placements = catalogue_->placements(parameter.name, parameter.holders);
+    if (!placements.empty()) {
+      parameter.layout = placements.front().layout;
+      parameter.grid = make_grid(parameter, placements.front());
       return;
     }
   } catch (Error& error) {
     throw error.for_parameter(parameter.name);
   }
-  if (strategy_->contains(parameter.name)) {
-    std::vector<Rank> ranks;
-    for (const Holding& h : parameter.holders) ranks.push_back(h.file->rank);
-    throw Error(ErrorKind::kBadInput,
-                "the source strategy lays it out in another pipeline stage than that of rank " +
-                    format_rank_list(ranks) + ", where it is")
-        .in_file(parameter.holders.front().file->source->name())
-        .for_parameter(parameter.name)
-        .hint("check that --src-strategy is the one that this checkpoint was saved with");
-  }
+  if (catalogue_->layouts_of(parameter.name).empty()) return;
+  std::vector<Rank> ranks;
+  for (const Holding& h : parameter.holders) ranks.push_back(h.file->rank);
+  throw Error(ErrorKind::kBadInput,
+              "the source strategy lays it out in another pipeline stage than that of rank " +
+                  format_rank_list(ranks) + ", where it is")
+      .in_file(parameter.holders.front().file->source->name())
+      .for_parameter(parameter.name)
+      .hint(catalogue_->hint());
 }
 
 /// A map's keys are spread over the ranks by their hash: no layout says which are where.
 void SourceTable::require_uncut(const SourceParameter& parameter) const {
-  if (!strategy_) return;
-  for (const std::int64_t stage : strategy_->stages_of(parameter.name)) {
-    const Layout& layout = strategy_->stage(stage).at(parameter.name);
-    const bool cut = layout.optimizer_shard_size != 0 ||
-                     std::any_of(layout.tensor_map.begin(), layout.tensor_map.end(),
+  for (const Layout* layout : catalogue_->layouts_of(parameter.name)) {
+    const bool cut = layout->optimizer_shard_size != 0 ||
+                     std::any_of(layout->tensor_map.begin(), layout->tensor_map.end(),
                                  [](const auto& axes) { return !axes.empty(); });
     if (!cut) continue;
     throw Error(ErrorKind::kUnsupported,
                 "is a map parameter (maptensor) that the source strategy cuts (" +
-                    to_string(layout) + "); maps can be carried over whole only")
+                    to_string(*layout) + "); maps can be carried over whole only")
         .in_file(parameter.holders.front().file->source->name())
         .for_parameter(parameter.name)
         .hint("--exclude leaves it out");
@@ -155,16 +182,16 @@ bool SourceTable::equal_on_all_ranks(const SourceParameter& parameter) const {
 }
 
 Holders SourceTable::compared_holders(const SourceParameter& parameter) const {
-  if (!strategy_) return parameter.holders;
-  return holders_in_stage(parameter, ranks_.stage_of(parameter.holders.front().file->rank));
+  if (!states_layouts()) return parameter.holders;
+  return holders_in_stage(parameter, ranks().stage_of(parameter.holders.front().file->rank));
 }
 
 bool SourceTable::compare_ranks(const SourceParameter& parameter) const {
   Holding stage_first;
   std::optional<std::int64_t> stage;
   for (const Holding& holder : parameter.holders) {
-    const std::int64_t own = ranks_.stage_of(holder.file->rank);
-    const bool compare = strategy_ ? own == stage : bool(stage_first);
+    const std::int64_t own = ranks().stage_of(holder.file->rank);
+    const bool compare = states_layouts() ? own == stage : bool(stage_first);
     if (compare && !content_equal(stage_first, holder)) return false;
     if (!compare) stage_first = holder;
     stage = own;
@@ -172,91 +199,29 @@ bool SourceTable::compare_ranks(const SourceParameter& parameter) const {
   return true;
 }
 
-ShardGridPtr SourceTable::make_stage_grid(const SourceParameter& parameter, const Layout& layout,
-                                          std::int64_t stage) const {
-  return make_grid(parameter, layout, ranks_.of_stage(stage).first(),
-                   holders_in_stage(parameter, stage));
-}
-
 ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
-                                    const Layout& layout_as_written, Rank first_rank,
-                                    const Holders& holders) const {
-  const Holding first = holders.front();
+                                    const SlicePlacement& placement) const {
+  const Holding first = placement.holders.front();
   try {
-    const auto arranged = arrangements_.find_or_make(layout_as_written, first_rank, holders);
+    const auto arranged = arrangements_.find_or_make(placement);
     require_countable(arranged->pattern->full_shape, parameter.dtype);
     // An arrangement that is shared is one of files with a single index.
-    if (holders.runs().size() == 1) {
+    if (placement.holders.runs().size() == 1) {
       return std::make_shared<const ShardGrid>(arranged->pattern, *first.entry);
     }
     return std::make_shared<const ShardGrid>(arranged->pattern, arranged->entries);
   } catch (Error& error) {
     throw Error(ErrorKind::kBadInput, error.message() + " (slice " + to_string(first.entry->shape) +
-                                          "; source: " + to_string(layout_as_written) + ")")
+                                          "; source: " + to_string(*placement.layout) + ")")
         .in_file(error.file().empty() ? first.file->source->name() : error.file())
         .for_parameter(parameter.name)
-        .hint("check that --src-strategy is the one that this checkpoint was saved with");
+        .hint(catalogue_->hint());
   }
-}
-
-/// One slice a rank along dimension 0, each as long as it is.
-Layout SourceTable::joined_layout(const SourceParameter& parameter) const {
-  const auto& files = checkpoint_->files();
-  const std::int64_t ranks = files.back().rank - ranks_.all().first() + 1;
-  DimensionSplit rows;
-  for (const Holding& holder : parameter.holders) {
-    if (holder.entry->shape.empty()) {
-      throw Error(ErrorKind::kBadInput, "a scalar cannot be joined")
-          .in_file(holder.file->source->name());
-    }
-    rows.lengths.push_back(holder.entry->shape[0]);
-  }
-  if (static_cast<std::int64_t>(rows.lengths.size()) != ranks) {
-    throw Error(ErrorKind::kMissing, "it is to be joined from " + std::to_string(ranks) +
-                                         " ranks, but " + std::to_string(rows.lengths.size()) +
-                                         " have a slice of it");
-  }
-  Layout layout;
-  layout.device_matrix = {ranks};
-  layout.tensor_map.resize(parameter.holders.front().entry->shape.size());
-  layout.tensor_map[0] = {0};
-  layout.uneven.resize(layout.tensor_map.size());
-  layout.uneven[0] = std::move(rows);
-  return layout;
-}
-
-const Layout& SourceTable::whole_layout(std::size_t dimensions) {
-  const auto [found, is_new] = whole_layouts_.try_emplace(dimensions);
-  if (is_new) {
-    found->second.device_matrix = {1};
-    found->second.tensor_map.resize(dimensions);
-  }
-  return found->second;
-}
-
-ShardGridPtr SourceTable::make_replicated_grid(const SourceParameter& parameter,
-                                               const Layout& layout) const {
-  const Holding first = parameter.holders.front();
-  for (const Holders::Run& run : parameter.holders.runs()) {
-    if (run.entry->shape == first.entry->shape) continue;
-    throw Error(ErrorKind::kBadInput, "its shape differs between the ranks (" +
-                                          differing_words(parameter.holders) +
-                                          "), but there is no source strategy")
-        .in_file(run.first->source->name())
-        .for_parameter(parameter.name)
-        .hint(
-            "give the strategy that it was saved with (--src-strategy), or name one rank's file "
-            "as the source");
-  }
-  require_countable(first.entry->shape, parameter.dtype);
-  Holders one;
-  one.add({first.file, 1, first.entry});
-  return make_grid(parameter, layout, first.file->rank, one);
 }
 
 ShardGridPtr SourceTable::grid_like(const SourceParameter& parameter,
                                     const SourceParameter& like) const {
-  if (!strategy_ || !like.layout || !like.grid || !is_array(parameter.dtype)) {
+  if (!states_layouts() || !like.layout || !like.grid || !is_array(parameter.dtype)) {
     return nullptr;
   }
   for (const Holders::Run& run : parameter.holders.runs()) {
@@ -271,11 +236,8 @@ ShardGridPtr SourceTable::grid_like(const SourceParameter& parameter,
       if (count > 1) twin = nullptr;
     }
   }
-  for (const std::int64_t stage : strategy_->stages_of(like.name)) {
-    if (holders_in_stage(parameter, stage).empty()) continue;
-    return make_stage_grid(parameter, strategy_->stage(stage).at(like.name), stage);
-  }
-  return nullptr;
+  const auto placements = catalogue_->placements(like.name, parameter.holders);
+  return placements.empty() ? nullptr : make_grid(parameter, placements.front());
 }
 
 }  // namespace reshardfs

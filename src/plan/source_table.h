@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/// All parameters of a source checkpoint under its strategy.
+/// All parameters of a source checkpoint, as its catalogue lays them out.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,11 +16,10 @@
 
 #include "base/glob.h"
 #include "base/retry_once.h"
+#include "checkpoint/catalogue.h"
 #include "checkpoint/checkpoint_set.h"
 #include "plan/arrangements.h"
-#include "plan/holders.h"
 #include "plan/shard_grid.h"
-#include "plan/source_ranks.h"
 
 namespace reshardfs {
 
@@ -35,26 +31,29 @@ struct SourceParameter {
   DType dtype;
   /// Files that hold it, ascending by rank; never empty.
   Holders holders;
-  /// How it is laid out: by the strategy, or (without one) whole on every rank. nullptr if there
-  /// is a strategy that does not know it. The table owns it.
+  /// How it is laid out, by the table's catalogue. nullptr if that does not know it.
   const Layout* layout = nullptr;
   /// Set if layout is.
   ShardGridPtr grid;
 };
 
-/// Which parameters are wanted, by their names in the source; nothing: all.
-using NameTaker = std::function<bool(const std::string& name)>;
+/// That of a set which records its layouts itself.
+/// @throws Error kUsage if the user states layouts, too.
+std::shared_ptr<const Catalogue> own_catalogue(const CheckpointSet& checkpoint, bool has_strategy,
+                                               const NameGlobs& join);
 
 class SourceTable {
  public:
   /// Reads no tensor data: whether what should be equal is, others find out.
-  /// @param strategy nothing: every rank holds whole parameters, but for those that `join` takes:
-  ///        of them each rank holds a slice along dimension 0.
-  /// @param join ignored if there is a strategy.
+  /// @param strategy nothing: the checkpoint's own catalogue counts; if it has none, every rank
+  /// holds
+  ///        whole parameters, but for those that `join` takes: of them each rank holds a slice
+  ///        along dimension 0.
   /// @param takes without a strategy, those that it does not take may have other shapes on other
   ///        ranks, and then have no grid.
   /// @throws Error kBadInput if ranks, shapes or element types do not fit each other or the
-  ///         strategy; names the parameter, its layout and its shape.
+  ///         layouts; names the parameter, its layout and its shape. kUsage where layouts are
+  ///         stated twice. kMissing if a parameter that must be there is in no file.
   SourceTable(std::shared_ptr<const CheckpointSet> checkpoint, std::optional<Strategy> strategy,
               NameGlobs join = {}, const NameTaker& takes = {});
 
@@ -65,11 +64,16 @@ class SourceTable {
   const std::shared_ptr<const CheckpointSet>& checkpoint_ptr() const noexcept {
     return checkpoint_;
   }
-  const std::optional<Strategy>& strategy() const noexcept { return strategy_; }
+  /// Whether it is stated how parameters are cut, by a strategy or by the checkpoint itself. If
+  /// not, files have whole ones.
+  bool states_layouts() const noexcept { return catalogue_->states_layouts(); }
+  /// The strategy that it was made with, or nullptr.
+  const Strategy* strategy() const noexcept { return strategy_; }
 
-  const SourceRanks& ranks() const noexcept { return ranks_; }
-  /// The strategy's ranks that have no file, ascending.
-  std::vector<Rank> missing_ranks() const { return checkpoint_->missing_ranks(ranks_.all()); }
+  const SourceRanks& ranks() const noexcept { return catalogue_->ranks(); }
+  const Catalogue& catalogue() const noexcept { return *catalogue_; }
+  /// Ranks of a whole source that have no file, ascending.
+  std::vector<Rank> missing_ranks() const { return checkpoint_->missing_ranks(ranks().all()); }
 
   /// Whether a parameter's bytes are the same on all ranks of each stage that holds it. Reads them
   /// all the first time that it is asked.
@@ -83,31 +87,21 @@ class SourceTable {
 
  private:
   void collect_holders();
-  void lay_out(SourceParameter& parameter, bool is_taken);
+  void require_names(const NameTaker& takes) const;
+  void lay_out(SourceParameter& parameter);
   void require_uncut(const SourceParameter& parameter) const;
   bool compare_ranks(const SourceParameter& parameter) const;
   /// Those of the parameter's holders that count: the lowest stage that lays it out and has it.
   Holders holders_in_stage(const SourceParameter& parameter, std::int64_t stage) const;
-  ShardGridPtr make_stage_grid(const SourceParameter& parameter, const Layout& layout,
-                               std::int64_t stage) const;
-  ShardGridPtr make_grid(const SourceParameter& parameter, const Layout& layout_as_written,
-                         Rank first_rank, const Holders& holders) const;
-  Layout joined_layout(const SourceParameter& parameter) const;
-  const Layout& whole_layout(std::size_t dimensions);
-  ShardGridPtr make_replicated_grid(const SourceParameter& parameter, const Layout& layout) const;
+  ShardGridPtr make_grid(const SourceParameter& parameter, const SlicePlacement& placement) const;
 
   std::shared_ptr<const CheckpointSet> checkpoint_;
-  std::optional<Strategy> strategy_;
-  SourceRanks ranks_;
-  NameGlobs join_;
+  std::shared_ptr<const Catalogue> catalogue_;
+  const Strategy* strategy_ = nullptr;  ///< the catalogue's
   std::vector<SourceParameter> parameters_;
   /// Positions in parameters_, sorted by name.
   mutable RetryOnce sorted_;
   mutable std::vector<std::uint32_t> by_name_;
-  /// Layouts that no strategy has: of whole parameters by the number of their dimensions, and of
-  /// joined ones.
-  std::map<std::size_t, Layout> whole_layouts_;
-  std::list<Layout> joined_layouts_;
   mutable Arrangements arrangements_;
   mutable std::mutex verdicts_mutex_;
   mutable std::unordered_map<std::size_t, bool> verdicts_;  ///< of equal_on_all_ranks()

@@ -77,7 +77,7 @@ std::int64_t TargetTable::device_of(Rank rank) const noexcept {
 
 void TargetTable::place(const SourceParameter& parameter, Verdicts& verdicts) {
   const bool in_target = strategy_ && strategy_->contains(name_map_.target(parameter.name));
-  if (source_->strategy()) {
+  if (source_->states_layouts()) {
     const bool in_source = parameter.layout != nullptr;
     // Without a destination strategy every parameter is whole, and none can be missing in it.
     if (in_source && (in_target || !strategy_)) {
@@ -130,7 +130,8 @@ bool TargetTable::follow_weight(const SourceParameter& parameter, Verdicts& verd
   if (like == nullptr || like->layout == nullptr) return false;
   const std::string& weight_target = name_map_.target(weight);
   if (strategy_ && !strategy_->contains(weight_target)) return false;
-  ShardGridPtr grid = source_->strategy() ? source_->grid_like(parameter, *like) : parameter.grid;
+  ShardGridPtr grid =
+      source_->states_layouts() ? source_->grid_like(parameter, *like) : parameter.grid;
   if (!grid || grid->full_shape() != like->grid->full_shape()) return false;
   add_resharded(parameter, std::move(grid), weight_target);
   verdicts.following.push_back(parameter.name);

@@ -12,12 +12,11 @@
 namespace reshardfs {
 namespace {
 
-std::string joined(const std::set<std::string>& names) {
-  constexpr std::size_t kShown = 8;
+std::string joined(const std::set<std::string>& names, std::size_t most) {
   std::string out;
   std::size_t shown = 0;
   for (const std::string& name : names) {
-    if (shown++ == kShown) return out + ", ...";
+    if (shown++ == most) return out + ", ...";
     out += (out.empty() ? "" : ", ") + printable(name);
   }
   return out;
@@ -62,9 +61,11 @@ void require_complete(const TargetTable& target, const std::vector<Rank>& ranks)
   }
   if (lacking.empty()) return;
   const std::vector<Rank> missing = target.source().missing_ranks();
+  // Files can be brought; what is lost for good has to be known by its name.
+  const std::size_t most = missing.empty() ? 64 : 8;
   const std::string what = std::to_string(lacking.size()) +
                            (lacking.size() == 1 ? " parameter: " : " parameters: ") +
-                           joined(lacking);
+                           joined(lacking, most);
   throw Error(ErrorKind::kMissing,
               missing.empty() ? "no source rank holds a part of " + what
                               : "source rank " + format_rank_list(missing) +

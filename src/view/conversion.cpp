@@ -92,8 +92,8 @@ void require_own_ranks(const ConversionOptions& options, const TargetTable& targ
         .hint("take --views ranks, or --replicas first");
   }
   const SourceTable& source = target.source();
-  const std::int64_t ranks = source.strategy()
-                                 ? source.strategy()->rank_count()
+  const std::int64_t ranks = source.states_layouts()
+                                 ? source.ranks().all().size()
                                  : source.checkpoint().files().back().rank.number() + 1;
   if (ranks == target.rank_count()) return;
   throw Error(ErrorKind::kUsage,
@@ -239,6 +239,7 @@ Conversion Conversion::open(const ConversionOptions& options) {
   state->target = target;
   append(state->warnings, opened.warnings);
   append(state->warnings, target->warnings());
+  append(state->warnings, source->catalogue().warnings());
   append(state->notes, opened.notes);
   append(state->notes, target->notes());
 

@@ -83,7 +83,13 @@ std::optional<Strategy> StrategyInput::for_source(const CheckpointSet& checkpoin
 
 std::optional<Strategy> StrategyInput::for_target(const SourceTable& source, const NameMap& names) {
   if (!sizes_.empty()) {
-    if (!source.strategy()) {
+    if (source.strategy() == nullptr && source.states_layouts()) {
+      throw Error(ErrorKind::kUnsupported,
+                  "the target '" + printable(sizes_) +
+                      "' cannot be derived from the layouts that the checkpoint records")
+          .hint("write rules (see reshardfs-strategy(5))");
+    }
+    if (source.strategy() == nullptr) {
       throw Error(ErrorKind::kUsage, "the target '" + printable(sizes_) +
                                          "' cannot be derived without a source strategy")
           .hint("give --src-strategy, or write rules (see reshardfs-strategy(5))");

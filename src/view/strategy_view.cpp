@@ -23,16 +23,26 @@ std::string as_text(const Strategy& strategy) {
   return text;
 }
 
-/// @param strategy that of a table of `context.target`, which the files keep.
-void add(const std::string& stem, const std::optional<Strategy>& strategy, const char* without,
+/// The layouts that a checkpoint records itself.
+std::string recorded_text(const SourceTable& source) {
+  std::string text = "recorded by the checkpoint itself\n\n";
+  for (const SourceParameter& parameter : source.parameters()) {
+    text += "  " + printable(parameter.name) + ": " +
+            (parameter.layout == nullptr ? "no layout" : to_string(*parameter.layout)) + "\n";
+  }
+  return text;
+}
+
+/// @param strategy that of a table of `context.target`, which the files keep; may be nullptr.
+void add(const std::string& stem, const Strategy* strategy, const char* without,
          const ViewContext& context, std::vector<OutputFile>& files) {
-  if (!strategy) {
+  if (strategy == nullptr) {
     files.push_back({stem + ".txt", std::make_shared<TextFile>(std::string(without))});
     return;
   }
   const auto made = [&](std::string (*make)(const Strategy&)) {
     return std::make_shared<MadeFile>(
-        [table = context.target, &kept = *strategy, make] { return make(kept); });
+        [table = context.target, strategy, make] { return make(*strategy); });
   };
   files.push_back({stem + ".txt", made(as_text)});
   try {
@@ -46,9 +56,17 @@ void add(const std::string& stem, const std::optional<Strategy>& strategy, const
 
 std::vector<OutputFile> strategy_view(const ViewContext& context) {
   std::vector<OutputFile> files;
-  add("strategy/source", context.target->source().strategy(),
-      "none: every rank holds whole parameters\n", context, files);
-  add("strategy/destination", context.target->strategy(),
+  const SourceTable& source = context.target->source();
+  if (source.states_layouts() && source.strategy() == nullptr) {
+    files.push_back({"strategy/source.txt", std::make_shared<MadeFile>([table = context.target] {
+                       return recorded_text(table->source());
+                     })});
+  } else {
+    add("strategy/source", source.strategy(), "none: every rank holds whole parameters\n", context,
+        files);
+  }
+  const auto& destination = context.target->strategy();
+  add("strategy/destination", destination ? &*destination : nullptr,
       "none: one rank that has every parameter whole\n", context, files);
   return files;
 }

@@ -9,9 +9,17 @@
 
 #include "reshardfs/rank.h"
 
-#include "plan/content.h"
+#include "checkpoint/rank_file.h"
 
 namespace reshardfs {
+
+/// A parameter as one rank's file holds it. The pointers belong to a CheckpointSet.
+struct Holding {
+  const RankFile* file = nullptr;
+  const TensorEntry* entry = nullptr;
+
+  explicit operator bool() const noexcept { return entry != nullptr; }
+};
 
 /// The files that hold a parameter, ascending by rank. The files of a stage mostly share one index
 /// and stand side by side in the checkpoint set: they are kept as one run, however many they are.

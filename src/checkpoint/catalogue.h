@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What is known of how the parameters of a source lie in its files. Whoever reads a source asks
+/// its catalogue, wherever that has its knowledge from: a strategy, or what a set records of
+/// itself.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reshardfs/layout.h"
+#include "reshardfs/shape.h"
+
+#include "checkpoint/device_ranks.h"
+#include "checkpoint/holders.h"
+#include "checkpoint/source_ranks.h"
+
+namespace reshardfs {
+
+/// Which parameters are wanted, by their names in the source; nothing: all.
+using NameTaker = std::function<bool(const std::string& name)>;
+
+/// Where the slices of one parameter lie in the full tensor.
+struct SlicePlacement {
+  const Layout* layout = nullptr;  ///< the catalogue owns it
+  DeviceRanks devices;             ///< of the layout's device matrix
+  /// Nothing: it follows from the slices.
+  std::optional<Shape> full_shape;
+  /// Files with a slice, each at one of the devices; never empty.
+  Holders holders;
+};
+
+/// Every member function may be called from any number of threads.
+class Catalogue {
+ public:
+  explicit Catalogue(const SourceRanks& ranks) : ranks_(ranks) {}
+  virtual ~Catalogue() = default;
+  Catalogue(const Catalogue&) = delete;
+  Catalogue& operator=(const Catalogue&) = delete;
+
+  /// The ranks that a whole source has.
+  const SourceRanks& ranks() const noexcept { return ranks_; }
+
+  /// Whether it states how parameters are cut. If not, each file has whole ones.
+  virtual bool states_layouts() const noexcept { return true; }
+
+  /// The layouts that it states of a parameter, one for each pipeline stage, lowest first; whether
+  /// there are files or not.
+  virtual std::vector<const Layout*> layouts_of(const std::string& name) const = 0;
+
+  /// Where the slices of an array lie, for each pipeline stage that lays it out and has any of the
+  /// files; lowest first. None: it is not laid out.
+  /// @param holders the files that have it; never empty.
+  /// @throws Error if what is stated is impossible for this parameter.
+  virtual std::vector<SlicePlacement> placements(const std::string& name,
+                                                 const Holders& holders) const = 0;
+
+  /// What the user can do where slices are not as placements() has them.
+  virtual std::string hint() const = 0;
+
+  /// Parameters that are lost if no file has them.
+  virtual std::vector<std::string> required_names() const { return {}; }
+
+  /// What was found wrong with what is stated and could be set right, one line each: of the
+  /// parameters that placements() was asked for so far.
+  virtual std::vector<std::string> warnings() const { return {}; }
+
+  /// Whether the parameter is of no use to anybody.
+  virtual bool leaves_out(std::string_view /*name*/) const { return false; }
+
+ private:
+  SourceRanks ranks_;
+};
+
+}  // namespace reshardfs

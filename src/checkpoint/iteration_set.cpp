@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/iteration_set.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/text.h"
+#include "checkpoint/iteration_catalogue.h"
+#include "checkpoint/iteration_names.h"
+#include "checkpoint/source_links.h"
+#include "checkpoint/source_pattern.h"
+#include "checkpoint/step.h"
+#include "format/iteration_metadata.h"
+#include "storage/directory.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr std::string_view kExtension = ".safetensors";
+constexpr std::uint64_t kMaxTrackerBytes = 4096;
+constexpr std::string_view kLatest = "latest";
+constexpr std::string_view kAll = "all";
+
+/// A directory of Hugging Face, for the original too, whatever else is there.
+bool is_published_model(const std::vector<DirectoryEntry>& entries) {
+  return std::any_of(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
+    return entry.name == "model.safetensors" ||
+           entry.name.ends_with("model.safetensors.index.json");
+  });
+}
+
+bool has(const std::vector<DirectoryEntry>& entries, std::string_view name) {
+  return std::any_of(entries.begin(), entries.end(),
+                     [&](const DirectoryEntry& entry) { return entry.name == name; });
+}
+
+/// The directories of steps, and which one the tracker names.
+struct Iterations {
+  std::map<std::string, std::filesystem::path, OlderStep> directories;  ///< by step
+  std::optional<std::string> tracked;                                   ///< nothing: no tracker
+  std::vector<std::filesystem::path> links;
+
+  bool is_finished(const std::string& step) const {
+    return !tracked || std::is_lteq(compare_steps(step, *tracked));
+  }
+};
+
+std::string read_tracker(const std::filesystem::path& path, const LinklessTreePtr& tree) {
+  constexpr std::string_view kSpace = " \t\r\n\v\f";
+  const std::string text = read_small_file(path, kMaxTrackerBytes, tree);
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  std::string step = begin == std::string::npos
+                         ? std::string()
+                         : text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+  const bool is_number = !step.empty() && std::all_of(step.begin(), step.end(),
+                                                      [](char c) { return c >= '0' && c <= '9'; });
+  if (is_number) return step;
+  throw Error(ErrorKind::kBadInput, "should name the last step, but has '" + printable(step) + "'")
+      .in_file(path.string())
+      .hint("name a --step, or the directory of a step as the source");
+}
+
+/// Nothing if the directory has no steps.
+/// @param needs_tracker what is wrong with the tracker matters.
+std::optional<Iterations> list_iterations(const std::filesystem::path& root,
+                                          const LinklessTreePtr& tree, bool needs_tracker) {
+  Iterations out;
+  bool has_tracker = false;
+  for (const DirectoryEntry& entry : list_directory(root, tree)) {
+    const bool is_tracker = entry.name == kIterationTracker;
+    const auto step = entry.is_directory ? parse_iteration_directory(entry.name) : std::nullopt;
+    if (!is_tracker && !step) continue;
+    if (entry.is_link && tree) throw link_refused(root / entry.name);
+    if (entry.is_link) out.links.push_back(root / entry.name);
+    has_tracker = has_tracker || is_tracker;
+    if (step) out.directories.emplace(*step, root / entry.name);
+  }
+  if (out.directories.empty() && !has_tracker) return std::nullopt;
+  if (!has_tracker) return out;
+  try {
+    out.tracked = read_tracker(root / kIterationTracker, tree);
+  } catch (const Error&) {
+    if (needs_tracker) throw;
+  }
+  return out;
+}
+
+Error choice_error(const std::filesystem::path& root, ErrorKind kind, const std::string& what,
+                   const Iterations& found) {
+  std::vector<std::string> steps;
+  for (const auto& [step, directory] : found.directories) steps.push_back(step);
+  return Error(kind, what + "; there are: " + (steps.empty() ? "none" : join_steps(steps)))
+      .in_file(root.string())
+      .hint("name one of these with --step");
+}
+
+const std::string& choose(const std::filesystem::path& root, const Iterations& found,
+                          const std::string& wanted) {
+  if (wanted == kAll) {
+    throw choice_error(root, ErrorKind::kUsage,
+                       "'--step all' is for 'reshardfs mount' alone: here one step counts", found);
+  }
+  if (wanted == kLatest && !found.tracked) {
+    throw choice_error(root, ErrorKind::kMissing,
+                       "has no " + std::string(kIterationTracker) +
+                           ", so that nothing tells which step was saved last",
+                       found);
+  }
+  const std::string& step = wanted == kLatest ? *found.tracked : wanted;
+  const bool is_step = !step.empty() && step_prefix_length(step) == step.size();
+  const auto known = is_step ? found.directories.find(step) : found.directories.end();
+  if (known != found.directories.end()) return known->first;
+  throw choice_error(root, ErrorKind::kMissing,
+                     (wanted == kLatest ? std::string(kIterationTracker) + " names step '"
+                                        : "there is no directory of step '") +
+                         printable(step) +
+                         (wanted == kLatest ? "', of which there is no directory" : "'"),
+                     found);
+}
+
+/// The files of one step's directory.
+class StepReader {
+ public:
+  StepReader(const std::filesystem::path& directory, std::string step, const LinklessTreePtr& tree,
+             Discovery& out)
+      : directory_(directory),
+        step_(std::move(step)),
+        tree_(tree),
+        out_(out),
+        entries_(list_directory(directory, tree)) {}
+
+  /// @return the symbolic links among what was taken.
+  std::vector<std::filesystem::path> read() {
+    out_.step = step_;
+    if (has(entries_, kIterationMetadata)) {
+      read_described();
+    } else {
+      read_whole();
+    }
+    if (!out_.files.empty()) return std::move(links_);
+    throw Error(ErrorKind::kMissing, "has no file of the step").in_file(directory_.string());
+  }
+
+ private:
+  void note_link(const DirectoryEntry& entry) {
+    if (!entry.is_link) return;
+    if (tree_) throw link_refused(directory_ / entry.name);
+    links_.push_back(directory_ / entry.name);
+  }
+
+  bool is_file_of_tensors(const DirectoryEntry& entry) const {
+    return entry.is_regular && entry.name.ends_with(kExtension);
+  }
+
+  void add(const DirectoryEntry& entry, Rank rank) {
+    note_link(entry);
+    const auto part = static_cast<std::int64_t>(out_.files.size());
+    out_.files.push_back({rank, step_, directory_ / entry.name, part, tree_});
+  }
+
+  void read_described() {
+    for (const DirectoryEntry& entry : entries_) {
+      if (entry.name == kIterationMetadata) note_link(entry);
+    }
+    const ByteSourcePtr file = open_local_file(directory_ / kIterationMetadata, tree_);
+    auto metadata = std::make_shared<const IterationMetadata>(read_iteration_metadata(*file));
+    std::shared_ptr<const IterationCatalogue> catalogue;
+    try {
+      catalogue = std::make_shared<const IterationCatalogue>(metadata);
+    } catch (Error& error) {
+      throw error.in_file(file->name());
+    }
+    std::map<std::string_view, std::size_t> numbers;
+    for (std::size_t i = 0; i < metadata->files.size(); ++i) {
+      if (catalogue->file_ranks()[i]) numbers[metadata->files[i]] = i;
+    }
+    std::vector<std::string> unlisted;
+    for (const DirectoryEntry& entry : entries_) {
+      if (!is_file_of_tensors(entry)) continue;
+      const auto known = numbers.find(entry.name);
+      if (known == numbers.end()) {
+        unlisted.push_back(entry.name);
+        continue;
+      }
+      add(entry, *catalogue->file_ranks()[known->second]);
+      out_.files.back().part = static_cast<std::int64_t>(known->second);
+      numbers.erase(known);
+    }
+    std::sort(out_.files.begin(), out_.files.end(), [](const FoundFile& a, const FoundFile& b) {
+      return std::pair(a.rank, a.part) < std::pair(b.rank, b.part);
+    });
+    std::vector<std::string> missing;
+    for (const auto& [name, number] : numbers) {
+      missing.emplace_back(name);
+      out_.missing.push_back({*catalogue->file_ranks()[number], step_, directory_ / name,
+                              static_cast<std::int64_t>(number), tree_});
+    }
+    const std::string metadata_name(kIterationMetadata);
+    if (!missing.empty()) {
+      out_.notes.push_back("missing, though " + metadata_name +
+                           " names them: " + name_list(missing));
+    }
+    if (!unlisted.empty()) {
+      out_.notes.push_back("left aside, as " + metadata_name +
+                           " does not name them: " + name_list(unlisted));
+    }
+    out_.catalogue = std::move(catalogue);
+  }
+
+  /// What one device saved, or what other tools wrote: every file counts, and all in it is whole.
+  void read_whole() {
+    for (const DirectoryEntry& entry : entries_) {
+      if (!is_file_of_tensors(entry)) continue;
+      const auto name = parse_iteration_file(entry.name);
+      if (name && name->count > 1) {
+        throw Error(ErrorKind::kMissing, "has no " + std::string(kIterationMetadata) +
+                                             ", but files of " + std::to_string(name->count) +
+                                             " ranks, as " + printable(entry.name) +
+                                             ": saving broke off, or is going on")
+            .in_file(directory_.string())
+            .hint("take another step");
+      }
+      add(entry, Rank());
+    }
+  }
+
+  const std::filesystem::path& directory_;
+  std::string step_;
+  const LinklessTreePtr& tree_;
+  Discovery& out_;
+  std::vector<DirectoryEntry> entries_;
+  std::vector<std::filesystem::path> links_;
+};
+
+/// @throws Error if a directory of one step is not of that which is wanted.
+void require_step(const std::filesystem::path& directory, const std::string& step,
+                  const std::string& wanted) {
+  if (wanted == kLatest || (!step.empty() && std::is_eq(compare_steps(step, wanted)))) return;
+  const bool all = wanted == kAll;
+  throw Error(all ? ErrorKind::kUsage : ErrorKind::kMissing,
+              "is the directory of " + (step.empty() ? "one step" : "step " + step) +
+                  (all ? std::string(" alone") : ", not of step '" + printable(wanted) + "'"))
+      .in_file(directory.string())
+      .hint("leave --step out, or name the directory above as the source");
+}
+
+/// The step of a directory that is one's; empty if its name does not tell. Nothing if it is none.
+std::optional<std::string> step_of_directory(const std::filesystem::path& directory,
+                                             const LinklessTreePtr& tree) {
+  const std::vector<DirectoryEntry> entries = list_directory(directory, tree);
+  if (is_published_model(entries)) return std::nullopt;
+  // "." and a trailing slash say nothing.
+  const auto last = std::filesystem::absolute(directory / "x").lexically_normal().parent_path();
+  auto step = parse_iteration_directory(last.filename().string());
+  const bool named = std::any_of(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
+    return entry.is_regular && parse_iteration_file(entry.name).has_value();
+  });
+  const bool any_tensors =
+      std::any_of(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
+        return entry.is_regular && entry.name.ends_with(kExtension);
+      });
+  if (named || (step && any_tensors)) return step.value_or("");
+  return std::nullopt;
+}
+
+/// @throws Error kBadInput if the directory has both kinds of sets.
+void require_no_rank_files(const std::filesystem::path& root, const LinklessTreePtr& tree) {
+  const auto other = find_known_pattern(root, tree);
+  if (!other) return;
+  throw Error(ErrorKind::kBadInput,
+              "has directories of steps (iteration_...) and files that match " + other->pattern)
+      .in_file(root.string())
+      .hint("name one step's directory as the source, or say --src-pattern '" + other->pattern +
+            "'");
+}
+
+void note_other_steps(const Iterations& found, const std::string& wanted, Discovery& out) {
+  std::vector<std::string> older;
+  std::vector<std::string> newer;
+  for (const auto& [step, directory] : found.directories) {
+    out.steps.push_back(step);
+    if (std::is_eq(compare_steps(step, out.step))) continue;
+    (found.is_finished(step) ? older : newer).push_back(step);
+  }
+  const std::string tracker(kIterationTracker);
+  if (wanted == kLatest && !older.empty()) {
+    out.notes.push_back("took step " + out.step + "; also there: " + join_steps(older));
+  }
+  if (wanted == kLatest && !newer.empty()) {
+    out.notes.push_back("newer than the step that " + tracker +
+                        " names, and perhaps not complete: " + join_steps(newer));
+  }
+  if (!found.is_finished(out.step)) {
+    out.notes.push_back("step " + out.step + " is newer than the one that " + tracker +
+                        " names: it may not be complete");
+  }
+}
+
+}  // namespace
+
+std::optional<Discovery> discover_iterations(const std::filesystem::path& directory,
+                                             const CheckpointOptions& options,
+                                             const LinklessTreePtr& tree) {
+  Discovery out;
+  if (const auto step = step_of_directory(directory, tree)) {
+    require_step(directory, *step, options.step);
+    const auto links = StepReader(directory, *step, tree, out).read();
+    if (auto note = links_outside(directory, links)) out.notes.push_back(std::move(*note));
+    if (!step->empty()) out.steps = {*step};
+    return out;
+  }
+  const auto found = list_iterations(directory, tree, options.step == kLatest);
+  if (!found) return std::nullopt;
+  require_no_rank_files(directory, tree);
+  const std::string& step = choose(directory, *found, options.step);
+  auto links = StepReader(found->directories.at(step), step, tree, out).read();
+  links.insert(links.begin(), found->links.begin(), found->links.end());
+  if (auto note = links_outside(directory, links)) out.notes.push_back(std::move(*note));
+  note_other_steps(*found, options.step, out);
+  return out;
+}
+
+namespace {
+
+/// Judged by the names of the files: metadata.json of a large set takes long to read.
+StepInfo describe(const std::string& step, const std::filesystem::path& directory,
+                  const LinklessTreePtr& tree) {
+  StepInfo info;
+  info.name = step;
+  std::map<bool, std::set<Rank>> ranks;  // by whether they are the optimizer's
+  std::map<bool, std::set<std::int64_t>> counts;
+  bool described = false;
+  bool any = false;
+  for (const DirectoryEntry& entry : list_directory(directory, tree)) {
+    described = described || entry.name == kIterationMetadata;
+    any = any || (entry.is_regular && entry.name.ends_with(kExtension));
+    const auto file = entry.is_regular ? parse_iteration_file(entry.name) : std::nullopt;
+    if (!file) continue;
+    ranks[file->of_optimizer].insert(file->rank);
+    counts[file->of_optimizer].insert(file->count);
+  }
+  std::set<Rank> all;
+  info.complete = any;
+  for (const auto& [kind, of_kind] : ranks) {
+    all.insert(of_kind.begin(), of_kind.end());
+    const auto& count = counts[kind];
+    const bool whole =
+        count.size() == 1 && static_cast<std::int64_t>(of_kind.size()) == *count.begin() &&
+        of_kind.rbegin()->number() < *count.begin() && (*count.begin() == 1 || described);
+    info.complete = info.complete && whole;
+  }
+  if (all.empty()) all.insert(Rank());
+  info.ranks.assign(all.begin(), all.end());
+  return info;
+}
+
+}  // namespace
+
+std::optional<std::vector<StepInfo>> find_iteration_steps(const std::filesystem::path& directory,
+                                                          const LinklessTreePtr& tree) {
+  if (const auto step = step_of_directory(directory, tree)) {
+    if (step->empty()) return std::vector<StepInfo>();
+    return std::vector{describe(*step, directory, tree)};
+  }
+  const auto found = list_iterations(directory, tree, /*needs_tracker=*/true);
+  if (!found) return std::nullopt;
+  std::vector<StepInfo> steps;
+  for (const auto& [step, path] : found->directories) {
+    StepInfo info = describe(step, path, tree);
+    info.complete = info.complete && found->tracked && found->is_finished(step);
+    steps.push_back(std::move(info));
+  }
+  return steps;
+}
+
+}  // namespace reshardfs

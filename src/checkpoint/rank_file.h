@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "reshardfs/rank.h"
+
+#include "format/file_index.h"
+#include "storage/byte_source.h"
+
+namespace reshardfs {
+
+/// One rank's file of the chosen step, or one of several that make it up.
+struct RankFile {
+  Rank rank;
+  std::filesystem::path path;
+  ByteSourcePtr source;
+  std::shared_ptr<const FileIndex> index;
+  std::int64_t part = -1;  ///< the n of "_part<n>" in the file's name; -1: the rank's only file
+  /// Set if the first read of `source` compares the index: the same bytes without that, for samples
+  /// that would not be worth it.
+  ByteSourcePtr unexamined{};
+};
+
+}  // namespace reshardfs

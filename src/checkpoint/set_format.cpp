@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/set_format.h"
+
+#include <array>
+
+#include "checkpoint/iteration_set.h"
+#include "storage/directory.h"
+
+namespace reshardfs {
+namespace {
+
+/// What `ask` gives for the first kind that knows the source.
+template <typename Answer, typename Ask>
+std::optional<Answer> first_answer(const std::filesystem::path& source,
+                                   const CheckpointOptions& options, Ask&& ask) {
+  if (!options.pattern.empty() || path_kind(source) != PathKind::kDirectory) return std::nullopt;
+  const LinklessTreePtr tree =
+      options.no_symlinks ? std::make_shared<const LinklessTree>(source) : nullptr;
+  for (const SetFormat& format : set_formats()) {
+    if (std::optional<Answer> answer = ask(format, tree)) return answer;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::span<const SetFormat> set_formats() {
+  static constexpr std::array kFormats{
+      SetFormat{discover_iterations, find_iteration_steps},
+  };
+  return kFormats;
+}
+
+std::optional<Discovery> discover_described_set(const std::filesystem::path& source,
+                                                const CheckpointOptions& options) {
+  return first_answer<Discovery>(source, options, [&](const SetFormat& format, const auto& tree) {
+    return format.discover(source, options, tree);
+  });
+}
+
+std::optional<std::vector<StepInfo>> find_described_steps(const std::filesystem::path& source,
+                                                          const CheckpointOptions& options) {
+  return first_answer<std::vector<StepInfo>>(
+      source, options,
+      [&](const SetFormat& format, const auto& tree) { return format.find_steps(source, tree); });
+}
+
+}  // namespace reshardfs

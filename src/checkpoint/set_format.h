@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Sets that record their layouts themselves. To add a kind: a file here with a catalogue and these
+/// two functions, and a line in set_format.cpp.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "checkpoint/checkpoint_set.h"
+#include "checkpoint/discovery.h"
+#include "checkpoint/steps.h"
+#include "storage/linkless_tree.h"
+
+namespace reshardfs {
+
+struct SetFormat {
+  /// The files of the step that the options ask for, and the catalogue. Nothing if the directory is
+  /// no set of this kind.
+  /// @param tree of the directory, if symbolic links are refused.
+  /// @throws Error as CheckpointSet::open() does.
+  std::optional<Discovery> (*discover)(const std::filesystem::path& directory,
+                                       const CheckpointOptions& options,
+                                       const LinklessTreePtr& tree);
+  /// What find_steps() gives, from names alone. Nothing as above.
+  std::optional<std::vector<StepInfo>> (*find_steps)(const std::filesystem::path& directory,
+                                                     const LinklessTreePtr& tree);
+};
+
+std::span<const SetFormat> set_formats();
+
+/// What the first kind that knows the source gives. Nothing if it is none of them, or if the user
+/// says where the ranks' files are.
+/// @throws Error as CheckpointSet::open() does.
+std::optional<Discovery> discover_described_set(const std::filesystem::path& source,
+                                                const CheckpointOptions& options);
+std::optional<std::vector<StepInfo>> find_described_steps(const std::filesystem::path& source,
+                                                          const CheckpointOptions& options);
+
+}  // namespace reshardfs

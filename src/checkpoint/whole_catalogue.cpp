@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/whole_catalogue.h"
+
+#include <utility>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+namespace {
+
+void require_one_shape(const Holders& holders) {
+  for (const Holders::Run& run : holders.runs()) {
+    if (run.entry->shape == holders.front().entry->shape) continue;
+    throw Error(ErrorKind::kBadInput, "its shape differs between the ranks (" +
+                                          differing_words(holders) +
+                                          "), but there is no source strategy")
+        .in_file(run.first->source->name())
+        .hint(
+            "give the strategy that it was saved with (--src-strategy), or name one rank's file "
+            "as the source");
+  }
+}
+
+}  // namespace
+
+WholeCatalogue::WholeCatalogue(const CheckpointSet& checkpoint, NameGlobs join, NameTaker takes)
+    : Catalogue(SourceRanks({checkpoint.files().front().rank, 1}, 1)),
+      last_rank_(checkpoint.files().back().rank),
+      join_(std::move(join)),
+      takes_(std::move(takes)) {}
+
+std::string WholeCatalogue::hint() const {
+  return "check that --src-strategy is the one that this checkpoint was saved with";
+}
+
+std::vector<SlicePlacement> WholeCatalogue::placements(const std::string& name,
+                                                       const Holders& holders) const {
+  if (matches_any(join_, name)) {
+    Layout layout = joined_layout(holders);
+    const std::scoped_lock lock(mutex_);
+    const Layout& kept = joined_layouts_.emplace_back(std::move(layout));
+    return {{&kept, DeviceRanks(RankRange(ranks().all().first(), joined_ranks())), std::nullopt,
+             holders}};
+  }
+  if (takes_ && !takes_(name) && !has_one_shape(holders)) return {};
+  require_one_shape(holders);
+  const Holding first = holders.front();
+  Holders one;
+  one.add({first.file, 1, first.entry});
+  const Layout& layout = whole_layout(first.entry->shape.size());
+  return {{&layout, DeviceRanks(RankRange(first.file->rank, 1)), std::nullopt, std::move(one)}};
+}
+
+/// One slice a rank along dimension 0, each as long as it is.
+Layout WholeCatalogue::joined_layout(const Holders& holders) const {
+  const std::int64_t count = joined_ranks();
+  DimensionSplit rows;
+  for (const Holding& holder : holders) {
+    if (holder.entry->shape.empty()) {
+      throw Error(ErrorKind::kBadInput, "a scalar cannot be joined")
+          .in_file(holder.file->source->name());
+    }
+    rows.lengths.push_back(holder.entry->shape[0]);
+  }
+  if (static_cast<std::int64_t>(rows.lengths.size()) != count) {
+    throw Error(ErrorKind::kMissing, "it is to be joined from " + std::to_string(count) +
+                                         " ranks, but " + std::to_string(rows.lengths.size()) +
+                                         " have a slice of it");
+  }
+  Layout layout;
+  layout.device_matrix = {count};
+  layout.tensor_map.resize(holders.front().entry->shape.size());
+  layout.tensor_map[0] = {0};
+  layout.uneven.resize(layout.tensor_map.size());
+  layout.uneven[0] = std::move(rows);
+  return layout;
+}
+
+const Layout& WholeCatalogue::whole_layout(std::size_t dimensions) const {
+  const std::scoped_lock lock(mutex_);
+  const auto [found, is_new] = whole_layouts_.try_emplace(dimensions);
+  if (is_new) {
+    found->second.device_matrix = {1};
+    found->second.tensor_map.resize(dimensions);
+  }
+  return found->second;
+}
+
+}  // namespace reshardfs
