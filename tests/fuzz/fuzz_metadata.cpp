@@ -15,10 +15,10 @@ namespace {
 using fuzz::require;
 
 void check(const RecordedParameter& parameter, std::size_t files) {
-  for (std::size_t i = 0; i < parameter.slices.size(); ++i) {
-    require(i == 0 || parameter.slices[i - 1].number < parameter.slices[i].number,
-            "slices are not in order");
-    for (const StoredShard& stored : *parameter.slices[i].stored)
+  const std::vector<RecordedSlice>& slices = *parameter.slices;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    require(i == 0 || slices[i - 1].number < slices[i].number, "slices are not in order");
+    for (const StoredShard& stored : *slices[i].stored)
       require(stored.file < files, "a file that is none");
   }
   if (parameter.layout == nullptr) return;

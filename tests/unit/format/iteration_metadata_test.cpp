@@ -59,17 +59,18 @@ TEST(IterationMetadata, StatesParametersAndTheirFiles) {
   EXPECT_EQ(w.layout->tensor_map, (TensorMap{{1, 0}, {}}));
   EXPECT_FALSE(w.layout->interleaved);
   EXPECT_THAT(w.layout->ranks, ElementsAre(Rank(4), Rank(6), Rank(5), Rank(7)));
-  ASSERT_EQ(w.slices.size(), 2U);
-  EXPECT_EQ(w.slices[0].number, 0U);
-  EXPECT_THAT(*w.slices[0].stored, ElementsAre(StoredShard{1, Rank(4)}, StoredShard{0, Rank(5)}));
-  EXPECT_EQ(w.slices[1].number, 1U);
-  EXPECT_THAT(*w.slices[1].stored, ElementsAre(StoredShard{0, Rank(5)}));
+  ASSERT_EQ(w.slices->size(), 2U);
+  EXPECT_EQ(w.slices->at(0).number, 0U);
+  EXPECT_THAT(*w.slices->at(0).stored,
+              ElementsAre(StoredShard{1, Rank(4)}, StoredShard{0, Rank(5)}));
+  EXPECT_EQ(w.slices->at(1).number, 1U);
+  EXPECT_THAT(*w.slices->at(1).stored, ElementsAre(StoredShard{0, Rank(5)}));
 }
 
 TEST(IterationMetadata, MayLackALayoutAndFiles) {
   const IterationMetadata null = read(metadata(state("null")));
   EXPECT_EQ(null.parameters.front().layout, nullptr);
-  EXPECT_THAT(null.parameters.front().slices, IsEmpty());
+  EXPECT_THAT(*null.parameters.front().slices, IsEmpty());
   EXPECT_EQ(read(metadata(R"({"global_shape": []})")).parameters.front().global_shape, Shape{});
   EXPECT_THAT(read(R"({"storage_data": {}, "state_dict_metadata": {}})").parameters, IsEmpty());
 }
@@ -83,7 +84,7 @@ TEST(IterationMetadata, MayHaveItsKeysInAnyOrder) {
   ASSERT_EQ(found.parameters.size(), 2U);
   EXPECT_EQ(found.parameters[0].name, "v");
   EXPECT_EQ(found.parameters[0].global_shape, Shape{2});
-  EXPECT_EQ(found.parameters[0].slices.size(), 1U);
+  EXPECT_EQ(found.parameters[0].slices->size(), 1U);
   EXPECT_EQ(found.parameters[1].name, "w");
 }
 
@@ -101,7 +102,7 @@ TEST(IterationMetadata, IsKeptOnceWhereItRepeats) {
   ASSERT_EQ(found.parameters.size(), 3U);
   for (const RecordedParameter& parameter : found.parameters) {
     EXPECT_EQ(parameter.layout, found.parameters[0].layout);
-    EXPECT_EQ(parameter.slices.front().stored, found.parameters[0].slices.front().stored);
+    EXPECT_EQ(parameter.slices->front().stored, found.parameters[0].slices->front().stored);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/holders.h"
+#include "checkpoint/holders.h"
 
 #include <vector>
 

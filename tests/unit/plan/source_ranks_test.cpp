@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/source_ranks.h"
-
 #include <cstdint>
 #include <map>
 #include <string>
@@ -8,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "checkpoint/whole_catalogue.h"
+#include "plan/strategy_catalogue.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
 #include "support/ranks.h"
@@ -33,7 +33,8 @@ Strategy strategy_of(std::size_t stages, std::int64_t first_stage = 0) {
 }
 
 TEST(SourceRanks, AreTheLowestAloneWithoutAStrategy) {
-  const SourceRanks ranks(*set_of({3, 5}));
+  const WholeCatalogue catalogue(*set_of({3, 5}), {}, {});
+  const SourceRanks& ranks = catalogue.ranks();
   EXPECT_EQ(ranks.all(), RankRange(Rank(3), 1));
   EXPECT_EQ(ranks.devices(), 1);
   EXPECT_EQ(ranks.stages(), 1);
@@ -42,7 +43,7 @@ TEST(SourceRanks, AreTheLowestAloneWithoutAStrategy) {
 }
 
 TEST(SourceRanks, AreInStagesOfAsManyDevices) {
-  const SourceRanks ranks(*set_of({0, 5}), strategy_of(3));
+  const SourceRanks ranks = source_ranks(*set_of({0, 5}), strategy_of(3));
   EXPECT_EQ(ranks.all(), RankRange(Rank(0), 6));
   EXPECT_EQ(ranks.devices(), 2);
   EXPECT_EQ(ranks.stages(), 3);
@@ -55,7 +56,7 @@ TEST(SourceRanks, AreInStagesOfAsManyDevices) {
 }
 
 TEST(SourceRanks, AreInStagesBesideThoseOfOneThatIsReadAlone) {
-  const SourceRanks ranks(*set_of({0, 1, 2, 3, 4, 5, 6, 7}), strategy_of(1, 2));
+  const SourceRanks ranks = source_ranks(*set_of({0, 1, 2, 3, 4, 5, 6, 7}), strategy_of(1, 2));
   EXPECT_EQ(ranks.all(), RankRange(Rank(4), 2));
   EXPECT_EQ(ranks.stages(), 1);
   for (const Rank rank : test::first_ranks(8)) {
@@ -66,10 +67,10 @@ TEST(SourceRanks, AreInStagesBesideThoseOfOneThatIsReadAlone) {
 }
 
 TEST(SourceRanks, CountFrom0WhereTheStageHasNoFile) {
-  EXPECT_EQ(SourceRanks(*set_of({0, 1}), strategy_of(1, 3)).all(), RankRange(Rank(0), 2));
-  EXPECT_EQ(SourceRanks(*set_of({0, 7}), strategy_of(1, 3)).all(), RankRange(Rank(6), 2));
+  EXPECT_EQ(source_ranks(*set_of({0, 1}), strategy_of(1, 3)).all(), RankRange(Rank(0), 2));
+  EXPECT_EQ(source_ranks(*set_of({0, 7}), strategy_of(1, 3)).all(), RankRange(Rank(6), 2));
   expect_error(ErrorKind::kBadInput, {"also has rank 2,5;"}, [] {
-    SourceRanks(*set_of({0, 2, 5}), strategy_of(1, 3));
+    source_ranks(*set_of({0, 2, 5}), strategy_of(1, 3));
   });
 }
 
@@ -77,7 +78,7 @@ TEST(SourceRanks, CountRanksAndNotTheirFiles) {
   // Each rank has two files, so that there are more files than ranks.
   const std::vector<std::string> parts{rows("v", "abcd"), rows("w", "abcd")};
   const auto set = test::segmented_set({{0, parts}, {1, parts}});
-  EXPECT_EQ(SourceRanks(*set, strategy_of(1, 1)).all(), RankRange(Rank(0), 2));
+  EXPECT_EQ(source_ranks(*set, strategy_of(1, 1)).all(), RankRange(Rank(0), 2));
 }
 
 }  // namespace
