@@ -18,6 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 import numpy as np  # noqa: E402
+from checkpoint2 import Refused, read_iteration, read_tensors  # noqa: E402
 from format_files import read_safetensors, write_safetensors  # noqa: E402
 from mounted import (  # noqa: E402
     Result,
@@ -130,6 +131,23 @@ class Golden(Checkpoint2Test):
             self.assertEqual(result.code, 0, result.stderr)
             for path in (root / "out").glob("rank_*/*.safetensors"):
                 self.assertTrue(set(tensors_of(path)).isdisjoint(lost))
+
+    def test_the_whole_model_is_what_another_reader_gives(self) -> None:
+        for name in CASES:
+            if not case_of(name)["has_metadata"]:
+                continue
+            step = GOLDEN / name / f"src/iteration_{case_of(name)['step']:08}"
+            with self.subTest(case=name), scratch() as root:
+                if not self.works(name):
+                    with self.assertRaises(Refused):
+                        read_iteration(step)
+                    continue
+                result = run("export", step, root / "out", "--views", "ranks")
+                self.assertEqual(result.code, 0, result.stderr)
+                got = read_tensors(root / "out/rank_0/checkpoint_0.safetensors")
+                for tensor, (dtype, array) in read_iteration(step).items():
+                    self.assertEqual((got[tensor][0], got[tensor][1].shape), (dtype, array.shape))
+                    self.assertEqual(got[tensor][1].tobytes(), array.tobytes(), tensor)
 
     def test_verify(self) -> None:
         for name in CASES:
