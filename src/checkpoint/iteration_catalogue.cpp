@@ -26,22 +26,28 @@ bool is_accumulated(std::string_view name) {
   throw Error(ErrorKind::kBadInput, "the metadata contradicts itself: " + what);
 }
 
-std::vector<std::optional<Rank>> ranks_of_files(const IterationMetadata& metadata) {
-  std::vector<std::optional<Rank>> ranks(metadata.files.size());
+using FileRanks = std::vector<std::optional<Rank>>;
+
+void note_ranks(const IterationMetadata& metadata, const std::vector<StoredShard>& list,
+                FileRanks& ranks) {
+  for (const StoredShard& stored : list) {
+    std::optional<Rank>& rank = ranks[stored.file];
+    if (rank.value_or(stored.rank) != stored.rank) {
+      contradict("'" + printable(metadata.files[stored.file]) + "' is of rank " + to_string(*rank) +
+                 " and of rank " + to_string(stored.rank));
+    }
+    rank = stored.rank;
+  }
+}
+
+FileRanks ranks_of_files(const IterationMetadata& metadata) {
+  FileRanks ranks(metadata.files.size());
   std::set<const void*> seen;  // many parameters share their lists
   for (const RecordedParameter& parameter : metadata.parameters) {
     if (is_accumulated(parameter.name)) continue;
     if (!seen.insert(parameter.slices.get()).second) continue;
     for (const RecordedSlice& slice : *parameter.slices) {
-      if (!seen.insert(slice.stored.get()).second) continue;
-      for (const StoredShard& stored : *slice.stored) {
-        std::optional<Rank>& rank = ranks[stored.file];
-        if (rank.value_or(stored.rank) != stored.rank) {
-          contradict("'" + printable(metadata.files[stored.file]) + "' is of rank " +
-                     to_string(*rank) + " and of rank " + to_string(stored.rank));
-        }
-        rank = stored.rank;
-      }
+      if (seen.insert(slice.stored.get()).second) note_ranks(metadata, *slice.stored, ranks);
     }
   }
   return ranks;
@@ -55,8 +61,7 @@ std::int64_t ranks_up_to(Rank last) {
 }
 
 /// Stages, where all parameters are in groups of as many ranks; else one.
-SourceRanks stages_of(const IterationMetadata& metadata,
-                      const std::vector<std::optional<Rank>>& file_ranks) {
+SourceRanks stages_of(const IterationMetadata& metadata, const FileRanks& file_ranks) {
   std::int64_t count = 1;
   for (const auto& rank : file_ranks) {
     if (rank) count = std::max(count, ranks_up_to(*rank));
@@ -111,7 +116,7 @@ std::vector<Rank> storing_ranks(const RecordedParameter& parameter) {
 
 }  // namespace
 
-IterationCatalogue::IterationCatalogue(std::shared_ptr<const IterationMetadata> metadata)
+IterationCatalogue::IterationCatalogue(const std::shared_ptr<const IterationMetadata>& metadata)
     : IterationCatalogue(metadata, ranks_of_files(*metadata)) {}
 
 IterationCatalogue::IterationCatalogue(std::shared_ptr<const IterationMetadata> metadata,

@@ -31,7 +31,7 @@ class IterationCatalogue final : public Catalogue {
  public:
   /// @param metadata numbers its files; RankFile::part is that number.
   /// @throws Error kBadInput if a file is said to be of two ranks, or a rank exceeds the limit.
-  explicit IterationCatalogue(std::shared_ptr<const IterationMetadata> metadata);
+  explicit IterationCatalogue(const std::shared_ptr<const IterationMetadata>& metadata);
 
   /// The rank of each file of the metadata; nothing: no slice that counts is in it.
   const std::vector<std::optional<Rank>>& file_ranks() const noexcept { return file_ranks_; }

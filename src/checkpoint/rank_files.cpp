@@ -89,6 +89,7 @@ bool Walk::unfinished(const std::filesystem::path& path, std::size_t component,
                       const PathCaptures& captures) {
   const std::string stem = path.stem().string();
   const std::string extension = std::filesystem::path(pattern_.text()).extension().string();
+  // NOLINTNEXTLINE(readability-use-anyofallof): it takes the file that it finds
   for (const std::string& name : {stem, stem + extension}) {
     const auto matched = pattern_.match(component, name, captures);
     if (!matched) continue;

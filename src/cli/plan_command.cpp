@@ -50,6 +50,7 @@ void print_table(const Conversion& conversion, const std::vector<Rank>& ranks) {
   for (const Rank rank : ranks) {
     const std::vector<SourceTraffic> traffic = conversion.traffic(rank);
     std::vector<std::string> parts;
+    parts.reserve(traffic.size());
     for (const SourceTraffic& source : traffic) {
       parts.push_back(fmt::format("{}: {}", source.rank, human_bytes(source.bytes)));
     }

@@ -83,6 +83,7 @@ template <typename Read>
 std::vector<const ByteSource*> sources_read(std::uint64_t length, Read&& read) {
   ReadBatch batch(ReadBatch::Purpose::kList);
   // What is made without a source, frames and casts, is made all the same.
+  // NOLINTNEXTLINE(modernize-avoid-c-arrays): of a length that is known when it runs
   const auto unused = std::make_unique_for_overwrite<std::byte[]>(length);
   read(std::span(unused.get(), static_cast<std::size_t>(length)), batch);
   return batch.used();

@@ -46,14 +46,16 @@ class FaultySource:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # Open from the start: while a name is being looked up and that stalls, the kernel looks up
+        # no other in its directory that it does not remember.
+        self._control = os.open(path / ".faults", os.O_WRONLY)
+
+    def close(self) -> None:
+        os.close(self._control)
 
     def set(self, *rules: str) -> None:
         """Replaces all rules (see fault_fs.cpp); none: all is well."""
-        fd = os.open(self.path / ".faults", os.O_WRONLY)
-        try:
-            os.write(fd, "\n".join(rules).encode() or b"\n")
-        finally:
-            os.close(fd)
+        os.pwrite(self._control, "\n".join(rules).encode() or b"\n", 0)
 
     def forget_pages(self) -> None:
         """What the kernel has cached of the files would hide the faults."""
@@ -82,9 +84,12 @@ def faulty(program: Path, directory: Path, *options: str) -> Iterator[FaultySour
         try:
             assert wait_until(lambda: is_mounted(mountpoint), 10), "fault_fs has not mounted"
             source = FaultySource(mountpoint)
-            yield source
-            with contextlib.suppress(OSError):
-                source.set()
+            try:
+                yield source
+                with contextlib.suppress(OSError):
+                    source.set()
+            finally:
+                source.close()
             # Who waited for a fault may need a moment to go.
             assert wait_until(lambda: unmount(mountpoint), BUSY_SECONDS), f"{mountpoint} stays busy"
         finally:
