@@ -51,7 +51,12 @@ SourceTable::SourceTable(std::shared_ptr<const CheckpointSet> checkpoint,
   collect_holders();
   for (SourceParameter& parameter : parameters_) {
     require_one_type(parameter);
-    lay_out(parameter);
+    try {
+      lay_out(parameter);
+    } catch (const Error& error) {
+      // What is wrong with a parameter that nobody wants stops nobody.
+      if (!takes || takes(parameter.name) || error.kind() == ErrorKind::kInternal) throw;
+    }
   }
   require_names(takes);
 }
@@ -134,8 +139,8 @@ void SourceTable::lay_out(SourceParameter& parameter) {
   try {
     const auto placements = catalogue_->placements(parameter.name, parameter.holders);
     if (!placements.empty()) {
-      parameter.layout = placements.front().layout;
       parameter.grid = make_grid(parameter, placements.front());
+      parameter.layout = placements.front().layout;
       return;
     }
   } catch (Error& error) {

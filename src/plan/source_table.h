@@ -49,8 +49,8 @@ class SourceTable {
   /// holds
   ///        whole parameters, but for those that `join` takes: of them each rank holds a slice
   ///        along dimension 0.
-  /// @param takes without a strategy, those that it does not take may have other shapes on other
-  ///        ranks, and then have no grid.
+  /// @param takes those that it does not take may fit neither the layouts nor each other's shapes,
+  ///        and then have no grid.
   /// @throws Error kBadInput if ranks, shapes or element types do not fit each other or the
   ///         layouts; names the parameter, its layout and its shape. kUsage where layouts are
   ///         stated twice. kMissing if a parameter that must be there is in no file.

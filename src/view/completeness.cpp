@@ -61,8 +61,9 @@ void require_complete(const TargetTable& target, const std::vector<Rank>& ranks)
   }
   if (lacking.empty()) return;
   const std::vector<Rank> missing = target.source().missing_ranks();
-  // Files can be brought; what is lost for good has to be known by its name.
-  const std::size_t most = missing.empty() ? 64 : 8;
+  // What a set says that it has is lost; of what a strategy has, more may be missing than there
+  // ever was.
+  const std::size_t most = target.source().checkpoint().catalogue() ? 200 : 8;
   const std::string what = std::to_string(lacking.size()) +
                            (lacking.size() == 1 ? " parameter: " : " parameters: ") +
                            joined(lacking, most);

@@ -272,6 +272,8 @@ class Sets(Changed):
                 self.edit(step, change)
                 named = () if change is other_rank else (weight,)
                 self.refused(*named)
+                if change in (shape, indivisible, no_layout, interleaved, numbers):
+                    self.assertEqual(self.export("--exclude", weight).code, 0)
                 self.assertEqual(run("verify", self.source).code in (1, 2), True)
         (step / METADATA).write_text(good)
         self.assert_exports()
