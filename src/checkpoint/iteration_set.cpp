@@ -27,6 +27,8 @@ constexpr std::string_view kExtension = ".safetensors";
 constexpr std::uint64_t kMaxTrackerBytes = 4096;
 constexpr std::string_view kLatest = "latest";
 constexpr std::string_view kAll = "all";
+/// Where the writer's output directory has the steps.
+constexpr std::string_view kOutput = "checkpoint";
 
 /// A directory of Hugging Face, for the original too, whatever else is there.
 bool is_published_model(const std::vector<DirectoryEntry>& entries) {
@@ -43,6 +45,7 @@ bool has(const std::vector<DirectoryEntry>& entries, std::string_view name) {
 
 /// The directories of steps, and which one the tracker names.
 struct Iterations {
+  std::filesystem::path root;
   std::map<std::string, std::filesystem::path, OlderStep> directories;  ///< by step
   std::optional<std::string> tracked;                                   ///< nothing: no tracker
   std::vector<std::filesystem::path> links;
@@ -72,6 +75,7 @@ std::string read_tracker(const std::filesystem::path& path, const LinklessTreePt
 std::optional<Iterations> list_iterations(const std::filesystem::path& root,
                                           const LinklessTreePtr& tree, bool needs_tracker) {
   Iterations out;
+  out.root = root;
   bool has_tracker = false;
   for (const DirectoryEntry& entry : list_directory(root, tree)) {
     const bool is_tracker = entry.name == kIterationTracker;
@@ -90,6 +94,20 @@ std::optional<Iterations> list_iterations(const std::filesystem::path& root,
     if (needs_tracker) throw;
   }
   return out;
+}
+
+/// The same of the directory, or of the one below it where the writer's output directory has them.
+std::optional<Iterations> find_iterations(const std::filesystem::path& directory,
+                                          const LinklessTreePtr& tree, bool needs_tracker) {
+  if (auto found = list_iterations(directory, tree, needs_tracker)) return found;
+  const std::filesystem::path below = directory / kOutput;
+  if (path_kind(below, tree) != PathKind::kDirectory) return std::nullopt;
+  auto found = list_iterations(below, tree, needs_tracker);
+  if (found && is_link(below)) {
+    if (tree) throw link_refused(below);
+    found->links.push_back(below);
+  }
+  return found;
 }
 
 Error choice_error(const std::filesystem::path& root, ErrorKind kind, const std::string& what,
@@ -316,10 +334,10 @@ std::optional<Discovery> discover_iterations(const std::filesystem::path& direct
     if (!step->empty()) out.steps = {*step};
     return out;
   }
-  const auto found = list_iterations(directory, tree, options.step == kLatest);
+  const auto found = find_iterations(directory, tree, options.step == kLatest);
   if (!found) return std::nullopt;
   require_no_rank_files(directory, tree);
-  const std::string& step = choose(directory, *found, options.step);
+  const std::string& step = choose(found->root, *found, options.step);
   auto links = StepReader(found->directories.at(step), step, tree, out).read();
   links.insert(links.begin(), found->links.begin(), found->links.end());
   if (auto note = links_outside(directory, links)) out.notes.push_back(std::move(*note));
@@ -369,7 +387,7 @@ std::optional<std::vector<StepInfo>> find_iteration_steps(const std::filesystem:
     if (step->empty()) return std::vector<StepInfo>();
     return std::vector{describe(*step, directory, tree)};
   }
-  const auto found = list_iterations(directory, tree, /*needs_tracker=*/true);
+  const auto found = find_iterations(directory, tree, /*needs_tracker=*/true);
   if (!found) return std::nullopt;
   std::vector<StepInfo> steps;
   for (const auto& [step, path] : found->directories) {

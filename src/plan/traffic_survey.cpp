@@ -39,7 +39,7 @@ bool alike(const TargetParameter& a, const TargetParameter& b) {
 }
 
 std::size_t hash_of(const TargetParameter& parameter) {
-  std::size_t hash = static_cast<std::size_t>(parameter.treatment);
+  auto hash = static_cast<std::size_t>(parameter.treatment);
   const auto mix = [&hash](std::size_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7c15U; };
   if (parameter.by_stage) {
     for (const auto& slicing : *parameter.by_stage) mix(std::hash<const void*>()(slicing.get()));

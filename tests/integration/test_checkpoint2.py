@@ -306,6 +306,21 @@ class Sets(Changed):
         self.assertEqual(result.code, 2)
         self.assertIn("records its own layouts", one_line(result))
 
+    def test_the_output_directory_may_be_named(self) -> None:
+        self.copy("tp4_to_one")
+        output = self.root / "output"
+        output.mkdir()
+        self.source.rename(output / "checkpoint")
+        self.source = output
+        self.assert_exports()
+        self.assert_exports("--no-symlinks")
+        with mounted(output, "--step", "all") as mountpoint:
+            self.assertEqual(os.listdir(mountpoint / "steps"), ["1"])
+        (output / "checkpoint").rename(self.root / "elsewhere")
+        (output / "checkpoint").symlink_to(self.root / "elsewhere")
+        self.assert_exports()
+        self.refused("symbolic link", options=("--no-symlinks",))
+
     def test_an_unfinished_save_without_metadata_is_refused(self) -> None:
         step = self.copy("tp4_to_one")
         (step / METADATA).unlink()
