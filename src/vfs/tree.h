@@ -66,8 +66,9 @@ class Tree {
   friend class TreeBuilder;
   const Node* own(InodeNumber inode) const noexcept;
 
-  std::vector<Node> nodes_;        ///< sorted by number
-  std::unique_ptr<char[]> texts_;  ///< names and links of the nodes, each with a NUL
+  std::vector<Node> nodes_;  ///< sorted by number
+  /// Names and links of the nodes, each with a NUL.
+  std::unique_ptr<char[]> texts_;  // NOLINT(modernize-avoid-c-arrays): as long as they are
   InodeNumber root_ = kRootInode;
   /// Trees that hang on this one, its trunk.
   std::unordered_map<BranchNumber, std::shared_ptr<const Tree>> branches_;
