@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -63,13 +64,13 @@ fuse_req_t KillableRequest::claim() noexcept {
 }
 
 bool tells_of_kill(const char* status) noexcept {
-  for (const char* const name : {"\nSigPnd:", "\nShdPnd:"}) {
+  constexpr std::array kMasks{"\nSigPnd:", "\nShdPnd:"};
+  return std::any_of(kMasks.begin(), kMasks.end(), [status](const char* name) {
     const char* const line = std::strstr(status, name);
-    if (line == nullptr) continue;
+    if (line == nullptr) return false;
     const unsigned long long signals = std::strtoull(line + std::strlen(name), nullptr, 16);
-    if ((signals >> (SIGKILL - 1) & 1) != 0) return true;
-  }
-  return false;
+    return (signals >> (SIGKILL - 1) & 1) != 0;
+  });
 }
 
 bool tells_of_exit(const char* stat) noexcept {
