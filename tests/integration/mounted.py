@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import errno
 import os
 import shlex
@@ -130,6 +131,12 @@ def is_sanitized(program: Path) -> bool:
     return b"__asan_init" in code or b"__tsan_init" in code
 
 
+@functools.cache
+def longest_mount(program: Path) -> float:
+    """Seconds that no test's mount lives."""
+    return Settings.mount_seconds * (10 if is_sanitized(program) else 1)
+
+
 def program_of(pid: int) -> Path:
     return Path(f"/proc/{pid}/exe")
 
@@ -190,7 +197,7 @@ def scratch() -> Iterator[Path]:
 @contextlib.contextmanager
 def mountpoint_guard(mountpoint: Path) -> Iterator[None]:
     """Bounds the life of whatever is mounted there, and takes it away at the end in any case."""
-    watchdog = threading.Timer(Settings.mount_seconds, clean_up, (mountpoint,))
+    watchdog = threading.Timer(longest_mount(Settings.binary), clean_up, (mountpoint,))
     watchdog.daemon = True
     watchdog.start()
     try:
