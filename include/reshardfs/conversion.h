@@ -54,8 +54,8 @@ enum class ViewKind : std::uint8_t {
 struct ConversionOptions {
   /// A directory with one directory or file for each rank, or one checkpoint file.
   std::filesystem::path source{};
-  /// A strategy file (MindSpore's, or .toml rules) or a directory of stage files; nothing: every
-  /// rank holds whole parameters.
+  /// A strategy file (MindSpore's, or .toml rules) or a directory of stage files; nothing: what the
+  /// checkpoint itself records; if it records nothing, every rank holds whole parameters.
   std::optional<std::filesystem::path> src_strategy{};
   std::optional<std::filesystem::path> dst_strategy{};
   /// Instead of dst_strategy: sizes from which to derive it ("tp=8,dp=2"), see derive_strategy().
