@@ -162,8 +162,8 @@ void list_tree(const std::filesystem::path& mount) {
 }
 
 int run_demo(const std::string& chosen) {
-  std::signal(SIGINT, note_interrupt);
-  std::signal(SIGTERM, note_interrupt);
+  static_cast<void>(std::signal(SIGINT, note_interrupt));
+  static_cast<void>(std::signal(SIGTERM, note_interrupt));
   const DemoDirectory directory(chosen);
   const std::filesystem::path source = directory.path() / "source";
   const std::filesystem::path mount = directory.path() / "mnt";

@@ -191,7 +191,7 @@ void name_options(Error& error, const std::string& letter) {
   for (const std::string name : {"strategy", "replicas"}) {
     const std::string known = name == "strategy" ? "--src-strategy" : "--" + name;
     if (text.find(known) == std::string::npos) continue;
-    error.explain(" (here " + known + " is --" + letter + "-" + name + ")");
+    error.explain(fmt::format(" (here {} is --{}-{})", known, letter, name));
   }
 }
 
@@ -203,7 +203,7 @@ DiffSide open_side(const DiffArguments& arguments, std::size_t number, const Dif
                                   "a strategy file or a directory of them");
   try {
     source.no_symlinks = arguments.no_symlinks;
-    const DiffSide side = DiffSide::open_checked(source, [&](const std::string& name) {
+    DiffSide side = DiffSide::open_checked(source, [&](const std::string& name) {
       return options.names.takes(number == 0 ? options.name_map.target(name) : name);
     });
     for (const std::string& note : side.table().checkpoint().notes()) {

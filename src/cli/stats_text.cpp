@@ -146,6 +146,7 @@ nlohmann::ordered_json number_json(WideReal value, DType dtype) {
 std::string stats_text(const std::vector<ParameterStats>& parameters, std::size_t columns,
                        bool colour) {
   std::vector<bool> red;
+  red.reserve(parameters.size());
   for (const ParameterStats& parameter : parameters) {
     red.push_back(parameter.stats && parameter.stats->nans + parameter.stats->infinities > 0);
   }

@@ -62,9 +62,9 @@ std::vector<Row> rows_of(const Strategy& strategy) {
 }
 
 const Row& heading() {
-  static const Row kHeading{
+  static const Row row{
       "STAGE", "PARAMETER", {"DEVICE MATRIX", "TENSOR MAP", "OPTIMIZER SHARD"}, nullptr};
-  return kHeading;
+  return row;
 }
 
 std::size_t widest(const std::vector<Row>& rows, std::string Row::*column) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -75,12 +76,13 @@ Json with_path(const Json& files, const Json& path) {
 IdentityDifference difference_of_sources(const Json& old, const Json& now) {
   for (const Json& file : now) {
     const Json& path = file.at("path");
-    const std::string name = "source file '" + printable(path.get<std::string>()) + "'";
+    std::string name = "source file '" + printable(path.get<std::string>()) + "'";
     const Json before = with_path(old, path);
     if (before.is_null()) return {"it knows no " + name, kOtherHint};
     const std::string difference = source_file_difference(before, file);
     if (difference.empty()) continue;
-    return {name + " " + difference, may_be_a_copy(before, file) ? kCopyHint : kOtherHint};
+    name.append(" ").append(difference);
+    return {std::move(name), may_be_a_copy(before, file) ? kCopyHint : kOtherHint};
   }
   return {"it has more source files", kOtherHint};
 }

@@ -27,6 +27,7 @@ struct RecordedLayout {
   bool interleaved = false;
   std::vector<Rank> ranks;  ///< the rank at each place, row-major over the device matrix
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): what = default compares with is no pointer
   auto operator<=>(const RecordedLayout&) const = default;
 };
 
@@ -34,6 +35,7 @@ struct RecordedLayout {
 struct StoredShard {
   std::uint32_t file = 0;  ///< position in IterationMetadata::files
   Rank rank;               ///< whose slice it is
+  // NOLINTNEXTLINE(modernize-use-nullptr): as above
   auto operator<=>(const StoredShard&) const = default;
 };
 /// In the order of the metadata; many slices share one.
@@ -42,6 +44,7 @@ using StoredShards = std::shared_ptr<const std::vector<StoredShard>>;
 struct RecordedSlice {
   std::uint64_t number = 0;  ///< as the shard id has it: a box's number is not always this
   StoredShards stored;
+  // NOLINTNEXTLINE(modernize-use-nullptr): as above
   auto operator<=>(const RecordedSlice&) const = default;
 };
 /// Ascending by number, and none stands twice; many parameters share one.
