@@ -109,7 +109,7 @@ fs::path real_mountpoint(const fs::path& mountpoint) {
   // The real path of a descriptor's name is /dev/fuse.
   if (fuse_descriptor(mountpoint)) return mountpoint;
   std::error_code error;
-  const fs::path real = fs::canonical(mountpoint, error);
+  fs::path real = fs::canonical(mountpoint, error);
   if (error) throw io_error("look at the mount point", mountpoint, error.value());
   return real;
 }

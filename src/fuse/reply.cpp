@@ -3,7 +3,6 @@
 
 namespace reshardfs {
 
-// NOLINTNEXTLINE(bugprone-exception-escape): this one is never without a value
 void Reply::send(fuse_req_t request) noexcept {
   std::visit([request](auto& value) { send(request, value); }, value_);
 }

@@ -47,6 +47,7 @@ class Reply {
   }
 
   /// Answers the request, once.
+  // NOLINTNEXTLINE(bugprone-exception-escape): value_ is never without a value
   void send(fuse_req_t request) noexcept;
 
  private:

@@ -268,7 +268,8 @@ void StorageQueue::close_stuck(Work& work, const Awaited& awaited, Clock::time_p
 }
 
 void StorageQueue::send_probes(Clock::time_point now) noexcept {
-  for (auto& [awaited, closed] : closed_) {
+  for (auto& [key, closed] : closed_) {
+    const Awaited& awaited = key;
     if (!closed.stuck || closed.probed || now - closed.since < kProbeInterval) continue;
     const auto probe = std::find_if(held_.begin(), held_.end(), [&](const auto& held) {
       return std::count_if(held->key.begin(), held->key.end(),
@@ -284,27 +285,29 @@ void StorageQueue::send_probes(Clock::time_point now) noexcept {
   }
 }
 
+std::vector<KillableRequest::Ptr> StorageQueue::waiting_requests() {
+  std::vector<KillableRequest::Ptr> requests;
+  const auto collect = [&requests](const Works& works) {
+    for (const auto& work : works) {
+      // Most work ends before anybody can be killed.
+      if (work->ticks++ == 0 || work->request == nullptr || work->request->is_over()) continue;
+      requests.push_back(work->request);
+    }
+  };
+  const std::lock_guard lock(mutex_);
+  collect(running_);
+  collect(held_);
+  for (const Works& due : due_) collect(due);
+  return requests;
+}
+
 /// Without the mutex while programs are asked for, and while libfuse, which has locks of its own,
 /// is told.
 void StorageQueue::give_up_killed() noexcept {
   try {
-    std::vector<KillableRequest::Ptr> requests;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto collect = [&requests](const Works& works) {
-        for (const auto& work : works) {
-          // Most work ends before anybody can be killed.
-          if (work->ticks++ == 0 || work->request == nullptr || work->request->is_over()) continue;
-          requests.push_back(work->request);
-        }
-      };
-      collect(running_);
-      collect(held_);
-      for (const Works& due : due_) collect(due);
-    }
     // One program may wait for many.
     std::unordered_map<pid_t, bool> killed;
-    for (const KillableRequest::Ptr& request : requests) {
+    for (const KillableRequest::Ptr& request : waiting_requests()) {
       const auto [known, is_new] = killed.try_emplace(request->thread(), false);
       if (is_new) known->second = request->has_lost_its_program();
       if (known->second) request->give_up();

@@ -78,6 +78,7 @@ class StorageQueue {
   struct Awaited {
     const ByteSource* source = nullptr;
     InodeNumber node = 0;
+    // NOLINTNEXTLINE(modernize-use-nullptr): what = default compares with is no pointer
     auto operator<=>(const Awaited&) const = default;
   };
   using Key = std::vector<Awaited>;
@@ -186,6 +187,8 @@ class StorageQueue {
   bool may_run(Works::iterator work) noexcept;
   static bool answer(Work& work) noexcept;
   bool end_and_start_next(Works::iterator& work, bool was_run) noexcept;
+  /// Of programs that have waited since the tick before.
+  std::vector<KillableRequest::Ptr> waiting_requests();
   void give_up_killed() noexcept;
   // These need mutex_.
   bool is_held_back(const Work& work) const noexcept;
