@@ -223,8 +223,9 @@ class Panel {
   void draw_legend(Svg& svg, double top) const {
     svg.text(kMargin, top, "t s q", "outlines: destination ranks; colours: source ranks");
     for (std::size_t i = 0; i < legend_entries(); ++i) {
+      const std::size_t line = i / kPerLine;
       const double x = kMargin + static_cast<double>(i % kPerLine) * 64;
-      const double y = top + 10 + static_cast<double>(i / kPerLine) * 22;
+      const double y = top + 10 + static_cast<double>(line) * 22;
       const Rank rank = sources_.ranks()[i];
       svg.box({x, y, 14, 14}, sources_.colour(rank), fmt::format("source rank {}", rank));
       const bool last = i + 1 == legend_entries() && i + 1 < sources_.ranks().size();
