@@ -82,14 +82,13 @@ std::string text_of(const std::exception_ptr& failure) {
 }
 
 /// Threads that wait for a stalled source cannot be ended, and they use the tree and its sources:
-/// nothing may be freed under them. So the process ends here. That closes the FUSE connection,
-/// which gives the readers an error.
+/// nothing may be freed under them. So the process ends here.
 /// @param failure why the mount ends, if that is no ordinary end.
 [[noreturn]] void end_process(Session& session, ServedTree& served,
                               const std::exception_ptr& failure) {
   constexpr int kExitIo = 3;
   try {
-    session.detach();
+    session.abandon();
     served.failures.tell_counts();
     if (failure) spdlog::error("{}", text_of(failure));
     spdlog::warn("'{}' has ended; reads that waited for their source were given up",

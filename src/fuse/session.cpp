@@ -179,8 +179,19 @@ void Session::watch_for_unmount() noexcept {
 }
 
 void Session::detach() noexcept {
+  if (is_in_place()) take_away();
+}
+
+void Session::abandon() noexcept {
+  const bool in_place = is_in_place();
+  fuse_session_exit(session_);  // no complaint of libfuse about replies that come too late
+  end_connection(session_);     // without a descriptor left, the end of the process does it
+  if (in_place) take_away();
+}
+
+void Session::take_away() noexcept {
   try {
-    if (is_in_place()) detach_mount(options_.mountpoint);
+    detach_mount(options_.mountpoint);
   } catch (const std::exception& error) {
     spdlog::warn("the mount may be left there: {}", error.what());
   }

@@ -28,11 +28,17 @@ class Session {
   /// Takes the mount away from its place, whoever still uses it. Nothing if it is not there any
   /// more, or came as a descriptor, which is its owner's to unmount.
   void detach() noexcept;
+  /// For the end of a process whose threads may still work: gives an error to everybody who waits
+  /// for the mount, and then takes it away as detach() does. In this order, because the kernel's
+  /// umount(2) waits for every processor to pass through the kernel (an RCU grace period), which
+  /// took over a minute on a virtual machine whose processors were all busy.
+  void abandon() noexcept;
 
   fuse_session* get() const noexcept { return session_; }
 
  private:
   bool is_in_place() noexcept;
+  void take_away() noexcept;
 
   const MountOptions& options_;
   fuse_session* session_ = nullptr;

@@ -107,7 +107,7 @@ TEST_F(FuseKilled, AKilledReaderOfAStalledSourceIsGoneAtOnce) {
   EXPECT_TRUE(is_pattern(read_file(at("0")), 0));
   EXPECT_TRUE(is_pattern(read_file(at("plain")), 0));
   mount->send(SIGTERM);
-  EXPECT_EQ(mount->wait_for_exit(5s), 0);
+  EXPECT_EQ(mount->wait_for_exit(), 0);
 }
 
 TEST_F(FuseKilled, AKilledReaderWhoseReadIsQueuedIsGoneAtOnce) {
@@ -159,7 +159,7 @@ TEST_F(FuseKilled, AProgramThatHandlesASignalAndIsKilledThenIsGoneSoon) {
   ASSERT_TRUE(stalled(0));
   EXPECT_TRUE(is_pattern(read_file(at("1")), 0));
   mount->send(SIGTERM);
-  EXPECT_EQ(mount->wait_for_exit(5s), 0);
+  EXPECT_EQ(mount->wait_for_exit(), 0);
 }
 
 TEST_F(FuseKilled, AllThreadsOfAKilledProgramAreGone) {
@@ -228,7 +228,7 @@ TEST_F(FuseKilled, KillsThatRaceWithAnswersHarmNothing) {
   EXPECT_TRUE(is_pattern(read_file(at("plain")), 0));
   EXPECT_TRUE(stalled(0));
   mount->send(SIGTERM);
-  EXPECT_EQ(mount->wait_for_exit(5s), 0);
+  EXPECT_EQ(mount->wait_for_exit(), 0);
 }
 
 }  // namespace

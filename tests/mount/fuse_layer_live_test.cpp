@@ -227,7 +227,7 @@ TEST_F(FuseLive, AnAnswerThatNobodyTakesLeavesNothingBehind) {
   abort_file << 1 << std::flush;
   opener.join();
   shared->released = true;
-  EXPECT_EQ(mount->wait_for_exit(5s), 0);
+  EXPECT_EQ(mount->wait_for_exit(), 0);
   EXPECT_EQ(snapshots(), 0);
 }
 
@@ -236,7 +236,7 @@ TEST_F(FuseLive, FilesThatAreOpenAtTheEndLeaveNothingBehind) {
   ASSERT_GE(file, 0);
   EXPECT_EQ(snapshots(), 1);
   mount->send(SIGTERM);
-  EXPECT_EQ(mount->wait_for_exit(5s), 0);
+  EXPECT_EQ(mount->wait_for_exit(), 0);
   EXPECT_EQ(snapshots(), 0);
   ::close(file);
 }

@@ -153,9 +153,9 @@ int TestMount::wait_for_exit(std::chrono::milliseconds limit) {
 
 TestMount::~TestMount() {
   if (pid_ >= 0) send(SIGTERM);
-  if (wait_for_exit(10s) < 0 && pid_ >= 0) {
+  if (wait_for_exit() < 0 && pid_ >= 0) {
     send(SIGKILL);
-    wait_for_exit(5s);
+    wait_for_exit();
   }
   for (int i = 0; i < 3 && mount_at(path()); ++i) {
     if (::umount2(path().c_str(), MNT_DETACH) != 0) detach_mount(path());
