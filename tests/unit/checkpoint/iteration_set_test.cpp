@@ -189,8 +189,8 @@ TEST_F(IterationSetTest, MayBeTheDirectoryOfAStep) {
       EXPECT_THAT(found.notes, IsEmpty());
       EXPECT_NE(found.catalogue, nullptr);
     }
-    expect_refused(ErrorKind::kMissing, {"iteration_00000100", "step 100, not of step '120'", "--step"},
-                   "120", below);
+    expect_refused(ErrorKind::kMissing,
+                   {"iteration_00000100", "step 100, not of step '120'", "--step"}, "120", below);
     expect_refused(ErrorKind::kUsage, {"step 100 alone"}, "all", below);
   }
 }
