@@ -57,6 +57,23 @@ bool is_control(char32_t character) noexcept {
   return utf8proc_category(code_point(character)) == UTF8PROC_CATEGORY_CC;
 }
 
+bool is_printable(char32_t character) noexcept {
+  if (character == U' ') return true;
+  switch (utf8proc_category(code_point(character))) {
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+    case UTF8PROC_CATEGORY_ZS:
+      return false;
+    default:
+      return true;
+  }
+}
+
 bool is_layout_control(char32_t character) noexcept {
   const utf8proc_property_t& property = *utf8proc_get_property(code_point(character));
   if (property.category == UTF8PROC_CATEGORY_ZL || property.category == UTF8PROC_CATEGORY_ZP) {

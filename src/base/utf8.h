@@ -35,6 +35,10 @@ std::size_t columns_of(char32_t character) noexcept;
 /// Whether it is a control character: it moves a terminal's cursor as ESC does, or deletes.
 bool is_control(char32_t character) noexcept;
 
+/// Whether it shows as itself: no control, format or unassigned character, and no space but ' '.
+/// What Python's str.isprintable() has of one.
+bool is_printable(char32_t character) noexcept;
+
 /// Whether it ends a line, or turns the direction of all that follows.
 bool is_layout_control(char32_t character) noexcept;
 

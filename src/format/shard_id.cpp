@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "format/shard_id.h"
 
+#include <algorithm>
 #include <charconv>
+
+#include <fmt/format.h>
 
 #include "base/utf8.h"
 
@@ -82,7 +85,42 @@ std::optional<std::vector<std::uint64_t>> tuple_of(std::string_view text) {
   return numbers;
 }
 
+/// As Python's repr() has it.
+void append_escaped(std::string& out, char32_t character, std::string_view bytes, char quote) {
+  constexpr std::string_view kNamed = "\n\r\t";
+  constexpr std::string_view kNames = "nrt";
+  if (bytes == std::string_view(&quote, 1) || bytes == "\\") {
+    out += '\\';
+    out += bytes;
+  } else if (is_printable(character)) {
+    out += bytes;
+  } else if (const auto at = kNamed.find(bytes); at != std::string_view::npos) {
+    out += '\\';
+    out += kNames[at];
+  } else {
+    const auto number = static_cast<std::uint32_t>(character);
+    out += number < 0x100     ? fmt::format("\\x{:02x}", number)
+           : number < 0x10000 ? fmt::format("\\u{:04x}", number)
+                              : fmt::format("\\U{:08x}", number);
+  }
+}
+
 }  // namespace
+
+std::string shard_id_head(std::string_view name) {
+  const bool has_single = name.find('\'') != std::string_view::npos;
+  const bool has_double = name.find('"') != std::string_view::npos;
+  const char quote = has_single && !has_double ? '"' : '\'';
+  std::string out = "(";
+  out += quote;
+  for (std::size_t at = 0; at < name.size();) {
+    const Utf8Character character = utf8_character(name, at);
+    append_escaped(out, character.number, name.substr(at, character.bytes), quote);
+    at += std::max<std::size_t>(character.bytes, 1);
+  }
+  out += quote;
+  return out + ", (";
+}
 
 std::optional<ShardId> parse_shard_id(std::string_view text) {
   constexpr std::string_view kBetween = ", (";

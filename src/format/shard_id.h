@@ -21,4 +21,9 @@ struct ShardId {
 /// text that is hostile.
 std::optional<ShardId> parse_shard_id(std::string_view text);
 
+/// What stands before and behind the number: "('decoder.weight', (" and ",))".
+/// @param name UTF-8.
+std::string shard_id_head(std::string_view name);
+inline constexpr std::string_view kShardIdTail = ",))";
+
 }  // namespace reshardfs

@@ -90,6 +90,27 @@ TEST(ShardId, IsRefusedIfPythonWritesNoSuchText) {
   }
 }
 
+TEST(ShardId, IsWrittenAsPythonWritesIt) {
+  EXPECT_EQ(shard_id_head("decoder.weight"), "('decoder.weight', (");
+  EXPECT_EQ(shard_id_head("it's"), "(\"it's\", (");
+  EXPECT_EQ(shard_id_head("say \"x\""), "('say \"x\"', (");
+  EXPECT_EQ(shard_id_head("both ' and \""), "('both \\' and \"', (");
+  EXPECT_EQ(shard_id_head("a\\b\tc\nd\re"), "('a\\\\b\\tc\\nd\\re', (");
+  EXPECT_EQ(shard_id_head("\001\177"), "('\\x01\\x7f', (");
+  EXPECT_EQ(shard_id_head("層é"), "('層é', (");
+  // A space that does not break, a zero-width one, a private character, one of a later plane.
+  EXPECT_EQ(shard_id_head("\u00a0\u200b\ue000\U000e0001"), "('\\xa0\\u200b\\ue000\\U000e0001', (");
+}
+
+TEST(ShardId, IsReadAsItIsWritten) {
+  for (const std::string name : {"w", "a, (3,))", "it's \"x\" \\", "\t\n\r\001",
+                                 "層\u00a0\U0001f600\U000e0001", "x', (1,)"}) {
+    const auto id = parse_shard_id(shard_id_head(name) + "12" + std::string(kShardIdTail));
+    ASSERT_TRUE(id) << name;
+    EXPECT_EQ(*id, (ShardId{name, {12}}));
+  }
+}
+
 TEST(ShardId, MayBeHostile) {
   const std::string digits(10'000, '9');
   EXPECT_FALSE(parse_shard_id("('w', (" + digits + ",))"));
