@@ -50,6 +50,10 @@ class Catalogue {
   /// there are files or not.
   virtual std::vector<const Layout*> layouts_of(const std::string& name) const = 0;
 
+  /// Whether it states of a parameter that every file has the whole, but no layout: whoever has no
+  /// other one for it keeps it so.
+  virtual bool states_whole(const std::string& /*name*/) const { return false; }
+
   /// Where the slices of an array lie, for each pipeline stage that lays it out and has any of the
   /// files; lowest first. None: it is not laid out.
   /// @param holders the files that have it; never empty.

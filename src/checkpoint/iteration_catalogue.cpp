@@ -232,6 +232,11 @@ std::vector<const Layout*> IterationCatalogue::layouts_of(const std::string& nam
   return {&kind_of(*parameter).layout};
 }
 
+bool IterationCatalogue::states_whole(const std::string& name) const {
+  const RecordedParameter* parameter = find(name);
+  return parameter != nullptr && parameter->layout == nullptr;
+}
+
 /// Those of the files that the metadata names. What else they have of it is nobody's.
 Holders IterationCatalogue::listed(const Kind& kind, const Holders& holders) const {
   Holders out;

@@ -37,6 +37,7 @@ class IterationCatalogue final : public Catalogue {
   const std::vector<std::optional<Rank>>& file_ranks() const noexcept { return file_ranks_; }
 
   std::vector<const Layout*> layouts_of(const std::string& name) const override;
+  bool states_whole(const std::string& name) const override;
   std::vector<SlicePlacement> placements(const std::string& name,
                                          const Holders& holders) const override;
   std::string hint() const override;

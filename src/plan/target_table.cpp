@@ -83,6 +83,9 @@ void TargetTable::place(const SourceParameter& parameter, Verdicts& verdicts) {
     if (in_source && (in_target || !strategy_)) {
       return add_resharded(parameter, parameter.grid, name_map_.target(parameter.name));
     }
+    if (in_source && !in_target && source_->catalogue().states_whole(parameter.name)) {
+      return keep(parameter, parameter.grid, Copies::kUncompared);
+    }
     const bool uncut = source_has_rules_ && in_source && parameter.grid->cell_count() == 1;
     if (uncut && !in_target) return place_without_layout(parameter, verdicts);
     if (in_source || in_target) return place_in_one_strategy(parameter, verdicts);
