@@ -56,7 +56,8 @@ std::optional<IterationFile> parse_iteration_file(std::string_view name) {
   const auto rank = padded(take_last(name), kRankDigits);
   const bool model = ends_in_word(name, "model");
   if (!count || !rank || (!model && !ends_in_word(name, "opt"))) return std::nullopt;
-  return IterationFile{Rank(*rank), *count, !model};
+  name.remove_suffix(std::string_view(model ? "model" : "opt").size());
+  return IterationFile{Rank(*rank), *count, !model, std::string(name)};
 }
 
 }  // namespace reshardfs

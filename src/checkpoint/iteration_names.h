@@ -24,6 +24,7 @@ struct IterationFile {
   Rank rank;
   std::int64_t count = 0;  ///< of files of this kind
   bool of_optimizer = false;
+  std::string prefix;  ///< with its '-'; empty if there is none
 };
 
 std::optional<IterationFile> parse_iteration_file(std::string_view name);

@@ -33,11 +33,12 @@ inline constexpr std::array<OptionWord<Replicas>, 3> kReplicasWords{
 inline constexpr std::array<OptionWord<OutputFormat>, 2> kFormatWords{
     {{OutputFormat::kCkpt, "ckpt"}, {OutputFormat::kSafetensors, "safetensors"}}};
 
-inline constexpr std::array<OptionWord<ViewKind>, 5> kViewWords{
+inline constexpr std::array<OptionWord<ViewKind>, 6> kViewWords{
     {{ViewKind::kRanks, "ranks"},
      {ViewKind::kMerged, "merged"},
      {ViewKind::kParams, "params"},
      {ViewKind::kUnified, "unified"},
+     {ViewKind::kIteration, "iteration"},
      {ViewKind::kStrategy, "strategy"}}};
 
 template <typename Value, std::size_t kCount>

@@ -54,8 +54,13 @@ std::vector<Rank> ranks_to_show(std::vector<Rank> ranks, std::int64_t count) {
   return ranks;
 }
 
-bool shows_the_whole(ViewKind kind) {
+/// Whether ranks that hold the same have one value there.
+bool has_one_value(ViewKind kind) {
   return kind != ViewKind::kRanks && kind != ViewKind::kStrategy;
+}
+
+bool shows_the_whole(ViewKind kind) {
+  return has_one_value(kind) && kind != ViewKind::kIteration;
 }
 
 /// The whole model, or nothing and a warning: what has no whole form (a parameter that the target
@@ -84,7 +89,7 @@ std::shared_ptr<TargetTable> whole_table(const std::shared_ptr<TargetTable>& tar
 /// @throws Error kUsage where destination ranks have no source rank of their own.
 void require_own_ranks(const ConversionOptions& options, const TargetTable& target) {
   const auto& views = options.views;
-  const auto whole = std::find_if(views.begin(), views.end(), shows_the_whole);
+  const auto whole = std::find_if(views.begin(), views.end(), has_one_value);
   if (whole != views.end()) {
     throw Error(ErrorKind::kUsage, std::string("--views ") + word_of(kViewWords, *whole) +
                                        " has each parameter once, but with --replicas own every "
@@ -149,8 +154,10 @@ std::vector<OutputFormat> formats_of(const ConversionOptions& options,
 
 bool is_wanted(const View& view, const ConversionOptions& options) {
   const auto& wanted = options.views;
-  return !view.kind || wanted.empty() ||
-         std::find(wanted.begin(), wanted.end(), *view.kind) != wanted.end();
+  if (!view.kind) return true;
+  // A second copy of the rank files takes as long to make as the first.
+  if (wanted.empty()) return *view.kind != ViewKind::kIteration;
+  return std::find(wanted.begin(), wanted.end(), *view.kind) != wanted.end();
 }
 
 /// Where a layout of the source does not fit, the message has the destination's too: whoever mixed

@@ -52,6 +52,7 @@ std::vector<OutputFile> merged_view(const ViewContext& context);
 std::vector<OutputFile> hugging_face_view(const ViewContext& context);
 std::vector<OutputFile> params_view(const ViewContext& context);
 std::vector<OutputFile> unified_view(const ViewContext& context);
+std::vector<OutputFile> iteration_view(const ViewContext& context);
 std::vector<OutputFile> strategy_view(const ViewContext& context);
 std::vector<OutputFile> control_view(const ViewContext& context);
 

@@ -21,6 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 import numpy as np  # noqa: E402
+from checkpoint2_loader import load_checkpoint2  # noqa: E402
 from format_files import read_safetensors, write_safetensors  # noqa: E402
 from layouts import Layout, box, position, shard  # noqa: E402
 from mounted import parse_binary, run, scratch  # noqa: E402
@@ -243,19 +244,66 @@ class RandomSet:
                                          f"{tensor.ranks} and {tensor.twins} to {tensor.target}")
 
 
+    def check_saved(self, root: Path) -> None:
+        """What was written in the same format again: by a strict loader."""
+        got = load_checkpoint2(root, self.target_devices * self.target_stages)
+        if set(got) != {tensor.name for tensor in self.tensors}:
+            raise AssertionError(f"the set saved again has {sorted(got)}")
+        for tensor in self.tensors:
+            dtype, array = got[tensor.name]
+            if (dtype, array.shape) != (tensor.dtype, tensor.full.shape) \
+                    or array.tobytes() != tensor.full.tobytes():
+                raise AssertionError(f"'{tensor.name}' differs when saved again: {tensor.target}")
+
+    def cannot_be_saved(self) -> set[str]:
+        return {tensor.name for tensor in self.tensors if not is_of_axes(tensor.target)}
+
+
+def is_of_axes(layout: Layout) -> bool:
+    """Whether the optimizer cut is one by axes: the last of those that cut nothing else, and a
+    part of the one before them."""
+    used = {axis for axes in layout.tensor_map for axis in axes}
+    rest = layout.opt_size
+    for axis in range(len(layout.device_matrix)):
+        size = layout.device_matrix[-1 - axis]
+        if axis in used or rest < 2:
+            continue
+        if rest % size and size % rest:
+            return False
+        rest = rest // size if rest % size == 0 else 1
+    return True
+
+
+def export(source: Path, out: Path, *words: str | Path) -> None:
+    result = run("export", source, out, *words)
+    if result.code:
+        raise AssertionError(f"export {words}: {result.stderr}")
+
+
 def run_set(seed: int, tensors: int) -> int:
     made = RandomSet(seed, tensors)
     with scratch() as directory:
-        made.write(directory / "src")
-        made.write_target(directory / "dst.ckpt")
-        source: tuple[str | Path, ...] = ("export", directory / "src", directory / "out")
-        result = run(*source, "--dst-strategy", directory / "dst.ckpt", "--views", "ranks")
-        if result.code:
-            raise AssertionError(result.stderr)
+        source, target = directory / "src", directory / "dst.ckpt"
+        made.write(source)
+        made.write_target(target)
+        export(source, directory / "out", "--dst-strategy", target, "--views", "ranks")
         made.check(directory / "out")
-        result = run("verify", directory / "src")
+        result = run("verify", source)
         if result.code:
             raise AssertionError(result.stdout + result.stderr)
+        # Saved again in the same format, and that read again.
+        refused = made.cannot_be_saved()
+        if refused:
+            result = run("export", source, directory / "again", "--dst-strategy", target,
+                         "--views", "iteration")
+            if result.code != 2 or "no axes of the device matrix" not in result.stderr:
+                raise AssertionError(f"should refuse one of {refused}: {result.stderr}")
+            return len(made.tensors)
+        export(source, directory / "again", "--dst-strategy", target, "--views", "iteration")
+        made.check_saved(directory / "again/iteration")
+        export(directory / "again/iteration", directory / "back", "--dst-strategy", target,
+               "--views", "ranks")
+        made.check(directory / "back")
     return len(made.tensors)
 
 
