@@ -46,6 +46,7 @@ struct CheckpointContents {
   std::vector<CheckpointFile> files{};  ///< ascending by rank; a rank may have several parts
   std::vector<CheckpointParameter> parameters{};  ///< in file order, lowest rank first
   std::vector<std::string> notes{};               ///< choices made, one line each
+  bool records_layouts = false;                   ///< the set itself says how parameters are cut
 };
 
 /// Reads the indexes of a checkpoint file, or of all files of one step of a set.

@@ -50,8 +50,8 @@ struct InspectArguments {
   }
 };
 
-/// What the index says of the parameters that were asked for, and the whole ones if there is a
-/// strategy.
+/// What the index says of the parameters that were asked for, and the whole ones if a strategy or
+/// the checkpoint itself says how they are cut.
 struct Inspected {
   CheckpointContents contents;
   std::optional<DiffSide> laid_out;
@@ -69,13 +69,19 @@ Inspected open_inspected(const InspectArguments& arguments) {
   source.path = arguments.path;
   source.strategy =
       existing_path(arguments.strategy, "--src-strategy", "a strategy file or a directory of them");
-  if (!source.strategy) return inspected;
+  if (!source.strategy && !inspected.contents.records_layouts) return inspected;
   source.pattern = arguments.query.src_pattern;
   source.step = arguments.query.step;
   source.dec_key_file = arguments.query.dec_key_file;
   source.dec_mode = arguments.query.dec_mode;
   source.no_symlinks = arguments.query.no_symlinks;
-  inspected.laid_out = DiffSide::open(source);
+  try {
+    inspected.laid_out = DiffSide::open(source);
+  } catch (const Error& error) {
+    if (source.strategy) throw;
+    // What the files hold can be shown all the same.
+    spdlog::warn("the whole parameters are not known: {}", error.what());
+  }
   return inspected;
 }
 
@@ -195,7 +201,9 @@ void print_tree(const InspectArguments& arguments, const Inspected& inspected) {
   const TreeStyle style{output_columns(), output_lines(), arguments.depth.value_or(0), use_colour(),
                         locale_is_utf8()};
   if (inspected.laid_out) {
-    std::cout << "whole parameters, as the strategy lays them out\n";
+    std::cout << (inspected.contents.records_layouts
+                      ? "whole parameters, as the checkpoint lays them out\n"
+                      : "whole parameters, as the strategy lays them out\n");
   } else if (inspected.contents.files.size() > 1) {
     std::cout << wrapped("what all files hold; --src-strategy shows the whole parameters",
                          style.columns, 4)

@@ -4,6 +4,7 @@
 
 #include "reshardfs/checkpoint.h"
 
+#include "checkpoint/catalogue.h"
 #include "checkpoint/checkpoint_set.h"
 
 namespace reshardfs {
@@ -26,6 +27,7 @@ CheckpointContents read_contents(const std::filesystem::path& path, const Checkp
   contents.step = set.step();
   contents.steps = set.steps();
   contents.notes = set.notes();
+  contents.records_layouts = set.catalogue() != nullptr && set.catalogue()->states_layouts();
   std::map<std::tuple<std::string, DType, Shape>, std::size_t> known;
   for (const RankFile& file : set.files()) {
     const auto& entries = file.index->entries();
