@@ -54,6 +54,10 @@ class Catalogue {
   /// other one for it keeps it so.
   virtual bool states_whole(const std::string& /*name*/) const { return false; }
 
+  /// The names of the axes of a parameter's device matrix; none if they have no names that mean
+  /// anything.
+  virtual std::vector<std::string> axis_names(const std::string& /*name*/) const { return {}; }
+
   /// Where the slices of an array lie, for each pipeline stage that lays it out and has any of the
   /// files; lowest first. None: it is not laid out.
   /// @param holders the files that have it; never empty.

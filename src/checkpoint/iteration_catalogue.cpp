@@ -237,6 +237,17 @@ bool IterationCatalogue::states_whole(const std::string& name) const {
   return parameter != nullptr && parameter->layout == nullptr;
 }
 
+std::vector<std::string> IterationCatalogue::axis_names(const std::string& name) const {
+  const RecordedParameter* parameter = find(name);
+  if (parameter == nullptr || parameter->layout == nullptr) return {};
+  const std::vector<std::string>& names = parameter->layout->axis_names;
+  char letter = 'a';
+  const bool mean_nothing = std::all_of(names.begin(), names.end(), [&](const std::string& axis) {
+    return axis == std::string(1, letter++);
+  });
+  return mean_nothing ? std::vector<std::string>() : names;
+}
+
 /// Those of the files that the metadata names. What else they have of it is nobody's.
 Holders IterationCatalogue::listed(const Kind& kind, const Holders& holders) const {
   Holders out;

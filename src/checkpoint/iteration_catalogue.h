@@ -38,6 +38,8 @@ class IterationCatalogue final : public Catalogue {
 
   std::vector<const Layout*> layouts_of(const std::string& name) const override;
   bool states_whole(const std::string& name) const override;
+  /// Dynamic graphs have the names of the mesh, static ones the letters a, b, c, ...
+  std::vector<std::string> axis_names(const std::string& name) const override;
   std::vector<SlicePlacement> placements(const std::string& name,
                                          const Holders& holders) const override;
   std::string hint() const override;

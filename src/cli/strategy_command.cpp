@@ -13,6 +13,7 @@
 #include "reshardfs/strategy_rules.h"
 
 #include "checkpoint/checkpoint_set.h"
+#include "checkpoint/set_format.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/strategy_listing.h"
@@ -20,6 +21,7 @@
 #include "cli/text.h"
 #include "cli/write_file.h"
 #include "plan/name_map.h"
+#include "plan/recorded_strategy.h"
 #include "plan/source_table.h"
 #include "view/source_input.h"
 
@@ -48,13 +50,31 @@ CheckpointSet open_source(const StrategyArguments& arguments) {
   return CheckpointSet::open(arguments.source, CheckpointOptions{});
 }
 
+/// The layouts of a set that records them itself; nothing if the input is none.
+std::optional<Strategy> recorded_layouts(const std::string& input) {
+  const auto found = discover_described_set(input, CheckpointOptions{});
+  if (!found) return std::nullopt;
+  if (!found->catalogue) {
+    throw Error(ErrorKind::kMissing, "records no layouts: it is the checkpoint of one device")
+        .in_file(input);
+  }
+  const auto checkpoint =
+      std::make_shared<const CheckpointSet>(CheckpointSet::open(input, CheckpointOptions{}));
+  try {
+    return recorded_strategy(SourceTable(checkpoint, std::nullopt), OptimizerCut::kAsRecorded);
+  } catch (Error& error) {
+    throw error.in_file(input);
+  }
+}
+
 Strategy load_inputs(const StrategyArguments& arguments) {
   const auto& inputs = arguments.inputs;
   if (is_rules(arguments)) {
     return StrategyRules::load(inputs.front()).apply(slice_shapes(open_source(arguments)));
   }
-  if (inputs.size() == 1) return Strategy::load(inputs.front());
-  return Strategy::load_stages({inputs.begin(), inputs.end()});
+  if (inputs.size() > 1) return Strategy::load_stages({inputs.begin(), inputs.end()});
+  if (auto recorded = recorded_layouts(inputs.front())) return std::move(*recorded);
+  return Strategy::load(inputs.front());
 }
 
 int run_show(const StrategyArguments& arguments) {
@@ -162,7 +182,8 @@ CLI::App* add_verb(CLI::App& strategy, CommandAction& action, const std::string&
   CLI::App* verb = strategy.add_subcommand(name, text);
   verb->add_option("FILE", arguments->inputs,
                    "A MindSpore strategy (.ckpt or .json), a directory with one file for each "
-                   "pipeline stage, or the stages' files")
+                   "pipeline stage, the stages' files, or a checkpoint that records its layouts "
+                   "(Checkpoint 2.0)")
       ->required();
   verb->callback(
       [&action, arguments, run] { action = [arguments, run] { return run(*arguments); }; });

@@ -95,6 +95,19 @@ std::vector<int> axes_of(const Json& entry, std::size_t axis_count, std::set<int
   return axes;
 }
 
+/// @param count of axes. Lists of another length, and what is no list of texts, are no names: files
+/// of other tools may have none, and where slices are does not depend on them.
+std::vector<std::string> axis_names(const Json& json, std::size_t count) {
+  constexpr std::size_t kMostBytes = 64;
+  std::vector<std::string> names;
+  if (!json.is_array() || json.size() != count) return names;
+  for (const Json& name : json) {
+    if (!name.is_string() || name.get_ref<const std::string&>().size() > kMostBytes) return {};
+    names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
 RecordedLayout layout_of(const Json& json) {
   constexpr std::array<std::string_view, 5> kKeys{
       "device_matrix", "tensor_map", "interleaved_parallel", "alias_name", "rank_list"};
@@ -110,6 +123,9 @@ RecordedLayout layout_of(const Json& json) {
   std::int64_t places = 1;
   for (const std::int64_t size : layout.device_matrix) {
     places = mul_or_throw(places, size, "the product of its device_matrix");
+  }
+  if (const auto names = json.find("alias_name"); names != json.end()) {
+    layout.axis_names = axis_names(*names, layout.device_matrix.size());
   }
   std::set<int> used;
   for (const Json& entry :

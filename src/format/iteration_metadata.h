@@ -25,6 +25,7 @@ struct RecordedLayout {
   /// Numbers count from the last axis of the device matrix; none is left of what was -1.
   TensorMap tensor_map;
   bool interleaved = false;
+  std::vector<std::string> axis_names;  ///< of the device matrix, one each; or none
   std::vector<Rank> ranks;  ///< the rank at each place, row-major over the device matrix
 
   // NOLINTNEXTLINE(modernize-use-nullptr): what = default compares with is no pointer

@@ -5,6 +5,8 @@
 
 #include "reshardfs/error.h"
 
+#include "plan/recorded_strategy.h"
+
 namespace reshardfs {
 namespace {
 
@@ -84,10 +86,12 @@ std::optional<Strategy> StrategyInput::for_source(const CheckpointSet& checkpoin
 std::optional<Strategy> StrategyInput::for_target(const SourceTable& source, const NameMap& names) {
   if (!sizes_.empty()) {
     if (source.strategy() == nullptr && source.states_layouts()) {
-      throw Error(ErrorKind::kUnsupported,
-                  "the target '" + printable(sizes_) +
-                      "' cannot be derived from the layouts that the checkpoint records")
-          .hint("write rules (see reshardfs-strategy(5))");
+      try {
+        const Strategy recorded = recorded_strategy(source, OptimizerCut::kApart);
+        return renamed(derive_strategy(sizes_, recorded), names);
+      } catch (Error& error) {
+        throw error.in_file(source.checkpoint().root().string());
+      }
     }
     if (source.strategy() == nullptr) {
       throw Error(ErrorKind::kUsage, "the target '" + printable(sizes_) +

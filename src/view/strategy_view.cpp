@@ -4,6 +4,7 @@
 #include "reshardfs/error.h"
 #include "reshardfs/strategy.h"
 
+#include "plan/recorded_strategy.h"
 #include "view/text_file.h"
 #include "view/view.h"
 
@@ -52,15 +53,28 @@ void add(const std::string& stem, const Strategy* strategy, const char* without,
   }
 }
 
+/// The same as a strategy, if one can state it.
+void add_recorded(const ViewContext& context, std::vector<OutputFile>& files) {
+  files.push_back({"strategy/source.txt", std::make_shared<MadeFile>([table = context.target] {
+                     return recorded_text(table->source());
+                   })});
+  const auto made = [table = context.target] {
+    return to_json(recorded_strategy(table->source(), OptimizerCut::kAsRecorded));
+  };
+  try {
+    files.push_back({"strategy/source.json", std::make_shared<MadeFile>(made)});
+  } catch (const Error&) {
+    // The text says all that there is.
+  }
+}
+
 }  // namespace
 
 std::vector<OutputFile> strategy_view(const ViewContext& context) {
   std::vector<OutputFile> files;
   const SourceTable& source = context.target->source();
   if (source.states_layouts() && source.strategy() == nullptr) {
-    files.push_back({"strategy/source.txt", std::make_shared<MadeFile>([table = context.target] {
-                       return recorded_text(table->source());
-                     })});
+    add_recorded(context, files);
   } else {
     add("strategy/source", source.strategy(), "none: every rank holds whole parameters\n", context,
         files);

@@ -175,9 +175,131 @@ class Golden(Checkpoint2Test):
         contents = json.loads(run("inspect", source, "--json").stdout)
         self.assertEqual(contents["step"], "120")
         self.assertEqual([file["rank"] for file in contents["files"]], [0, 0, 1, 1, 2, 2, 3, 3])
+        whole = {entry["name"]: entry["full_shape"] for entry in contents["parameters"]
+                 if entry["name"] != "global_step"}
+        metadata = json.loads((source / "iteration_00000120" / METADATA).read_text())
+        for name, shape in whole.items():
+            self.assertEqual(shape, metadata["state_dict_metadata"][name]["global_shape"], name)
+        tree = run("inspect", source, "--tree").stdout
+        self.assertIn("whole parameters, as the checkpoint lays them out", tree)
         plan = json.loads(run("plan", source, "--rank", "0", "--json",
                               *destination("pp2tp2_to_tp4")).stdout)
         self.assertEqual(plan["needed_ranks"], [0, 2])
+
+
+class Strategies(Checkpoint2Test):
+    """Strategies out of the layouts that a set records."""
+
+    def setUp(self) -> None:
+        self.root = self.enterContext(scratch())
+
+    def export(self, name: str, *words: str | Path, code: int = 0) -> Result:
+        result = run("export", GOLDEN / name / "src", self.root / "out", *words, "--views", "ranks")
+        self.assertEqual(result.code, code, result.stderr)
+        return result
+
+    def test_sizes_give_the_target(self) -> None:
+        self.export("dp2tp2_to_tp4", "--dst-strategy", "tp=4")
+        self.assert_expected("dp2tp2_to_tp4", rank_files(self.root / "out"))
+
+    def test_sizes_of_stages(self) -> None:
+        self.export("pp2tp2_to_tp4", "--dst-strategy", "tp=4,pp=1")
+        self.assert_expected("pp2tp2_to_tp4", rank_files(self.root / "out"))
+
+    def test_names_of_axes_tell_the_optimizer(self) -> None:
+        """A mesh of dp and tp: what dp cuts is the optimizer's."""
+        name = "pynative_to_tp2"
+        self.export(name, "--dst-strategy", "tp=2,dp=1")
+        self.assert_expected(name, rank_files(self.root / "out"))
+        source = self.root / "src"
+        shutil.copytree(GOLDEN / "dp4tp2_optall_to_tp2/src", source)
+        metadata = next(source.glob("iteration_*/metadata.json"))
+        stated = json.loads(metadata.read_text())
+        for parameter in stated["state_dict_metadata"].values():
+            names = parameter["layout"]["alias_name"]
+            parameter["layout"]["alias_name"] = ["dp", "tp"] if len(names) == 2 else names
+            self.assertEqual(len(names), 2)
+        metadata.write_text(json.dumps(stated))
+        result = run("export", source, self.root / "named", "--dst-strategy", "tp=2,dp=1,opt=0",
+                     "--views", "ranks")
+        self.assertEqual(result.code, 0, result.stderr)
+        self.assert_expected("dp4tp2_optall_to_tp2", rank_files(self.root / "named"))
+
+    def test_sizes_are_refused_where_a_cut_may_be_the_optimizers(self) -> None:
+        for name in ("dp4tp2_opt2_to_tp4", "dp4tp2_optall_to_tp2"):
+            with self.subTest(case=name):
+                line = one_line(self.export(name, "--dst-strategy", "tp=2", code=2))
+                self.assertIn("its parameters are cut over", line)
+                self.assertIn("write rules for the target instead", line)
+
+    def test_a_cut_along_dimension_0_alone_may_be_the_optimizers(self) -> None:
+        result = run("export", GOLDEN / "dp2tp2_to_tp4/src", self.root / "out", "--dst-strategy",
+                     "tp=4")
+        self.assertEqual(result.code, 0, result.stderr)
+        source = self.root / "src"
+        shutil.copytree(GOLDEN / "dp2tp2_to_tp4/src", source)
+        metadata = next(source.glob("iteration_*/metadata.json"))
+        stated = json.loads(metadata.read_text())
+        for name in list(stated["state_dict_metadata"]):
+            if "linear_proj" in name or "linear_fc2" in name:
+                del stated["state_dict_metadata"][name]
+                for key in [key for key in stated["storage_data"] if f"'{name}'" in key]:
+                    del stated["storage_data"][key]
+        metadata.write_text(json.dumps(stated))
+        result = run("export", source, self.root / "again", "--dst-strategy", "tp=4")
+        self.assertEqual(result.code, 2)
+        self.assertIn("does not tell whether the model or the optimizer is parallel",
+                      one_line(result))
+
+    def test_convert_gives_a_strategy_that_says_the_same(self) -> None:
+        for name in CASES:
+            source = GOLDEN / name / "src"
+            if name in ("pynative_pp2_null_layout_ERROR", "rank_list_order_nored_WRONG") \
+                    or not case_of(name)["has_metadata"]:
+                continue
+            for suffix in ("json", "ckpt"):
+                with self.subTest(case=name, suffix=suffix):
+                    file = self.root / f"{name}.{suffix}"
+                    result = run("strategy", "convert", source, "-O", file)
+                    self.assertEqual(result.code, 0, result.stderr)
+                    # The set cut as it is: every rank gets what its own files have.
+                    out = self.root / f"{name}-{suffix}"
+                    result = run("export", source, out, "--dst-strategy", file, "--views", "ranks")
+                    self.assertEqual(result.code, 0, result.stderr)
+                    self.assert_cut_as_it_is(name, out)
+
+    def assert_cut_as_it_is(self, name: str, out: Path) -> None:
+        step = GOLDEN / name / f"src/iteration_{case_of(name)['step']:08}"
+        for rank, path in rank_files(out).items():
+            own: Tensors = {}
+            for file in step.glob(f"*-{rank:07}-*.safetensors"):
+                own |= tensors_of(file)
+            got = tensors_of(path)
+            self.assertTrue(own or case_of(name)["redundancy_removed"]
+                            or name.startswith("missing_file"))
+            for tensor, content in own.items():
+                if tensor != "global_step":
+                    self.assertEqual(got[tensor], content, f"rank {rank}: {tensor}")
+
+    def test_show(self) -> None:
+        source = GOLDEN / "pp2tp2_to_tp4/src"
+        result = run("strategy", "show", source)
+        self.assertEqual(result.code, 0, result.stderr)
+        self.assertIn("decoder.layers.1.mlp.linear_fc1.weight", result.stdout)
+        self.assertNotIn("accu_grads", result.stdout)
+        result = run("strategy", "show", source / "iteration_00000120", "--json")
+        self.assertEqual(len(json.loads(result.stdout)["parallel_layout_item"]), 45)
+        with mounted(source) as mountpoint:
+            self.assertEqual((mountpoint / "strategy/source.json").read_text().strip(),
+                             result.stdout.strip())
+
+    def test_what_a_strategy_cannot_state(self) -> None:
+        source = GOLDEN / "rank_list_order_nored_WRONG/src"
+        result = run("strategy", "convert", source, "-O", self.root / "s.json")
+        self.assertEqual(result.code, 2, result.stderr)
+        result = run("strategy", "show", GOLDEN / "single_card_to_tp2/src")
+        self.assertEqual(result.code, 2)
+        self.assertIn("records no layouts: it is the checkpoint of one device", one_line(result))
 
 
 class Changed(Checkpoint2Test):

@@ -142,9 +142,11 @@ class Snippets(unittest.TestCase):
                     self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_the_configuration_names_the_same_mount(self) -> None:
-        (yaml,) = re.findall(r"^```yaml\n(.*?)^```", README.read_text(), re.M | re.S)
-        self.assertIn("load_checkpoint: '/mnt/tp4'", yaml)
-        self.assertIn("auto_trans_ckpt: False", yaml)
+        first, second = re.findall(r"^```yaml\n(.*?)^```", README.read_text(), re.M | re.S)
+        self.assertIn("load_checkpoint: '/mnt/tp4'", first)
+        self.assertIn("auto_trans_ckpt: False", first)
+        self.assertIn("load_checkpoint: '/mnt/tp4/iteration'", second)
+        self.assertIn("use_legacy_format: False", second)
 
 
 if __name__ == "__main__":
