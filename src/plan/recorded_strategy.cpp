@@ -26,7 +26,9 @@ bool is_data_axis(std::string_view name) {
 class Recorder {
  public:
   Recorder(const SourceTable& source, OptimizerCut optimizer)
-      : source_(source), optimizer_(optimizer), stages_(source.ranks().stages()) {}
+      : source_(source),
+        optimizer_(optimizer),
+        stages_(static_cast<std::size_t>(source.ranks().stages())) {}
 
   Strategy run() {
     for (const SourceParameter& parameter : source_.parameters()) {
