@@ -18,6 +18,7 @@
 namespace reshardfs {
 
 /// What a page is about. Small: the page is made from it when someone asks.
+// NOLINTNEXTLINE(bugprone-exception-escape): moving JSON checks what it moves, and does not fail
 struct ReportSubject {
   std::shared_ptr<const TargetTable> target;
   std::vector<Rank> ranks;           ///< those that are shown

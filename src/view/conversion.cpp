@@ -202,6 +202,7 @@ void drop_repeated(std::vector<std::string>& lines) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(bugprone-exception-escape): as of ReportSubject
 struct Conversion::State {
   std::shared_ptr<const CheckpointSet> checkpoint;
   std::shared_ptr<const TargetTable> target;
