@@ -88,14 +88,10 @@ class Verification {
 
 /// nullptr: nothing states layouts.
 std::shared_ptr<const Catalogue> Verification::catalogue(StrategyInput& input) {
-  std::optional<Strategy> strategy = input.for_source(*source_.set);
-  if (source_.set->catalogue()) {
-    return own_catalogue(*source_.set, strategy.has_value(), options_.join);
-  }
-  if (!strategy) return nullptr;
-  auto made = std::make_shared<StrategyCatalogue>(*source_.set, std::move(*strategy));
-  strategy_ = &made->strategy();
-  return made;
+  const StatedLayouts stated =
+      stated_layouts(*source_.set, input.for_source(*source_.set), options_.join);
+  strategy_ = stated.strategy;
+  return stated.catalogue;
 }
 
 void Verification::collect_parameters(const CheckpointSet& set) {

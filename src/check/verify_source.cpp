@@ -22,8 +22,6 @@
 namespace reshardfs {
 namespace {
 
-constexpr const char* kLatest = "latest";
-
 /// Which files make up the step, and what of it is missing.
 class FileChoice {
  public:
@@ -56,7 +54,7 @@ void FileChoice::add(Rank rank, const std::filesystem::path& file, std::string m
 
 /// The newest that any rank has. Where not all have it, that is what is wrong.
 std::string FileChoice::choose_step(const FilesByRank& by_rank) {
-  if (options_.step == kLatest) {
+  if (options_.step == kLatestStep) {
     std::string newest;
     for (const auto& [rank, by_step] : by_rank) {
       newest = std::max(newest, by_step.rbegin()->first, OlderStep());
@@ -246,9 +244,10 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
     problem.file = found.files[i].path.string();
     report.problems.push_back(std::move(problem));
   }
-  if (!readable.empty())
+  if (!readable.empty()) {
     out.set =
         std::make_shared<const CheckpointSet>(std::move(readable), std::move(found.catalogue));
+  }
   return out;
 }
 

@@ -21,10 +21,6 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::string_view kLatest = "latest";
-/// For mounts, which look for the steps themselves.
-constexpr std::string_view kAll = "all";
-
 using StepSet = std::set<std::string, OlderStep>;
 
 /// What to do where the newest step cannot be taken.
@@ -84,9 +80,8 @@ std::string latest_step(const std::filesystem::path& root, const RankFiles& foun
 
 std::string named_step(const std::filesystem::path& root, const StepSet& steps,
                        const std::string& wanted) {
-  if (wanted == kAll) {
-    throw Error(ErrorKind::kUsage,
-                "'--step all' is for 'reshardfs mount' alone: here one step counts")
+  if (wanted == kAllSteps) {
+    throw Error(ErrorKind::kUsage, kAllStepsRefused)
         .hint("name one of these with --step: " + join_steps({steps.begin(), steps.end()}) +
               ", or latest");
   }
@@ -125,7 +120,7 @@ void choose_files(const std::filesystem::path& root, const RankFiles& found,
   const FilesByRank by_rank = group_by_rank(found.files);
   StepSet steps;
   for (const FoundFile& file : found.files) steps.insert(file.step);
-  const bool latest = wanted == kLatest;
+  const bool latest = wanted == kLatestStep;
   out.step = latest ? latest_step(root, found, by_rank) : named_step(root, steps, wanted);
   take_files(root, by_rank, out);
 
@@ -173,9 +168,7 @@ SourceFiles find_source_files(const std::filesystem::path& source,
     case PathKind::kDirectory:
       break;
   }
-  const LinklessTreePtr tree =
-      options.no_symlinks ? std::make_shared<const LinklessTree>(source) : nullptr;
-  return find_by_pattern(source, options.pattern, tree);
+  return find_by_pattern(source, options.pattern, source_tree(source, options.no_symlinks));
 }
 
 Discovery discover(const std::filesystem::path& source, const CheckpointOptions& options) {

@@ -94,14 +94,6 @@ Layout layout_of(const RecordedLayout& recorded, std::size_t dimensions) {
   return layout;
 }
 
-/// One of which every rank has the whole.
-Layout whole_layout(std::size_t ranks, std::size_t dimensions) {
-  Layout layout;
-  layout.device_matrix = {static_cast<std::int64_t>(ranks)};
-  layout.tensor_map.resize(dimensions);
-  return layout;
-}
-
 std::vector<Rank> storing_ranks(const RecordedParameter& parameter) {
   std::set<Rank> ranks;
   for (const RecordedSlice& slice : *parameter.slices) {

@@ -25,8 +25,6 @@ namespace {
 
 constexpr std::string_view kExtension = ".safetensors";
 constexpr std::uint64_t kMaxTrackerBytes = 4096;
-constexpr std::string_view kLatest = "latest";
-constexpr std::string_view kAll = "all";
 /// Where the writer's output directory has the steps.
 constexpr std::string_view kOutput = "checkpoint";
 
@@ -121,25 +119,24 @@ Error choice_error(const std::filesystem::path& root, ErrorKind kind, const std:
 
 const std::string& choose(const std::filesystem::path& root, const Iterations& found,
                           const std::string& wanted) {
-  if (wanted == kAll) {
-    throw choice_error(root, ErrorKind::kUsage,
-                       "'--step all' is for 'reshardfs mount' alone: here one step counts", found);
+  if (wanted == kAllSteps) {
+    throw choice_error(root, ErrorKind::kUsage, kAllStepsRefused, found);
   }
-  if (wanted == kLatest && !found.tracked) {
+  if (wanted == kLatestStep && !found.tracked) {
     throw choice_error(root, ErrorKind::kMissing,
                        "has no " + std::string(kIterationTracker) +
                            ", so that nothing tells which step was saved last",
                        found);
   }
-  const std::string& step = wanted == kLatest ? *found.tracked : wanted;
+  const std::string& step = wanted == kLatestStep ? *found.tracked : wanted;
   const bool is_step = !step.empty() && step_prefix_length(step) == step.size();
   const auto known = is_step ? found.directories.find(step) : found.directories.end();
   if (known != found.directories.end()) return known->first;
   throw choice_error(root, ErrorKind::kMissing,
-                     (wanted == kLatest ? std::string(kIterationTracker) + " names step '"
-                                        : "there is no directory of step '") +
+                     (wanted == kLatestStep ? std::string(kIterationTracker) + " names step '"
+                                            : "there is no directory of step '") +
                          printable(step) +
-                         (wanted == kLatest ? "', of which there is no directory" : "'"),
+                         (wanted == kLatestStep ? "', of which there is no directory" : "'"),
                      found);
 }
 
@@ -260,8 +257,8 @@ class StepReader {
 /// @throws Error if a directory of one step is not of that which is wanted.
 void require_step(const std::filesystem::path& directory, const std::string& step,
                   const std::string& wanted) {
-  if (wanted == kLatest || (!step.empty() && std::is_eq(compare_steps(step, wanted)))) return;
-  const bool all = wanted == kAll;
+  if (wanted == kLatestStep || (!step.empty() && std::is_eq(compare_steps(step, wanted)))) return;
+  const bool all = wanted == kAllSteps;
   throw Error(all ? ErrorKind::kUsage : ErrorKind::kMissing,
               "is the directory of " + (step.empty() ? "one step" : "step " + step) +
                   (all ? std::string(" alone") : ", not of step '" + printable(wanted) + "'"))
@@ -308,10 +305,10 @@ void note_other_steps(const Iterations& found, const std::string& wanted, Discov
     (found.is_finished(step) ? older : newer).push_back(step);
   }
   const std::string tracker(kIterationTracker);
-  if (wanted == kLatest && !older.empty()) {
+  if (wanted == kLatestStep && !older.empty()) {
     out.notes.push_back("took step " + out.step + "; also there: " + join_steps(older));
   }
-  if (wanted == kLatest && !newer.empty()) {
+  if (wanted == kLatestStep && !newer.empty()) {
     out.notes.push_back("newer than the step that " + tracker +
                         " names, and perhaps not complete: " + join_steps(newer));
   }
@@ -334,7 +331,7 @@ std::optional<Discovery> discover_iterations(const std::filesystem::path& direct
     if (!step->empty()) out.steps = {*step};
     return out;
   }
-  const auto found = find_iterations(directory, tree, options.step == kLatest);
+  const auto found = find_iterations(directory, tree, options.step == kLatestStep);
   if (!found) return std::nullopt;
   require_no_rank_files(directory, tree);
   const std::string& step = choose(found->root, *found, options.step);

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "checkpoint/iteration_set.h"
+#include "checkpoint/source_links.h"
 #include "storage/directory.h"
 
 namespace reshardfs {
@@ -14,8 +15,7 @@ template <typename Answer, typename Ask>
 std::optional<Answer> first_answer(const std::filesystem::path& source,
                                    const CheckpointOptions& options, Ask&& ask) {
   if (!options.pattern.empty() || path_kind(source) != PathKind::kDirectory) return std::nullopt;
-  const LinklessTreePtr tree =
-      options.no_symlinks ? std::make_shared<const LinklessTree>(source) : nullptr;
+  const LinklessTreePtr tree = source_tree(source, options.no_symlinks);
   for (const SetFormat& format : set_formats()) {
     if (std::optional<Answer> answer = ask(format, tree)) return answer;
   }

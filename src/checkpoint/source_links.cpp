@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/source_links.h"
 
+#include <memory>
 #include <system_error>
 
 #include "reshardfs/error.h"
@@ -8,6 +9,10 @@
 #include "storage/directory.h"
 
 namespace reshardfs {
+
+LinklessTreePtr source_tree(const std::filesystem::path& source, bool no_symlinks) {
+  return no_symlinks ? std::make_shared<const LinklessTree>(source) : nullptr;
+}
 
 std::optional<std::string> links_outside(const std::filesystem::path& root,
                                          const std::vector<std::filesystem::path>& links) {

@@ -10,6 +10,14 @@
 
 namespace reshardfs {
 
+/// What may be asked for in place of a step's name: the newest that is whole.
+inline constexpr std::string_view kLatestStep = "latest";
+/// The same of each one: for mounts, which look for the steps themselves.
+inline constexpr std::string_view kAllSteps = "all";
+/// Why everything else refuses kAllSteps.
+inline constexpr const char* kAllStepsRefused =
+    "'--step all' is for 'reshardfs mount' alone: here one step counts";
+
 /// "9_50" for "llama-9_50.ckpt", empty if the name does not end like that.
 std::string step_in_file_name(std::string_view file_name);
 

@@ -5,6 +5,8 @@
 
 #include "reshardfs/error.h"
 
+#include "layout/slicing.h"
+
 namespace reshardfs {
 namespace {
 
@@ -47,7 +49,7 @@ std::vector<SlicePlacement> WholeCatalogue::placements(const std::string& name,
   const Holding first = holders.front();
   Holders one;
   one.add({first.file, 1, first.entry});
-  const Layout& layout = whole_layout(first.entry->shape.size());
+  const Layout& layout = one_device_layout(first.entry->shape.size());
   return {{&layout, DeviceRanks(RankRange(first.file->rank, 1)), std::nullopt, std::move(one)}};
 }
 
@@ -76,13 +78,10 @@ Layout WholeCatalogue::joined_layout(const Holders& holders) const {
   return layout;
 }
 
-const Layout& WholeCatalogue::whole_layout(std::size_t dimensions) const {
+const Layout& WholeCatalogue::one_device_layout(std::size_t dimensions) const {
   const std::scoped_lock lock(mutex_);
   const auto [found, is_new] = whole_layouts_.try_emplace(dimensions);
-  if (is_new) {
-    found->second.device_matrix = {1};
-    found->second.tensor_map.resize(dimensions);
-  }
+  if (is_new) found->second = whole_layout(1, dimensions);
   return found->second;
 }
 

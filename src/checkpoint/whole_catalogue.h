@@ -31,7 +31,7 @@ class WholeCatalogue final : public Catalogue {
   /// How many there are from the first rank that has a file to the last.
   std::int64_t joined_ranks() const { return last_rank_ - ranks().all().first() + 1; }
   Layout joined_layout(const Holders& holders) const;
-  const Layout& whole_layout(std::size_t dimensions) const;
+  const Layout& one_device_layout(std::size_t dimensions) const;
 
   Rank last_rank_;
   NameGlobs join_;

@@ -19,6 +19,7 @@
 #include "reshardfs/error.h"
 
 #include "base/free_memory.h"
+#include "checkpoint/step.h"
 #include "cli/access_arguments.h"
 #include "cli/app.h"
 #include "cli/command.h"
@@ -29,8 +30,6 @@
 
 namespace reshardfs {
 namespace {
-
-constexpr const char* kAllSteps = "all";
 
 struct MountArguments {
   ConversionArguments conversion;

@@ -173,11 +173,15 @@ Slicing::Slicing(const Layout& layout, const Shape& full_shape)
   }
 }
 
-Slicing Slicing::whole(const Shape& full_shape) {
+Layout whole_layout(std::size_t devices, std::size_t dimensions) {
   Layout layout;
-  layout.device_matrix = {1};
-  layout.tensor_map.resize(full_shape.size());
-  return {layout, full_shape};
+  layout.device_matrix = {static_cast<std::int64_t>(devices)};
+  layout.tensor_map.resize(dimensions);
+  return layout;
+}
+
+Slicing Slicing::whole(const Shape& full_shape) {
+  return {whole_layout(1, full_shape.size()), full_shape};
 }
 
 std::int64_t Slicing::cell_of(std::int64_t local_rank) const {

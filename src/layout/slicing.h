@@ -10,6 +10,7 @@
 /// param_split_shape), and contiguous unless it has fields: then every part has rows of each field.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -21,6 +22,9 @@
 #include "layout/device_grid.h"
 
 namespace reshardfs {
+
+/// Every device has the whole of a tensor of so many dimensions.
+Layout whole_layout(std::size_t devices, std::size_t dimensions);
 
 class Slicing {
  public:

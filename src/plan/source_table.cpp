@@ -26,26 +26,13 @@ void require_one_type(const SourceParameter& parameter) {
 
 }  // namespace
 
-std::shared_ptr<const Catalogue> own_catalogue(const CheckpointSet& checkpoint, bool has_strategy,
-                                               const NameGlobs& join) {
-  if (!has_strategy && join.empty()) return checkpoint.catalogue();
-  throw Error(ErrorKind::kUsage, std::string("the checkpoint records its own layouts: ") +
-                                     (has_strategy ? "it takes no source strategy"
-                                                   : "no parameter of it is to be joined"))
-      .in_file(checkpoint.root().string())
-      .hint(has_strategy ? "leave --src-strategy out" : "leave --src-join out");
-}
-
 SourceTable::SourceTable(std::shared_ptr<const CheckpointSet> checkpoint,
                          std::optional<Strategy> strategy, NameGlobs join, const NameTaker& takes)
     : checkpoint_(std::move(checkpoint)) {
-  if (checkpoint_->catalogue()) {
-    catalogue_ = own_catalogue(*checkpoint_, strategy.has_value(), join);
-  } else if (strategy) {
-    auto of_strategy = std::make_shared<StrategyCatalogue>(*checkpoint_, std::move(*strategy));
-    strategy_ = &of_strategy->strategy();
-    catalogue_ = std::move(of_strategy);
-  } else {
+  const StatedLayouts stated = stated_layouts(*checkpoint_, std::move(strategy), join);
+  catalogue_ = stated.catalogue;
+  strategy_ = stated.strategy;
+  if (!catalogue_) {
     catalogue_ = std::make_shared<WholeCatalogue>(*checkpoint_, std::move(join), takes);
   }
   collect_holders();

@@ -37,11 +37,6 @@ struct SourceParameter {
   ShardGridPtr grid;
 };
 
-/// That of a set which records its layouts itself.
-/// @throws Error kUsage if the user states layouts, too.
-std::shared_ptr<const Catalogue> own_catalogue(const CheckpointSet& checkpoint, bool has_strategy,
-                                               const NameGlobs& join);
-
 class SourceTable {
  public:
   /// Reads no tensor data: whether what should be equal is, others find out.

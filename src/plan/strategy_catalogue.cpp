@@ -72,4 +72,19 @@ std::string StrategyCatalogue::hint() const {
   return "check that --src-strategy is the one that this checkpoint was saved with";
 }
 
+StatedLayouts stated_layouts(const CheckpointSet& checkpoint, std::optional<Strategy> strategy,
+                             const NameGlobs& join) {
+  if (!checkpoint.catalogue()) {
+    if (!strategy) return {};
+    const auto made = std::make_shared<const StrategyCatalogue>(checkpoint, std::move(*strategy));
+    return {made, &made->strategy()};
+  }
+  if (!strategy && join.empty()) return {checkpoint.catalogue(), nullptr};
+  throw Error(ErrorKind::kUsage,
+              std::string("the checkpoint records its own layouts: ") +
+                  (strategy ? "it takes no source strategy" : "no parameter of it is to be joined"))
+      .in_file(checkpoint.root().string())
+      .hint(strategy ? "leave --src-strategy out" : "leave --src-join out");
+}
+
 }  // namespace reshardfs

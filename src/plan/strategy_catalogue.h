@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "reshardfs/strategy.h"
 
+#include "base/glob.h"
 #include "checkpoint/catalogue.h"
 #include "checkpoint/checkpoint_set.h"
 
@@ -34,5 +37,18 @@ class StrategyCatalogue final : public Catalogue {
  private:
   Strategy strategy_;
 };
+
+/// What states how the parameters of a set are laid out.
+struct StatedLayouts {
+  std::shared_ptr<const Catalogue> catalogue;  ///< nullptr: nothing does
+  const Strategy* strategy = nullptr;          ///< the catalogue's, if it is a strategy's
+};
+
+/// The set's own catalogue, or else that of the strategy.
+/// @param join parameters that the user has joined from whole files.
+/// @throws Error kUsage if the set has its own, and the user states layouts, too; what
+///         source_ranks() throws.
+StatedLayouts stated_layouts(const CheckpointSet& checkpoint, std::optional<Strategy> strategy,
+                             const NameGlobs& join);
 
 }  // namespace reshardfs
