@@ -4,6 +4,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -63,11 +64,19 @@ struct IterationMetadata {
   std::vector<RecordedParameter> parameters;  ///< no name stands twice
 };
 
+/// More than any job has of what there may be in the whole file.
+struct MetadataLimits {
+  std::size_t parameters = 2'000'000;
+  std::size_t slices = 50'000'000;
+};
+
 /// Reads it as a stream: memory grows with what is returned, not with the file. Keys may stand in
 /// any order; what no reader needs (chunk, replica_id, rank_group ...) is passed over.
 /// @throws Error kBadInput with the parameter: no JSON, a key that is missing or stands twice, a
 ///         layout that is none, a shard id that Python does not write, a file that is not in the
-///         directory, a parameter without global_shape; what `source` throws.
-IterationMetadata read_iteration_metadata(const ByteSource& source);
+///         directory, a parameter without global_shape, a rank from kMaxRanks on, more than one of
+///         the limits; what `source` throws.
+IterationMetadata read_iteration_metadata(const ByteSource& source,
+                                          const MetadataLimits& limits = {});
 
 }  // namespace reshardfs

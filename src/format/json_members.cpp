@@ -2,89 +2,126 @@
 #include "format/json_members.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <iterator>
-#include <utility>
+#include <cstring>
+#include <limits>
+#include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <rapidjson/reader.h>
 
 #include "reshardfs/error.h"
 
+#include "base/utf8.h"
+
 namespace reshardfs {
+
+std::optional<JsonValue> JsonValue::find(std::string_view key) const {
+  for (const JsonValue value : *this) {
+    if (value.key() == key) return value;
+  }
+  return std::nullopt;
+}
+
 namespace {
 
-using Json = nlohmann::json;
+[[noreturn]] void refuse_json(std::uint64_t offset) {
+  throw Error(ErrorKind::kBadInput, "is no JSON").at_offset(offset);
+}
 
-/// The bytes of a source, a block at a time; the end is a default-made one.
+/// The bytes of a source, a block at a time, as the parser's kind of stream. Behind the last one it
+/// reads zeros.
 class ByteStream {
  public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = char;
+  using Ch = char;
 
-  struct Block {
-    const ByteSource* source;
-    std::vector<char> bytes;
-    std::uint64_t next = 0;  ///< where the source goes on
-    std::size_t at = 0;
-  };
-
-  ByteStream() = default;
-  explicit ByteStream(Block& block) : block_(&block) { fill(); }
-
-  char operator*() const { return block_->bytes[block_->at]; }
-  ByteStream& operator++() {
-    if (++block_->at == block_->bytes.size()) fill();
-    return *this;
+  explicit ByteStream(const ByteSource& source) : source_(source), bytes_(kBlockBytes + 1) {
+    fill();
+    constexpr std::string_view kMark = "\xef\xbb\xbf";  // that other readers pass over, too
+    if (std::string_view(at_, static_cast<std::size_t>(end_ - at_)).starts_with(kMark)) {
+      at_ += kMark.size();
+    }
   }
-  bool operator==(const ByteStream& other) const { return block_ == other.block_; }
-  bool operator!=(const ByteStream& other) const { return block_ != other.block_; }
+
+  // NOLINTBEGIN(readability-identifier-naming): the parser's names
+  char Peek() const { return *at_; }
+  char Take() {
+    const char byte = *at_;
+    if (at_ != end_ && ++at_ == end_) fill();
+    return byte;
+  }
+  std::size_t Tell() const {
+    return static_cast<std::size_t>(next_) - static_cast<std::size_t>(end_ - at_);
+  }
+  /// For parsers that write where they read, which this one does not.
+  char* PutBegin() { return nullptr; }
+  void Put(char /*byte*/) {}
+  void Flush() {}
+  std::size_t PutEnd(char* /*begin*/) { return 0; }
+  // NOLINTEND(readability-identifier-naming)
+
+  bool at_end() const { return at_ == end_; }
+  /// What is to come counts anew for the length of a token.
+  void begin_token() { token_ = next_; }
 
  private:
+  static constexpr std::size_t kBlockBytes = 256 << 10;
+
   void fill() {
-    constexpr std::uint64_t kBlockBytes = 256 << 10;
-    Block& block = *block_;
-    const std::uint64_t left = block.source->size() - block.next;
-    block.bytes.resize(static_cast<std::size_t>(std::min(left, kBlockBytes)));
-    block.at = 0;
-    if (block.bytes.empty()) {
-      block_ = nullptr;
-      return;
+    if (next_ > token_ && next_ - token_ > kMaxJsonTokenBytes) {
+      throw Error(ErrorKind::kBadInput, "has more than " + std::to_string(kMaxJsonTokenBytes) +
+                                            " bytes without a value, which is the limit")
+          .at_offset(token_);
     }
-    block.source->read_at(block.next, std::as_writable_bytes(std::span(block.bytes)));
-    block.next += block.bytes.size();
+    const std::uint64_t left = source_.size() - next_;
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(left, kBlockBytes));
+    if (size > 0) source_.read_at(next_, std::as_writable_bytes(std::span(bytes_).first(size)));
+    next_ += size;
+    bytes_[size] = '\0';
+    at_ = bytes_.data();
+    end_ = at_ + size;
   }
 
-  Block* block_ = nullptr;
+  const ByteSource& source_;
+  std::vector<char> bytes_;
+  const char* at_ = nullptr;
+  const char* end_ = nullptr;
+  std::uint64_t next_ = 0;   ///< where the source goes on
+  std::uint64_t token_ = 0;  ///< of the block that the last token ended in, the end
 };
 
-/// Depth 1 is inside the file's object, depth 2 inside one of the objects, and there a member's
-/// value is built.
-class MemberParser : public nlohmann::json_sax<Json> {
+/// What the parser calls. Depth 1 is inside the file's object, depth 2 inside one of the objects,
+/// and there a member's value is kept.
+class MemberReader {
  public:
-  MemberParser(std::span<const std::string_view> objects,
+  MemberReader(ByteStream& stream, std::span<const std::string_view> objects,
                std::span<const std::string_view> unneeded, const TakeMember& take)
-      : objects_(objects), unneeded_(unneeded), take_(take), found_(objects.size(), false) {}
+      : stream_(stream),
+        objects_(objects),
+        unneeded_(unneeded),
+        take_(take),
+        found_(objects.size(), false) {}
 
-  bool null() override { return value(nullptr); }
-  bool boolean(bool truth) override { return value(truth); }
-  bool number_integer(number_integer_t number) override { return value(number); }
-  bool number_unsigned(number_unsigned_t number) override { return value(number); }
-  bool number_float(number_float_t number, const string_t&) override { return value(number); }
-  bool string(string_t& text) override { return value(std::move(text)); }
-  bool binary(binary_t&) override { return value(nullptr); }
-  bool start_object(std::size_t) override { return open(Json::object()); }
-  bool end_object() override { return close(); }
-  bool start_array(std::size_t) override { return open(Json::array()); }
-  bool end_array() override { return close(); }
-  bool key(string_t& text) override;
-  bool parse_error(std::size_t position, const std::string&,
-                   const nlohmann::detail::exception&) override {
-    throw Error(ErrorKind::kBadInput, "is no JSON").at_offset(position - 1);
+  // NOLINTBEGIN(readability-identifier-naming): the parser's names
+  bool Null() { return value(JsonKind::kNull, 0); }
+  bool Bool(bool truth) { return value(JsonKind::kBoolean, truth ? 1 : 0); }
+  bool Int(int number) { return value(JsonKind::kInteger, number); }
+  bool Uint(unsigned number) { return value(JsonKind::kInteger, number); }
+  bool Int64(std::int64_t number) { return value(JsonKind::kInteger, number); }
+  bool Uint64(std::uint64_t number) {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+    if (number > kMost) return value(JsonKind::kOtherNumber, 0);
+    return value(JsonKind::kInteger, static_cast<std::int64_t>(number));
   }
+  bool Double(double /*number*/) { return value(JsonKind::kOtherNumber, 0); }
+  /// The parser is not asked for this one.
+  bool RawNumber(const char* /*text*/, unsigned /*size*/, bool /*copy*/) { return false; }
+  bool String(const char* text, unsigned size, bool copy);
+  bool StartObject() { return open(JsonKind::kObject); }
+  bool Key(const char* text, unsigned size, bool copy);
+  bool EndObject(unsigned /*members*/) { return close(); }
+  bool StartArray() { return open(JsonKind::kList); }
+  bool EndArray(unsigned /*values*/) { return close(); }
+  // NOLINTEND(readability-identifier-naming)
 
   void require_all() const {
     for (std::size_t i = 0; i < objects_.size(); ++i) {
@@ -94,19 +131,29 @@ class MemberParser : public nlohmann::json_sax<Json> {
   }
 
  private:
-  bool value(Json json);
-  bool open(Json container);
-  bool close();
-  bool is_passed_over() const noexcept { return passing_ || object_.empty(); }
-  void put(Json json);
-  void begin_object(const std::string& name);
-  void count() {
-    if (++values_ <= kMaxMemberValues) return;
-    throw Error(ErrorKind::kBadInput,
-                "has more than " + std::to_string(kMaxMemberValues) + " values, which is the limit")
-        .for_parameter(member_);
+  [[noreturn]] void refuse_member(const std::string& what) const {
+    throw Error(ErrorKind::kBadInput, what).for_parameter(member_);
   }
+  /// The parser takes bytes that are no UTF-8, and half of a character that two escapes make.
+  std::string_view checked(const char* text, unsigned size) const {
+    const std::string_view view(text, size);
+    if (!is_utf8(view)) refuse_json(stream_.Tell() - 1);
+    return view;
+  }
+  bool is_passed_over() const noexcept { return passing_ || object_.empty(); }
+  bool value(JsonKind kind, std::int64_t integer);
+  bool open(JsonKind kind);
+  bool close();
+  void begin_object(std::string_view name);
+  void begin_value(std::string_view key);
+  /// Whether the value counts; if so, what may be wrong with its place is checked.
+  bool takes_value();
+  JsonNode& add(JsonKind kind);
+  std::uint32_t add_text(std::string_view text);
+  /// After each value, when all that is in it is there.
+  void finish_value();
 
+  ByteStream& stream_;
   const std::span<const std::string_view> objects_;
   const std::span<const std::string_view> unneeded_;
   const TakeMember& take_;
@@ -116,97 +163,157 @@ class MemberParser : public nlohmann::json_sax<Json> {
   bool passing_ = false;     ///< the next value, or all up to the end of depth passing_from_
   std::size_t passing_from_ = 0;
   std::string member_;
-  std::size_t values_ = 0;         ///< of the member
-  std::vector<Json> building_;     ///< the containers that are open, the innermost last
-  std::vector<std::string> keys_;  ///< where each of these goes in the one around it
-  std::string key_;
+  JsonNodes nodes_;                  ///< of the member's value
+  std::vector<std::uint32_t> open_;  ///< positions of the lists and objects that have no end yet
+  std::uint32_t key_at_ = 0;
+  std::uint32_t key_size_ = 0;
 };
 
-bool MemberParser::key(string_t& text) {
+// NOLINTNEXTLINE(readability-identifier-naming)
+bool MemberReader::Key(const char* text, unsigned size, bool /*copy*/) {
+  const std::string_view key = checked(text, size);
+  stream_.begin_token();
   if (depth_ == 1) {
-    begin_object(text);
+    begin_object(key);
   } else if (!is_passed_over()) {
     if (depth_ == 2) {
-      member_ = std::move(text);
-      values_ = 0;
+      member_ = key;
+      key_at_ = key_size_ = 0;
     } else {
-      if (building_.back().contains(text)) {
-        throw Error(ErrorKind::kBadInput, "its key '" + printable(text) + "' stands twice")
-            .for_parameter(member_);
-      }
-      passing_ = std::find(unneeded_.begin(), unneeded_.end(), text) != unneeded_.end();
-      passing_from_ = depth_;
-      key_ = std::move(text);
-      // Kept, so that it is noticed when it comes again.
-      if (passing_) building_.back()[key_] = nullptr;
+      begin_value(key);
     }
   }
   return true;
 }
 
-void MemberParser::begin_object(const std::string& name) {
+void MemberReader::begin_object(std::string_view name) {
   const auto known = std::find(objects_.begin(), objects_.end(), name);
   object_ = known == objects_.end() ? std::string_view() : *known;
   if (object_.empty()) return;
   const auto number = static_cast<std::size_t>(known - objects_.begin());
-  if (found_[number]) throw Error(ErrorKind::kBadInput, "its " + name + " stands twice");
+  if (found_[number]) {
+    throw Error(ErrorKind::kBadInput, "its " + std::string(name) + " stands twice");
+  }
   found_[number] = true;
 }
 
-bool MemberParser::value(Json json) {
+void MemberReader::begin_value(std::string_view key) {
+  JsonNode& object = nodes_.nodes[open_.back()];
+  object.end = static_cast<std::uint32_t>(nodes_.nodes.size());  // for now
+  if (JsonValue(nodes_, open_.back()).find(key)) {
+    refuse_member("its key '" + printable(std::string(key)) + "' stands twice");
+  }
+  if (++object.size > kMaxMemberKeys) {
+    refuse_member("has an object of more than " + std::to_string(kMaxMemberKeys) +
+                  " keys, which is the limit");
+  }
+  key_at_ = add_text(key);
+  key_size_ = static_cast<std::uint32_t>(key.size());
+  if (std::find(unneeded_.begin(), unneeded_.end(), key) == unneeded_.end()) return;
+  // Kept, so that it is noticed when it comes again.
+  add(JsonKind::kNull);
+  passing_ = true;
+  passing_from_ = depth_;
+}
+
+bool MemberReader::takes_value() {
   if (depth_ == 0) throw Error(ErrorKind::kBadInput, "holds no JSON object");
-  if (passing_) {
+  stream_.begin_token();
+  if (is_passed_over()) {
     if (depth_ == passing_from_) passing_ = false;
-  } else if (!object_.empty()) {
-    if (depth_ == 1) {
-      throw Error(ErrorKind::kBadInput, "its " + std::string(object_) + " is no object");
-    }
-    count();
-    put(std::move(json));
+    return false;
+  }
+  if (depth_ == 1) {
+    throw Error(ErrorKind::kBadInput, "its " + std::string(object_) + " is no object");
   }
   return true;
 }
 
-void MemberParser::put(Json json) {
-  if (building_.empty()) {
-    take_(object_, std::move(member_), json);
-  } else if (building_.back().is_array()) {
-    building_.back().push_back(std::move(json));
-  } else {
-    building_.back()[key_] = std::move(json);
+JsonNode& MemberReader::add(JsonKind kind) {
+  if (nodes_.nodes.size() == kMaxMemberValues) {
+    refuse_member("has more than " + std::to_string(kMaxMemberValues) +
+                  " values, which is the limit");
   }
+  JsonNode& node = nodes_.nodes.emplace_back();
+  node.kind = kind;
+  node.key_at = key_at_;
+  node.key_size = key_size_;
+  node.end = static_cast<std::uint32_t>(nodes_.nodes.size());
+  return node;
 }
 
-bool MemberParser::open(Json container) {
-  if (depth_ == 0 && !container.is_object()) {
+std::uint32_t MemberReader::add_text(std::string_view text) {
+  if (text.size() > kMaxMemberTextBytes - nodes_.text.size()) {
+    refuse_member("has texts of more than " + std::to_string(kMaxMemberTextBytes) +
+                  " bytes, which is the limit");
+  }
+  const auto at = static_cast<std::uint32_t>(nodes_.text.size());
+  nodes_.text += text;
+  return at;
+}
+
+void MemberReader::finish_value() {
+  if (!open_.empty()) {
+    JsonNode& around = nodes_.nodes[open_.back()];
+    if (around.kind == JsonKind::kList) {
+      key_at_ = key_size_ = 0;
+      ++around.size;
+    }
+    return;
+  }
+  take_(object_, member_, JsonValue(nodes_, 0));
+  nodes_.clear();
+}
+
+bool MemberReader::value(JsonKind kind, std::int64_t integer) {
+  if (!takes_value()) return true;
+  add(kind).integer = integer;
+  finish_value();
+  return true;
+}
+
+// NOLINTNEXTLINE(readability-identifier-naming)
+bool MemberReader::String(const char* text, unsigned size, bool /*copy*/) {
+  const std::string_view view = checked(text, size);
+  if (!takes_value()) return true;
+  const std::uint32_t at = add_text(view);
+  JsonNode& node = add(JsonKind::kText);
+  node.text_at = at;
+  node.size = static_cast<std::uint32_t>(size);
+  finish_value();
+  return true;
+}
+
+bool MemberReader::open(JsonKind kind) {
+  if (depth_ == 0 && kind != JsonKind::kObject) {
     throw Error(ErrorKind::kBadInput, "holds no JSON object");
   }
-  if (depth_ == 1 && !object_.empty() && !container.is_object()) {
+  if (depth_ == 1 && !object_.empty() && kind != JsonKind::kObject) {
     throw Error(ErrorKind::kBadInput, "its " + std::string(object_) + " is no object");
   }
+  if (depth_ == kMaxJsonDepth) {
+    Error error(ErrorKind::kBadInput, "is nested too deeply");
+    throw object_.empty() ? error : error.for_parameter(member_);
+  }
+  stream_.begin_token();
   if (depth_ >= 2 && !is_passed_over()) {
-    constexpr std::size_t kMaxDepth = 16;
-    if (depth_ == kMaxDepth) {
-      throw Error(ErrorKind::kBadInput, "is nested too deeply").for_parameter(member_);
-    }
-    count();
-    building_.push_back(std::move(container));
-    keys_.push_back(std::move(key_));
+    open_.push_back(static_cast<std::uint32_t>(nodes_.nodes.size()));
+    add(kind);
+    key_at_ = key_size_ = 0;
   }
   ++depth_;
   return true;
 }
 
-bool MemberParser::close() {
+bool MemberReader::close() {
   --depth_;
+  stream_.begin_token();
   if (passing_) {
     if (depth_ == passing_from_) passing_ = false;
   } else if (depth_ >= 2 && !object_.empty()) {
-    Json done = std::move(building_.back());
-    building_.pop_back();
-    key_ = std::move(keys_.back());
-    keys_.pop_back();
-    put(std::move(done));
+    nodes_.nodes[open_.back()].end = static_cast<std::uint32_t>(nodes_.nodes.size());
+    open_.pop_back();
+    finish_value();
   }
   return true;
 }
@@ -215,10 +322,14 @@ bool MemberParser::close() {
 
 void read_json_members(const ByteSource& source, std::span<const std::string_view> objects,
                        std::span<const std::string_view> unneeded, const TakeMember& take) {
-  MemberParser parser(objects, unneeded, take);
-  ByteStream::Block block{&source, {}, 0, 0};
-  Json::sax_parse(ByteStream(block), ByteStream(), &parser);
-  parser.require_all();
+  ByteStream stream(source);
+  MemberReader reader(stream, objects, unneeded, take);
+  const rapidjson::ParseResult result =
+      rapidjson::Reader().Parse<rapidjson::kParseNoFlags>(stream, reader);
+  if (result.IsError()) refuse_json(result.Offset());
+  // A byte of zero looks to the parser like the end.
+  if (!stream.at_end()) refuse_json(stream.Tell());
+  reader.require_all();
 }
 
 }  // namespace reshardfs

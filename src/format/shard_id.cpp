@@ -38,12 +38,16 @@ std::optional<std::string> unquoted(std::string_view literal) {
   if (quote != '\'' && quote != '"') return std::nullopt;
   std::string_view text = literal.substr(1, literal.size() - 2);
   std::string out;
-  while (!text.empty()) {
-    const char first = text.front();
+  while (true) {
+    const std::size_t plain = std::min(text.find_first_of("\\'\""), text.size());
+    out += text.substr(0, plain);
+    text.remove_prefix(plain);
+    if (text.empty()) break;
+    const char special = text.front();
     text.remove_prefix(1);
-    if (first == quote) return std::nullopt;
-    if (first != '\\') {
-      out += first;
+    if (special == quote) return std::nullopt;
+    if (special != '\\') {
+      out += special;
     } else if (!take_escape(text, out)) {
       return std::nullopt;
     }

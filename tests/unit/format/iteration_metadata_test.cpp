@@ -174,5 +174,74 @@ TEST(IterationMetadata, IsRefusedWithShardsThatAreNone) {
   }
 }
 
+TEST(IterationMetadata, HasLimits) {
+  const auto ones = [](std::size_t count) {
+    std::string list = "[";
+    for (std::size_t i = 0; i < count; ++i) list += i == 0 ? "1" : ", 1";
+    return list + "]";
+  };
+  expect_bad(metadata(state(with(kLayout, "[2, 2]", ones(65)))),
+             {"metadata.json", "'w'", "device_matrix has 65 entries; the limit is 64"});
+  expect_bad(metadata(state(with(kLayout, "[[1, 0], -1]", ones(18)))),
+             {"metadata.json", "'w'", "tensor_map has 18 entries; the limit is 17"});
+  expect_bad(metadata(state(with(kLayout, "[1, 0]", ones(65)))),
+             {"metadata.json", "'w'", "tensor_map has 65 entries; the limit is 64"});
+  expect_bad(metadata(state(with(kLayout, "7]", "1048576]"))),
+             {"metadata.json", "'w'", "rank 1048576; the limit is 1048576 ranks"});
+  expect_bad(metadata(state("null"), R"json("('w', (0,))": [{"file_name": "f",
+                                                             "storage_rank": 1048576}])json"),
+             {"metadata.json", "'w'", "rank 1048576; the limit is 1048576 ranks"});
+  const std::string name(4097, 'n');
+  expect_bad(R"({"state_dict_metadata": {")" + name + R"(": {}}, "storage_data": {}})",
+             {"metadata.json", "'nnn", "a name of 4097 bytes; the limit is 4096"});
+  expect_bad(metadata(state("null"), "\"('" + name + "', (0,))\": []"),
+             {"metadata.json", "'nnn", "a name of 4097 bytes; the limit is 4096"});
+}
+
+TEST(IterationMetadata, HasSoManyParametersAndSlicesAtMost) {
+  EXPECT_EQ(MetadataLimits().parameters, 2'000'000U);
+  EXPECT_EQ(MetadataLimits().slices, 50'000'000U);
+  const test::MemorySource source(metadata(state("null"), R"json("('w', (0,))": [],
+                                                                 "('w', (1,))": [])json"),
+                                  "metadata.json");
+  EXPECT_EQ(read_iteration_metadata(source, {1, 2}).parameters.front().slices->size(), 2U);
+  test::expect_error(ErrorKind::kBadInput,
+                     {"metadata.json", "'w'", "has more than 0 parameters, which is the limit"},
+                     [&] {
+                       read_iteration_metadata(source, {0, 2});
+                     });
+  test::expect_error(
+      ErrorKind::kBadInput,
+      {"metadata.json", "'w'", "the metadata has more than 1 slices, which is the limit"}, [&] {
+        read_iteration_metadata(source, {1, 1});
+      });
+}
+
+TEST(IterationMetadata, MayBeHostile) {
+  const auto bad = [](const std::string& storage, const std::string& word) {
+    expect_bad(metadata(state("null"), storage), {"metadata.json", word});
+  };
+  const std::string one = R"([{"file_name": "f", "storage_rank": 0}])";
+  bad("\"('w', (" + std::string(10'000, '9') + ",))\": " + one, "is no shard");
+  bad("\"('w', (18446744073709551616,))\": " + one, "is no shard");
+  bad("\"('w', (0))\": " + one, "is no shard");
+  bad("\"('w', (0,)) + f()\": " + one, "is no shard");
+  bad("\"__import__('os')\": " + one, "is no shard");
+  bad("\"" + std::string(1'000'000, '(') + "\": " + one, "is no shard");
+  bad(R"json("('w', (0,))": [{"file_name": "f", "file_name": "g", "storage_rank": 0}])json",
+      "'file_name' stands twice");
+  bad(R"json("('w', (0,))": [{"file_name": "f", "storage_rank": 1e999}])json", "is no JSON");
+  bad(R"json("('w', (0,))": )json" + std::string(1'000'000, '['), "nested too deeply");
+  bad(R"json("('w', (0,))": [{"rank_group": )json" + std::string(1'000'000, '['),
+      "nested too deeply");
+  const std::string numbers = "[" + std::string(10'000, '9') + "]";
+  expect_bad(R"({"state_dict_metadata": {"w": {"global_shape": )" + numbers + "}}}",
+             {"metadata.json", "is no JSON"});
+  expect_bad(R"({"state_dict_metadata": {"w": {"global_shape": [], "global_shape": []}}})",
+             {"metadata.json", "'w'", "'global_shape' stands twice"});
+  expect_bad(R"({"state_dict_metadata": {}, "storage_data": {}, "storage_data": {}})",
+             {"metadata.json", "storage_data stands twice"});
+}
+
 }  // namespace
 }  // namespace reshardfs

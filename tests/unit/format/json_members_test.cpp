@@ -7,7 +7,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
@@ -23,14 +22,42 @@ using testing::IsEmpty;
 constexpr std::array<std::string_view, 2> kObjects{"one", "two"};
 constexpr std::array<std::string_view, 1> kUnneeded{"skip"};
 
+std::string dump(const JsonValue& value) {
+  switch (value.kind()) {
+    case JsonKind::kNull:
+      return "null";
+    case JsonKind::kBoolean:
+      return *value.boolean() ? "true" : "false";
+    case JsonKind::kInteger:
+      return std::to_string(*value.integer());
+    case JsonKind::kOtherNumber:
+      return "other";
+    case JsonKind::kText:
+      return '"' + std::string(*value.text()) + '"';
+    case JsonKind::kList:
+    case JsonKind::kObject:
+      break;
+  }
+  std::string text;
+  std::size_t count = 0;
+  for (const JsonValue entry : value) {
+    if (count++ > 0) text += ',';
+    if (value.is_object()) text += '"' + std::string(entry.key()) + "\":";
+    text += dump(entry);
+  }
+  EXPECT_EQ(value.size(), count);
+  return value.is_list() ? "[" + text + "]" : "{" + text + "}";
+}
+
 /// "one.a={"x":1}" of each member.
 std::vector<std::string> members(const std::string& json) {
   std::vector<std::string> out;
   const test::MemorySource source(json);
-  read_json_members(source, kObjects, kUnneeded,
-                    [&](std::string_view object, const std::string& name, const auto& value) {
-                      out.push_back(std::string(object) + "." + name + "=" + value.dump());
-                    });
+  read_json_members(
+      source, kObjects, kUnneeded,
+      [&](std::string_view object, std::string_view name, const JsonValue& value) {
+        out.push_back(std::string(object) + "." + std::string(name) + "=" + dump(value));
+      });
   return out;
 }
 
@@ -42,7 +69,7 @@ TEST(JsonMembers, AreGivenInTheirOrder) {
   EXPECT_THAT(members(R"({"two": {"b": [1, [2, {"x": []}], -3], "a": null},
                           "one": {"c": {"x": 1.5, "y": {"z": true}}, "d": "text"}})"),
               ElementsAre(R"(two.b=[1,[2,{"x":[]}],-3])", "two.a=null",
-                          R"(one.c={"x":1.5,"y":{"z":true}})", R"(one.d="text")"));
+                          R"(one.c={"x":other,"y":{"z":true}})", R"(one.d="text")"));
   EXPECT_THAT(members(R"({"one": {}, "two": {}})"), IsEmpty());
 }
 
@@ -50,8 +77,8 @@ TEST(JsonMembers, LeaveOutWhatIsNotNeeded) {
   EXPECT_THAT(members(R"({"x": [{"one": {"a": 1}}], "one": {"a": {"skip": {"skip": [1, {}]},
                           "b": [{"skip": 1, "c": 2}, 3]}, "skip": 5}, "y": {"two": {"a": 1}},
                           "two": {"a": {"b": {"skip": [[]], "d": {}}, "e": 1}}, "z": 1})"),
-              ElementsAre(R"(one.a={"b":[{"c":2,"skip":null},3],"skip":null})", "one.skip=5",
-                          R"(two.a={"b":{"d":{},"skip":null},"e":1})"));
+              ElementsAre(R"(one.a={"skip":null,"b":[{"skip":null,"c":2},3]})", "one.skip=5",
+                          R"(two.a={"b":{"skip":null,"d":{}},"e":1})"));
 }
 
 TEST(JsonMembers, AreRefusedWhereTheFileIsAnother) {
@@ -77,11 +104,83 @@ TEST(JsonMembers, AreRefusedWithAKeyThatStandsTwice) {
 TEST(JsonMembers, AreBounded) {
   const std::string deep(1'000'000, '[');
   expect_bad(R"({"one": {"a": )" + deep, {"'a'", "nested too deeply"});
-  expect_bad(R"({"x": )" + deep, {"is no JSON"});
-  expect_bad(R"({"one": {"a": {"skip": )" + deep, {"is no JSON"});
+  expect_bad(R"({"x": )" + deep, {"nested too deeply"});
+  expect_bad(R"({"one": {"a": {"skip": )" + deep, {"'a'", "nested too deeply"});
+  const std::string deepest =
+      std::string(kMaxJsonDepth - 2, '[') + "1" + std::string(kMaxJsonDepth - 2, ']');
+  EXPECT_THAT(members(R"({"one": {"a": )" + deepest + R"(}, "two": {}, "x": [)" + deepest + "]}"),
+              ElementsAre("one.a=" + deepest));
+  expect_bad(R"({"one": {"a": [)" + deepest + "]}}", {"'a'", "nested too deeply"});
+
   std::string many = R"({"one": {"a": [0)";
-  for (std::size_t i = 0; i < kMaxMemberValues; ++i) many += ",0";
-  expect_bad(many + "]}}", {"'a'", "the limit"});
+  for (std::size_t i = 2; i < kMaxMemberValues; ++i) many += ",0";
+  EXPECT_EQ(members(many + R"(]}, "two": {}})").size(), 1U);
+  expect_bad(many + ",0]}}", {"'a'", "more than 4000000 values, which is the limit"});
+  EXPECT_EQ(
+      members(R"({"one": {"a": {"skip": )" + many.substr(many.find('[')) + R"(,0]}}, "two": {}})"),
+      std::vector<std::string>{R"(one.a={"skip":null})"});
+}
+
+TEST(JsonMembers, HaveSoManyKeysAtMost) {
+  std::string keys;
+  for (std::size_t i = 1; i < kMaxMemberKeys; ++i) keys += "\"" + std::to_string(i) + "\": {}, ";
+  EXPECT_EQ(members(R"({"two": {}, "one": {"a": {)" + keys + R"("skip": 0}}})").size(), 1U);
+  expect_bad(R"({"two": {}, "one": {"a": [{)" + keys + R"("skip": 0, "z": 0}]}})",
+             {"'a'", "an object of more than 64 keys, which is the limit"});
+}
+
+// As long as memory lasts a hostile file could go on with one text, or with many.
+TEST(JsonMembers, HaveTextsOfSoManyBytesAtMost) {
+  const std::string text = '"' + std::string(kMaxJsonTokenBytes, 'x') + '"';
+  std::string texts = text;
+  for (std::size_t bytes = kMaxJsonTokenBytes; bytes < kMaxMemberTextBytes - 1;
+       bytes += kMaxJsonTokenBytes) {
+    texts += ',' + text;
+  }
+  expect_bad(R"({"one": {"a": [)" + texts + R"(, "x"]}})",
+             {"'a'", "texts of more than 134217728 bytes, which is the limit"});
+  const std::string words = "more than 16777216 bytes without a value, which is the limit";
+  expect_bad(R"({"x": ")" + std::string(2 * kMaxJsonTokenBytes, 'x') + R"("})", {words});
+  expect_bad(R"({"x": )" + std::string(2 * kMaxJsonTokenBytes, ' ') + "1}", {words});
+}
+
+TEST(JsonMembers, AreRefusedIfTheirTextIsNoUnicode) {
+  const auto bad = [](const std::string& text) {
+    expect_bad(R"({"two": {}, "one": {"a": ")" + text + "\"}}", {"is no JSON"});
+    expect_bad(R"({"two": {}, "one": {}, "x": {")" + text + R"(": 1}})", {"is no JSON"});
+  };
+  for (const char* const text :
+       {"\xff", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\\ud800", "\\udc00",
+        "\\ud800\\u0041", "\\ud800x", "\\u12", "\\x41", "\n", "\x1f"}) {
+    bad(text);
+  }
+  bad(std::string(1, '\0'));
+  EXPECT_THAT(members(R"({"two": {}, "one": {"\u00e9\u0000": "\ud83d\ude00\/"}})"),
+              ElementsAre(std::string("one.\303\251\0=\"\360\237\230\200/\"", 15)));
+}
+
+TEST(JsonMembers, EndWithTheFile) {
+  const std::string good = R"({"two": {}, "one": {"a": 1}})";
+  EXPECT_THAT(members(" \t\r\n" + good + "\n "), ElementsAre("one.a=1"));
+  EXPECT_THAT(members("\xef\xbb\xbf" + good), ElementsAre("one.a=1"));
+  expect_bad(good + std::string(1, '\0'), {"is no JSON"});
+  expect_bad(good + std::string(1, '\0') + good, {"is no JSON"});
+  expect_bad(std::string(1, '\0') + good, {"is no JSON"});
+  expect_bad("\xef\xbb" + good, {"is no JSON"});
+  expect_bad(good + good, {"is no JSON"});
+  expect_bad("\xef\xbb\xbf", {"is no JSON"});
+}
+
+TEST(JsonMembers, AreIntegersIfTheyFitAndAreWrittenSo) {
+  EXPECT_THAT(members(R"({"two": {}, "one": {"a": [9223372036854775807, -9223372036854775808,
+                          9223372036854775808, -9223372036854775809, 1.0, 1e2, -0, 0]}})"),
+              ElementsAre("one.a=[9223372036854775807,-9223372036854775808,other,other,other,other,"
+                          "0,0]"));
+  for (const char* const number : {"01", "+1", "1.", ".5", "-", "1e", "0x1", "NaN", "Infinity",
+                                   "1e999", "1_000", "//1\n1", "1,"}) {
+    expect_bad(R"({"two": {}, "one": {"a": [)" + std::string(number) + "]}}", {"is no JSON"});
+  }
+  expect_bad(R"({"two": {}, "one": {"a": )" + std::string(10'000, '9') + "}}", {"is no JSON"});
 }
 
 // A block of the stream may end anywhere.
@@ -92,18 +191,17 @@ TEST(JsonMembers, AreReadOverTheBordersOfBlocks) {
     const std::string name = "é" + std::to_string(i);
     json +=
         (i == 0 ? "\"" : ", \"") + name + R"(": {"skip": [1, 2], "n": )" + std::to_string(i) + "}";
-    expected.push_back("one." + name + R"(={"n":)" + std::to_string(i) + R"(,"skip":null})");
+    expected.push_back("one." + name + R"(={"skip":null,"n":)" + std::to_string(i) + "}");
   }
   EXPECT_EQ(members(json + "}}"), expected);
 }
 
 TEST(JsonMembers, PassOnWhatTheirTakerThrows) {
   const test::MemorySource source(R"({"one": {"a": 1}, "two": {}})");
-  EXPECT_THROW(read_json_members(source, kObjects, {},
-                                 [](auto, const auto&, const auto&) {
-                                   throw Error(ErrorKind::kUsage, "enough");
-                                 }),
-               Error);
+  EXPECT_THROW(
+      read_json_members(source, kObjects, {},
+                        [](auto, auto, const auto&) { throw Error(ErrorKind::kUsage, "enough"); }),
+      Error);
 }
 
 }  // namespace

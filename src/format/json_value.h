@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A JSON value of many small ones, in two arrays that the next value uses again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reshardfs {
+
+enum class JsonKind : std::uint8_t {
+  kNull,
+  kBoolean,
+  kInteger,
+  kOtherNumber,
+  kText,
+  kList,
+  kObject
+};
+
+struct JsonNode {
+  JsonKind kind = JsonKind::kNull;
+  std::uint32_t key_at = 0;  ///< in the text; of a member of an object
+  std::uint32_t key_size = 0;
+  std::uint32_t text_at = 0;
+  std::uint32_t size = 0;    ///< bytes of a text, values in a list, members of an object
+  std::uint32_t end = 0;     ///< position of the first node behind this one's
+  std::int64_t integer = 0;  ///< of a boolean: 0 or 1
+};
+
+/// The nodes of a value, each before those that are in it.
+struct JsonNodes {
+  std::vector<JsonNode> nodes;
+  std::string text;  ///< of all keys and texts
+
+  void clear() {
+    nodes.clear();
+    text.clear();
+  }
+};
+
+/// One of the values; no longer valid when the nodes change.
+class JsonValue {
+ public:
+  JsonValue(const JsonNodes& nodes, std::size_t at) : nodes_(&nodes), at_(at) {}
+
+  JsonKind kind() const { return node().kind; }
+  bool is_null() const { return kind() == JsonKind::kNull; }
+  bool is_list() const { return kind() == JsonKind::kList; }
+  bool is_object() const { return kind() == JsonKind::kObject; }
+  /// Nothing: it is none, or exceeds 64 bits with a sign.
+  std::optional<std::int64_t> integer() const {
+    return kind() == JsonKind::kInteger ? std::optional(node().integer) : std::nullopt;
+  }
+  std::optional<bool> boolean() const {
+    return kind() == JsonKind::kBoolean ? std::optional(node().integer != 0) : std::nullopt;
+  }
+  std::optional<std::string_view> text() const {
+    if (kind() != JsonKind::kText) return std::nullopt;
+    return std::string_view(nodes_->text).substr(node().text_at, node().size);
+  }
+
+  /// How many values a list or an object has; of others 0.
+  std::size_t size() const { return is_list() || is_object() ? node().size : 0; }
+  /// In an object: the name of this member.
+  std::string_view key() const {
+    return std::string_view(nodes_->text).substr(node().key_at, node().key_size);
+  }
+  /// The member of that name; it takes time in proportion to their number.
+  std::optional<JsonValue> find(std::string_view key) const;
+
+  class Iterator {
+   public:
+    Iterator(const JsonNodes& nodes, std::size_t at) : nodes_(&nodes), at_(at) {}
+    JsonValue operator*() const { return {*nodes_, at_}; }
+    Iterator& operator++() {
+      at_ = nodes_->nodes[at_].end;
+      return *this;
+    }
+    bool operator==(const Iterator& other) const { return at_ == other.at_; }
+
+   private:
+    const JsonNodes* nodes_;
+    std::size_t at_;
+  };
+  /// The values in a list or an object, in the order of the file.
+  Iterator begin() const { return {*nodes_, at_ + 1}; }
+  Iterator end() const { return {*nodes_, node().end}; }
+
+ private:
+  const JsonNode& node() const { return nodes_->nodes[at_]; }
+
+  const JsonNodes* nodes_;
+  std::size_t at_;
+};
+
+}  // namespace reshardfs
