@@ -400,6 +400,63 @@ class Sets(Changed):
         (step / METADATA).write_text(good)
         self.assert_exports()
 
+    def assert_every_command_refuses(self, *words: str) -> None:
+        for command in (("inspect", self.source), ("plan", self.source, "--rank", "0"),
+                        ("verify", self.source), ("diff", self.source, self.source),
+                        ("export", self.source, self.root / "out"),
+                        ("mount", "--check-only", self.source, self.root / "mnt")):
+            result = run(*command)
+            self.assertEqual(result.code, 2, f"{command}: {result.stdout}{result.stderr}")
+            line = one_line(result)
+            for word in (METADATA, *words):
+                self.assertIn(word, line, command)
+            self.assertLess(len(line), 2000)
+
+    def test_hostile_metadata_is_refused(self) -> None:
+        weight = "decoder.layers.0.mlp.linear_fc1.weight"
+        file = "model-0000000-0000004.safetensors"
+        step = self.copy("tp4_to_one")
+        (self.root / "mnt").mkdir()
+        # Were the name taken, what it leads to would be found.
+        shutil.copy(step / file, self.root / file)
+        shutil.copytree(step, step / "below")
+        good = (step / METADATA).read_text()
+        shard, name = f"('{weight}', (0,))", f'"file_name": "{file}"'
+        self.assertIn(f'"{shard}"', good)
+        self.assertIn(name, good)
+
+        def refused(old: str, new: str, *words: str) -> None:
+            at = good.index(old, good.index(f'"{shard}"') if old == name else 0)
+            (step / METADATA).write_text(good[:at] + new + good[at + len(old):])
+            with self.subTest(old=old, new=new[:100]):
+                self.assert_every_command_refuses(*words)
+
+        no_file = "which is no file of the directory"
+        for path in (f"../{file}", f"../../{file}", f"{self.root}/{file}", f"below/{file}",
+                     f"./{file}", f"{file}/", f"{file}\\u0000", f"..\\u002f{file}", "..", ".", "",
+                     "x" * 10_000):
+            refused(name, f'"file_name": "{path}"', f"'{weight}'", no_file)
+        for number in ("", "00,", "-1,", "+0,", "0", "0, 0", "0x0,", "1e0,", "0,)", "9" * 10_000 + ",",
+                       "18446744073709551616,", "(" * 10_000, "0,), __import__('os'"):
+            refused(shard, f"('{weight}', ({number}))", "is no shard")
+        for quoted in (weight, f"'{weight}", f"b'{weight}'", f"'{weight}\\\\q'", f'\\"{weight}\\"',
+                       f"'{weight}\\\\ud800'", "''"):
+            refused(shard, f"({quoted}, (0,))", "is no shard")
+        refused(shard, f"('{weight}\\ud800', (0,))", "is no JSON")
+        refused(shard, "('another', (0,))", "'another'", "but not in state_dict_metadata")
+        refused(name, f"{name}, {name}", weight, "'file_name' stands twice")
+        refused(f'"{shard}": ', f'"{shard}": [], "{shard}": ', f"'{weight}'", "slice 0 stands twice")
+        refused(f'"{weight}": ', f'"{weight}": {{"global_shape": []}}, "{weight}": ', f"'{weight}'",
+                "stands twice in state_dict_metadata")
+        refused('"storage_data"', '"storage_data": {}, "storage_data"', "storage_data stands twice")
+        refused(f'"{weight}": ', f'"{weight}": ' + "[" * 1_000_000, f"'{weight}'", "nested too deeply")
+        refused('{', '{"x": ' + '{"x":' * 1_000_000, "nested too deeply")
+        refused(name, f'{name}, "rank_group": ' + "[" * 1_000_000, "nested too deeply")
+        refused('"storage_rank": 0', f'"storage_rank": {"9" * 10_000}', "is no JSON")
+        refused('"storage_rank": 0', f'"storage_rank": {1 << 63}', "storage_rank is no integer")
+        (step / METADATA).write_text(good)
+        self.assert_exports()
+
     def test_keys_in_another_order_and_without_spaces(self) -> None:
         step = self.copy("pp2tp2_to_tp4")
         metadata = json.loads((step / METADATA).read_text())

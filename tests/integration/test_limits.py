@@ -76,8 +76,8 @@ class Limits(CommandTest):
             os.truncate(path, size)
         return path
 
-    def refused_as(self, what: str, *arguments: str | Path) -> None:
-        """The program refuses with the words that the manual has for `what`."""
+    def refused_as(self, what: str, *arguments: str | Path) -> str:
+        """The program refuses with the words that the manual has for `what`; what it says."""
         words = self.words.pop(what)
         with open(self.root / "said", "w+b") as said:
             begin = time.monotonic()
@@ -94,6 +94,7 @@ class Limits(CommandTest):
         sanitized = is_sanitized(Settings.binary)
         self.assertLess(seconds, MOST_SECONDS * (10 if sanitized else 1), what)
         self.assertLess(usage.ru_maxrss, SANITIZED_KIB if sanitized else MOST_KIB, what)
+        return text
 
     def plan(self, what: str, source: Iterable[bytes] | bytes | None = None,
              *options: str | Path, name: str = "x.ckpt") -> None:
@@ -108,6 +109,7 @@ class Limits(CommandTest):
         self.ckpt()
         self.safetensors()
         self.maps()
+        self.recorded_layouts()
         self.strategies()
         self.json_values()
         self.rules()
@@ -145,6 +147,60 @@ class Limits(CommandTest):
         self.refused_as("members of it and of --name-map", "inspect", directory)
         names = self.file("names.json", b"{", (256 << 20) + 1)
         self.plan("bytes of a file for --name-map", None, "--name-map", names)
+
+    def recorded_layouts(self) -> None:
+        step = self.root / "iteration_00000001"
+        self.file("iteration_00000001/model-0000000-0000001.safetensors", b"")
+
+        def metadata(what: str, parameters: Iterable[bytes] = (), shards: Iterable[bytes] = (),
+                     parameter: str = "'w'") -> None:
+            self.file("iteration_00000001/metadata.json",
+                      chain([b'{"state_dict_metadata":{'], parameters, [b'},"storage_data":{'],
+                            shards, [b"}}"]))
+            text = self.refused_as(what, "inspect", step)
+            self.assertIn("metadata.json", text)
+            self.assertIn(parameter, text)
+
+        def parameter(what: str, *content: Iterable[bytes] | bytes) -> None:
+            parts = ([part] if isinstance(part, bytes) else part for part in content)
+            metadata(what, chain([b'"w":{'], *parts, [b"}"]))
+
+        def shape(dimensions: int) -> bytes:
+            return b'"global_shape":' + json.dumps([1] * dimensions).encode()
+
+        def recorded(what: str, **changes: object) -> None:
+            stated = {"device_matrix": [1], "tensor_map": [-1], "interleaved_parallel": False,
+                      "alias_name": ["a"], "rank_list": [0]}
+            parameter(what, shape(1) + b',"layout":', json.dumps(stated | changes).encode())
+
+        metadata("parameters in metadata.json",
+                 (b',"%07d":{"global_shape":[]}'[not i:] % i for i in range(2_000_001)),
+                 parameter="'2000000'")
+        # It takes a file of more than a gigabyte. A unit test has smaller limits.
+        unit_test = MANUAL.parents[1] / "tests/unit/format/iteration_metadata_test.cpp"
+        self.assertIn("HasSoManyParametersAndSlicesAtMost", unit_test.read_text())
+        self.assertIn("50000000", self.words.pop("slices in it"))
+        recorded("ranks of a layout in it", rank_list=list(range((1 << 20) + 1)))
+        stored = b'{"file_name":"f","storage_rank":%d}'
+        metadata("files of a slice in it", shards=chain(
+            [b"\"('w', (0,))\":["], repeat(stored % 0 + b",", 1 << 20), [stored % 0, b"]"]))
+        recorded("a rank in it", rank_list=[1 << 20])
+        metadata("bytes of a file's name in it", shards=[
+            b"\"('w', (0,))\":[", stored.replace(b'"f"', b'"%s"' % (b"f" * 256)) % 0, b"]"])
+        parameter("dimensions of a global_shape in it", shape(17))
+        recorded("entries of a tensor_map in it", tensor_map=[-1] * 18)
+        recorded("axes of a device_matrix in it", device_matrix=[1] * 65)
+        parameter("values of a parameter in it", b'"x":[', repeat(b"1,", 4_000_000), b"1]")
+        text = b'"' + b"x" * (1 << 20) + b'"'
+        parameter("bytes of all texts of a parameter in it", b'"x":[', repeat(text + b",", 128),
+                  text, b"]")
+        metadata("bytes of a text or a number in it",
+                 chain([b'"w'], repeat(b"w" * (1 << 20), 17), [b'":0']), parameter="")
+        parameter("keys of an object of a parameter in it",
+                  b",".join(b'"%d":0' % i for i in range(65)))
+        parameter("lists and objects inside each other in it", b'"x":', repeat(b"[", 1_000_000))
+        tracker = self.file("steps/latest_checkpointed_iteration.txt", b"1", 4097)
+        self.refused_as("bytes of latest_checkpointed_iteration.txt", "inspect", tracker.parent)
 
     def strategies(self) -> None:
         self.strategy("bytes of a strategy file", b"{", size=(256 << 20) + 1)
