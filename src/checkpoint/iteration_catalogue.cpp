@@ -184,12 +184,12 @@ IterationCatalogue::Kind IterationCatalogue::make_kind(const RecordedParameter& 
                       DeviceRanks::one_group(parameter.layout->ranks),
                       {}});
   }
-  kind->listed.resize(metadata_->files.size());
   for (const RecordedSlice& slice : *parameter.slices) {
     for (const StoredShard& stored : *slice.stored) {
-      kind->listed[stored.file] = kind->devices.place_of(stored.rank).has_value();
+      if (kind->devices.place_of(stored.rank)) kind->listed.push_back(stored.file);
     }
   }
+  std::sort(kind->listed.begin(), kind->listed.end());
   if (parameter.layout != nullptr) check_numbers(parameter, *kind);
   return std::move(*kind);
 }
@@ -245,7 +245,8 @@ Holders IterationCatalogue::listed(const Kind& kind, const Holders& holders) con
   Holders out;
   for (const Holders::Run& run : holders.runs()) {
     const auto is_listed = [&](std::size_t i) {
-      return kind.listed[static_cast<std::size_t>(run.first[i].part)];
+      return std::binary_search(kind.listed.begin(), kind.listed.end(),
+                                static_cast<std::uint32_t>(run.first[i].part));
     };
     for (std::size_t i = 0; i < run.count;) {
       std::size_t end = i;

@@ -53,7 +53,7 @@ class IterationCatalogue final : public Catalogue {
   struct Kind {
     Layout layout;
     DeviceRanks devices;
-    std::vector<bool> listed;  ///< by number of the file
+    std::vector<std::uint32_t> listed;  ///< numbers of files, ascending
     /// Whether slices have other numbers than their places.
     bool misnumbered = false;
     /// The layout with the optimizer cut that the metadata lacks, by the number of its parts.
