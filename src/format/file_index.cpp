@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -26,31 +27,69 @@ Error stands_twice(const std::string& name, std::size_t first, std::size_t secon
 
 }  // namespace
 
-FileIndex::FileIndex(std::vector<TensorEntry> entries, const IndexHints& hints)
-    : entries_(std::move(entries)), checksum_bytes_(hints.checksum_bytes) {
+FileIndex::FileIndex(std::vector<TensorEntry> entries, const IndexHints& hints, PieceOffsets pieces)
+    : entries_(std::move(entries)),
+      pieces_(std::move(pieces)),
+      checksum_bytes_(hints.checksum_bytes) {
   if (entries_.size() > std::numeric_limits<std::uint32_t>::max()) {
     throw Error(ErrorKind::kBadInput, "more parameters than 32-bit numbers can count");
   }
+  require_shapes();
   const auto twin = hints.known != nullptr ? hints.known->find(entries_) : nullptr;
   if (twin) {
     by_name_ = twin->by_name_;
+    // Names that stand once there stand once here.
+    if (twin->has_pieces()) require_distinct(hints);
   } else {
-    sort_by_name(hints);
+    sort_by_name();
+    require_distinct(hints);
   }
 }
 
-void FileIndex::sort_by_name(const IndexHints& hints) {
+void FileIndex::sort_by_name() {
   std::vector<std::uint32_t> order(entries_.size());
   std::iota(order.begin(), order.end(), 0U);
   std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
     const int names = entries_[a].name.compare(entries_[b].name);
     return names != 0 ? names < 0 : a < b;
   });
-  const auto twice = std::adjacent_find(
-      order.begin(), order.end(),
-      [&](std::uint32_t a, std::uint32_t b) { return entries_[a].name == entries_[b].name; });
-  if (twice != order.end()) throw stands_twice(entries_[*twice].name, *twice, *(twice + 1), hints);
   by_name_ = std::make_shared<const std::vector<std::uint32_t>>(std::move(order));
+}
+
+void FileIndex::require_shapes() const {
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const TensorEntry& entry = entries_.at(pieces_.entry(i));
+    const auto offsets = *pieces_.of(pieces_.entry(i));
+    const bool fits = offsets.size() == entry.shape.size() &&
+                      std::all_of(offsets.begin(), offsets.end(),
+                                  [](std::int64_t offset) { return offset >= 0; });
+    if (fits) continue;
+    throw Error(ErrorKind::kBadInput, "has a piece of the shape " + to_string(entry.shape) +
+                                          " at the offsets " +
+                                          to_string(Shape(offsets.begin(), offsets.end())))
+        .for_parameter(entry.name);
+  }
+}
+
+void FileIndex::require_distinct(const IndexHints& hints) const {
+  const auto same_name = [&](std::uint32_t a, std::uint32_t b) {
+    return entries_[a].name == entries_[b].name;
+  };
+  auto first = std::adjacent_find(by_name_->begin(), by_name_->end(), same_name);
+  while (first != by_name_->end()) {
+    const auto last = std::find_if(first, by_name_->end(),
+                                   [&](std::uint32_t i) { return !same_name(*first, i); });
+    std::map<std::pair<Shape, Shape>, std::uint32_t> places;
+    for (auto at = first; at != last; ++at) {
+      const TensorEntry& entry = entries_[*at];
+      const auto offsets = pieces_.of(*at);
+      if (!offsets) throw stands_twice(entry.name, *first, *(first + 1), hints);
+      const auto [twin, is_new] =
+          places.try_emplace({Shape(offsets->begin(), offsets->end()), entry.shape}, *at);
+      if (!is_new) throw stands_twice(entry.name, twin->second, *at, hints);
+    }
+    first = std::adjacent_find(last, by_name_->end(), same_name);
+  }
 }
 
 const TensorEntry* FileIndex::find(std::string_view name) const noexcept {
@@ -59,6 +98,16 @@ const TensorEntry* FileIndex::find(std::string_view name) const noexcept {
       [&](std::uint32_t i, std::string_view wanted) { return entries_[i].name < wanted; });
   if (at == by_name_->end() || entries_[*at].name != name) return nullptr;
   return &entries_[*at];
+}
+
+std::span<const std::uint32_t> FileIndex::find_all(std::string_view name) const noexcept {
+  const auto at = std::lower_bound(
+      by_name_->begin(), by_name_->end(), name,
+      [&](std::uint32_t i, std::string_view wanted) { return entries_[i].name < wanted; });
+  const auto end = std::upper_bound(
+      at, by_name_->end(), name,
+      [&](std::string_view wanted, std::uint32_t i) { return wanted < entries_[i].name; });
+  return {at, end};
 }
 
 }  // namespace reshardfs

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "reshardfs/shape.h"
 
 #include "base/byte_range.h"
+#include "format/piece_offsets.h"
 
 namespace reshardfs {
 
@@ -49,15 +51,29 @@ struct IndexHints {
   std::uint64_t checksum_bytes = 0;
 };
 
-/// The parameters of one file, in file order, each name once.
+/// The parameters of one file, in file order. A name stands once, or for several pieces of one
+/// tensor.
 class FileIndex {
  public:
-  /// @throws Error kBadInput (with parameter) if a name stands twice.
-  explicit FileIndex(std::vector<TensorEntry> entries, const IndexHints& hints = {});
+  /// @param pieces the entries that are pieces; an entry's shape is the piece's.
+  /// @throws Error kBadInput (with parameter) if a name stands twice, but for pieces that differ in
+  ///         place or shape; if a piece's offsets do not fit its shape, or one is negative.
+  explicit FileIndex(std::vector<TensorEntry> entries, const IndexHints& hints = {},
+                     PieceOffsets pieces = {});
 
   const std::vector<TensorEntry>& entries() const noexcept { return entries_; }
-  /// The entry, or nullptr. O(log n).
+  /// The entry, or nullptr; of several pieces the first in the file. O(log n).
   const TensorEntry* find(std::string_view name) const noexcept;
+  /// The positions in entries() of all that have the name, ascending. O(log n).
+  std::span<const std::uint32_t> find_all(std::string_view name) const noexcept;
+
+  bool has_pieces() const noexcept { return !pieces_.empty(); }
+  /// Where a piece begins in the full tensor; nothing if the entry is no piece. O(log n).
+  /// @param entry one of entries().
+  std::optional<std::span<const std::int64_t>> piece_offsets(
+      const TensorEntry& entry) const noexcept {
+    return pieces_.of(static_cast<std::size_t>(&entry - entries_.data()));
+  }
 
   /// The same for two indexes only if they list the same names in the same order; for those that
   /// were read with the same NameOrders, exactly then.
@@ -67,9 +83,12 @@ class FileIndex {
   std::uint64_t checksum_bytes() const noexcept { return checksum_bytes_; }
 
  private:
-  void sort_by_name(const IndexHints& hints);
+  void sort_by_name();
+  void require_shapes() const;
+  void require_distinct(const IndexHints& hints) const;
 
   std::vector<TensorEntry> entries_;
+  PieceOffsets pieces_;
   /// Positions in entries_, sorted by name; never null.
   std::shared_ptr<const std::vector<std::uint32_t>> by_name_;
   std::uint64_t checksum_bytes_ = 0;

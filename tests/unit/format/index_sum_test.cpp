@@ -46,5 +46,16 @@ TEST(IndexSum, TellsEveryDifference) {
   EXPECT_EQ(sums.size(), changes.size());
 }
 
+TEST(IndexSum, TellsWherePiecesAre) {
+  std::set<std::uint64_t> sums{index_sum(FileIndex(entries()))};
+  const std::vector<Shape> places{{0, 0}, {0, 1}, {1, 0}};
+  for (const Shape& offsets : places) {
+    PieceOffsets pieces;
+    pieces.add(0, offsets);
+    sums.insert(index_sum(FileIndex(entries(), {}, pieces)));
+  }
+  EXPECT_EQ(sums.size(), places.size() + 1);
+}
+
 }  // namespace
 }  // namespace reshardfs
