@@ -16,6 +16,7 @@
 #include "checkpoint/device_ranks.h"
 #include "checkpoint/holders.h"
 #include "checkpoint/source_ranks.h"
+#include "layout/box_set.h"
 
 namespace reshardfs {
 
@@ -30,6 +31,22 @@ struct SlicePlacement {
   std::optional<Shape> full_shape;
   /// Files with a slice, each at one of the devices; never empty.
   Holders holders;
+};
+
+/// A box of a full tensor, and where it is.
+struct PlacedBox {
+  Box box;
+  /// Entries that have just this box: the first is read, the others stand in for it. None: it is in
+  /// no file.
+  std::vector<Holding> holdings;
+};
+
+/// What one parameter's full tensor is made of, box by box, in any order. Equal boxes are replicas
+/// of each other; others have no element in common. Boxes without elements do not count, wherever
+/// they are. What is in no box is lost.
+struct BoxPlacement {
+  Shape full_shape;
+  std::vector<PlacedBox> boxes;
 };
 
 /// Every member function may be called from any number of threads.
@@ -65,7 +82,18 @@ class Catalogue {
   virtual std::vector<SlicePlacement> placements(const std::string& name,
                                                  const Holders& holders) const = 0;
 
-  /// What the user can do where slices are not as placements() has them.
+  /// The boxes of an array, if the catalogue lists these; of such a parameter it states no layout
+  /// and has no placements().
+  /// @param holders the files that have it; never empty. With several pieces in a file, each piece
+  ///        counts.
+  /// @throws Error if what is stated is impossible for this parameter. Whoever asks checks that the
+  ///         boxes fit the full shape, their entries and each other.
+  virtual std::optional<BoxPlacement> boxes(const std::string& /*name*/,
+                                            const Holders& /*holders*/) const {
+    return std::nullopt;
+  }
+
+  /// What the user can do where slices are not as placements() or boxes() has them.
   virtual std::string hint() const = 0;
 
   /// Parameters that are lost if no file has them.

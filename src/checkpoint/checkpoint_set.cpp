@@ -66,7 +66,10 @@ void CheckpointSet::require_one_place_for_each_name() const {
     for (const RankFile& before : files_of(file.rank)) {
       if (&before == &file) break;
       for (const TensorEntry& entry : file.index->entries()) {
-        if (before.index->find(entry.name) == nullptr) continue;
+        const TensorEntry* twin = before.index->find(entry.name);
+        if (twin == nullptr) continue;
+        // Pieces of one tensor may be anywhere.
+        if (before.index->piece_offsets(*twin) && file.index->piece_offsets(entry)) continue;
         throw Error(ErrorKind::kBadInput, "stands in two parts: in '" +
                                               printable(before.path.string()) + "' and in '" +
                                               printable(file.path.string()) + "'")

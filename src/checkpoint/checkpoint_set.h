@@ -52,11 +52,12 @@ class CheckpointSet {
   /// A set of files that are open already.
   /// @param catalogue what the set records of its layouts itself; nullptr if it does not.
   /// @throws Error kBadInput if there is none, two of one rank are not different parts, or two
-  ///         parts hold the same parameter.
+  ///         parts hold the same parameter, but for pieces of it.
   explicit CheckpointSet(std::vector<RankFile> files,
                          std::shared_ptr<const Catalogue> catalogue = nullptr);
 
-  /// Ascending by rank, then by part. A parameter is in one file of a rank at most.
+  /// Ascending by rank, then by part. A parameter is in one file of a rank at most, but for one
+  /// that is there in pieces.
   const std::vector<RankFile>& files() const noexcept { return files_; }
   /// The (first) file of a rank, or nullptr if there is none.
   const RankFile* find(Rank rank) const noexcept;

@@ -19,10 +19,12 @@ struct Holding {
   const TensorEntry* entry = nullptr;
 
   explicit operator bool() const noexcept { return entry != nullptr; }
+  bool operator==(const Holding&) const = default;
 };
 
-/// The files that hold a parameter, ascending by rank. The files of a stage mostly share one index
-/// and stand side by side in the checkpoint set: they are kept as one run, however many they are.
+/// The files that hold a parameter, ascending by rank; one with several pieces of it once for each
+/// piece. The files of a stage mostly share one index and stand side by side in the checkpoint set:
+/// they are kept as one run, however many they are.
 class Holders {
  public:
   /// Files first[0] to first[count - 1], all with the same entry.
@@ -60,7 +62,7 @@ class Holders {
     std::size_t at_ = 0;
   };
 
-  /// Adds files that come behind all that are there.
+  /// Adds files that come behind all that are there, or one more piece of the last.
   void add(const Run& run);
 
   bool empty() const noexcept { return runs_.empty(); }
