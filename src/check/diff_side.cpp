@@ -26,11 +26,11 @@ std::shared_ptr<const CheckpointSet> open_set(const DiffSource& source) {
 
 /// Reads all of them.
 bool are_replicas_equal(const ShardGrid& grid) {
-  const auto& replicas = grid.pattern().replicas;
-  return std::all_of(replicas.begin(), replicas.end(), [&](const auto& replica) {
-    const Holding copy = grid.copy_in(*replica.second);
-    return !copy || content_equal(grid.cell(replica.first), copy);
-  });
+  for (std::size_t i = 0; i < grid.replica_count(); ++i) {
+    const auto [cell, copy] = grid.replica_at(i);
+    if (copy && !content_equal(grid.cell(cell), copy)) return false;
+  }
+  return true;
 }
 
 StrategyInput strategy_of(const DiffSource& source) {
@@ -92,7 +92,8 @@ ShardGridPtr DiffSide::find_grid(const SourceParameter& parameter) const {
     return replicas_ == Replicas::kSame ? grid : grid->without_stand_ins();
   }
   // A cut parameter has replicas of each slice; of others every rank has a copy.
-  if (grid && grid->cell_count() > 1) return are_replicas_equal(*grid) ? grid : nullptr;
+  if (grid && (grid->cell_count() > 1 || grid->boxes() != nullptr))
+    return are_replicas_equal(*grid) ? grid : nullptr;
   if (table_->equal_on_all_ranks(parameter)) {
     return grid ? grid : single_cell_grid(parameter.holders.front());
   }

@@ -49,14 +49,14 @@ class Copies {
   }
 
   std::size_t pairs() const {
-    return holders_.empty() ? parameter_.grid->pattern().replicas.size() : holders_.size() - 1;
+    return holders_.empty() ? parameter_.grid->replica_count() : holders_.size() - 1;
   }
 
   /// Nothing if the slice does not count, or the file does not have it.
   std::optional<Pair> pair(std::size_t number) const {
     if (!holders_.empty()) return Pair{holders_.front(), holders_[number + 1]};
-    const auto& [cell, file] = parameter_.grid->pattern().replicas[number];
-    const Pair pair{parameter_.grid->cell(cell), parameter_.grid->copy_in(*file)};
+    const ShardGrid::Replica replica = parameter_.grid->replica_at(number);
+    const Pair pair{parameter_.grid->cell(replica.cell), replica.holding};
     if (!pair.one || !pair.other) return std::nullopt;
     const bool counts = parameter_.cells == nullptr || parameter_.cells->contains(pair.one.file);
     return counts ? std::optional(pair) : std::nullopt;

@@ -21,14 +21,16 @@ Holding TargetTable::own_holding(const TargetParameter& parameter, Rank rank) co
   if (!shared) return {};
   const Rank wanted = own_source_rank(rank);
   const ShardGrid& grid = *parameter.grid;
-  if (grid.cell_count() == 1) {
+  if (grid.cell_count() == 1 && grid.boxes() == nullptr) {
     const Holders own = parameter.source->holders.within({wanted, 1});
     const bool fits = !own.empty() && array_shape(*own.front().entry) == grid.full_shape();
     return fits ? own.front() : Holding();
   }
   if (shared.file->rank == wanted) return shared;
-  for (const auto& [cell, file] : grid.pattern().replicas) {
-    if (file->rank == wanted && grid.cell(cell).file == shared.file) return grid.copy_in(*file);
+  for (std::size_t i = 0; i < grid.replica_count(); ++i) {
+    if (grid.pattern().replicas[i].second->rank != wanted) continue;
+    const auto [cell, own] = grid.replica_at(i);
+    if (grid.cell(cell) == shared) return own;
   }
   return {};
 }

@@ -22,19 +22,31 @@ ShardGrid::ShardGrid(std::shared_ptr<const ShardPattern> pattern,
                            [](const TensorEntry* entry) { return entry != nullptr; })),
       entries_(std::move(entries)) {}
 
-Holding ShardGrid::copy_in(const RankFile& file) const {
-  const TensorEntry* entry = entries_.empty() ? entry_ : file.index->find(name());
-  return entry == nullptr ? Holding() : Holding{&file, entry};
+ShardGrid::ShardGrid(std::shared_ptr<const ShardPattern> pattern,
+                     std::vector<const TensorEntry*> entries, const TensorEntry& like)
+    : pattern_(std::move(pattern)), entry_(&like), entries_(std::move(entries)) {}
+
+ShardGrid::Replica ShardGrid::replica_at(std::size_t number) const {
+  const auto& [cell, file] = pattern_->replicas[number];
+  const TensorEntry* entry = entry_;
+  if (entries_.size() > cell_count()) {
+    entry = entries_[cell_count() + number];
+  } else if (!entries_.empty()) {
+    entry = file->index->find(name());
+  }
+  return {cell, entry == nullptr ? Holding() : Holding{file, entry}};
 }
 
 Holding ShardGrid::replica(std::size_t number,
                            const std::function<bool(const RankFile& file)>& usable) const {
   const auto& replicas = pattern_->replicas;
-  auto at = std::lower_bound(replicas.begin(), replicas.end(), number,
-                             [](const auto& replica, std::size_t n) { return replica.first < n; });
-  for (; at != replicas.end() && at->first == number; ++at) {
+  const auto first =
+      std::lower_bound(replicas.begin(), replicas.end(), number,
+                       [](const auto& replica, std::size_t n) { return replica.first < n; });
+  for (auto at = first; at != replicas.end() && at->first == number; ++at) {
     if (!usable(*at->second)) continue;
-    if (const Holding found = copy_in(*at->second)) return found;
+    const Replica found = replica_at(static_cast<std::size_t>(at - replicas.begin()));
+    if (found.holding) return found.holding;
   }
   return {};
 }
@@ -43,6 +55,11 @@ std::shared_ptr<const ShardGrid> ShardGrid::without_stand_ins() const {
   auto grid = std::make_shared<ShardGrid>(*this);
   grid->replicas_differ_ = true;
   return grid;
+}
+
+std::string boxes_text(const ShardGrid& grid) {
+  const std::size_t count = grid.boxes()->size();
+  return std::to_string(count) + (count == 1 ? " box" : " boxes");
 }
 
 void require_countable(const Shape& full, DType dtype) {

@@ -13,19 +13,27 @@
 
 #include "checkpoint/holders.h"
 #include "layout/axis_partition.h"
+#include "layout/box_set.h"
 #include "plan/content.h"
 
 namespace reshardfs {
 
 /// How the slices of a parameter lie in the full tensor, and which file serves each: the same for
 /// all parameters of one layout, shape and stage, which share it.
+///
+/// The cells are the product of the partitions' parts, or the boxes of a set that is no product.
 struct ShardPattern {
   Shape full_shape;
   std::vector<AxisPartition> partitions;  ///< one for each dimension of full_shape
-  /// Of each cell, row-major over the parts of the partitions. nullptr: no source file has it.
+  /// Of each cell, row-major over the parts of the partitions, or as the boxes are numbered.
+  /// nullptr: no source file has it.
   std::vector<const RankFile*> files;
   /// Further files with the same slice, by the number of their cell, ascending.
   std::vector<std::pair<std::size_t, const RankFile*>> replicas;
+  /// nullptr: a product. If not, the partitions have one part each; where boxes leave elements out,
+  /// one more cell, which no file has, stands for all of these. A tensor without elements has one
+  /// cell and no box.
+  std::shared_ptr<const BoxSet> boxes{};
 
   bool complete() const noexcept;
 };
@@ -41,6 +49,11 @@ class ShardGrid {
   /// @param entries of each cell's file its own; there is at least one. nullptr where the cell has
   ///        no file.
   ShardGrid(std::shared_ptr<const ShardPattern> pattern, std::vector<const TensorEntry*> entries);
+  /// @param entries of each cell's file its own, nullptr where there is none; behind these, of each
+  ///        replica's. So one file can have several cells.
+  /// @param like an entry of the parameter.
+  ShardGrid(std::shared_ptr<const ShardPattern> pattern, std::vector<const TensorEntry*> entries,
+            const TensorEntry& like);
 
   /// Many grids share one.
   const ShardPattern& pattern() const noexcept { return *pattern_; }
@@ -48,6 +61,8 @@ class ShardGrid {
   DType dtype() const noexcept { return entry_->dtype; }
   const Shape& full_shape() const noexcept { return pattern_->full_shape; }
   const std::vector<AxisPartition>& partitions() const noexcept { return pattern_->partitions; }
+  /// The boxes that the cells are; nullptr: the cells are the product of partitions().
+  const BoxSet* boxes() const noexcept { return pattern_->boxes.get(); }
   std::size_t cell_count() const noexcept { return pattern_->files.size(); }
   /// An empty holding: no source file has the cell.
   Holding cell(std::size_t number) const noexcept {
@@ -65,8 +80,15 @@ class ShardGrid {
     return replicas_differ_ ? Holding() : replica(number, usable);
   }
   bool complete() const noexcept { return pattern_->complete(); }
-  /// The parameter in a file of pattern().replicas; an empty holding if that does not have it.
-  Holding copy_in(const RankFile& file) const;
+
+  /// A cell in a further file.
+  struct Replica {
+    std::size_t cell = 0;
+    Holding holding;  ///< empty if the file does not have the parameter
+  };
+  std::size_t replica_count() const noexcept { return pattern_->replicas.size(); }
+  /// 0 <= number < replica_count(); ascending by cell.
+  Replica replica_at(std::size_t number) const;
 
   /// This grid with replicas that may differ.
   std::shared_ptr<const ShardGrid> without_stand_ins() const;
@@ -74,12 +96,15 @@ class ShardGrid {
  private:
   std::shared_ptr<const ShardPattern> pattern_;
   const TensorEntry* entry_;  ///< of a cell that has a file
-  /// Of each cell; empty: entry_ is that of all.
+  /// Of each cell, and of each replica if they are listed; empty: entry_ is that of all.
   std::vector<const TensorEntry*> entries_;
   bool replicas_differ_ = false;
 };
 
 using ShardGridPtr = std::shared_ptr<const ShardGrid>;
+
+/// "3 boxes", of a grid that has boxes.
+std::string boxes_text(const ShardGrid& grid);
 
 /// @throws Error if a tensor of this shape and type has more bytes than 64-bit numbers count.
 void require_countable(const Shape& full, DType dtype);

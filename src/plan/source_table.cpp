@@ -76,7 +76,11 @@ void SourceTable::collect_holders() {
   };
   for (std::size_t i = 0; i < files.size();) {
     std::size_t count = 1;
-    while (i + count < files.size() && files[i + count].index == files[i].index) ++count;
+    // Runs of several pieces would not be in the order of the ranks.
+    const bool one_each = !files[i].index->has_pieces();
+    while (one_each && i + count < files.size() && files[i + count].index == files[i].index) {
+      ++count;
+    }
     // Files of a stage list the same names in the same order: the next name is nearly always the
     // neighbour of the one before.
     std::size_t expected = 0;
@@ -124,6 +128,10 @@ void SourceTable::lay_out(SourceParameter& parameter) {
   if (parameter.dtype == DType::kMap) require_uncut(parameter);
   if (!is_array(parameter.dtype)) return;
   try {
+    if (const auto boxes = catalogue_->boxes(parameter.name, parameter.holders)) {
+      parameter.grid = make_grid(parameter, *boxes);
+      return;
+    }
     const auto placements = catalogue_->placements(parameter.name, parameter.holders);
     if (!placements.empty()) {
       parameter.grid = make_grid(parameter, placements.front());
@@ -208,6 +216,15 @@ ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
         .in_file(error.file().empty() ? first.file->source->name() : error.file())
         .for_parameter(parameter.name)
         .hint(catalogue_->hint());
+  }
+}
+
+ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
+                                    const BoxPlacement& placement) {
+  try {
+    return box_grids_.make(placement, *parameter.holders.front().entry);
+  } catch (Error& error) {
+    throw error.hint(catalogue_->hint());
   }
 }
 

@@ -19,6 +19,7 @@
 #include "checkpoint/catalogue.h"
 #include "checkpoint/checkpoint_set.h"
 #include "plan/arrangements.h"
+#include "plan/box_grids.h"
 #include "plan/shard_grid.h"
 
 namespace reshardfs {
@@ -31,9 +32,10 @@ struct SourceParameter {
   DType dtype;
   /// Files that hold it, ascending by rank; never empty.
   Holders holders;
-  /// How it is laid out, by the table's catalogue. nullptr if that does not know it.
+  /// How it is laid out, by the table's catalogue. nullptr if that does not know it, or lists
+  /// boxes.
   const Layout* layout = nullptr;
-  /// Set if layout is.
+  /// nullptr if the catalogue does not know it.
   ShardGridPtr grid;
 };
 
@@ -77,7 +79,7 @@ class SourceTable {
   Holders compared_holders(const SourceParameter& parameter) const;
 
   /// Lays `parameter` out like `like`, if every file holds slices of the same shape of both.
-  /// @return the grid, or nullptr.
+  /// @return the grid, or nullptr; of what has boxes, nothing is like another.
   ShardGridPtr grid_like(const SourceParameter& parameter, const SourceParameter& like) const;
 
  private:
@@ -89,6 +91,7 @@ class SourceTable {
   /// Those of the parameter's holders that count: the lowest stage that lays it out and has it.
   Holders holders_in_stage(const SourceParameter& parameter, std::int64_t stage) const;
   ShardGridPtr make_grid(const SourceParameter& parameter, const SlicePlacement& placement) const;
+  ShardGridPtr make_grid(const SourceParameter& parameter, const BoxPlacement& placement);
 
   std::shared_ptr<const CheckpointSet> checkpoint_;
   std::shared_ptr<const Catalogue> catalogue_;
@@ -98,6 +101,7 @@ class SourceTable {
   mutable RetryOnce sorted_;
   mutable std::vector<std::uint32_t> by_name_;
   mutable Arrangements arrangements_;
+  BoxGrids box_grids_;
   mutable std::mutex verdicts_mutex_;
   mutable std::unordered_map<std::size_t, bool> verdicts_;  ///< of equal_on_all_ranks()
 };

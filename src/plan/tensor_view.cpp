@@ -3,15 +3,15 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "reshardfs/error.h"
 
+#include "plan/box_runs.h"
 #include "plan/run_reader.h"
 
 namespace reshardfs {
 namespace {
-
-constexpr std::size_t kMaxDimensions = 32;
 
 std::uint64_t unsigned_of(std::int64_t value) {
   return static_cast<std::uint64_t>(value);
@@ -73,6 +73,10 @@ void TensorView::prepare() {
     --run_dimension_;
   }
   row_bytes_ = shape_.empty() ? element : block_bytes_ * unsigned_of(shape_[run_dimension_]);
+}
+
+BoxSlice TensorView::box_slice() const noexcept {
+  return {*grid_, shape_, segments_};
 }
 
 const AxisSegment& TensorView::segment_at(std::size_t dimension, std::int64_t index) const {
@@ -137,6 +141,9 @@ void TensorView::visit_rows(std::uint64_t row, std::uint64_t count, std::uint64_
 
 template <typename Visit>
 void TensorView::visit_runs(const ByteRange& bytes_wanted, Visit&& visit) const {
+  if (grid_->boxes() != nullptr) {
+    return for_each_box_run(box_slice(), bytes_wanted, std::ref(visit));
+  }
   std::uint64_t offset = bytes_wanted.offset();
   std::uint64_t length = bytes_wanted.length();
   if (shape_.empty()) {
@@ -183,6 +190,7 @@ void TensorView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch&
 }
 
 Holding TensorView::whole_cell() const noexcept {
+  if (grid_->boxes() != nullptr) return whole_box(box_slice());
   std::int64_t cell = 0;
   for (std::size_t d = 0; d < shape_.size(); ++d) {
     if (!is_whole(d)) return {};
@@ -194,6 +202,7 @@ Holding TensorView::whole_cell() const noexcept {
 void TensorView::for_each_cell(
     const std::function<void(const Holding&, std::uint64_t bytes)>& visit) const {
   if (size_ == 0) return;
+  if (grid_->boxes() != nullptr) return for_each_box(box_slice(), visit);
   // Rows of each source part, by dimension; the cells are the product of these lists.
   std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> rows(shape_.size());
   for (std::size_t d = 0; d < shape_.size(); ++d) {

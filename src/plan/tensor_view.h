@@ -11,6 +11,9 @@
 /// contiguous run in source and destination, and rows that share their segments in the dimensions
 /// before k-1 are equally far apart on both sides: a strided run.
 ///
+/// Where the cells are boxes and no product, the segments are those of the full tensor: see
+/// box_runs.h.
+///
 /// Cost: finding a byte is a binary search a dimension; memory is the segments alone, which does
 /// not depend on the tensor's size.
 #pragma once
@@ -37,6 +40,11 @@ struct StridedRun {
   std::uint64_t source_stride = 0;  ///< bytes between the starts of pieces; >= length
   std::uint64_t destination_stride = 0;
 };
+
+/// A tensor with more is refused.
+inline constexpr std::size_t kMaxDimensions = 32;
+
+struct BoxSlice;
 
 class TensorView {
  public:
@@ -80,6 +88,7 @@ class TensorView {
   void visit_rows(std::uint64_t row, std::uint64_t count, std::uint64_t column,
                   std::uint64_t length, std::uint64_t destination, Visit&& visit) const;
   std::int64_t source_length(std::size_t dimension, std::int64_t part) const;
+  BoxSlice box_slice() const noexcept;
 
   ShardGridPtr grid_;
   Shape shape_;

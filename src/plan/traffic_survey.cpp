@@ -25,8 +25,8 @@ bool same(const std::shared_ptr<const T>& a, const std::shared_ptr<const T>& b) 
 }
 
 bool same(const ShardPattern& a, const ShardPattern& b) {
-  return &a == &b ||
-         (a.full_shape == b.full_shape && a.partitions == b.partitions && a.files == b.files);
+  return &a == &b || (a.full_shape == b.full_shape && a.partitions == b.partitions &&
+                      a.files == b.files && same(a.boxes, b.boxes));
 }
 
 /// Whether both are read in the same way by every rank.
