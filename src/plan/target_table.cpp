@@ -29,6 +29,12 @@ std::string name_list(const std::vector<std::string>& names) {
   return out + (names.size() > kShown ? ", ...)" : ")");
 }
 
+/// How the source has it, for messages.
+std::string source_words(const Layout* layout, const ShardGrid& grid) {
+  if (layout != nullptr) return to_string(*layout);
+  return grid.boxes() == nullptr ? "no layout" : boxes_text(grid);
+}
+
 }  // namespace
 
 /// Names by what became of them, for one line each.
@@ -78,7 +84,7 @@ std::int64_t TargetTable::device_of(Rank rank) const noexcept {
 void TargetTable::place(const SourceParameter& parameter, Verdicts& verdicts) {
   const bool in_target = strategy_ && strategy_->contains(name_map_.target(parameter.name));
   if (source_->states_layouts()) {
-    const bool in_source = parameter.layout != nullptr;
+    const bool in_source = parameter.grid != nullptr;
     // Without a destination strategy every parameter is whole, and none can be missing in it.
     if (in_source && (in_target || !strategy_)) {
       return add_resharded(parameter, parameter.grid, name_map_.target(parameter.name));
@@ -202,8 +208,7 @@ void TargetTable::add_resharded(const SourceParameter& parameter, ShardGridPtr g
           parameter.layout != nullptr || like == nullptr ? parameter.layout : like->layout;
       throw Error(ErrorKind::kBadInput,
                   "the destination strategy does not fit: " + error.message() + " (shape " +
-                      to_string(full) +
-                      "; source: " + (from != nullptr ? to_string(*from) : "no layout") +
+                      to_string(full) + "; source: " + source_words(from, *target.grid) +
                       "; destination: " + to_string(found->second) + ")")
           .for_parameter(parameter.name)
           .hint("check that --dst-strategy belongs to this model");
@@ -234,10 +239,22 @@ std::shared_ptr<const Slicing> TargetTable::slicing(const Layout* layout, const 
 /// The slice of "its" source rank. Where all ranks have the same bytes, the lowest serves them all,
 /// so that fewer source files are needed.
 void TargetTable::place_raw(const SourceParameter& parameter) {
+  if (parameter.grid && parameter.grid->boxes() != nullptr) return place_boxes_raw(parameter);
   const bool cheap = parameter.holders.front().entry->content_bytes <= kCheapCompareBytes;
   if (cheap && keep_if_equal(parameter)) return;
   const std::string& name = name_map_.target(parameter.name);
   add({&parameter, name, Treatment::kRaw, parameter.dtype, nullptr, nullptr, stages_with(name)});
+}
+
+/// Boxes are anywhere: a file may have several or none, and none is a rank's slice.
+void TargetTable::place_boxes_raw(const SourceParameter& parameter) {
+  if (parameter.grid->cell_count() == 1)
+    return keep(parameter, parameter.grid, Copies::kUncompared);
+  throw Error(ErrorKind::kUnsupported,
+              "is in only one of the two strategies, and stored in boxes: there is no slice of a "
+              "source rank that --unmatched source could copy")
+      .for_parameter(parameter.name)
+      .hint("--unmatched replicate gives every rank the full tensor, --exclude leaves it out");
 }
 
 /// Int4 is held as one int8 an element, and the destination says so, as MindSpore's converter does.

@@ -34,7 +34,7 @@ Value value_in(std::span<const std::byte> bytes) {
 std::optional<CommonValue> scalar(const TargetParameter& parameter) {
   const SourceParameter& source = *parameter.source;
   if (parameter.treatment != Treatment::kKeep || !is_array(source.dtype) ||
-      element_count(parameter.grid->full_shape()) != 1) {
+      element_count(parameter.grid->full_shape()) != 1 || !parameter.grid->complete()) {
     return std::nullopt;
   }
   std::array<std::byte, 8> space{};

@@ -22,6 +22,15 @@ struct Piece {
   std::string bytes;
 };
 
+/// Of a parameter [3, 4] of bytes 'a', 'b', ...: five boxes that no cut from side to side parts.
+inline std::vector<Piece> pinwheel(const std::string& name) {
+  return {{name, DType::kUInt8, {{0, 0}, {1, 3}}, "abc"},
+          {name, DType::kUInt8, {{0, 3}, {2, 1}}, "dh"},
+          {name, DType::kUInt8, {{2, 1}, {1, 3}}, "jkl"},
+          {name, DType::kUInt8, {{1, 0}, {2, 1}}, "ei"},
+          {name, DType::kUInt8, {{1, 1}, {1, 2}}, "fg"}};
+}
+
 /// A file with these pieces, one behind the other; each in two extents.
 inline RankFile piece_file(std::int64_t rank, const std::vector<Piece>& pieces,
                            std::int64_t part = -1) {
