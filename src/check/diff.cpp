@@ -137,11 +137,17 @@ ParameterDiff Comparison::compare_grids(const std::string& name, const ShardGrid
   return result;
 }
 
-/// Each rank's own parameter with that of the same rank, if both sides have the same ranks.
+bool has_boxes(const SourceParameter& parameter) {
+  return parameter.grid && parameter.grid->boxes() != nullptr;
+}
+
+/// Each rank's own parameter with that of the same rank, if both sides have the same ranks. Boxes
+/// belong to no rank.
 std::vector<ParameterDiff> Comparison::compare_ranks(const Pair& pair) const {
   const std::vector<Holding> a(pair.a->holders.begin(), pair.a->holders.end());
   const std::vector<Holding> b(pair.b->holders.begin(), pair.b->holders.end());
   const bool same_ranks =
+      !has_boxes(*pair.a) && !has_boxes(*pair.b) &&
       std::equal(a.begin(), a.end(), b.begin(), b.end(),
                  [](const Holding& x, const Holding& y) { return x.file->rank == y.file->rank; });
   std::vector<ParameterDiff> results;
@@ -150,8 +156,10 @@ std::vector<ParameterDiff> Comparison::compare_ranks(const Pair& pair) const {
     results.back().rank = a[i].file->rank;
   }
   if (!same_ranks) {
-    results.push_back(
-        describe(pair.name, single_cell_grid(a.front()), single_cell_grid(b.front())));
+    const auto shown = [](const SourceParameter& parameter) {
+      return has_boxes(parameter) ? parameter.grid : single_cell_grid(parameter.holders.front());
+    };
+    results.push_back(describe(pair.name, shown(*pair.a), shown(*pair.b)));
     results.back().status = DiffStatus::kPerRank;
   }
   return results;

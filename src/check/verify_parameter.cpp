@@ -353,8 +353,13 @@ void ParameterVerifier::check(const HeldParameter& parameter, std::size_t number
     }
     return;
   }
-  const auto placements =
-      context_.catalogue->placements(parameter.name, as_holders(parameter.holders));
+  const Holders all = as_holders(parameter.holders);
+  if (is_array(holders.front().entry->dtype)) {
+    if (const auto boxes = context_.catalogue->boxes(parameter.name, all)) {
+      return check_boxes(parameter, *boxes, holders, findings);
+    }
+  }
+  const auto placements = context_.catalogue->placements(parameter.name, all);
   if (placements.empty() && !context_.catalogue->layouts_of(parameter.name).empty()) {
     findings.problems.push_back(
         problem_of(ProblemKind::kMissingPart, holders.front(),

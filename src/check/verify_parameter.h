@@ -20,7 +20,8 @@
 
 namespace reshardfs {
 
-/// A parameter's name, and the files that hold it, ascending by rank.
+/// A parameter's name, and the files that hold it, ascending by rank; one with several pieces once
+/// for each.
 struct HeldParameter {
   std::string name;
   std::vector<Holding> holders;
@@ -72,6 +73,8 @@ class ParameterVerifier {
                       ParameterFindings& findings) const;
   void check_whole(const std::vector<Holding>& holders, ParameterFindings& findings) const;
   void check_unlaid(const std::vector<Holding>& holders, ParameterFindings& findings) const;
+  void check_boxes(const HeldParameter& parameter, const BoxPlacement& placement,
+                   const std::vector<Holding>& usable, ParameterFindings& findings) const;
   void check_joined(const HeldParameter& parameter, ParameterFindings& findings) const;
   void compare(const std::vector<Holding>& replicas, ParameterFindings& findings) const;
   void report_missing(const HeldParameter& parameter, std::size_t number, const Slicing& slicing,
