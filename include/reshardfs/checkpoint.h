@@ -37,7 +37,7 @@ struct CheckpointParameter {
   DType dtype = DType::kFloat32;
   Shape shape{};              ///< of the slice, as the files have it
   std::uint64_t bytes = 0;    ///< of one slice
-  std::vector<Rank> ranks{};  ///< ascending
+  std::vector<Rank> ranks{};  ///< ascending; one that holds several, once for each
 };
 
 struct CheckpointContents {

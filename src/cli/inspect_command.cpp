@@ -184,10 +184,11 @@ void print_list(const CheckpointContents& contents, const FullShapes* shapes) {
   if (shapes != nullptr) heading.emplace_back("FULL SHAPE");
   TextTable table(heading, {3});
   for (const CheckpointParameter& parameter : contents.parameters) {
-    std::vector<std::string> row{printable(parameter.name),
-                                 std::string(mindspore_name(parameter.dtype)),
-                                 to_string(parameter.shape), std::to_string(parameter.bytes),
-                                 format_rank_list(parameter.ranks)};
+    std::vector<Rank> ranks = parameter.ranks;
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    std::vector<std::string> row{
+        printable(parameter.name), std::string(mindspore_name(parameter.dtype)),
+        to_string(parameter.shape), std::to_string(parameter.bytes), format_rank_list(ranks)};
     if (shapes != nullptr) {
       const auto found = shapes->find(parameter.name);
       row.push_back(found == shapes->end() ? "no layout" : to_string(found->second));

@@ -127,7 +127,7 @@ int check_rules(const StrategyArguments& arguments, const CheckpointSet& checkpo
 /// Parameters without a layout of their own, and what becomes of them.
 void print_without_layout(const SourceTable& table) {
   for (const SourceParameter& parameter : table.parameters()) {
-    if (parameter.layout) continue;
+    if (parameter.grid) continue;
     const SourceParameter* weight = table.find(weight_of(parameter.name));
     const bool follows = weight != nullptr && table.grid_like(parameter, *weight) != nullptr;
     std::cout << fmt::format("no layout: {}{}\n", printable(parameter.name),
@@ -139,7 +139,7 @@ std::size_t count_laid_out(const SourceTable& table) {
   const auto& parameters = table.parameters();
   return static_cast<std::size_t>(
       std::count_if(parameters.begin(), parameters.end(),
-                    [](const auto& parameter) { return parameter.layout != nullptr; }));
+                    [](const auto& parameter) { return parameter.grid != nullptr; }));
 }
 
 SourceTableResult open_table(const StrategyArguments& arguments,

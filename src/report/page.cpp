@@ -165,7 +165,7 @@ class Page {
     std::set<std::string> seen;
     for (const auto& [bytes, kind] : by_size) {
       const TargetParameter& first = target_.parameters()[survey_.kinds[kind].first];
-      if (!first.grid) continue;
+      if (!first.grid || first.grid->boxes() != nullptr) continue;
       if (!seen.insert(look(first)).second) continue;
       if (drawn.size() == kMostPictures) {
         ++left_out;

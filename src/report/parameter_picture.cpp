@@ -244,7 +244,11 @@ std::string facts(const TargetTable& target, const TargetParameter& parameter,
                   const std::vector<SliceMap>& maps) {
   std::string text(mindspore_name(parameter.dtype));
   if (parameter.grid) text += " " + to_string(parameter.grid->full_shape());
-  if (maps.empty()) text += ": has no elements, or is on none of the shown ranks";
+  if (parameter.grid && parameter.grid->boxes() != nullptr) {
+    text += ": the source has it in " + boxes_text(*parameter.grid) + ", which are not drawn";
+  } else if (maps.empty()) {
+    text += ": has no elements, or is on none of the shown ranks";
+  }
   if (maps.size() > 1) {
     text += fmt::format(", in {} ways in {} pipeline stages", maps.size(),
                         target.strategy()->stage_count());

@@ -24,12 +24,17 @@ std::string as_text(const Strategy& strategy) {
   return text;
 }
 
+std::string layout_text(const SourceParameter& parameter) {
+  if (parameter.layout != nullptr) return to_string(*parameter.layout);
+  if (parameter.grid == nullptr) return "no layout";
+  return to_string(parameter.grid->full_shape()) + " in " + boxes_text(*parameter.grid);
+}
+
 /// The layouts that a checkpoint records itself.
 std::string recorded_text(const SourceTable& source) {
   std::string text = "recorded by the checkpoint itself\n\n";
   for (const SourceParameter& parameter : source.parameters()) {
-    text += "  " + printable(parameter.name) + ": " +
-            (parameter.layout == nullptr ? "no layout" : to_string(*parameter.layout)) + "\n";
+    text += "  " + printable(parameter.name) + ": " + layout_text(parameter) + "\n";
   }
   return text;
 }
