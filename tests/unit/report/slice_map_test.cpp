@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "report/page_data.h"
+#include "report/parameter_picture.h"
+#include "support/boxes.h"
 #include "support/checkpoint.h"
 #include "support/ranks.h"
 #include "support/wire.h"
@@ -16,6 +19,7 @@ namespace {
 using test::memory_set;
 using test::record;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 std::vector<std::array<std::int64_t, 4>> numbers(const std::vector<Stretch>& list) {
@@ -91,6 +95,29 @@ TEST(SliceMap, IsNoneOfWhatHasNoElements) {
   const auto target = table({.device_matrix = {1}, .tensor_map = {{}, {}}},
                             {.device_matrix = {1}, .tensor_map = {{}, {}}}, {0, 4}, 1);
   EXPECT_THAT(slice_maps(*target, target->parameters().front(), test::ranks({0})), IsEmpty());
+}
+
+TEST(SliceMap, IsNoneOfBoxes) {
+  auto source = std::make_shared<const SourceTable>(
+      test::box_set({test::piece_file(0, test::pinwheel("w"))}, {{"w", {3, 4}}}), std::nullopt);
+  const TargetTable target(std::move(source), std::nullopt, {});
+  const TargetParameter& parameter = target.parameters().front();
+  EXPECT_THAT(slice_maps(target, parameter, test::ranks({0})), IsEmpty());
+
+  std::string picture;
+  const TextSink to_picture = [&](std::string_view text) { picture += text; };
+  BoundedWriter picture_out(to_picture);
+  draw_parameter(target, parameter, test::ranks({0}), Placement::kDocument, picture_out);
+  picture_out.flush();
+  EXPECT_THAT(picture, HasSubstr("[3, 4]: the source has it in 5 boxes, which are not drawn"));
+
+  std::string data;
+  const TextSink to_data = [&](std::string_view text) { data += text; };
+  BoundedWriter data_out(to_data);
+  write_report_data(target, test::ranks({0}), survey_traffic(target, test::ranks({0}), 4),
+                    data_out);
+  data_out.flush();
+  EXPECT_THAT(data, HasSubstr(R"("cuts":["5 boxes","whole"])"));
 }
 
 }  // namespace
