@@ -32,6 +32,7 @@ class Recorder {
 
   Strategy run() {
     for (const SourceParameter& parameter : source_.parameters()) {
+      require_no_boxes(parameter);
       if (parameter.layout == nullptr || source_.catalogue().states_whole(parameter.name)) continue;
       try {
         add(parameter);
@@ -58,6 +59,14 @@ class Recorder {
     for (const std::int64_t stage : in_stages) {
       stages_[static_cast<std::size_t>(stage)].insert_or_assign(parameter.name, layout);
     }
+  }
+
+  static void require_no_boxes(const SourceParameter& parameter) {
+    if (!parameter.grid || parameter.grid->boxes() == nullptr) return;
+    throw Error(ErrorKind::kUnsupported, "it is stored in " + boxes_text(*parameter.grid) +
+                                             ", which strategies cannot state")
+        .for_parameter(parameter.name)
+        .hint("give a strategy or rules that state how it is to be cut");
   }
 
   /// @throws Error kUnsupported if the devices are no stage.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "plan/recorded_strategy.h"
 #include "plan/settle_replicas.h"
 #include "plan/source_table.h"
 #include "plan/target_table.h"
@@ -162,6 +163,11 @@ TEST(BoxTables, LayNothingOutLikeSomethingElse) {
       table_of({joined(pinwheel("w"), {{"adam_m.w", DType::kUInt8, {{0, 0}, {3, 4}}, kAll}})},
                {{"w", kFull}});
   EXPECT_FALSE(source->grid_like(*source->find("adam_m.w"), *source->find("w")));
+}
+
+TEST(BoxTables, AreNoStrategy) {
+  expect_error(ErrorKind::kUnsupported, {"'w'", "5 boxes"},
+               [] { recorded_strategy(*two_files(), OptimizerCut::kAsRecorded); });
 }
 
 TEST(BoxTables, AreReadFromEachFileOnce) {
