@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modelmap/disjoint_boxes.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs::modelmap {
+namespace {
+
+/// Comparisons of two boxes, and steps of the search: seconds at most.
+constexpr std::int64_t kMostSteps = std::int64_t{1} << 25U;
+
+using Group = std::vector<std::uint32_t>;
+
+void count_steps(std::int64_t& left, std::size_t steps) {
+  left -= static_cast<std::int64_t>(steps);
+  if (left < 0) throw Error(ErrorKind::kUnsupported, "its boxes interleave too much");
+}
+
+bool overlap_along(const Box& a, const Box& b, std::size_t axis) {
+  return a.axes[axis].begin < b.axes[axis].end && b.axes[axis].begin < a.axes[axis].end;
+}
+
+/// Finds two boxes that overlap, by sorting along one axis after the other: boxes that overlap
+/// along an axis are compared along the next.
+class OverlapSearch {
+ public:
+  explicit OverlapSearch(const std::vector<Box>& boxes) : boxes_(boxes) {}
+
+  std::optional<std::pair<std::uint32_t, std::uint32_t>> find() {
+    Group all(boxes_.size());
+    std::iota(all.begin(), all.end(), 0U);
+    search(all, 0);
+    return found_;
+  }
+
+ private:
+  const BoxAxis& axis_of(std::uint32_t box, std::size_t axis) const {
+    return boxes_[box].axes[axis];
+  }
+
+  void search(Group& group, std::size_t axis) {
+    count_steps(steps_left_, group.size());
+    if (group.size() < 2 || found_) return;
+    if (axis == boxes_[group[0]].axes.size()) {
+      found_ = {group[0], group[1]};
+      return;
+    }
+    std::sort(group.begin(), group.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return axis_of(a, axis).begin < axis_of(b, axis).begin;
+    });
+    // The boxes that contain an index at which one begins. Boxes that contain both of two such
+    // indices are compared again only if a new one has joined them.
+    Group active;
+    for (std::size_t i = 0; i < group.size() && !found_;) {
+      const std::int64_t begin = axis_of(group[i], axis).begin;
+      std::erase_if(active, [&](std::uint32_t box) { return axis_of(box, axis).end <= begin; });
+      for (; i < group.size() && axis_of(group[i], axis).begin == begin; ++i) {
+        active.push_back(group[i]);
+      }
+      Group together = active;
+      search(together, axis + 1);
+    }
+  }
+
+  const std::vector<Box>& boxes_;
+  std::int64_t steps_left_ = kMostSteps;
+  std::optional<std::pair<std::uint32_t, std::uint32_t>> found_{};
+};
+
+/// The part of a box with these indices of one axis.
+Box part_of(const Box& box, std::size_t axis, std::int64_t begin, std::int64_t end) {
+  Box part = box;
+  BoxAxis& range = part.axes[axis];
+  part.base += (begin - range.begin) * range.stride;
+  range = {begin, end, end - begin == 1 ? 0 : range.stride};
+  return part;
+}
+
+/// Where the place of an element in one box lies before its place in another: always, never, or (no
+/// value) for some elements of both alone.
+std::optional<bool> comes_first(const Box& a, const Box& b) {
+  // Both places are within the source, so that no sum of such differences overflows.
+  std::int64_t lowest = a.base - b.base;
+  std::int64_t highest = lowest;
+  for (std::size_t axis = 0; axis < a.axes.size(); ++axis) {
+    const std::int64_t way =
+        (a.axes[axis].stride - b.axes[axis].stride) * (a.axes[axis].length() - 1);
+    (way < 0 ? lowest : highest) += way;
+  }
+  if (highest <= 0) return true;
+  if (lowest >= 0) return false;
+  return std::nullopt;
+}
+
+/// Adds boxes one after the other, so that no element is in two of them.
+class FirstCopies {
+ public:
+  std::vector<Box> take(std::vector<Box> boxes) {
+    // The last first, since `pending_` is taken from its end.
+    std::sort(boxes.begin(), boxes.end(),
+              [](const Box& a, const Box& b) { return a.base > b.base; });
+    pending_ = std::move(boxes);
+    while (!pending_.empty()) {
+      Box box = std::move(pending_.back());
+      pending_.pop_back();
+      add(std::move(box));
+    }
+    return std::move(kept_);
+  }
+
+ private:
+  void add(Box box) {
+    count_steps(steps_left_, kept_.size() + 1);
+    for (std::size_t i = 0; i < kept_.size(); ++i) {
+      if (!overlaps(kept_[i], box)) continue;
+      Box other = std::move(kept_[i]);
+      kept_[i] = std::move(kept_.back());
+      kept_.pop_back();
+      Box shared_new = cut_off(std::move(box), other);
+      Box shared_old = cut_off(std::move(other), shared_new);
+      settle(std::move(shared_old), std::move(shared_new));
+      return;
+    }
+    add_box(kept_, std::move(box));
+  }
+
+  static bool overlaps(const Box& a, const Box& b) {
+    for (std::size_t axis = 0; axis < a.axes.size(); ++axis) {
+      if (!overlap_along(a, b, axis)) return false;
+    }
+    return true;
+  }
+
+  /// Puts back what a box has outside of another one.
+  /// @return the rest of it
+  Box cut_off(Box box, const Box& other) {
+    for (std::size_t axis = 0; axis < box.axes.size(); ++axis) {
+      const BoxAxis range = box.axes[axis];
+      const std::int64_t begin = std::max(range.begin, other.axes[axis].begin);
+      const std::int64_t end = std::min(range.end, other.axes[axis].end);
+      if (range.begin < begin) pending_.push_back(part_of(box, axis, range.begin, begin));
+      if (end < range.end) pending_.push_back(part_of(box, axis, end, range.end));
+      if (begin != range.begin || end != range.end) box = part_of(box, axis, begin, end);
+    }
+    return box;
+  }
+
+  /// Puts back that of two equal boxes which comes first, by halves if that depends on the element.
+  void settle(Box a, Box b) {
+    const std::optional<bool> first = comes_first(a, b);
+    if (first) return pending_.push_back(*first ? std::move(a) : std::move(b));
+    std::size_t axis = 0;
+    while (a.axes[axis].length() == 1 || a.axes[axis].stride == b.axes[axis].stride) ++axis;
+    const BoxAxis range = a.axes[axis];
+    const std::int64_t middle = range.begin + range.length() / 2;
+    for (const auto& [begin, end] :
+         {std::pair(range.begin, middle), std::pair(middle, range.end)}) {
+      count_steps(steps_left_, 1);
+      settle(part_of(a, axis, begin, end), part_of(b, axis, begin, end));
+    }
+  }
+
+  std::vector<Box> pending_{};
+  std::vector<Box> kept_{};
+  std::int64_t steps_left_ = kMostSteps;
+};
+
+}  // namespace
+
+std::optional<std::pair<std::int64_t, std::int64_t>> make_disjoint(
+    std::vector<Box>& boxes, const std::function<bool(std::int64_t source)>& may_repeat) {
+  auto found = OverlapSearch(boxes).find();
+  if (!found) return std::nullopt;
+  // Copies within one source are cut off; what overlaps then is of two sources.
+  std::vector<Box> single;
+  std::vector<std::vector<Box>> repeated;
+  for (Box& box : boxes) {
+    const auto source = static_cast<std::size_t>(box.source);
+    if (!may_repeat(box.source)) {
+      single.push_back(std::move(box));
+      continue;
+    }
+    if (repeated.size() <= source) repeated.resize(source + 1);
+    repeated[source].push_back(std::move(box));
+  }
+  for (std::vector<Box>& group : repeated) {
+    for (Box& box : FirstCopies().take(std::move(group))) add_box(single, std::move(box));
+  }
+  boxes = std::move(single);
+  found = OverlapSearch(boxes).find();
+  if (!found) return std::nullopt;
+  return std::pair(boxes[found->first].source, boxes[found->second].source);
+}
+
+}  // namespace reshardfs::modelmap
