@@ -9,9 +9,9 @@
 
 #include "base/text.h"
 #include "base/toml_keys.h"
+#include "base/toml_table.h"
 #include "strategy/rules_document.h"
 #include "strategy/rules_rule.h"
-#include "strategy/rules_toml.h"
 
 namespace reshardfs {
 namespace {
@@ -76,8 +76,8 @@ UnmatchedParameters read_unmatched(const toml::node& node) {
 /// @return the optimizer cut of rules that say nothing about it.
 std::int64_t read_devices(const toml::node& node, RulesDocument& document) {
   if (!node.is_table()) fail_wrong_type("devices", node, "a table [devices]");
-  const RulesTable table(*node.as_table(), "[devices]",
-                         {"axes", "stages", "optimizer", "unmatched"});
+  const TomlTable table(*node.as_table(), "[devices]",
+                        {"axes", "stages", "optimizer", "unmatched"});
   read_axes(table.at("axes"), document);
   if (const toml::node* stages = table.find("stages")) {
     document.stage_count = number_at("stages", *stages, 1, kMaxStages);
@@ -140,7 +140,7 @@ void read_stages_of_layers(const toml::node& node, LayerPlacement& placement,
 }
 
 LayerPlacement read_layers(const toml::table& source, std::int64_t stage_count) {
-  const RulesTable table(source, "[[layers]]", {"match", "split", "stages"});
+  const TomlTable table(source, "[[layers]]", {"match", "split", "stages"});
   LayerPlacement placement;
   placement.line = table.line();
   const toml::node& match = table.at("match");
@@ -165,7 +165,7 @@ LayerPlacement read_layers(const toml::table& source, std::int64_t stage_count) 
 
 /// Calls `read` with each table of [[key]].
 template <typename Read>
-void each_table(const RulesTable& file, std::string_view key, const Read& read) {
+void each_table(const TomlTable& file, std::string_view key, const Read& read) {
   const toml::node* node = file.find(key);
   if (node == nullptr) return;
   const std::string header = "tables [[" + std::string(key) + "]]";
@@ -176,7 +176,7 @@ void each_table(const RulesTable& file, std::string_view key, const Read& read) 
 }
 
 RulesDocument read_document(const toml::table& parsed) {
-  const RulesTable file(parsed, "the file", {"devices", "rule", "layers"});
+  const TomlTable file(parsed, "the file", {"devices", "rule", "layers"});
   RulesDocument document;
   const toml::node* devices = file.find("devices");
   if (devices == nullptr) fail_at_line(1, "there is no table [devices], which names the axes");

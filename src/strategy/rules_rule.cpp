@@ -26,7 +26,7 @@ constexpr const char* kOptimizerForm = "\"all\", \"none\", true, false or a numb
 /// Reads the keys that say how a tensor is cut.
 class CutReader {
  public:
-  CutReader(const RulesTable& table, const RulesDocument& document)
+  CutReader(const TomlTable& table, const RulesDocument& document)
       : table_(table), document_(document) {}
 
   void read_into(Rule& rule) {
@@ -144,7 +144,7 @@ class CutReader {
     }
   }
 
-  const RulesTable& table_;
+  const TomlTable& table_;
   const RulesDocument& document_;
   std::set<int> used_{};
 };
@@ -163,7 +163,7 @@ std::vector<std::int64_t> read_stages(const toml::node& node, std::int64_t stage
 }
 
 /// The optimizer cut shares a slice among the devices that hold it, so it needs that many.
-void check_optimizer(const RulesTable& table, const RulesDocument& document, const Rule& rule) {
+void check_optimizer(const TomlTable& table, const RulesDocument& document, const Rule& rule) {
   if (rule.optimizer <= 0) return;
   std::int64_t holders = 1;
   for (const std::int64_t size : document.device_matrix) holders *= size;
@@ -212,8 +212,8 @@ std::vector<std::string> read_texts(std::string_view key, const toml::node& node
 
 Rule read_rule(const toml::table& source, const RulesDocument& document,
                std::int64_t default_optimizer) {
-  const RulesTable table(source, "[[rule]]",
-                         {"match", "cut", "uneven", "field", "optimizer", "stage"});
+  const TomlTable table(source, "[[rule]]",
+                        {"match", "cut", "uneven", "field", "optimizer", "stage"});
   Rule rule;
   rule.line = table.line();
   rule.globs = read_texts("match", table.at("match"));

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/toml_table.h"
 #include "strategy/rules_document.h"
-#include "strategy/rules_toml.h"
 
 namespace reshardfs {
 

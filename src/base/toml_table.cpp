@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strategy/rules_toml.h"
+#include "base/toml_table.h"
 
 #include <algorithm>
 #include <optional>
@@ -55,8 +55,8 @@ void fail_wrong_type(std::string_view key, const toml::node& node, const std::st
                "'" + std::string(key) + "' has " + kind_of(node) + ", expected " + expected);
 }
 
-RulesTable::RulesTable(const toml::table& table, std::string header,
-                       std::vector<std::string_view> keys)
+TomlTable::TomlTable(const toml::table& table, std::string header,
+                     std::vector<std::string_view> keys)
     : table_(table), header_(std::move(header)) {
   for (const auto& [key, node] : table_) {
     if (std::find(keys.begin(), keys.end(), key.str()) != keys.end()) continue;
@@ -66,12 +66,12 @@ RulesTable::RulesTable(const toml::table& table, std::string header,
   }
 }
 
-std::int64_t RulesTable::line_of_key(std::string_view key) const {
+std::int64_t TomlTable::line_of_key(std::string_view key) const {
   const toml::node* node = find(key);
   return node == nullptr ? line() : line_of(*node);
 }
 
-const toml::node& RulesTable::at(std::string_view key) const {
+const toml::node& TomlTable::at(std::string_view key) const {
   const toml::node* node = find(key);
   if (node == nullptr) {
     fail_at_line(line(), header_ + " has no '" + std::string(key) + "', which it needs");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Values of a TOML file, with errors that name the line. Private to the reader of rules.
+/// Values of a TOML file, with errors that name the line.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace reshardfs {
 std::int64_t line_of(const toml::node& node);
 
 /// A table and its keys.
-class RulesTable {
+class TomlTable {
  public:
   /// @param header how the file names the table: "[devices]".
   /// @param keys all that the table may have.
   /// @throws Error kBadInput if it has another.
-  RulesTable(const toml::table& table, std::string header, std::vector<std::string_view> keys);
+  TomlTable(const toml::table& table, std::string header, std::vector<std::string_view> keys);
 
   const std::string& header() const noexcept { return header_; }
   /// Of the header.
