@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
+#include "base/toml_keys.h"
+#include "modelmap/map_toml.h"
+
+namespace reshardfs::modelmap {
+namespace {
+
+std::string in_quotes(std::string_view text) {
+  return "'" + printable(std::string(text)) + "'";
+}
+
+const toml::table& table_at(std::string_view key, const toml::node& node) {
+  if (!node.is_table()) fail_wrong_type(key, node, "a table");
+  return *node.as_table();
+}
+
+std::string key_text(const toml::key& key) {
+  return std::string(key.str());
+}
+
+[[noreturn]] void fail_at_key(const toml::key& key, const std::string& message) {
+  fail_at_line(std::max<std::int64_t>(1, key.source().begin.line), message);
+}
+
+/// Calls `read` with each table of [[key]].
+template <typename Read>
+void each_table(const TomlTable& file, std::string_view key, const Read& read) {
+  const toml::node* node = file.find(key);
+  if (node == nullptr) return;
+  const std::string header = "tables [[" + std::string(key) + "]]";
+  for (const toml::node& element : list_at(key, *node, header)) {
+    if (!element.is_table()) fail_wrong_type(key, element, header);
+    read(*element.as_table());
+  }
+}
+
+class MapReader {
+ public:
+  MapReader(const std::string& file, const toml::table& parsed)
+      : file_(parsed, "the file",
+              {"extends", "without", "sides", "vars", "block", "map", "alias", "drop", "states"}) {
+    out_.place.file = std::make_shared<const std::string>(file);
+  }
+
+  MapText read() {
+    if (const toml::node* node = file_.find("extends")) {
+      out_.extends = read_map_texts("extends", *node);
+      out_.place.line = line_of(*node);
+    }
+    if (const toml::node* node = file_.find("without")) {
+      for (std::string& text : read_map_texts("without", *node)) {
+        out_.without.insert(std::move(text));
+      }
+    }
+    read_sides();
+    read_variables();
+    read_drop();
+    read_states();
+    each_table(file_, "block", [&](const toml::table& table) { read_block(table); });
+    each_table(file_, "map", [&](const toml::table& table) { read_rule(table); });
+    each_table(file_, "alias", [&](const toml::table& table) { read_alias(table); });
+    return std::move(out_);
+  }
+
+ private:
+  MapPlace place_of(const TomlTable& table) const { return {out_.place.file, table.line()}; }
+
+  void read_sides() {
+    const toml::node* node = file_.find("sides");
+    if (node == nullptr) return;
+    const TomlTable table(table_at("sides", *node), "[sides]", {"from", "to"});
+    for (const char* side : {"from", "to"}) {
+      if (table.find(side) != nullptr) out_.sides[side] = read_map_text_at(table, side);
+    }
+  }
+
+  void read_variables() {
+    const toml::node* node = file_.find("vars");
+    if (node == nullptr) return;
+    for (const auto& [key, value] : table_at("vars", *node)) {
+      const std::string name = key_text(key);
+      if (!is_expression_name(name)) {
+        fail_at_key(key, in_quotes(name) + " of [vars] is no name that expressions can have");
+      }
+      std::vector<Expression>& alternatives = out_.variables[name];
+      if (!value.is_array()) {
+        alternatives.push_back(read_expression(name, value, ExpressionKind::kCondition));
+        continue;
+      }
+      for (const toml::node& alternative : *value.as_array()) {
+        alternatives.push_back(read_expression(name, alternative, ExpressionKind::kCondition));
+      }
+      if (alternatives.empty()) fail_at_key(key, in_quotes(name) + " of [vars] is an empty list");
+    }
+  }
+
+  void read_drop() {
+    const toml::node* node = file_.find("drop");
+    if (node == nullptr) return;
+    const TomlTable table(table_at("drop", *node), "[drop]", {"from", "to"});
+    for (const char* side : {"from", "to"}) {
+      const toml::node* globs = table.find(side);
+      if (globs == nullptr) continue;
+      for (const toml::node& glob : list_at(side, *globs, "a list of globs")) {
+        out_.drop[side].push_back(text_at(side, glob, "a list of globs"));
+      }
+    }
+  }
+
+  void read_states() {
+    const toml::node* node = file_.find("states");
+    if (node == nullptr) return;
+    for (const auto& [key, value] : table_at("states", *node)) {
+      const std::string prefix = key_text(key);
+      const std::string other = text_at(prefix, value, "the prefix of the other side");
+      if (prefix.empty() || other.empty()) fail_at_key(key, "a prefix of [states] is empty");
+      out_.states[prefix] = other;
+    }
+  }
+
+  void read_block(const toml::table& source) {
+    const TomlTable table(source, "[[block]]", {"from", "to", "when", "range", "optional"});
+    BlockText block;
+    block.place = place_of(table);
+    block.from = read_map_text_at(table, "from");
+    block.to = read_map_text_at(table, "to");
+    block.when = read_when(table);
+    block.range = read_range(table);
+    block.optional = read_flag(table, "optional", false);
+    out_.blocks.push_back(std::move(block));
+  }
+
+  void read_rule(const toml::table& source) {
+    const TomlTable table(
+        source, "[[map]]",
+        {"to", "from", "shape", "each", "ops", "to_shape", "range", "when", "optional", "rest"});
+    RuleText rule;
+    rule.place = place_of(table);
+    rule.to = read_map_text_at(table, "to");
+    rule.from = read_map_texts("from", table.at("from"));
+    if (rule.from.size() > kMaxRuleSources) {
+      fail_at_line(table.line_of_key("from"),
+                   "'from' has more than " + std::to_string(kMaxRuleSources) + " patterns");
+    }
+    rule.body = read_rule_body(table, rule.from.size());
+    rule.when = read_when(table);
+    rule.range = read_range(table);
+    rule.optional = read_flag(table, "optional", false);
+    out_.rules.push_back(std::move(rule));
+  }
+
+  void read_alias(const toml::table& source) {
+    const TomlTable table(source, "[[alias]]", {"side", "name", "of", "when", "range", "emit"});
+    AliasText alias;
+    alias.place = place_of(table);
+    alias.side = read_map_text_at(table, "side");
+    if (alias.side != "from" && alias.side != "to") {
+      fail_at_line(table.line_of_key("side"),
+                   "'side' is " + in_quotes(alias.side) + ", expected \"from\" or \"to\"");
+    }
+    alias.name = read_map_text_at(table, "name");
+    alias.of = read_map_text_at(table, "of");
+    alias.when = read_when(table);
+    alias.range = read_range(table);
+    alias.emit = read_flag(table, "emit", true);
+    out_.aliases.push_back(std::move(alias));
+  }
+
+  TomlTable file_;
+  MapText out_{};
+};
+
+}  // namespace
+
+Expression read_expression(std::string_view key, const toml::node& node, ExpressionKind kind) {
+  if (const auto number = node.value_exact<std::int64_t>()) {
+    // The lowest number has no positive one, so that no text of it can be read.
+    if (*number < -std::numeric_limits<std::int64_t>::max()) {
+      fail_at_line(line_of(node), in_quotes(key) + " exceeds the range of numbers");
+    }
+    return Expression::parse(std::to_string(*number));
+  }
+  if (const auto flag = node.value_exact<bool>()) return Expression::parse(*flag ? "1" : "0");
+  const std::string text = text_at(key, node, "a number or an expression");
+  return parse_at(node, [&] { return Expression::parse(text, kind); });
+}
+
+Conditions read_when(const TomlTable& table) {
+  const toml::node* node = table.find("when");
+  if (node == nullptr) return {};
+  return {std::make_shared<const Expression>(
+      read_expression("when", *node, ExpressionKind::kCondition))};
+}
+
+Range read_range(const TomlTable& table) {
+  Range range;
+  const toml::node* node = table.find("range");
+  if (node == nullptr) return range;
+  if (!node->is_table()) {
+    fail_wrong_type("range", *node, "a table with a number for each capture, as { expert = 8 }");
+  }
+  for (const auto& [key, value] : *node->as_table()) {
+    range[key_text(key)] = std::make_shared<const Expression>(
+        read_expression(key_text(key), value, ExpressionKind::kNumber));
+  }
+  return range;
+}
+
+bool read_flag(const TomlTable& table, std::string_view key, bool otherwise) {
+  const toml::node* node = table.find(key);
+  if (node == nullptr) return otherwise;
+  const auto flag = node->value_exact<bool>();
+  if (!flag) fail_wrong_type(key, *node, "true or false");
+  return *flag;
+}
+
+std::vector<std::string> read_map_texts(std::string_view key, const toml::node& node) {
+  constexpr const char* kForm = "a text or a list of texts";
+  std::vector<std::string> texts;
+  if (node.is_string()) {
+    texts.push_back(text_at(key, node, kForm));
+  } else {
+    for (const toml::node& text : list_at(key, node, kForm)) {
+      texts.push_back(text_at(key, text, kForm));
+    }
+  }
+  const bool has_empty = std::find(texts.begin(), texts.end(), "") != texts.end();
+  if (has_empty || (texts.empty() && key == "from")) {
+    fail_at_line(line_of(node), in_quotes(key) + " is empty");
+  }
+  return texts;
+}
+
+std::string read_map_text_at(const TomlTable& table, std::string_view key) {
+  const toml::node& node = table.at(key);
+  std::string text = text_at(key, node, "a text");
+  if (text.empty()) fail_at_line(line_of(node), in_quotes(key) + " is empty");
+  return text;
+}
+
+MapText read_map_text(const std::string& file, const std::string& text) {
+  try {
+    if (text.size() > kMaxMapBytes) {
+      throw Error(ErrorKind::kBadInput, "the file is larger than 1 MiB, which maps must not be");
+    }
+    refuse_deep_toml_keys(text);
+    return MapReader(file, toml::parse(text, file)).read();
+  } catch (const toml::parse_error& error) {
+    throw Error(ErrorKind::kBadInput, "line " + std::to_string(error.source().begin.line) + ": " +
+                                          std::string(error.description()))
+        .in_file(file);
+  } catch (Error& error) {
+    error.in_file(file);
+    throw;
+  }
+}
+
+}  // namespace reshardfs::modelmap

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Rules and aliases with their patterns.
+#include <algorithm>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "modelmap/map_text.h"
+
+namespace reshardfs::modelmap {
+namespace {
+
+[[noreturn]] void fail_at(const MapPlace& place, const std::string& message) {
+  throw Error(ErrorKind::kBadInput, "line " + std::to_string(place.line) + ": " + message)
+      .in_file(*place.file);
+}
+
+Pattern parse_pattern(const std::string& text, const MapPlace& place) {
+  try {
+    return Pattern::parse(text);
+  } catch (const Error& error) {
+    fail_at(place, error.message());
+  }
+}
+
+std::string with_block(const std::string& text, const std::string* start, const MapPlace& place) {
+  if (text[0] != '@') return text;
+  if (start == nullptr)
+    fail_at(place, "'@' stands for the texts of a [[block]], and there is none");
+  return *start + text.substr(1);
+}
+
+/// Finds what the captures of a rule are.
+class CaptureFinder {
+ public:
+  CaptureFinder(MapRule& rule, const Range& range) : rule_(rule), range_(range) {}
+
+  void find() {
+    for (const Pattern::Capture& capture : rule_.to.captures()) add(capture, CaptureSide::kTo);
+    rule_.to_captures = rule_.captures.size();
+    for (const Pattern& pattern : rule_.from) {
+      std::vector<std::size_t> slots(pattern.names().size());
+      for (const Pattern::Capture& capture : pattern.captures()) {
+        slots[capture.slot] = add(capture, CaptureSide::kFrom);
+      }
+      rule_.from_captures.push_back(std::move(slots));
+    }
+    read_ranges();
+    for (std::size_t i = 0; i < rule_.captures.size(); ++i) check(i);
+    check_sets();
+  }
+
+ private:
+  std::size_t number_of(const std::string& name) const {
+    const auto found =
+        std::find_if(rule_.captures.begin(), rule_.captures.end(),
+                     [&](const RuleCapture& capture) { return capture.name == name; });
+    return static_cast<std::size_t>(found - rule_.captures.begin());
+  }
+
+  std::size_t add(const Pattern::Capture& capture, CaptureSide side) {
+    const std::size_t number = number_of(capture.name);
+    if (number == rule_.captures.size()) {
+      rule_.captures.push_back({capture.name, capture.is_word, side, nullptr});
+      return number;
+    }
+    RuleCapture& known = rule_.captures[number];
+    if (known.is_word != capture.is_word) {
+      fail_at(rule_.place, "the capture '" + capture.name + "' is a number and a word");
+    }
+    if (known.side == CaptureSide::kTo && side == CaptureSide::kFrom) {
+      known.side = CaptureSide::kBoth;
+    }
+    return number;
+  }
+
+  void read_ranges() {
+    for (const auto& [name, expression] : range_) {
+      const std::size_t number = number_of(name);
+      if (number == rule_.captures.size()) {
+        fail_at(rule_.place, "'range' has '" + printable(name) + "', which is no capture");
+      }
+      rule_.captures[number].range = expression;
+    }
+  }
+
+  void check(std::size_t number) const {
+    const RuleCapture& capture = rule_.captures[number];
+    if (capture.side == CaptureSide::kBoth) return;
+    const std::string alone = "the capture '" + capture.name + "' stands in " +
+                              (capture.side == CaptureSide::kTo ? "'to'" : "'from'") + " alone";
+    if (capture.is_word) fail_at(rule_.place, alone + ", but words have to stand in both");
+    if (!capture.range) fail_at(rule_.place, alone + ": it needs a range");
+    if (capture.side == CaptureSide::kFrom) check_stacked(number);
+  }
+
+  /// The values of a capture that collects are joined once, for each source.
+  void check_stacked(std::size_t number) const {
+    const std::string& name = rule_.captures[number].name;
+    const std::size_t at_end = count_stacks(rule_.body->ops, name);
+    for (std::size_t source = 0; source < rule_.from.size(); ++source) {
+      const auto& slots = rule_.from_captures[source];
+      const bool has = std::find(slots.begin(), slots.end(), number) != slots.end();
+      const std::size_t here = count_stacks(rule_.body->each[source], name);
+      if (here + at_end == (has ? 1 : at_end)) continue;
+      fail_at(rule_.place,
+              "the values of '" + name + "' have to be joined by one 'stack A {" + name + "}'");
+    }
+  }
+
+  static std::size_t count_stacks(const std::vector<Operation>& ops, const std::string& name) {
+    return static_cast<std::size_t>(std::count_if(
+        ops.begin(), ops.end(), [&](const Operation& op) { return op.capture == name; }));
+  }
+
+  /// One source must tell all that the two sides share; and nothing else is stacked.
+  void check_sets() const {
+    const auto tells_all = [&](const std::vector<std::size_t>& slots) {
+      for (std::size_t i = 0; i < rule_.captures.size(); ++i) {
+        if (rule_.captures[i].side == CaptureSide::kBoth &&
+            std::find(slots.begin(), slots.end(), i) == slots.end()) {
+          return false;
+        }
+      }
+      return true;
+    };
+    if (std::none_of(rule_.from_captures.begin(), rule_.from_captures.end(), tells_all)) {
+      fail_at(rule_.place, "no pattern of 'from' has all captures that 'to' shares with 'from'");
+    }
+    for (const auto& each : rule_.body->each) check_operations(each);
+    check_operations(rule_.body->ops);
+  }
+
+  void check_operations(const std::vector<Operation>& operations) const {
+    for (const Operation& operation : operations) {
+      if (operation.capture.empty()) continue;
+      const std::size_t number = number_of(operation.capture);
+      if (number < rule_.captures.size() && rule_.captures[number].side == CaptureSide::kFrom) {
+        continue;
+      }
+      fail_at(rule_.place, "'" + printable(operation.text) + "': '" + operation.capture +
+                               "' is no capture that stands in 'from' alone");
+    }
+  }
+
+  MapRule& rule_;
+  const Range& range_;
+};
+
+}  // namespace
+
+MapRule make_rule(const RuleText& text, const BlockText* block) {
+  MapRule rule;
+  rule.place = text.place;
+  rule.body = text.body;
+  rule.when = text.when;
+  rule.optional = text.optional;
+  Range range = text.range;
+  if (block != nullptr) {
+    rule.when.insert(rule.when.begin(), block->when.begin(), block->when.end());
+    rule.optional = rule.optional || block->optional;
+    range.insert(block->range.begin(), block->range.end());
+  }
+  rule.to = parse_pattern(with_block(text.to, block == nullptr ? nullptr : &block->to, text.place),
+                          text.place);
+  for (const std::string& from : text.from) {
+    rule.from.push_back(parse_pattern(
+        with_block(from, block == nullptr ? nullptr : &block->from, text.place), text.place));
+  }
+  CaptureFinder(rule, range).find();
+  return rule;
+}
+
+MapAlias make_alias(const AliasText& text) {
+  MapAlias alias;
+  alias.place = text.place;
+  alias.is_from = text.side == "from";
+  alias.name = parse_pattern(with_block(text.name, nullptr, text.place), text.place);
+  alias.of = parse_pattern(with_block(text.of, nullptr, text.place), text.place);
+  alias.when = text.when;
+  alias.emit = text.emit;
+  const std::vector<std::string>& names = alias.name.names();
+  for (const Pattern::Capture& capture : alias.name.captures()) {
+    if (capture.is_word) fail_at(text.place, "an alias takes captures that are numbers alone");
+  }
+  for (const std::string& name : names) {
+    const auto range = text.range.find(name);
+    if (range == text.range.end()) {
+      fail_at(text.place, "the capture '" + name + "' of an alias needs a range");
+    }
+    alias.ranges.push_back(range->second);
+  }
+  for (const std::string& name : alias.of.names()) {
+    const auto known = std::find(names.begin(), names.end(), name);
+    if (known == names.end()) {
+      fail_at(text.place, "the capture '" + name + "' stands in 'of' alone");
+    }
+    alias.of_slots.push_back(static_cast<std::size_t>(known - names.begin()));
+  }
+  for (const auto& [name, expression] : text.range) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      fail_at(text.place, "'range' has '" + printable(name) + "', which is no capture of 'name'");
+    }
+  }
+  return alias;
+}
+
+}  // namespace reshardfs::modelmap

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/// One file of a model map, before it meets those that it extends. Private to the reader of maps.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "modelmap/model_map.h"
+
+namespace reshardfs::modelmap {
+
+struct BlockText {
+  MapPlace place{};
+  std::string from{};
+  std::string to{};
+  Conditions when{};
+  Range range{};
+  bool optional = false;
+};
+
+struct RuleText {
+  MapPlace place{};
+  std::string to{};
+  std::vector<std::string> from{};
+  std::shared_ptr<const RuleBody> body{};
+  Conditions when{};
+  Range range{};
+  bool optional = false;
+};
+
+struct AliasText {
+  MapPlace place{};
+  std::string side{};
+  std::string name{};
+  std::string of{};
+  Conditions when{};
+  Range range{};
+  bool emit = true;
+};
+
+/// What a file says, and what it inherits.
+struct MapText {
+  MapPlace place{};
+  std::vector<std::string> extends{};
+  std::set<std::string> without{};
+  std::map<std::string, std::string> sides{};
+  VariableTable variables{};
+  std::map<std::string, std::string> states{};
+  std::map<std::string, NameGlobs> drop{};
+  std::vector<BlockText> blocks{};
+  std::vector<RuleText> rules{};
+  std::vector<AliasText> aliases{};
+};
+
+/// @throws Error kBadInput with file and line.
+MapText read_map_text(const std::string& file, const std::string& text);
+
+/// Replaces "@" by the texts of a block, and finds what the captures are.
+/// @throws Error kBadInput with file and line.
+MapRule make_rule(const RuleText& text, const BlockText* block);
+MapAlias make_alias(const AliasText& text);
+
+}  // namespace reshardfs::modelmap

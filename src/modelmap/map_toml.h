@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Values of a map file that several tables have. Private to the reader of maps.
+///
+/// Each function throws Error kBadInput with the line.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reshardfs/error.h"
+
+#include "base/toml_table.h"
+#include "modelmap/map_text.h"
+
+namespace reshardfs::modelmap {
+
+/// Calls `parse`; what it throws gets the line of `node`.
+template <typename Parse>
+auto parse_at(const toml::node& node, const Parse& parse) {
+  try {
+    return parse();
+  } catch (const Error& error) {
+    fail_at_line(line_of(node), error.message());
+  }
+}
+
+/// A number or an expression.
+Expression read_expression(std::string_view key, const toml::node& node, ExpressionKind kind);
+/// The condition of `when`; none without the key.
+Conditions read_when(const TomlTable& table);
+Range read_range(const TomlTable& table);
+bool read_flag(const TomlTable& table, std::string_view key, bool otherwise);
+/// A text or a list of texts, none of them empty; at least one.
+std::vector<std::string> read_map_texts(std::string_view key, const toml::node& node);
+/// A text that is not empty.
+std::string read_map_text_at(const TomlTable& table, std::string_view key);
+
+/// What [[map]] says of shapes and operations.
+std::shared_ptr<const RuleBody> read_rule_body(const TomlTable& table, std::size_t sources);
+
+}  // namespace reshardfs::modelmap

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A map from its file and those that it extends.
+#include "modelmap/model_map.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "modelmap/map_text.h"
+
+namespace reshardfs::modelmap {
+namespace {
+
+using MapTextPtr = std::shared_ptr<const MapText>;
+
+[[noreturn]] void fail_at(const MapPlace& place, const std::string& message) {
+  throw Error(ErrorKind::kBadInput, "line " + std::to_string(place.line) + ": " + message)
+      .in_file(*place.file);
+}
+
+std::pair<std::string, std::string> key_of(const AliasText& alias) {
+  return {alias.side, alias.name};
+}
+
+/// Adds what `child` does not replace of `parent`.
+template <typename Entry, typename KeyOf>
+void add_unreplaced(std::vector<Entry>& entries, const std::vector<Entry>& parent,
+                    const KeyOf& key) {
+  std::set<decltype(key(parent[0]))> replaced;
+  for (const Entry& entry : entries) replaced.insert(key(entry));
+  for (const Entry& entry : parent) {
+    if (!replaced.contains(key(entry))) entries.push_back(entry);
+  }
+}
+
+/// `map` is to have what `parent` has, except for what it has itself.
+void inherit(MapText& map, const MapText& parent) {
+  const auto target = [](const RuleText& rule) { return rule.to; };
+  add_unreplaced(map.rules, parent.rules, target);
+  add_unreplaced(map.aliases, parent.aliases, key_of);
+  map.variables.insert(parent.variables.begin(), parent.variables.end());
+  map.states.insert(parent.states.begin(), parent.states.end());
+  map.sides.insert(parent.sides.begin(), parent.sides.end());
+  for (const auto& [side, globs] : parent.drop) {
+    NameGlobs& own = map.drop[side];
+    own.insert(own.end(), globs.begin(), globs.end());
+  }
+  if (map.blocks.empty()) map.blocks = parent.blocks;
+}
+
+/// Reads files, each once, and joins them.
+class Loader {
+ public:
+  explicit Loader(const ReadMapFile& read) : read_(read) {}
+
+  /// A file with all that it inherits.
+  MapTextPtr load(const std::filesystem::path& path) {
+    if (const auto known = loaded_.find(path); known != loaded_.end()) return known->second;
+    if (loaded_.size() + open_.size() >= kMaxMapFiles) {
+      throw Error(ErrorKind::kBadInput,
+                  "the map consists of more than " + std::to_string(kMaxMapFiles) + " files")
+          .in_file(path.string());
+    }
+    open_.push_back(path);
+    auto map = std::make_shared<MapText>(read_map_text(path.string(), read_(path)));
+    map->rules = with_inherited(*map, path);
+    open_.pop_back();
+    return loaded_[path] = map;
+  }
+
+ private:
+  /// Inherits everything; the rules of the parents come before the own ones.
+  std::vector<RuleText> with_inherited(MapText& map, const std::filesystem::path& path) {
+    MapText parents;
+    for (const std::string& name : map.extends) {
+      inherit(parents, *load_parent(map, (path.parent_path() / name).lexically_normal()));
+    }
+    std::set<std::string> replaced = map.without;
+    for (const RuleText& rule : map.rules) replaced.insert(rule.to);
+    std::vector<RuleText> rules;
+    for (RuleText& rule : parents.rules) {
+      if (!replaced.contains(rule.to)) rules.push_back(std::move(rule));
+    }
+    std::move(map.rules.begin(), map.rules.end(), std::back_inserter(rules));
+    map.rules.clear();
+    parents.rules.clear();
+    inherit(map, parents);
+    if (rules.size() > kMaxMapRules) fail_for_rules(map);
+    return rules;
+  }
+
+  [[noreturn]] static void fail_for_rules(const MapText& map) {
+    throw Error(ErrorKind::kBadInput,
+                "the map has more than " + std::to_string(kMaxMapRules) + " rules")
+        .in_file(*map.place.file);
+  }
+
+  MapTextPtr load_parent(const MapText& map, const std::filesystem::path& path) {
+    if (std::find(open_.begin(), open_.end(), path) != open_.end()) {
+      fail_at(map.place, "'extends' goes round in a circle: '" + printable(path.string()) +
+                             "' extends itself");
+    }
+    if (open_.size() > kMaxMapDepth) {
+      fail_at(map.place, "'extends' is more than " + std::to_string(kMaxMapDepth) + " files deep");
+    }
+    return load(path);
+  }
+
+  const ReadMapFile& read_;
+  std::map<std::filesystem::path, MapTextPtr> loaded_{};
+  std::vector<std::filesystem::path> open_{};
+};
+
+bool uses_blocks(const RuleText& rule) {
+  return rule.to[0] == '@' || std::any_of(rule.from.begin(), rule.from.end(),
+                                          [](const std::string& text) { return text[0] == '@'; });
+}
+
+void add_rules(const MapText& text, ModelMap& map) {
+  std::size_t count = 0;
+  for (const RuleText& rule : text.rules) count += uses_blocks(rule) ? text.blocks.size() : 1;
+  if (count > kMaxMapRules) {
+    throw Error(ErrorKind::kBadInput, "the map has " + std::to_string(count) +
+                                          " rules, one for each [[block]], more than " +
+                                          std::to_string(kMaxMapRules))
+        .in_file(map.file);
+  }
+  for (const RuleText& rule : text.rules) {
+    if (!uses_blocks(rule) || text.blocks.empty()) {
+      map.rules.push_back(make_rule(rule, nullptr));
+      continue;
+    }
+    for (const BlockText& block : text.blocks) map.rules.push_back(make_rule(rule, &block));
+  }
+}
+
+/// Prefixes that become the same cannot be told apart in the other direction.
+void check_states(const ModelMap& map) {
+  std::map<std::string, std::string> known;
+  for (const auto& [from, to] : map.states) {
+    const auto [other, is_new] = known.emplace(to, from);
+    if (is_new) continue;
+    throw Error(ErrorKind::kBadInput, "[states] has '" + printable(to) + "' for '" +
+                                          printable(other->second) + "' and for '" +
+                                          printable(from) + "'")
+        .in_file(map.file);
+  }
+}
+
+void add_names(const std::vector<Expression>& expressions, std::vector<std::string>& out) {
+  for (const Expression& expression : expressions) {
+    out.insert(out.end(), expression.names().begin(), expression.names().end());
+  }
+}
+
+void add_names(const std::shared_ptr<const Expression>& expression, std::vector<std::string>& out) {
+  if (expression) out.insert(out.end(), expression->names().begin(), expression->names().end());
+}
+
+void add_names(const Pattern& pattern, std::vector<std::string>& out) {
+  for (const Pattern::Capture& capture : pattern.captures()) {
+    if (capture.offset) add_names({*capture.offset}, out);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> names_in(const RuleBody& body) {
+  std::vector<std::string> names;
+  for (const auto& shape : body.shapes) add_names(shape, names);
+  if (body.to_shape) add_names(*body.to_shape, names);
+  const auto add_operations = [&](const std::vector<Operation>& operations) {
+    for (const Operation& operation : operations) {
+      for (const Expression* expression : operation.expressions()) add_names({*expression}, names);
+    }
+  };
+  for (const auto& each : body.each) add_operations(each);
+  add_operations(body.ops);
+  return names;
+}
+
+std::set<std::string> ModelMap::mentioned_names() const {
+  std::vector<std::string> names;
+  std::set<const RuleBody*> bodies;
+  for (const MapRule& rule : rules) {
+    if (bodies.insert(rule.body.get()).second) {
+      const std::vector<std::string> more = names_in(*rule.body);
+      names.insert(names.end(), more.begin(), more.end());
+    }
+    for (const auto& condition : rule.when) add_names(condition, names);
+    for (const RuleCapture& capture : rule.captures) add_names(capture.range, names);
+    add_names(rule.to, names);
+    for (const Pattern& pattern : rule.from) add_names(pattern, names);
+  }
+  for (const MapAlias& alias : aliases) {
+    for (const auto& condition : alias.when) add_names(condition, names);
+    for (const auto& range : alias.ranges) add_names(range, names);
+    add_names(alias.name, names);
+    add_names(alias.of, names);
+  }
+  Variables known;
+  known.table = variables;
+  return known.with_dependencies(names);
+}
+
+ModelMap load_model_map(const std::filesystem::path& path, const ReadMapFile& read) {
+  const MapTextPtr text = Loader(read).load(path.lexically_normal());
+  ModelMap map;
+  map.file = path.lexically_normal().string();
+  const auto side = [&](const char* name, std::string& out) {
+    if (const auto found = text->sides.find(name); found != text->sides.end()) out = found->second;
+  };
+  side("from", map.from_side);
+  side("to", map.to_side);
+  map.variables = text->variables;
+  map.states = text->states;
+  if (const auto drop = text->drop.find("from"); drop != text->drop.end()) {
+    map.drop_from = drop->second;
+  }
+  if (const auto drop = text->drop.find("to"); drop != text->drop.end()) map.drop_to = drop->second;
+  check_states(map);
+  add_rules(*text, map);
+  for (const AliasText& alias : text->aliases) map.aliases.push_back(make_alias(alias));
+  return map;
+}
+
+}  // namespace reshardfs::modelmap

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A model map: rules that say how the tensors of a model family are called and fused on two sides.
+/// The file format is described in reshardfs-modelmap(5).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reshardfs/dtype.h"
+
+#include "base/glob.h"
+#include "modelmap/operation.h"
+#include "modelmap/pattern.h"
+#include "modelmap/variables.h"
+
+namespace reshardfs::modelmap {
+
+inline constexpr std::size_t kMaxMapBytes = std::size_t{1} << 20U;  ///< of one file
+inline constexpr std::size_t kMaxMapDepth = 8;                      ///< of `extends`
+inline constexpr std::size_t kMaxMapFiles = 64;                     ///< of one map
+inline constexpr std::size_t kMaxMapRules = 100'000;                ///< after blocks
+inline constexpr std::size_t kMaxOperations = 64;                   ///< of a rule
+inline constexpr std::size_t kMaxRuleSources = 256;                 ///< patterns in `from`
+
+/// Where something stands.
+struct MapPlace {
+  std::shared_ptr<const std::string> file{};
+  std::int64_t line = 1;
+};
+
+using Range = std::map<std::string, std::shared_ptr<const Expression>>;
+using Conditions = std::vector<std::shared_ptr<const Expression>>;
+
+/// What rules have alike that are one [[map]] for several blocks.
+struct RuleBody {
+  /// Of each source; empty: the rule has no `shape`.
+  std::vector<std::vector<Expression>> shapes{};
+  std::vector<std::vector<Operation>> each{};  ///< of each source
+  std::vector<Operation> ops{};
+  std::optional<std::vector<Expression>> to_shape{};
+  std::optional<std::pair<DType, DType>> cast{};
+  bool drops_rest = false;
+  bool has_repeat = false;
+  bool moves = false;  ///< has operations other than cast
+};
+
+enum class CaptureSide : std::uint8_t {
+  kBoth,
+  kTo,    ///< of `to` alone: a target for each value of its range
+  kFrom,  ///< of `from` alone: all values of its range are joined
+};
+
+/// A capture of a rule.
+struct RuleCapture {
+  std::string name{};
+  bool is_word = false;
+  CaptureSide side = CaptureSide::kBoth;
+  std::shared_ptr<const Expression> range{};  ///< perhaps none
+};
+
+/// The names that its expressions mention, perhaps several times.
+std::vector<std::string> names_in(const RuleBody& body);
+
+struct MapRule {
+  MapPlace place{};
+  Pattern to{};
+  std::vector<Pattern> from{};
+  std::shared_ptr<const RuleBody> body{};
+  Conditions when{};  ///< all must hold
+  bool optional = false;
+  /// Those of `to` first, in the order of its slots.
+  std::vector<RuleCapture> captures{};
+  std::size_t to_captures = 0;
+  /// By source and slot of its pattern: the number of the capture.
+  std::vector<std::vector<std::size_t>> from_captures{};
+};
+
+struct MapAlias {
+  MapPlace place{};
+  bool is_from = true;  ///< the side
+  Pattern name{};
+  Pattern of{};
+  /// By slot of `of`: the slot of `name`.
+  std::vector<std::size_t> of_slots{};
+  std::vector<std::shared_ptr<const Expression>> ranges{};  ///< by slot of `name`
+  Conditions when{};
+  bool emit = true;
+};
+
+struct ModelMap {
+  std::string file{};
+  std::string from_side = "from";
+  std::string to_side = "to";
+  VariableTable variables{};
+  std::vector<MapRule> rules{};
+  std::vector<MapAlias> aliases{};
+  NameGlobs drop_from{};
+  NameGlobs drop_to{};
+  /// Prefixes of optimizer states that differ.
+  std::map<std::string, std::string> states{};
+
+  /// The names that expressions of the map mention, and all that those depend on: what --map-var
+  /// may set.
+  std::set<std::string> mentioned_names() const;
+};
+
+/// The text of a file. Throws Error (kMissing, kIo) if it cannot be read; need not read more than
+/// kMaxMapBytes + 1.
+using ReadMapFile = std::function<std::string(const std::filesystem::path&)>;
+
+/// @param path of the file; those that it extends are looked for beside it.
+/// @throws Error kBadInput with file and line; what `read` throws.
+ModelMap load_model_map(const std::filesystem::path& path, const ReadMapFile& read);
+
+}  // namespace reshardfs::modelmap

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modelmap/pattern.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/checked.h"
+
+namespace reshardfs::modelmap {
+namespace {
+
+/// Ways to read one name: far above what patterns need whose captures are told apart by what
+/// stands between them.
+constexpr std::size_t kMostAttempts = 10'000;
+constexpr std::size_t kMostShapes = 64;
+constexpr std::size_t kMaxDigits = 19;
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+std::optional<std::int64_t> number_of(std::string_view digits) {
+  std::int64_t value = 0;
+  const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || stop != digits.data() + digits.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+/// Reads a name along the pieces. Where a pattern has no capture twice, whether the rest of a name
+/// fits the rest of the pieces depends on these alone, so that no pair of them is tried twice.
+class PatternMatcher {
+ public:
+  PatternMatcher(const Pattern& pattern, std::string_view name,
+                 const std::vector<std::int64_t>& offsets)
+      : pattern_(pattern),
+        name_(name),
+        offsets_(offsets),
+        values_(pattern.names_.size()),
+        known_(pattern.names_.size()),
+        independent_(pattern.names_.size() == pattern.captures_.size()) {}
+
+  std::optional<std::vector<CaptureValue>> match() {
+    if (!fits(0, 0)) return std::nullopt;
+    return std::move(values_);
+  }
+
+ private:
+  bool fits(std::size_t piece, std::size_t at) {
+    if (piece == pattern_.pieces_.size()) return at == name_.size();
+    const Pattern::Piece& next = pattern_.pieces_[piece];
+    if (!next.capture) {
+      return name_.substr(at).starts_with(next.literal) &&
+             fits(piece + 1, at + next.literal.size());
+    }
+    if (branched_ && independent_ && failed_.contains({piece, at})) return false;
+    if (++attempts_ > kMostAttempts) {
+      throw Error(ErrorKind::kUnsupported, "there are too many ways to read '" +
+                                               printable(std::string(name_)) + "' as '" +
+                                               printable(pattern_.text_) + "'");
+    }
+    const bool found =
+        pattern_.captures_[*next.capture].is_word ? fits_word(piece, at) : fits_number(piece, at);
+    if (!found && branched_ && independent_) failed_.insert({piece, at});
+    return found;
+  }
+
+  /// Takes `length` bytes as this value, if the capture does not have another one.
+  bool fits_value(std::size_t piece, std::size_t at, std::size_t length, CaptureValue value) {
+    const std::size_t slot = pattern_.captures_[*pattern_.pieces_[piece].capture].slot;
+    if (known_[slot]) return values_[slot] == value && fits(piece + 1, at + length);
+    values_[slot] = std::move(value);
+    known_[slot] = true;
+    if (fits(piece + 1, at + length)) return true;
+    known_[slot] = false;
+    return false;
+  }
+
+  bool fits_number(std::size_t piece, std::size_t at) {
+    const std::size_t capture = *pattern_.pieces_[piece].capture;
+    std::size_t digits = 0;
+    while (at + digits < name_.size() && is_digit(name_[at + digits])) ++digits;
+    if (digits == 0) return false;
+    std::size_t shortest = 1;
+    if (pattern_.pieces_[piece].takes_all_digits) {
+      shortest = digits;
+    } else {
+      branched_ = true;
+    }
+    std::size_t longest = name_[at] == '0' ? 1 : digits;
+    if (pattern_.pieces_[piece].takes_all_digits && longest != digits) return false;
+    longest = std::min(longest, kMaxDigits);
+    for (std::size_t length = longest; length >= shortest; --length) {
+      const auto number = number_of(name_.substr(at, length));
+      std::int64_t value = 0;
+      if (!number || __builtin_sub_overflow(*number, offsets_[capture], &value) || value < 0) {
+        continue;
+      }
+      if (fits_value(piece, at, length, {value, {}})) return true;
+    }
+    return false;
+  }
+
+  bool fits_word(std::size_t piece, std::size_t at) {
+    const Pattern::Capture& capture = pattern_.captures_[*pattern_.pieces_[piece].capture];
+    branched_ = branched_ || capture.words.size() > 1;
+    for (const auto& word : capture.words) {
+      const std::string_view text = name_.substr(at, word.size());
+      if (text.size() != word.size()) continue;
+      bool same = true;
+      for (std::size_t i = 0; same && i < word.size(); ++i) {
+        same = word[i][static_cast<unsigned char>(text[i])];
+      }
+      if (same && fits_value(piece, at, text.size(), {0, std::string(text)})) return true;
+    }
+    return false;
+  }
+
+  const Pattern& pattern_;
+  std::string_view name_;
+  const std::vector<std::int64_t>& offsets_;
+  std::vector<CaptureValue> values_;
+  std::vector<bool> known_;
+  bool independent_;
+  bool branched_ = false;  ///< there was more than one way to go on
+  std::size_t attempts_ = 0;
+  std::set<std::pair<std::size_t, std::size_t>> failed_{};
+};
+
+std::vector<std::int64_t> Pattern::offsets(const NameLookup& lookup) const {
+  std::vector<std::int64_t> offsets;
+  for (const Capture& capture : captures_) {
+    offsets.push_back(capture.offset ? mul_or_throw(capture.sign, capture.offset->evaluate(lookup),
+                                                    "the number of a capture")
+                                     : 0);
+  }
+  return offsets;
+}
+
+std::optional<std::vector<CaptureValue>> Pattern::match(
+    std::string_view name, const std::vector<std::int64_t>& offsets) const {
+  return PatternMatcher(*this, name, offsets).match();
+}
+
+std::optional<std::string> Pattern::fill(const std::vector<CaptureValue>& values,
+                                         const std::vector<std::int64_t>& offsets) const {
+  std::string name;
+  for (const Piece& piece : pieces_) {
+    if (!piece.capture) {
+      name += piece.literal;
+      continue;
+    }
+    const Capture& capture = captures_[*piece.capture];
+    if (capture.is_word) {
+      name += values[capture.slot].word;
+      continue;
+    }
+    std::int64_t number = 0;
+    if (__builtin_add_overflow(values[capture.slot].number, offsets[*piece.capture], &number) ||
+        number < 0) {
+      return std::nullopt;
+    }
+    name += std::to_string(number);
+  }
+  return name;
+}
+
+std::string Pattern::shape(std::string_view name) {
+  std::string shape;
+  for (const char c : name) {
+    if (!is_digit(c)) {
+      shape += c;
+    } else if (shape.empty() || shape.back() != '#') {
+      shape += '#';
+    }
+  }
+  return shape;
+}
+
+std::vector<std::string> Pattern::shapes() const {
+  std::vector<std::string> names = {""};
+  const auto append = [&](const std::vector<std::string>& ends) {
+    std::vector<std::string> longer;
+    if (names.size() * ends.size() > kMostShapes) return false;
+    for (const std::string& name : names) {
+      for (const std::string& end : ends) longer.push_back(name + end);
+    }
+    names = std::move(longer);
+    return true;
+  };
+  for (const Piece& piece : pieces_) {
+    std::vector<std::string> ends = {piece.literal};
+    if (piece.capture) ends = {"0"};
+    if (piece.capture && captures_[*piece.capture].is_word) {
+      ends = words_of(captures_[*piece.capture]);
+      if (ends.empty()) return {};
+    }
+    if (!append(ends)) return {};
+  }
+  for (std::string& name : names) name = shape(name);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+/// All texts that a word capture takes; none if they are too many.
+std::vector<std::string> Pattern::words_of(const Capture& capture) {
+  std::vector<std::string> all;
+  for (const auto& word : capture.words) {
+    std::vector<std::string> texts = {""};
+    for (const std::bitset<256>& characters : word) {
+      std::vector<std::string> longer;
+      if (texts.size() * characters.count() > kMostShapes) return {};
+      for (const std::string& text : texts) {
+        for (std::size_t c = 0; c < characters.size(); ++c) {
+          if (characters[c]) longer.push_back(text + static_cast<char>(c));
+        }
+      }
+      texts = std::move(longer);
+    }
+    all.insert(all.end(), texts.begin(), texts.end());
+    if (all.size() > kMostShapes) return {};
+  }
+  return all;
+}
+
+std::string_view Pattern::literal_start() const {
+  if (pieces_.empty() || pieces_[0].capture) return {};
+  return pieces_[0].literal;
+}
+
+}  // namespace reshardfs::modelmap

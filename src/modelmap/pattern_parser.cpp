@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "modelmap/pattern.h"
+
+namespace reshardfs::modelmap {
+namespace {
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+bool is_word_character(char c) {
+  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
+}
+
+}  // namespace
+
+class PatternParser {
+ public:
+  explicit PatternParser(const std::string& text) : text_(text) {}
+
+  Pattern parse() {
+    if (text_.empty()) fail("it is empty");
+    if (text_.size() > kMaxPatternBytes) {
+      fail("it is longer than " + std::to_string(kMaxPatternBytes) + " bytes");
+    }
+    out_.text_ = text_;
+    for (std::size_t at = 0; at < text_.size();) {
+      if (text_[at] == '}') fail("'}' without '{'");
+      if (text_[at] != '{') {
+        const std::size_t end = std::min(text_.find_first_of("{}", at), text_.size());
+        out_.pieces_.push_back({text_.substr(at, end - at), std::nullopt, false});
+        at = end;
+        continue;
+      }
+      const std::size_t end = text_.find('}', at);
+      if (end == std::string::npos) fail("'{' without '}'");
+      add_capture(text_.substr(at + 1, end - at - 1));
+      at = end + 1;
+    }
+    find_ends_of_numbers();
+    return std::move(out_);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(ErrorKind::kBadInput, "wrong pattern '" + printable(text_) + "': " + what);
+  }
+
+  void add_capture(const std::string& inside) {
+    if (out_.captures_.size() == kMaxCaptures) {
+      fail("it has more than " + std::to_string(kMaxCaptures) + " captures");
+    }
+    const std::size_t end = std::min(inside.find_first_of(":+-"), inside.size());
+    Pattern::Capture capture;
+    capture.name = inside.substr(0, end);
+    if (!is_expression_name(capture.name)) fail("'{" + printable(inside) + "}' has no name");
+    if (end < inside.size() && inside[end] == ':') {
+      capture.is_word = true;
+      capture.words = words_of(inside.substr(end + 1));
+    } else if (end < inside.size()) {
+      capture.sign = inside[end] == '+' ? 1 : -1;
+      capture.offset = Expression::parse(inside.substr(end + 1));
+    }
+    const auto known = std::find(out_.names_.begin(), out_.names_.end(), capture.name);
+    capture.slot = static_cast<std::size_t>(known - out_.names_.begin());
+    if (known == out_.names_.end()) {
+      out_.names_.push_back(capture.name);
+    } else {
+      check_repeated(capture);
+    }
+    out_.pieces_.push_back({{}, out_.captures_.size(), false});
+    out_.captures_.push_back(std::move(capture));
+  }
+
+  void check_repeated(const Pattern::Capture& capture) const {
+    for (const Pattern::Capture& other : out_.captures_) {
+      if (other.name == capture.name && other.is_word != capture.is_word) {
+        fail("{" + capture.name + "} is a number and a word");
+      }
+    }
+  }
+
+  /// "weight|bias", "w[123]".
+  std::vector<std::vector<std::bitset<256>>> words_of(const std::string& expression) const {
+    std::vector<std::vector<std::bitset<256>>> words(1);
+    for (std::size_t at = 0; at < expression.size(); ++at) {
+      const char c = expression[at];
+      if (c == '|') {
+        words.emplace_back();
+      } else if (c == '[') {
+        words.back().push_back(class_at(expression, at));
+      } else if (is_word_character(c)) {
+        words.back().emplace_back().set(static_cast<unsigned char>(c));
+      } else {
+        fail("'" + printable(std::string(1, c)) +
+             "' in a capture: it takes words of letters, digits, _ and -, '|' and '[...]'");
+      }
+    }
+    if (words.size() == 1 && words[0].empty()) fail("a capture takes no word");
+    return words;
+  }
+
+  /// "[abc]", "[a-z]", "[^.]"; leaves `at` at its end.
+  std::bitset<256> class_at(const std::string& expression, std::size_t& at) const {
+    const std::size_t end = expression.find(']', at + 1);
+    if (end == std::string::npos || end == at + 1) fail("'[' without characters and ']'");
+    const bool excludes = expression[at + 1] == '^';
+    std::bitset<256> characters;
+    for (std::size_t i = at + (excludes ? 2 : 1); i < end; ++i) {
+      const auto first = static_cast<unsigned char>(expression[i]);
+      if (first == '[' || first == '\\') fail("'[...]' takes characters and ranges like a-z");
+      unsigned char last = first;
+      if (i + 2 < end && expression[i + 1] == '-') {
+        last = static_cast<unsigned char>(expression[i + 2]);
+        i += 2;
+      }
+      if (last < first) fail("'[...]' has a range that ends before it begins");
+      for (unsigned c = first; c <= last; ++c) characters.set(c);
+    }
+    at = end;
+    return excludes ? ~characters : characters;
+  }
+
+  void find_ends_of_numbers() {
+    for (std::size_t i = 0; i < out_.pieces_.size(); ++i) {
+      const bool is_last = i + 1 == out_.pieces_.size();
+      out_.pieces_[i].takes_all_digits =
+          is_last || (!out_.pieces_[i + 1].capture && !is_digit(out_.pieces_[i + 1].literal[0]));
+    }
+  }
+
+  const std::string& text_;
+  Pattern out_{};
+};
+
+Pattern Pattern::parse(const std::string& text) {
+  return PatternParser(text).parse();
+}
+
+}  // namespace reshardfs::modelmap

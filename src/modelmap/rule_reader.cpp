@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What [[map]] says of shapes and operations.
+#include <algorithm>
+#include <utility>
+
+#include "modelmap/map_toml.h"
+
+namespace reshardfs::modelmap {
+namespace {
+
+constexpr const char* kOpsForm = "a list of operations, as [\"reshape [-1, H]\", \"concat 0\"]";
+constexpr const char* kShapeForm = "a text like \"[2*F, H]\", or a list of them";
+
+class BodyReader {
+ public:
+  BodyReader(const TomlTable& table, std::size_t sources) : table_(table), sources_(sources) {}
+
+  std::shared_ptr<const RuleBody> read() {
+    read_shapes();
+    read_each();
+    if (const toml::node* ops = table_.find("ops")) out_.ops = operations("ops", *ops);
+    if (const toml::node* shape = table_.find("to_shape")) {
+      out_.to_shape = shape_of("to_shape", *shape);
+    }
+    read_rest();
+    check_count();
+    read_cast();
+    check_joins();
+    out_.moves = std::any_of(out_.ops.begin(), out_.ops.end(), is_move);
+    for (const auto& each : out_.each) {
+      out_.moves = out_.moves || std::any_of(each.begin(), each.end(), is_move);
+    }
+    return std::make_shared<const RuleBody>(std::move(out_));
+  }
+
+ private:
+  static bool is_move(const Operation& operation) { return operation.kind != OperationKind::kCast; }
+
+  static std::vector<Expression> shape_of(std::string_view key, const toml::node& node) {
+    const std::string text = text_at(key, node, kShapeForm);
+    return parse_at(node, [&] { return parse_expression_list(text); });
+  }
+
+  static std::vector<Operation> operations(std::string_view key, const toml::node& node) {
+    std::vector<Operation> all;
+    for (const toml::node& entry : list_at(key, node, kOpsForm)) {
+      if (all.size() == kMaxOperations) break;  // which check_count() will notice
+      const std::string text = text_at(key, entry, kOpsForm);
+      all.push_back(parse_at(entry, [&] { return parse_operation(text); }));
+    }
+    if (node.as_array()->size() > kMaxOperations) fail_for_count(line_of(node));
+    return all;
+  }
+
+  [[noreturn]] static void fail_for_count(std::int64_t line) {
+    fail_at_line(line, "the rule has more than " + std::to_string(kMaxOperations) + " operations");
+  }
+
+  void check_list(std::string_view key, const toml::node& node, std::size_t entries) const {
+    if (entries == sources_) return;
+    fail_at_line(line_of(node), "'" + std::string(key) + "' has " + std::to_string(entries) +
+                                    " entries, but 'from' has " + std::to_string(sources_));
+  }
+
+  void read_shapes() {
+    const toml::node* node = table_.find("shape");
+    if (node == nullptr) return;
+    if (!node->is_array()) {
+      out_.shapes.assign(sources_, shape_of("shape", *node));
+      return;
+    }
+    check_list("shape", *node, node->as_array()->size());
+    for (const toml::node& shape : *node->as_array()) {
+      out_.shapes.push_back(shape_of("shape", shape));
+    }
+  }
+
+  void read_each() {
+    out_.each.resize(sources_);
+    const toml::node* node = table_.find("each");
+    if (node == nullptr) return;
+    const toml::array& list = list_at("each", *node, kOpsForm);
+    const bool is_nested = !list.empty() && list.get(0)->is_array();
+    if (!is_nested) {
+      out_.each.assign(sources_, operations("each", *node));
+      return;
+    }
+    check_list("each", *node, list.size());
+    for (std::size_t i = 0; i < sources_; ++i) out_.each[i] = operations("each", *list.get(i));
+  }
+
+  void read_rest() {
+    const toml::node* node = table_.find("rest");
+    if (node == nullptr) return;
+    if (text_at("rest", *node, "\"drop\"") != "drop") {
+      fail_at_line(line_of(*node), "'rest' can be \"drop\" alone");
+    }
+    out_.drops_rest = true;
+  }
+
+  void check_count() const {
+    std::size_t most = 0;
+    for (const auto& each : out_.each) most = std::max(most, each.size());
+    if (most + out_.ops.size() > kMaxOperations) fail_for_count(table_.line());
+  }
+
+  void read_cast() {
+    for (const auto& each : out_.each) {
+      for (const Operation& operation : each) {
+        note(operation);
+        if (operation.kind != OperationKind::kCast && !operation.joins_sources()) continue;
+        fail_at_line(table_.line_of_key("each"),
+                     "'" + printable(operation.text) + "' is possible in 'ops' alone");
+      }
+    }
+    for (const Operation& operation : out_.ops) note(operation);
+  }
+
+  void note(const Operation& operation) {
+    if (operation.kind == OperationKind::kRepeat) out_.has_repeat = true;
+    if (operation.kind != OperationKind::kCast) return;
+    if (out_.cast) fail_at_line(table_.line_of_key("ops"), "the rule has more than one cast");
+    out_.cast = {operation.cast_from, operation.cast_to};
+  }
+
+  /// Casts move nothing: what joins the sources may stand behind them.
+  void check_joins() const {
+    bool is_first = true;
+    for (const Operation& operation : out_.ops) {
+      if (!is_move(operation)) continue;
+      if (operation.joins_sources() && !is_first) {
+        fail_at_line(table_.line_of_key("ops"),
+                     "'" + printable(operation.text) +
+                         "' joins the sources, so it must be the first operation of 'ops'");
+      }
+      if (is_first && sources_ > 1 && !operation.joins_sources()) fail_unjoined();
+      is_first = false;
+    }
+    if (is_first && sources_ > 1) fail_unjoined();
+  }
+
+  [[noreturn]] void fail_unjoined() const {
+    fail_at_line(
+        table_.line_of_key("ops"),
+        "several sources have to be joined: 'ops' must start with 'concat A' or 'stack A'");
+  }
+
+  const TomlTable& table_;
+  std::size_t sources_;
+  RuleBody out_{};
+};
+
+}  // namespace
+
+std::shared_ptr<const RuleBody> read_rule_body(const TomlTable& table, std::size_t sources) {
+  return BodyReader(table, sources).read();
+}
+
+}  // namespace reshardfs::modelmap
