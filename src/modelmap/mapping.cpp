@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modelmap/mapping.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "modelmap/mapping_work.h"
+
+namespace reshardfs::modelmap {
+namespace {
+
+/// Far more than any model has tensors.
+constexpr std::size_t kMostApplications = std::size_t{4} << 20U;
+
+bool mentions(const std::set<std::string>& names, const MapRule& rule) {
+  for (std::size_t i = 0; i < rule.to_captures; ++i) {
+    if (names.contains(rule.captures[i].name)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+MappingWork::MappingWork(const ModelMap& map, const std::vector<SourceTensor>& tensors,
+                         const MapOptions& options, Direction direction)
+    : map_(map),
+      tensors_(tensors),
+      options_(options),
+      direction_(direction),
+      variables_{options.variables, map.variables, options.config},
+      rules_(map.rules.size()),
+      sets_(1),
+      prefixes_(state_prefixes(map, direction)),
+      fates_(tensors.size(), Fate::kUnknown) {
+  names_.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    names_.emplace(tensors[i].name, static_cast<std::uint32_t>(i));
+  }
+}
+
+Mapping MappingWork::run() {
+  check_options();
+  for (std::size_t i = 0; i < rules_.size(); ++i) prepare_rule(i);
+  index_patterns();
+  hide_source_aliases();
+  find_applications();
+  if (direction_ == Direction::kForward) {
+    for (const Application& application : applications_) make_forward(application);
+    check_sources_read();
+  } else {
+    for (const Application& application : applications_) make_inverse(application);
+    join_pieces();
+  }
+  add_target_aliases();
+  check_rules_used();
+  check_unused();
+  check_names();
+  return finish();
+}
+
+void MappingWork::check_options() const {
+  const std::set<std::string> known = map_.mentioned_names();
+  for (const auto& [name, value] : options_.variables) {
+    if (known.contains(name)) continue;
+    throw Error(ErrorKind::kUsage, "--map-var " + printable(name) + ": no rule uses it")
+        .in_file(map_.file);
+  }
+}
+
+void MappingWork::prepare_conditions(std::size_t number) {
+  const MapRule& rule = map_.rules[number];
+  RuleWork& work = rules_[number];
+  const Scope scope(variables_);
+  for (const auto& condition : rule.when) {
+    if (mentions(variables_.with_dependencies(condition->names()), rule)) {
+      work.has_capture_condition = true;
+    } else if (scope.evaluate(*condition) == 0) {
+      work.is_active = false;
+    }
+  }
+}
+
+void MappingWork::prepare_rule(std::size_t number) {
+  const MapRule& rule = map_.rules[number];
+  RuleWork& work = rules_[number];
+  try {
+    prepare_conditions(number);
+    if (!work.is_active) return;
+    const Scope scope(variables_);
+    const auto look_up = [&](const std::string& name) { return scope.value(name); };
+    work.to_offsets = rule.to.offsets(look_up);
+    for (const Pattern& pattern : rule.from) work.from_offsets.push_back(pattern.offsets(look_up));
+  } catch (const Error& error) {
+    problems_.add(ProblemKind::kVariable, rule.place,
+                  printable(rule.to.text()) + ": " + error.message());
+    work.is_broken = true;
+    return;
+  }
+  std::vector<std::string> names = names_in(*rule.body);
+  for (const RuleCapture& capture : rule.captures) {
+    if (!capture.range) continue;
+    names.insert(names.end(), capture.range->names().begin(), capture.range->names().end());
+  }
+  const std::set<std::string> all = variables_.with_dependencies(names);
+  for (std::size_t i = 0; i < rule.to_captures; ++i) {
+    if (all.contains(rule.captures[i].name)) work.form_captures.push_back(i);
+  }
+  for (const char* parts : {"tp", "from_tp"}) {
+    if (all.contains(parts)) work.form_parts.emplace_back(parts);
+  }
+  for (const auto& captures : rule.from_captures) {
+    const auto shared = [&](std::size_t i) { return rule.captures[i].side == CaptureSide::kBoth; };
+    const auto has = std::count_if(captures.begin(), captures.end(), shared);
+    const auto all_shared = std::count_if(
+        rule.captures.begin(), rule.captures.end(),
+        [](const RuleCapture& capture) { return capture.side == CaptureSide::kBoth; });
+    work.tells_all.push_back(has == all_shared);
+  }
+}
+
+void MappingWork::index_patterns() {
+  for (std::size_t i = 0; i < rules_.size(); ++i) {
+    const RuleWork& work = rules_[i];
+    if (!work.is_active || work.is_broken) continue;
+    const MapRule& rule = map_.rules[i];
+    if (direction_ == Direction::kInverse) {
+      index_.add({&rule.to, work.to_offsets, i, 0});
+      continue;
+    }
+    for (std::size_t k = 0; k < rule.from.size(); ++k) {
+      index_.add({&rule.from[k], work.from_offsets[k], i, k});
+    }
+  }
+}
+
+void MappingWork::find_applications() {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) match_tensor(static_cast<std::uint32_t>(i));
+  std::sort(applications_.begin(), applications_.end());
+  applications_.erase(std::unique(applications_.begin(), applications_.end()), applications_.end());
+  for (const Application& application : applications_) rules_[application.rule].is_used = true;
+}
+
+void MappingWork::match_tensor(std::uint32_t number) {
+  if (fates_[number] != Fate::kUnknown) return;
+  const std::string& name = tensors_[number].name;
+  if (take_matches(number, name, 0)) return;
+  const std::string prefix = state_prefix_of(prefixes_, name);
+  const std::string bare = name.substr(prefix.size());
+  if (!prefix.empty() && take_matches(number, bare, set_of_prefix(prefix))) return;
+  if (!is_dropped(name, bare)) return;
+  fates_[number] = Fate::kDropped;
+  out_.dropped.push_back(number);
+}
+
+bool MappingWork::take_matches(std::uint32_t number, const std::string& name, std::size_t set) {
+  std::vector<std::size_t> takers;
+  for (const PatternIndex::Match& match : index_.matches(name)) {
+    if (!add_applications(number, match, set)) continue;
+    if (std::find(takers.begin(), takers.end(), match.entry->rule) == takers.end()) {
+      takers.push_back(match.entry->rule);
+    }
+  }
+  if (takers.empty()) return false;
+  if (fates_[number] == Fate::kUnknown) fates_[number] = Fate::kTaken;
+  for (const std::size_t rule : takers) out_.uses.push_back({number, map_.rules[rule].place});
+  if (direction_ == Direction::kInverse && takers.size() > 1) {
+    problems_.add(ProblemKind::kTwoRules, map_.rules[takers[1]].place,
+                  printable(tensors_[number].name) + ": two rules make it, the other one in line " +
+                      std::to_string(map_.rules[takers[0]].place.line));
+    std::erase_if(applications_, [&](const Application& application) {
+      return application.tensor == number && application.rule != takers[0];
+    });
+  }
+  return true;
+}
+
+/// @return whether the rule holds for the name.
+bool MappingWork::add_applications(std::uint32_t number, const PatternIndex::Match& match,
+                                   std::size_t set) {
+  const MapRule& rule = map_.rules[match.entry->rule];
+  Application application{set, match.entry->rule, {}, 0};
+  application.values.resize(rule.captures.size());
+  std::vector<std::size_t> captures;
+  if (direction_ == Direction::kInverse) {
+    application.tensor = number;
+    for (std::size_t i = 0; i < rule.to_captures; ++i) captures.push_back(i);
+  } else {
+    captures = rule.from_captures[match.entry->source];
+  }
+  for (std::size_t slot = 0; slot < captures.size(); ++slot) {
+    application.values[captures[slot]] = match.values[slot];
+  }
+  try {
+    if (!in_range(application, captures)) return false;
+    if (direction_ == Direction::kInverse) return add_application(std::move(application));
+    for (const std::size_t i : captures) {
+      if (rule.captures[i].side == CaptureSide::kFrom) application.values[i] = {};
+    }
+    // What it belongs to, another source of the rule tells.
+    if (!rules_[match.entry->rule].tells_all[match.entry->source]) return true;
+    return add_spread(std::move(application), 0);
+  } catch (const Error& error) {
+    fail(ProblemKind::kVariable, application, error.message());
+    fates_[number] = Fate::kSkipped;
+    return true;
+  }
+}
+
+/// One application for each value of the captures from `capture` on that spread.
+bool MappingWork::add_spread(Application application, std::size_t capture) {
+  const MapRule& rule = map_.rules[application.rule];
+  while (capture < rule.to_captures && rule.captures[capture].side != CaptureSide::kTo) ++capture;
+  if (capture == rule.to_captures) return add_application(std::move(application));
+  Scope scope(variables_);
+  bind_captures(scope, application);
+  const std::int64_t range = evaluate_range(rule.captures[capture], scope);
+  bool holds = false;
+  for (std::int64_t value = 0; value < range; ++value) {
+    application.values[capture].number = value;
+    holds = add_spread(application, capture + 1) || holds;
+  }
+  return holds;
+}
+
+bool MappingWork::add_application(Application application) {
+  if (!holds(application) || !to_name(application)) return false;
+  // Sources that are joined give the same application one after the other.
+  if (!applications_.empty() && applications_.back() == application) return true;
+  if (applications_.size() == kMostApplications) {
+    throw Error(ErrorKind::kUnsupported,
+                "the map would make more than " + std::to_string(kMostApplications) + " tensors");
+  }
+  applications_.push_back(std::move(application));
+  return true;
+}
+
+std::size_t MappingWork::set_of_prefix(const std::string& prefix) {
+  for (std::size_t i = 1; i < sets_.size(); ++i) {
+    if (sets_[i].source_prefix == prefix) return i;
+  }
+  sets_.push_back({prefix, prefixes_.at(prefix)});
+  return sets_.size() - 1;
+}
+
+bool MappingWork::is_dropped(const std::string& name, const std::string& bare) const {
+  const NameGlobs& globs = direction_ == Direction::kForward ? map_.drop_from : map_.drop_to;
+  return matches_any(globs, name) || matches_any(globs, bare);
+}
+
+void MappingWork::check_rules_used() {
+  for (std::size_t i = 0; i < rules_.size(); ++i) {
+    const RuleWork& work = rules_[i];
+    const MapRule& rule = map_.rules[i];
+    if (!work.is_active || work.is_broken || work.is_used || rule.optional) continue;
+    const Pattern& pattern = direction_ == Direction::kForward ? rule.from[0] : rule.to;
+    problems_.add(ProblemKind::kRuleUnused, rule.place,
+                  printable(pattern.text()) + ": no tensor of the source is for this rule");
+  }
+}
+
+void MappingWork::check_unused() {
+  const bool any_broken = std::any_of(rules_.begin(), rules_.end(),
+                                      [](const RuleWork& work) { return work.is_broken; });
+  if (any_broken) return;  // it may have been for them
+  const auto count = std::count(fates_.begin(), fates_.end(), Fate::kUnknown);
+  for (std::size_t i = 0; i < fates_.size(); ++i) {
+    if (fates_[i] != Fate::kUnknown) continue;
+    problems_.add(ProblemKind::kNoRule, map_.file,
+                  printable(tensors_[i].name) + ": no rule uses it (" +
+                      counted(static_cast<std::size_t>(count), "such tensor") + ")");
+  }
+}
+
+void MappingWork::check_names() {
+  std::sort(targets_.begin(), targets_.end(), [](const OrderedTarget& a, const OrderedTarget& b) {
+    return a.tensor.name < b.tensor.name;
+  });
+  for (std::size_t i = 1; i < targets_.size(); ++i) {
+    const TargetTensor& tensor = targets_[i].tensor;
+    if (tensor.name != targets_[i - 1].tensor.name) continue;
+    problems_.add(ProblemKind::kTwoRules, tensor.place,
+                  printable(tensor.name) + ": two rules make it, the other one in line " +
+                      std::to_string(targets_[i - 1].tensor.place.line));
+  }
+}
+
+Mapping MappingWork::finish() {
+  std::sort(targets_.begin(), targets_.end(), [](const OrderedTarget& a, const OrderedTarget& b) {
+    return std::tie(a.first_source, a.rule, a.values, a.pattern, a.tensor.name) <
+           std::tie(b.first_source, b.rule, b.values, b.pattern, b.tensor.name);
+  });
+  out_.direction = direction_;
+  out_.targets.reserve(targets_.size());
+  for (OrderedTarget& target : targets_) out_.targets.push_back(std::move(target.tensor));
+  out_.problems = problems_.take();
+  return std::move(out_);
+}
+
+const std::string& target_side(const ModelMap& map, Direction direction) {
+  return direction == Direction::kForward ? map.to_side : map.from_side;
+}
+
+Mapping check_mapping(const ModelMap& map, const std::vector<SourceTensor>& tensors,
+                      const MapOptions& options) {
+  const Direction direction =
+      options.direction ? *options.direction : find_direction(map, tensors, options);
+  return MappingWork(map, tensors, options, direction).run();
+}
+
+Mapping map_tensors(const ModelMap& map, const std::vector<SourceTensor>& tensors,
+                    const MapOptions& options) {
+  Mapping mapping = check_mapping(map, tensors, options);
+  if (!mapping.problems.empty()) throw mapping.problems[0].error();
+  return mapping;
+}
+
+}  // namespace reshardfs::modelmap

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A model map met with the tensors of a checkpoint: which tensors the other side has, and what
+/// each of their elements is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reshardfs/dtype.h"
+#include "reshardfs/error.h"
+#include "reshardfs/shape.h"
+
+#include "modelmap/model_map.h"
+#include "modelmap/normal_form.h"
+#include "modelmap/variables.h"
+
+namespace reshardfs::modelmap {
+
+enum class Direction : std::uint8_t { kForward, kInverse };
+
+/// A full tensor of the source.
+struct SourceTensor {
+  std::string name{};
+  DType dtype = DType::kFloat32;
+  Shape shape{};
+};
+
+/// Into how many parts a strategy cuts a tensor.
+struct PartCount {
+  std::int64_t parts = 1;
+  /// Several dimensions are cut, or one unevenly: `parts` means nothing.
+  bool is_unclear = false;
+};
+
+/// What the strategy of a side does to a tensor of that side; nothing if it does not know it.
+using PartsOf = std::function<std::optional<PartCount>(const std::string& tensor)>;
+
+struct MapOptions {
+  /// Without a value the names of the source tell.
+  std::optional<Direction> direction{};
+  std::map<std::string, std::int64_t> variables{};  ///< --map-var
+  ModelConfig config{};
+  PartsOf to_parts{};    ///< empty: the `to` side has no strategy
+  PartsOf from_parts{};  ///< of the `from` side
+};
+
+struct MapProblem {
+  std::string message{};  ///< names the tensor
+  std::string file{};
+  std::int64_t line = 0;  ///< 0: the problem is not one of a single rule
+
+  Error error() const;
+};
+
+/// A tensor of the side that is shown.
+struct TargetTensor {
+  std::string name{};
+  /// Of its sources, and of literals.
+  DType source_dtype = DType::kFloat32;
+  /// Another type than source_dtype only if the rule casts and cast.h can.
+  DType dtype = DType::kFloat32;
+  /// Shared by all tensors that are made alike.
+  std::shared_ptr<const NormalForm> form{};
+  /// By number in the form: the index of the source tensor. A source need not be read.
+  std::vector<std::uint32_t> sources{};
+  MapPlace place{};              ///< the rule's or the alias'
+  std::size_t state_prefix = 0;  ///< bytes of the name; 0 for weights
+  bool is_alias = false;
+
+  const Shape& shape() const noexcept { return form->shape; }
+};
+
+/// A source tensor that is not read, since it has the bytes of another one.
+struct SourceAlias {
+  std::uint32_t tensor = 0;
+  std::uint32_t of = 0;
+  MapPlace place{};
+};
+
+/// Which rule takes a source tensor, and what it is for.
+struct RuleUse {
+  std::uint32_t source = 0;
+  MapPlace place{};
+};
+
+struct Mapping {
+  Direction direction = Direction::kForward;
+  /// In the order of the file: by the first source tensor that they read, then by rule and
+  /// captures.
+  std::vector<TargetTensor> targets{};
+  std::vector<SourceAlias> aliases{};
+  std::vector<std::uint32_t> dropped{};
+  std::vector<RuleUse> uses{};  ///< by source tensor
+  /// What is wrong, the most general first; empty from map_tensors(). There are at most some 1,000,
+  /// the last of which says how many more.
+  std::vector<MapProblem> problems{};
+};
+
+/// The side that a direction shows: "Hugging Face".
+const std::string& target_side(const ModelMap& map, Direction direction);
+
+/// The direction for which the names of the source speak.
+/// @throws Error kUsage if they speak for none or for both.
+Direction find_direction(const ModelMap& map, const std::vector<SourceTensor>& tensors,
+                         const MapOptions& options);
+
+/// Everything that is possible in spite of problems. Costs O(n log n) in tensors and boxes.
+/// @throws Error kUsage for an option that is wrong whatever the tensors are.
+Mapping check_mapping(const ModelMap& map, const std::vector<SourceTensor>& tensors,
+                      const MapOptions& options);
+
+/// As check_mapping(), without problems.
+/// @throws Error the first problem: kBadInput with the map's file and line.
+Mapping map_tensors(const ModelMap& map, const std::vector<SourceTensor>& tensors,
+                    const MapOptions& options);
+
+}  // namespace reshardfs::modelmap

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+/// States of optimizers, and the direction that names speak for.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "modelmap/mapping_work.h"
+
+namespace reshardfs::modelmap {
+namespace {
+
+constexpr std::array<const char*, 8> kStatePrefixes = {"accu_grads.", "adam_m.",     "adam_v.",
+                                                       "exp_avg.",    "exp_avg_sq.", "moment1.",
+                                                       "moment2.",    "moments."};
+
+/// The names of one side.
+class SideNames {
+ public:
+  SideNames(const ModelMap& map, Direction direction, const Variables& variables)
+      : prefixes_(state_prefixes(map, direction)) {
+    const Scope scope(variables);
+    for (std::size_t i = 0; i < map.rules.size(); ++i) {
+      const MapRule& rule = map.rules[i];
+      if (direction == Direction::kInverse) {
+        add(rule.to, i, scope);
+      } else {
+        for (const Pattern& pattern : rule.from) add(pattern, i, scope);
+      }
+    }
+  }
+
+  bool takes(const std::string& name) const {
+    if (index_.takes(name)) return true;
+    const std::string prefix = state_prefix_of(prefixes_, name);
+    return !prefix.empty() && index_.takes(name.substr(prefix.size()));
+  }
+
+ private:
+  void add(const Pattern& pattern, std::size_t rule, const Scope& scope) {
+    try {
+      index_.add({&pattern,
+                  pattern.offsets([&](const std::string& name) { return scope.value(name); }), rule,
+                  0});
+    } catch (const Error&) {
+      // Without its variables it takes no name; whether it needs them will be seen.
+    }
+  }
+
+  PatternIndex index_{};
+  std::map<std::string, std::string> prefixes_;
+};
+
+}  // namespace
+
+std::map<std::string, std::string> state_prefixes(const ModelMap& map, Direction direction) {
+  std::map<std::string, std::string> prefixes;
+  for (const auto& [from, to] : map.states) {
+    if (direction == Direction::kForward) {
+      prefixes[from] = to;
+    } else {
+      prefixes[to] = from;
+    }
+  }
+  for (const char* prefix : kStatePrefixes) prefixes.emplace(prefix, prefix);
+  return prefixes;
+}
+
+std::string state_prefix_of(const std::map<std::string, std::string>& prefixes,
+                            const std::string& name) {
+  std::string longest;
+  for (const auto& [prefix, other] : prefixes) {
+    if (prefix.size() > longest.size() && name.size() > prefix.size() && name.starts_with(prefix)) {
+      longest = prefix;
+    }
+  }
+  return longest;
+}
+
+Direction find_direction(const ModelMap& map, const std::vector<SourceTensor>& tensors,
+                         const MapOptions& options) {
+  const Variables variables{options.variables, map.variables, options.config};
+  const SideNames from(map, Direction::kForward, variables);
+  const SideNames to(map, Direction::kInverse, variables);
+  const std::string* forward = nullptr;
+  const std::string* inverse = nullptr;
+  for (const SourceTensor& tensor : tensors) {
+    const bool is_from = from.takes(tensor.name);
+    const bool is_to = to.takes(tensor.name);
+    if (is_from && !is_to && forward == nullptr) forward = &tensor.name;
+    if (is_to && !is_from && inverse == nullptr) inverse = &tensor.name;
+  }
+  if ((forward == nullptr) != (inverse == nullptr)) {
+    return forward != nullptr ? Direction::kForward : Direction::kInverse;
+  }
+  const std::string what = forward == nullptr
+                               ? "no name in the source belongs to one side of the map alone"
+                               : "'" + printable(*forward) + "' is a name of " + map.from_side +
+                                     ", '" + printable(*inverse) + "' one of " + map.to_side;
+  throw Error(ErrorKind::kUsage, what)
+      .in_file(map.file)
+      .hint("choose with --map-direction forward or inverse");
+}
+
+}  // namespace reshardfs::modelmap

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What the steps of check_mapping() share. Private to them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "modelmap/form_inverse.h"
+#include "modelmap/mapping.h"
+#include "modelmap/pattern_index.h"
+#include "modelmap/rule_form.h"
+
+namespace reshardfs::modelmap {
+
+/// The kinds of problems, in the order in which they are told: what causes others comes first.
+enum class ProblemKind : std::uint8_t {
+  kVariable,
+  kTwoRules,
+  kNoRule,
+  kMissing,
+  kRuleUnused,
+  kShape,
+  kType,
+  kElements,
+};
+
+class ProblemList {
+ public:
+  void add(ProblemKind kind, const MapPlace& place, const std::string& message);
+  /// Without a rule.
+  void add(ProblemKind kind, const std::string& file, const std::string& message);
+  bool has_too_many() const noexcept { return count_ >= 2 * kMost; }
+  std::vector<MapProblem> take();
+
+ private:
+  static constexpr std::size_t kMost = 1000;
+  std::map<ProblemKind, std::vector<MapProblem>> problems_{};
+  std::set<std::pair<std::string, std::int64_t>> known_{};
+  std::size_t count_ = 0;
+};
+
+/// The tensors with one prefix of optimizer states; those without one are weights.
+struct TensorSet {
+  std::string source_prefix{};
+  std::string target_prefix{};
+  bool is_weights() const noexcept { return source_prefix.empty(); }
+};
+
+/// A rule for one set of captures, of one set of tensors.
+struct Application {
+  std::size_t set = 0;
+  std::size_t rule = 0;
+  /// By capture of the rule; of those that collect, and forward those that spread, 0.
+  std::vector<CaptureValue> values{};
+  std::uint32_t tensor = 0;  ///< inverse: the tensor of `to`
+
+  auto operator<=>(const Application&) const = default;
+};
+
+/// What a rule makes of certain shapes.
+struct RuleForm {
+  IndexedForm form;
+  std::vector<Shape> source_shapes{};
+  std::vector<bool> is_read{};  ///< by source
+};
+using RuleFormPtr = std::shared_ptr<const RuleForm>;
+
+/// A rule and what depends on the variables alone.
+struct RuleWork {
+  bool is_active = true;   ///< its conditions without captures hold
+  bool is_broken = false;  ///< there is a problem already
+  bool is_used = false;
+  bool has_capture_condition = false;
+  std::vector<bool> tells_all{};  ///< by pattern of `from`: whether it has all shared captures
+  std::vector<std::vector<std::int64_t>> from_offsets{};
+  std::vector<std::int64_t> to_offsets{};
+  std::vector<std::size_t> form_captures{};  ///< those that the form depends on
+  std::vector<std::string> form_parts{};     ///< `tp`, `from_tp` if it depends on them
+  std::map<std::vector<std::int64_t>, RuleFormPtr> forms{};
+};
+
+/// A target and the order in which it stands.
+struct OrderedTarget {
+  TargetTensor tensor{};
+  std::uint32_t first_source = 0;
+  std::size_t rule = 0;
+  std::vector<CaptureValue> values{};
+  std::size_t pattern = 0;
+};
+
+/// The prefixes of optimizer states on the source's side, and those on the target's.
+std::map<std::string, std::string> state_prefixes(const ModelMap& map, Direction direction);
+/// The longest of the prefixes that a name has before its end; empty without one.
+std::string state_prefix_of(const std::map<std::string, std::string>& prefixes,
+                            const std::string& name);
+
+class MappingWork {
+ public:
+  MappingWork(const ModelMap& map, const std::vector<SourceTensor>& tensors,
+              const MapOptions& options, Direction direction);
+
+  Mapping run();
+
+ private:
+  /// Forward: which target reads which source.
+  struct Read {
+    std::uint32_t tensor = 0;
+    std::uint32_t number = 0;  ///< of the source in the form
+    std::size_t target = 0;
+  };
+  struct MadeTarget {
+    RuleFormPtr form{};
+    std::size_t rule = 0;
+  };
+
+  /// Inverse: what a tensor of `from` is made of.
+  struct Piece {
+    RuleFormPtr form{};
+    std::uint32_t number = 0;
+    std::uint32_t tensor = 0;
+    std::size_t rule = 0;
+    DType dtype = DType::kFloat32;
+  };
+  struct FromTensor {
+    Shape shape{};
+    std::vector<Piece> pieces{};
+    OrderedTarget order{};
+    bool is_broken = false;
+  };
+
+  struct Coverage {
+    std::int64_t undefined = 0;
+    std::optional<std::pair<std::size_t, std::size_t>> overlap{};
+    std::shared_ptr<const NormalForm> form{};  ///< inverse
+  };
+  using CoverageKey = std::vector<std::uintptr_t>;
+
+  // mapping.cpp
+  void check_options() const;
+  void prepare_rule(std::size_t number);
+  void prepare_conditions(std::size_t number);
+  void index_patterns();
+  void find_applications();
+  void match_tensor(std::uint32_t number);
+  bool take_matches(std::uint32_t number, const std::string& name, std::size_t set);
+  bool add_applications(std::uint32_t number, const PatternIndex::Match& match, std::size_t set);
+  bool add_spread(Application application, std::size_t capture);
+  bool add_application(Application application);
+  std::size_t set_of_prefix(const std::string& prefix);
+  bool is_dropped(const std::string& name, const std::string& bare) const;
+  void check_rules_used();
+  void check_unused();
+  Mapping finish();
+
+  // mapping_rules.cpp
+  void bind_captures(Scope& scope, const Application& application) const;
+  bool holds(const Application& application) const;
+  bool in_range(const Application& application, const std::vector<std::size_t>& captures) const;
+  std::int64_t to_parts_of(const Application& application) const;
+  std::int64_t from_parts_of(const Application& application, const RuleSources* sources) const;
+  std::string from_name(const Application& application, const RuleSources& sources,
+                        std::size_t source) const;
+  std::optional<std::string> to_name(const Application& application) const;
+  std::vector<std::int64_t> form_key(const Application& application, const Scope& scope) const;
+  std::optional<std::uint32_t> tensor_named(const std::string& name) const;
+  std::optional<DType> target_dtype(const Application& application, const std::string& target,
+                                    DType source);
+  void fail(ProblemKind kind, const Application& application, const std::string& message);
+
+  // mapping_forward.cpp
+  void make_forward(const Application& application);
+  void make_forward_target(const Application& application);
+  std::optional<std::vector<std::uint32_t>> forward_sources(const Application& application,
+                                                            const RuleSources& sources,
+                                                            const std::string& target);
+  RuleFormPtr forward_form(const Application& application, RuleEvaluator& evaluator, Scope& scope,
+                           const std::string& target, const std::vector<std::uint32_t>& sources);
+  void check_literals(const Application& application, const RuleForm& form,
+                      const TargetTensor& tensor);
+  void check_sources_read();
+  void check_source_read(std::uint32_t tensor, std::span<const Read> reads);
+
+  // mapping_inverse.cpp
+  void make_inverse(const Application& application);
+  RuleFormPtr inverse_form(const Application& application, RuleEvaluator& evaluator, Scope& scope);
+  void add_piece(const Application& application, const RuleSources& sources,
+                 const RuleFormPtr& form, std::size_t source);
+  Coverage coverage_of(const FromTensor& tensor);
+  void join_pieces();
+  void join_pieces_of(const std::string& name, FromTensor& tensor);
+  void fail_overlap(const std::string& name, const FromTensor& tensor,
+                    const std::pair<std::size_t, std::size_t>& overlap);
+
+  // mapping_alias.cpp
+  void hide_source_aliases();
+  void add_target_aliases();
+  using UseAlias =
+      std::function<void(const MapAlias&, const std::string& name, const std::string& of)>;
+  void each_alias(bool of_source, const UseAlias& use);
+  void each_alias_value(const MapAlias& alias, const UseAlias& use);
+  void add_source_alias(const MapAlias& alias, const std::string& name, const std::string& of);
+
+  void check_names();
+
+  const ModelMap& map_;
+  const std::vector<SourceTensor>& tensors_;
+  const MapOptions& options_;
+  Direction direction_;
+  Variables variables_;
+  ProblemList problems_;
+  std::vector<RuleWork> rules_;
+  PatternIndex index_;
+  std::unordered_map<std::string_view, std::uint32_t> names_;
+  std::vector<TensorSet> sets_;
+  std::map<std::string, std::string> prefixes_;  ///< of states: of the source, of the target
+  std::vector<Application> applications_;
+
+  enum class Fate : std::uint8_t { kUnknown, kTaken, kDropped, kHidden, kSkipped };
+  std::vector<Fate> fates_;  ///< by source tensor; skipped: there is a problem already
+
+  std::vector<Read> reads_;
+  std::vector<MadeTarget> made_;  ///< by number in targets_
+
+  std::map<CoverageKey, Coverage> coverages_;
+  std::map<std::string, FromTensor> from_tensors_;
+
+  std::vector<OrderedTarget> targets_;
+  Mapping out_;
+};
+
+}  // namespace reshardfs::modelmap

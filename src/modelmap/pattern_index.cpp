@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modelmap/pattern_index.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace reshardfs::modelmap {
+
+void PatternIndex::add(Entry entry) {
+  const std::size_t number = entries_.size();
+  const Pattern& pattern = *entry.pattern;
+  entries_.push_back(std::move(entry));
+  if (pattern.is_literal()) {
+    literals_[pattern.text()].push_back(number);
+    return;
+  }
+  const std::string start(pattern.literal_start());
+  const auto add_to = [&](Bucket& bucket) {
+    bucket.lengths.insert(start.size());
+    bucket.entries[start].push_back(number);
+  };
+  const std::vector<std::string> shapes = pattern.shapes();
+  for (const std::string& shape : shapes) add_to(by_shape_[shape]);
+  if (shapes.empty()) add_to(others_);
+}
+
+void PatternIndex::find_in(const Bucket& bucket, const std::string& name,
+                           std::vector<std::size_t>& out) const {
+  for (const std::size_t length : bucket.lengths) {
+    if (length > name.size()) break;
+    const auto found = bucket.entries.find(name.substr(0, length));
+    if (found != bucket.entries.end()) {
+      out.insert(out.end(), found->second.begin(), found->second.end());
+    }
+  }
+}
+
+std::vector<PatternIndex::Match> PatternIndex::matches(const std::string& name) const {
+  std::vector<std::size_t> candidates;
+  if (const auto found = literals_.find(name); found != literals_.end()) {
+    candidates = found->second;
+  }
+  const auto bucket = by_shape_.find(Pattern::shape(name));
+  if (bucket != by_shape_.end()) find_in(bucket->second, name, candidates);
+  find_in(others_, name, candidates);
+  std::sort(candidates.begin(), candidates.end());
+  std::vector<Match> matches;
+  for (const std::size_t candidate : candidates) {
+    const Entry& entry = entries_[candidate];
+    std::optional<std::vector<CaptureValue>> values = entry.pattern->match(name, entry.offsets);
+    if (values) matches.push_back({&entry, *std::move(values)});
+  }
+  return matches;
+}
+
+}  // namespace reshardfs::modelmap
