@@ -8,33 +8,34 @@
 namespace reshardfs::modelmap {
 
 void MappingWork::make_inverse(const Application& application) {
-  const MapRule& rule = map_.rules[application.rule];
-  const std::string& prefix = sets_[application.set].target_prefix;
-  Scope scope(variables_);
-  const RuleSources* known_sources = nullptr;
+  std::vector<std::string> names;  // of what the tensor would make
   try {
-    bind_captures(scope, application);
-    scope.set_parts([&](const std::string& name) {
-      return name == "tp" ? to_parts_of(application) : from_parts_of(application, known_sources);
-    });
-    RuleEvaluator evaluator(rule, scope, application.values, [&](std::size_t source) {
-      return prefix + from_name(application, *known_sources, source);
-    });
-    known_sources = &evaluator.sources();
-    const RuleFormPtr form = inverse_form(application, evaluator, scope);
-    for (std::size_t source = 0; source < known_sources->size(); ++source) {
-      add_piece(application, *known_sources, form, source);
-    }
+    make_inverse_pieces(application, names);
   } catch (const Error& error) {
     fail(ProblemKind::kShape, application, error.message());
-    if (known_sources == nullptr) return;
-    try {
-      for (std::size_t source = 0; source < known_sources->size(); ++source) {
-        from_tensors_[prefix + from_name(application, *known_sources, source)].is_broken = true;
-      }
-    } catch (const Error&) {
-      // The names cannot be told, which is a problem already.
-    }
+    for (const std::string& name : names) from_tensors_[name].is_broken = true;
+  }
+}
+
+void MappingWork::make_inverse_pieces(const Application& application,
+                                      std::vector<std::string>& names) {
+  const MapRule& rule = map_.rules[application.rule];
+  Scope scope(variables_);
+  bind_captures(scope, application);
+  const RuleSources* known_sources = nullptr;
+  scope.set_parts([&](const std::string& name) {
+    return name == "tp" ? to_parts_of(application) : from_parts_of(application, known_sources);
+  });
+  RuleEvaluator evaluator(rule, scope, application.values,
+                          [&](std::size_t source) { return names[source]; });
+  known_sources = &evaluator.sources();
+  for (std::size_t source = 0; source < known_sources->size(); ++source) {
+    names.push_back(sets_[application.set].target_prefix +
+                    from_name(application, *known_sources, source));
+  }
+  const RuleFormPtr form = inverse_form(application, evaluator, scope);
+  for (std::size_t source = 0; source < names.size(); ++source) {
+    add_piece(application, *known_sources, form, source, names[source]);
   }
 }
 
@@ -62,16 +63,14 @@ RuleFormPtr MappingWork::inverse_form(const Application& application, RuleEvalua
 }
 
 void MappingWork::add_piece(const Application& application, const RuleSources& sources,
-                            const RuleFormPtr& form, std::size_t source) {
+                            const RuleFormPtr& form, std::size_t source, const std::string& name) {
   const MapRule& rule = map_.rules[application.rule];
-  const std::string& prefix = sets_[application.set].target_prefix;
-  const std::string name = prefix + from_name(application, sources, source);
   FromTensor& tensor = from_tensors_[name];
   const Shape& shape = form->source_shapes[source];
   if (tensor.pieces.empty()) {
     tensor.shape = shape;
     tensor.order.tensor.place = rule.place;
-    tensor.order.tensor.state_prefix = prefix.size();
+    tensor.order.tensor.state_prefix = sets_[application.set].target_prefix.size();
     tensor.order.rule = application.rule;
     tensor.order.values = application.values;
     sources.set_values(source, tensor.order.values);

@@ -194,9 +194,10 @@ class MappingWork {
 
   // mapping_inverse.cpp
   void make_inverse(const Application& application);
+  void make_inverse_pieces(const Application& application, std::vector<std::string>& names);
   RuleFormPtr inverse_form(const Application& application, RuleEvaluator& evaluator, Scope& scope);
   void add_piece(const Application& application, const RuleSources& sources,
-                 const RuleFormPtr& form, std::size_t source);
+                 const RuleFormPtr& form, std::size_t source, const std::string& name);
   Coverage coverage_of(const FromTensor& tensor);
   void join_pieces();
   void join_pieces_of(const std::string& name, FromTensor& tensor);
