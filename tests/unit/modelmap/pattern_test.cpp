@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "map_samples.h"
+#include "modelmap/pattern_index.h"
+
+namespace reshardfs::modelmap::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::int64_t three(const std::string&) {
+  return 3;
+}
+
+/// "a=1 p=weight": what the captures take; "no" for another name.
+std::string match(const std::string& text, const std::string& name) {
+  const Pattern pattern = Pattern::parse(text);
+  const auto values = pattern.match(name, pattern.offsets(three));
+  if (!values) return "no";
+  std::string out;
+  for (std::size_t i = 0; i < values->size(); ++i) {
+    out += (i == 0 ? "" : " ") + pattern.names()[i] + "=";
+    out += (*values)[i].word.empty() ? std::to_string((*values)[i].number) : (*values)[i].word;
+  }
+  // What a pattern takes, it gives back.
+  EXPECT_EQ(pattern.fill(*values, pattern.offsets(three)), name);
+  return out;
+}
+
+TEST(Pattern, TakesWholeNames) {
+  EXPECT_EQ(match("model.norm.weight", "model.norm.weight"), "");
+  EXPECT_EQ(match("model.norm.weight", "model.norm.weights"), "no");
+  EXPECT_EQ(match("model.norm.weight", "amodel.norm.weight"), "no");
+  EXPECT_EQ(match("a.b", "axb"), "no");
+  EXPECT_EQ(match("l.{i}", "l.12.w"), "no");
+}
+
+TEST(Pattern, TakesNumbersWithoutLeadingZeros) {
+  EXPECT_EQ(match("l.{i}.w", "l.0.w"), "i=0");
+  EXPECT_EQ(match("l.{i}.w", "l.123.w"), "i=123");
+  EXPECT_EQ(match("l.{i}.w", "l.01.w"), "no");
+  EXPECT_EQ(match("l.{i}.w", "l..w"), "no");
+  EXPECT_EQ(match("l.{i}.w", "l.-1.w"), "no");
+  EXPECT_EQ(match("l.{i}.w", "l.+1.w"), "no");
+  EXPECT_EQ(match("{i}", "9223372036854775807"), "i=9223372036854775807");
+  EXPECT_EQ(match("{i}", "9223372036854775808"), "no");
+  EXPECT_EQ(match("{i}", "99999999999999999999999"), "no");
+}
+
+TEST(Pattern, TakesOffsetsAwayFromNumbers) {
+  EXPECT_EQ(match("l.{i+layers}.w", "l.5.w"), "i=2");
+  EXPECT_EQ(match("l.{i+layers}.w", "l.3.w"), "i=0");
+  EXPECT_EQ(match("l.{i+layers}.w", "l.2.w"), "no");
+  EXPECT_EQ(match("l.{i-layers}.w", "l.2.w"), "i=5");
+  EXPECT_EQ(match("l.{i+2*layers+1}.w", "l.9.w"), "i=2");
+  const Pattern pattern = Pattern::parse("l.{i-1}");
+  EXPECT_EQ(pattern.fill({{0, ""}}, pattern.offsets(three)), std::nullopt);
+}
+
+TEST(Pattern, TakesWords) {
+  EXPECT_EQ(match("q.{p:weight|bias}", "q.bias"), "p=bias");
+  EXPECT_EQ(match("q.{p:weight|bias}", "q.biases"), "no");
+  EXPECT_EQ(match("w{w:[123]}.weight", "w2.weight"), "w=2");
+  EXPECT_EQ(match("w{w:[123]}.weight", "w4.weight"), "no");
+  EXPECT_EQ(match("{n:a|ab|abc}c", "abc"), "n=ab");
+  EXPECT_EQ(match("{n:[a-c][^x]}", "bz"), "n=bz");
+  EXPECT_EQ(match("{n:[a-c][^x]}", "bx"), "no");
+  EXPECT_EQ(match("x{n:_ema|}", "x_ema"), "n=_ema");
+  EXPECT_EQ(match("x{n:_ema|}", "x"), "n=0");
+}
+
+TEST(Pattern, TakesTheSameForACaptureThatStandsTwice) {
+  EXPECT_EQ(match("{i}.{i}", "12.12"), "i=12");
+  EXPECT_EQ(match("{i}.{i}", "12.13"), "no");
+  EXPECT_EQ(match("{i}.{i+2}", "12.14"), "i=12");
+  EXPECT_EQ(match("{p:a|b}{p:a|b}", "bb"), "p=b");
+  EXPECT_EQ(match("{p:a|b}{p:a|b}", "ab"), "no");
+  EXPECT_EQ(match("{i}{i}", "1212"), "i=12");
+}
+
+TEST(Pattern, TriesWhatCapturesSideBySideMayMean) {
+  EXPECT_EQ(match("{a}{b}", "123"), "a=12 b=3");
+  EXPECT_EQ(match("{a}0.w", "100.w"), "a=10");
+  EXPECT_EQ(match("{a}{b}", "10"), "a=1 b=0");
+}
+
+TEST(Pattern, RefusesWhatIsNone) {
+  for (const char* text :
+       {"", "a{", "a}", "{}", "{1}", "{a b}", "{a:}", "{a:x*}", "{a:.}", "{a:(x)}", "{a:[}",
+        "{a:[]}", "{a:[z-a]}", "{a+}", "{a+1+}", "{a}{a:x|y}", "{and}", "{a{b}}", "{a:x\\d}"}) {
+    EXPECT_THAT(refusal_of([&] { Pattern::parse(text); }), HasSubstr("wrong")) << text;
+  }
+  std::string many;
+  for (int i = 0; i < 17; ++i) many += "{c" + std::to_string(i) + "}.";
+  EXPECT_THAT(refusal_of([&] { Pattern::parse(many); }), HasSubstr("captures"));
+  EXPECT_THAT(refusal_of([&] { Pattern::parse(std::string(1 << 20, 'a')); }), HasSubstr("longer"));
+}
+
+TEST(Pattern, ReadsHostileNamesInLittleTime) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::string text;
+  for (int i = 0; i < 16; ++i) text += "{c" + std::to_string(i) + "}";
+  const std::string digits(100'000, '1');
+  EXPECT_EQ(match(text + "x", digits), "no");
+  EXPECT_EQ(match(text, std::string(200, '1') + "x"), "no");
+  std::string words;
+  for (int i = 0; i < 16; ++i) words += "{w" + std::to_string(i) + ":a|aa|aaa}";
+  EXPECT_EQ(match(words, std::string(40, 'a') + "b"), "no");
+  std::string repeated;
+  for (int i = 0; i < 8; ++i) repeated += "{c" + std::to_string(i) + "}";
+  const Pattern twice = Pattern::parse(repeated + "." + repeated);
+  EXPECT_THAT(refusal_of([&] {
+                (void)twice.match(std::string(60, '1') + "." + std::string(59, '1') + "2",
+                                  twice.offsets(three));
+              }),
+              ::testing::AnyOf("accepted", HasSubstr("too many ways")));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+}
+
+TEST(PatternIndex, FindsThePatternsThatTakeAName) {
+  const std::vector<std::string> texts = {
+      "a.{i}.w",  "a.{j}.{p:w|b}", "a.5.w", "b{w:[12]}.w", "{x}.{y}.w", "a.{i}.{z:[a-z][a-z][a-z]}",
+      "a.{i+3}.w"};
+  std::vector<Pattern> patterns;
+  for (const std::string& text : texts) patterns.push_back(Pattern::parse(text));
+  PatternIndex index;
+  for (std::size_t i = 0; i < patterns.size(); ++i) {
+    index.add({&patterns[i], patterns[i].offsets(three), i, 0});
+  }
+  const auto takers = [&](const std::string& name) {
+    std::vector<std::size_t> rules;
+    for (const auto& match : index.matches(name)) rules.push_back(match.entry->rule);
+    return rules;
+  };
+  EXPECT_THAT(takers("a.5.w"), ElementsAre(0, 1, 2, 6));
+  EXPECT_THAT(takers("a.2.w"), ElementsAre(0, 1));
+  EXPECT_THAT(takers("a.2.b"), ElementsAre(1));
+  EXPECT_THAT(takers("b2.w"), ElementsAre(3));
+  EXPECT_THAT(takers("4.5.w"), ElementsAre(4));
+  EXPECT_THAT(takers("a.2.abc"), ElementsAre(5));
+  EXPECT_THAT(takers("c"), ElementsAre());
+}
+
+}  // namespace
+}  // namespace reshardfs::modelmap::testing
