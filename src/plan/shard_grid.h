@@ -18,6 +18,8 @@
 
 namespace reshardfs {
 
+class MappedTensor;
+
 /// How the slices of a parameter lie in the full tensor, and which file serves each: the same for
 /// all parameters of one layout, shape and stage, which share it.
 ///
@@ -34,6 +36,9 @@ struct ShardPattern {
   /// one more cell, which no file has, stands for all of these. A tensor without elements has one
   /// cell and no box.
   std::shared_ptr<const BoxSet> boxes{};
+  /// What makes the tensor of the cells; nullptr: it is their product, or the boxes. If not, the
+  /// cells are those of its sources, and the partitions have one part each.
+  std::shared_ptr<const MappedTensor> mapped{};
 
   bool complete() const noexcept;
 };
@@ -63,6 +68,8 @@ class ShardGrid {
   const std::vector<AxisPartition>& partitions() const noexcept { return pattern_->partitions; }
   /// The boxes that the cells are; nullptr: the cells are the product of partitions().
   const BoxSet* boxes() const noexcept { return pattern_->boxes.get(); }
+  /// What makes the tensor of full tensors, the model map; nullptr: none does.
+  const MappedTensor* mapped() const noexcept { return pattern_->mapped.get(); }
   std::size_t cell_count() const noexcept { return pattern_->files.size(); }
   /// An empty holding: no source file has the cell.
   Holding cell(std::size_t number) const noexcept {

@@ -8,6 +8,7 @@
 #include "reshardfs/error.h"
 
 #include "plan/box_runs.h"
+#include "plan/mapped_runs.h"
 #include "plan/run_reader.h"
 
 namespace reshardfs {
@@ -15,6 +16,23 @@ namespace {
 
 std::uint64_t unsigned_of(std::int64_t value) {
   return static_cast<std::uint64_t>(value);
+}
+
+/// Literal bytes, of elements or of a part of one.
+void fill(const StridedRun& run, std::span<std::byte> out) {
+  for (std::uint64_t i = 0; i < run.length; ++i) {
+    out[static_cast<std::size_t>(i)] = run.literal.at(i % run.literal_bytes);
+  }
+}
+
+/// TensorView::for_each_cell() of a mapped tensor.
+void visit_mapped_cells(const TensorView& view,
+                        const std::function<void(const Holding&, std::uint64_t bytes)>& visit) {
+  std::map<std::size_t, std::uint64_t> bytes;
+  view.for_each_run({0, view.size()}, [&](const StridedRun& run) {
+    if (run.literal_bytes == 0) bytes[run.cell] += run.length * run.count;
+  });
+  for (const auto& [cell, count] : bytes) visit(view.grid().cell(cell), count);
 }
 
 }  // namespace
@@ -77,6 +95,10 @@ void TensorView::prepare() {
 
 BoxSlice TensorView::box_slice() const noexcept {
   return {*grid_, shape_, segments_};
+}
+
+MappedSlice TensorView::mapped_slice() const noexcept {
+  return {*grid_->mapped(), shape_, segments_};
 }
 
 const AxisSegment& TensorView::segment_at(std::size_t dimension, std::int64_t index) const {
@@ -144,6 +166,9 @@ void TensorView::visit_runs(const ByteRange& bytes_wanted, Visit&& visit) const 
   if (grid_->boxes() != nullptr) {
     return for_each_box_run(box_slice(), bytes_wanted, std::ref(visit));
   }
+  if (grid_->mapped() != nullptr) {
+    return for_each_mapped_run(mapped_slice(), bytes_wanted, std::ref(visit));
+  }
   std::uint64_t offset = bytes_wanted.offset();
   std::uint64_t length = bytes_wanted.length();
   if (shape_.empty()) {
@@ -177,6 +202,9 @@ void TensorView::for_each_run(const ByteRange& bytes,
 
 void TensorView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
   visit_runs({offset, out.size()}, [&](StridedRun run) {
+    const std::span<std::byte> place =
+        out.subspan(static_cast<std::size_t>(run.destination_offset - offset));
+    if (run.literal_bytes > 0) return fill(run, place);
     if (!run.holding) {
       throw Error(ErrorKind::kMissing, "no source rank has this part").for_parameter(grid_->name());
     }
@@ -185,11 +213,12 @@ void TensorView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch&
           run.cell, [&](const RankFile& file) { return !batch.avoids(*file.source); });
       if (!run.holding) batch.rethrow_first();
     }
-    read_run(run, out.subspan(static_cast<std::size_t>(run.destination_offset - offset)), batch);
+    read_run(run, place, batch);
   });
 }
 
 Holding TensorView::whole_cell() const noexcept {
+  if (grid_->mapped() != nullptr) return {};
   if (grid_->boxes() != nullptr) return whole_box(box_slice());
   std::int64_t cell = 0;
   for (std::size_t d = 0; d < shape_.size(); ++d) {
@@ -203,6 +232,7 @@ void TensorView::for_each_cell(
     const std::function<void(const Holding&, std::uint64_t bytes)>& visit) const {
   if (size_ == 0) return;
   if (grid_->boxes() != nullptr) return for_each_box(box_slice(), visit);
+  if (grid_->mapped() != nullptr) return visit_mapped_cells(*this, visit);
   // Rows of each source part, by dimension; the cells are the product of these lists.
   std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> rows(shape_.size());
   for (std::size_t d = 0; d < shape_.size(); ++d) {

@@ -12,12 +12,13 @@
 /// before k-1 are equally far apart on both sides: a strided run.
 ///
 /// Where the cells are boxes and no product, the segments are those of the full tensor: see
-/// box_runs.h.
+/// box_runs.h. So they are where a model map makes the tensor: see mapped_runs.h.
 ///
 /// Cost: finding a byte is a binary search a dimension; memory is the segments alone, which does
 /// not depend on the tensor's size.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -39,12 +40,17 @@ struct StridedRun {
   std::uint64_t count = 1;
   std::uint64_t source_stride = 0;  ///< bytes between the starts of pieces; >= length
   std::uint64_t destination_stride = 0;
+  /// Of what no file holds because a model map states it: the bytes that each element has, and how
+  /// many they are. `holding` is empty then.
+  std::array<std::byte, 8> literal{};
+  std::size_t literal_bytes = 0;
 };
 
 /// A tensor with more is refused.
 inline constexpr std::size_t kMaxDimensions = 32;
 
 struct BoxSlice;
+struct MappedSlice;
 
 class TensorView {
  public:
@@ -89,6 +95,7 @@ class TensorView {
                   std::uint64_t length, std::uint64_t destination, Visit&& visit) const;
   std::int64_t source_length(std::size_t dimension, std::int64_t part) const;
   BoxSlice box_slice() const noexcept;
+  MappedSlice mapped_slice() const noexcept;
 
   ShardGridPtr grid_;
   Shape shape_;
