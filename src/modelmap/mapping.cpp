@@ -201,7 +201,9 @@ bool MappingWork::add_applications(std::uint32_t number, const PatternIndex::Mat
     if (!rules_[match.entry->rule].tells_all[match.entry->source]) return true;
     return add_spread(std::move(application), 0);
   } catch (const Error& error) {
-    fail(ProblemKind::kVariable, application, error.message());
+    fail(ProblemKind::kVariable, application,
+         printable(tensors_[number].name) + ": " + error.message());
+    rules_[application.rule].is_broken = true;
     fates_[number] = Fate::kSkipped;
     return true;
   }

@@ -31,6 +31,16 @@ std::string shapes_text(const std::vector<NormalForm>& forms) {
 
 }  // namespace
 
+/// What an expression throws gets the name of the tensor.
+std::int64_t RuleEvaluator::value_for(const std::string& tensor,
+                                      const Expression& expression) const {
+  try {
+    return scope_.evaluate(expression);
+  } catch (const Error& error) {
+    throw Error(error.kind(), printable(tensor) + ": " + error.message());
+  }
+}
+
 /// The captures that collect are bound while their source is looked at.
 void RuleEvaluator::with_source(std::size_t source, const std::function<void()>& use) {
   const std::vector<std::size_t>& collected = sources_.collected(sources_.pattern_of(source));
@@ -89,12 +99,7 @@ bool RuleEvaluator::bind_pass(std::vector<Dimension>& dimensions,
 }
 
 void RuleEvaluator::check_dimension(const Dimension& dimension, const std::string& tensor) {
-  std::int64_t value = 0;
-  try {
-    value = scope_.evaluate(*dimension.expression);
-  } catch (const Error& error) {
-    throw Error(error.kind(), printable(tensor) + ": " + error.message());
-  }
+  const std::int64_t value = value_for(tensor, *dimension.expression);
   if (value == dimension.length) return;
   throw Error(ErrorKind::kBadInput, printable(tensor) + ": '" + dimension.expression->text() +
                                         "' is " + std::to_string(value) + ", the tensor has " +
@@ -156,7 +161,7 @@ std::vector<Shape> RuleEvaluator::source_shapes(const std::string& target, const
   for (std::size_t source = 0; source < shapes.size(); ++source) {
     with_source(source, [&] {
       for (const Expression& length : rule_.body->shapes[sources_.pattern_of(source)]) {
-        shapes[source].push_back(scope_.evaluate(length));
+        shapes[source].push_back(value_for(target, length));
         if (shapes[source].back() >= 0) continue;
         throw Error(ErrorKind::kBadInput, printable(name_(source)) + ": '" + length.text() +
                                               "' is " + std::to_string(shapes[source].back()));

@@ -43,6 +43,8 @@ class RuleSources {
   }
 
  private:
+  void count_sources(const MapRule& rule);
+
   std::vector<std::int64_t> ranges_;  ///< by capture
   std::vector<std::vector<std::size_t>> collected_{};
   std::vector<std::size_t> first_{};  ///< source of each pattern, and the end
@@ -87,6 +89,7 @@ class RuleEvaluator {
     std::size_t source = 0;
   };
 
+  std::int64_t value_for(const std::string& tensor, const Expression& expression) const;
   void with_source(std::size_t source, const std::function<void()>& use);
   void bind_dimension(const Dimension& dimension, const std::string& tensor);
   bool bind_pass(std::vector<Dimension>& dimensions, const std::vector<std::string>& tensors);

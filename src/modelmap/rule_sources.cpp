@@ -22,11 +22,19 @@ std::int64_t evaluate_range(const RuleCapture& capture, const Scope& scope) {
 }
 
 RuleSources::RuleSources(const MapRule& rule, const Scope& scope) : ranges_(rule.captures.size()) {
-  for (std::size_t i = 0; i < rule.captures.size(); ++i) {
-    if (rule.captures[i].side == CaptureSide::kFrom) {
-      ranges_[i] = evaluate_range(rule.captures[i], scope);
+  try {
+    for (std::size_t i = 0; i < rule.captures.size(); ++i) {
+      if (rule.captures[i].side == CaptureSide::kFrom) {
+        ranges_[i] = evaluate_range(rule.captures[i], scope);
+      }
     }
+    count_sources(rule);
+  } catch (const Error& error) {
+    throw Error(error.kind(), printable(rule.to.text()) + ": " + error.message());
   }
+}
+
+void RuleSources::count_sources(const MapRule& rule) {
   std::int64_t total = 0;
   for (const std::vector<std::size_t>& captures : rule.from_captures) {
     first_.push_back(static_cast<std::size_t>(total));

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What maps make of tensors, and everything that is refused.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "map_samples.h"
+
+namespace reshardfs::modelmap::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+SourceTensor tensor(const std::string& name, const Shape& shape, DType dtype = DType::kFloat32) {
+  return {name, dtype, shape};
+}
+
+std::string rule(const std::string& to, const std::string& from, const std::string& more = "") {
+  return "[[map]]\nto = \"" + to + "\"\nfrom = " + (from[0] == '[' ? from : "\"" + from + "\"") +
+         "\n" + more + "\n";
+}
+
+constexpr Direction kForward = Direction::kForward;
+constexpr Direction kInverse = Direction::kInverse;
+
+MapOptions options(Direction direction, const std::string& config = "{}") {
+  MapOptions out;
+  out.direction = direction;
+  out.config = ModelConfig::parse(config);
+  return out;
+}
+
+std::vector<std::string> targets_of(const Mapping& mapping) {
+  std::vector<std::string> lines;
+  for (const TargetTensor& target : mapping.targets) {
+    lines.push_back(target.name + " " + to_string(target.shape()));
+  }
+  return lines;
+}
+
+std::vector<std::string> mapped(const std::string& map, Direction direction,
+                                const std::vector<SourceTensor>& tensors) {
+  return targets_of(map_tensors(map_of(map), tensors, options(direction)));
+}
+
+std::vector<std::string> problems(const std::string& map, Direction direction,
+                                  const std::vector<SourceTensor>& tensors) {
+  std::vector<std::string> messages;
+  for (const auto& problem : check_mapping(map_of(map), tensors, options(direction)).problems) {
+    messages.push_back(problem.error().what());
+  }
+  return messages;
+}
+
+TEST(Mapping, OrdersTargetsByTheFirstSourceThatTheyRead) {
+  const std::string map =
+      rule("joined", "['b', 'd']", "ops = ['concat 0']") + rule("A", "a") +
+      rule("C.{i}", "c", "range = {i = 11}\nops = ['take 0 i']\nshape = '[11]'") +
+      rule("e.{p:x|y}", "E.{p:x|y}");
+  const Mapping mapping = map_tensors(map_of(map),
+                                      {tensor("E.y", {1}), tensor("d", {2}), tensor("c", {11}),
+                                       tensor("a", {3}), tensor("b", {4}), tensor("E.x", {1})},
+                                      options(kForward));
+  std::vector<std::string> names;
+  for (const auto& target : mapping.targets) names.push_back(target.name);
+  EXPECT_THAT(names, ElementsAre("e.y", "joined", "C.0", "C.1", "C.2", "C.3", "C.4", "C.5", "C.6",
+                                 "C.7", "C.8", "C.9", "C.10", "A", "e.x"));
+}
+
+TEST(Mapping, TakesTheRuleWhoseConditionHolds) {
+  const std::string map =
+      rule("x.{i}", "a.{i}", "when = 'i < 2'") + rule("y.{i}", "a.{i}", "when = 'i >= 2'") +
+      rule("z", "zz", "when = 'n == 3'") + rule("w", "zz", "when = 'n != 3'") + "[vars]\nn = 3\n";
+  EXPECT_THAT(mapped(map, kForward, {tensor("a.1", {1}), tensor("a.2", {2}), tensor("zz", {3})}),
+              ElementsAre("x.1 [1]", "y.2 [2]", "z [3]"));
+  EXPECT_THAT(mapped(map, kInverse, {tensor("x.1", {1}), tensor("y.2", {2}), tensor("z", {3})}),
+              ElementsAre("a.1 [1]", "a.2 [2]", "zz [3]"));
+  EXPECT_THAT(
+      problems(map, kInverse,
+               {tensor("x.3", {1}), tensor("x.1", {1}), tensor("y.2", {2}), tensor("z", {3})}),
+      ElementsAre(HasSubstr("x.3: no rule uses it")));
+}
+
+TEST(Mapping, BindsNamesByShapes) {
+  const std::string map =
+      rule("c", "['a', 'b']",
+           "shape = ['[2*F, H]', '[F, H]']\nops = ['concat 0']\nto_shape = '[3*F, H]'");
+  EXPECT_THAT(mapped(map, kForward, {tensor("a", {4, 5}), tensor("b", {2, 5})}),
+              ElementsAre("c [6, 5]"));
+  EXPECT_THAT(mapped(map, kInverse, {tensor("c", {6, 5})}), ElementsAre("a [4, 5]", "b [2, 5]"));
+  EXPECT_THAT(problems(map, kForward, {tensor("a", {4, 5}), tensor("b", {3, 5})}),
+              ElementsAre(HasSubstr("b: 'F' is 2, the tensor has 3")));
+  EXPECT_THAT(problems(map, kForward, {tensor("a", {5, 5}), tensor("b", {3, 5})}),
+              ElementsAre(AllOf(StartsWith("map.toml: line 1: a: '2*F'"), HasSubstr("has 5"))));
+  EXPECT_THAT(problems(map, kForward, {tensor("a", {4}), tensor("b", {3, 5})}),
+              ElementsAre(AllOf(HasSubstr("a: "), HasSubstr("[2*F, H]"), HasSubstr("[4]"))));
+  EXPECT_THAT(problems(map, kInverse, {tensor("c", {7, 5})}),
+              ElementsAre(AllOf(HasSubstr("c: '3*F'"), HasSubstr("has 7"))));
+  // The name may be bound behind the dimension that needs it.
+  EXPECT_THAT(mapped(rule("c", "a", "shape = '[F*G, F]'\nops = ['reshape [F, G, F]']"), kForward,
+                     {tensor("a", {6, 2})}),
+              ElementsAre("c [2, 3, 2]"));
+}
+
+TEST(Mapping, NeedsValuesForAllNames) {
+  EXPECT_THAT(problems(rule("c", "a", "shape = '[heads*F]'\nops = ['reshape [heads, F]']"),
+                       kForward, {tensor("a", {4})}),
+              ElementsAre(HasSubstr("unknown variable 'heads'")));
+  EXPECT_THAT(problems(rule("c", "a", "shape = '[H]'\nops = ['reshape [-1]']"), kInverse,
+                       {tensor("c", {4})}),
+              ElementsAre(HasSubstr("unknown variable 'H'")));
+  EXPECT_THAT(problems(rule("c", "a", "when = 'nothing'"), kForward, {tensor("a", {4})}),
+              ElementsAre(AllOf(HasSubstr("line 1"), HasSubstr("unknown variable 'nothing'"))));
+  EXPECT_THAT(problems(rule("c.{i}", "a.{i+layers}"), kForward, {tensor("a.4", {4})}),
+              ElementsAre(HasSubstr("unknown variable 'layers'")));
+  EXPECT_THAT(
+      problems(rule("c.{p:x|y}", "a.{p:x|y}", "shape = '[p]'"), kForward, {tensor("a.x", {4})}),
+      ElementsAre(HasSubstr("'p' is a word")));
+}
+
+TEST(Mapping, RefusesWhatIsLeftOverOrMissing) {
+  const std::string map = rule("c.{i}", "['a.{i}', 'b.{i}']", "ops = ['stack 0']") + rule("d", "d");
+  EXPECT_THAT(problems(map, kForward,
+                       {tensor("a.0", {2}), tensor("b.0", {2}), tensor("d", {1}), tensor("e", {1}),
+                        tensor("f", {1})}),
+              ElementsAre(AllOf(HasSubstr("e: no rule uses it"), HasSubstr("2 such")),
+                          HasSubstr("f: no rule uses it")));
+  EXPECT_THAT(problems(map, kForward, {tensor("a.0", {2}), tensor("d", {1})}),
+              ElementsAre(HasSubstr("b.0: missing in the source (c.0 needs it)")));
+  EXPECT_THAT(problems(map, kForward, {tensor("a.0", {2}), tensor("b.0", {2})}),
+              ElementsAre(AllOf(StartsWith("map.toml: line 5: "),
+                                HasSubstr("d: no tensor of the source is for this rule"))));
+  EXPECT_THAT(problems(map, kForward, {tensor("a.0", {2}), tensor("b.0", {3}), tensor("d", {1})}),
+              ElementsAre(AllOf(HasSubstr("c.0"), HasSubstr("[2], [3]"),
+                                HasSubstr("do not fit together"))));
+}
+
+TEST(Mapping, ReadsEachElementOnce) {
+  const std::string low = rule("low", "a", "shape = '[6]'\nops = ['slice 0 0:4']");
+  const auto high = [](const std::string& range, const std::string& more = "") {
+    return rule("high", "a", "shape = '[6]'\nops = ['slice 0 " + range + "']\n" + more);
+  };
+  const std::vector<SourceTensor> a = {tensor("a", {6})};
+  EXPECT_THAT(problems(low + high("4:6"), kForward, a), IsEmpty());
+  EXPECT_THAT(problems(low + high("5:6"), kForward, a),
+              ElementsAre(HasSubstr("a: 1 elements are not used")));
+  EXPECT_THAT(problems(low + high("3:6"), kForward, a),
+              ElementsAre(AllOf(HasSubstr("high: takes elements that another rule takes"),
+                                HasSubstr("'low'"))));
+  EXPECT_THAT(problems(low + high("5:6", "rest = 'drop'"), kForward, a), IsEmpty());
+  EXPECT_THAT(problems(low + high("5:6", "rest = 'drop'"), kInverse,
+                       {tensor("low", {4}), tensor("high", {1})}),
+              ElementsAre(HasSubstr("a: 1 elements would come from nowhere")));
+  EXPECT_THAT(problems(low + high("4:6", "optional = true"), kInverse, {tensor("low", {4})}),
+              ElementsAre(HasSubstr("a: 2 elements would come from nowhere")));
+  EXPECT_THAT(problems(low + high("3:6"), kInverse, {tensor("low", {4}), tensor("high", {3})}),
+              ElementsAre(HasSubstr("takes elements that another rule takes")));
+  EXPECT_THAT(problems(rule("c", "['a', 'a']", "ops = ['concat 0']"), kForward, a),
+              ElementsAre(HasSubstr("c: takes elements")));
+}
+
+TEST(Mapping, MayRepeatWithinOneRule) {
+  const std::string map = rule("c", "a",
+                               "shape = '[2, 3]'\nops = ['repeat 0 2', 'reshape [-1]', "
+                               "'slice 0 2:12']\nto_shape = '[10]'");
+  const ModelMap loaded = map_of(map);
+  const Mapping back = map_tensors(loaded, {tensor("c", {10})}, options(kInverse));
+  ASSERT_THAT(targets_of(back), ElementsAre("a [2, 3]"));
+  // Of rows 0 0 1 1 the first two elements are cut off: their second copies are the first ones.
+  std::vector<std::int64_t> places;
+  RunTree(back.targets[0].form).for_each_run(0, 6, [&](const modelmap::Run& run) {
+    for (std::int64_t i = 0; i < run.count; ++i) places.push_back(run.first + i * run.stride);
+  });
+  EXPECT_THAT(places, ElementsAre(1, 2, 0, 4, 5, 6));
+  EXPECT_THAT(problems(map, kForward, {tensor("a", {2, 3})}), IsEmpty());
+}
+
+TEST(Mapping, MakesEachTargetOnce) {
+  EXPECT_THAT(problems(rule("c", "a") + rule("{p:c|d}", "b.{p:c|d}"), kForward,
+                       {tensor("a", {1}), tensor("b.c", {1})}),
+              ElementsAre(HasSubstr("c: two rules make it")));
+  EXPECT_THAT(
+      problems(rule("c.{i}", "a.{i}") + rule("c.{j}", "b.{j}"), kInverse, {tensor("c.0", {1})}),
+      ::testing::Contains(HasSubstr("c.0: two rules make it")));
+}
+
+TEST(Mapping, KeepsTypesUnlessItCasts) {
+  const std::string join = rule("c", "['a', 'b']", "ops = ['concat 0']");
+  EXPECT_THAT(
+      problems(join, kForward, {tensor("a", {1}), tensor("b", {1}, DType::kFloat16)}),
+      ElementsAre(AllOf(HasSubstr("c: its sources have different types"), HasSubstr("Float16"))));
+  const std::string cast = rule("c", "a", "ops = ['cast fp32->bf16']");
+  const Mapping mapping =
+      map_tensors(map_of(cast), {tensor("a", {1}), tensor("adam_m.a", {1})}, options(kForward));
+  EXPECT_EQ(mapping.targets[0].dtype, DType::kBFloat16);
+  EXPECT_EQ(mapping.targets[0].source_dtype, DType::kFloat32);
+  EXPECT_EQ(mapping.targets[1].dtype, DType::kFloat32);  // a state
+  EXPECT_THAT(problems(cast, kForward, {tensor("a", {1}, DType::kFloat16)}),
+              ElementsAre(HasSubstr("c: cast from Float32, the source is Float16")));
+  EXPECT_THAT(problems(cast, kInverse, {tensor("c", {1}, DType::kFloat16)}),
+              ElementsAre(HasSubstr("a: cast from BFloat16, the source is Float16")));
+  EXPECT_THAT(
+      problems(rule("c", "a", "ops = ['pad 0 4 300']"), kForward, {tensor("a", {1}, DType::kInt8)}),
+      ElementsAre(HasSubstr("c: not possible")));
+}
+
+TEST(Mapping, MapsStatesLikeTheirWeights) {
+  const std::string map =
+      "[states]\n'exp_avg.' = 'opt.m.'\n" +
+      rule("c", "['a', 'b']", "shape = '[F]'\nops = ['concat 0']\nto_shape='[2*F]'") +
+      rule("step", "global_step", "optional = true");
+  EXPECT_THAT(mapped(map, kForward,
+                     {tensor("a", {2}), tensor("b", {2}), tensor("exp_avg.a", {2}),
+                      tensor("exp_avg.b", {2}), tensor("moments.a", {2}), tensor("moments.b", {2}),
+                      tensor("global_step", {1})}),
+              ElementsAre("c [4]", "opt.m.c [4]", "moments.c [4]", "step [1]"));
+  EXPECT_THAT(mapped(map, kInverse, {tensor("opt.m.c", {4}), tensor("c", {4})}),
+              ElementsAre("exp_avg.a [2]", "exp_avg.b [2]", "a [2]", "b [2]"));
+  EXPECT_THAT(
+      problems(map, kForward, {tensor("a", {2}), tensor("b", {2}), tensor("exp_avg.a", {2})}),
+      ElementsAre(HasSubstr("exp_avg.b: missing in the source (opt.m.c needs it)")));
+  EXPECT_THAT(
+      problems(map, kForward, {tensor("a", {2}), tensor("b", {2}), tensor("adam_v.z", {2})}),
+      ElementsAre(HasSubstr("adam_v.z: no rule uses it")));
+}
+
+TEST(Mapping, KnowsTheLongestPrefixOfAState) {
+  const std::string map = "[states]\n'moments.' = 'm.'\n'moments.deep.' = 'd.'\n" + rule("c", "a");
+  EXPECT_THAT(mapped(map, kForward,
+                     {tensor("a", {1}), tensor("moments.a", {1}), tensor("moments.deep.a", {1})}),
+              ElementsAre("c [1]", "m.c [1]", "d.c [1]"));
+}
+
+TEST(Mapping, DropsWhatNoRuleTakes) {
+  const std::string map =
+      "[drop]\nfrom = ['*.x', 'a.y']\nto = ['*.z']\n" + rule("b.{p:y|w}", "a.{p:y|w}");
+  const Mapping mapping =
+      map_tensors(map_of(map), {tensor("q.x", {1}), tensor("a.y", {1}), tensor("adam_m.q.x", {1})},
+                  options(kForward));
+  EXPECT_THAT(targets_of(mapping), ElementsAre("b.y [1]"));
+  EXPECT_THAT(mapping.dropped, ElementsAre(0U, 2U));
+  EXPECT_THAT(mapped(map, kInverse, {tensor("b.w", {1}), tensor("q.z", {1})}),
+              ElementsAre("a.w [1]"));
+}
+
+TEST(Mapping, ShowsAliasesOfTheTargetAndHidesThoseOfTheSource) {
+  const std::string map =
+      rule("E.{i}", "e.{i}") +
+      "[[alias]]\nside = 'from'\nname = 'f.{i+1}'\nof = 'e.{i}'\nrange = {i = 2}\n"
+      "when = 'i > 0 or all'\n[vars]\nall = 0\n"
+      "[[alias]]\nside = 'to'\nname = 'F'\nof = 'E.0'\nemit = false\n";
+  const Mapping there = map_tensors(
+      map_of(map), {tensor("e.0", {1}), tensor("e.1", {2}), tensor("f.2", {2})}, options(kForward));
+  EXPECT_THAT(targets_of(there), ElementsAre("E.0 [1]", "E.1 [2]"));
+  ASSERT_EQ(there.aliases.size(), 1U);
+  EXPECT_EQ(there.aliases[0].tensor, 2U);
+  EXPECT_EQ(there.aliases[0].of, 1U);
+  const Mapping back = map_tensors(
+      map_of(map), {tensor("E.0", {1}), tensor("E.1", {2}), tensor("F", {1})}, options(kInverse));
+  EXPECT_THAT(targets_of(back), ElementsAre("e.0 [1]", "e.1 [2]", "f.2 [2]"));
+  EXPECT_TRUE(back.targets[2].is_alias);
+  EXPECT_EQ(back.targets[2].form, back.targets[1].form);
+  EXPECT_THAT(problems(map, kForward, {tensor("e.0", {1}), tensor("e.1", {2}), tensor("f.2", {3})}),
+              ElementsAre(AllOf(HasSubstr("f.2: it is"), HasSubstr("[3]"), HasSubstr("[2]"))));
+  EXPECT_THAT(problems(map, kInverse, {tensor("E.0", {1})}),
+              ElementsAre(HasSubstr("e.1: missing (f.2 needs it)")));
+  EXPECT_THAT(problems(map, kForward, {tensor("e.0", {1}), tensor("f.2", {2})}),
+              ElementsAre(HasSubstr("e.1: missing in the source")));
+}
+
+TEST(Mapping, CollectsAndSpreads) {
+  const std::string map = "[vars]\nn = 3\n" +
+                          rule("all.{l}", "one.{l}.{e}",
+                               "range = {e = 'n'}\nshape = '[W]'\nops = ['stack 1 {e}']\n"
+                               "to_shape = '[W, n]'") +
+                          rule("part.{k}", "whole",
+                               "range = {k = 2}\nshape = '[4]'\nops = ['slice 0 {k}*2:k*2+2']\n"
+                               "to_shape = '[2]'");
+  const std::vector<SourceTensor> from = {tensor("one.5.0", {2}), tensor("one.5.1", {2}),
+                                          tensor("one.5.2", {2}), tensor("whole", {4})};
+  EXPECT_THAT(mapped(map, kForward, from), ElementsAre("all.5 [2, 3]", "part.0 [2]", "part.1 [2]"));
+  EXPECT_THAT(mapped(map, kInverse,
+                     {tensor("part.1", {2}), tensor("all.5", {2, 3}), tensor("part.0", {2})}),
+              ElementsAre("whole [4]", "one.5.0 [2]", "one.5.1 [2]", "one.5.2 [2]"));
+  auto more = from;
+  more.push_back(tensor("one.5.3", {2}));
+  EXPECT_THAT(problems(map, kForward, more), ElementsAre(HasSubstr("one.5.3: no rule uses it")));
+  EXPECT_THAT(problems(map, kInverse,
+                       {tensor("part.2", {2}), tensor("all.5", {2, 3}), tensor("part.1", {2}),
+                        tensor("part.0", {2})}),
+              ElementsAre(HasSubstr("part.2: no rule uses it")));
+  const std::string far = rule("a", "b.{e}", "range = {e = 99999999999}\nops = ['stack 0 {e}']");
+  EXPECT_THAT(problems(far, kForward, {tensor("b.0", {1})}),
+              ElementsAre(HasSubstr("b.0: the range of 'e' is 99999999999")));
+}
+
+TEST(Mapping, AsksStrategiesForTheNumberOfParts) {
+  const std::string map = rule("c.{i}", "a.{i}",
+                               "shape = '[F]'\nops = ['reshape [tp, -1]', "
+                               "'permute [1, 0]', 'reshape [-1]']\nto_shape='[F]'") +
+                          rule("d", "b", "ops = ['reshape [from_tp, -1]']");
+  MapOptions chosen = options(kForward);
+  const std::vector<SourceTensor> tensors = {tensor("a.0", {8}), tensor("a.1", {8}),
+                                             tensor("b", {6})};
+  const auto boxes = [&] {
+    std::vector<std::string> out;
+    for (const auto& target : map_tensors(map_of(map), tensors, chosen).targets) {
+      out.push_back(to_string(target.form->axes()) + " of " + to_string(target.shape()));
+    }
+    return out;
+  };
+  EXPECT_THAT(boxes(), ElementsAre("[8] of [8]", "[8] of [8]", "[6] of [1, 6]"));
+  chosen.to_parts = [](const std::string& name) -> std::optional<PartCount> {
+    if (name == "c.1") return PartCount{4, false};
+    return std::nullopt;
+  };
+  chosen.from_parts = [](const std::string&) { return PartCount{3, false}; };
+  EXPECT_THAT(boxes(), ElementsAre("[8] of [8]", "[2, 4] of [8]", "[3, 2] of [3, 2]"));
+  chosen.to_parts = [](const std::string&) { return PartCount{0, true}; };
+  EXPECT_THAT(refusal_of([&] { boxes(); }), HasSubstr("--map-var tp=N"));
+  chosen.variables["tp"] = 2;
+  EXPECT_THAT(boxes(), ElementsAre("[4, 2] of [8]", "[4, 2] of [8]", "[3, 2] of [3, 2]"));
+}
+
+TEST(Mapping, FindsItsDirection) {
+  const ModelMap map =
+      map_of("[states]\n'm.' = 'opt.'\n" + rule("both", "both") + rule("to.{i}", "from.{i}"));
+  MapOptions unknown;
+  const auto direction = [&](const std::vector<SourceTensor>& tensors) {
+    return find_direction(map, tensors, unknown);
+  };
+  EXPECT_EQ(direction({tensor("both", {1}), tensor("from.1", {1})}), kForward);
+  EXPECT_EQ(direction({tensor("both", {1}), tensor("to.1", {1}), tensor("else", {1})}), kInverse);
+  EXPECT_EQ(direction({tensor("m.from.1", {1})}), kForward);
+  EXPECT_THAT(refusal_of([&] { direction({tensor("both", {1})}); }), HasSubstr("--map-direction"));
+  EXPECT_THAT(refusal_of([&] {
+                direction({tensor("to.1", {1}), tensor("from.1", {1})});
+              }),
+              AllOf(HasSubstr("'from.1'"), HasSubstr("'to.1'"), HasSubstr("--map-direction")));
+}
+
+TEST(Mapping, RefusesVariablesThatNothingUses) {
+  const ModelMap map = map_of("[vars]\nn = ['used', 2]\n" + rule("b", "a", "shape = '[n*k]'"));
+  MapOptions chosen = options(kForward);
+  for (const char* name : {"n", "used", "k"}) {
+    chosen.variables = {{name, 2}};
+    EXPECT_EQ(refusal_of([&] { check_mapping(map, {tensor("a", {4})}, chosen); }), "accepted")
+        << name;
+  }
+  chosen.variables = {{"other", 2}};
+  EXPECT_THAT(refusal_of([&] { check_mapping(map, {tensor("a", {4})}, chosen); }),
+              HasSubstr("--map-var other: no rule uses it"));
+}
+
+TEST(Mapping, TurnsRoundWhatHasShapesAlone) {
+  EXPECT_THAT(problems(rule("c", "a", "ops = ['permute [1, 0]']"), kInverse, {tensor("c", {2, 3})}),
+              ElementsAre(HasSubstr("c: cannot be turned round: the rule has no 'shape'")));
+  EXPECT_THAT(mapped(rule("c", "a"), kInverse, {tensor("c", {2, 3})}), ElementsAre("a [2, 3]"));
+  EXPECT_THAT(problems(rule("c", "a", "shape = '[4]'\nops = ['reshape [2, 2]']"), kInverse,
+                       {tensor("c", {4})}),
+              ElementsAre(AllOf(HasSubstr("c: "), HasSubstr("[2, 2]"), HasSubstr("[4]"))));
+}
+
+TEST(Mapping, TakesTensorsWithoutElementsAndScalars) {
+  const std::string map =
+      rule("c", "['a', 'b']", "shape = '[F]'\nops = ['stack 0']\nto_shape = '[2, F]'") +
+      rule("s", "r");
+  EXPECT_THAT(mapped(map, kForward, {tensor("a", {0}), tensor("b", {0}), tensor("r", {})}),
+              ElementsAre("c [2, 0]", "s []"));
+  EXPECT_THAT(mapped(map, kInverse, {tensor("c", {2, 0}), tensor("s", {})}),
+              ElementsAre("a [0]", "b [0]", "r []"));
+}
+
+TEST(Mapping, ListsNotMoreProblemsThanAnyoneReads) {
+  std::vector<SourceTensor> tensors = {tensor("a", {1})};
+  for (int i = 0; i < 5000; ++i) tensors.push_back(tensor("n" + std::to_string(i), {1}));
+  const std::vector<std::string> messages = problems(rule("c", "a"), kForward, tensors);
+  EXPECT_EQ(messages.size(), 1001U);
+  EXPECT_THAT(messages.front(), HasSubstr("5000 such tensors"));
+  EXPECT_THAT(messages.back(), HasSubstr("4000 more problems"));
+}
+
+}  // namespace
+}  // namespace reshardfs::modelmap::testing
