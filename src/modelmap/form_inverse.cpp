@@ -89,6 +89,19 @@ std::vector<std::int64_t> choose_strides(const std::vector<AddressBox>& boxes,
   return chosen;
 }
 
+/// The number of elements, or a larger one that the largest stride divides: where no form is asked
+/// for, every second row of an odd number of them need not be boxes of their own.
+std::int64_t divisible_elements(const std::vector<AddressBox>& boxes, std::int64_t elements) {
+  std::int64_t largest = 1;
+  for (const AddressBox& box : boxes) {
+    if (!box.moves.empty()) largest = std::max(largest, box.moves.front().source);
+  }
+  std::int64_t more = 0;
+  const std::int64_t rest = elements % largest;
+  if (rest == 0 || __builtin_add_overflow(elements, largest - rest, &more)) return elements;
+  return more;
+}
+
 /// Boxes whose strides are chosen ones: a move with another one becomes a box for each index.
 void add_with_strides(const AddressBox& box, const std::vector<std::int64_t>& chosen,
                       std::vector<AddressBox>& out) {
@@ -235,14 +248,16 @@ std::span<const std::uint32_t> IndexedForm::boxes_of(std::int64_t source) const 
   return {begin, end};
 }
 
-Inverse invert(const Shape& shape, std::span<const Reading> readings) {
+Inverse invert(const Shape& shape, std::span<const Reading> readings, InverseParts wanted) {
   Inverse inverse;
   const std::int64_t elements = element_count(shape);
   inverse.form = NormalForm::of_nothing(shape);
   if (elements == 0) return inverse;
   const std::vector<AddressBox> boxes = collect(readings, inverse);
   if (inverse.overlap) return inverse;
-  const std::vector<std::int64_t> strides = choose_strides(boxes, elements);
+  const bool is_form_wanted = wanted == InverseParts::kAll;
+  const std::vector<std::int64_t> strides =
+      choose_strides(boxes, is_form_wanted ? elements : divisible_elements(boxes, elements));
   std::vector<AddressBox> aligned;
   for (const AddressBox& box : boxes) add_with_strides(box, strides, aligned);
   NormalForm flat = flat_form(strides);
@@ -258,7 +273,7 @@ Inverse invert(const Shape& shape, std::span<const Reading> readings) {
   }
   inverse.undefined = elements;
   for (const Box& box : flat.boxes) inverse.undefined -= box.elements();
-  if (inverse.undefined == 0) inverse.form = reshape(std::move(flat), shape);
+  if (inverse.undefined == 0 && is_form_wanted) inverse.form = reshape(std::move(flat), shape);
   return inverse;
 }
 

@@ -37,6 +37,11 @@ struct Reading {
   bool repeats = false;
 };
 
+enum class InverseParts : std::uint8_t {
+  kAll,
+  kCoverage,  ///< `undefined` and `overlap` alone
+};
+
 struct Inverse {
   /// The source, made from the targets: the number of a source is that of its reading. Meaningful
   /// if nothing is undefined and nothing overlaps.
@@ -49,7 +54,9 @@ struct Inverse {
 
 /// Costs O(n log n) in the number of boxes, if these do not interleave.
 /// @param shape of the source.
+/// @param wanted what is asked for: without the form, fewer boxes may be needed.
 /// @throws Error kUnsupported if the result exceeds the limits of normal forms.
-Inverse invert(const Shape& shape, std::span<const Reading> readings);
+Inverse invert(const Shape& shape, std::span<const Reading> readings,
+               InverseParts wanted = InverseParts::kAll);
 
 }  // namespace reshardfs::modelmap

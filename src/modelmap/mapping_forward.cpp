@@ -184,7 +184,7 @@ void MappingWork::check_source_read(std::uint32_t tensor, std::span<const Read> 
   const std::string name = printable(tensors_[tensor].name);
   if (is_new) {
     try {
-      const Inverse inverse = invert({element_count(tensors_[tensor].shape)}, readings);
+      const Inverse inverse = invert(tensors_[tensor].shape, readings, InverseParts::kCoverage);
       coverage.undefined = inverse.undefined;
       coverage.overlap = inverse.overlap;
     } catch (const Error& error) {

@@ -103,12 +103,25 @@ TEST(Inverse, PutsRandomPartsTogetherAgain) {
     EXPECT_FALSE(whole.overlap);
     EXPECT_EQ(whole.undefined, 0);
     EXPECT_EQ(places_of(whole.form), expected);
+    const Inverse coverage = invert(shape, parts.readings, InverseParts::kCoverage);
+    EXPECT_FALSE(coverage.overlap);
+    EXPECT_EQ(coverage.undefined, 0);
     const Reading last = parts.readings.back();
     parts.readings.push_back(last);
     EXPECT_TRUE(invert(shape, parts.readings).overlap);
     parts.readings.resize(parts.readings.size() - 2);
     EXPECT_EQ(invert(shape, parts.readings).undefined, last.form->form().elements());
   }
+}
+
+TEST(Inverse, CoversAnOddNumberOfRowsByEverySecondOne) {
+  const NormalForm rows = NormalForm::of_source({151'643, 896}, 0);
+  const Shared parts = shared({slice(rows, 0, {0, 151'643, 2}), slice(rows, 0, {1, 151'643, 2})});
+  const Inverse coverage = invert(rows.shape, parts.readings, InverseParts::kCoverage);
+  EXPECT_FALSE(coverage.overlap);
+  EXPECT_EQ(coverage.undefined, 0);
+  EXPECT_EQ(invert(rows.shape, {parts.readings.data(), 1}, InverseParts::kCoverage).undefined,
+            75'821 * 896);
 }
 
 TEST(Inverse, FindsOverlapsAmongManyBoxesQuickly) {
