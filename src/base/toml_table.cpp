@@ -30,7 +30,7 @@ std::string kind_of(const toml::node& node) {
   }
 }
 
-std::string joined(std::vector<std::string_view> words) {
+std::string joined(const std::vector<std::string_view>& words) {
   std::string text;
   for (const std::string_view word : words) {
     if (!text.empty()) text += ", ";
@@ -56,13 +56,13 @@ void fail_wrong_type(std::string_view key, const toml::node& node, const std::st
 }
 
 TomlTable::TomlTable(const toml::table& table, std::string header,
-                     std::vector<std::string_view> keys)
+                     const std::vector<std::string_view>& keys)
     : table_(table), header_(std::move(header)) {
   for (const auto& [key, node] : table_) {
     if (std::find(keys.begin(), keys.end(), key.str()) != keys.end()) continue;
     fail_at_line(std::max<std::int64_t>(1, key.source().begin.line),
                  "'" + printable(std::string(key.str())) + "' is no key of " + header_ +
-                     ", which has " + joined(std::move(keys)));
+                     ", which has " + joined(keys));
   }
 }
 

@@ -22,7 +22,8 @@ class TomlTable {
   /// @param header how the file names the table: "[devices]".
   /// @param keys all that the table may have.
   /// @throws Error kBadInput if it has another.
-  TomlTable(const toml::table& table, std::string header, std::vector<std::string_view> keys);
+  TomlTable(const toml::table& table, std::string header,
+            const std::vector<std::string_view>& keys);
 
   const std::string& header() const noexcept { return header_; }
   /// Of the header.

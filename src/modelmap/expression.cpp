@@ -333,7 +333,7 @@ std::int64_t Expression::evaluate(const NameLookup& lookup) const {
 std::optional<std::string> Expression::bindable_name() const {
   const std::size_t count = steps_.size();
   const Step* name = nullptr;
-  if (count == 1) name = &steps_[0];
+  if (count == 1) name = &steps_.front();
   if (count > 2 && steps_.back().op == Op::kMultiply) name = &steps_[count - 2];
   if (name == nullptr || name->op != Op::kName) return std::nullopt;
   return names_[static_cast<std::size_t>(name->value)];

@@ -26,8 +26,8 @@ std::map<std::int64_t, std::size_t> count_boundaries(const Forms& forms, std::si
   for (const NormalForm& form : forms) {
     std::int64_t behind = 1;
     const auto& factors = form.factors[dimension];
-    for (auto factor = factors.rbegin(); factor != factors.rend(); ++factor) {
-      behind *= *factor;
+    for (std::size_t at = factors.size(); at-- > 0;) {
+      behind *= factors[at];
       ++counts[behind];
     }
   }

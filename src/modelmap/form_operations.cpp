@@ -169,8 +169,9 @@ NormalForm tidy(NormalForm form) {
 NormalForm reshape(NormalForm form, Shape shape) {
   shape = resolved(form.shape, std::move(shape));
   if (element_count(shape) == 0) return tidy(NormalForm::of_nothing(std::move(shape)));
-  std::vector<std::int64_t> flat = form.axes();
-  form.factors.assign(1, std::move(flat));
+  std::vector<std::vector<std::int64_t>> flat;
+  flat.push_back(form.axes());
+  form.factors = std::move(flat);
   const std::vector<std::size_t> counts = group_factors(form, 0, shape);
   std::vector<std::vector<std::int64_t>> factors;
   auto next = form.factors[0].begin();

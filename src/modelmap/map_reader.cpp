@@ -159,7 +159,7 @@ class MapReader {
     alias.side = read_map_text_at(table, "side");
     if (alias.side != "from" && alias.side != "to") {
       fail_at_line(table.line_of_key("side"),
-                   "'side' is " + in_quotes(alias.side) + ", expected \"from\" or \"to\"");
+                   "'side' is " + in_quotes(alias.side) + R"(, expected "from" or "to")");
     }
     alias.name = read_map_text_at(table, "name");
     alias.of = read_map_text_at(table, "of");

@@ -103,8 +103,11 @@ class CaptureFinder {
       const bool has = std::find(slots.begin(), slots.end(), number) != slots.end();
       const std::size_t here = count_stacks(rule_.body->each[source], name);
       if (here + at_end == (has ? 1 : at_end)) continue;
-      fail_at(rule_.place,
-              "the values of '" + name + "' have to be joined by one 'stack A {" + name + "}'");
+      fail_at(rule_.place, std::string("the values of '")
+                               .append(name)
+                               .append("' have to be joined by one 'stack A {")
+                               .append(name)
+                               .append("}'"));
     }
   }
 

@@ -10,6 +10,7 @@ namespace {
 
 std::vector<CaptureValue> values_of(const std::vector<std::int64_t>& numbers) {
   std::vector<CaptureValue> values;
+  values.reserve(numbers.size());
   for (const std::int64_t number : numbers) values.push_back({number, {}});
   return values;
 }

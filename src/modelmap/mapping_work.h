@@ -66,6 +66,7 @@ struct Application {
   std::vector<CaptureValue> values{};
   std::uint32_t tensor = 0;  ///< inverse: the tensor of `to`
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): what = default compares with is no pointer
   auto operator<=>(const Application&) const = default;
 };
 

@@ -24,6 +24,7 @@ struct CaptureValue {
   std::string word{};
 
   /// Numbers as numbers.
+  // NOLINTNEXTLINE(modernize-use-nullptr): what = default compares with is no pointer
   auto operator<=>(const CaptureValue&) const = default;
 };
 
