@@ -60,11 +60,13 @@ RuleFormPtr MappingWork::forward_form(const Application& application, RuleEvalua
                                       const std::vector<std::uint32_t>& sources) {
   std::vector<std::int64_t> key = form_key(application, scope);
   std::vector<const Shape*> shapes;
+  shapes.reserve(sources.size());
   for (const std::uint32_t tensor : sources) shapes.push_back(&tensors_[tensor].shape);
   append_shapes(key, shapes);
   RuleFormPtr& known = rules_[application.rule].forms[std::move(key)];
   if (known) return known;
   std::vector<Shape> copies;
+  copies.reserve(shapes.size());
   for (const Shape* shape : shapes) copies.push_back(*shape);
   evaluator.bind_shapes(copies);
   auto made =

@@ -211,6 +211,7 @@ class OperationParser {
 std::vector<std::int64_t> values_of(const std::vector<Expression>& expressions,
                                     const Scope& scope) {
   std::vector<std::int64_t> values;
+  values.reserve(expressions.size());
   for (const Expression& expression : expressions) values.push_back(scope.evaluate(expression));
   return values;
 }

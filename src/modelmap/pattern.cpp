@@ -208,20 +208,26 @@ std::vector<std::string> Pattern::shapes() const {
   return names;
 }
 
+/// Each text with each of these characters behind it.
+std::vector<std::string> Pattern::longer_by(const std::vector<std::string>& texts,
+                                            const std::bitset<256>& characters) {
+  std::vector<std::string> longer;
+  for (const std::string& text : texts) {
+    for (std::size_t c = 0; c < characters.size(); ++c) {
+      if (characters[c]) longer.push_back(text + static_cast<char>(c));
+    }
+  }
+  return longer;
+}
+
 /// All texts that a word capture takes; none if they are too many.
 std::vector<std::string> Pattern::words_of(const Capture& capture) {
   std::vector<std::string> all;
   for (const auto& word : capture.words) {
     std::vector<std::string> texts = {""};
     for (const std::bitset<256>& characters : word) {
-      std::vector<std::string> longer;
       if (texts.size() * characters.count() > kMostShapes) return {};
-      for (const std::string& text : texts) {
-        for (std::size_t c = 0; c < characters.size(); ++c) {
-          if (characters[c]) longer.push_back(text + static_cast<char>(c));
-        }
-      }
-      texts = std::move(longer);
+      texts = longer_by(texts, characters);
     }
     all.insert(all.end(), texts.begin(), texts.end());
     if (all.size() > kMostShapes) return {};

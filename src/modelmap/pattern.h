@@ -83,6 +83,8 @@ class Pattern {
     bool takes_all_digits = false;
   };
 
+  static std::vector<std::string> longer_by(const std::vector<std::string>& texts,
+                                            const std::bitset<256>& characters);
   static std::vector<std::string> words_of(const Capture& capture);
 
   std::string text_{};

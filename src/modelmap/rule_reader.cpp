@@ -8,8 +8,8 @@
 namespace reshardfs::modelmap {
 namespace {
 
-constexpr const char* kOpsForm = "a list of operations, as [\"reshape [-1, H]\", \"concat 0\"]";
-constexpr const char* kShapeForm = "a text like \"[2*F, H]\", or a list of them";
+constexpr const char* kOpsForm = R"(a list of operations, as ["reshape [-1, H]", "concat 0"])";
+constexpr const char* kShapeForm = R"(a text like "[2*F, H]", or a list of them)";
 
 class BodyReader {
  public:

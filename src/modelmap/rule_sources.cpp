@@ -72,9 +72,9 @@ void RuleSources::set_values(std::size_t source, std::vector<CaptureValue>& valu
   const std::size_t pattern = pattern_of(source);
   auto number = static_cast<std::int64_t>(source - first_[pattern]);
   const std::vector<std::size_t>& captures = collected_[pattern];
-  for (auto capture = captures.rbegin(); capture != captures.rend(); ++capture) {
-    values[*capture].number = number % ranges_[*capture];
-    number /= ranges_[*capture];
+  for (std::size_t i = captures.size(); i-- > 0;) {
+    values[captures[i]].number = number % ranges_[captures[i]];
+    number /= ranges_[captures[i]];
   }
 }
 

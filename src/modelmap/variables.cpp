@@ -209,7 +209,7 @@ Scope::Found Scope::from_alternatives(const std::string& name,
 }
 
 Scope::Found Scope::from_known_keys(const std::string& name) const {
-  const Found unknown{std::nullopt, "unknown variable '" + printable(name) + "'"};
+  Found unknown{std::nullopt, "unknown variable '" + printable(name) + "'"};
   const KnownName* known = known_name(name);
   if (known == nullptr) return unknown;
   for (const std::string_view key : known->keys) {
