@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// A model map: rules that say how the tensors of a model family are called and fused on two sides.
-/// The file format is described in reshardfs-modelmap(5).
+/// Files of config/maps are examples.
 #pragma once
 
 #include <cstddef>
