@@ -103,10 +103,11 @@ void ConversionArguments::add_output_options(CLI::App& command) {
        "that of the source")
       ->type_name("LIST")
       ->check(CLI::IsMember(all_words(kFormatWords)));
-  list("--views", views,
-       "What to show: ranks, merged, params (NumPy files), unified (for MindSpore's "
-       "load_distributed_checkpoint), iteration (MindSpore Transformers' Checkpoint 2.0), strategy; "
-       "default: all but iteration")
+  list(
+      "--views", views,
+      "What to show: ranks, merged, params (NumPy files), unified (for MindSpore's "
+      "load_distributed_checkpoint), iteration (MindSpore Transformers' Checkpoint 2.0), strategy; "
+      "default: all but iteration")
       ->type_name("LIST")
       ->check(CLI::IsMember(all_words(kViewWords)));
   command.add_flag("--params", rank_params,
