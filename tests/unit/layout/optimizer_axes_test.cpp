@@ -77,7 +77,8 @@ TEST(WithOptimizerAxes, GivesEveryDeviceTheSameSlice) {
     const DeviceGrid uncut(layout);
     for (const std::int64_t parts : uncut.map_splits()) replicas /= parts;
     do {
-      layout.optimizer_shard_size = 1 + static_cast<std::int64_t>(below(replicas));
+      layout.optimizer_shard_size =
+          1 + static_cast<std::int64_t>(below(static_cast<std::size_t>(replicas)));
     } while (replicas % layout.optimizer_shard_size != 0);
     if (layout.optimizer_shard_size == replicas) layout.optimizer_shard_size = -1;
 

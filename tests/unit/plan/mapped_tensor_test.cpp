@@ -266,7 +266,7 @@ TEST_F(MappedTensors, HaveTheElementsThatTheirFormNames) {
     const RunTree tree(std::make_shared<const NormalForm>(form));
     const std::string whole = expected_bytes(tree);
     ASSERT_EQ(read(TensorView(grid), 0, whole.size()), whole);
-    with_elements += whole.empty() ? 0 : 1;
+    if (!whole.empty()) ++with_elements;
     for (int i = 0; i < 4 && !HasFatalFailure(); ++i) check_slice(grid, whole);
   }
   EXPECT_GT(with_elements, 2500U);
