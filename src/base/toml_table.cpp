@@ -92,6 +92,19 @@ std::string text_at(std::string_view key, const toml::node& node, const std::str
   return *std::move(text);
 }
 
+std::vector<std::string> texts_at(std::string_view key, const toml::node& node) {
+  constexpr const char* kForm = "a text or a list of texts";
+  std::vector<std::string> texts;
+  if (node.is_string()) {
+    texts.push_back(text_at(key, node, kForm));
+  } else {
+    for (const toml::node& text : list_at(key, node, kForm)) {
+      texts.push_back(text_at(key, text, kForm));
+    }
+  }
+  return texts;
+}
+
 std::int64_t number_at(std::string_view key, const toml::node& node, std::int64_t lowest,
                        std::int64_t highest) {
   const std::string expected =

@@ -46,8 +46,23 @@ std::string text_at(std::string_view key, const toml::node& node, const std::str
 std::int64_t number_at(std::string_view key, const toml::node& node, std::int64_t lowest,
                        std::int64_t highest);
 
+/// A text, or those of a list; there may be none, and they may be empty.
+std::vector<std::string> texts_at(std::string_view key, const toml::node& node);
+
 /// @throws Error kBadInput "'key' is a list, expected ...".
 [[noreturn]] void fail_wrong_type(std::string_view key, const toml::node& node,
                                   const std::string& expected);
+
+/// Calls `read` with each table of [[key]]. @throws Error kBadInput if it is something else.
+template <typename Read>
+void for_each_table(const TomlTable& file, std::string_view key, const Read& read) {
+  const toml::node* node = file.find(key);
+  if (node == nullptr) return;
+  const std::string header = "tables [[" + std::string(key) + "]]";
+  for (const toml::node& element : list_at(key, *node, header)) {
+    if (!element.is_table()) fail_wrong_type(key, element, header);
+    read(*element.as_table());
+  }
+}
 
 }  // namespace reshardfs

@@ -25,18 +25,6 @@ std::string key_text(const toml::key& key) {
   fail_at_line(std::max<std::int64_t>(1, key.source().begin.line), message);
 }
 
-/// Calls `read` with each table of [[key]].
-template <typename Read>
-void each_table(const TomlTable& file, std::string_view key, const Read& read) {
-  const toml::node* node = file.find(key);
-  if (node == nullptr) return;
-  const std::string header = "tables [[" + std::string(key) + "]]";
-  for (const toml::node& element : list_at(key, *node, header)) {
-    if (!element.is_table()) fail_wrong_type(key, element, header);
-    read(*element.as_table());
-  }
-}
-
 class MapReader {
  public:
   MapReader(const std::string& file, const toml::table& parsed)
@@ -59,9 +47,9 @@ class MapReader {
     read_variables();
     read_drop();
     read_states();
-    each_table(file_, "block", [&](const toml::table& table) { read_block(table); });
-    each_table(file_, "map", [&](const toml::table& table) { read_rule(table); });
-    each_table(file_, "alias", [&](const toml::table& table) { read_alias(table); });
+    for_each_table(file_, "block", [&](const toml::table& table) { read_block(table); });
+    for_each_table(file_, "map", [&](const toml::table& table) { read_rule(table); });
+    for_each_table(file_, "alias", [&](const toml::table& table) { read_alias(table); });
     return std::move(out_);
   }
 
@@ -218,15 +206,7 @@ bool read_flag(const TomlTable& table, std::string_view key, bool otherwise) {
 }
 
 std::vector<std::string> read_map_texts(std::string_view key, const toml::node& node) {
-  constexpr const char* kForm = "a text or a list of texts";
-  std::vector<std::string> texts;
-  if (node.is_string()) {
-    texts.push_back(text_at(key, node, kForm));
-  } else {
-    for (const toml::node& text : list_at(key, node, kForm)) {
-      texts.push_back(text_at(key, text, kForm));
-    }
-  }
+  std::vector<std::string> texts = texts_at(key, node);
   const bool has_empty = std::find(texts.begin(), texts.end(), "") != texts.end();
   if (has_empty || (texts.empty() && key == "from")) {
     fail_at_line(line_of(node), in_quotes(key) + " is empty");

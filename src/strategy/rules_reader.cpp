@@ -163,28 +163,16 @@ LayerPlacement read_layers(const toml::table& source, std::int64_t stage_count) 
   return placement;
 }
 
-/// Calls `read` with each table of [[key]].
-template <typename Read>
-void each_table(const TomlTable& file, std::string_view key, const Read& read) {
-  const toml::node* node = file.find(key);
-  if (node == nullptr) return;
-  const std::string header = "tables [[" + std::string(key) + "]]";
-  for (const toml::node& element : list_at(key, *node, header)) {
-    if (!element.is_table()) fail_wrong_type(key, element, header);
-    read(*element.as_table());
-  }
-}
-
 RulesDocument read_document(const toml::table& parsed) {
   const TomlTable file(parsed, "the file", {"devices", "rule", "layers"});
   RulesDocument document;
   const toml::node* devices = file.find("devices");
   if (devices == nullptr) fail_at_line(1, "there is no table [devices], which names the axes");
   const std::int64_t default_optimizer = read_devices(*devices, document);
-  each_table(file, "layers", [&](const toml::table& table) {
+  for_each_table(file, "layers", [&](const toml::table& table) {
     document.layers.push_back(read_layers(table, document.stage_count));
   });
-  each_table(file, "rule", [&](const toml::table& table) {
+  for_each_table(file, "rule", [&](const toml::table& table) {
     document.rules.push_back(read_rule(table, document, default_optimizer));
   });
   return document;

@@ -195,15 +195,7 @@ std::int64_t read_optimizer(std::string_view key, const toml::node& node) {
 }
 
 std::vector<std::string> read_texts(std::string_view key, const toml::node& node) {
-  constexpr const char* kForm = "a text or a list of texts";
-  std::vector<std::string> texts;
-  if (node.is_string()) {
-    texts.push_back(text_at(key, node, kForm));
-  } else {
-    for (const toml::node& text : list_at(key, node, kForm)) {
-      texts.push_back(text_at(key, text, kForm));
-    }
-  }
+  std::vector<std::string> texts = texts_at(key, node);
   const bool has_empty = std::find(texts.begin(), texts.end(), "") != texts.end();
   if (texts.empty() || has_empty)
     fail_at_line(line_of(node), "'" + std::string(key) + "' is empty");
