@@ -7,6 +7,7 @@
 /// falls apart into one-dimensional overlays (overlay()).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -65,6 +66,15 @@ struct AxisSegment {
 
   bool operator==(const AxisSegment&) const = default;
 };
+
+/// The one of overlay()'s segments that has row `index` of the destination part. O(log n).
+inline const AxisSegment& segment_at(const std::vector<AxisSegment>& segments, std::int64_t index) {
+  if (segments.size() == 1) return segments.front();
+  const auto after = std::upper_bound(
+      segments.begin(), segments.end(), index,
+      [](std::int64_t i, const AxisSegment& s) { return i < s.destination_begin; });
+  return *(after - 1);
+}
 
 /// Where the rows of one destination part come from: segments that cover it in order without gap
 /// or overlap. Both partitions are of the same dimension (equal sizes).

@@ -148,11 +148,7 @@ ShardGridPtr BoxGrids::make(const BoxPlacement& placement, const TensorEntry& li
   BoxSet boxes(placement.full_shape, cells.boxes);
   require_no_overlap(boxes, cells);
 
-  ShardPattern pattern;
-  pattern.full_shape = placement.full_shape;
-  for (const std::int64_t size : pattern.full_shape) {
-    pattern.partitions.push_back(AxisPartition::even(size, 1));
-  }
+  ShardPattern pattern = ShardPattern::uncut(placement.full_shape);
   std::vector<const TensorEntry*> entries;
   const auto add_cell = [&](const Holding& holding) {
     pattern.files.push_back(holding.file);

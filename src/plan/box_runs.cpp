@@ -43,7 +43,7 @@ std::uint64_t unsigned_of(std::int64_t value) noexcept {
 
 class Runs {
  public:
-  Runs(const BoxSlice& slice, const std::function<void(const StridedRun&)>& visit)
+  Runs(const GridSlice& slice, const std::function<void(const StridedRun&)>& visit)
       : grid_(slice.grid),
         boxes_(*slice.grid.boxes()),
         segments_(slice.segments),
@@ -99,10 +99,8 @@ class Runs {
   void visit_segments(std::size_t d) {
     if (d == dimensions_) return visit_range();
     const auto& list = segments_[d];
-    auto at = std::upper_bound(
-        list.begin(), list.end(), block_.begin[d],
-        [](std::int64_t i, const AxisSegment& s) { return i < s.destination_begin; });
-    for (--at; at != list.end() && at->destination_begin < block_.end[d]; ++at) {
+    auto at = list.begin() + (&segment_at(list, block_.begin[d]) - list.data());
+    for (; at != list.end() && at->destination_begin < block_.end[d]; ++at) {
       const std::int64_t begin = std::max(block_.begin[d], at->destination_begin);
       const std::int64_t end = std::min(block_.end[d], at->destination_begin + at->length);
       shift_[d] = at->source_begin - at->destination_begin;
@@ -252,7 +250,7 @@ class Runs {
 };
 
 /// The slice's bounds in the full tensor.
-Bounds bounds_of(const BoxSlice& slice) noexcept {
+Bounds bounds_of(const GridSlice& slice) noexcept {
   Bounds bounds;
   for (std::size_t d = 0; d < slice.shape.size(); ++d) {
     bounds.begin[d] = slice.segments[d].front().source_begin;
@@ -266,13 +264,13 @@ Bounds bounds_of(const BoxSlice& slice) noexcept {
 
 }  // namespace
 
-void for_each_box_run(const BoxSlice& slice, const ByteRange& bytes,
+void for_each_box_run(const GridSlice& slice, const ByteRange& bytes,
                       const std::function<void(const StridedRun&)>& visit) {
   if (bytes.length() == 0) return;
   Runs(slice, visit).visit_bytes(bytes);
 }
 
-Holding whole_box(const BoxSlice& slice) noexcept {
+Holding whole_box(const GridSlice& slice) noexcept {
   const bool one_range = std::all_of(slice.segments.begin(), slice.segments.end(),
                                      [](const auto& list) { return list.size() == 1; });
   if (!one_range) return {};
@@ -290,7 +288,7 @@ Holding whole_box(const BoxSlice& slice) noexcept {
   return found;
 }
 
-void for_each_box(const BoxSlice& slice,
+void for_each_box(const GridSlice& slice,
                   const std::function<void(const Holding&, std::uint64_t bytes)>& visit) {
   const auto element = unsigned_of(element_size(slice.grid.dtype()));
   const Bounds bounds = bounds_of(slice);

@@ -16,22 +16,15 @@
 
 namespace reshardfs {
 
-/// A destination slice of a parameter whose grid has boxes.
-struct BoxSlice {
-  const ShardGrid& grid;
-  const Shape& shape;
-  const std::vector<std::vector<AxisSegment>>& segments;  ///< of the full tensor, by dimension
-};
-
-/// As TensorView::for_each_run().
-void for_each_box_run(const BoxSlice& slice, const ByteRange& bytes,
+/// As TensorView::for_each_run(), of a grid that has boxes.
+void for_each_box_run(const GridSlice& slice, const ByteRange& bytes,
                       const std::function<void(const StridedRun&)>& visit);
 
 /// As TensorView::whole_cell().
-Holding whole_box(const BoxSlice& slice) noexcept;
+Holding whole_box(const GridSlice& slice) noexcept;
 
 /// As TensorView::for_each_cell(), of a slice with elements. O(boxes that meet the slice's bounds).
-void for_each_box(const BoxSlice& slice,
+void for_each_box(const GridSlice& slice,
                   const std::function<void(const Holding&, std::uint64_t bytes)>& visit);
 
 }  // namespace reshardfs

@@ -2,6 +2,10 @@
 #include "plan/mapped_runs.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "plan/mapped_tensor.h"
 
 namespace reshardfs {
 namespace {
@@ -15,12 +19,14 @@ std::uint64_t unsigned_of(std::int64_t value) noexcept {
 
 class Walk {
  public:
-  Walk(const MappedSlice& slice, const std::function<void(const StridedRun&)>& visit)
-      : slice_(slice), visit_(visit), element_(element_size(slice.tensor.entry().dtype)) {
-    const Shape& full = slice.tensor.shape();
-    full_strides_.assign(full.size(), 1);
-    for (std::size_t d = full.size(); d-- > 1;) full_strides_[d - 1] = full_strides_[d] * full[d];
-    while (run_dimension_ + 1 < full.size()) ++run_dimension_;
+  Walk(const GridSlice& slice, const std::function<void(const StridedRun&)>& visit)
+      : slice_(slice),
+        tensor_(*slice.grid.mapped()),
+        visit_(visit),
+        element_(element_size(slice.grid.dtype())),
+        full_strides_(element_strides(slice.grid.full_shape())) {
+    const Shape& full = slice.grid.full_shape();
+    if (!full.empty()) run_dimension_ = full.size() - 1;
     // Dimensions that the slice has whole make one piece with the one before them.
     while (run_dimension_ > 0 && is_whole(run_dimension_)) {
       inner_ *= full[run_dimension_];
@@ -45,7 +51,7 @@ class Walk {
  private:
   bool is_whole(std::size_t d) const noexcept {
     const auto& segments = slice_.segments[d];
-    return segments.size() == 1 && segments[0].length == slice_.tensor.shape()[d];
+    return segments.size() == 1 && segments[0].length == slice_.grid.full_shape()[d];
   }
 
   /// Bytes [begin, end) that are in one element, or those up to its end. @return where it ends.
@@ -60,14 +66,6 @@ class Walk {
     return stop;
   }
 
-  const AxisSegment& segment_at(std::size_t d, std::int64_t index) const {
-    const auto& list = slice_.segments[d];
-    const auto after = std::upper_bound(
-        list.begin(), list.end(), index,
-        [](std::int64_t i, const AxisSegment& s) { return i < s.destination_begin; });
-    return *(after - 1);
-  }
-
   /// Of the slice; each piece that is one range of the tensor.
   void visit_elements(std::int64_t begin, std::int64_t end) {
     while (begin < end) {
@@ -77,17 +75,16 @@ class Walk {
       for (std::size_t d = run_dimension_; d-- > 0;) {
         const std::int64_t index = row % slice_.shape[d];
         row /= slice_.shape[d];
-        const AxisSegment& segment = segment_at(d, index);
+        const AxisSegment& segment = segment_at(slice_.segments[d], index);
         first += (segment.source_begin + index - segment.destination_begin) * full_strides_[d];
       }
       std::int64_t count = std::min(row_ - column, end - begin);
       if (!slice_.shape.empty()) {
-        const AxisSegment& segment = segment_at(run_dimension_, column / inner_);
+        const AxisSegment& segment = segment_at(slice_.segments[run_dimension_], column / inner_);
         const std::int64_t segment_begin = segment.destination_begin * inner_;
         count = std::min(count, segment_begin + segment.length * inner_ - column);
         first += segment.source_begin * inner_ + column - segment_begin;
       }
-      // Rows that follow each other in the tensor, too, are one range.
       visit_range(first, count, begin);
       begin += count;
     }
@@ -95,13 +92,15 @@ class Walk {
 
   void visit_range(std::int64_t first, std::int64_t count, std::int64_t destination) {
     const std::uint64_t offset = unsigned_of(destination * element_);
-    slice_.tensor.for_each_run(first, first + count, [&](StridedRun run) {
+    tensor_.for_each_run(first, first + count, [&](StridedRun run) {
       run.destination_offset += offset + skipped_;
+      std::vector<std::byte> part;
       if (length_ > 0) {
         run.length = length_;
-        if (run.literal_bytes > 0) {
-          std::rotate(run.literal.begin(), run.literal.begin() + signed_of(skipped_),
-                      run.literal.begin() + signed_of(run.literal_bytes));
+        if (run.literal != nullptr) {
+          const auto first = run.literal->begin() + signed_of(skipped_);
+          part.assign(first, first + signed_of(length_));
+          run.literal = &part;
         } else {
           run.source_offset += skipped_;
         }
@@ -112,7 +111,8 @@ class Walk {
     });
   }
 
-  const MappedSlice& slice_;
+  const GridSlice& slice_;
+  const MappedTensor& tensor_;
   const std::function<void(const StridedRun&)>& visit_;
   std::int64_t element_;
   std::vector<std::int64_t> full_strides_;
@@ -125,7 +125,7 @@ class Walk {
 
 }  // namespace
 
-void for_each_mapped_run(const MappedSlice& slice, const ByteRange& bytes,
+void for_each_mapped_run(const GridSlice& slice, const ByteRange& bytes,
                          const std::function<void(const StridedRun&)>& visit) {
   if (bytes.length() > 0) Walk(slice, visit).visit_bytes(bytes);
 }

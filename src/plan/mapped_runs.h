@@ -3,21 +3,13 @@
 #pragma once
 
 #include <functional>
-#include <vector>
 
-#include "plan/mapped_tensor.h"
+#include "plan/tensor_view.h"
 
 namespace reshardfs {
 
-/// A destination slice of a mapped tensor.
-struct MappedSlice {
-  const MappedTensor& tensor;
-  const Shape& shape;
-  const std::vector<std::vector<AxisSegment>>& segments;  ///< of the tensor, by dimension
-};
-
-/// As TensorView::for_each_run().
-void for_each_mapped_run(const MappedSlice& slice, const ByteRange& bytes,
+/// As TensorView::for_each_run(), of a grid that is mapped().
+void for_each_mapped_run(const GridSlice& slice, const ByteRange& bytes,
                          const std::function<void(const StridedRun&)>& visit);
 
 }  // namespace reshardfs

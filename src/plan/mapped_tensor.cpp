@@ -16,13 +16,6 @@ std::uint64_t unsigned_of(std::int64_t value) noexcept {
   return static_cast<std::uint64_t>(value);
 }
 
-/// Elements of one index of each dimension.
-std::vector<std::int64_t> strides_of(const Shape& shape) {
-  std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
-  return strides;
-}
-
 /// Pieces of a full tensor, in elements: `count` of them, each of `length`.
 struct Strided {
   std::int64_t first = 0;
@@ -33,6 +26,12 @@ struct Strided {
 };
 
 }  // namespace
+
+std::vector<std::int64_t> element_strides(const Shape& shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
 
 /// Turns pieces of a full source tensor into runs of its cells.
 class MappedTensor::Splitter {
@@ -88,7 +87,7 @@ class MappedTensor::Splitter {
   bool along_a_dimension(const Strided& pieces) const {
     if (grid_.boxes() != nullptr) return false;
     const Shape& shape = grid_.full_shape();
-    const std::vector<std::int64_t> strides = strides_of(shape);
+    const std::vector<std::int64_t> strides = element_strides(shape);
     std::size_t d = 0;
     while (d < shape.size() && strides[d] > pieces.stride) ++d;
     if (d == shape.size() || pieces.stride % strides[d] != 0) return false;
@@ -177,8 +176,7 @@ void MappedTensor::for_each_run(std::int64_t begin, std::int64_t end,
     const std::vector<std::byte> value =
         modelmap::Literal{block.source, block.first}.bytes(entry_.dtype);
     StridedRun run;
-    std::copy(value.begin(), value.end(), run.literal.begin());
-    run.literal_bytes = value.size();
+    run.literal = &value;
     run.destination_offset = unsigned_of(block.target - begin) * element;
     run.length = unsigned_of(block.count) * element;
     run.source_stride = run.length;
@@ -220,11 +218,7 @@ void MappedTensor::for_each_run(std::int64_t begin, std::int64_t end,
 }
 
 ShardGridPtr mapped_grid(std::shared_ptr<const MappedTensor> tensor) {
-  auto pattern = std::make_shared<ShardPattern>();
-  pattern->full_shape = tensor->shape();
-  for (const std::int64_t size : pattern->full_shape) {
-    pattern->partitions.push_back(AxisPartition::even(size, 1));
-  }
+  auto pattern = std::make_shared<ShardPattern>(ShardPattern::uncut(tensor->shape()));
   std::vector<const TensorEntry*> entries;
   std::vector<const TensorEntry*> of_replicas;
   for (const ShardGridPtr& source : tensor->sources()) {

@@ -17,6 +17,9 @@
 
 namespace reshardfs {
 
+/// Elements of one index of each dimension, in C order.
+std::vector<std::int64_t> element_strides(const Shape& shape);
+
 class MappedTensor {
  public:
   /// @param tree of the tensor's form; tensors that are made alike share it.

@@ -8,6 +8,15 @@
 
 namespace reshardfs {
 
+ShardPattern ShardPattern::uncut(Shape full_shape) {
+  ShardPattern pattern;
+  pattern.full_shape = std::move(full_shape);
+  for (const std::int64_t size : pattern.full_shape) {
+    pattern.partitions.push_back(AxisPartition::even(size, 1));
+  }
+  return pattern;
+}
+
 bool ShardPattern::complete() const noexcept {
   return std::find(files.begin(), files.end(), nullptr) == files.end();
 }
@@ -74,11 +83,7 @@ Shape array_shape(const TensorEntry& entry) {
 namespace {
 
 std::shared_ptr<ShardPattern> single_cell_pattern(const Holding& holding) {
-  auto pattern = std::make_shared<ShardPattern>();
-  pattern->full_shape = array_shape(*holding.entry);
-  for (const std::int64_t size : pattern->full_shape) {
-    pattern->partitions.push_back(AxisPartition::even(size, 1));
-  }
+  auto pattern = std::make_shared<ShardPattern>(ShardPattern::uncut(array_shape(*holding.entry)));
   pattern->files = {holding.file};
   return pattern;
 }

@@ -40,6 +40,9 @@ struct ShardPattern {
   /// cells are those of its sources, and the partitions have one part each.
   std::shared_ptr<const MappedTensor> mapped{};
 
+  /// Of that full shape, with partitions of one part each, and no cell yet.
+  static ShardPattern uncut(Shape full_shape);
+
   bool complete() const noexcept;
 };
 

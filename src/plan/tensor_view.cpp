@@ -21,7 +21,7 @@ std::uint64_t unsigned_of(std::int64_t value) {
 /// Literal bytes, of elements or of a part of one.
 void fill(const StridedRun& run, std::span<std::byte> out) {
   for (std::uint64_t i = 0; i < run.length; ++i) {
-    out[static_cast<std::size_t>(i)] = run.literal.at(i % run.literal_bytes);
+    out[static_cast<std::size_t>(i)] = (*run.literal)[i % run.literal->size()];
   }
 }
 
@@ -30,7 +30,7 @@ void visit_mapped_cells(const TensorView& view,
                         const std::function<void(const Holding&, std::uint64_t bytes)>& visit) {
   std::map<std::size_t, std::uint64_t> bytes;
   view.for_each_run({0, view.size()}, [&](const StridedRun& run) {
-    if (run.literal_bytes == 0) bytes[run.cell] += run.length * run.count;
+    if (run.literal == nullptr) bytes[run.cell] += run.length * run.count;
   });
   for (const auto& [cell, count] : bytes) visit(view.grid().cell(cell), count);
 }
@@ -93,21 +93,8 @@ void TensorView::prepare() {
   row_bytes_ = shape_.empty() ? element : block_bytes_ * unsigned_of(shape_[run_dimension_]);
 }
 
-BoxSlice TensorView::box_slice() const noexcept {
+GridSlice TensorView::slice() const noexcept {
   return {*grid_, shape_, segments_};
-}
-
-MappedSlice TensorView::mapped_slice() const noexcept {
-  return {*grid_->mapped(), shape_, segments_};
-}
-
-const AxisSegment& TensorView::segment_at(std::size_t dimension, std::int64_t index) const {
-  const auto& list = segments_[dimension];
-  if (list.size() == 1) return list.front();
-  const auto after = std::upper_bound(
-      list.begin(), list.end(), index,
-      [](std::int64_t i, const AxisSegment& s) { return i < s.destination_begin; });
-  return *(after - 1);
 }
 
 TensorView::RowPosition TensorView::locate_row(std::uint64_t row) const {
@@ -115,7 +102,7 @@ TensorView::RowPosition TensorView::locate_row(std::uint64_t row) const {
   for (std::size_t d = run_dimension_; d-- > 0;) {
     const auto index = static_cast<std::int64_t>(row % unsigned_of(shape_[d]));
     row /= unsigned_of(shape_[d]);
-    const AxisSegment& segment = segment_at(d, index);
+    const AxisSegment& segment = segment_at(segments_[d], index);
     position.segment[d] = &segment;
     position.source_index[d] = segment.source_begin + index - segment.destination_begin;
     position.cell += segment.source_part * cell_strides_[d];
@@ -138,7 +125,8 @@ void TensorView::visit_rows(std::uint64_t row, std::uint64_t count, std::uint64_
   std::uint64_t done = 0;
   while (done < length) {
     const std::uint64_t at = column + done;
-    const AxisSegment& segment = segment_at(k, static_cast<std::int64_t>(at / block_bytes_));
+    const AxisSegment& segment =
+        segment_at(segments_[k], static_cast<std::int64_t>(at / block_bytes_));
     const std::uint64_t segment_begin = unsigned_of(segment.destination_begin) * block_bytes_;
     const std::uint64_t segment_end = segment_begin + unsigned_of(segment.length) * block_bytes_;
     StridedRun run;
@@ -164,10 +152,10 @@ void TensorView::visit_rows(std::uint64_t row, std::uint64_t count, std::uint64_
 template <typename Visit>
 void TensorView::visit_runs(const ByteRange& bytes_wanted, Visit&& visit) const {
   if (grid_->boxes() != nullptr) {
-    return for_each_box_run(box_slice(), bytes_wanted, std::ref(visit));
+    return for_each_box_run(slice(), bytes_wanted, std::ref(visit));
   }
   if (grid_->mapped() != nullptr) {
-    return for_each_mapped_run(mapped_slice(), bytes_wanted, std::ref(visit));
+    return for_each_mapped_run(slice(), bytes_wanted, std::ref(visit));
   }
   std::uint64_t offset = bytes_wanted.offset();
   std::uint64_t length = bytes_wanted.length();
@@ -184,7 +172,7 @@ void TensorView::visit_runs(const ByteRange& bytes_wanted, Visit&& visit) const 
       // Whole rows, as many as stay in one segment of dimension k-1.
       const std::size_t outer = run_dimension_ - 1;
       const auto index = static_cast<std::int64_t>(row % unsigned_of(shape_[outer]));
-      const AxisSegment& segment = segment_at(outer, index);
+      const AxisSegment& segment = segment_at(segments_[outer], index);
       const auto left = unsigned_of(segment.destination_begin + segment.length - index);
       rows = std::min(left, length / row_bytes_);
       bytes = row_bytes_;
@@ -204,7 +192,7 @@ void TensorView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch&
   visit_runs({offset, out.size()}, [&](StridedRun run) {
     const std::span<std::byte> place =
         out.subspan(static_cast<std::size_t>(run.destination_offset - offset));
-    if (run.literal_bytes > 0) return fill(run, place);
+    if (run.literal != nullptr) return fill(run, place);
     if (!run.holding) {
       throw Error(ErrorKind::kMissing, "no source rank has this part").for_parameter(grid_->name());
     }
@@ -219,7 +207,7 @@ void TensorView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch&
 
 Holding TensorView::whole_cell() const noexcept {
   if (grid_->mapped() != nullptr) return {};
-  if (grid_->boxes() != nullptr) return whole_box(box_slice());
+  if (grid_->boxes() != nullptr) return whole_box(slice());
   std::int64_t cell = 0;
   for (std::size_t d = 0; d < shape_.size(); ++d) {
     if (!is_whole(d)) return {};
@@ -231,7 +219,7 @@ Holding TensorView::whole_cell() const noexcept {
 void TensorView::for_each_cell(
     const std::function<void(const Holding&, std::uint64_t bytes)>& visit) const {
   if (size_ == 0) return;
-  if (grid_->boxes() != nullptr) return for_each_box(box_slice(), visit);
+  if (grid_->boxes() != nullptr) return for_each_box(slice(), visit);
   if (grid_->mapped() != nullptr) return visit_mapped_cells(*this, visit);
   // Rows of each source part, by dimension; the cells are the product of these lists.
   std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> rows(shape_.size());

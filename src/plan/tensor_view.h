@@ -18,7 +18,6 @@
 /// not depend on the tensor's size.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -40,17 +39,20 @@ struct StridedRun {
   std::uint64_t count = 1;
   std::uint64_t source_stride = 0;  ///< bytes between the starts of pieces; >= length
   std::uint64_t destination_stride = 0;
-  /// Of what no file holds because a model map states it: the bytes that each element has, and how
-  /// many they are. `holding` is empty then.
-  std::array<std::byte, 8> literal{};
-  std::size_t literal_bytes = 0;
+  /// Of what no file holds because a model map states it: bytes that repeat, for as long as the run
+  /// is visited. `holding` is empty then.
+  const std::vector<std::byte>* literal = nullptr;
 };
 
 /// A tensor with more is refused.
 inline constexpr std::size_t kMaxDimensions = 32;
 
-struct BoxSlice;
-struct MappedSlice;
+/// A destination slice, for what makes its runs where the grid is no product of parts.
+struct GridSlice {
+  const ShardGrid& grid;
+  const Shape& shape;
+  const std::vector<std::vector<AxisSegment>>& segments;  ///< of the full tensor, by dimension
+};
 
 class TensorView {
  public:
@@ -86,7 +88,6 @@ class TensorView {
 
   void prepare();
   bool is_whole(std::size_t dimension) const noexcept;
-  const AxisSegment& segment_at(std::size_t dimension, std::int64_t index) const;
   RowPosition locate_row(std::uint64_t row) const;
   template <typename Visit>
   void visit_runs(const ByteRange& bytes, Visit&& visit) const;
@@ -94,8 +95,7 @@ class TensorView {
   void visit_rows(std::uint64_t row, std::uint64_t count, std::uint64_t column,
                   std::uint64_t length, std::uint64_t destination, Visit&& visit) const;
   std::int64_t source_length(std::size_t dimension, std::int64_t part) const;
-  BoxSlice box_slice() const noexcept;
-  MappedSlice mapped_slice() const noexcept;
+  GridSlice slice() const noexcept;
 
   ShardGridPtr grid_;
   Shape shape_;
