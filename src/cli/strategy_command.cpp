@@ -52,14 +52,13 @@ CheckpointSet open_source(const StrategyArguments& arguments) {
 
 /// The layouts of a set that records them itself; nothing if the input is none.
 std::optional<Strategy> recorded_layouts(const std::string& input) {
-  const auto found = discover_described_set(input, CheckpointOptions{});
-  if (!found) return std::nullopt;
-  if (!found->catalogue) {
+  if (!find_described_steps(input, CheckpointOptions{})) return std::nullopt;
+  const auto checkpoint =
+      std::make_shared<const CheckpointSet>(CheckpointSet::open(input, CheckpointOptions{}));
+  if (!checkpoint->catalogue()) {
     throw Error(ErrorKind::kMissing, "records no layouts: it is the checkpoint of one device")
         .in_file(input);
   }
-  const auto checkpoint =
-      std::make_shared<const CheckpointSet>(CheckpointSet::open(input, CheckpointOptions{}));
   try {
     return recorded_strategy(SourceTable(checkpoint, std::nullopt), OptimizerCut::kAsRecorded);
   } catch (Error& error) {

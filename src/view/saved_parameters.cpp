@@ -82,10 +82,9 @@ class CutMaker {
   std::shared_ptr<const SavedCut> kept(const TargetParameter& parameter,
                                        const std::vector<Rank>& firsts) {
     if (firsts.front() == Rank()) return shared(std::nullopt, firsts);
-    Layout layout;
-    layout.device_matrix = {devices_};
-    layout.tensor_map.resize(parameter.grid->full_shape().size());
-    return shared(layout, firsts);
+    return shared(
+        whole_layout(static_cast<std::size_t>(devices_), parameter.grid->full_shape().size()),
+        firsts);
   }
 
   /// The cut in a stage, as the format states it.

@@ -112,17 +112,18 @@ TrainingState training_state(const ViewContext& context) {
   const CheckpointSet& checkpoint = context.target->source().checkpoint();
   const RankFile& file = checkpoint.files().front();
   const bool own_format = parse_iteration_file(file.path.filename().string()).has_value();
-  Values values = values_of(*context.target);
   auto step = own_format ? last_number(checkpoint.step()) : std::nullopt;
+  std::optional<std::string> common;
+  if (own_format) common = own_common(context, file.path.parent_path(), state.notes);
+  if (step && common) return {*step, std::move(*common), std::move(state.notes)};
+  Values values = values_of(*context.target);
   if (!step) step = count_in(values, "global_step");
   if (!step) step = count_in(values, "step_num");
   if (!step) step = last_number(checkpoint.step());
   state.step = step.value_or(0);
-  if (own_format) {
-    if (auto common = own_common(context, file.path.parent_path(), state.notes)) {
-      state.common = std::move(*common);
-      return state;
-    }
+  if (common) {
+    state.common = std::move(*common);
+    return state;
   }
   if (step) {
     values.try_emplace("step_num", *step);
