@@ -16,8 +16,7 @@ namespace reshardfs {
 
 /// @param directory of all steps, or of one. See SetFormat.
 /// @throws Error kBadInput besides, if there are files of ranks in directories of their own, too:
-/// which
-///         ones count?
+///         which ones count?
 std::optional<Discovery> discover_iterations(const std::filesystem::path& directory,
                                              const CheckpointOptions& options,
                                              const LinklessTreePtr& tree);

@@ -9,8 +9,7 @@
 /// - Everything else is answered on the thread that took the request, from memory.
 /// - Nothing throws. A failure is logged with the file's path, and its errno is the answer.
 /// - An inode number may be of a generation that is gone: ESTALE, on which the kernel walks the
-/// path
-///   again to see what is there now.
+///   path again to see what is there now.
 #pragma once
 
 #include "fuse/libfuse.h"

@@ -43,9 +43,8 @@ class SourceTable {
  public:
   /// Reads no tensor data: whether what should be equal is, others find out.
   /// @param strategy nothing: the checkpoint's own catalogue counts; if it has none, every rank
-  /// holds
-  ///        whole parameters, but for those that `join` takes: of them each rank holds a slice
-  ///        along dimension 0.
+  ///        holds whole parameters, but for those that `join` takes: of them each rank holds a
+  ///        slice along dimension 0.
   /// @param takes those that it does not take may fit neither the layouts nor each other's shapes,
   ///        and then have no grid.
   /// @throws Error kBadInput if ranks, shapes or element types do not fit each other or the

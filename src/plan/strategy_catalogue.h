@@ -16,9 +16,8 @@ namespace reshardfs {
 
 /// The ranks of a strategy: from rank 0 on; those of its stage, if it is the file of a later stage
 /// alone and the checkpoint has files of these.
-/// @throws Error kBadInput if the checkpoint has files of other ranks too. Beside those of one
-/// stage
-///         read alone it may.
+/// @throws Error kBadInput if the checkpoint has files of other ranks, too; one stage that is read
+///         alone may have them beside it.
 SourceRanks source_ranks(const CheckpointSet& checkpoint, const Strategy& strategy);
 
 /// One file or several parts of it for each rank, whose slices are where a strategy lays them out.

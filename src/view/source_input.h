@@ -28,8 +28,7 @@ struct SourceTableResult {
 /// The parameters of a source under its strategy. Of those that its rules do not take the bytes
 /// decide, which are read: see UnknownParameters.
 /// @throws Error kBadInput with the file of rules, the parameters and the rule to write, where
-/// bytes
-///         cannot decide; what StrategyInput and SourceTable throw.
+///         bytes cannot decide; what StrategyInput and SourceTable throw.
 SourceTableResult source_table(const std::shared_ptr<const CheckpointSet>& checkpoint,
                                StrategyInput& strategy, const SourceTableOptions& options);
 
