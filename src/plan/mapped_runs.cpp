@@ -98,8 +98,8 @@ class Walk {
       if (length_ > 0) {
         run.length = length_;
         if (run.literal != nullptr) {
-          const auto first = run.literal->begin() + signed_of(skipped_);
-          part.assign(first, first + signed_of(length_));
+          const auto begin = run.literal->begin() + signed_of(skipped_);
+          part.assign(begin, begin + signed_of(length_));
           run.literal = &part;
         } else {
           run.source_offset += skipped_;
