@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "reshardfs/export.h"
+#include "reshardfs/model_map.h"
 #include "reshardfs/rank.h"
 #include "reshardfs/virtual_file.h"
 
@@ -64,6 +65,9 @@ struct ConversionOptions {
   /// Without a source strategy: parameters that match one of these globs are cut along dimension 0,
   /// one slice a rank in rank order; all others must be whole and equal on every rank.
   std::vector<std::string> src_join{};
+  /// Model maps: the source's tensors under the names and fusions of another model family. Names in
+  /// all options below are then those that the last map shows.
+  ModelMapOptions maps{};
   /// A JSON object, name in the source to name in the destination; empty: names stay.
   std::filesystem::path name_map{};
   /// More prefixes of optimizer states that are cut like the weight whose name follows; MindSpore's

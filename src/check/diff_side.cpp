@@ -24,15 +24,6 @@ std::shared_ptr<const CheckpointSet> open_set(const DiffSource& source) {
   return std::make_shared<const CheckpointSet>(CheckpointSet::open(source.path, options));
 }
 
-/// Reads all of them.
-bool are_replicas_equal(const ShardGrid& grid) {
-  for (std::size_t i = 0; i < grid.replica_count(); ++i) {
-    const auto [cell, copy] = grid.replica_at(i);
-    if (copy && !content_equal(grid.cell(cell), copy)) return false;
-  }
-  return true;
-}
-
 StrategyInput strategy_of(const DiffSource& source) {
   return StrategyInput(source.strategy, {}, source.no_symlinks ? source.path : "");
 }
@@ -92,8 +83,9 @@ ShardGridPtr DiffSide::find_grid(const SourceParameter& parameter) const {
     return replicas_ == Replicas::kSame ? grid : grid->without_stand_ins();
   }
   // A cut parameter has replicas of each slice; of others every rank has a copy.
-  if (grid && (grid->cell_count() > 1 || grid->boxes() != nullptr))
-    return are_replicas_equal(*grid) ? grid : nullptr;
+  const bool has_replicas = grid && (grid->cell_count() > 1 || grid->boxes() != nullptr ||
+                                     table_->mapped_from() != nullptr);
+  if (has_replicas) return are_replicas_equal(*grid) ? grid : nullptr;
   if (table_->equal_on_all_ranks(parameter)) {
     return grid ? grid : single_cell_grid(parameter.holders.front());
   }

@@ -48,6 +48,7 @@ void ConversionArguments::add_strategy_options(CLI::App& command) {
             "Without a source strategy: join the slices of parameters that match along "
             "dimension 0, in rank order (repeatable)")
       ->type_name("GLOB");
+  map.add_to(command);
   add_text(command, "--name-map", name_map,
            "Rename parameters: a JSON object of old name to new name")
       ->type_name("FILE.json");
@@ -156,6 +157,7 @@ ConversionOptions ConversionArguments::options() const {
                       "a strategy file, a directory of them, or sizes such as 'tp=8,dp=2'");
   }
   options.src_join = src_join;
+  options.maps = map.options();
   if (!name_map.empty()) {
     options.name_map = existing_path(name_map, "--name-map", "a JSON file")
                            .value_or(std::filesystem::absolute(name_map));

@@ -11,6 +11,7 @@
 #include "reshardfs/conversion.h"
 
 #include "cli/log.h"
+#include "cli/map_arguments.h"
 
 namespace reshardfs {
 
@@ -23,6 +24,7 @@ struct ConversionArguments {
   std::string src_strategy;
   std::string dst_strategy = "none";
   std::vector<std::string> src_join;
+  MapArguments map;
   std::string name_map;
   std::vector<std::string> state_prefixes;
   std::string prefix = "checkpoint_";

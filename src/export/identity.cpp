@@ -17,6 +17,7 @@
 #include "export/source_file.h"
 #include "storage/byte_source.h"
 #include "storage/directory.h"
+#include "view/model_maps.h"
 
 namespace reshardfs {
 namespace {
@@ -87,6 +88,17 @@ IdentityDifference difference_of_sources(const Json& old, const Json& now) {
   return {"it has more source files", kOtherHint};
 }
 
+/// The files that maps are made of, and how these are used.
+Json maps_of(const ConversionOptions& options) {
+  Json directions = Json::array();
+  for (const MapDirection direction : options.maps.directions) {
+    directions.push_back(static_cast<int>(direction));
+  }
+  return {{"files", ModelMaps(options.maps, options.source).digests()},
+          {"directions", std::move(directions)},
+          {"variables", options.maps.variables}};
+}
+
 Json formats_of(const ConversionOptions& options) {
   Json formats = Json::array();
   for (const OutputFormat format : options.formats) {
@@ -106,6 +118,7 @@ Json conversion_identity(const ConversionOptions& options, const Conversion& con
        options.dst_sizes.empty() ? content_of(options.dst_strategy) : Json(options.dst_sizes)},
       {"src-join", options.src_join},
       {"name-map", options.name_map.empty() ? Json() : content_of(options.name_map)},
+      {"map", options.maps.maps.empty() ? Json() : maps_of(options)},
       {"state-prefix", options.state_prefixes},
       {"prefix", options.prefix},
       {"unmatched", static_cast<int>(options.unmatched)},

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "plan/content.h"
+#include "plan/shard_grid.h"
 
 namespace reshardfs {
 
@@ -13,5 +14,8 @@ namespace reshardfs {
 /// @param limit compare at most this many bytes from the start.
 bool content_equal(const Holding& a, const Holding& b,
                    std::uint64_t limit = std::numeric_limits<std::uint64_t>::max());
+
+/// Whether all files that hold the same cell of a grid have the same bytes of it. Reads them all.
+bool are_replicas_equal(const ShardGrid& grid);
 
 }  // namespace reshardfs

@@ -27,12 +27,39 @@ std::span<std::byte> scratch() {
   return buffer;
 }
 
+/// For what lies between two conversions.
+std::span<std::byte> second_scratch() {
+  thread_local std::vector<std::byte> buffer(2 * kBlockBytes);
+  return buffer;
+}
+
+/// @param bytes of the elements in type `from`, which may be narrower than `through` by a half.
+void convert(DType from, std::span<const std::byte> bytes, DType through, DType to, std::byte* out,
+             std::size_t elements) {
+  if (!must_convert(from, through)) return cast_elements(from, bytes.data(), to, out, elements);
+  if (!must_convert(through, to)) return cast_elements(from, bytes.data(), through, out, elements);
+  const auto width = static_cast<std::size_t>(element_size(through));
+  const std::size_t at_once = second_scratch().size() / width;
+  const std::size_t from_width = bytes.size() / elements;
+  const auto to_width = static_cast<std::size_t>(element_size(to));
+  for (std::size_t done = 0; done < elements;) {
+    const std::size_t count = std::min(at_once, elements - done);
+    cast_elements(from, bytes.data() + done * from_width, through, second_scratch().data(), count);
+    cast_elements(through, second_scratch().data(), to, out + done * to_width, count);
+    done += count;
+  }
+}
+
 }  // namespace
 
 ElementView::ElementView(TensorView view, DType dtype)
+    : ElementView(std::move(view), dtype, dtype) {}
+
+ElementView::ElementView(TensorView view, DType through, DType dtype)
     : view_(std::move(view)),
+      through_(through),
       dtype_(dtype),
-      convert_(must_convert(view_.grid().dtype(), dtype)),
+      convert_(must_convert(view_.grid().dtype(), through) || must_convert(through, dtype)),
       size_(mul_or_throw(
           view_.size() / static_cast<std::uint64_t>(element_size(view_.grid().dtype())),
           static_cast<std::uint64_t>(element_size(dtype)), "the content's size")) {}
@@ -61,10 +88,10 @@ void ElementView::read_converted(std::uint64_t offset, std::span<std::byte> out,
     view_.read(first * from_bytes, from, batch);
     std::size_t bytes = elements * to_bytes;
     if (whole) {
-      cast_elements(source, from.data(), dtype_, out.data(), elements);
+      convert(source, from, through_, dtype_, out.data(), elements);
     } else {
       std::array<std::byte, kWidest> to{};
-      cast_elements(source, from.data(), dtype_, to.data(), 1);
+      convert(source, from, through_, dtype_, to.data(), 1);
       bytes = std::min(to_bytes - skip, out.size());
       std::memcpy(out.data(), to.data() + skip, bytes);
     }

@@ -15,6 +15,9 @@ class ElementView {
  public:
   /// @param dtype another type than the source's only if cast.h can convert to it.
   ElementView(TensorView view, DType dtype);
+  /// @param through of two conversions that follow upon each other, the type between them: each of
+  ///        them rounds. The source's or the destination's: there is one at most.
+  ElementView(TensorView view, DType through, DType dtype);
 
   const TensorView& view() const noexcept { return view_; }
   DType dtype() const noexcept { return dtype_; }
@@ -24,13 +27,14 @@ class ElementView {
   /// As TensorView::whole_cell(): the elements' bytes must be those of the source, too.
   Holding whole_cell() const noexcept { return convert_ ? Holding{} : view_.whole_cell(); }
 
-  /// As TensorView::read(). Each thread that converts elements keeps 64 KiB for it.
+  /// As TensorView::read(). Each thread that converts elements keeps up to 192 KiB for it.
   void read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
 
  private:
   void read_converted(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
 
   TensorView view_;
+  DType through_;
   DType dtype_;
   bool convert_;
   std::uint64_t size_;

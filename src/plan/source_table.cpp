@@ -48,6 +48,13 @@ SourceTable::SourceTable(std::shared_ptr<const CheckpointSet> checkpoint,
   require_names(takes);
 }
 
+SourceTable::SourceTable(MappedParameters mapped)
+    : checkpoint_(mapped.from->checkpoint_ptr()),
+      catalogue_(std::move(mapped.catalogue)),
+      mapped_from_(std::move(mapped.from)),
+      mapped_names_(std::move(mapped.names)),
+      parameters_(std::move(mapped.parameters)) {}
+
 const SourceParameter* SourceTable::find(std::string_view name) const {
   sorted_.call([this] {
     std::vector<std::uint32_t> order(parameters_.size());
@@ -187,6 +194,8 @@ Holders SourceTable::compared_holders(const SourceParameter& parameter) const {
 }
 
 bool SourceTable::compare_ranks(const SourceParameter& parameter) const {
+  // No file has it as it is, but its grid knows who has the same slices.
+  if (mapped_from_) return are_replicas_equal(*parameter.grid);
   Holding stage_first;
   std::optional<std::int64_t> stage;
   for (const Holding& holder : parameter.holders) {

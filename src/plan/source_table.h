@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,17 +27,31 @@ namespace reshardfs {
 
 /// There may be a hundred thousand of these: what many have alike they share.
 struct SourceParameter {
-  explicit SourceParameter(const TensorEntry& entry) : name(entry.name), dtype(entry.dtype) {}
+  SourceParameter(const std::string& kept_name, DType type) : name(kept_name), dtype(type) {}
+  explicit SourceParameter(const TensorEntry& entry) : SourceParameter(entry.name, entry.dtype) {}
 
-  const std::string& name;  ///< that of an entry
+  const std::string& name;  ///< that of an entry; of a table through a map, the table's own
+  /// That of the entries; through a map that casts, another one than the grid's.
   DType dtype;
-  /// Files that hold it, ascending by rank; never empty.
+  /// Files that hold it, ascending by rank; never empty. Through a map: those that hold the first
+  /// tensor that it is made of.
   Holders holders;
   /// How it is laid out, by the table's catalogue. nullptr if that does not know it, or lists
   /// boxes.
   const Layout* layout = nullptr;
   /// nullptr if the catalogue does not know it.
   ShardGridPtr grid;
+};
+
+class SourceTable;
+
+/// The parameters of a table as a model map shows them: see mapped_source.h.
+struct MappedParameters {
+  std::shared_ptr<const SourceTable> from;
+  std::deque<std::string> names;
+  /// All of them have grids.
+  std::vector<SourceParameter> parameters;
+  std::shared_ptr<const Catalogue> catalogue;
 };
 
 class SourceTable {
@@ -52,6 +67,7 @@ class SourceTable {
   ///         stated twice. kMissing if a parameter that must be there is in no file.
   SourceTable(std::shared_ptr<const CheckpointSet> checkpoint, std::optional<Strategy> strategy,
               NameGlobs join = {}, const NameTaker& takes = {});
+  explicit SourceTable(MappedParameters mapped);
 
   const std::vector<SourceParameter>& parameters() const noexcept { return parameters_; }
   /// nullptr if there is none of that name. O(log n) but for the first call, which sorts the names.
@@ -60,6 +76,13 @@ class SourceTable {
   const std::shared_ptr<const CheckpointSet>& checkpoint_ptr() const noexcept {
     return checkpoint_;
   }
+  /// The table that a model map has made this one of; nullptr: none has.
+  const SourceTable* mapped_from() const noexcept { return mapped_from_.get(); }
+  /// The table of what the files have: this one, but for maps.
+  const SourceTable& unmapped() const noexcept {
+    return mapped_from_ ? mapped_from_->unmapped() : *this;
+  }
+
   /// Whether it is stated how parameters are cut, by a strategy or by the checkpoint itself. If
   /// not, files have whole ones.
   bool states_layouts() const noexcept { return catalogue_->states_layouts(); }
@@ -95,6 +118,8 @@ class SourceTable {
   std::shared_ptr<const CheckpointSet> checkpoint_;
   std::shared_ptr<const Catalogue> catalogue_;
   const Strategy* strategy_ = nullptr;  ///< the catalogue's
+  std::shared_ptr<const SourceTable> mapped_from_;
+  std::deque<std::string> mapped_names_;
   std::vector<SourceParameter> parameters_;
   /// Positions in parameters_, sorted by name.
   mutable RetryOnce sorted_;

@@ -86,6 +86,10 @@ void TargetTable::place(const SourceParameter& parameter, Verdicts& verdicts) {
   if (source_->states_layouts()) {
     const bool in_source = parameter.grid != nullptr;
     // Without a destination strategy every parameter is whole, and none can be missing in it.
+    // Texts have a grid through a map alone, and cannot be cut.
+    if (in_source && !is_array(parameter.dtype)) {
+      return keep(parameter, parameter.grid, Copies::kUncompared);
+    }
     if (in_source && (in_target || !strategy_)) {
       return add_resharded(parameter, parameter.grid, name_map_.target(parameter.name));
     }
@@ -94,6 +98,8 @@ void TargetTable::place(const SourceParameter& parameter, Verdicts& verdicts) {
     }
     const bool uncut = source_has_rules_ && in_source && parameter.grid->cell_count() == 1;
     if (uncut && !in_target) return place_without_layout(parameter, verdicts);
+    // Through a map every tensor is laid out, states too, which strategies may leave out.
+    if (source_->mapped_from() != nullptr && follow_weight(parameter, verdicts)) return;
     if (in_source || in_target) return place_in_one_strategy(parameter, verdicts);
     return place_without_layout(parameter, verdicts);
   }
@@ -136,11 +142,14 @@ bool TargetTable::follow_weight(const SourceParameter& parameter, Verdicts& verd
   const std::string weight = weight_of(parameter.name, state_prefixes_);
   if (weight.empty()) return false;
   const SourceParameter* like = source_->find(weight);
-  if (like == nullptr || like->layout == nullptr) return false;
+  const bool is_laid_out =
+      like != nullptr && (like->layout != nullptr || source_->mapped_from() != nullptr);
+  if (!is_laid_out) return false;
   const std::string& weight_target = name_map_.target(weight);
   if (strategy_ && !strategy_->contains(weight_target)) return false;
-  ShardGridPtr grid =
-      source_->states_layouts() ? source_->grid_like(parameter, *like) : parameter.grid;
+  ShardGridPtr grid = source_->states_layouts() && source_->mapped_from() == nullptr
+                          ? source_->grid_like(parameter, *like)
+                          : parameter.grid;
   if (!grid || grid->full_shape() != like->grid->full_shape()) return false;
   add_resharded(parameter, std::move(grid), weight_target);
   verdicts.following.push_back(parameter.name);
@@ -239,20 +248,25 @@ std::shared_ptr<const Slicing> TargetTable::slicing(const Layout* layout, const 
 /// The slice of "its" source rank. Where all ranks have the same bytes, the lowest serves them all,
 /// so that fewer source files are needed.
 void TargetTable::place_raw(const SourceParameter& parameter) {
-  if (parameter.grid && parameter.grid->boxes() != nullptr) return place_boxes_raw(parameter);
+  const bool is_no_slice =
+      parameter.grid && (parameter.grid->boxes() != nullptr || parameter.grid->mapped() != nullptr);
+  if (is_no_slice) return place_without_slices(parameter);
   const bool cheap = parameter.holders.front().entry->content_bytes <= kCheapCompareBytes;
   if (cheap && keep_if_equal(parameter)) return;
   const std::string& name = name_map_.target(parameter.name);
   add({&parameter, name, Treatment::kRaw, parameter.dtype, nullptr, nullptr, stages_with(name)});
 }
 
-/// Boxes are anywhere: a file may have several or none, and none is a rank's slice.
-void TargetTable::place_boxes_raw(const SourceParameter& parameter) {
+/// Boxes are anywhere: a file may have several or none, and none is a rank's slice. Of what a map
+/// makes no file has any.
+void TargetTable::place_without_slices(const SourceParameter& parameter) {
   if (parameter.grid->cell_count() == 1)
     return keep(parameter, parameter.grid, Copies::kUncompared);
-  throw Error(ErrorKind::kUnsupported,
-              "is in only one of the two strategies, and stored in boxes: there is no slice of a "
-              "source rank that --unmatched source could copy")
+  throw Error(
+      ErrorKind::kUnsupported,
+      "is in only one of the two strategies, and " +
+          std::string(parameter.grid->boxes() != nullptr ? "stored in boxes" : "made by the map") +
+          ": there is no slice of a source rank that --unmatched source could copy")
       .for_parameter(parameter.name)
       .hint("--unmatched replicate gives every rank the full tensor, --exclude leaves it out");
 }

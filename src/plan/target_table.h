@@ -127,7 +127,7 @@ class TargetTable {
   void add_resharded(const SourceParameter& parameter, ShardGridPtr grid,
                      const std::string& layout_name);
   void place_raw(const SourceParameter& parameter);
-  void place_boxes_raw(const SourceParameter& parameter);
+  void place_without_slices(const SourceParameter& parameter);
   std::shared_ptr<const std::vector<bool>> stages_with(const std::string& name) const;
   bool in_stage_of(const TargetParameter& parameter, Rank rank) const;
   Holding raw_holding(const SourceParameter& parameter, Rank rank) const;

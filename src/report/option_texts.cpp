@@ -42,6 +42,12 @@ std::vector<std::string> option_texts(const ConversionOptions& options) {
   texts.add("--step", options.step, usual.step);
   texts.add("--src-pattern", options.src_pattern);
   texts.add("--src-join", options.src_join);
+  texts.add("--map", options.maps.maps);
+  for (const MapDirection direction : options.maps.directions) {
+    texts.add("--map-direction", word_of(kMapDirectionWords, direction));
+  }
+  texts.add("--model-config", options.maps.model_config.string());
+  texts.add("--map-var", options.maps.variables);
   texts.add("--name-map", options.name_map.string());
   texts.add("--state-prefix", options.state_prefixes);
   texts.add("--unmatched", word_of(kUnmatchedWords, options.unmatched),

@@ -33,6 +33,11 @@ inline constexpr std::array<OptionWord<Replicas>, 3> kReplicasWords{
 inline constexpr std::array<OptionWord<OutputFormat>, 2> kFormatWords{
     {{OutputFormat::kCkpt, "ckpt"}, {OutputFormat::kSafetensors, "safetensors"}}};
 
+inline constexpr std::array<OptionWord<MapDirection>, 3> kMapDirectionWords{
+    {{MapDirection::kAuto, "auto"},
+     {MapDirection::kForward, "forward"},
+     {MapDirection::kInverse, "inverse"}}};
+
 inline constexpr std::array<OptionWord<ViewKind>, 6> kViewWords{
     {{ViewKind::kRanks, "ranks"},
      {ViewKind::kMerged, "merged"},

@@ -21,6 +21,7 @@
 #include "report/parameter_picture.h"
 #include "report/traffic_picture.h"
 #include "view/completeness.h"
+#include "view/model_maps.h"
 #include "view/source_input.h"
 #include "view/status_json.h"
 #include "view/strategy_input.h"
@@ -108,6 +109,15 @@ void require_own_ranks(const ConversionOptions& options, const TargetTable& targ
       .hint("--replicas first gives all of them the lowest rank's values");
 }
 
+/// @throws Error kUsage for what a map has no way to give.
+void require_shared_values(const ConversionOptions& options) {
+  if (options.maps.maps.empty() || options.replicas != Replicas::kOwn) return;
+  throw Error(ErrorKind::kUsage,
+              "--replicas own cannot go with --map: a tensor that the map makes is of no single "
+              "source rank")
+      .hint("take --replicas first");
+}
+
 /// @throws Error kMissing if a shown rank's own source rank has no file.
 void require_own_files(const TargetTable& target, const std::vector<Rank>& ranks) {
   for (const Rank rank : ranks) {
@@ -167,7 +177,12 @@ SourceTableResult open_source(const ConversionOptions& options,
                               StrategyInput& input, const NameMap& names,
                               const StrategyInput& target) {
   const NameFilter filter{options.include, options.exclude};
-  const auto takes = [&](const std::string& name) { return filter.takes(names.target(name)); };
+  // Through a map other tensors may need what has the name that is not wanted.
+  const NameTaker all;
+  const NameTaker wanted = [&](const std::string& name) {
+    return filter.takes(names.target(name));
+  };
+  const NameTaker& takes = options.maps.maps.empty() ? wanted : all;
   try {
     return source_table(checkpoint, input, {options.src_join, takes, options.state_prefixes});
   } catch (Error& error) {
@@ -227,19 +242,24 @@ Conversion Conversion::open(const ConversionOptions& options) {
   StrategyInput source_input(options.src_strategy, {}, linkless_root);
   StrategyInput target_input(options.dst_strategy, options.dst_sizes, linkless_root);
   const NameMap name_map = options.name_map.empty() ? NameMap() : NameMap::load(options.name_map);
+  const ModelMaps maps(options.maps, options.source);
+  require_shared_values(options);
   state->checkpoint = std::make_shared<const CheckpointSet>(
       CheckpointSet::open(options.source, checkpoint_options(options)));
   state->notes = state->checkpoint->notes();
 
   SourceTableResult opened =
       open_source(options, state->checkpoint, source_input, name_map, target_input);
-  const auto source = std::move(opened.table);
+  const MappedSourceOptions mapped{true, source_input.is_rules(), options.state_prefixes};
+  const ModelMaps::Result shown =
+      maps.apply(std::move(opened.table), {&target_input, &name_map}, mapped);
+  const std::shared_ptr<const SourceTable> source = shown.table;
   const TargetOptions target_options{options.unmatched,
                                      {options.include, options.exclude},
                                      name_map,
                                      options.state_prefixes,
                                      Casts(options.casts),
-                                     source_input.is_rules(),
+                                     source_input.is_rules() && maps.empty(),
                                      options.replicas};
   std::optional<Strategy> target_strategy = target_input.for_target(*source, name_map);
   const auto target =
@@ -249,6 +269,7 @@ Conversion Conversion::open(const ConversionOptions& options) {
   append(state->warnings, target->warnings());
   append(state->warnings, source->catalogue().warnings());
   append(state->notes, opened.notes);
+  append(state->notes, maps.notes());
   append(state->notes, target->notes());
 
   if (options.replicas == Replicas::kOwn) require_own_ranks(options, *target);

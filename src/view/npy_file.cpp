@@ -25,7 +25,7 @@ std::string NpyFile::header() const {
 FileImage NpyFile::image() const {
   FileImage image;
   image.append_literal(header());
-  image.append({target().view(parameter_, rank()), parameter_.dtype});
+  image.append({target().view(parameter_, rank()), parameter_.source->dtype, parameter_.dtype});
   return image;
 }
 

@@ -50,7 +50,7 @@ std::vector<PartedFile::Part> SafetensorsFile::parts() const {
 }
 
 void SafetensorsFile::append_to(FileImage& image, const TargetParameter& parameter) const {
-  image.append({target().view(parameter, rank()), parameter.dtype});
+  image.append({target().view(parameter, rank()), parameter.source->dtype, parameter.dtype});
 }
 
 void SafetensorsFile::read_frame(std::uint64_t offset, std::span<std::byte> out) const {

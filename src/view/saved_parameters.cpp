@@ -39,7 +39,8 @@ bool is_of_optimizer(const TargetParameter& parameter,
 bool is_unlisted(const TargetParameter& parameter, const SourceTable& source) {
   const ShardGrid* grid = parameter.source->grid.get();
   const bool has_boxes = grid != nullptr && grid->boxes() != nullptr;  // never of the same format
-  const bool lists = source.states_layouts() && source.strategy() == nullptr;
+  const bool lists =
+      source.states_layouts() && source.strategy() == nullptr && source.mapped_from() == nullptr;
   if (lists && !has_boxes) return parameter.source->layout == nullptr;
   return is_single(parameter) &&
          std::find(kCommonKeys.begin(), kCommonKeys.end(), parameter.name) != kCommonKeys.end();

@@ -83,6 +83,11 @@ std::optional<Strategy> StrategyInput::for_source(const CheckpointSet& checkpoin
   return std::move(strategy_);
 }
 
+std::optional<Strategy> StrategyInput::layouts_of(const std::vector<NamedShape>& tensors) const {
+  if (rules_) return rules_->apply(tensors);
+  return strategy_;
+}
+
 std::optional<Strategy> StrategyInput::for_target(const SourceTable& source, const NameMap& names) {
   if (!sizes_.empty()) {
     if (source.strategy() == nullptr && source.states_layouts()) {

@@ -39,6 +39,11 @@ class StrategyInput {
   /// @param names rules are applied to the parameters' destination names.
   std::optional<Strategy> for_target(const SourceTable& source, const NameMap& names);
 
+  /// What it lays out of a destination with these tensors, without taking the strategy out.
+  /// Nothing if there is none, or sizes.
+  std::optional<Strategy> layouts_of(const std::vector<NamedShape>& tensors) const;
+  bool is_sizes() const noexcept { return !sizes_.empty(); }
+
   bool is_rules() const noexcept { return rules_.has_value(); }
   /// nullptr if it is none.
   const StrategyRules* rules() const noexcept { return rules_ ? &*rules_ : nullptr; }

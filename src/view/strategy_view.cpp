@@ -61,10 +61,10 @@ void add(const std::string& stem, const Strategy* strategy, const char* without,
 /// The same as a strategy, if one can state it.
 void add_recorded(const ViewContext& context, std::vector<OutputFile>& files) {
   files.push_back({"strategy/source.txt", std::make_shared<MadeFile>([table = context.target] {
-                     return recorded_text(table->source());
+                     return recorded_text(table->source().unmapped());
                    })});
   const auto made = [table = context.target] {
-    return to_json(recorded_strategy(table->source(), OptimizerCut::kAsRecorded));
+    return to_json(recorded_strategy(table->source().unmapped(), OptimizerCut::kAsRecorded));
   };
   try {
     files.push_back({"strategy/source.json", std::make_shared<MadeFile>(made)});
@@ -77,7 +77,7 @@ void add_recorded(const ViewContext& context, std::vector<OutputFile>& files) {
 
 std::vector<OutputFile> strategy_view(const ViewContext& context) {
   std::vector<OutputFile> files;
-  const SourceTable& source = context.target->source();
+  const SourceTable& source = context.target->source().unmapped();
   if (source.states_layouts() && source.strategy() == nullptr) {
     add_recorded(context, files);
   } else {

@@ -60,10 +60,15 @@ std::string part_name(std::size_t part) {
   return "part" + std::to_string(part) + ".safetensors";
 }
 
-/// As MindSpore counts it: the slices of all source files, replicas too.
-std::uint64_t stated_size(const Parameters& weights) {
+/// As MindSpore counts it: the slices of all source files, replicas too; of what a map makes, the
+/// tensor itself.
+std::uint64_t stated_size(const Parameters& weights, bool through_map) {
   std::uint64_t total = 0;
   for (const TargetParameter* weight : weights) {
+    if (through_map) {
+      total += full_bytes(*weight);
+      continue;
+    }
     for (const Holding& holder : weight->source->holders) {
       total += counted_bytes(holder.entry->shape);
     }
@@ -72,8 +77,8 @@ std::uint64_t stated_size(const Parameters& weights) {
 }
 
 /// As Python's json writes it with an indent of 4.
-std::string name_map(const Division& division) {
-  WeightMap map(stated_size(division.weights), 4);
+std::string name_map(const Division& division, bool through_map) {
+  WeightMap map(stated_size(division.weights, through_map), 4);
   for (std::size_t i = 0; i < division.weights.size(); ++i) {
     map.add(division.weights[i]->name, part_name(division.part_of[i]));
   }
@@ -115,7 +120,8 @@ std::vector<OutputFile> unified_view(const ViewContext& context) {
   }
   files.push_back(
       {"unified/param_name_map.json", std::make_shared<MadeFile>([whole = context.whole] {
-         return name_map(divide(arrays_that(*whole, true)));
+         return name_map(divide(arrays_that(*whole, true)),
+                         whole->source().mapped_from() != nullptr);
        })});
   return files;
 }

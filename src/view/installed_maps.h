@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace reshardfs {
+
+/// The directory of the installed model maps: that beside the running program's, or else where the
+/// build installs it. It may not exist.
+std::filesystem::path installed_maps_directory();
+
+/// The names of the installed maps, sorted; none without the directory.
+std::vector<std::string> installed_maps();
+
+/// Whether a user means a file by `name`, not an installed map: it has a '/' or ends in .toml.
+bool is_map_path(const std::string& name);
+
+/// The file that a user means by `name`: an installed map's, or a path, which becomes absolute.
+/// @throws Error kMissing with the names of the installed maps.
+std::filesystem::path find_map(const std::string& name);
+
+}  // namespace reshardfs

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "view/model_maps.h"
+
+#include <algorithm>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/sha256.h"
+#include "plan/mapped_parts.h"
+#include "storage/directory.h"
+#include "view/installed_maps.h"
+
+namespace reshardfs {
+namespace {
+
+using modelmap::Direction;
+using modelmap::ModelMap;
+
+constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20U;
+constexpr const char* kConfigName = "config.json";
+
+/// The variable of the side that is shown.
+const char* parts_variable(Direction direction) {
+  return direction == Direction::kForward ? "tp" : "from_tp";
+}
+
+modelmap::PartsOf& target_parts(modelmap::MapOptions& options) {
+  return options.direction == Direction::kForward ? options.to_parts : options.from_parts;
+}
+
+modelmap::PartsOf& source_parts(modelmap::MapOptions& options) {
+  return options.direction == Direction::kForward ? options.from_parts : options.to_parts;
+}
+
+/// As the destination's strategy cuts what the map shows. The shapes depend on no number of parts.
+modelmap::PartsOf parts_in_destination(const ModelMap& map,
+                                       const std::vector<modelmap::SourceTensor>& tensors,
+                                       const modelmap::MapOptions& options,
+                                       const ModelMaps::Destination& destination) {
+  std::map<std::string, Shape> shapes;
+  std::vector<NamedShape> named;
+  for (const modelmap::TargetTensor& target : check_mapping(map, tensors, options).targets) {
+    const std::string& name = destination.names->target(target.name);
+    shapes.emplace(name, target.shape());
+    named.push_back({name, target.shape()});
+  }
+  auto strategy = destination.strategy->layouts_of(named);
+  if (!strategy) return {};
+  return [parts = parts_in(*std::move(strategy), std::move(shapes)), names = destination.names](
+             const std::string& tensor) { return parts(names->target(tensor)); };
+}
+
+}  // namespace
+
+ModelMaps::ModelMaps(const ModelMapOptions& options, const std::filesystem::path& source)
+    : directions_(options.directions) {
+  for (const std::string& name : options.maps) maps_.push_back(load_map(name));
+  if (directions_.empty()) directions_.assign(maps_.size(), MapDirection::kAuto);
+  if (directions_.size() != maps_.size()) {
+    throw Error(ErrorKind::kUsage, std::to_string(directions_.size()) + " of --map-direction for " +
+                                       std::to_string(maps_.size()) + " of --map")
+        .hint("give one for each map, or none");
+  }
+  if (maps_.empty() && !options.variables.empty()) {
+    throw Error(ErrorKind::kUsage, "--map-var without --map");
+  }
+  read_config(options.model_config, source);
+  read_variables(options.variables);
+}
+
+std::string ModelMaps::read_file(const std::filesystem::path& file, std::uint64_t max_bytes) {
+  std::string text = read_small_file(file, max_bytes);
+  Sha256 sum;
+  sum.update(std::as_bytes(std::span(text)));
+  digests_.push_back(sum.finish());
+  return text;
+}
+
+ModelMap ModelMaps::load_map(const std::string& name) {
+  return modelmap::load_model_map(find_map(name), [this](const std::filesystem::path& file) {
+    return read_file(file, modelmap::kMaxMapBytes);
+  });
+}
+
+void ModelMaps::read_config(const std::filesystem::path& model_config,
+                            const std::filesystem::path& source) {
+  std::error_code failed;
+  if (!model_config.empty()) {
+    const bool is_directory = std::filesystem::is_directory(model_config, failed);
+    config_file_ = is_directory ? model_config / kConfigName : model_config;
+  } else if (!maps_.empty() && std::filesystem::exists(source / kConfigName, failed)) {
+    config_file_ = source / kConfigName;
+    notes_.push_back("variables of the map are those of " + printable(config_file_.string()));
+  }
+  if (config_file_.empty()) return;
+  try {
+    config_ = modelmap::ModelConfig::parse(read_file(config_file_, kMaxConfigBytes));
+  } catch (Error& error) {
+    throw error.in_file(config_file_.string());
+  }
+}
+
+void ModelMaps::read_variables(const std::vector<std::string>& texts) {
+  for (const std::string& text : texts) {
+    const auto [name, value] = modelmap::parse_map_variable(text);
+    variables_.insert_or_assign(name, value);
+  }
+  for (const auto& [name, value] : variables_) {
+    const bool is_used = std::any_of(maps_.begin(), maps_.end(), [&name = name](const auto& map) {
+      return map.mentioned_names().contains(name);
+    });
+    if (is_used) continue;
+    throw Error(ErrorKind::kUsage, "--map-var " + printable(name) + ": no rule uses it");
+  }
+}
+
+modelmap::MapOptions ModelMaps::map_options(
+    std::size_t number, const std::shared_ptr<const SourceTable>& source,
+    const std::vector<modelmap::SourceTensor>& tensors) const {
+  const ModelMap& map = maps_[number];
+  modelmap::MapOptions options;
+  options.config = config_;
+  const std::set<std::string> mentioned = map.mentioned_names();
+  for (const auto& [name, value] : variables_) {
+    if (mentioned.contains(name)) options.variables.emplace(name, value);
+  }
+  switch (directions_[number]) {
+    case MapDirection::kForward:
+      options.direction = Direction::kForward;
+      break;
+    case MapDirection::kInverse:
+      options.direction = Direction::kInverse;
+      break;
+    case MapDirection::kAuto:
+      options.direction = find_direction(map, tensors, options);
+  }
+  source_parts(options) = parts_in(source);
+  return options;
+}
+
+/// Whether tensors that are shown depend on how the destination cuts them.
+bool ModelMaps::needs_target_parts(std::size_t number, Direction direction) const {
+  if (number + 1 < maps_.size()) return false;
+  const char* name = parts_variable(direction);
+  return !variables_.contains(name) && maps_[number].mentioned_names().contains(name);
+}
+
+ModelMaps::Result ModelMaps::apply(std::shared_ptr<const SourceTable> source,
+                                   const Destination& destination,
+                                   const MappedSourceOptions& options) const {
+  Result result;
+  result.table = std::move(source);
+  if (maps_.empty()) return result;
+  if (destination.strategy != nullptr && destination.strategy->is_sizes()) {
+    throw Error(ErrorKind::kUsage,
+                "sizes as a destination cannot go with --map: the source's layouts are of other "
+                "names than those that the map shows")
+        .hint("write rules for these (see reshardfs-strategy(5)), or give a strategy file");
+  }
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    const auto tensors = full_tensors(*result.table, options.state_prefixes);
+    modelmap::MapOptions map = map_options(i, result.table, tensors);
+    if (destination.strategy != nullptr && needs_target_parts(i, *map.direction)) {
+      target_parts(map) = parts_in_destination(maps_[i], tensors, map, destination);
+    }
+    modelmap::Mapping mapping = map_tensors(maps_[i], tensors, map);
+    result.table = mapped_source(result.table, mapping, options);
+    result.side = target_side(maps_[i], *map.direction);
+    result.mappings.push_back(std::move(mapping));
+  }
+  return result;
+}
+
+}  // namespace reshardfs

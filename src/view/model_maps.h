@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reshardfs/model_map.h"
+
+#include "modelmap/mapping.h"
+#include "modelmap/model_map.h"
+#include "plan/mapped_source.h"
+#include "plan/name_map.h"
+#include "view/strategy_input.h"
+
+namespace reshardfs {
+
+/// The model maps that a user names, read.
+class ModelMaps {
+ public:
+  /// @param source of the checkpoint: if it is a directory with a config.json, as those of models
+  ///        are, that counts where the options name none.
+  /// @throws Error kMissing, kIo or kBadInput with the file; kUsage for a variable that is none or
+  ///         that no map uses, and for a wrong number of directions.
+  ModelMaps(const ModelMapOptions& options, const std::filesystem::path& source);
+
+  bool empty() const noexcept { return maps_.empty(); }
+  std::size_t size() const noexcept { return maps_.size(); }
+  const modelmap::ModelMap& at(std::size_t number) const { return maps_[number]; }
+
+  /// The config.json that counts; empty: none.
+  const std::filesystem::path& config_file() const noexcept { return config_file_; }
+  /// SHA-256 of the files read, in the order in which they were, as hexadecimal digits.
+  const std::vector<std::string>& digests() const noexcept { return digests_; }
+  /// Choices made, one line each.
+  const std::vector<std::string>& notes() const noexcept { return notes_; }
+
+  /// What a map is to be applied with to the tensors of `source`, which the one before it shows.
+  /// Its direction is known.
+  modelmap::MapOptions map_options(std::size_t number,
+                                   const std::shared_ptr<const SourceTable>& source,
+                                   const std::vector<modelmap::SourceTensor>& tensors) const;
+
+  /// The destination, as far as it counts.
+  struct Destination {
+    const StrategyInput* strategy = nullptr;
+    const NameMap* names = nullptr;
+  };
+
+  struct Result {
+    std::shared_ptr<const SourceTable> table;
+    std::string side;  ///< what the last map shows: "Hugging Face"; empty: there is no map
+    std::vector<modelmap::Mapping> mappings;  ///< of each map
+  };
+
+  /// @throws what map_tensors() and mapped_source() throw; kUsage for a destination that is sizes.
+  Result apply(std::shared_ptr<const SourceTable> source, const Destination& destination,
+               const MappedSourceOptions& options) const;
+
+ private:
+  modelmap::ModelMap load_map(const std::string& name);
+  std::string read_file(const std::filesystem::path& file, std::uint64_t max_bytes);
+  void read_config(const std::filesystem::path& model_config, const std::filesystem::path& source);
+  void read_variables(const std::vector<std::string>& texts);
+  bool needs_target_parts(std::size_t number, modelmap::Direction direction) const;
+
+  std::vector<modelmap::ModelMap> maps_;
+  std::vector<MapDirection> directions_;  ///< of each map
+  std::map<std::string, std::int64_t> variables_;
+  modelmap::ModelConfig config_;
+  std::filesystem::path config_file_;
+  std::vector<std::string> digests_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace reshardfs
