@@ -45,12 +45,13 @@ enum class OutputFormat : std::uint8_t {
 
 /// The parts of the tree.
 enum class ViewKind : std::uint8_t {
-  kRanks,      ///< rank_<r>/: the target checkpoint
-  kMerged,     ///< merged/: the whole model
-  kParams,     ///< merged/params/: a NumPy file for each parameter
-  kUnified,    ///< unified/: what load_distributed_checkpoint(format="safetensors") reads
-  kIteration,  ///< iteration/: MindSpore Transformers' Checkpoint 2.0
-  kStrategy,   ///< strategy/: both strategies as JSON and text
+  kRanks,        ///< rank_<r>/: the target checkpoint
+  kMerged,       ///< merged/: the whole model
+  kParams,       ///< merged/params/: a NumPy file for each parameter
+  kHuggingFace,  ///< hf/: weights and companions as transformers and vLLM load them
+  kUnified,      ///< unified/: what load_distributed_checkpoint(format="safetensors") reads
+  kIteration,    ///< iteration/: MindSpore Transformers' Checkpoint 2.0
+  kStrategy,     ///< strategy/: both strategies as JSON and text
 };
 
 struct ConversionOptions {
@@ -100,7 +101,8 @@ struct ConversionOptions {
 
   /// The files of each rank directory; empty: one file, in the source's format.
   std::vector<OutputFormat> formats{};
-  /// What to show; empty: everything but kIteration.
+  /// What to show; empty: everything but kIteration, and kHuggingFace only if a map
+  /// shows the side "Hugging Face".
   std::vector<ViewKind> views{};
   /// The `format` that safetensors metadata states: "ms" (MindSpore) or "pt" (PyTorch).
   std::string safetensors_metadata = "ms";

@@ -106,9 +106,10 @@ void ConversionArguments::add_output_options(CLI::App& command) {
       ->check(CLI::IsMember(all_words(kFormatWords)));
   list(
       "--views", views,
-      "What to show: ranks, merged, params (NumPy files), unified (for MindSpore's "
+      "What to show: ranks, merged, params (NumPy files), hf (for transformers and vLLM), unified "
+      "(for MindSpore's "
       "load_distributed_checkpoint), iteration (MindSpore Transformers' Checkpoint 2.0), strategy; "
-      "default: all but iteration")
+      "default: all but iteration, and hf only if a map shows that side")
       ->type_name("LIST")
       ->check(CLI::IsMember(all_words(kViewWords)));
   command.add_flag("--params", rank_params,

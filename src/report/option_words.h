@@ -38,10 +38,11 @@ inline constexpr std::array<OptionWord<MapDirection>, 3> kMapDirectionWords{
      {MapDirection::kForward, "forward"},
      {MapDirection::kInverse, "inverse"}}};
 
-inline constexpr std::array<OptionWord<ViewKind>, 6> kViewWords{
+inline constexpr std::array<OptionWord<ViewKind>, 7> kViewWords{
     {{ViewKind::kRanks, "ranks"},
      {ViewKind::kMerged, "merged"},
      {ViewKind::kParams, "params"},
+     {ViewKind::kHuggingFace, "hf"},
      {ViewKind::kUnified, "unified"},
      {ViewKind::kIteration, "iteration"},
      {ViewKind::kStrategy, "strategy"}}};

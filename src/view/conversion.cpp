@@ -202,6 +202,21 @@ bool shows_the_whole(const ConversionOptions& options) {
                                        [](ViewKind kind) { return shows_the_whole(kind); });
 }
 
+ShownModel shown_model(const ModelMaps& maps, const ModelMaps::Result& shown) {
+  ShownModel model;
+  model.side = shown.side;
+  model.config_file = maps.config_file();
+  model.has_directory = maps.has_model_directory();
+  auto states = std::make_shared<std::set<std::string>>();
+  if (!shown.mappings.empty()) {
+    for (const modelmap::TargetTensor& target : shown.mappings.back().targets) {
+      if (target.state_prefix > 0) states->insert(target.name);
+    }
+  }
+  model.states = std::move(states);
+  return model;
+}
+
 void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
   lines.insert(lines.end(), more.begin(), more.end());
 }
@@ -285,8 +300,9 @@ Conversion Conversion::open(const ConversionOptions& options) {
     append(state->notes, settled.notes);
   }
   const std::vector<OutputFormat> formats = formats_of(options, *state->checkpoint);
+  const ShownModel model = shown_model(maps, shown);
   const ViewContext context{options, formats,         state->ranks, state->target,
-                            whole,   state->warnings, state->notes};
+                            whole,   state->warnings, state->notes, model};
   for (const View& view : view_registry()) {
     if (!is_wanted(view, options)) continue;
     drop_repeated(state->warnings);

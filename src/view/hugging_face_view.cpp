@@ -1,94 +1,132 @@
 // SPDX-License-Identifier: Apache-2.0
-/// merged/model-<k>-of-<n>.safetensors and model.safetensors.index.json: the whole model as it is
-/// published on model hubs, and as their libraries load it.
+/// hf/: the model as the directory that transformers, vLLM and others load: shards with weights
+/// alone, their index, and the files that go with the model's config.json.
 #include <algorithm>
-#include <utility>
+#include <map>
+#include <optional>
 
-#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
-#include "base/checked.h"
-#include "view/text_file.h"
-#include "view/view.h"
-#include "view/weight_map.h"
+#include "base/text.h"
+#include "plan/name_map.h"
+#include "storage/directory.h"
+#include "view/companions.h"
+#include "view/hub_shards.h"
+#include "view/passed_file.h"
 
 namespace reshardfs {
 namespace {
 
-using Shard = std::vector<const TargetParameter*>;
+constexpr const char* kDirectory = "hf";
+constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20U;
 
-std::uint64_t bytes_of(const TargetTable& whole, const TargetParameter& parameter) {
-  return static_cast<std::uint64_t>(
-      mul_or_throw(element_count(whole.slice_shape(parameter, kWholeRank)),
-                   element_size(parameter.dtype), "a file's size"));
+/// As config.json has it; nothing for a type that is not for weights.
+std::optional<std::string> torch_name(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return "float16";
+    case DType::kBFloat16:
+      return "bfloat16";
+    case DType::kFloat32:
+      return "float32";
+    case DType::kFloat64:
+      return "float64";
+    default:
+      return std::nullopt;
+  }
 }
 
-/// In the model's order, each shard as full as it can be.
-std::vector<Shard> shards_of(const TargetTable& whole, std::uint64_t limit) {
-  std::vector<Shard> shards;
-  std::uint64_t filled = 0;
+/// The type of most elements that are shown.
+std::optional<std::string> usual_type(const TargetTable& whole, const TakesParameter& takes) {
+  std::map<DType, std::int64_t> elements;
   for (const TargetParameter* parameter : arrays_of(whole, kWholeRank)) {
-    const std::uint64_t bytes = bytes_of(whole, *parameter);
-    const bool fits = !shards.empty() && filled <= limit && bytes <= limit - filled;
-    if (!fits) {
-      shards.emplace_back();
-      filled = 0;
-    }
-    shards.back().push_back(parameter);
-    filled += bytes;
+    if (!takes(*parameter)) continue;
+    elements[parameter->dtype] += element_count(whole.slice_shape(*parameter, kWholeRank));
   }
-  return shards;
+  const auto most = std::max_element(elements.begin(), elements.end(),
+                                     [](auto& a, auto& b) { return a.second < b.second; });
+  return most == elements.end() ? std::nullopt : torch_name(most->first);
 }
 
-std::string shard_name(std::size_t number, std::size_t count) {
-  return fmt::format("model-{:05}-of-{:05}.safetensors", number + 1, count);
+/// The text of the first of these keys that is one.
+std::string text_of(const nlohmann::json& config, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    const auto found = config.find(key);
+    if (found != config.end() && found->is_string()) return found->get<std::string>();
+  }
+  return {};
 }
 
-/// Sorted by name.
-std::string index_of(const TargetTable& whole, std::uint64_t limit) {
-  const std::vector<Shard> shards = shards_of(whole, limit);
-  std::vector<std::pair<const TargetParameter*, std::size_t>> places;
-  std::uint64_t total = 0;
-  for (std::size_t i = 0; i < shards.size(); ++i) {
-    for (const TargetParameter* parameter : shards[i]) {
-      places.emplace_back(parameter, i);
-      total = add_or_throw(total, bytes_of(whole, *parameter), "the model's size");
-    }
+/// What loaders would take from config.json that is not so.
+std::vector<std::string> config_warnings(const std::filesystem::path& file,
+                                         const std::optional<std::string>& type) {
+  const auto config =
+      nlohmann::json::parse(read_small_file(file, kMaxConfigBytes), nullptr, /*throws=*/false);
+  if (!config.is_object()) return {};
+  std::vector<std::string> warnings;
+  std::string stated = text_of(config, {"torch_dtype", "dtype"});
+  const auto inner = config.find("text_config");
+  if (stated.empty() && inner != config.end() && inner->is_object()) {
+    stated = text_of(*inner, {"torch_dtype", "dtype"});
   }
-  std::sort(places.begin(), places.end(),
-            [](const auto& a, const auto& b) { return a.first->name < b.first->name; });
-  WeightMap index(total, 2);
-  for (const auto& [parameter, shard] : places) {
-    index.add(parameter->name, shard_name(shard, shards.size()));
+  if (!stated.empty() && type && stated != *type) {
+    warnings.push_back("hf/config.json states the type " + printable(stated) +
+                       ", but most weights shown are " + *type +
+                       ": loaders may convert them; --cast shows them in another type");
   }
-  return std::move(index).finish();
+  if (config.contains("quantization_config")) {
+    warnings.emplace_back(
+        "hf/config.json has a quantization_config, but the weights are shown as they are: loaders "
+        "may take them for quantized ones");
+  }
+  return warnings;
+}
+
+std::vector<std::filesystem::path> companions_of(const ShownModel& model) {
+  if (model.config_file.empty()) return {};
+  if (model.has_directory) return companions_in(model.config_file.parent_path());
+  return {model.config_file};
+}
+
+void add_companions(const ViewContext& context, std::vector<OutputFile>& files) {
+  const ShownModel& model = context.model;
+  for (const std::filesystem::path& path : companions_of(model)) {
+    const std::string name = path == model.config_file ? "config.json" : path.filename().string();
+    files.push_back({std::string(kDirectory) + "/" + name, std::make_shared<PassedFile>(path)});
+  }
 }
 
 }  // namespace
 
 std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
-  if (context.whole == nullptr) return {};
-  const std::vector<Shard> shards = shards_of(*context.whole, context.options.shard_bytes);
-  if (shards.empty()) return {};
-  // Those libraries refuse a file whose format is not one of theirs. Texts stay in the other views.
-  const auto common = safetensors_common(context, "pt");
+  const bool asked = !context.options.views.empty();
+  if (context.whole == nullptr || (!asked && context.model.side != "Hugging Face")) return {};
+  const TakesParameter is_weight =
+      [states = context.model.states,
+       prefixes = context.options.state_prefixes](const TargetParameter& parameter) {
+        return !states->contains(parameter.source->name) &&
+               weight_of(parameter.source->name, prefixes).empty();
+      };
   std::vector<OutputFile> files;
   try {
-    for (std::size_t i = 0; i < shards.size(); ++i) {
-      files.push_back(
-          {"merged/" + shard_name(i, shards.size()),
-           std::make_shared<SafetensorsFile>(context.whole, kWholeRank, shards[i], common)});
-    }
+    files = hub_shards(context, kDirectory, is_weight);
   } catch (const Error& error) {
-    context.warnings.push_back(std::string("no merged/model-*.safetensors: ") + error.what());
+    context.warnings.push_back(std::string("no hf directory: ") + error.what());
     return {};
   }
-  files.push_back(
-      {"merged/model.safetensors.index.json",
-       std::make_shared<MadeFile>([whole = context.whole, limit = context.options.shard_bytes] {
-         return index_of(*whole, limit) + "\n";
-       })});
+  if (files.empty()) return {};
+  add_companions(context, files);
+  if (context.model.config_file.empty()) {
+    context.warnings.emplace_back(
+        "hf/ has no config.json and no tokenizer: --model-config DIR brings them");
+  } else {
+    for (std::string& warning :
+         config_warnings(context.model.config_file, usual_type(*context.whole, is_weight))) {
+      context.warnings.push_back(std::move(warning));
+    }
+  }
   return files;
 }
 

@@ -90,9 +90,11 @@ void ModelMaps::read_config(const std::filesystem::path& model_config,
   std::error_code failed;
   if (!model_config.empty()) {
     const bool is_directory = std::filesystem::is_directory(model_config, failed);
+    has_model_directory_ = is_directory;
     config_file_ = is_directory ? model_config / kConfigName : model_config;
   } else if (!maps_.empty() && std::filesystem::exists(source / kConfigName, failed)) {
     config_file_ = source / kConfigName;
+    has_model_directory_ = true;
     notes_.push_back("variables of the map are those of " + printable(config_file_.string()));
   }
   if (config_file_.empty()) return;

@@ -33,6 +33,8 @@ class ModelMaps {
 
   /// The config.json that counts; empty: none.
   const std::filesystem::path& config_file() const noexcept { return config_file_; }
+  /// Whether the user has named the config by its directory.
+  bool has_model_directory() const noexcept { return has_model_directory_; }
   /// SHA-256 of the files read, in the order in which they were, as hexadecimal digits.
   const std::vector<std::string>& digests() const noexcept { return digests_; }
   /// Choices made, one line each.
@@ -72,6 +74,7 @@ class ModelMaps {
   std::map<std::string, std::int64_t> variables_;
   modelmap::ModelConfig config_;
   std::filesystem::path config_file_;
+  bool has_model_directory_ = false;
   std::vector<std::string> digests_;
   std::vector<std::string> notes_;
 };

@@ -3,8 +3,10 @@
 /// function, and a line in view_registry.cpp.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,16 @@
 #include "view/safetensors_file.h"
 
 namespace reshardfs {
+
+/// The model that is shown through maps, beside its tensors.
+struct ShownModel {
+  std::string side{};  ///< "Hugging Face"; empty: there is no map
+  std::filesystem::path config_file{};
+  /// Whether the files beside config_file belong to the model.
+  bool has_directory = false;
+  /// Names of optimizer states, as the maps know them.
+  std::shared_ptr<const std::set<std::string>> states = std::make_shared<std::set<std::string>>();
+};
 
 /// What a view may use. All of it but `warnings` outlives the files.
 struct ViewContext {
@@ -30,6 +42,7 @@ struct ViewContext {
   std::vector<std::string>& warnings;
   /// What the user has been told so far.
   const std::vector<std::string>& notes;
+  const ShownModel& model;
 };
 
 /// The only rank of ViewContext::whole.
@@ -49,6 +62,7 @@ const std::vector<View>& view_registry();
 std::vector<OutputFile> rank_files_view(const ViewContext& context);
 std::vector<OutputFile> rank_params_view(const ViewContext& context);
 std::vector<OutputFile> merged_view(const ViewContext& context);
+std::vector<OutputFile> merged_shards_view(const ViewContext& context);
 std::vector<OutputFile> hugging_face_view(const ViewContext& context);
 std::vector<OutputFile> params_view(const ViewContext& context);
 std::vector<OutputFile> unified_view(const ViewContext& context);

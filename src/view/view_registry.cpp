@@ -5,10 +5,15 @@ namespace reshardfs {
 
 const std::vector<View>& view_registry() {
   static const std::vector<View> views{
-      {ViewKind::kRanks, rank_files_view},    {ViewKind::kRanks, rank_params_view},
-      {ViewKind::kMerged, merged_view},       {ViewKind::kMerged, hugging_face_view},
-      {ViewKind::kParams, params_view},       {ViewKind::kUnified, unified_view},
-      {ViewKind::kIteration, iteration_view}, {ViewKind::kStrategy, strategy_view},
+      {ViewKind::kRanks, rank_files_view},
+      {ViewKind::kRanks, rank_params_view},
+      {ViewKind::kMerged, merged_view},
+      {ViewKind::kMerged, merged_shards_view},
+      {ViewKind::kHuggingFace, hugging_face_view},
+      {ViewKind::kParams, params_view},
+      {ViewKind::kUnified, unified_view},
+      {ViewKind::kIteration, iteration_view},
+      {ViewKind::kStrategy, strategy_view},
       {std::nullopt, control_view},
   };
   return views;

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "reshardfs/virtual_file.h"
+
+#include "storage/byte_source.h"
+
+namespace reshardfs {
+
+/// A file that is shown as it is. One that changes while it is shown is refused.
+class PassedFile final : public VirtualFile {
+ public:
+  /// @throws Error as open_local_file().
+  explicit PassedFile(const std::filesystem::path& path) : source_(open_local_file(path)) {}
+
+  std::uint64_t size() const override { return source_->size(); }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
+    source_->read_at(offset, out);
+    source_->check_unchanged();
+  }
+  std::vector<const ByteSource*> sources_of(std::uint64_t /*offset*/,
+                                            std::uint64_t /*length*/) const override {
+    return {source_.get()};
+  }
+  std::shared_ptr<const ByteSource> equal_source() const override { return source_; }
+
+ private:
+  ByteSourcePtr source_;
+};
+
+}  // namespace reshardfs
