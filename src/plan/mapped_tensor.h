@@ -31,6 +31,9 @@ class MappedTensor {
   const TensorEntry& entry() const noexcept { return entry_; }
   const Shape& shape() const noexcept { return entry_.shape; }
   const std::vector<ShardGridPtr>& sources() const noexcept { return sources_; }
+  const modelmap::NormalForm& form() const noexcept { return tree_->form(); }
+  /// The number of a source's first cell among those of all.
+  std::size_t first_cell(std::size_t source) const { return first_cells_[source]; }
 
   /// Calls `visit` for what elements [begin, end) are made of, which covers them once. Cells are
   /// numbered over all sources, offsets in the destination count from element `begin` on; of

@@ -22,10 +22,10 @@ std::vector<Rank> needed_ranks(const TargetTable& target, Rank rank) {
 std::vector<const TargetParameter*> in_file_order(const TargetTable& target, Rank rank) {
   const SourceTable& source = target.source();
   std::unordered_map<std::string_view, std::size_t> place;  // name to its number in the file
-  std::vector<Rank> ranks = needed_ranks(target, rank);
-  std::reverse(ranks.begin(), ranks.end());
   // The files do not have the names that a map shows; the map says the order.
-  if (source.mapped_from() != nullptr) ranks.clear();
+  std::vector<Rank> ranks;
+  if (source.mapped_from() == nullptr) ranks = needed_ranks(target, rank);
+  std::reverse(ranks.begin(), ranks.end());
   std::unordered_set<const void*> walked;
   for (const Rank needed : ranks) {
     for (const RankFile& file : source.checkpoint().files_of(needed)) {

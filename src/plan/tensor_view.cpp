@@ -8,6 +8,7 @@
 #include "reshardfs/error.h"
 
 #include "plan/box_runs.h"
+#include "plan/mapped_cells.h"
 #include "plan/mapped_runs.h"
 #include "plan/run_reader.h"
 
@@ -23,16 +24,6 @@ void fill(const StridedRun& run, std::span<std::byte> out) {
   for (std::uint64_t i = 0; i < run.length; ++i) {
     out[static_cast<std::size_t>(i)] = (*run.literal)[i % run.literal->size()];
   }
-}
-
-/// TensorView::for_each_cell() of a mapped tensor.
-void visit_mapped_cells(const TensorView& view,
-                        const std::function<void(const Holding&, std::uint64_t bytes)>& visit) {
-  std::map<std::size_t, std::uint64_t> bytes;
-  view.for_each_run({0, view.size()}, [&](const StridedRun& run) {
-    if (run.literal == nullptr) bytes[run.cell] += run.length * run.count;
-  });
-  for (const auto& [cell, count] : bytes) visit(view.grid().cell(cell), count);
 }
 
 }  // namespace
@@ -220,7 +211,7 @@ void TensorView::for_each_cell(
     const std::function<void(const Holding&, std::uint64_t bytes)>& visit) const {
   if (size_ == 0) return;
   if (grid_->boxes() != nullptr) return for_each_box(slice(), visit);
-  if (grid_->mapped() != nullptr) return visit_mapped_cells(*this, visit);
+  if (grid_->mapped() != nullptr) return for_each_mapped_cell(slice(), visit);
   // Rows of each source part, by dimension; the cells are the product of these lists.
   std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> rows(shape_.size());
   for (std::size_t d = 0; d < shape_.size(); ++d) {
