@@ -8,6 +8,7 @@
 #include "reshardfs/error.h"
 
 #include "plan/box_runs.h"
+#include "plan/element_tiles.h"
 #include "plan/mapped_cells.h"
 #include "plan/mapped_runs.h"
 #include "plan/run_reader.h"
@@ -180,20 +181,38 @@ void TensorView::for_each_run(const ByteRange& bytes,
 }
 
 void TensorView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
-  visit_runs({offset, out.size()}, [&](StridedRun run) {
-    const std::span<std::byte> place =
-        out.subspan(static_cast<std::size_t>(run.destination_offset - offset));
+  const auto place_of = [&](const StridedRun& run) {
+    return out.subspan(static_cast<std::size_t>(run.destination_offset - offset));
+  };
+  if (grid_->mapped() == nullptr) {
+    visit_runs({offset, out.size()},
+               [&](const StridedRun& run) { read_from_file(run, place_of(run), batch); });
+    return;
+  }
+  ElementTiles tiles(unsigned_of(element_size(grid_->dtype())),
+                     [&](const StridedRun& run, std::span<std::byte> place) {
+                       read_from_file(run, place, batch);
+                     });
+  visit_runs({offset, out.size()}, [&](const StridedRun& run) {
+    const std::span<std::byte> place = place_of(run);
     if (run.literal != nullptr) return fill(run, place);
-    if (!run.holding) {
-      throw Error(ErrorKind::kMissing, "no source rank has this part").for_parameter(grid_->name());
-    }
-    if (batch.avoids(*run.holding.file->source)) {
-      run.holding = grid_->stand_in(
-          run.cell, [&](const RankFile& file) { return !batch.avoids(*file.source); });
-      if (!run.holding) batch.rethrow_first();
-    }
-    read_run(run, place, batch);
+    if (!tiles.take(run, place.data())) read_from_file(run, place, batch);
   });
+  tiles.finish();
+}
+
+/// From the cell's file, or another one that has the same if that has failed.
+void TensorView::read_from_file(StridedRun run, std::span<std::byte> place,
+                                ReadBatch& batch) const {
+  if (!run.holding) {
+    throw Error(ErrorKind::kMissing, "no source rank has this part").for_parameter(grid_->name());
+  }
+  if (batch.avoids(*run.holding.file->source)) {
+    run.holding = grid_->stand_in(
+        run.cell, [&](const RankFile& file) { return !batch.avoids(*file.source); });
+    if (!run.holding) batch.rethrow_first();
+  }
+  read_run(run, place, batch);
 }
 
 Holding TensorView::whole_cell() const noexcept {

@@ -87,6 +87,7 @@ class TensorView {
   struct RowPosition;
 
   void prepare();
+  void read_from_file(StridedRun run, std::span<std::byte> place, ReadBatch& batch) const;
   bool is_whole(std::size_t dimension) const noexcept;
   RowPosition locate_row(std::uint64_t row) const;
   template <typename Visit>
