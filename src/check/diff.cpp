@@ -9,6 +9,7 @@
 #include "reshardfs/error.h"
 
 #include "base/parallel.h"
+#include "plan/element_view.h"
 #include "plan/tensor_view.h"
 
 namespace reshardfs {
@@ -43,6 +44,9 @@ std::vector<Pair> pairs_of(const DiffSide& a, const DiffSide& b, const DiffOptio
 }
 
 bool is_empty(const SourceParameter& parameter) {
+  if (parameter.grid && parameter.grid->mapped() != nullptr) {
+    return element_count(parameter.grid->full_shape()) == 0;
+  }
   return is_array(parameter.dtype) &&
          std::all_of(parameter.holders.begin(), parameter.holders.end(),
                      [](const Holding& holder) { return holder.entry->content_bytes == 0; });
@@ -66,13 +70,22 @@ class Comparison {
   std::vector<ParameterDiff> compare(const Pair& pair) const;
 
  private:
-  static ParameterDiff describe(const std::string& name, const ShardGridPtr& a,
-                                const ShardGridPtr& b);
+  /// A whole tensor in the type in which it is shown, which a map may have cast it to.
+  struct Whole {
+    ShardGridPtr grid;
+    DType dtype = DType::kFloat32;
+
+    Whole() = default;
+    explicit Whole(ShardGridPtr shown) : Whole(shown, shown->dtype()) {}
+    Whole(ShardGridPtr shown, DType type) : grid(std::move(shown)), dtype(type) {}
+    ElementView view() const { return {TensorView(grid), dtype}; }
+  };
+
+  static ParameterDiff describe(const std::string& name, const Whole& a, const Whole& b);
   ParameterDiff only_one(const Pair& pair) const;
-  ParameterDiff compare_grids(const std::string& name, const ShardGridPtr& a,
-                              const ShardGridPtr& b) const;
+  ParameterDiff compare_wholes(const std::string& name, const Whole& a, const Whole& b) const;
   std::vector<ParameterDiff> compare_ranks(const Pair& pair) const;
-  void compare_values(const TensorView& a, const TensorView& b, ParameterDiff& result) const;
+  void compare_values(const ElementView& a, const ElementView& b, ParameterDiff& result) const;
 
   const DiffSide& a_;
   const DiffSide& b_;
@@ -80,17 +93,16 @@ class Comparison {
   CheckProgress& progress_;
 };
 
-ParameterDiff Comparison::describe(const std::string& name, const ShardGridPtr& a,
-                                   const ShardGridPtr& b) {
+ParameterDiff Comparison::describe(const std::string& name, const Whole& a, const Whole& b) {
   ParameterDiff result;
   result.name = name;
-  if (a) {
-    result.a_type = a->dtype();
-    result.a_shape = a->full_shape();
+  if (a.grid) {
+    result.a_type = a.dtype;
+    result.a_shape = a.grid->full_shape();
   }
-  if (b) {
-    result.b_type = b->dtype();
-    result.b_shape = b->full_shape();
+  if (b.grid) {
+    result.b_type = b.dtype;
+    result.b_shape = b.grid->full_shape();
   }
   return result;
 }
@@ -98,10 +110,10 @@ ParameterDiff Comparison::describe(const std::string& name, const ShardGridPtr& 
 /// Its data is not read, so where its ranks differ the first one's shape is as good as any.
 ParameterDiff Comparison::only_one(const Pair& pair) const {
   const SourceParameter& parameter = pair.a != nullptr ? *pair.a : *pair.b;
-  const ShardGridPtr grid =
-      parameter.grid ? parameter.grid : single_cell_grid(parameter.holders.front());
+  const Whole whole(parameter.grid ? parameter.grid : single_cell_grid(parameter.holders.front()),
+                    parameter.dtype);
   const bool in_a = pair.a != nullptr;
-  ParameterDiff result = describe(pair.name, in_a ? grid : nullptr, in_a ? nullptr : grid);
+  ParameterDiff result = describe(pair.name, in_a ? whole : Whole(), in_a ? Whole() : whole);
   result.status = in_a ? DiffStatus::kOnlyInA : DiffStatus::kOnlyInB;
   if (is_empty(parameter) && holds_no_empty_parameters(in_a ? b_ : a_)) {
     result.status = DiffStatus::kEqual;
@@ -114,20 +126,19 @@ std::vector<ParameterDiff> Comparison::compare(const Pair& pair) const {
   const ShardGridPtr a = a_.whole(*pair.a);
   const ShardGridPtr b = b_.whole(*pair.b);
   if (!a || !b) return compare_ranks(pair);
-  return {compare_grids(pair.name, a, b)};
+  return {compare_wholes(pair.name, {a, pair.a->dtype}, {b, pair.b->dtype})};
 }
 
-ParameterDiff Comparison::compare_grids(const std::string& name, const ShardGridPtr& a,
-                                        const ShardGridPtr& b) const {
+ParameterDiff Comparison::compare_wholes(const std::string& name, const Whole& a,
+                                         const Whole& b) const {
   ParameterDiff result = describe(name, a, b);
-  const bool comparable =
-      a->dtype() == b->dtype() || (is_array(a->dtype()) && is_array(b->dtype()));
+  const bool comparable = a.dtype == b.dtype || (is_array(a.dtype) && is_array(b.dtype));
   if (!comparable) {
     result.status = DiffStatus::kType;
-  } else if (a->full_shape() != b->full_shape()) {
+  } else if (a.grid->full_shape() != b.grid->full_shape()) {
     result.status = DiffStatus::kShape;
   } else {
-    compare_values(TensorView(a), TensorView(b), result);
+    compare_values(a.view(), b.view(), result);
     if (result.tally.different > 0) {
       result.status = DiffStatus::kDifferent;
     } else if (options_.strict_types && result.types_differ()) {
@@ -152,12 +163,14 @@ std::vector<ParameterDiff> Comparison::compare_ranks(const Pair& pair) const {
                  [](const Holding& x, const Holding& y) { return x.file->rank == y.file->rank; });
   std::vector<ParameterDiff> results;
   for (std::size_t i = 0; same_ranks && i < a.size(); ++i) {
-    results.push_back(compare_grids(pair.name, single_cell_grid(a[i]), single_cell_grid(b[i])));
+    results.push_back(
+        compare_wholes(pair.name, Whole(single_cell_grid(a[i])), Whole(single_cell_grid(b[i]))));
     results.back().rank = a[i].file->rank;
   }
   if (!same_ranks) {
     const auto shown = [](const SourceParameter& parameter) {
-      return has_boxes(parameter) ? parameter.grid : single_cell_grid(parameter.holders.front());
+      return Whole(has_boxes(parameter) ? parameter.grid
+                                        : single_cell_grid(parameter.holders.front()));
     };
     results.push_back(describe(pair.name, shown(*pair.a), shown(*pair.b)));
     results.back().status = DiffStatus::kPerRank;
@@ -165,7 +178,7 @@ std::vector<ParameterDiff> Comparison::compare_ranks(const Pair& pair) const {
   return results;
 }
 
-void Comparison::compare_values(const TensorView& a, const TensorView& b,
+void Comparison::compare_values(const ElementView& a, const ElementView& b,
                                 ParameterDiff& result) const {
   const auto a_size = static_cast<std::uint64_t>(element_size(*result.a_type));
   const auto b_size = static_cast<std::uint64_t>(element_size(*result.b_type));

@@ -11,6 +11,7 @@
 #include "plan/name_map.h"
 #include "plan/replica_check.h"
 #include "plan/settle_replicas.h"
+#include "view/model_maps.h"
 #include "view/source_input.h"
 
 namespace reshardfs {
@@ -28,19 +29,38 @@ StrategyInput strategy_of(const DiffSource& source) {
   return StrategyInput(source.strategy, {}, source.no_symlinks ? source.path : "");
 }
 
+/// @throws Error kUsage for what a map has no way to give.
+void require_shared_values(const DiffSource& source) {
+  if (source.maps.maps.empty() || source.replicas != Replicas::kOwn) return;
+  throw Error(ErrorKind::kUsage,
+              "--replicas own cannot go with --map: a tensor that the map makes is of no single "
+              "source rank")
+      .hint("take --replicas first");
+}
+
 }  // namespace
 
 DiffSide DiffSide::open(const DiffSource& source) {
+  const ModelMaps maps(source.maps, source.path);
   StrategyInput strategy = strategy_of(source);
   const auto set = open_set(source);
-  return DiffSide(std::make_shared<const SourceTable>(set, strategy.for_source(*set), source.join));
+  auto table = std::make_shared<const SourceTable>(set, strategy.for_source(*set), source.join);
+  DiffSide side(maps.apply(std::move(table), {}, {.compares_ranks = false}).table);
+  side.notes_ = maps.notes();
+  return side;
 }
 
 DiffSide DiffSide::open_checked(const DiffSource& source, const NameTaker& takes) {
+  const ModelMaps maps(source.maps, source.path);
+  require_shared_values(source);
   StrategyInput strategy = strategy_of(source);
-  SourceTableResult opened = source_table(open_set(source), strategy, {source.join, takes, {}});
-  DiffSide side(std::move(opened.table), source.replicas);
+  // Through a map other tensors may need what has the name that is not wanted.
+  const NameTaker wanted = maps.empty() ? takes : NameTaker();
+  SourceTableResult opened = source_table(open_set(source), strategy, {source.join, wanted, {}});
+  const ModelMaps::Result shown = maps.apply(std::move(opened.table), {}, {});
+  DiffSide side(shown.table, source.replicas);
   side.warnings_ = std::move(opened.warnings);
+  side.notes_ = maps.notes();
   side.check_replicas(takes);
   return side;
 }

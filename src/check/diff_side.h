@@ -24,6 +24,8 @@ struct DiffSource {
   std::string step = "latest";
   /// Without a strategy: parameters of which each rank holds a slice along dimension 0.
   std::vector<std::string> join{};
+  /// What the parameters are shown through.
+  ModelMapOptions maps{};
   std::filesystem::path dec_key_file{};
   std::string dec_mode = "AES-GCM";
   bool no_symlinks = false;
@@ -44,6 +46,8 @@ class DiffSide {
 
   /// What the user should know, one line each.
   const std::vector<std::string>& warnings() const noexcept { return warnings_; }
+  /// Choices made, one line each.
+  const std::vector<std::string>& notes() const noexcept { return notes_; }
 
   const SourceTable& table() const noexcept { return *table_; }
 
@@ -66,6 +70,7 @@ class DiffSide {
   std::shared_ptr<const SourceTable> table_;
   Replicas replicas_;
   std::vector<std::string> warnings_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace reshardfs

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <deque>
 #include <iterator>
+#include <memory>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "base/parallel.h"
 #include "check/pairwise_stats.h"
 #include "checkpoint/holders.h"
+#include "plan/element_view.h"
 #include "plan/shard_grid.h"
 
 namespace reshardfs {
@@ -22,24 +24,33 @@ constexpr std::uint64_t kBlockBytes = 256U << 10U;
 /// parameters.
 constexpr std::size_t kBatchTensors = 8192;
 
-/// Elements in one or several files, each once: all cells of a parameter, or one rank's slice.
-using Cells = std::vector<Holding>;
+/// Elements of a file as they stand there, or those that a model map makes.
+struct Cell {
+  Holding holding{};
+  std::shared_ptr<const ElementView> made{};  ///< nullptr: those of `holding`
 
-std::uint64_t blocks_of(const Holding& cell) {
-  return (cell.entry->content_bytes + kBlockBytes - 1) / kBlockBytes;
-}
+  std::uint64_t bytes() const { return made ? made->size() : holding.entry->content_bytes; }
+  DType dtype() const { return made ? made->dtype() : holding.entry->dtype; }
+  std::uint64_t blocks() const { return (bytes() + kBlockBytes - 1) / kBlockBytes; }
+  void read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
+    made ? made->read(offset, out, batch) : read_content(holding, offset, out, batch);
+  }
+};
 
-ElementStats read_block(const Holding& cell, std::uint64_t number, CheckProgress& progress) {
+/// Each element once: all cells of a parameter, or one rank's slice.
+using Cells = std::vector<Cell>;
+
+ElementStats read_block(const Cell& cell, std::uint64_t number, CheckProgress& progress) {
   thread_local std::vector<std::byte> buffer(kBlockBytes);
   const std::uint64_t begin = number * kBlockBytes;
-  const auto bytes = static_cast<std::size_t>(
-      std::min<std::uint64_t>(kBlockBytes, cell.entry->content_bytes - begin));
+  const auto bytes =
+      static_cast<std::size_t>(std::min<std::uint64_t>(kBlockBytes, cell.bytes() - begin));
   const std::span<std::byte> block = std::span(buffer).first(bytes);
   ReadBatch batch;
-  read_content(cell, begin, block, batch);
+  cell.read(begin, block, batch);
   batch.check();
   progress.done += bytes;
-  const DType dtype = cell.entry->dtype;
+  const DType dtype = cell.dtype();
   return stats_of(dtype, block.data(), bytes / static_cast<std::size_t>(element_size(dtype)));
 }
 
@@ -49,10 +60,10 @@ class Work {
   explicit Work(std::span<const Cells> tensors) {
     for (const Cells& cells : tensors) {
       std::uint64_t blocks = 0;
-      for (const Holding& cell : cells) {
+      for (const Cell& cell : cells) {
         cells_.push_back({cell, sums_.size(), first_block_, blocks});
-        blocks += blocks_of(cell);
-        first_block_ += blocks_of(cell);
+        blocks += cell.blocks();
+        first_block_ += cell.blocks();
       }
       sums_.emplace_back(blocks);
     }
@@ -69,8 +80,8 @@ class Work {
   }
 
  private:
-  struct Cell {
-    Holding holding;
+  struct PlacedCell {
+    Cell cell;
     std::size_t tensor = 0;
     std::uint64_t first = 0;            ///< number of its first block among all
     std::uint64_t first_in_tensor = 0;  ///< and among those of the tensor
@@ -78,15 +89,15 @@ class Work {
 
   void add_block(std::uint64_t number, CheckProgress& progress) {
     // Behind empty cells with the same first block stands the one that has it.
-    const Cell& cell = *std::prev(
+    const PlacedCell& placed = *std::prev(
         std::upper_bound(cells_.begin(), cells_.end(), number,
-                         [](std::uint64_t n, const Cell& other) { return n < other.first; }));
-    const std::uint64_t in_cell = number - cell.first;
-    sums_[cell.tensor].add(cell.first_in_tensor + in_cell,
-                           read_block(cell.holding, in_cell, progress));
+                         [](std::uint64_t n, const PlacedCell& other) { return n < other.first; }));
+    const std::uint64_t in_cell = number - placed.first;
+    sums_[placed.tensor].add(placed.first_in_tensor + in_cell,
+                             read_block(placed.cell, in_cell, progress));
   }
 
-  std::vector<Cell> cells_;
+  std::vector<PlacedCell> cells_;
   std::deque<PairwiseStats> sums_;
   std::uint64_t first_block_ = 0;  ///< in the end, their number
 };
@@ -113,11 +124,15 @@ class Collector {
   Collector(const StatsOptions& options, CheckProgress& progress)
       : options_(options), progress_(progress) {}
 
-  void add_whole(const std::string& name, const ShardGrid& grid) {
+  /// @param dtype in which it is shown.
+  void add_whole(const std::string& name, const ShardGridPtr& grid, DType dtype) {
     Cells cells;
-    const std::size_t count = is_array(grid.dtype()) ? grid.cell_count() : 0;
-    for (std::size_t i = 0; i < count; ++i) cells.push_back(grid.cell(i));
-    add({name, grid.dtype(), grid.full_shape(), {}, std::nullopt}, std::move(cells), true);
+    if (is_array(dtype) && (grid->mapped() != nullptr || dtype != grid->dtype())) {
+      cells.push_back({{}, std::make_shared<const ElementView>(TensorView(grid), dtype)});
+    } else if (is_array(dtype)) {
+      for (std::size_t i = 0; i < grid->cell_count(); ++i) cells.push_back({grid->cell(i)});
+    }
+    add({name, dtype, grid->full_shape(), {}, std::nullopt}, std::move(cells), true);
   }
 
   template <typename Holdings>
@@ -126,7 +141,7 @@ class Collector {
     for (const Holding& holding : holders) {
       const DType dtype = holding.entry->dtype;
       add({name, dtype, array_shape(*holding.entry), {holding.file->rank}, std::nullopt},
-          is_array(dtype) ? Cells{holding} : Cells{}, std::exchange(new_name, false));
+          is_array(dtype) ? Cells{{holding}} : Cells{}, std::exchange(new_name, false));
     }
   }
 
@@ -164,6 +179,9 @@ class Collector {
 std::uint64_t bytes_of(const SourceParameter& parameter) {
   if (!is_array(parameter.dtype)) return 0;
   std::uint64_t bytes = 0;
+  if (parameter.grid && parameter.grid->mapped() != nullptr) {
+    return TensorView(parameter.grid).size();
+  }
   if (parameter.grid) {
     for (std::size_t i = 0; i < parameter.grid->cell_count(); ++i) {
       const Holding cell = parameter.grid->cell(i);
@@ -193,7 +211,7 @@ std::vector<ParameterStats> whole_stats(const DiffSide& source, const StatsOptio
   Collector collector(options, progress);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (grids[i]) {
-      collector.add_whole(parameters[i]->name, *grids[i]);
+      collector.add_whole(parameters[i]->name, grids[i], parameters[i]->dtype);
     } else {
       collector.add_ranks(parameters[i]->name, parameters[i]->holders);
     }
@@ -204,7 +222,7 @@ std::vector<ParameterStats> whole_stats(const DiffSide& source, const StatsOptio
 std::vector<ParameterStats> file_stats(const CheckpointSet& set, const StatsOptions& options,
                                        CheckProgress& progress) {
   std::vector<std::string> names;  // in file order
-  std::unordered_map<std::string, Cells> holders;
+  std::unordered_map<std::string, std::vector<Holding>> holders;
   for (const RankFile& file : set.files()) {
     for (const TensorEntry& entry : file.index->entries()) {
       if (!options.names.takes(entry.name)) continue;

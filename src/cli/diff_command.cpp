@@ -18,6 +18,7 @@
 #include "cli/command.h"
 #include "cli/json_output.h"
 #include "cli/log.h"
+#include "cli/map_arguments.h"
 #include "cli/progress_line.h"
 #include "cli/terminal.h"
 
@@ -29,6 +30,7 @@ struct DiffArguments {
   std::array<std::string, 2> paths;
   std::array<std::string, 2> strategies;
   std::array<DiffSource, 2> sources;
+  std::array<MapArguments, 2> maps;
   DiffOptions options;
   std::string name_map;
   bool nan_differs = false;
@@ -188,7 +190,8 @@ void require_tolerance(double value, const char* option) {
 /// What reads a set knows options by the names that they have for mount.
 void name_options(Error& error, const std::string& letter) {
   const std::string text = error.what();
-  for (const std::string name : {"strategy", "replicas"}) {
+  for (const std::string name :
+       {"strategy", "replicas", "map-direction", "map-var", "model-config"}) {
     const std::string known = name == "strategy" ? "--src-strategy" : "--" + name;
     if (text.find(known) == std::string::npos) continue;
     error.explain(fmt::format(" (here {} is --{}-{})", known, letter, name));
@@ -203,10 +206,14 @@ DiffSide open_side(const DiffArguments& arguments, std::size_t number, const Dif
                                   "a strategy file or a directory of them");
   try {
     source.no_symlinks = arguments.no_symlinks;
+    source.maps = arguments.maps.at(number).options();
     DiffSide side = DiffSide::open_checked(source, [&](const std::string& name) {
       return options.names.takes(number == 0 ? options.name_map.target(name) : name);
     });
     for (const std::string& note : side.table().checkpoint().notes()) {
+      spdlog::info("{}: {}", letter == "a" ? "A" : "B", note);
+    }
+    for (const std::string& note : side.notes()) {
       spdlog::info("{}: {}", letter == "a" ? "A" : "B", note);
     }
     for (const std::string& warning : side.warnings()) {
@@ -271,6 +278,7 @@ void add_side_options(CLI::App& command, DiffArguments& arguments, std::size_t n
       ->type_name("FILE")
       ->take_last();
   add_decryption_mode(command, prefix + "dec-mode", source.dec_mode);
+  arguments.maps.at(number).add_to(command, number == 0 ? "a" : "b");
 }
 
 void add_comparison_options(CLI::App& command, DiffArguments& arguments) {
@@ -313,7 +321,10 @@ void add_diff_command(CLI::App& app, CommandAction& action) {
   arguments->log.add_to(*command);
   command->footer(
       "Example: is the merged bfloat16 file what was trained?\n"
-      "  reshardfs diff ckpt merged.safetensors --a-strategy train.ckpt --rtol 0.01");
+      "  reshardfs diff ckpt merged.safetensors --a-strategy train.ckpt --rtol 0.01\n"
+      "Example: is the model on the hub the one that was trained?\n"
+      "  reshardfs diff ckpt hub-dir --a-strategy train.ckpt --a-map mindformers-qwen3 "
+      "--a-model-config hub-dir");
   command->callback(
       [&action, arguments] { action = [arguments] { return run_diff(*arguments); }; });
 }

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -21,6 +22,7 @@
 #include "cli/command.h"
 #include "cli/json_output.h"
 #include "cli/log.h"
+#include "cli/map_arguments.h"
 #include "cli/model_tree_text.h"
 #include "cli/progress_line.h"
 #include "cli/stats_text.h"
@@ -34,6 +36,7 @@ struct InspectArguments {
   std::string path;
   CheckpointQuery query;
   std::string strategy;
+  MapArguments map;
   NameFilter names;
   bool list = false;
   bool tree = false;
@@ -60,21 +63,56 @@ struct Inspected {
 /// By name; of a parameter without a layout, nothing.
 using FullShapes = std::unordered_map<std::string, Shape>;
 
-Inspected open_inspected(const InspectArguments& arguments) {
-  Inspected inspected{read_contents(arguments.path, arguments.query), std::nullopt};
-  std::erase_if(inspected.contents.parameters, [&](const CheckpointParameter& parameter) {
-    return !arguments.names.takes(parameter.name);
-  });
+DiffSource diff_source(const InspectArguments& arguments) {
   DiffSource source;
   source.path = arguments.path;
   source.strategy =
       existing_path(arguments.strategy, "--src-strategy", "a strategy file or a directory of them");
-  if (!source.strategy && !inspected.contents.records_layouts) return inspected;
+  source.maps = arguments.map.options();
   source.pattern = arguments.query.src_pattern;
   source.step = arguments.query.step;
   source.dec_key_file = arguments.query.dec_key_file;
   source.dec_mode = arguments.query.dec_mode;
   source.no_symlinks = arguments.query.no_symlinks;
+  return source;
+}
+
+/// The ranks that hold any part of a whole parameter.
+std::vector<Rank> holding_ranks(const ShardGrid& grid) {
+  std::set<Rank> ranks;
+  for (std::size_t i = 0; i < grid.cell_count(); ++i) {
+    if (const Holding cell = grid.cell(i)) ranks.insert(cell.file->rank);
+  }
+  for (std::size_t i = 0; i < grid.replica_count(); ++i) {
+    if (const Holding copy = grid.replica_at(i).holding) ranks.insert(copy.file->rank);
+  }
+  return {ranks.begin(), ranks.end()};
+}
+
+/// The tensors that a map shows, in place of those of the files.
+std::vector<CheckpointParameter> shown_parameters(const DiffSide& shown) {
+  std::vector<CheckpointParameter> parameters;
+  for (const SourceParameter& parameter : shown.table().parameters()) {
+    const Shape& full = parameter.grid->full_shape();
+    const std::int64_t bytes = element_count(full) * element_size(parameter.dtype);
+    parameters.push_back({parameter.name, parameter.dtype, full, static_cast<std::uint64_t>(bytes),
+                          holding_ranks(*parameter.grid)});
+  }
+  return parameters;
+}
+
+Inspected open_inspected(const InspectArguments& arguments) {
+  Inspected inspected{read_contents(arguments.path, arguments.query), std::nullopt};
+  DiffSource source = diff_source(arguments);
+  if (!source.maps.maps.empty()) {
+    inspected.laid_out = DiffSide::open(source);
+    inspected.contents.parameters = shown_parameters(*inspected.laid_out);
+  }
+  std::erase_if(inspected.contents.parameters, [&](const CheckpointParameter& parameter) {
+    return !arguments.names.takes(parameter.name);
+  });
+  if (inspected.laid_out) return inspected;
+  if (!source.strategy && !inspected.contents.records_layouts) return inspected;
   try {
     inspected.laid_out = DiffSide::open(source);
   } catch (const Error& error) {
@@ -102,9 +140,9 @@ std::vector<ModelTensor> whole_tensors(const DiffSide& source, const NameFilter&
     if (!names.takes(parameter.name)) continue;
     ShardGridPtr grid = source.laid_out(parameter);
     if (!grid) grid = single_cell_grid(parameter.holders.front());
-    const std::int64_t bytes = element_count(grid->full_shape()) * element_size(grid->dtype());
+    const std::int64_t bytes = element_count(grid->full_shape()) * element_size(parameter.dtype);
     tensors.push_back(
-        {parameter.name, grid->dtype(), grid->full_shape(), static_cast<std::uint64_t>(bytes)});
+        {parameter.name, parameter.dtype, grid->full_shape(), static_cast<std::uint64_t>(bytes)});
   }
   return tensors;
 }
@@ -179,8 +217,11 @@ void print_summary(const std::string& path, const CheckpointContents& contents,
   }
 }
 
-void print_list(const CheckpointContents& contents, const FullShapes* shapes) {
-  std::vector<std::string> heading{"PARAMETER", "DTYPE", "SLICE SHAPE", "BYTES", "RANKS"};
+/// @param shapes of whole parameters, if they are known and the contents are slices.
+/// @param shape_heading what the contents' own shapes are called.
+void print_list(const CheckpointContents& contents, const FullShapes* shapes,
+                const char* shape_heading) {
+  std::vector<std::string> heading{"PARAMETER", "DTYPE", shape_heading, "BYTES", "RANKS"};
   if (shapes != nullptr) heading.emplace_back("FULL SHAPE");
   TextTable table(heading, {3});
   for (const CheckpointParameter& parameter : contents.parameters) {
@@ -201,7 +242,9 @@ void print_list(const CheckpointContents& contents, const FullShapes* shapes) {
 void print_tree(const InspectArguments& arguments, const Inspected& inspected) {
   const TreeStyle style{output_columns(), output_lines(), arguments.depth.value_or(0), use_colour(),
                         locale_is_utf8()};
-  if (inspected.laid_out) {
+  if (!arguments.map.maps.empty()) {
+    std::cout << "whole parameters, as the map shows them\n";
+  } else if (inspected.laid_out) {
     std::cout << (inspected.contents.records_layouts
                       ? "whole parameters, as the checkpoint lays them out\n"
                       : "whole parameters, as the strategy lays them out\n");
@@ -226,8 +269,10 @@ void print_text(const InspectArguments& arguments, const Inspected& inspected,
   } else if (arguments.stats) {
     std::cout << "\n"
               << stats_text(find_stats(arguments, inspected), output_columns(), use_colour());
+  } else if (arguments.map.maps.empty()) {
+    print_list(inspected.contents, shapes, "SLICE SHAPE");
   } else {
-    print_list(inspected.contents, shapes);
+    print_list(inspected.contents, nullptr, "SHAPE");
   }
 }
 
@@ -286,6 +331,7 @@ void add_inspect_command(CLI::App& app, CommandAction& action) {
   one("--src-strategy", arguments->strategy,
       "Strategy that it was saved with: then the whole parameters count, not the ranks' slices")
       ->type_name("FILE|DIR|none");
+  arguments->map.add_to(*command);
   one("--src-pattern", arguments->query.src_pattern, "Where the files are")->type_name("PATTERN");
   one("--step", arguments->query.step, "Which saved step to take")
       ->type_name("STEP|latest")
@@ -307,7 +353,9 @@ void add_inspect_command(CLI::App& app, CommandAction& action) {
   arguments->log.add_to(*command);
   command->footer(
       "Example: has training gone wrong in any of the weights?\n"
-      "  reshardfs inspect ckpt --src-strategy train.ckpt --exclude 'adam_*' --stats");
+      "  reshardfs inspect ckpt --src-strategy train.ckpt --exclude 'adam_*' --stats\n"
+      "Example: what would a model from the hub look like to MindFormers?\n"
+      "  reshardfs inspect hub-dir --map mindformers-qwen3 --tree");
   command->callback(
       [&action, arguments] { action = [arguments] { return run_inspect(*arguments); }; });
 }
