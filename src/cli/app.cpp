@@ -143,6 +143,7 @@ int run_command_line(std::vector<std::string> arguments, const std::string& prog
   add_verify_command(app, action);
   add_diff_command(app, action);
   add_strategy_command(app, action);
+  add_map_command(app, action);
   add_doctor_command(app, action);
   add_demo_command(app, action);
 

@@ -24,6 +24,7 @@ void add_report_command(CLI::App& app, CommandAction& action);
 void add_verify_command(CLI::App& app, CommandAction& action);
 void add_diff_command(CLI::App& app, CommandAction& action);
 void add_strategy_command(CLI::App& app, CommandAction& action);
+void add_map_command(CLI::App& app, CommandAction& action);
 void add_doctor_command(CLI::App& app, CommandAction& action);
 void add_demo_command(CLI::App& app, CommandAction& action);
 

@@ -156,7 +156,7 @@ class CellCounter {
     const auto source = static_cast<std::size_t>(box.source);
     const ShardGrid& grid = *tensor_.sources()[source];
     const std::size_t first_cell = tensor_.first_cell(source);
-    if (grid.cell_count() == 1) {
+    if (grid.cell_count() == 1 && grid.mapped() == nullptr) {
       bytes_[first_cell] += unsigned_of(box.elements()) * element_;
       return;
     }

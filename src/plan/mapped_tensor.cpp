@@ -47,7 +47,7 @@ class MappedTensor::Splitter {
   void split(const Strided& pieces) const {
     // What is read again and again is read each time: a run's pieces do not overlap.
     const bool apart = pieces.count == 1 || pieces.stride >= pieces.length;
-    if (apart && grid_.cell_count() == 1 && grid_.boxes() == nullptr) return in_one_cell(pieces);
+    if (apart && is_product() && grid_.cell_count() == 1) return in_one_cell(pieces);
     if (apart && pieces.length == 1 && pieces.count > 1 && along_a_dimension(pieces)) return;
     for (std::int64_t i = 0; i < pieces.count; ++i) {
       const std::uint64_t destination =
@@ -57,6 +57,9 @@ class MappedTensor::Splitter {
   }
 
  private:
+  /// Whether its cells lie side by side: those of boxes do not, nor those that another map uses.
+  bool is_product() const { return grid_.boxes() == nullptr && grid_.mapped() == nullptr; }
+
   void emit(StridedRun run) const {
     run.cell += first_cell_;
     visit_(run);
@@ -85,7 +88,7 @@ class MappedTensor::Splitter {
   /// Single elements that lie along one dimension, as those of a transposed tensor do: they are as
   /// many runs as the cells that they cross. @return false if they do not.
   bool along_a_dimension(const Strided& pieces) const {
-    if (grid_.boxes() != nullptr) return false;
+    if (!is_product()) return false;
     const Shape& shape = grid_.full_shape();
     const std::vector<std::int64_t> strides = element_strides(shape);
     std::size_t d = 0;

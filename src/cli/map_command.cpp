@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+
+#include "reshardfs/error.h"
+
+#include "base/name_groups.h"
+#include "checkpoint/checkpoint_set.h"
+#include "cli/app.h"
+#include "cli/check_arguments.h"
+#include "cli/command.h"
+#include "cli/form_picture.h"
+#include "cli/json_output.h"
+#include "cli/log.h"
+#include "cli/map_arguments.h"
+#include "cli/terminal.h"
+#include "cli/text.h"
+#include "plan/source_table.h"
+#include "view/installed_maps.h"
+#include "view/model_maps.h"
+
+namespace reshardfs {
+namespace {
+
+struct MapCommandArguments {
+  std::string map;
+  std::string source;
+  std::string strategy;
+  std::string pattern;
+  std::string step = "latest";
+  MapArguments options;
+  std::string parameter;
+  bool json = false;
+  LogArguments log;
+};
+
+// --- list
+// -----------------------------------------------------------------------------------------
+
+/// The first paragraph of the comment that a map begins with, without the licence.
+std::string about(const std::string& name) {
+  std::ifstream file(find_map(name));
+  std::string text;
+  for (std::string line; std::getline(file, line) && line.starts_with("#");) {
+    if (line.find("SPDX-") != std::string::npos) continue;
+    const std::size_t begin = line.find_first_not_of("# ");
+    if (begin == std::string::npos) break;
+    text += (text.empty() ? "" : " ") + line.substr(begin);
+  }
+  return text;
+}
+
+/// Those that a user gives a value to, or config.json: single capitals are bound by shapes.
+std::vector<std::string> variables_of(const modelmap::ModelMap& map) {
+  std::vector<std::string> names;
+  for (const std::string& name : map.mentioned_names()) {
+    const bool is_bound = name.size() == 1 && name[0] >= 'A' && name[0] <= 'Z';
+    if (!is_bound) names.push_back(name);
+  }
+  return names;
+}
+
+int run_list(const MapCommandArguments& arguments) {
+  arguments.log.apply();
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  std::string text;
+  for (const std::string& name : installed_maps()) {
+    const ModelMaps maps({.maps = {name}}, {});
+    const modelmap::ModelMap& map = maps.at(0);
+    const std::vector<std::string> variables = variables_of(map);
+    list.push_back({{"name", name},
+                    {"file", map.file},
+                    {"from", map.from_side},
+                    {"to", map.to_side},
+                    {"about", about(name)},
+                    {"variables", variables}});
+    text +=
+        fmt::format("{}\n  {}\n", name, wrapped(printable(about(name)), output_columns() - 2, 2));
+    text +=
+        fmt::format("  from: {}\n  to:   {}\n", printable(map.from_side), printable(map.to_side));
+    text +=
+        "  " +
+        wrapped(fmt::format("variables: {}", fmt::join(variables, ", ")), output_columns() - 2, 4) +
+        "\n\n";
+  }
+  if (list.empty()) {
+    throw Error(ErrorKind::kMissing, "no model map is installed")
+        .in_file(installed_maps_directory().string());
+  }
+  if (!text.empty()) text.pop_back();
+  arguments.json ? write_json(nlohmann::ordered_json{{"maps", std::move(list)}})
+                 : static_cast<void>(std::cout << text);
+  return kExitDone;
+}
+
+// --- check and show
+// -------------------------------------------------------------------------------
+
+/// A map met with the tensors of a source.
+struct Met {
+  std::shared_ptr<const SourceTable> table;
+  std::vector<modelmap::SourceTensor> tensors;
+  modelmap::Mapping mapping;
+};
+
+ModelMaps load_map(const MapCommandArguments& arguments) {
+  MapArguments options = arguments.options;
+  options.maps = {arguments.map};
+  return {options.options(), std::filesystem::absolute(arguments.source)};
+}
+
+Met meet(const MapCommandArguments& arguments, const ModelMaps& maps) {
+  const auto strategy =
+      existing_path(arguments.strategy, "--src-strategy", "a strategy file or a directory of them");
+  const auto set = std::make_shared<const CheckpointSet>(CheckpointSet::open(
+      arguments.source, CheckpointOptions{arguments.pattern, arguments.step, false, nullptr}));
+  StrategyInput input(strategy);
+  Met met;
+  met.table = std::make_shared<const SourceTable>(set, input.for_source(*set));
+  met.tensors = full_tensors(*met.table, {});
+  met.mapping = check_mapping(maps.at(0), met.tensors, maps.map_options(0, met.table, met.tensors));
+  return met;
+}
+
+std::string place_text(const modelmap::MapPlace& place) {
+  const std::string file = place.file ? *place.file : std::string();
+  return fmt::format("{}:{}", std::filesystem::path(file).filename().string(), place.line);
+}
+
+/// What becomes of the source's tensors: names by what takes them, in the order of the source.
+struct Fates {
+  std::vector<std::pair<std::string, std::vector<std::string>>> by_rule;
+  std::vector<std::string> aliases;
+  std::vector<std::string> dropped;
+  std::vector<std::string> unused;
+};
+
+Fates fates_of(const Met& met) {
+  Fates fates;
+  std::vector<bool> known(met.tensors.size(), false);
+  std::map<std::string, std::size_t> numbers;
+  for (const modelmap::RuleUse& use : met.mapping.uses) {
+    const std::string rule = place_text(use.place);
+    const auto [found, is_new] = numbers.try_emplace(rule, fates.by_rule.size());
+    if (is_new) fates.by_rule.push_back({rule, {}});
+    fates.by_rule[found->second].second.push_back(met.tensors[use.source].name);
+    known[use.source] = true;
+  }
+  for (const modelmap::SourceAlias& alias : met.mapping.aliases) {
+    fates.aliases.push_back(met.tensors[alias.tensor].name);
+    known[alias.tensor] = true;
+  }
+  for (const std::uint32_t dropped : met.mapping.dropped) {
+    fates.dropped.push_back(met.tensors[dropped].name);
+    known[dropped] = true;
+  }
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    if (!known[i]) fates.unused.push_back(met.tensors[i].name);
+  }
+  return fates;
+}
+
+void add_rows(TextTable& table, const std::string& what, const std::vector<std::string>& names) {
+  bool is_first = true;
+  for (const std::string& group : group_names(names)) {
+    table.add_row({is_first ? what : "", printable(group)});
+    is_first = false;
+  }
+}
+
+std::vector<std::string> target_names(const modelmap::Mapping& mapping) {
+  std::vector<std::string> names;
+  for (const modelmap::TargetTensor& target : mapping.targets) names.push_back(target.name);
+  return names;
+}
+
+nlohmann::ordered_json problem_json(const modelmap::MapProblem& problem) {
+  nlohmann::ordered_json json{{"message", problem.message}, {"file", problem.file}};
+  json["line"] =
+      problem.line == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(problem.line);
+  return json;
+}
+
+void print_json(const Met& met, const Fates& fates, const std::string& side) {
+  nlohmann::ordered_json json;
+  json["direction"] =
+      met.mapping.direction == modelmap::Direction::kForward ? "forward" : "inverse";
+  json["shows"] = side;
+  json["rules"] = nlohmann::ordered_json::array();
+  for (const auto& [rule, names] : fates.by_rule) {
+    json["rules"].push_back({{"rule", rule}, {"takes", names}});
+  }
+  json["aliases"] = fates.aliases;
+  json["dropped"] = fates.dropped;
+  json["unused"] = fates.unused;
+  json["tensors"] = target_names(met.mapping);
+  json["problems"] = nlohmann::ordered_json::array();
+  for (const modelmap::MapProblem& problem : met.mapping.problems) {
+    json["problems"].push_back(problem_json(problem));
+  }
+  write_json(json);
+}
+
+void print_fates(const Met& met, const Fates& fates, const std::string& side) {
+  TextTable table({"RULE", "TAKES"});
+  for (const auto& [rule, names] : fates.by_rule) add_rows(table, rule, names);
+  add_rows(table, "alias", fates.aliases);
+  add_rows(table, "dropped", fates.dropped);
+  add_rows(table, "no rule", fates.unused);
+  std::cout << table.str();
+  TextTable shown({fmt::format("SHOWN AS {}: {} TENSORS", side, met.mapping.targets.size())});
+  for (const std::string& group : group_names(target_names(met.mapping))) {
+    shown.add_row({printable(group)});
+  }
+  std::cout << "\n" << shown.str();
+}
+
+void print_problems(const modelmap::Mapping& mapping) {
+  for (const modelmap::MapProblem& problem : mapping.problems) {
+    const std::string line = problem.line == 0 ? "" : fmt::format("line {}: ", problem.line);
+    std::cout << std::flush;
+    std::cerr << fmt::format("reshardfs: {}: {}{}\n", printable(problem.file), line,
+                             problem.message);
+  }
+}
+
+int run_check(const MapCommandArguments& arguments) {
+  arguments.log.apply();
+  const ModelMaps maps = load_map(arguments);
+  const modelmap::ModelMap& map = maps.at(0);
+  if (arguments.source.empty()) {
+    std::cout << fmt::format(
+        "{}: {} rules and {} aliases between {} and {}; --source checks it "
+        "against a checkpoint\n",
+        printable(map.file), map.rules.size(), map.aliases.size(), printable(map.from_side),
+        printable(map.to_side));
+    return kExitDone;
+  }
+  const Met met = meet(arguments, maps);
+  const Fates fates = fates_of(met);
+  const std::string& side = target_side(map, met.mapping.direction);
+  if (arguments.json) {
+    print_json(met, fates, side);
+  } else {
+    print_fates(met, fates, side);
+    print_problems(met.mapping);
+  }
+  return met.mapping.problems.empty() ? kExitDone : kExitDifference;
+}
+
+int run_show(const MapCommandArguments& arguments) {
+  constexpr std::size_t kMostBoxes = 40;
+  arguments.log.apply();
+  const ModelMaps maps = load_map(arguments);
+  const Met met = meet(arguments, maps);
+  const auto& targets = met.mapping.targets;
+  const auto found = std::find_if(targets.begin(), targets.end(), [&](const auto& target) {
+    return target.name == arguments.parameter;
+  });
+  if (found == targets.end()) {
+    if (!met.mapping.problems.empty()) throw met.mapping.problems.front().error();
+    throw Error(ErrorKind::kMissing, "the map shows no tensor of this name")
+        .for_parameter(arguments.parameter)
+        .hint("'reshardfs map check' lists what it shows");
+  }
+  std::cout << fmt::format("{}  {} {}\n{} {}\n\n", printable(found->name),
+                           mindspore_name(found->dtype), to_string(found->shape()),
+                           found->is_alias ? "alias of" : "rule of", place_text(found->place));
+  const auto source_of = [&](std::size_t number) {
+    const modelmap::SourceTensor& tensor = met.tensors[found->sources[number]];
+    return FormSource{tensor.name, tensor.shape};
+  };
+  std::cout << form_picture(*found->form, source_of, kMostBoxes);
+  return kExitDone;
+}
+
+// --- the command
+// ----------------------------------------------------------------------------------
+
+void add_source_options(CLI::App& verb, MapCommandArguments& arguments) {
+  add_text(verb, "--source", arguments.source, "A checkpoint, as for mount")->type_name("SOURCE");
+  add_text(verb, "--src-strategy", arguments.strategy,
+           "Strategy that it was saved with; none: every rank holds whole parameters")
+      ->type_name("FILE|DIR|none");
+  add_text(verb, "--src-pattern", arguments.pattern, "Where its files are")->type_name("PATTERN");
+  add_text(verb, "--step", arguments.step, "Which saved step to take")
+      ->type_name("STEP|latest")
+      ->capture_default_str();
+  arguments.options.add_to(verb);
+  verb.remove_option(verb.get_option("--map"));
+}
+
+CLI::App* add_verb(CLI::App& command, CommandAction& action, const std::string& name,
+                   const std::string& text, int (*run)(const MapCommandArguments&),
+                   const std::shared_ptr<MapCommandArguments>& arguments) {
+  CLI::App* verb = command.add_subcommand(name, text);
+  arguments->log.add_to(*verb);
+  verb->callback(
+      [&action, arguments, run] { action = [arguments, run] { return run(*arguments); }; });
+  return verb;
+}
+
+}  // namespace
+
+void add_map_command(CLI::App& app, CommandAction& action) {
+  auto arguments = std::make_shared<MapCommandArguments>();
+  CLI::App* command =
+      app.add_subcommand("map", "List, check and show model maps: names and fusions of families");
+  command->require_subcommand(1);
+  CLI::App* list =
+      add_verb(*command, action, "list", "List the installed maps", run_list, arguments);
+  list->add_flag("--json", arguments->json, "Print JSON");
+  list->footer("Example:\n  reshardfs map list");
+  const auto add_map = [&](CLI::App* verb) {
+    verb->add_option("MAP", arguments->map, "An installed map, or a file of rules")->required();
+    add_source_options(*verb, *arguments);
+  };
+  CLI::App* check =
+      add_verb(*command, action, "check",
+               "Report which rule takes which tensor of a checkpoint, and all that is wrong",
+               run_check, arguments);
+  add_map(check);
+  check->add_flag("--json", arguments->json, "Print JSON");
+  check->footer(
+      "Example:\n  reshardfs map check mindformers-qwen3 --source ckpt --src-strategy train.ckpt "
+      "--model-config hub-dir");
+  CLI::App* show = add_verb(*command, action, "show",
+                            "Draw where the elements of a tensor come from", run_show, arguments);
+  add_map(show);
+  show->get_option("--source")->required();
+  show->add_option("--param", arguments->parameter, "The tensor, as the map names it")
+      ->type_name("NAME")
+      ->required();
+  show->footer(
+      "Example:\n  reshardfs map show mindformers-qwen3 --source hub-dir "
+      "--param decoder.layers.0.mlp.linear_fc1.weight");
+}
+
+}  // namespace reshardfs
