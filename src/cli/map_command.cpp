@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -45,19 +44,6 @@ struct MapCommandArguments {
 // --- list
 // -----------------------------------------------------------------------------------------
 
-/// The first paragraph of the comment that a map begins with, without the licence.
-std::string about(const std::string& name) {
-  std::ifstream file(find_map(name));
-  std::string text;
-  for (std::string line; std::getline(file, line) && line.starts_with("#");) {
-    if (line.find("SPDX-") != std::string::npos) continue;
-    const std::size_t begin = line.find_first_not_of("# ");
-    if (begin == std::string::npos) break;
-    text += (text.empty() ? "" : " ") + line.substr(begin);
-  }
-  return text;
-}
-
 /// Those that a user gives a value to, or config.json: single capitals are bound by shapes.
 std::vector<std::string> variables_of(const modelmap::ModelMap& map) {
   std::vector<std::string> names;
@@ -68,11 +54,18 @@ std::vector<std::string> variables_of(const modelmap::ModelMap& map) {
   return names;
 }
 
+/// Without what a terminal would take for a command.
+std::string plain(std::string text) {
+  std::erase_if(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  return text;
+}
+
 int run_list(const MapCommandArguments& arguments) {
   arguments.log.apply();
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   std::string text;
-  for (const std::string& name : installed_maps()) {
+  for (const InstalledMap& installed : installed_maps()) {
+    const std::string& name = installed.name;
     const ModelMaps maps({.maps = {name}}, {});
     const modelmap::ModelMap& map = maps.at(0);
     const std::vector<std::string> variables = variables_of(map);
@@ -80,10 +73,10 @@ int run_list(const MapCommandArguments& arguments) {
                     {"file", map.file},
                     {"from", map.from_side},
                     {"to", map.to_side},
-                    {"about", about(name)},
+                    {"about", installed.about},
                     {"variables", variables}});
     text +=
-        fmt::format("{}\n  {}\n", name, wrapped(printable(about(name)), output_columns() - 2, 2));
+        fmt::format("{}\n  {}\n", name, wrapped(plain(installed.about), output_columns() - 2, 2));
     text +=
         fmt::format("  from: {}\n  to:   {}\n", printable(map.from_side), printable(map.to_side));
     text +=
@@ -252,6 +245,9 @@ int run_check(const MapCommandArguments& arguments) {
   } else {
     print_fates(met, fates, side);
     print_problems(met.mapping);
+    const std::string suggestion =
+        met.mapping.problems.empty() ? "" : maps.suggestion(0, met.tensors);
+    if (!suggestion.empty()) std::cerr << "reshardfs: " << suggestion << "\n";
   }
   return met.mapping.problems.empty() ? kExitDone : kExitDifference;
 }

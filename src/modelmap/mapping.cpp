@@ -10,6 +10,12 @@
 namespace reshardfs::modelmap {
 namespace {
 
+/// "line 5", with the file if it is not that of `here`.
+std::string other_place(const MapPlace& place, const MapPlace& here) {
+  const std::string line = "line " + std::to_string(place.line);
+  return *place.file == *here.file ? line : line + " of " + printable(*place.file);
+}
+
 /// Far more than any model has tensors.
 constexpr std::size_t kMostApplications = std::size_t{4} << 20U;
 
@@ -282,8 +288,8 @@ void MappingWork::check_names() {
     const TargetTensor& tensor = targets_[i].tensor;
     if (tensor.name != targets_[i - 1].tensor.name) continue;
     problems_.add(ProblemKind::kTwoRules, tensor.place,
-                  printable(tensor.name) + ": two rules make it, the other one in line " +
-                      std::to_string(targets_[i - 1].tensor.place.line));
+                  printable(tensor.name) + ": two rules make it, the other one in " +
+                      other_place(targets_[i - 1].tensor.place, tensor.place));
   }
 }
 

@@ -104,6 +104,10 @@ struct Mapping {
 /// The side that a direction shows: "Hugging Face".
 const std::string& target_side(const ModelMap& map, Direction direction);
 
+/// How many of the tensors have a name that a rule takes on the source's side.
+std::size_t count_taken(const ModelMap& map, Direction direction,
+                        const std::vector<SourceTensor>& tensors, const MapOptions& options);
+
 /// The direction for which the names of the source speak.
 /// @throws Error kUsage if they speak for none or for both.
 Direction find_direction(const ModelMap& map, const std::vector<SourceTensor>& tensors,

@@ -109,7 +109,7 @@ void MappingWork::add_target_aliases() {
     }
     const auto original = originals.find(of);
     if (original == originals.end()) {
-      problems_.add(ProblemKind::kMissing, alias.place,
+      problems_.add(ProblemKind::kAlias, alias.place,
                     printable(of) + ": missing (" + printable(name) + " needs it)");
       return;
     }

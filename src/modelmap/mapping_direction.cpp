@@ -76,6 +76,15 @@ std::string state_prefix_of(const std::map<std::string, std::string>& prefixes,
   return longest;
 }
 
+std::size_t count_taken(const ModelMap& map, Direction direction,
+                        const std::vector<SourceTensor>& tensors, const MapOptions& options) {
+  const Variables variables{options.variables, map.variables, options.config};
+  const SideNames names(map, direction, variables);
+  return static_cast<std::size_t>(
+      std::count_if(tensors.begin(), tensors.end(),
+                    [&](const SourceTensor& tensor) { return names.takes(tensor.name); }));
+}
+
 Direction find_direction(const ModelMap& map, const std::vector<SourceTensor>& tensors,
                          const MapOptions& options) {
   const Variables variables{options.variables, map.variables, options.config};
@@ -91,6 +100,13 @@ Direction find_direction(const ModelMap& map, const std::vector<SourceTensor>& t
   }
   if ((forward == nullptr) != (inverse == nullptr)) {
     return forward != nullptr ? Direction::kForward : Direction::kInverse;
+  }
+  const bool any_known =
+      std::any_of(tensors.begin(), tensors.end(),
+                  [&](const SourceTensor& tensor) { return from.takes(tensor.name); });
+  if (forward == nullptr && !any_known) {
+    throw Error(ErrorKind::kUsage, "no rule of the map takes a tensor of the source")
+        .in_file(map.file);
   }
   const std::string what = forward == nullptr
                                ? "no name in the source belongs to one side of the map alone"

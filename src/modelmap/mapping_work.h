@@ -34,6 +34,7 @@ enum class ProblemKind : std::uint8_t {
   kShape,
   kType,
   kElements,
+  kAlias,  ///< of a tensor that is not made
 };
 
 class ProblemList {

@@ -144,7 +144,10 @@ void Scope::unbind(const std::string& name) {
 std::int64_t Scope::value(const std::string& name) const {
   const Found found = look_up(name);
   if (found.value) return *found.value;
-  throw Error(ErrorKind::kBadInput, found.why);
+  const bool is_bound_by_shapes = name.size() == 1 && name[0] >= 'A' && name[0] <= 'Z';
+  throw Error(ErrorKind::kBadInput,
+              found.why + (is_bound_by_shapes ? "; 'shape' or 'to_shape' has to bind it"
+                                              : "; --model-config or --map-var can give it"));
 }
 
 std::int64_t Scope::evaluate(const Expression& expression) const {
@@ -203,7 +206,7 @@ Scope::Found Scope::from_alternatives(const std::string& name,
     const auto unknown = std::find_if(expression.names().begin(), expression.names().end(),
                                       [&](const std::string& used) { return !is_known(used); });
     if (unknown == expression.names().end()) return {evaluate(expression), {}};
-    last.why = "unknown variable '" + name + "': " + look_up(*unknown).why;
+    last.why = "unknown variable '" + name + "', since " + look_up(*unknown).why;
   }
   return last;
 }

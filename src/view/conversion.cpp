@@ -285,6 +285,7 @@ Conversion Conversion::open(const ConversionOptions& options) {
   append(state->warnings, source->catalogue().warnings());
   append(state->notes, opened.notes);
   append(state->notes, maps.notes());
+  append(state->notes, shown.notes);
   append(state->notes, target->notes());
 
   if (options.replicas == Replicas::kOwn) require_own_ranks(options, *target);

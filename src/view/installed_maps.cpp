@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "view/installed_maps.h"
 
+#include <fstream>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -16,6 +17,18 @@ namespace {
 
 constexpr const char* kSuffix = ".toml";
 
+std::string comment_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string text;
+  for (std::string line; std::getline(file, line) && line.starts_with("#");) {
+    if (line.find("SPDX-") != std::string::npos) continue;
+    const std::size_t begin = line.find_first_not_of("# ");
+    if (begin == std::string::npos) break;
+    text += (text.empty() ? "" : " ") + line.substr(begin);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::filesystem::path installed_maps_directory() {
@@ -30,16 +43,18 @@ std::filesystem::path installed_maps_directory() {
   return std::filesystem::path(kDataDirectory) / "maps";
 }
 
-std::vector<std::string> installed_maps() {
+std::vector<InstalledMap> installed_maps() {
   const std::filesystem::path directory = installed_maps_directory();
   std::error_code failed;
   if (!std::filesystem::is_directory(directory, failed)) return {};
-  std::vector<std::string> names;
+  std::vector<InstalledMap> maps;
   for (const DirectoryEntry& entry : list_directory(directory)) {
-    const std::filesystem::path file = entry.name;
-    if (file.extension() == kSuffix) names.push_back(file.stem().string());
+    const std::filesystem::path file = directory / entry.name;
+    if (file.extension() != kSuffix) continue;
+    InstalledMap map{file.stem().string(), file, comment_of(file)};
+    if (map.about.find("Not for use alone") == std::string::npos) maps.push_back(std::move(map));
   }
-  return names;
+  return maps;
 }
 
 bool is_map_path(const std::string& name) {
@@ -51,7 +66,8 @@ std::filesystem::path find_map(const std::string& name) {
   const std::filesystem::path file = installed_maps_directory() / (name + kSuffix);
   std::error_code failed;
   if (!name.empty() && std::filesystem::exists(file, failed)) return file;
-  const std::vector<std::string> known = installed_maps();
+  std::vector<std::string> known;
+  for (const InstalledMap& map : installed_maps()) known.push_back(map.name);
   throw Error(ErrorKind::kMissing,
               "no model map of the name '" + printable(name) + "' is installed")
       .hint(known.empty() ? "give the path of a file of rules"

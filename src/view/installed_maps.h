@@ -11,8 +11,16 @@ namespace reshardfs {
 /// build installs it. It may not exist.
 std::filesystem::path installed_maps_directory();
 
-/// The names of the installed maps, sorted; none without the directory.
-std::vector<std::string> installed_maps();
+struct InstalledMap {
+  std::string name{};
+  std::filesystem::path file{};
+  /// The first paragraph of the comment at its beginning, without the licence.
+  std::string about{};
+};
+
+/// The installed maps, sorted by name; none without the directory. Files that others extend and
+/// that say "Not for use alone" are left out.
+std::vector<InstalledMap> installed_maps();
 
 /// Whether a user means a file by `name`, not an installed map: it has a '/' or ends in .toml.
 bool is_map_path(const std::string& name);

@@ -6,6 +6,9 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "reshardfs/error.h"
 
 #include "base/sha256.h"
@@ -21,6 +24,10 @@ using modelmap::ModelMap;
 
 constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20U;
 constexpr const char* kConfigName = "config.json";
+
+const char* direction_words(Direction direction) {
+  return direction == Direction::kForward ? "forward" : "inverse";
+}
 
 /// The variable of the side that is shown.
 const char* parts_variable(Direction direction) {
@@ -157,23 +164,81 @@ ModelMaps::Result ModelMaps::apply(std::shared_ptr<const SourceTable> source,
   result.table = std::move(source);
   if (maps_.empty()) return result;
   if (destination.strategy != nullptr && destination.strategy->is_sizes()) {
-    throw Error(ErrorKind::kUsage,
-                "sizes as a destination cannot go with --map: the source's layouts are of other "
-                "names than those that the map shows")
-        .hint("write rules for these (see reshardfs-strategy(5)), or give a strategy file");
+    throw Error(
+        ErrorKind::kUsage,
+        "sizes as a destination cannot go with --map: the layouts of the source are of other "
+        "tensors than the map shows")
+        .hint(
+            "give a strategy file, or write rules for the tensors that the map shows (see "
+            "reshardfs-strategy(5))");
   }
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const auto tensors = full_tensors(*result.table, options.state_prefixes);
-    modelmap::MapOptions map = map_options(i, result.table, tensors);
-    if (destination.strategy != nullptr && needs_target_parts(i, *map.direction)) {
-      target_parts(map) = parts_in_destination(maps_[i], tensors, map, destination);
+    try {
+      modelmap::MapOptions map = map_options(i, result.table, tensors);
+      if (destination.strategy != nullptr && needs_target_parts(i, *map.direction)) {
+        target_parts(map) = parts_in_destination(maps_[i], tensors, map, destination);
+      }
+      result.mappings.push_back(map_tensors(maps_[i], tensors, map));
+    } catch (Error& error) {
+      add_suggestion(error, i, tensors);
+      throw;
     }
-    modelmap::Mapping mapping = map_tensors(maps_[i], tensors, map);
+    const modelmap::Mapping& mapping = result.mappings.back();
     result.table = mapped_source(result.table, mapping, options);
-    result.side = target_side(maps_[i], *map.direction);
-    result.mappings.push_back(std::move(mapping));
+    result.side = target_side(maps_[i], mapping.direction);
+    result.notes.push_back(printable(maps_[i].file) + " is read " +
+                           direction_words(mapping.direction) + ": it shows " +
+                           printable(result.side));
   }
   return result;
+}
+
+std::string ModelMaps::suggestion(std::size_t number,
+                                  const std::vector<modelmap::SourceTensor>& tensors) const {
+  const modelmap::MapOptions options{.config = config_};
+  const auto taken = [&](const ModelMap& map, Direction direction) {
+    return count_taken(map, direction, tensors, options);
+  };
+  const ModelMap& own = maps_[number];
+  const std::size_t forward = taken(own, Direction::kForward);
+  const std::size_t inverse = taken(own, Direction::kInverse);
+  const std::string total = std::to_string(tensors.size());
+  if (directions_[number] == MapDirection::kForward && inverse > forward) {
+    return "read inverse, its rules take " + std::to_string(inverse) + " of " + total +
+           " tensors: --map-direction inverse";
+  }
+  if (directions_[number] == MapDirection::kInverse && forward > inverse) {
+    return "read forward, its rules take " + std::to_string(forward) + " of " + total +
+           " tensors: --map-direction forward";
+  }
+  std::size_t most = std::max(forward, inverse) + 1;
+  std::vector<std::string> better;
+  for (const InstalledMap& installed : installed_maps()) {
+    const ModelMap map = modelmap::load_model_map(installed.file, [](const auto& file) {
+      return read_small_file(file, modelmap::kMaxMapBytes);
+    });
+    const std::size_t count =
+        std::max(taken(map, Direction::kForward), taken(map, Direction::kInverse));
+    if (count < most) continue;
+    if (count > most) better.clear();
+    most = count;
+    better.push_back(installed.name);
+  }
+  if (better.empty()) return {};
+  return fmt::format("did you mean --map {}? {} rules take {} of {} tensors",
+                     fmt::join(better, " or --map "), better.size() == 1 ? "Its" : "Their", most,
+                     total);
+}
+
+void ModelMaps::add_suggestion(Error& error, std::size_t number,
+                               const std::vector<modelmap::SourceTensor>& tensors) const {
+  try {
+    const std::string text = suggestion(number, tensors);
+    if (!text.empty()) error.hint(text);
+  } catch (const Error&) {
+    // An installed map that cannot be read is not what is wrong here.
+  }
 }
 
 }  // namespace reshardfs

@@ -46,6 +46,11 @@ class ModelMaps {
                                    const std::shared_ptr<const SourceTable>& source,
                                    const std::vector<modelmap::SourceTensor>& tensors) const;
 
+  /// What a user may have meant instead, where rules of another installed map, or the other
+  /// direction, take more of the names; empty if none do.
+  std::string suggestion(std::size_t number,
+                         const std::vector<modelmap::SourceTensor>& tensors) const;
+
   /// The destination, as far as it counts.
   struct Destination {
     const StrategyInput* strategy = nullptr;
@@ -56,6 +61,7 @@ class ModelMaps {
     std::shared_ptr<const SourceTable> table;
     std::string side;  ///< what the last map shows: "Hugging Face"; empty: there is no map
     std::vector<modelmap::Mapping> mappings;  ///< of each map
+    std::vector<std::string> notes;           ///< choices made, one line each
   };
 
   /// @throws what map_tensors() and mapped_source() throw; kUsage for a destination that is sizes.
@@ -67,6 +73,8 @@ class ModelMaps {
   std::string read_file(const std::filesystem::path& file, std::uint64_t max_bytes);
   void read_config(const std::filesystem::path& model_config, const std::filesystem::path& source);
   void read_variables(const std::vector<std::string>& texts);
+  void add_suggestion(Error& error, std::size_t number,
+                      const std::vector<modelmap::SourceTensor>& tensors) const;
   bool needs_target_parts(std::size_t number, modelmap::Direction direction) const;
 
   std::vector<modelmap::ModelMap> maps_;

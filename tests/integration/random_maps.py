@@ -271,7 +271,8 @@ def run_there_and_back(rng: random.Random, directory: Path) -> str:
     return "there and back"
 
 
-COMBINATIONS: list[Callable[[random.Random, Path], str]] = [run_golden, run_random, run_random]
+COMBINATIONS: list[Callable[[random.Random, Path], str]] = [run_golden, run_random, run_random,
+                                                               run_there_and_back]
 
 
 def main() -> int:
@@ -279,9 +280,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=400, help="combinations of a map and two strategies")
     parser.add_argument("--seed", type=int, default=1, help="of the first combination")
     parser.add_argument("--keep", type=Path, help="an empty directory for the files of one combination")
-    parser.add_argument("--two-maps", action="store_true", help="also two maps one after the other")
     settings = parse_binary(parser)
-    kinds = COMBINATIONS + [run_there_and_back] * settings.two_maps
     counts: dict[str, int] = {}
     wrong = 0
     print(f"seed {settings.seed}", flush=True)
@@ -289,10 +288,10 @@ def main() -> int:
         rng = random.Random(f"maps {seed}")
         try:
             with scratch() as directory:
-                what = rng.choice(kinds)(rng, settings.keep or directory)
+                what = rng.choice(COMBINATIONS)(rng, settings.keep or directory)
                 counts[what] = counts.get(what, 0) + 1
         except (AssertionError, OSError, ValueError) as error:
-            again = f"--seed {seed} --pairs 1" + " --two-maps" * settings.two_maps
+            again = f"--seed {seed} --pairs 1"
             print(f"FAILED, again with {again}: {error}", flush=True)
             wrong += 1
     print(", ".join(f"{count} {what}" for what, count in sorted(counts.items())))
