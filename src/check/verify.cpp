@@ -16,6 +16,7 @@
 #include "base/rank_list.h"
 #include "check/coverage.h"
 #include "check/manifest.h"
+#include "check/verify_map.h"
 #include "check/verify_parameter.h"
 #include "check/verify_source.h"
 #include "plan/strategy_catalogue.h"
@@ -333,6 +334,7 @@ VerifyReport Verification::run() {
   // Strategy and list first: they are small, and a wrong one is the most likely mistake.
   const std::filesystem::path linkless_root = options_.no_symlinks ? options_.source : "";
   StrategyInput input(options_.strategy, {}, linkless_root);
+  const ModelMaps maps(options_.maps, options_.source);
   if (!options_.manifest.empty()) manifest_ = read_manifest(options_.manifest);
   source_ = open_for_verify(options_, report_);
   tree_ = linkless_tree_of(linkless_root, options_.source);
@@ -364,6 +366,7 @@ VerifyReport Verification::run() {
   }
   check_files();
   check_parameters(context);
+  verify_maps(maps, options_, source_.set, progress_, report_);
   finish();
   return std::move(report_);
 }
@@ -392,6 +395,8 @@ const char* name_of(ProblemKind kind) noexcept {
       return "type";
     case ProblemKind::kReplica:
       return "replica";
+    case ProblemKind::kMap:
+      return "map";
   }
   return "";
 }

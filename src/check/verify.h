@@ -25,6 +25,9 @@ struct VerifyOptions {
   std::string step = "latest";
   /// Without a strategy: parameters of which each rank holds a slice along dimension 0.
   std::vector<std::string> join{};
+  /// Whose aliases and repeated elements are compared, too. Names in the other options are those of
+  /// the source.
+  ModelMapOptions maps{};
   /// See weight_of().
   std::vector<std::string> state_prefixes{};
   std::filesystem::path dec_key_file{};
@@ -51,6 +54,7 @@ enum class ProblemKind : std::uint8_t {
   kShape,        ///< a slice has another shape than layout and other ranks say
   kType,         ///< the element type differs between ranks
   kReplica,      ///< ranks that should hold the same bytes do not
+  kMap,          ///< a map does not fit, or what it takes for equal is not
 };
 
 /// "io", "file", "crc", ...

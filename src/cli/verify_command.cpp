@@ -16,6 +16,7 @@
 #include "cli/command.h"
 #include "cli/json_output.h"
 #include "cli/log.h"
+#include "cli/map_arguments.h"
 #include "cli/progress_line.h"
 #include "cli/text.h"
 #include "report/option_words.h"
@@ -29,6 +30,7 @@ constexpr std::size_t kShownProblems = 100;
 struct VerifyArguments {
   std::string source;
   std::string strategy;
+  MapArguments map;
   std::string manifest;
   VerifyOptions options;
   bool json = false;
@@ -131,6 +133,7 @@ int run_verify(const VerifyArguments& arguments) {
   options.source = std::filesystem::absolute(arguments.source);
   options.strategy =
       existing_path(arguments.strategy, "--src-strategy", "a strategy file or a directory of them");
+  options.maps = arguments.map.options();
   if (!arguments.manifest.empty()) {
     options.manifest =
         existing_path(arguments.manifest, "--against", "what sha256sum writes").value_or("none");
@@ -185,6 +188,7 @@ void add_verify_command(CLI::App& app, CommandAction& action) {
   many("--state-prefix", options.state_prefixes,
        "Names of optimizer states that are cut like their weight (repeatable)")
       ->type_name("TEXT");
+  arguments->map.add_to(*command);
   add_replicas_option(*command, "--replicas", options.replicas,
                       "Whether replicas are to be the same, or may differ: see mount");
   many("--include", options.names.include, "Only parameters that match this glob (repeatable)")

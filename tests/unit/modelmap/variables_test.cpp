@@ -42,7 +42,8 @@ TEST(Variables, ComeFromConfigJson) {
   EXPECT_EQ(value("tied", variables), "1");
   EXPECT_EQ(value("flag", variables), "0");
   for (const char* name : {"null_one", "text", "half", "list", "vocab", "vocab_size"}) {
-    EXPECT_EQ(value(name, variables), "unknown variable '" + std::string(name) + "'");
+    EXPECT_THAT(value(name, variables),
+                ::testing::StartsWith("unknown variable '" + std::string(name) + "'"));
   }
 }
 

@@ -65,6 +65,35 @@ TEST_P(ElementViewOf, ConvertsAnyRange) {
 INSTANTIATE_TEST_SUITE_P(NarrowAndWide, ElementViewOf,
                          ::testing::Values(DType::kFloat16, DType::kBFloat16, DType::kFloat64));
 
+TEST(ElementView, RoundsInEachOfTwoConversions) {
+  const std::string from = floats();
+  const auto set = test::memory_set({{0, record("w", {kElements}, "Float32", from)}});
+  const RankFile& file = set->files().front();
+  const TensorView stored(single_cell_grid({&file, &file.index->entries().front()}));
+  const ElementView view(stored, DType::kBFloat16, DType::kFloat16);
+  std::string through = converted(from, DType::kBFloat16);
+  std::string expected(static_cast<std::size_t>(kElements * 2), '?');
+  cast_elements(DType::kBFloat16, reinterpret_cast<const std::byte*>(through.data()),
+                DType::kFloat16, reinterpret_cast<std::byte*>(expected.data()),
+                static_cast<std::size_t>(kElements));
+  ASSERT_NE(expected, converted(from, DType::kFloat16));
+  ASSERT_EQ(view.size(), expected.size());
+  EXPECT_TRUE(read(view, 0, expected.size()) == expected);
+  for (std::size_t begin = 0; begin < 5; ++begin) {
+    EXPECT_EQ(read(view, begin, 1001), expected.substr(begin, 1001));
+  }
+  EXPECT_FALSE(view.whole_cell());
+}
+
+TEST(ElementView, WidensBetweenTwoConversions) {
+  const std::string from = floats();
+  const auto set = test::memory_set({{0, record("w", {kElements}, "Float32", from)}});
+  const RankFile& file = set->files().front();
+  const ElementView view(TensorView(single_cell_grid({&file, &file.index->entries().front()})),
+                         DType::kFloat64, DType::kFloat16);
+  EXPECT_TRUE(read(view, 0, view.size()) == converted(from, DType::kFloat16));
+}
+
 TEST(ElementView, IsAWholeSliceOfTheSourceOnlyInTheSourcesType) {
   const auto set = test::memory_set({{0, record("w", {2}, "Float32", "12345678")}});
   const RankFile& file = set->files().front();

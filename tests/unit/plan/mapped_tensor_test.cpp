@@ -277,6 +277,66 @@ TEST_F(MappedTensors, HaveTheElementsThatTheirFormNames) {
   EXPECT_GT(with_elements, 2500U);
 }
 
+TEST_F(MappedTensors, AreTheSameThroughTwoMaps) {
+  for (int round = 0; round < 300 && !HasFatalFailure(); ++round) {
+    SCOPED_TRACE("tensor " + std::to_string(round));
+    const NormalForm first = random_form();
+    if (first.elements() == 0) continue;
+    const RunTree first_tree(std::make_shared<const NormalForm>(first));
+    const std::string between = expected_bytes(first_tree);
+    const ShardGridPtr grid = mapped_grid(tensor_of(first));
+
+    // The second one turns and cuts what the first one makes.
+    NormalForm second = NormalForm::of_source(first.shape, 0);
+    second =
+        modelmap::reshape(std::move(second), {-1, first.shape.empty() ? 1 : first.shape.back()});
+    second = modelmap::permute(std::move(second), {1, 0});
+    if (second.shape[1] > 1)
+      second = modelmap::slice(std::move(second), 1, {0, second.shape[1], 2});
+    const auto tree = std::make_shared<const RunTree>(std::make_shared<const NormalForm>(second));
+    std::string expected;
+    tree->for_each_run(0, second.elements(), [&](const modelmap::Run& run) {
+      for (std::int64_t i = 0; i < run.count; ++i) {
+        const auto at = static_cast<std::size_t>(run.first + i * run.stride);
+        expected += between.substr(at * kElement, kElement);
+      }
+    });
+    check_slice(mapped_grid(std::make_shared<const MappedTensor>("again", DType::kFloat32, tree,
+                                                                 std::vector{grid})),
+                expected);
+  }
+}
+
+TEST_F(MappedTensors, ReadATransposedTensorInLargePieces) {
+  sources_ = {};
+  sources_.push_back(cut_tensor({300, 200}));
+  sources_.push_back(cut_tensor({300, 200}));
+  std::vector<std::shared_ptr<test::CountingSource>> counting;
+  for (const CutTensor& source : sources_) {
+    for (const auto& file : source.files) {
+      counting.push_back(std::make_shared<test::CountingSource>(file->source));
+      file->source = counting.back();
+    }
+  }
+  // As the experts of a model: two matrices side by side, turned.
+  const NormalForm form = modelmap::permute(
+      modelmap::concat({NormalForm::of_source({300, 200}, 0), NormalForm::of_source({300, 200}, 1)},
+                       0),
+      {1, 0});
+  const TensorView view(mapped_grid(tensor_of(form)));
+  const RunTree tree(std::make_shared<const NormalForm>(form));
+  ASSERT_EQ(read(view, 0, view.size()), expected_bytes(tree));
+  std::uint64_t bytes = 0;
+  std::uint64_t reads = 0;
+  for (const auto& source : counting) {
+    bytes += source->bytes();
+    reads += source->reads();
+  }
+  // Where a strategy cuts rows in fields, what lies between the fields of a part is read, too.
+  EXPECT_LE(bytes, view.size() * 2);
+  EXPECT_LT(reads, 2 * 300 * 4U);  // not one for each of 120,000 elements
+}
+
 TEST_F(MappedTensors, FailWhereACellIsInNoFile) {
   sources_ = {};
   sources_.push_back(cut_tensor({4, 6}, 0));
