@@ -22,27 +22,41 @@ constexpr double kBar = 72;  // the height of what has one dimension
 constexpr double kAxis = 44;
 constexpr std::size_t kColours = 10;
 
-/// The source ranks of a map, ascending, for colours and the legend.
+/// What a map is drawn in the colours of, and its legend: the source's ranks, ascending, or the
+/// tensors of the source of which a model map makes the parameter.
 class Sources {
  public:
-  explicit Sources(const SliceMap& map) {
+  explicit Sources(const SliceMap& map) : by_tensor_(map.made_by_map) {
     for (const Stretch& row : map.rows) {
       for (const Stretch& column : map.columns) {
         const Holding& holding = map.holdings.at({row.source_part, column.source_part});
-        if (holding) ranks_.push_back(holding.file->rank);
+        if (holding) keys_.push_back(key(holding));
       }
     }
-    std::sort(ranks_.begin(), ranks_.end());
-    ranks_.erase(std::unique(ranks_.begin(), ranks_.end()), ranks_.end());
+    std::sort(keys_.begin(), keys_.end());
+    keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
   }
-  const std::vector<Rank>& ranks() const { return ranks_; }
-  std::string colour(Rank rank) const {
-    const auto at = std::lower_bound(ranks_.begin(), ranks_.end(), rank) - ranks_.begin();
-    return fmt::format("c{}", static_cast<std::size_t>(at) % kColours);
+  std::size_t count() const { return keys_.size(); }
+  std::string colour(const Holding& holding) const {
+    const auto at = std::lower_bound(keys_.begin(), keys_.end(), key(holding)) - keys_.begin();
+    return colour_at(static_cast<std::size_t>(at));
   }
+  static std::string colour_at(std::size_t number) { return fmt::format("c{}", number % kColours); }
+  /// "3", or the tensor's name.
+  std::string label(std::size_t number) const {
+    return by_tensor_ ? printable(keys_[number].second) : to_string(keys_[number].first);
+  }
+  bool are_tensors() const noexcept { return by_tensor_; }
 
  private:
-  std::vector<Rank> ranks_;
+  using Key = std::pair<Rank, std::string>;
+
+  Key key(const Holding& holding) const {
+    return by_tensor_ ? Key{Rank(), holding.entry->name} : Key{holding.file->rank, {}};
+  }
+
+  bool by_tensor_;
+  std::vector<Key> keys_;
 };
 
 /// Rows of the tensor to pixels.
@@ -118,10 +132,11 @@ class Panel {
       captions_.emplace_back(
           "In one strategy only: each destination rank has one source rank's slice as it is.");
     } else {
-      captions_.push_back(
-          fmt::format("In the source: {}. In the destination: {}{}.", cut_text(map_.source_parts),
-                      cut_text(map_.destination_parts),
-                      parameter_.treatment == Treatment::kKeep ? ", the same on every rank" : ""));
+      captions_.push_back(fmt::format(
+          "In the source: {}. In the destination: {}{}.",
+          map_.made_by_map ? "made of other tensors by the map" : cut_text(map_.source_parts),
+          cut_text(map_.destination_parts),
+          parameter_.treatment == Treatment::kKeep ? ", the same on every rank" : ""));
     }
     if (map_.row_dimension && map_.source_parts.size() > 2) {
       std::string text = fmt::format("Drawn: dimension {} down and {} across", *map_.row_dimension,
@@ -175,8 +190,14 @@ class Panel {
     return fmt::format(
         "{}{} \u2190 {}", where,
         found == map_.ranks.end() ? "no shown rank" : "destination " + rank_words(found->second),
-        holding ? fmt::format("source rank {}", holding.file->rank)
-                : std::string("no source file"));
+        source_words(holding));
+  }
+
+  std::string source_words(const Holding& holding) const {
+    if (!holding)
+      return map_.made_by_map ? "no source file, or a value of the map" : "no source file";
+    const std::string rank = fmt::format("source rank {}", holding.file->rank);
+    return map_.made_by_map ? printable(holding.entry->name) + ", " + rank : rank;
   }
 
   void draw_regions(Svg& svg, const Scale& x, const Scale& y) const {
@@ -187,7 +208,7 @@ class Panel {
         const double width = x.length(column.begin, column.end);
         const double height = y.length(row.begin, row.end);
         std::string style = "miss";
-        if (holding) style = shown ? sources_.colour(holding.file->rank) : "z";
+        if (holding) style = shown ? sources_.colour(holding) : "z";
         svg.box({x.at(column.begin), y.at(row.begin), width, height}, style,
                 title(row, column, holding));
         if (!holding || !shown || height < 40) continue;
@@ -216,20 +237,24 @@ class Panel {
     }
   }
 
-  std::size_t legend_entries() const { return std::min(sources_.ranks().size(), 4 * kColours); }
-  static constexpr std::size_t kPerLine = 10;
-  std::size_t legend_lines() const { return (legend_entries() + kPerLine - 1) / kPerLine + 1; }
+  std::size_t legend_entries() const { return std::min(sources_.count(), 4 * kColours); }
+  /// Names of tensors are long.
+  std::size_t per_line() const { return sources_.are_tensors() ? 1 : 10; }
+  std::size_t legend_lines() const { return (legend_entries() + per_line() - 1) / per_line() + 1; }
 
   void draw_legend(Svg& svg, double top) const {
-    svg.text(kMargin, top, "t s q", "outlines: destination ranks; colours: source ranks");
+    svg.text(kMargin, top, "t s q",
+             sources_.are_tensors() ? "outlines: destination ranks; colours: tensors of the source"
+                                    : "outlines: destination ranks; colours: source ranks");
     for (std::size_t i = 0; i < legend_entries(); ++i) {
-      const std::size_t line = i / kPerLine;
-      const double x = kMargin + static_cast<double>(i % kPerLine) * 64;
+      const std::size_t line = i / per_line();
+      const double x = kMargin + static_cast<double>(i % per_line()) * 64;
       const double y = top + 10 + static_cast<double>(line) * 22;
-      const Rank rank = sources_.ranks()[i];
-      svg.box({x, y, 14, 14}, sources_.colour(rank), fmt::format("source rank {}", rank));
-      const bool last = i + 1 == legend_entries() && i + 1 < sources_.ranks().size();
-      svg.text(x + 20, y + 11, "t s", to_string(rank) + (last ? " \u2026" : ""));
+      const std::string label = sources_.label(i);
+      svg.box({x, y, 14, 14}, Sources::colour_at(i),
+              sources_.are_tensors() ? label : "source rank " + label);
+      const bool last = i + 1 == legend_entries() && i + 1 < sources_.count();
+      svg.text(x + 20, y + 11, "t s", label + (last ? " \u2026" : ""));
     }
   }
 

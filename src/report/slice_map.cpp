@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "layout/slicing.h"
+#include "plan/tensor_view.h"
+#include "report/mapped_regions.h"
 
 namespace reshardfs {
 namespace {
@@ -71,6 +73,59 @@ void shorten(SliceMap& map) {
   }
 }
 
+/// The ranks of a cut by the parts that are drawn; those that have index 0 of the other dimensions.
+void add_ranks(const Cut& cut, const Parts& destination_at, SliceMap& map) {
+  const auto part = [](const Parts& parts, const std::optional<std::size_t>& d) {
+    return d ? parts[*d] : 0;
+  };
+  for (const auto& [rank, parts] : cut.ranks) {
+    bool at_index_0 = true;
+    for (std::size_t d = 0; d < parts.size(); ++d) {
+      const bool is_drawn = map.row_dimension == d || map.column_dimension == d;
+      at_index_0 = at_index_0 && (is_drawn || parts[d] == destination_at[d]);
+    }
+    if (!at_index_0) continue;
+    map.ranks[{part(parts, map.row_dimension), part(parts, map.column_dimension)}].push_back(rank);
+  }
+}
+
+/// Of a tensor that a model map makes: its first two dimensions.
+SliceMap made_map_of(const Cut& cut, const ShardGridPtr& grid) {
+  SliceMap map;
+  map.made_by_map = true;
+  const Shape& full = grid->full_shape();
+  Parts destination_at(full.size(), 0);
+  for (std::size_t d = 0; d < full.size(); ++d) {
+    const AxisPartition destination = partition(cut, *grid, d);
+    map.source_parts.push_back(1);
+    map.destination_parts.push_back(destination.parts());
+    destination_at[d] = destination.locate(0).part;
+    if (d > 1 && destination.parts() > 1) map.hidden.push_back(d);
+  }
+  if (full.size() > 1) map.row_dimension = 0;
+  if (!full.empty()) map.column_dimension = full.size() > 1 ? 1 : 0;
+  map.rows = {{0, 1, 0, 0}};
+  map.columns = {{0, 1, 0, 0}};
+  if (full.empty()) {
+    const TensorView view(grid);
+    view.for_each_run({0, view.size()}, [&](const StridedRun& run) {
+      map.holdings[{0, 0}] = run.holding;
+    });
+  } else {
+    MappedRegions regions = mapped_regions(grid, kMostRegions / 8);
+    const auto along = [&](std::size_t d, const Parts& lengths) {
+      return stretches(partition(cut, *grid, d), AxisPartition::of_lengths(lengths));
+    };
+    if (map.row_dimension) map.rows = along(0, regions.row_lengths);
+    map.columns = along(*map.column_dimension, regions.column_lengths);
+    map.holdings = std::move(regions.holdings);
+    map.shortened = regions.shortened;
+  }
+  shorten(map);
+  add_ranks(cut, destination_at, map);
+  return map;
+}
+
 SliceMap map_of(const Cut& cut, const ShardGrid& grid) {
   SliceMap map;
   const std::size_t count = grid.full_shape().size();
@@ -92,20 +147,7 @@ SliceMap map_of(const Cut& cut, const ShardGrid& grid) {
   map.rows = along(map.row_dimension);
   map.columns = along(map.column_dimension);
   shorten(map);
-  const auto part = [](const Parts& parts, const std::optional<std::size_t>& d) {
-    return d ? parts[*d] : 0;
-  };
-  const auto is_drawn = [&](std::size_t d) {
-    return map.row_dimension == d || map.column_dimension == d;
-  };
-  for (const auto& [rank, parts] : cut.ranks) {
-    bool at_index_0 = true;
-    for (std::size_t d = 0; d < count; ++d) {
-      at_index_0 = at_index_0 && (is_drawn(d) || parts[d] == destination_at[d]);
-    }
-    if (!at_index_0) continue;
-    map.ranks[{part(parts, map.row_dimension), part(parts, map.column_dimension)}].push_back(rank);
-  }
+  add_ranks(cut, destination_at, map);
   for (const Stretch& row : map.rows) {
     for (const Stretch& column : map.columns) {
       if (map.row_dimension) source_at[*map.row_dimension] = row.source_part;
@@ -166,7 +208,8 @@ std::vector<SliceMap> slice_maps(const TargetTable& target, const TargetParamete
   if (std::find(full.begin(), full.end(), 0) != full.end()) return {};
   std::vector<SliceMap> maps;
   for (const Cut& cut : cuts_of(target, parameter, ranks)) {
-    maps.push_back(map_of(cut, *parameter.grid));
+    const bool made = parameter.grid->mapped() != nullptr;
+    maps.push_back(made ? made_map_of(cut, parameter.grid) : map_of(cut, *parameter.grid));
   }
   return maps;
 }

@@ -36,6 +36,9 @@ struct SliceMap {
   std::optional<std::size_t> column_dimension;
   std::vector<Stretch> rows;
   std::vector<Stretch> columns;
+  /// Of a tensor that a model map makes of others: stretches of the source are those of one place
+  /// in one tensor of it.
+  bool made_by_map = false;
   /// Whether there are more of either: only so many are kept that a picture stays small.
   bool shortened = false;
   /// Cut dimensions that are not shown: what is shown is their index 0.
