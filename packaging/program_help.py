@@ -46,8 +46,10 @@ def _choices(argument, allowed):
 
 def _option(head, description):
     words = re.match(r"(-\S+)(?: ([^ -]\S*))?", head)
-    # "NAME=checkpoint_", "STEP|latest=latest", "a|b:{a,b}=a"
+    # "NAME=checkpoint_", "STEP|latest=latest", "a|b:{a,b}=a"; "NAME=VALUE" is what is to be given
     argument, _, default = (words.group(2) or "").partition("=")
+    if re.fullmatch("[A-Z]+", argument) and re.fullmatch("[A-Z]+", default):
+        argument, default = f"{argument}={default}", ""
     argument, _, allowed = argument.partition(":")
     if re.match(r"\S+ Excludes:", head) or argument == "REQUIRED":
         argument, allowed, default = "", "", ""

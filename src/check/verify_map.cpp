@@ -84,6 +84,7 @@ class MapVerification {
   }
 
   void add_pair(const SourceParameter& parameter, const SourceParameter& other, std::string what) {
+    if (!options_.names.takes(parameter.name)) return;
     const bool has_both = parameter.grid && other.grid && parameter.grid->complete() &&
                           other.grid->complete() && parameter.dtype == other.dtype &&
                           parameter.grid->full_shape() == other.grid->full_shape();

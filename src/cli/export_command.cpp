@@ -103,8 +103,10 @@ void add_export_command(CLI::App& app, CommandAction& action) {
                     "Replace files that differ, and the export of another conversion");
   arguments->conversion.add_to(*command);
   command->get_option("--views")->description(
-      "What to write: ranks, merged, params (NumPy files), unified (for MindSpore's "
-      "load_distributed_checkpoint), strategy; default: ranks");
+      "What to write: ranks, merged, params (NumPy files), hf (for transformers and vLLM), unified "
+      "(for MindSpore's load_distributed_checkpoint), iteration (MindSpore Transformers' "
+      "Checkpoint "
+      "2.0), strategy; default: ranks");
   command->footer(
       "Example: a checkpoint for 4-way tensor parallelism, and a check of it\n"
       "  reshardfs export ckpt out --src-strategy train.ckpt --dst-strategy tp=4 --checksum\n"

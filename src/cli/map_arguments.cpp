@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/map_arguments.h"
 
+#include <cctype>
 #include <filesystem>
 
 #include "cli/check_arguments.h"
@@ -8,30 +9,44 @@
 #include "view/installed_maps.h"
 
 namespace reshardfs {
+namespace {
+
+/// "Of A: show ..." of a command with two sources.
+std::string of_side(const std::string& side, std::string text) {
+  if (side.empty()) return text;
+  text.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(text.front())));
+  return "Of " + std::string(side == "a" ? "A" : "B") + ": " + text;
+}
+
+}  // namespace
 
 void MapArguments::add_to(CLI::App& command, const std::string& side) {
-  if (!side.empty()) prefix_ = "--" + side + "-";
-  const std::string of_side =
-      side.empty() ? "" : "Of " + std::string(side == "a" ? "A" : "B") + ": ";
-  add_texts(command, prefix_ + "map", maps,
-            of_side + (side.empty() ? "Show" : "show") +
-                " the tensors under the names and fusions of another model family: a file of rules "
-                "or an installed map (repeatable: each map takes what the one before it shows; "
-                "'reshardfs map list' lists them)")
+  const std::string prefix = side.empty() ? "--" : "--" + side + "-";
+  add_texts(command, prefix + "map", maps,
+            of_side(side,
+                    "Show the tensors under the names and fusions of another model family: an "
+                    "installed map ('reshardfs map list') or a file of rules (repeatable: each "
+                    "takes what the one before it shows)"))
       ->type_name("NAME|FILE.toml");
+  add_variables_to(command, side);
+}
+
+void MapArguments::add_variables_to(CLI::App& command, const std::string& side) {
+  if (!side.empty()) prefix_ = "--" + side + "-";
   add_texts(command, prefix_ + "map-direction", directions,
-            of_side + (side.empty() ? "Which" : "which") +
-                " way to read a map; default: the names in the source tell (once for each map)")
-      ->type_name("forward|inverse")
-      ->check(CLI::IsMember({"forward", "inverse", "auto"}).description(""));
+            of_side(side,
+                    "Which way to read a map, once for each; auto, as without it: the names in the "
+                    "source tell"))
+      ->type_name("forward|inverse|auto")
+      ->check(CLI::IsMember(all_words(kMapDirectionWords)).description(""));
   add_text(command, prefix_ + "model-config", model_config,
-           of_side + (side.empty() ? "The" : "the") +
-               " model's config.json, from which maps take sizes; of a directory, its tokenizer "
-               "and other files are shown in hf/, too; default: the source's own config.json")
+           of_side(side,
+                   "The model's config.json, from which maps take sizes, or its directory, whose "
+                   "tokenizer and other such files the view hf/ has, too; default: the source's "
+                   "own config.json"))
       ->type_name("DIR|FILE");
   add_texts(command, prefix_ + "map-var", variables,
-            of_side + (side.empty() ? "Set" : "set") +
-                " a variable of a map, such as 'interleaved=0' (repeatable)")
+            of_side(side, "Set a variable of a map, such as 'interleaved=0' (repeatable)"))
       ->type_name("NAME=VALUE");
 }
 

@@ -19,6 +19,8 @@ struct MapArguments {
 
   /// @param side of a command with two sources: "a" for --a-map and so on; empty: there is one.
   void add_to(CLI::App& command, const std::string& side = {});
+  /// Without --map, for a command that takes one map as its argument.
+  void add_variables_to(CLI::App& command, const std::string& side = {});
   /// Paths made absolute.
   /// @throws Error kMissing for a model's config that is not there.
   ModelMapOptions options() const;

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -107,7 +108,9 @@ struct Met {
 ModelMaps load_map(const MapCommandArguments& arguments) {
   MapArguments options = arguments.options;
   options.maps = {arguments.map};
-  return {options.options(), std::filesystem::absolute(arguments.source)};
+  const std::filesystem::path source =
+      arguments.source.empty() ? "" : std::filesystem::absolute(arguments.source);
+  return {options.options(), source};
 }
 
 Met meet(const MapCommandArguments& arguments, const ModelMaps& maps) {
@@ -217,7 +220,13 @@ void print_fates(const Met& met, const Fates& fates, const std::string& side) {
 }
 
 void print_problems(const modelmap::Mapping& mapping) {
+  bool has_unused = false;
   for (const modelmap::MapProblem& problem : mapping.problems) {
+    // All of them are listed in groups already.
+    if (problem.message.find(": no rule uses it (") != std::string::npos &&
+        std::exchange(has_unused, true)) {
+      continue;
+    }
     const std::string line = problem.line == 0 ? "" : fmt::format("line {}: ", problem.line);
     std::cout << std::flush;
     std::cerr << fmt::format("reshardfs: {}: {}{}\n", printable(problem.file), line,
@@ -229,6 +238,14 @@ int run_check(const MapCommandArguments& arguments) {
   arguments.log.apply();
   const ModelMaps maps = load_map(arguments);
   const modelmap::ModelMap& map = maps.at(0);
+  if (arguments.source.empty() && arguments.json) {
+    write_json({{"file", map.file},
+                {"from", map.from_side},
+                {"to", map.to_side},
+                {"rules", map.rules.size()},
+                {"aliases", map.aliases.size()}});
+    return kExitDone;
+  }
   if (arguments.source.empty()) {
     std::cout << fmt::format(
         "{}: {} rules and {} aliases between {} and {}; --source checks it "
@@ -290,8 +307,7 @@ void add_source_options(CLI::App& verb, MapCommandArguments& arguments) {
   add_text(verb, "--step", arguments.step, "Which saved step to take")
       ->type_name("STEP|latest")
       ->capture_default_str();
-  arguments.options.add_to(verb);
-  verb.remove_option(verb.get_option("--map"));
+  arguments.options.add_variables_to(verb);
 }
 
 CLI::App* add_verb(CLI::App& command, CommandAction& action, const std::string& name,

@@ -103,12 +103,12 @@ class MappedSourceMaker {
     std::vector<ShardGridPtr> sources;
     sources.reserve(target.sources.size());
     for (const std::uint32_t source : target.sources) sources.push_back(full(source));
+    const DType stored = sources.empty() ? target.source_dtype : sources.front()->dtype();
+    for (const ShardGridPtr& source : sources) require_type(*source, stored, target);
     if (sources.size() == 1 && known.is_identity &&
         sources.front()->full_shape() == target.shape()) {
       return sources.front();
     }
-    const DType stored = sources.empty() ? target.source_dtype : sources.front()->dtype();
-    for (const ShardGridPtr& source : sources) require_type(*source, stored, target);
     return mapped_grid(
         std::make_shared<const MappedTensor>(target.name, stored, known.tree, std::move(sources)));
   }

@@ -118,6 +118,10 @@ std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
   }
   if (files.empty()) return {};
   add_companions(context, files);
+  if (!context.model.side.empty() && context.model.side != "Hugging Face") {
+    context.warnings.push_back("hf/ has the names of " + printable(context.model.side) +
+                               ", which loaders of Hugging Face's models do not know");
+  }
   if (context.model.config_file.empty()) {
     context.warnings.emplace_back(
         "hf/ has no config.json and no tokenizer: --model-config DIR brings them");

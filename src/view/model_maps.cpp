@@ -99,12 +99,15 @@ void ModelMaps::read_config(const std::filesystem::path& model_config,
     const bool is_directory = std::filesystem::is_directory(model_config, failed);
     has_model_directory_ = is_directory;
     config_file_ = is_directory ? model_config / kConfigName : model_config;
-  } else if (!maps_.empty() && std::filesystem::exists(source / kConfigName, failed)) {
+  } else if (std::filesystem::exists(source / kConfigName, failed)) {
     config_file_ = source / kConfigName;
     has_model_directory_ = true;
-    notes_.push_back("variables of the map are those of " + printable(config_file_.string()));
+    if (!maps_.empty()) {
+      notes_.push_back("variables of the map are those of " + printable(config_file_.string()));
+    }
   }
-  if (config_file_.empty()) return;
+  // What no map needs may be anything.
+  if (config_file_.empty() || maps_.empty()) return;
   try {
     config_ = modelmap::ModelConfig::parse(read_file(config_file_, kMaxConfigBytes));
   } catch (Error& error) {
@@ -214,6 +217,8 @@ std::string ModelMaps::suggestion(std::size_t number,
   }
   std::size_t most = std::max(forward, inverse) + 1;
   std::vector<std::string> better;
+  // Whoever writes a map knows that it is not an installed one.
+  if (!is_inside(own.file, installed_maps_directory())) return {};
   for (const InstalledMap& installed : installed_maps()) {
     const ModelMap map = modelmap::load_model_map(installed.file, [](const auto& file) {
       return read_small_file(file, modelmap::kMaxMapBytes);

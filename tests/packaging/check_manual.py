@@ -12,7 +12,7 @@ import report
 # Options that several commands share stand in a section of their own.
 SHARED = {"Source and target options": ("mount", "plan", "report", "export", "hash", "cat"),
           "Message options": ("mount", "plan", "report", "export", "hash", "cat", "inspect",
-                              "verify", "diff")}
+                              "verify", "diff", "map list", "map check", "map show")}
 # In the manual once, before the commands.
 EVERYWHERE = {"help"}
 
