@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -66,12 +67,57 @@ std::string indices_text(const Indices& levels, std::int64_t length) {
     return fmt::format("{} and on, {}", run_text(begin, run), fmt::join(texts, ", "));
   }
   const Level& outer = rest.front();
+  const std::int64_t shown = outer.count == kShown + 1 ? outer.count : kShown;
   std::vector<std::string> texts;
-  for (std::int64_t i = 0; i < std::min(outer.count, kShown); ++i) {
+  for (std::int64_t i = 0; i < std::min(outer.count, shown); ++i) {
     texts.push_back(run_text(begin + i * outer.step, run));
   }
-  if (outer.count > kShown) {
+  if (outer.count > shown) {
     texts.push_back("... " + run_text(begin + (outer.count - 1) * outer.step, run));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+/// Whether the tensor has them in another order than the source: the coarser level comes later.
+bool is_reordered(const Indices& levels) {
+  std::int64_t before = 0;
+  for (const Level& level : levels) {
+    if (level.count == 1) continue;
+    if (before != 0 && level.step > before) return true;
+    before = level.step;
+  }
+  return false;
+}
+
+/// The first of them, in the order in which the tensor has them: "0, 2, 4, 6, ...".
+std::string ordered_text(const Indices& levels) {
+  constexpr std::int64_t kLookedAt = 4096;
+  constexpr std::size_t kShown = 6;
+  std::vector<std::string> texts;
+  std::int64_t total = 1;
+  for (const Level& level : levels) total *= level.count;
+  std::int64_t begin = 0;
+  std::int64_t length = 0;
+  std::int64_t number = 0;
+  for (; number < std::min(total, kLookedAt) && texts.size() < kShown; ++number) {
+    std::int64_t index = 0;
+    std::int64_t rest = number;
+    for (std::size_t i = levels.size(); i-- > 0;) {
+      index += (levels[i].begin + rest % levels[i].count) * levels[i].step;
+      rest /= levels[i].count;
+    }
+    if (length > 0 && index == begin + length) {
+      ++length;
+      continue;
+    }
+    if (length > 0) texts.push_back(run_text(begin, length));
+    begin = index;
+    length = 1;
+  }
+  if (texts.size() < kShown && number == total) {
+    texts.push_back(run_text(begin, length));
+  } else {
+    texts.emplace_back("...");
   }
   return fmt::format("{}", fmt::join(texts, ", "));
 }
@@ -79,7 +125,8 @@ std::string indices_text(const Indices& levels, std::int64_t length) {
 std::string dimensions_text(const std::vector<Indices>& dimensions, const Shape& shape) {
   std::vector<std::string> texts;
   for (std::size_t d = 0; d < shape.size(); ++d) {
-    texts.push_back(indices_text(dimensions[d], shape[d]));
+    texts.push_back(is_reordered(dimensions[d]) ? ordered_text(dimensions[d])
+                                                : indices_text(dimensions[d], shape[d]));
   }
   return fmt::format("[{}]", fmt::join(texts, " | "));
 }
@@ -108,25 +155,31 @@ struct SourceIndices {
   bool is_turned = false;  ///< dimensions in another order than in the tensor
 };
 
-std::optional<SourceIndices> source_indices(const modelmap::Box& box, const Shape& shape) {
+/// @param dimensions that each axis of the box belongs to.
+std::optional<SourceIndices> source_indices(const modelmap::Box& box, const Shape& shape,
+                                            const std::vector<std::size_t>& dimensions) {
   SourceIndices out;
   std::vector<std::int64_t> strides(shape.size(), 1);
   for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
   for (std::size_t d = 0; d < shape.size(); ++d) {
     out.dimensions.push_back({{box.base / strides[d] % shape[d], 1, 1}});
   }
-  std::int64_t before = 0;
-  for (const modelmap::BoxAxis& axis : box.axes) {
+  for (std::size_t i = 0; i < box.axes.size(); ++i) {
+    const modelmap::BoxAxis& axis = box.axes[i];
     if (axis.length() == 1) continue;
     if (axis.stride == 0) {
       out.is_repeated = true;
       continue;
     }
-    if (before != 0 && axis.stride > before) out.is_turned = true;
-    before = axis.stride;
+    for (std::size_t k = 0; k < i; ++k) {
+      const modelmap::BoxAxis& outer = box.axes[k];
+      const bool rises = outer.length() > 1 && outer.stride > 0 && outer.stride < axis.stride;
+      if (rises && dimensions[k] != dimensions[i]) out.is_turned = true;
+    }
     // One axis may go over several dimensions.
     std::int64_t count = axis.length();
     std::int64_t stride = axis.stride;
+    std::vector<std::pair<std::size_t, Level>> levels;  // from the finest on
     while (count > 1) {
       std::size_t d = 0;
       while (d < shape.size() && (shape[d] == 1 || strides[d] > stride)) ++d;
@@ -135,9 +188,12 @@ std::optional<SourceIndices> source_indices(const modelmap::Box& box, const Shap
       const std::int64_t fitting = shape[d] / step;
       const std::int64_t here = std::min(count, fitting);
       if (here < count && (shape[d] % step != 0 || count % fitting != 0)) return std::nullopt;
-      out.dimensions[d].push_back({0, here, step});
+      levels.emplace_back(d, Level{0, here, step});
       count /= here;
       stride = strides[d] * shape[d];
+    }
+    for (std::size_t l = levels.size(); l-- > 0;) {
+      out.dimensions[levels[l].first].push_back(levels[l].second);
     }
   }
   return out;
@@ -148,16 +204,19 @@ std::string literal_text(const modelmap::Box& box) {
                                                : std::string("a value");
 }
 
-std::string box_source_text(const modelmap::Box& box,
+std::string box_source_text(const modelmap::Box& box, const std::vector<std::size_t>& dimensions,
                             const std::function<FormSource(std::size_t)>& source) {
   if (box.is_literal()) return literal_text(box);
   const FormSource from = source(static_cast<std::size_t>(box.source));
-  const auto indices = source_indices(box, from.shape);
+  const auto indices = source_indices(box, from.shape, dimensions);
   if (!indices) {
     return fmt::format("{}, {} elements from element {} on", printable(from.name), box.elements(),
                        box.base);
   }
   std::string text = printable(from.name) + " " + dimensions_text(indices->dimensions, from.shape);
+  if (std::any_of(indices->dimensions.begin(), indices->dimensions.end(), is_reordered)) {
+    text += ", in this order";
+  }
   if (indices->is_turned) text += ", transposed";
   if (indices->is_repeated) text += ", repeated";
   return text;
@@ -176,9 +235,13 @@ std::string form_picture(const modelmap::NormalForm& form,
         a->axes.begin(), a->axes.end(), b->axes.begin(), b->axes.end(),
         [](const auto& x, const auto& y) { return x.begin < y.begin; });
   });
+  std::vector<std::size_t> dimensions;
+  for (std::size_t d = 0; d < form.factors.size(); ++d) {
+    dimensions.insert(dimensions.end(), form.factors[d].size(), d);
+  }
   for (std::size_t i = 0; i < boxes.size() && i < most; ++i) {
     table.add_row({dimensions_text(target_indices(form, *boxes[i]), form.shape),
-                   box_source_text(*boxes[i], source)});
+                   box_source_text(*boxes[i], dimensions, source)});
   }
   if (boxes.size() > most) {
     table.add_line(fmt::format("... and {} more", boxes.size() - most));

@@ -103,6 +103,7 @@ class MappedSourceMaker {
     std::vector<ShardGridPtr> sources;
     sources.reserve(target.sources.size());
     for (const std::uint32_t source : target.sources) sources.push_back(full(source));
+    require_array(target, known.is_identity);
     const DType stored = sources.empty() ? target.source_dtype : sources.front()->dtype();
     for (const ShardGridPtr& source : sources) require_type(*source, stored, target);
     if (sources.size() == 1 && known.is_identity &&
@@ -111,6 +112,16 @@ class MappedSourceMaker {
     }
     return mapped_grid(
         std::make_shared<const MappedTensor>(target.name, stored, known.tree, std::move(sources)));
+  }
+
+  /// The bytes of a text are no elements that can be moved.
+  static void require_array(const modelmap::TargetTensor& target, bool is_identity) {
+    const bool is_renamed = is_identity && target.dtype == target.source_dtype;
+    if (is_array(target.source_dtype) || is_renamed) return;
+    throw Error(ErrorKind::kUnsupported,
+                "is made of what is no array, which a map can rename but not rearrange")
+        .in_file(*target.place.file)
+        .for_parameter(target.name);
   }
 
   /// The mapping knows that all have one type, but an earlier map may have made it so.

@@ -270,7 +270,6 @@ class Options(MapTest):
             (weights,) = (mountpoint / "hf").glob("*.safetensors")
             same(self, read_file(weights), self.hub)
 
-    @unittest.expectedFailure
     def test_texts_are_no_arrays(self) -> None:
         """To move their bytes would make other texts, or none."""
         source, words = self.with_text()
