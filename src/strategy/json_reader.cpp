@@ -7,13 +7,13 @@
 
 #include "reshardfs/error.h"
 
-#include "strategy/json_value.h"
+#include "strategy/json_items.h"
 #include "strategy/layout_fields.h"
 
 namespace reshardfs {
 namespace {
 
-Error wrong_type(const std::string& key, const JsonValue& found, const std::string& expected) {
+Error wrong_type(const std::string& key, const StrategyJson& found, const std::string& expected) {
   return {ErrorKind::kBadInput,
           "key '" + key + "' has " + found.type_name() + ", expected " + expected};
 }
@@ -21,42 +21,42 @@ Error wrong_type(const std::string& key, const JsonValue& found, const std::stri
 /// One entry of parallel_layout_item or parallel_strategy_item.
 class Item {
  public:
-  explicit Item(const JsonValue& value) : members_(value.object()) {
+  explicit Item(const StrategyJson& value) : members_(value.object()) {
     if (members_ == nullptr) {
       throw Error(ErrorKind::kBadInput, "is " + value.type_name() + ", expected an object");
     }
   }
 
-  const JsonValue* find(const std::string& key) const {
+  const StrategyJson* find(const std::string& key) const {
     const auto found = std::find_if(members_->begin(), members_->end(),
                                     [&](const auto& member) { return member.key == key; });
     return found == members_->end() ? nullptr : &found->value;
   }
 
-  const JsonValue& at(const std::string& key) const {
-    const JsonValue* value = find(key);
+  const StrategyJson& at(const std::string& key) const {
+    const StrategyJson* value = find(key);
     if (value == nullptr) throw Error(ErrorKind::kBadInput, "key '" + key + "' is missing");
     return *value;
   }
 
   std::int64_t integer(const std::string& key) const {
-    const JsonValue& value = at(key);
+    const StrategyJson& value = at(key);
     if (value.integer() == nullptr) throw wrong_type(key, value, "an integer");
     return *value.integer();
   }
 
  private:
-  const JsonValue::Object* members_;
+  const StrategyJson::Object* members_;
 };
 
-const JsonValue::Array& list_of(const std::string& key, const JsonValue& value) {
+const StrategyJson::Array& list_of(const std::string& key, const StrategyJson& value) {
   if (value.array() == nullptr) throw wrong_type(key, value, "a list");
   return *value.array();
 }
 
-Numbers numbers_of(const std::string& key, const JsonValue& value) {
+Numbers numbers_of(const std::string& key, const StrategyJson& value) {
   Numbers numbers;
-  for (const JsonValue& element : list_of(key, value)) {
+  for (const StrategyJson& element : list_of(key, value)) {
     if (element.integer() == nullptr) {
       throw Error(ErrorKind::kBadInput, "key '" + key + "' has " + element.type_name() +
                                             " in a list, expected an integer");
@@ -67,24 +67,24 @@ Numbers numbers_of(const std::string& key, const JsonValue& value) {
 }
 
 /// [3, 9] stands for one list, [[3, 9], [1]] for several; empty ones say nothing.
-std::vector<Numbers> lists_of(const std::string& key, const JsonValue& value) {
-  const JsonValue::Array& elements = list_of(key, value);
+std::vector<Numbers> lists_of(const std::string& key, const StrategyJson& value) {
+  const StrategyJson::Array& elements = list_of(key, value);
   std::vector<Numbers> lists;
   if (!elements.empty() && elements.front().array() == nullptr) {
     lists.push_back(numbers_of(key, value));
     return lists;
   }
-  for (const JsonValue& element : elements) {
+  for (const StrategyJson& element : elements) {
     Numbers numbers = numbers_of(key, element);
     if (!numbers.empty()) lists.push_back(std::move(numbers));
   }
   return lists;
 }
 
-TensorMap read_tensor_map(const JsonValue& value) {
+TensorMap read_tensor_map(const StrategyJson& value) {
   const std::string key = "tensor_map";
   TensorMap map;
-  for (const JsonValue& element : list_of(key, value)) {
+  for (const StrategyJson& element : list_of(key, value)) {
     if (element.array() != nullptr) {
       map.push_back(dimension_axes(numbers_of(key, element)));
     } else if (element.integer() != nullptr) {
@@ -97,7 +97,7 @@ TensorMap read_tensor_map(const JsonValue& value) {
   return map;
 }
 
-Layout read_layout(const JsonValue& value) {
+Layout read_layout(const StrategyJson& value) {
   const Item item(value);
   Layout layout;
   layout.device_matrix = numbers_of("dev_matrix", item.at("dev_matrix"));
@@ -105,26 +105,27 @@ Layout read_layout(const JsonValue& value) {
   layout.optimizer_shard_step = item.integer("opt_weight_shard_step");
   layout.optimizer_shard_size = item.integer("opt_weight_shard_size");
   if (item.find("field") != nullptr) layout.field = item.integer("field");
-  if (const JsonValue* shape = item.find("tensor_shape")) {
+  if (const StrategyJson* shape = item.find("tensor_shape")) {
     layout.tensor_shape = numbers_of("tensor_shape", *shape);
   }
-  if (const JsonValue* splits = item.find("param_split_shape")) {
+  if (const StrategyJson* splits = item.find("param_split_shape")) {
     layout.param_split_shape = lists_of("param_split_shape", *splits);
   }
-  if (const JsonValue* offsets = item.find("indices_offset")) {
+  if (const StrategyJson* offsets = item.find("indices_offset")) {
     layout.indices_offset = lists_of("indices_offset", *offsets);
   }
   finish_layout(layout);
   return layout;
 }
 
-OperatorStrategy read_operator(std::string name, const JsonValue& value) {
+OperatorStrategy read_operator(std::string name, const StrategyJson& value) {
   const Item item(value);
   OperatorStrategy op;
   op.node_name = std::move(name);
   op.stage = item.integer("stage");
   const std::string key = "parallel_strategy";
-  for (const JsonValue& cut : list_of(key, item.at(key))) op.cuts.push_back(numbers_of(key, cut));
+  for (const StrategyJson& cut : list_of(key, item.at(key)))
+    op.cuts.push_back(numbers_of(key, cut));
   return op;
 }
 
@@ -132,7 +133,7 @@ class Collector : public JsonItemSink {
  public:
   RawStrategy raw;
 
-  void layout_item(std::string name, const JsonValue& value) override {
+  void layout_item(std::string name, const StrategyJson& value) override {
     check_room_for_item(raw);
     try {
       Layout layout = read_layout(value);
@@ -143,7 +144,7 @@ class Collector : public JsonItemSink {
     }
   }
 
-  void operator_item(std::string name, const JsonValue& value) override {
+  void operator_item(std::string name, const StrategyJson& value) override {
     check_room_for_item(raw);
     try {
       raw.operators.push_back(read_operator(name, value));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strategy/json_value.h"
+#include "strategy/json_items.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -24,24 +24,24 @@ class ItemParser : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit ItemParser(JsonItemSink& sink) : sink_(sink) {}
 
-  bool null() override { return add({JsonValue::Other{"null"}}); }
-  bool boolean(bool) override { return add({JsonValue::Other{"a boolean"}}); }
+  bool null() override { return add({StrategyJson::Other{"null"}}); }
+  bool boolean(bool) override { return add({StrategyJson::Other{"a boolean"}}); }
   bool number_integer(number_integer_t number) override { return add({number}); }
   bool number_unsigned(number_unsigned_t number) override {
     if (number > static_cast<number_unsigned_t>(INT64_MAX)) {
-      return add({JsonValue::Other{"a number of more than 64 bits"}});
+      return add({StrategyJson::Other{"a number of more than 64 bits"}});
     }
     return add({static_cast<std::int64_t>(number)});
   }
   bool number_float(number_float_t, const string_t&) override {
-    return add({JsonValue::Other{"a number that is no 64-bit integer"}});
+    return add({StrategyJson::Other{"a number that is no 64-bit integer"}});
   }
   bool string(string_t& text) override { return add({std::move(text)}); }
-  bool binary(binary_t&) override { return add({JsonValue::Other{"binary data"}}); }
+  bool binary(binary_t&) override { return add({StrategyJson::Other{"binary data"}}); }
 
-  bool start_object(std::size_t) override { return open({JsonValue::Object{}}); }
+  bool start_object(std::size_t) override { return open({StrategyJson::Object{}}); }
   bool end_object() override { return close(); }
-  bool start_array(std::size_t) override { return open({JsonValue::Array{}}); }
+  bool start_array(std::size_t) override { return open({StrategyJson::Array{}}); }
   bool end_array() override { return close(); }
 
   bool key(string_t& text) override {
@@ -80,7 +80,7 @@ class ItemParser : public nlohmann::json_sax<nlohmann::json> {
 
   /// Whether what comes now lies outside the items. Refuses what stands where items, or the object
   /// of all sections, must be.
-  bool skipped(const JsonValue& value) const {
+  bool skipped(const StrategyJson& value) const {
     if (depth_ == 0) {
       if (value.object()) return true;
       throw Error(ErrorKind::kBadInput,
@@ -94,22 +94,22 @@ class ItemParser : public nlohmann::json_sax<nlohmann::json> {
   }
 
   void begin_member(std::string name) {
-    auto& members = std::get<JsonValue::Object>(open_.back().value);
+    auto& members = std::get<StrategyJson::Object>(open_.back().value);
     const auto same = [&](const auto& member) { return member.key == name; };
     if (std::any_of(members.begin(), members.end(), same)) {
       fail("key '" + printable(name) + "' appears twice");
     }
     // A layout has eight keys; looking through very many for each new one would take forever.
     if (members.size() >= kMaxMembers) fail("has too many keys");
-    members.push_back({std::move(name), JsonValue{}});
+    members.push_back({std::move(name), StrategyJson{}});
   }
 
-  bool add(JsonValue value) {
+  bool add(StrategyJson value) {
     if (!skipped(value)) place(std::move(value));
     return true;
   }
 
-  bool open(JsonValue value) {
+  bool open(StrategyJson value) {
     if (!skipped(value)) {
       if (open_.size() == kMaxDepth) fail("is nested too deeply");
       open_.push_back(std::move(value));
@@ -124,14 +124,14 @@ class ItemParser : public nlohmann::json_sax<nlohmann::json> {
       if (depth_ == 1) section_ = Section::kOther;
       return true;
     }
-    JsonValue value = std::move(open_.back());
+    StrategyJson value = std::move(open_.back());
     open_.pop_back();
     place(std::move(value));
     return true;
   }
 
   /// Puts a finished value where it belongs: into the list or object around it, or to the sink.
-  void place(JsonValue value) {
+  void place(StrategyJson value) {
     if (open_.empty()) {
       if (section_ == Section::kLayouts) {
         sink_.layout_item(std::move(item_name_), value);
@@ -141,10 +141,10 @@ class ItemParser : public nlohmann::json_sax<nlohmann::json> {
       return;
     }
     if (++item_values_ > kMaxItemValues) fail("has too many values");
-    if (auto* list = std::get_if<JsonValue::Array>(&open_.back().value)) {
+    if (auto* list = std::get_if<StrategyJson::Array>(&open_.back().value)) {
       list->push_back(std::move(value));
     } else {
-      std::get<JsonValue::Object>(open_.back().value).back().value = std::move(value);
+      std::get<StrategyJson::Object>(open_.back().value).back().value = std::move(value);
     }
   }
 
@@ -165,12 +165,12 @@ class ItemParser : public nlohmann::json_sax<nlohmann::json> {
   std::string item_name_;
   std::size_t item_values_ = 0;
   /// The lists and objects of the item that are not closed yet, outermost first.
-  std::vector<JsonValue> open_;
+  std::vector<StrategyJson> open_;
 };
 
 }  // namespace
 
-std::string JsonValue::type_name() const {
+std::string StrategyJson::type_name() const {
   struct Namer {
     std::string operator()(const Other& other) const { return std::string(other.type); }
     std::string operator()(std::int64_t) const { return "an integer"; }

@@ -9,16 +9,16 @@
 
 namespace reshardfs {
 
-struct JsonMember;
+struct StrategyJsonMember;
 
 /// A JSON value as far as strategy files have any: objects keep their order.
-struct JsonValue {
+struct StrategyJson {
   /// A value that no key of a strategy has, by the name of its type.
   struct Other {
     std::string_view type;
   };
-  using Array = std::vector<JsonValue>;
-  using Object = std::vector<JsonMember>;
+  using Array = std::vector<StrategyJson>;
+  using Object = std::vector<StrategyJsonMember>;
 
   std::variant<Other, std::int64_t, std::string, Array, Object> value;
 
@@ -29,9 +29,9 @@ struct JsonValue {
   std::string type_name() const;
 };
 
-struct JsonMember {
+struct StrategyJsonMember {
   std::string key;
-  JsonValue value;
+  StrategyJson value;
 };
 
 /// Takes the items of a strategy file one by one, in file order.
@@ -39,9 +39,9 @@ class JsonItemSink {
  public:
   virtual ~JsonItemSink() = default;
   /// An entry of parallel_layout_item.
-  virtual void layout_item(std::string name, const JsonValue& value) = 0;
+  virtual void layout_item(std::string name, const StrategyJson& value) = 0;
   /// An entry of parallel_strategy_item.
-  virtual void operator_item(std::string name, const JsonValue& value) = 0;
+  virtual void operator_item(std::string name, const StrategyJson& value) = 0;
 };
 
 /// Walks a JSON strategy file and hands over each item as soon as it is read: the values of all
