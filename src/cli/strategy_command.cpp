@@ -15,7 +15,9 @@
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/set_format.h"
 #include "cli/app.h"
+#include "cli/check_arguments.h"
 #include "cli/command.h"
+#include "cli/map_arguments.h"
 #include "cli/strategy_listing.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
@@ -23,6 +25,8 @@
 #include "plan/name_map.h"
 #include "plan/recorded_strategy.h"
 #include "plan/source_table.h"
+#include "plan/target_table.h"
+#include "view/model_maps.h"
 #include "view/source_input.h"
 
 namespace reshardfs {
@@ -33,6 +37,9 @@ struct StrategyArguments {
   std::string output;
   std::string source;
   std::string parameter;
+  /// Of a check: what the strategy is for is what maps make of the source.
+  MapArguments map;
+  std::string src_strategy;
   bool force = false;
   bool json = false;
 };
@@ -102,9 +109,8 @@ int run_write(const StrategyArguments& arguments) {
 }
 
 /// What rules did with the parameters of the source.
-int check_rules(const StrategyArguments& arguments, const CheckpointSet& checkpoint) {
+int check_rules(const StrategyArguments& arguments, const std::vector<NamedShape>& parameters) {
   const StrategyRules rules = StrategyRules::load(arguments.inputs.front());
-  const std::vector<NamedShape> parameters = slice_shapes(checkpoint);
   const std::vector<RuleMatch> matches = rules.matches(parameters);
   TextTable table({"PARAMETER", "LINE", "RULE"}, {1});
   std::set<std::string> taken;
@@ -167,10 +173,53 @@ int check_source(const StrategyArguments& arguments, const CheckpointSet& set) {
     std::cerr << "reshardfs: the strategy does not fit: " << error.what() << std::endl;
     return kExitDifference;
   }
-  return is_rules(arguments) ? check_rules(arguments, *checkpoint) : kExitDone;
+  return is_rules(arguments) ? check_rules(arguments, slice_shapes(*checkpoint)) : kExitDone;
+}
+
+/// Whether a destination's strategy fits what maps show.
+int check_shown(const StrategyArguments& arguments, const CheckpointSet& set) {
+  const auto checkpoint = std::make_shared<const CheckpointSet>(set);
+  StrategyInput source(existing_path(arguments.src_strategy, "--src-strategy",
+                                     "a strategy file or a directory of them"));
+  const ModelMaps maps(arguments.map.options(), std::filesystem::absolute(arguments.source));
+  StrategyInput destination(arguments.inputs.front());
+  const NameMap names;
+  const ModelMaps::Result shown =
+      maps.apply(std::make_shared<const SourceTable>(checkpoint, source.for_source(*checkpoint)),
+                 {&destination, &names}, {.compares_ranks = false});
+  std::vector<NamedShape> tensors;
+  for (const SourceParameter& parameter : shown.table->parameters()) {
+    tensors.push_back({parameter.name, parameter.grid->full_shape()});
+  }
+  try {
+    std::optional<Strategy> strategy = destination.for_target(*shown.table, names);
+    std::size_t laid_out = 0;
+    for (const NamedShape& tensor : tensors) laid_out += strategy->contains(tensor.name) ? 1U : 0U;
+    std::cout << "strategy: " << strategy_summary(*strategy) << "\n";
+    std::cout << fmt::format("{}: {} tensors, {} of them with a layout\n", printable(shown.side),
+                             tensors.size(), laid_out);
+    for (const NamedShape& tensor : tensors) {
+      if (!strategy->contains(tensor.name)) {
+        std::cout << "no layout: " << printable(tensor.name) << "\n";
+      }
+    }
+    const TargetTable table(shown.table, std::move(strategy), {});
+    for (const std::string& warning : table.warnings()) std::cout << warning << "\n";
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kBadInput) throw;
+    std::cerr << "reshardfs: the strategy does not fit: " << error.what() << std::endl;
+    return kExitDifference;
+  }
+  return is_rules(arguments) ? check_rules(arguments, tensors) : kExitDone;
 }
 
 int run_check(const StrategyArguments& arguments) {
+  if (!arguments.map.maps.empty()) {
+    if (arguments.source.empty()) {
+      throw Error(ErrorKind::kUsage, "--map needs a checkpoint").hint("name it with --source");
+    }
+    return check_shown(arguments, open_source(arguments));
+  }
   std::cout << "strategy: " << strategy_summary(load_inputs(arguments)) << "\n";
   return arguments.source.empty() ? kExitDone : check_source(arguments, open_source(arguments));
 }
@@ -230,7 +279,14 @@ void add_strategy_command(CLI::App& app, CommandAction& action) {
                              run_check, arguments);
   check->add_option("--source", arguments->source, "The checkpoint it should fit")
       ->type_name("DIR|FILE");
-  check->footer("Example:\n  reshardfs strategy check src_strategy.ckpt --source ckpt");
+  add_text(*check, "--src-strategy", arguments->src_strategy,
+           "With --map: the strategy that the checkpoint was saved with")
+      ->type_name("FILE|DIR|none");
+  arguments->map.add_to(*check);
+  check->footer(
+      "Example:\n  reshardfs strategy check src_strategy.ckpt --source ckpt\n"
+      "Example: do rules fit what a map makes of a model from the hub?\n"
+      "  reshardfs strategy check rules.toml --source hub-dir --map mindformers-qwen3");
 }
 
 }  // namespace reshardfs

@@ -506,6 +506,32 @@ class Traffic(CommandThroughMap):
         self.assertIn("made by the map", text)
 
 
+class StrategyCheck(CommandThroughMap):
+    """strategy check --map: a destination's strategy against what the map shows."""
+
+    def check(self, rules: Path, code: int) -> Any:
+        result = run("strategy", "check", rules, "--source", self.source, *MAP)
+        self.assertEqual(result.code, code, result.stderr)
+        return result
+
+    def test_rules_that_fit(self) -> None:
+        rules = mcore_rules(self.root / "dst.toml")
+        text = self.check(rules, 0).stdout
+        self.assertIn(f"MindFormers mcore: {len(self.mcore)} tensors, {len(self.mcore)} of them", text)
+        self.assertRegex(text, r"\n\S*linear_qkv\.weight +\d+  ")
+
+    def test_rules_that_do_not_fit(self) -> None:
+        rules = self.root / "dst.toml"
+        rules.write_text('[devices]\naxes = ["tp=7"]\n[[rule]]\nmatch = "*linear_qkv.weight"\n'
+                         'cut = ["tp", ""]\n[[rule]]\nmatch = "*"\n')
+        self.assertIn("linear_qkv.weight", self.check(rules, 1).stderr)
+
+    def test_a_map_needs_a_checkpoint(self) -> None:
+        result = run("strategy", "check", mcore_rules(self.root / "dst.toml"), *MAP)
+        self.assertEqual(result.code, 2)
+        self.assertIn("--source", result.stderr)
+
+
 class Contents(CommandThroughMap):
     def raw(self, *words: str | Path) -> bytes:
         done = subprocess.run([str(Settings.binary), *map(str, words)], stdin=subprocess.DEVNULL,
