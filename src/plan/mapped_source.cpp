@@ -77,7 +77,12 @@ class MappedSourceMaker {
     for (const modelmap::TargetTensor& target : mapping_.targets) {
       SourceParameter& made =
           parameters.emplace_back(names.emplace_back(target.name), target.dtype);
-      made.grid = grid_of(target);
+      try {
+        made.grid = grid_of(target);
+      } catch (Error& error) {
+        if (error.parameter().empty()) error.for_parameter(target.name).in_file(*target.place.file);
+        throw;
+      }
       // Of literals alone whatever is in the source.
       const std::size_t first = target.sources.empty() ? 0 : target.sources.front();
       made.holders = source_->parameters()[first].holders;
