@@ -246,6 +246,25 @@ TEST_F(BoxGridsTest, SharesWhatParametersHaveAlike) {
   EXPECT_EQ(x->cell(1).entry, files[1].index->find("x"));
 }
 
+TEST_F(BoxGridsTest, SharesNothingWhereReplicasAreOfOtherBoxes) {
+  const auto of = [](const std::string& name, std::int64_t at) {
+    return Piece{name, DType::kUInt8, {{at}, {1}}, at == 0 ? "a" : "b"};
+  };
+  // The same files for the same boxes, but rank 2 has the first box of one and the second of other.
+  files = {piece_file(0, {of("v", 0), of("w", 0)}), piece_file(1, {of("v", 1), of("w", 1)}),
+           piece_file(2, {of("v", 0), of("w", 1)})};
+  const auto grid_of = [&](const std::string& name) {
+    Holders list;
+    for (const RankFile& file : files) list.add({&file, 1, file.index->find(name)});
+    return grids.make(boxes_of_pieces(list, {2}), *files[0].index->find(name));
+  };
+  const ShardGridPtr v = grid_of("v");
+  const ShardGridPtr w = grid_of("w");
+  EXPECT_EQ(v->boxes(), w->boxes());
+  EXPECT_EQ(v->replica_at(0).cell, 0U);
+  EXPECT_EQ(w->replica_at(0).cell, 1U);
+}
+
 TEST_F(BoxGridsTest, NeedsOneRunForManyRowsOfABox) {
   const Box left{{0, 0}, {1000, 3}};
   const Box right{{0, 3}, {1000, 5}};
