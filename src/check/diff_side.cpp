@@ -29,15 +29,6 @@ StrategyInput strategy_of(const DiffSource& source) {
   return StrategyInput(source.strategy, {}, source.no_symlinks ? source.path : "");
 }
 
-/// @throws Error kUsage for what a map has no way to give.
-void require_shared_values(const DiffSource& source) {
-  if (source.maps.maps.empty() || source.replicas != Replicas::kOwn) return;
-  throw Error(ErrorKind::kUsage,
-              "--replicas own cannot go with --map: a tensor that the map makes is of no single "
-              "source rank")
-      .hint("take --replicas first");
-}
-
 }  // namespace
 
 DiffSide DiffSide::open(const DiffSource& source) {
@@ -52,7 +43,7 @@ DiffSide DiffSide::open(const DiffSource& source) {
 
 DiffSide DiffSide::open_checked(const DiffSource& source, const NameTaker& takes) {
   const ModelMaps maps(source.maps, source.path);
-  require_shared_values(source);
+  maps.require_shared_values(source.replicas);
   StrategyInput strategy = strategy_of(source);
   // Through a map other tensors may need what has the name that is not wanted.
   const NameTaker wanted = maps.empty() ? takes : NameTaker();

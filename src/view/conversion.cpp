@@ -109,15 +109,6 @@ void require_own_ranks(const ConversionOptions& options, const TargetTable& targ
       .hint("--replicas first gives all of them the lowest rank's values");
 }
 
-/// @throws Error kUsage for what a map has no way to give.
-void require_shared_values(const ConversionOptions& options) {
-  if (options.maps.maps.empty() || options.replicas != Replicas::kOwn) return;
-  throw Error(ErrorKind::kUsage,
-              "--replicas own cannot go with --map: a tensor that the map makes is of no single "
-              "source rank")
-      .hint("take --replicas first");
-}
-
 /// @throws Error kMissing if a shown rank's own source rank has no file.
 void require_own_files(const TargetTable& target, const std::vector<Rank>& ranks) {
   for (const Rank rank : ranks) {
@@ -258,7 +249,7 @@ Conversion Conversion::open(const ConversionOptions& options) {
   StrategyInput target_input(options.dst_strategy, options.dst_sizes, linkless_root);
   const NameMap name_map = options.name_map.empty() ? NameMap() : NameMap::load(options.name_map);
   const ModelMaps maps(options.maps, options.source);
-  require_shared_values(options);
+  maps.require_shared_values(options.replicas);
   state->checkpoint = std::make_shared<const CheckpointSet>(
       CheckpointSet::open(options.source, checkpoint_options(options)));
   state->notes = state->checkpoint->notes();

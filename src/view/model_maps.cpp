@@ -115,6 +115,14 @@ void ModelMaps::read_config(const std::filesystem::path& model_config,
   }
 }
 
+void ModelMaps::require_shared_values(Replicas replicas) const {
+  if (maps_.empty() || replicas != Replicas::kOwn) return;
+  throw Error(ErrorKind::kUsage,
+              "--replicas own cannot go with --map: a tensor that the map makes is of no single "
+              "source rank")
+      .hint("take --replicas first");
+}
+
 void ModelMaps::read_variables(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     const auto [name, value] = modelmap::parse_map_variable(text);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "reshardfs/conversion.h"
 #include "reshardfs/model_map.h"
 
 #include "modelmap/mapping.h"
@@ -30,6 +31,10 @@ class ModelMaps {
   bool empty() const noexcept { return maps_.empty(); }
   std::size_t size() const noexcept { return maps_.size(); }
   const modelmap::ModelMap& at(std::size_t number) const { return maps_[number]; }
+
+  /// @throws Error kUsage if each rank is to have its own values: what a map makes is of no single
+  ///         rank.
+  void require_shared_values(Replicas replicas) const;
 
   /// The config.json that counts; empty: none.
   const std::filesystem::path& config_file() const noexcept { return config_file_; }
