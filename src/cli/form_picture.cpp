@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,6 +12,7 @@
 
 #include "base/text.h"
 #include "cli/text.h"
+#include "modelmap/dimension_loops.h"
 
 namespace reshardfs {
 namespace {
@@ -177,23 +177,11 @@ std::optional<SourceIndices> source_indices(const modelmap::Box& box, const Shap
       if (rises && dimensions[k] != dimensions[i]) out.is_turned = true;
     }
     // One axis may go over several dimensions.
-    std::int64_t count = axis.length();
-    std::int64_t stride = axis.stride;
-    std::vector<std::pair<std::size_t, Level>> levels;  // from the finest on
-    while (count > 1) {
-      std::size_t d = 0;
-      while (d < shape.size() && (shape[d] == 1 || strides[d] > stride)) ++d;
-      if (d == shape.size() || stride % strides[d] != 0) return std::nullopt;
-      const std::int64_t step = stride / strides[d];
-      const std::int64_t fitting = shape[d] / step;
-      const std::int64_t here = std::min(count, fitting);
-      if (here < count && (shape[d] % step != 0 || count % fitting != 0)) return std::nullopt;
-      levels.emplace_back(d, Level{0, here, step});
-      count /= here;
-      stride = strides[d] * shape[d];
-    }
-    for (std::size_t l = levels.size(); l-- > 0;) {
-      out.dimensions[levels[l].first].push_back(levels[l].second);
+    const auto loops = modelmap::along_dimensions(axis.length(), axis.stride, shape);
+    if (!loops) return std::nullopt;
+    for (std::size_t l = loops->size(); l-- > 0;) {
+      const modelmap::DimensionLoop& loop = (*loops)[l];
+      out.dimensions[loop.dimension].push_back({0, loop.count, loop.step});
     }
   }
   return out;

@@ -9,6 +9,7 @@
 
 #include "reshardfs/error.h"
 
+#include "modelmap/dimension_loops.h"
 #include "modelmap/form_operations.h"
 #include "plan/mapped_tensor.h"
 
@@ -55,23 +56,12 @@ class ProductCounter {
   }
 
  private:
-  /// Finds the dimensions along which a loop over elements goes.
-  bool place(Loop loop) {
-    while (loop.count > 1) {
-      std::size_t d = 0;
-      while (d < shape_.size() && (shape_[d] == 1 || strides_[d] > loop.step)) ++d;
-      if (d == shape_.size() || loop.step % strides_[d] != 0) return false;
-      const std::int64_t step = loop.step / strides_[d];
-      const std::int64_t fitting =
-          shape_[d] / step;  // at least 1, as the outer dimension's is more
-      if (loop.count <= fitting) {
-        loops_[d].push_back({loop.count, step});
-        return true;
-      }
-      // Over several rows: whole ones alone.
-      if (fitting == 0 || shape_[d] % step != 0 || loop.count % fitting != 0) return false;
-      if (fitting > 1) loops_[d].push_back({fitting, step});
-      loop = {loop.count / fitting, strides_[d] * shape_[d]};
+  /// @return false if the loop does not go along dimensions.
+  bool place(const Loop& loop) {
+    const auto found = modelmap::along_dimensions(loop.count, loop.step, shape_);
+    if (!found) return false;
+    for (const modelmap::DimensionLoop& along : *found) {
+      loops_[along.dimension].push_back({along.count, along.step});
     }
     return true;
   }

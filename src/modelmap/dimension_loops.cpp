@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modelmap/dimension_loops.h"
+
+namespace reshardfs::modelmap {
+
+std::optional<std::vector<DimensionLoop>> along_dimensions(std::int64_t count, std::int64_t stride,
+                                                           const Shape& shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  std::vector<DimensionLoop> loops;
+  while (count > 1) {
+    std::size_t d = 0;
+    while (d < shape.size() && (shape[d] == 1 || strides[d] > stride)) ++d;
+    if (d == shape.size() || stride % strides[d] != 0) return std::nullopt;
+    const std::int64_t step = stride / strides[d];
+    const std::int64_t fitting = shape[d] / step;
+    if (count <= fitting) {
+      loops.push_back({d, count, step});
+      return loops;
+    }
+    // Over several rows: whole ones alone.
+    if (fitting == 0 || shape[d] % step != 0 || count % fitting != 0) return std::nullopt;
+    if (fitting > 1) loops.push_back({d, fitting, step});
+    count /= fitting;
+    stride = strides[d] * shape[d];
+  }
+  return loops;
+}
+
+}  // namespace reshardfs::modelmap
