@@ -13,13 +13,13 @@ std::optional<std::vector<DimensionLoop>> along_dimensions(std::int64_t count, s
     while (d < shape.size() && (shape[d] == 1 || strides[d] > stride)) ++d;
     if (d == shape.size() || stride % strides[d] != 0) return std::nullopt;
     const std::int64_t step = stride / strides[d];
-    const std::int64_t fitting = shape[d] / step;
+    const std::int64_t fitting = (shape[d] - 1) / step + 1;
     if (count <= fitting) {
       loops.push_back({d, count, step});
       return loops;
     }
     // Over several rows: whole ones alone.
-    if (fitting == 0 || shape[d] % step != 0 || count % fitting != 0) return std::nullopt;
+    if (shape[d] % step != 0 || count % fitting != 0) return std::nullopt;
     if (fitting > 1) loops.push_back({d, fitting, step});
     count /= fitting;
     stride = strides[d] * shape[d];

@@ -48,6 +48,8 @@ TEST(DimensionLoops, AreNoneWhereElementsLeaveTheirRowInTheMiddle) {
   EXPECT_FALSE(along_dimensions(4, 4, {4, 6}));
   EXPECT_FALSE(along_dimensions(7, 1, {4, 6}));
   EXPECT_FALSE(along_dimensions(2, 7, {4, 6}));
+  EXPECT_FALSE(along_dimensions(6, 7, {7, 6}));
+  EXPECT_TRUE(along_dimensions(3, 2, {5}));
   EXPECT_TRUE(along_dimensions(12, 1, {4, 6}));
   EXPECT_TRUE(along_dimensions(4, 6, {4, 6}));
   EXPECT_TRUE(along_dimensions(1, 5, {4, 6}));

@@ -277,6 +277,22 @@ TEST_F(MappedTensors, HaveTheElementsThatTheirFormNames) {
   EXPECT_GT(with_elements, 2500U);
 }
 
+TEST_F(MappedTensors, TakeGroupsOfRowsFromCutSources) {
+  for (int round = 0; round < 200 && !HasFatalFailure(); ++round) {
+    SCOPED_TRACE("tensor " + std::to_string(round));
+    sources_ = {};
+    sources_.push_back(cut_tensor({24, 6}));
+    // As the query heads of each group: some rows of every eight, every second one perhaps.
+    NormalForm form = modelmap::reshape(NormalForm::of_source({24, 6}, 0), {3, 8, 6});
+    const std::int64_t first = below(6);
+    form = modelmap::slice(std::move(form), 1, {first, first + 1 + below(8 - first), 1 + below(2)});
+    form = modelmap::reshape(std::move(form), {-1, 6});
+    if (below(2) == 0) form = modelmap::permute(std::move(form), {1, 0});
+    check_slice(mapped_grid(tensor_of(form)),
+                expected_bytes(RunTree(std::make_shared<const NormalForm>(form))));
+  }
+}
+
 TEST_F(MappedTensors, AreTheSameThroughTwoMaps) {
   for (int round = 0; round < 300 && !HasFatalFailure(); ++round) {
     SCOPED_TRACE("tensor " + std::to_string(round));
