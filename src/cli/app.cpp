@@ -119,18 +119,9 @@ int report_errors(const std::function<int()>& work,
   return kExitIo;
 }
 
-int run_command_line(std::vector<std::string> arguments, const std::string& program) {
-  CLI::App app{
-      "Shows a distributed checkpoint as the files of another parallel strategy, without "
-      "converting it.",
-      "reshardfs"};
-  app.set_version_flag("--version", std::string("reshardfs ") + kVersion);
-  app.require_subcommand(1);
-  app.get_formatter()->column_width(34);
-  app.footer(
-      "Exit status: 0 done; 1 a check found a difference or damage; 2 bad usage or bad input;\n"
-      "3 an I/O error. See reshardfs(1), or 'reshardfs demo' for a first look.");
-  CommandAction action;
+namespace {
+
+void add_commands(CLI::App& app, CommandAction& action) {
   add_mount_command(app, action);
   add_umount_command(app, action);
   add_status_command(app, action);
@@ -146,8 +137,25 @@ int run_command_line(std::vector<std::string> arguments, const std::string& prog
   add_map_command(app, action);
   add_doctor_command(app, action);
   add_demo_command(app, action);
+}
 
+}  // namespace
+
+int run_command_line(std::vector<std::string> arguments, const std::string& program) {
+  // There may not be memory even for what is known of the options.
   return report_errors([&] {
+    CLI::App app{
+        "Shows a distributed checkpoint as the files of another parallel strategy, without "
+        "converting it.",
+        "reshardfs"};
+    app.set_version_flag("--version", std::string("reshardfs ") + kVersion);
+    app.require_subcommand(1);
+    app.get_formatter()->column_width(34);
+    app.footer(
+        "Exit status: 0 done; 1 a check found a difference or damage; 2 bad usage or bad input;\n"
+        "3 an I/O error. See reshardfs(1), or 'reshardfs demo' for a first look.");
+    CommandAction action;
+    add_commands(app, action);
     try {
       if (auto helper = mount_helper_arguments(program, arguments)) arguments = std::move(*helper);
       require_known_command(app, arguments);

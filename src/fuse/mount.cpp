@@ -12,6 +12,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/resource_limits.h"
 #include "fuse/mount_table.h"
 #include "fuse/passthrough.h"
 #include "fuse/served_tree.h"
@@ -131,8 +132,11 @@ std::exception_ptr failure_of(Ending ending, const MountOptions& options) {
     case Ending::kNeverLive:
       break;
   }
-  return std::make_exception_ptr(
-      Error(ErrorKind::kIo, "the mount ended before it answered").in_file(options.mountpoint));
+  Error error(ErrorKind::kIo, "the mount ended before it answered");
+  // libfuse ends where no thread has the memory for a request, and tells the log alone.
+  const std::string hint = limit_hint(Resource::kMemory);
+  if (hint.starts_with("raise")) error.hint("if its threads had no memory, " + hint);
+  return std::make_exception_ptr(error.in_file(options.mountpoint));
 }
 
 /// Later, looking at the mount point would be a request to this very process.

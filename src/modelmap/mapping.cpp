@@ -17,7 +17,7 @@ std::string other_place(const MapPlace& place, const MapPlace& here) {
 }
 
 /// Far more than any model has tensors.
-constexpr std::size_t kMostApplications = std::size_t{4} << 20U;
+constexpr std::size_t kMostApplications = std::size_t{1} << 20U;
 
 bool mentions(const std::set<std::string>& names, const MapRule& rule) {
   for (std::size_t i = 0; i < rule.to_captures; ++i) {
@@ -211,6 +211,12 @@ bool MappingWork::add_applications(std::uint32_t number, const PatternIndex::Mat
          printable(tensors_[number].name) + ": " + error.message());
     rules_[application.rule].is_broken = true;
     fates_[number] = Fate::kSkipped;
+    // What is too much already is not to be worked on.
+    if (error.kind() == ErrorKind::kUnsupported) {
+      std::erase_if(applications_, [&](const Application& other) {
+        return other.rule == application.rule;
+      });
+    }
     return true;
   }
 }

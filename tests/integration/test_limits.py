@@ -113,8 +113,54 @@ class Limits(CommandTest):
         self.strategies()
         self.json_values()
         self.rules()
+        self.model_maps()
         self.ranks()
         self.assertEqual(self.words, {}, "limits that the manual has and no test")
+
+    def map(self, what: str, text: str, *options: str, elements: int = 1) -> None:
+        """Of a map that is refused for tensor `w` of so many elements, read forward."""
+        rules = self.file("map.toml", text.encode())
+        self.plan(what, encode_value(b"w", (elements,), "Int8", b"x" * elements), "--map", rules,
+                  "--map-direction", "forward", *options)
+
+    def model_maps(self) -> None:
+        def rule(*lines: str, to: str = "v", source: str = '"w"') -> str:
+            return f'[[map]]\nto = "{to}"\nfrom = {source}\n' + "".join(f"{line}\n" for line in lines)
+
+        def ops(*operations: str) -> str:
+            return "ops = [" + ", ".join(f'"{operation}"' for operation in operations) + "]"
+
+        shape = 'shape = "[N]"'
+        self.map("bytes of a file of a map", "#" * ((1 << 20) + 1))
+        for number in range(64):
+            self.file(f"base{number}.toml", b"")
+        self.map("files of a map", "extends = [" + ", ".join(f'"base{i}.toml"' for i in range(64)) + "]")
+        for number in range(9):
+            self.file(f"deep{number}.toml", f'extends = "deep{number + 1}.toml"'.encode())
+        self.map("files that extend each other", 'extends = "deep0.toml"')
+        blocks = "".join(f'[[block]]\nfrom = "a{i}."\nto = "b{i}."\n' for i in range(400))
+        self.map("rules of a map, one for each block",
+                 blocks + "".join(rule(to=f"@{i}", source=f'"@{i}"') for i in range(251)))
+        self.map("patterns in from of a rule", rule(source=str(["w"] * 257)))
+        self.map("operations of a rule", rule(shape, ops(*["reshape [-1]"] * 65)))
+        self.map("dimensions of a tensor in a rule", rule(shape, ops("reshape [1, 1, 1, 1, 1, 1, 1, 1, 1]")))
+        # Eight dimensions, one of them of two axes, and each repeated.
+        self.map("axes of a tensor that a rule makes",
+                 rule(shape, ops("reshape [2, 2, 2, 2, 2, 2, 2, 4]", "permute [7, 6, 5, 4, 3, 2, 1, 0]",
+                                 "reshape [8, 2, 2, 2, 2, 2, 2]", "reshape [2, 4, 2, 2, 2, 2, 2, 2]",
+                                 *(f"repeat {d} 2" for d in range(8)))), elements=512)
+        # Rows and columns change places, and what begins in the middle of a row is a box for each row.
+        self.map("boxes that a tensor consists of",
+                 rule(shape, ops("reshape [2, 70000]", "permute [1, 0]", "reshape [-1]", "slice 0 1:"),
+                      'rest = "drop"'), elements=140_000)
+        self.map("values of a range", rule('range = { i = "65537" }', to="v{i}"))
+        captures = "".join(f"{{c{i}}}x" for i in range(17))
+        self.map("captures of a pattern", rule(to="v", source=f'"{captures}"'))
+        self.map("bytes of a pattern or an expression", rule(source='"' + "w" * 4097 + '"'))
+        self.map("tensors that a map makes",
+                 rule('range = { i = "65536", j = "17" }', to="v{i}.{j}"))
+        self.file("config.json", b" " * ((16 << 20) + 1))
+        self.map("bytes of config.json", rule(), "--model-config", str(self.root / "config.json"))
 
     def ckpt(self) -> None:
         self.plan("parameters of a .ckpt file", repeat(ONE, 2_000_001))
