@@ -213,9 +213,8 @@ bool MappingWork::add_applications(std::uint32_t number, const PatternIndex::Mat
     fates_[number] = Fate::kSkipped;
     // What is too much already is not to be worked on.
     if (error.kind() == ErrorKind::kUnsupported) {
-      std::erase_if(applications_, [&](const Application& other) {
-        return other.rule == application.rule;
-      });
+      std::erase_if(applications_,
+                    [&](const Application& other) { return other.rule == application.rule; });
     }
     return true;
   }
