@@ -9,6 +9,10 @@
 
 #include <toml++/toml.h>
 
+#include "reshardfs/error.h"
+
+#include "base/toml_keys.h"
+
 namespace reshardfs {
 
 /// @throws Error kBadInput "line N: message".
@@ -48,6 +52,23 @@ std::int64_t number_at(std::string_view key, const toml::node& node, std::int64_
 
 /// A text, or those of a list; there may be none, and they may be empty.
 std::vector<std::string> texts_at(std::string_view key, const toml::node& node);
+
+/// What `read` makes of a TOML text: of its tables, with errors that name the file and the line.
+/// @throws Error kBadInput for what is no TOML, or has keys of too many parts.
+template <typename Read>
+auto read_toml(const std::string& file, const std::string& text, const Read& read) {
+  try {
+    refuse_deep_toml_keys(text);
+    return read(toml::parse(text, file));
+  } catch (const toml::parse_error& error) {
+    throw Error(ErrorKind::kBadInput, "line " + std::to_string(error.source().begin.line) + ": " +
+                                          std::string(error.description()))
+        .in_file(file);
+  } catch (Error& error) {
+    error.in_file(file);
+    throw;
+  }
+}
 
 /// @throws Error kBadInput "'key' is a list, expected ...".
 [[noreturn]] void fail_wrong_type(std::string_view key, const toml::node& node,

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/toml_keys.h"
 #include "modelmap/map_toml.h"
 
 namespace reshardfs::modelmap {
@@ -222,20 +221,12 @@ std::string read_map_text_at(const TomlTable& table, std::string_view key) {
 }
 
 MapText read_map_text(const std::string& file, const std::string& text) {
-  try {
-    if (text.size() > kMaxMapBytes) {
-      throw Error(ErrorKind::kBadInput, "the file is larger than 1 MiB, which maps must not be");
-    }
-    refuse_deep_toml_keys(text);
-    return MapReader(file, toml::parse(text, file)).read();
-  } catch (const toml::parse_error& error) {
-    throw Error(ErrorKind::kBadInput, "line " + std::to_string(error.source().begin.line) + ": " +
-                                          std::string(error.description()))
+  if (text.size() > kMaxMapBytes) {
+    throw Error(ErrorKind::kBadInput, "the file is larger than 1 MiB, which maps must not be")
         .in_file(file);
-  } catch (Error& error) {
-    error.in_file(file);
-    throw;
   }
+  return read_toml(file, text,
+                   [&](const toml::table& parsed) { return MapReader(file, parsed).read(); });
 }
 
 }  // namespace reshardfs::modelmap

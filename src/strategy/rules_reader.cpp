@@ -8,7 +8,6 @@
 #include "reshardfs/error.h"
 
 #include "base/text.h"
-#include "base/toml_keys.h"
 #include "base/toml_table.h"
 #include "strategy/rules_document.h"
 #include "strategy/rules_rule.h"
@@ -181,19 +180,11 @@ RulesDocument read_document(const toml::table& parsed) {
 }  // namespace
 
 RulesDocument read_rules(const std::string& file, const std::string& text) {
-  try {
-    refuse_deep_toml_keys(text);
-    RulesDocument document = read_document(toml::parse(text, file));
+  return read_toml(file, text, [&](const toml::table& parsed) {
+    RulesDocument document = read_document(parsed);
     document.file = file;
     return document;
-  } catch (const toml::parse_error& error) {
-    throw Error(ErrorKind::kBadInput, "line " + std::to_string(error.source().begin.line) + ": " +
-                                          std::string(error.description()))
-        .in_file(file);
-  } catch (Error& error) {
-    error.in_file(file);
-    throw;
-  }
+  });
 }
 
 }  // namespace reshardfs
