@@ -40,7 +40,7 @@ std::optional<PartCount> count_in_stages(const Strategy& strategy, const std::st
   std::optional<PartCount> found;
   for (const std::int64_t stage : strategy.stages_of(tensor)) {
     const PartCount count = count_parts(strategy.stage(stage).at(tensor), full);
-    if (found && (count.is_unclear || count.parts != found->parts)) return kUnclear;
+    if (count.is_unclear || (found && count.parts != found->parts)) return kUnclear;
     found = count;
   }
   return found;
