@@ -25,14 +25,18 @@ std::shared_ptr<const CheckpointSet> open_set(const DiffSource& source) {
   return std::make_shared<const CheckpointSet>(CheckpointSet::open(source.path, options));
 }
 
+std::filesystem::path linkless_root(const DiffSource& source) {
+  return source.no_symlinks ? source.path : "";
+}
+
 StrategyInput strategy_of(const DiffSource& source) {
-  return StrategyInput(source.strategy, {}, source.no_symlinks ? source.path : "");
+  return StrategyInput(source.strategy, {}, linkless_root(source));
 }
 
 }  // namespace
 
 DiffSide DiffSide::open(const DiffSource& source) {
-  const ModelMaps maps(source.maps, source.path);
+  const ModelMaps maps(source.maps, source.path, linkless_root(source));
   StrategyInput strategy = strategy_of(source);
   const auto set = open_set(source);
   auto table = std::make_shared<const SourceTable>(set, strategy.for_source(*set), source.join);
@@ -42,7 +46,7 @@ DiffSide DiffSide::open(const DiffSource& source) {
 }
 
 DiffSide DiffSide::open_checked(const DiffSource& source, const NameTaker& takes) {
-  const ModelMaps maps(source.maps, source.path);
+  const ModelMaps maps(source.maps, source.path, linkless_root(source));
   maps.require_shared_values(source.replicas);
   StrategyInput strategy = strategy_of(source);
   // Through a map other tensors may need what has the name that is not wanted.

@@ -334,7 +334,7 @@ VerifyReport Verification::run() {
   // Strategy and list first: they are small, and a wrong one is the most likely mistake.
   const std::filesystem::path linkless_root = options_.no_symlinks ? options_.source : "";
   StrategyInput input(options_.strategy, {}, linkless_root);
-  const ModelMaps maps(options_.maps, options_.source);
+  const ModelMaps maps(options_.maps, options_.source, linkless_root);
   if (!options_.manifest.empty()) manifest_ = read_manifest(options_.manifest);
   source_ = open_for_verify(options_, report_);
   tree_ = linkless_tree_of(linkless_root, options_.source);

@@ -94,9 +94,11 @@ Json maps_of(const ConversionOptions& options) {
   for (const MapDirection direction : options.maps.directions) {
     directions.push_back(static_cast<int>(direction));
   }
-  return {{"files", ModelMaps(options.maps, options.source).digests()},
-          {"directions", std::move(directions)},
-          {"variables", options.maps.variables}};
+  return {
+      {"files", ModelMaps(options.maps, options.source, options.no_symlinks ? options.source : "")
+                    .digests()},
+      {"directions", std::move(directions)},
+      {"variables", options.maps.variables}};
 }
 
 Json formats_of(const ConversionOptions& options) {

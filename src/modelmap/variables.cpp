@@ -15,7 +15,6 @@
 namespace reshardfs::modelmap {
 namespace {
 
-constexpr std::size_t kMaxConfigBytes = std::size_t{16} << 20U;
 /// Variables that stand for each other.
 constexpr std::size_t kMaxVariableDepth = 64;
 

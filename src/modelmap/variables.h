@@ -15,6 +15,8 @@
 
 namespace reshardfs::modelmap {
 
+inline constexpr std::size_t kMaxConfigBytes = std::size_t{16} << 20U;  ///< of a config.json
+
 /// [vars]: the first of the expressions that has no unknown name counts.
 using VariableTable = std::map<std::string, std::vector<Expression>>;
 
@@ -23,7 +25,7 @@ class ModelConfig {
  public:
   ModelConfig() = default;
   /// @param text of config.json.
-  /// @throws Error kBadInput if it is no JSON object, or is larger than 16 MiB.
+  /// @throws Error kBadInput if it is no JSON object, or is larger than kMaxConfigBytes.
   static ModelConfig parse(const std::string& text);
 
   std::optional<std::int64_t> find(const std::string& key) const;

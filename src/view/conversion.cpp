@@ -248,7 +248,7 @@ Conversion Conversion::open(const ConversionOptions& options) {
   StrategyInput source_input(options.src_strategy, {}, linkless_root);
   StrategyInput target_input(options.dst_strategy, options.dst_sizes, linkless_root);
   const NameMap name_map = options.name_map.empty() ? NameMap() : NameMap::load(options.name_map);
-  const ModelMaps maps(options.maps, options.source);
+  const ModelMaps maps(options.maps, options.source, linkless_root);
   maps.require_shared_values(options.replicas);
   state->checkpoint = std::make_shared<const CheckpointSet>(
       CheckpointSet::open(options.source, checkpoint_options(options)));

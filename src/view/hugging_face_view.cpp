@@ -10,8 +10,9 @@
 #include "reshardfs/error.h"
 
 #include "base/text.h"
+#include "modelmap/variables.h"
 #include "plan/name_map.h"
-#include "storage/directory.h"
+#include "storage/linkless_tree.h"
 #include "view/companions.h"
 #include "view/hub_shards.h"
 #include "view/passed_file.h"
@@ -20,7 +21,6 @@ namespace reshardfs {
 namespace {
 
 constexpr const char* kDirectory = "hf";
-constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20U;
 
 /// As config.json has it; nothing for a type that is not for weights.
 std::optional<std::string> torch_name(DType dtype) {
@@ -61,9 +61,10 @@ std::string text_of(const nlohmann::json& config, std::initializer_list<const ch
 
 /// What loaders would take from config.json that is not so.
 std::vector<std::string> config_warnings(const std::filesystem::path& file,
+                                         const LinklessTreePtr& tree,
                                          const std::optional<std::string>& type) {
-  const auto config =
-      nlohmann::json::parse(read_small_file(file, kMaxConfigBytes), nullptr, /*throws=*/false);
+  const auto config = nlohmann::json::parse(read_small_file(file, modelmap::kMaxConfigBytes, tree),
+                                            nullptr, /*throws=*/false);
   if (!config.is_object()) return {};
   std::vector<std::string> warnings;
   std::string stated = text_of(config, {"torch_dtype", "dtype"});
@@ -90,11 +91,19 @@ std::vector<std::filesystem::path> companions_of(const ShownModel& model) {
   return {model.config_file};
 }
 
-void add_companions(const ViewContext& context, std::vector<OutputFile>& files) {
+/// Of the files beside the source, if symbolic links are refused there.
+LinklessTreePtr tree_of(const ViewContext& context) {
+  return linkless_tree_of(context.options.no_symlinks ? context.options.source : "",
+                          context.model.config_file);
+}
+
+void add_companions(const ViewContext& context, const LinklessTreePtr& tree,
+                    std::vector<OutputFile>& files) {
   const ShownModel& model = context.model;
   for (const std::filesystem::path& path : companions_of(model)) {
     const std::string name = path == model.config_file ? "config.json" : path.filename().string();
-    files.push_back({std::string(kDirectory) + "/" + name, std::make_shared<PassedFile>(path)});
+    files.push_back(
+        {std::string(kDirectory) + "/" + name, std::make_shared<PassedFile>(path, tree)});
   }
 }
 
@@ -117,7 +126,8 @@ std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
     return {};
   }
   if (files.empty()) return {};
-  add_companions(context, files);
+  const LinklessTreePtr tree = tree_of(context);
+  add_companions(context, tree, files);
   if (!context.model.side.empty() && context.model.side != "Hugging Face") {
     context.warnings.push_back("hf/ has the names of " + printable(context.model.side) +
                                ", which loaders of Hugging Face's models do not know");
@@ -127,7 +137,7 @@ std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
         "hf/ has no config.json and no tokenizer: --model-config DIR brings them");
   } else {
     for (std::string& warning :
-         config_warnings(context.model.config_file, usual_type(*context.whole, is_weight))) {
+         config_warnings(context.model.config_file, tree, usual_type(*context.whole, is_weight))) {
       context.warnings.push_back(std::move(warning));
     }
   }

@@ -14,6 +14,7 @@
 #include "base/sha256.h"
 #include "plan/mapped_parts.h"
 #include "storage/directory.h"
+#include "storage/linkless_tree.h"
 #include "view/installed_maps.h"
 
 namespace reshardfs {
@@ -22,7 +23,6 @@ namespace {
 using modelmap::Direction;
 using modelmap::ModelMap;
 
-constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20U;
 constexpr const char* kConfigName = "config.json";
 
 const char* direction_words(Direction direction) {
@@ -62,8 +62,9 @@ modelmap::PartsOf parts_in_destination(const ModelMap& map,
 
 }  // namespace
 
-ModelMaps::ModelMaps(const ModelMapOptions& options, const std::filesystem::path& source)
-    : directions_(options.directions) {
+ModelMaps::ModelMaps(const ModelMapOptions& options, const std::filesystem::path& source,
+                     std::filesystem::path linkless_root)
+    : linkless_root_(std::move(linkless_root)), directions_(options.directions) {
   for (const std::string& name : options.maps) maps_.push_back(load_map(name));
   if (directions_.empty()) directions_.assign(maps_.size(), MapDirection::kAuto);
   if (directions_.size() != maps_.size()) {
@@ -79,7 +80,7 @@ ModelMaps::ModelMaps(const ModelMapOptions& options, const std::filesystem::path
 }
 
 std::string ModelMaps::read_file(const std::filesystem::path& file, std::uint64_t max_bytes) {
-  std::string text = read_small_file(file, max_bytes);
+  std::string text = read_small_file(file, max_bytes, linkless_tree_of(linkless_root_, file));
   Sha256 sum;
   sum.update(std::as_bytes(std::span(text)));
   digests_.push_back(sum.finish());
@@ -109,7 +110,7 @@ void ModelMaps::read_config(const std::filesystem::path& model_config,
   // What no map needs may be anything.
   if (config_file_.empty() || maps_.empty()) return;
   try {
-    config_ = modelmap::ModelConfig::parse(read_file(config_file_, kMaxConfigBytes));
+    config_ = modelmap::ModelConfig::parse(read_file(config_file_, modelmap::kMaxConfigBytes));
   } catch (Error& error) {
     throw error.in_file(config_file_.string());
   }

@@ -24,9 +24,11 @@ class ModelMaps {
  public:
   /// @param source of the checkpoint: if it is a directory with a config.json, as those of models
   ///        are, that counts where the options name none.
+  /// @param linkless_root as for Strategy::load().
   /// @throws Error kMissing, kIo or kBadInput with the file; kUsage for a variable that is none or
   ///         that no map uses, and for a wrong number of directions.
-  ModelMaps(const ModelMapOptions& options, const std::filesystem::path& source);
+  ModelMaps(const ModelMapOptions& options, const std::filesystem::path& source,
+            std::filesystem::path linkless_root = {});
 
   bool empty() const noexcept { return maps_.empty(); }
   std::size_t size() const noexcept { return maps_.size(); }
@@ -82,6 +84,7 @@ class ModelMaps {
                       const std::vector<modelmap::SourceTensor>& tensors) const;
   bool needs_target_parts(std::size_t number, modelmap::Direction direction) const;
 
+  std::filesystem::path linkless_root_;
   std::vector<modelmap::ModelMap> maps_;
   std::vector<MapDirection> directions_;  ///< of each map
   std::map<std::string, std::int64_t> variables_;

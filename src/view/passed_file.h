@@ -8,6 +8,7 @@
 #include "reshardfs/virtual_file.h"
 
 #include "storage/byte_source.h"
+#include "storage/linkless_tree.h"
 
 namespace reshardfs {
 
@@ -15,7 +16,8 @@ namespace reshardfs {
 class PassedFile final : public VirtualFile {
  public:
   /// @throws Error as open_local_file().
-  explicit PassedFile(const std::filesystem::path& path) : source_(open_local_file(path)) {}
+  PassedFile(const std::filesystem::path& path, const LinklessTreePtr& tree)
+      : source_(open_local_file(path, tree)) {}
 
   std::uint64_t size() const override { return source_->size(); }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override {

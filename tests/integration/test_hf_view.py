@@ -176,6 +176,24 @@ class Companions(HfTest):
     def mount_words(self, model: Path) -> Words:
         return (*self.mcore_ranks(), *MAP, "--model-config", model)
 
+    def test_links_below_the_source_are_refused_if_asked(self) -> None:
+        """They may lead to what the owner of the source may not read."""
+        source = self.hub_directory()
+        outside = self.text_file("secret", "{}")
+        words = ("hash", source, "--views", "hf")
+        self.assertEqual(run(*words, "--no-symlinks").code, 0)
+        (source / "tokenizer.json").symlink_to(outside)
+        self.assertIn("hf/tokenizer.json", run(*words).stdout)
+        refused = run(*words, "--no-symlinks")
+        self.assertEqual(refused.code, 2)
+        self.assertIn("tokenizer.json: is a symbolic link", refused.stderr)
+        (source / "tokenizer.json").unlink()
+        (source / "config.json").rename(self.root / "elsewhere.json")
+        (source / "config.json").symlink_to(self.root / "elsewhere.json")
+        refused = run("plan", source, *MAP, "--no-symlinks")
+        self.assertEqual(refused.code, 2)
+        self.assertIn("config.json: is a symbolic link", refused.stderr)
+
     def test_which_are_taken(self) -> None:
         model = self.model_directory()
         for name in ("folder.json", "LICENSES"):
