@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what `reshardfs COMMAND --help` says."""
+"""Reads what `reshardfs COMMAND --help` prints."""
 
 import dataclasses
 import re
@@ -27,36 +27,37 @@ class Help:
     subcommands: dict   # name to description
 
 
-def _section(text, title):
-    """(what stands left, its description) of each entry of a section."""
-    match = re.search(rf"^{title}:\n((?:  .*\n)+)", text + "\n", re.MULTILINE)
-    entries = re.split(r"^  (?=\S)", match.group(1), flags=re.MULTILINE)[1:] if match else []
-    # A description stands to the right of two blanks, or on a line of its own below.
-    return [(head, " ".join(description.split()))
-            for head, _, description in (re.sub(r" {2,}|\n", "\t", entry, count=1).partition("\t")
-                                         for entry in entries)]
+def _entries(text):
+    """(what stands left, its description) of each option and command."""
+    sections = re.split(r"^(\S.*):\n(?=  )", text, flags=re.MULTILINE)
+    for title, body in zip(sections[1::2], sections[2::2]):
+        if title in ("Arguments", "Example", "Examples"):
+            continue
+        body = body.partition("\n\n")[0] + "\n"
+        for entry in re.split(r"^  (?=\S)", body, flags=re.MULTILINE)[1:]:
+            # A description stands to the right of two blanks, or on a line of its own below.
+            head, _, description = re.sub(r" {2,}|\n", "\t", entry, count=1).partition("\t")
+            yield head, " ".join(description.split())
 
 
-def _choices(argument, allowed):
-    """@param allowed "ckpt,safetensors" or None. Without it the words in lower case of "STEP|latest"."""
-    if allowed is not None:
-        return tuple(allowed.split(","))
-    return tuple(word for word in argument.split("|") if re.fullmatch("[a-z]+", word))
+def _bracketed(name, description):
+    """What stands in "[name: ...]", and the description without it."""
+    match = re.search(rf" \[{name}: (.*?)\]", description)
+    return (match.group(1), description.replace(match.group(), "")) if match else ("", description)
 
 
 def _option(head, description):
-    words = re.match(r"(-\S+)(?: ([^ -]\S*))?", head)
-    # "NAME=checkpoint_", "STEP|latest=latest", "a|b:{a,b}=a"; "NAME=VALUE" is what is to be given
-    argument, _, default = (words.group(2) or "").partition("=")
-    if re.fullmatch("[A-Z]+", argument) and re.fullmatch("[A-Z]+", default):
-        argument, default = f"{argument}={default}", ""
-    argument, _, allowed = argument.partition(":")
-    if re.match(r"\S+ Excludes:", head) or argument == "REQUIRED":
-        argument, allowed, default = "", "", ""
-    braces = re.fullmatch(r"\{(.*)\}", allowed)
-    return Option(tuple(words.group(1).split(",")), argument, default,
-                  "(repeatable" in description, _choices(argument, braces and braces.group(1)),
-                  description)
+    words = re.fullmatch(r"((?:-\S, )?--\S+)(?: (\S+))?", head)
+    argument = words.group(2) or ""
+    default, description = _bracketed("default", description)
+    values, description = _bracketed("possible values", description)
+    # Without a list of values, the words in lower case of "STEP|latest".
+    choices = values.split(", ") if values else [
+        word for word in argument.split("|") if re.fullmatch("[a-z]+", word)]
+    if re.fullmatch("[A-Z0-9-]+(\\|[A-Z0-9-]+)+", argument) and "-" in argument:
+        choices = argument.split("|")
+    return Option(tuple(words.group(1).split(", ")), argument, default,
+                  "(repeatable" in description, tuple(choices), description)
 
 
 def _run_help(binary, command):
@@ -68,9 +69,11 @@ def read_help(binary, command):
     """@param command: a list such as ["strategy", "show"]; empty: the program's own."""
     text = _run_help(binary, command)
     usage = re.search(r"^Usage: reshardfs(.*)$", text, re.MULTILINE).group(1)
-    usage = re.sub(r"\[OPTIONS\]|SUBCOMMAND", "", usage).split()
-    return Help([_option(*entry) for entry in _section(text, "Options")],
-                usage[len(command):], dict(_section(text, "Subcommands")))
+    usage = re.sub(r"\[OPTIONS\]|COMMAND", "", usage).split()
+    entries = list(_entries(text))
+    return Help([_option(*entry) for entry in entries if entry[0].startswith("-")],
+                usage[len(command):],
+                {head: text for head, text in entries if not head.startswith("-")})
 
 
 def all_commands(binary, command=()):

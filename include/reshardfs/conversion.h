@@ -45,13 +45,16 @@ enum class OutputFormat : std::uint8_t {
 
 /// The parts of the tree.
 enum class ViewKind : std::uint8_t {
-  kRanks,        ///< rank_<r>/: the target checkpoint
-  kMerged,       ///< merged/: the whole model
-  kParams,       ///< merged/params/: a NumPy file for each parameter
-  kHuggingFace,  ///< hf/: weights and companions as transformers and vLLM load them
-  kUnified,      ///< unified/: what load_distributed_checkpoint(format="safetensors") reads
-  kIteration,    ///< iteration/: MindSpore Transformers' Checkpoint 2.0
-  kStrategy,     ///< strategy/: both strategies as JSON and text
+  kRanks,       ///< rank_<r>/: the target checkpoint
+  kMerged,      ///< the next three; if `formats` is set, the single files of these formats alone
+  kMergedCkpt,  ///< merged/<prefix>merged.ckpt: the whole model
+  kMergedSafetensors,  ///< merged/<prefix>merged.safetensors
+  kHub,                ///< merged/model-*.safetensors and their index
+  kParams,             ///< merged/params/: a NumPy file for each parameter
+  kHuggingFace,        ///< hf/: weights and companions as transformers and vLLM load them
+  kUnified,            ///< unified/: what load_distributed_checkpoint(format="safetensors") reads
+  kIteration,          ///< iteration/: MindSpore Transformers' Checkpoint 2.0
+  kStrategy,           ///< strategy/: both strategies as JSON and text
 };
 
 struct ConversionOptions {

@@ -87,24 +87,24 @@ mode_t dir_mode_of(mode_t mode) {
 }
 
 void AccessArguments::add_to(CLI::App& command) {
-  command.add_option("--uid", uid, "Owner of the files: a user's name or number")
+  command.add_option("--uid", uid, "Owner of the files, by name or number")
       ->type_name("USER")
       ->transform(identity("user", user_number))
       ->take_last();
-  command.add_option("--gid", gid, "Group of the files: a group's name or number")
+  command.add_option("--gid", gid, "Group of the files, by name or number")
       ->type_name("GROUP")
       ->transform(identity("group", group_number))
       ->take_last();
   command
       .add_option("--file-mode", file_mode,
-                  "Who may read the files, in octal; what is not a read bit is ignored")
+                  "Read permissions of files, in octal; other bits are ignored")
       ->type_name("MODE")
       ->transform(octal_mode(file_mode_of))
       ->default_str("0444")
       ->take_last();
   command
       .add_option("--dir-mode", dir_mode,
-                  "Who may list directories; who may is also let through them")
+                  "Permissions of directories, in octal: whoever may list one may also enter it")
       ->type_name("MODE")
       ->transform(octal_mode(dir_mode_of))
       ->default_str("0555")

@@ -21,6 +21,7 @@
 #include "base/version.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/help_formatter.h"
 #include "cli/log.h"
 #include "cli/mount_helper.h"
 #include "cli/process_start.h"
@@ -139,23 +140,40 @@ void add_commands(CLI::App& app, CommandAction& action) {
   add_demo_command(app, action);
 }
 
+void group_commands(CLI::App& app) {
+  const std::vector<std::pair<const char*, std::vector<const char*>>> groups{
+      {"Show a checkpoint", {"mount", "umount", "status", "export", "hash", "cat"}},
+      {"Look into it", {"inspect", "plan", "report"}},
+      {"Check it", {"verify", "diff"}},
+      {"Strategies and model maps", {"strategy", "map"}},
+      {"Get started", {"demo", "doctor"}}};
+  for (const auto& [title, names] : groups) {
+    for (const char* name : names) app.get_subcommand(name)->group(title);
+  }
+}
+
 }  // namespace
 
 int run_command_line(std::vector<std::string> arguments, const std::string& program) {
   // There may not be memory even for what is known of the options.
   return report_errors([&] {
     CLI::App app{
-        "Shows a distributed checkpoint as the files of another parallel strategy, without "
+        "Mount a distributed checkpoint as the files of another parallel strategy, without "
         "converting it.",
         "reshardfs"};
-    app.set_version_flag("--version", std::string("reshardfs ") + kVersion);
+    app.set_version_flag("--version", std::string("reshardfs ") + kVersion,
+                         "Print the version and exit");
     app.require_subcommand(1);
-    app.get_formatter()->column_width(34);
+    app.set_help_flag("-h,--help", "Print this help and exit");
+    // Commands inherit it when they are added.
+    app.formatter(help_formatter());
     app.footer(
-        "Exit status: 0 done; 1 a check found a difference or damage; 2 bad usage or bad input;\n"
-        "3 an I/O error. See reshardfs(1), or 'reshardfs demo' for a first look.");
+        "'reshardfs demo' gives a first look; reshardfs-tutorial(7) shows how to serve a training "
+        "job's output; reshardfs(1) is the reference.\nExit status: 0 success; 1 a check found a "
+        "difference or damage; 2 bad usage or bad input; 3 an I/O error.");
     CommandAction action;
     add_commands(app, action);
+    group_commands(app);
     try {
       if (auto helper = mount_helper_arguments(program, arguments)) arguments = std::move(*helper);
       require_known_command(app, arguments);

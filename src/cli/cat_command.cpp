@@ -114,20 +114,20 @@ int run_cat(const CatArguments& arguments) {
 
 void add_cat_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<CatArguments>();
-  CLI::App* command = app.add_subcommand(
-      "cat", "Write a file that a mount would show, or one parameter, to standard output");
-  command->add_option("SOURCE", arguments->conversion.source, "As for mount")->required();
-  command->add_option("FILE", arguments->file, "A path as in the mount");
+  CLI::App* command = app.add_subcommand("cat", "Print one file of a mount, or one parameter");
+  command->add_option("SOURCE", arguments->conversion.source, "A checkpoint, as for mount")
+      ->required();
+  command->add_option("FILE", arguments->file, "A path in the mount");
   command
       ->add_option("--param", arguments->parameter,
-                   "Instead of FILE: the whole array of this parameter, its bytes alone")
+                   "Print the raw bytes of a whole parameter instead of FILE")
       ->type_name("NAME")
       ->take_last();
-  command->add_flag("--npy", arguments->npy, "With --param: as a NumPy file");
+  command->add_flag("--npy", arguments->npy, "With --param: print a NumPy file");
   arguments->conversion.add_to(*command);
   command->footer(
-      "Example: one parameter for NumPy\n"
-      "  reshardfs cat ckpt --src-strategy train.ckpt --param lm_head.weight --npy > head.npy");
+      "Example: save one parameter for NumPy\n  reshardfs cat ckpt --src-strategy train.ckpt "
+      "--param lm_head.weight --npy > head.npy");
   command->callback([&action, arguments] { action = [arguments] { return run_cat(*arguments); }; });
 }
 

@@ -34,7 +34,7 @@ CLI::Option* add_texts(CLI::App& command, const std::string& name, std::vector<s
 }
 
 void add_decryption_mode(CLI::App& command, const std::string& name, std::string& mode) {
-  add_text(command, name, mode, "How they are encrypted")
+  add_text(command, name, mode, "Encryption mode of encrypted .ckpt files")
       ->type_name("AES-GCM|AES-CBC|SM4-CBC")
       ->check(CLI::IsMember({"AES-GCM", "AES-CBC", "SM4-CBC"}))
       ->capture_default_str();
@@ -46,7 +46,7 @@ void add_replicas_option(CLI::App& command, const std::string& name, Replicas& r
 }
 
 void add_jobs_option(CLI::App& command, std::size_t& jobs) {
-  command.add_option("-j,--jobs", jobs, "Threads; 0: a number that suits this machine")
+  command.add_option("-j,--jobs", jobs, "Number of threads; 0 to choose one for this machine")
       ->type_name("NUMBER")
       ->check(CLI::Range(std::size_t{0}, kMaxJobs).description(""))
       ->capture_default_str()

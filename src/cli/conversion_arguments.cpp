@@ -26,71 +26,76 @@ void ConversionArguments::add_to(CLI::App& command) {
   add_choice_options(command);
   add_output_options(command);
   command
-      .add_option("--config",
-                  "Read options from a TOML file: each key is a long option; the command line wins")
+      .add_option(
+          "--config",
+          "Read options from a TOML file, one key per long option; the command line overrides it")
       ->type_name("FILE.toml");
   log.add_to(command);
 }
 
 void ConversionArguments::add_strategy_options(CLI::App& command) {
   add_text(command, "--src-strategy", src_strategy,
-           "Strategy that the checkpoint was saved with: a MindSpore .ckpt or .json file, a "
-           "directory with one file for each pipeline stage, or .toml rules; none: every rank "
+           "Strategy the checkpoint was saved with: a MindSpore .ckpt or .json file, a directory "
+           "with one such file per pipeline stage, or rules in a .toml file; none if every rank "
            "holds whole parameters")
       ->type_name("FILE|DIR|none");
   add_text(command, "--dst-strategy", dst_strategy,
-           "Strategy to show it under: as above, .toml rules, or sizes such as 'tp=8,dp=2' to "
-           "derive it "
-           "from the source's; none: one rank that has it all")
+           "Strategy to show the checkpoint under: a file or directory as for --src-strategy, or "
+           "sizes such as 'tp=8,dp=2' to derive one from the source strategy; none for one rank "
+           "that holds everything")
       ->type_name("FILE|DIR|SIZES|none")
       ->capture_default_str();
   add_texts(command, "--src-join", src_join,
-            "Without a source strategy: join the slices of parameters that match along "
-            "dimension 0, in rank order (repeatable)")
+            "Without a source strategy: join the slices of matching parameters along dimension 0, "
+            "in rank order (repeatable)")
       ->type_name("GLOB");
   map.add_to(command);
   add_text(command, "--name-map", name_map,
-           "Rename parameters: a JSON object of old name to new name")
+           "Rename parameters, by a JSON object of old to new names; to rename by pattern, write a "
+           "map: see reshardfs-map(5)")
       ->type_name("FILE.json");
-  add_texts(command, "--state-prefix", state_prefixes,
-            "Optimizer states without a layout whose name is this and a weight's name are cut "
-            "like the weight (repeatable; adam_m., adam_v., moments. and others are known)")
-      ->type_name("TEXT");
+  add_texts(
+      command, "--state-prefix", state_prefixes,
+      "Prefix of optimizer states: PREFIX plus a weight's name is cut like that weight unless the "
+      "strategy lists it (repeatable; adam_m., adam_v., moments. and others are built in)")
+      ->type_name("PREFIX");
   add_word_option(command, "--unmatched", unmatched, kUnmatchedWords,
-                  "Parameters in only one of the two strategies: drop them, copy the source rank's "
-                  "slice, replicate the full tensor, or refuse");
-  add_replicas_option(command, "--replicas", replicas,
-                      "Source ranks that should hold the same and do not: refuse them, take the "
-                      "lowest rank's, or give each destination rank that of its own source rank");
+                  "Parameters that only one of the two strategies lists: drop them, copy the "
+                  "source rank's slice, replicate the full tensor on every rank, or fail");
+  add_replicas_option(
+      command, "--replicas", replicas,
+      "Where source ranks that should hold the same data differ: fail, take the lowest rank's "
+      "copy, or give each target rank the copy of the source rank with its number");
 }
 
 void ConversionArguments::add_source_options(CLI::App& command) {
-  add_text(
-      command, "--src-pattern", src_pattern,
-      "Where the source's files are, e.g. 'rank_{rank}/*-{step}.ckpt'; default: rank_N, nodeN and "
-      "ckpt_N directories and *_rank_N* files are tried")
+  add_text(command, "--src-pattern", src_pattern,
+           "Where the source files are, e.g. 'rank_{rank}/*-{step}.ckpt'; by default, directories "
+           "rank_N, nodeN and ckpt_N and files *_rank_N* are found")
       ->type_name("PATTERN");
-  add_text(command, "--step", step, "Which saved step to take, as inspect prints it (e.g. 9_50)")
+  add_text(command, "--step", step, "The step to read, as inspect lists it (e.g. 9_50)")
       ->type_name("STEP|latest")
       ->capture_default_str();
-  command.add_flag("--check-crc", check_crc, "Check the CRCs of the source files first");
-  command.add_flag("--no-symlinks", no_symlinks,
-                   "Refuse symbolic links below the source, which may lead anywhere");
+  command.add_flag("--check-crc", check_crc,
+                   "Check the CRCs of the source files before anything else");
+  command.add_flag("--no-symlinks", no_symlinks, "Refuse symbolic links below the source");
   add_text(command, "--dec-key-file", dec_key_file,
-           "The key of encrypted .ckpt files: a file with its bytes, or with hexadecimal digits")
+           "File with the key of encrypted .ckpt files, in raw bytes or hexadecimal digits")
       ->type_name("FILE");
   add_decryption_mode(command, "--dec-mode", dec_mode);
 }
 
 void ConversionArguments::add_choice_options(CLI::App& command) {
-  add_text(command, "--prefix", prefix, "Destination files are rank_N/<prefix>N.ckpt")
+  add_text(command, "--prefix", prefix, "Prefix of the rank files' names: rank_N/PREFIXN.ckpt")
       ->type_name("NAME")
       ->capture_default_str();
-  add_text(command, "--ranks", ranks, "Show only these destination ranks, e.g. 0-3,7")
+  add_text(command, "--ranks", ranks, "Show only these target ranks, e.g. 0-3,7")
       ->type_name("LIST");
-  add_texts(command, "--include", include, "Only parameters that match this glob (repeatable)")
+  add_texts(command, "--include", include,
+            "Keep only parameters that match this pattern (repeatable)")
       ->type_name("GLOB");
-  add_texts(command, "--exclude", exclude, "Leave out parameters that match (repeatable)")
+  add_texts(command, "--exclude", exclude,
+            "Leave out parameters that match this pattern (repeatable)")
       ->type_name("GLOB");
 }
 
@@ -100,48 +105,44 @@ void ConversionArguments::add_output_options(CLI::App& command) {
     return command.add_option(name, values, text)->delimiter(',')->take_all()->expected(1);
   };
   list("--format", formats,
-       "The files of each rank directory: ckpt, safetensors or both with a comma between; default: "
-       "that of the source")
+       "Formats of the rank files, separated by commas; by default, the source's format")
       ->type_name("LIST")
       ->check(CLI::IsMember(all_words(kFormatWords)));
-  list(
-      "--views", views,
-      "What to show: ranks, merged, params (NumPy files), hf (for transformers and vLLM), unified "
-      "(for MindSpore's "
-      "load_distributed_checkpoint), iteration (MindSpore Transformers' Checkpoint 2.0), strategy; "
-      "default: all but iteration, and hf only if a map shows that side")
+  list("--views", views,
+       "Views to show, separated by commas; by default, all but iteration, and hf only where a map "
+       "shows Hugging Face's names. merged stands for merged-ckpt, merged-safetensors and hub, or "
+       "with --format for the single files of these formats; hub is model-*.safetensors; params is "
+       "NumPy files; hf is for transformers and vLLM; unified is for MindSpore's "
+       "load_distributed_checkpoint; iteration is Checkpoint 2.0")
       ->type_name("LIST")
       ->check(CLI::IsMember(all_words(kViewWords)));
   command.add_flag("--params", rank_params,
-                   "Show a NumPy file for each array in rank_N/params too");
+                   "Also show each parameter of a rank as a NumPy file, in rank_N/params");
   command
       .add_option("--metadata", safetensors_metadata,
-                  "Whose safetensors files they claim to be: MindSpore's or PyTorch's")
+                  "Framework recorded in the safetensors metadata: MindSpore or PyTorch")
       ->take_last()
       ->type_name("ms|pt")
       ->check(CLI::IsMember({"ms", "pt"}))
       ->capture_default_str();
-  command
-      .add_option("--align", align,
-                  "Tensor data of safetensors files begins at a multiple of this many bytes")
+  command.add_option("--align", align, "Alignment of the tensor data in safetensors files")
       ->take_last()
       ->type_name("BYTES")
       ->check(CLI::IsMember({8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096}))
       ->capture_default_str();
   command
       .add_option("--shard-size", shard_bytes,
-                  "Largest size of merged/model-*.safetensors, e.g. 500MB, 2GB or 5GiB")
+                  "Maximum size of each model-*.safetensors shard, e.g. 500MB, 2GB or 5GiB")
       ->take_last()
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
       ->transform(not_negative())
       ->default_str("5GB");
   add_texts(command, "--cast", casts,
-            "Convert element types: [GLOB:]FROM->TO, e.g. 'fp32->bf16' or "
-            "'*.weight:fp32->fp16' (repeatable; "
-            "the first that fits counts)")
+            "Convert element types: [GLOB:]FROM->TO, in quotes, e.g. 'fp32->bf16' or "
+            "'*.weight:fp32->fp16' (repeatable; the first match applies)")
       ->type_name("RULE");
-  command.add_flag("--crc", append_crc, "End .ckpt files with MindSpore's CRC trailer");
+  command.add_flag("--crc", append_crc, "Append MindSpore's CRC trailer to .ckpt files");
 }
 
 ConversionOptions ConversionArguments::options() const {

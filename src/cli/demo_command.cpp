@@ -199,10 +199,10 @@ int run_demo(const std::string& chosen) {
 
 void add_demo_command(CLI::App& app, CommandAction& action) {
   auto directory = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand(
-      "demo", "Make a sample checkpoint of 200 MB, mount it for 4 ranks, check it, unmount");
+  CLI::App* command =
+      app.add_subcommand("demo", "Make a sample of 200 MB, mount it for 4 ranks, and check it");
   command->add_option("DIR", *directory,
-                      "Keep the sample in this new directory; default: a temporary one");
+                      "Keep the sample in this new directory; by default, use a temporary one");
   command->footer("Example:\n  reshardfs demo");
   command->callback(
       [&action, directory] { action = [directory] { return run_demo(*directory); }; });

@@ -255,26 +255,26 @@ void add_side_options(CLI::App& command, DiffArguments& arguments, std::size_t n
     return command.add_option(prefix + name, value, text)->take_last();
   };
   one("strategy", arguments.strategies.at(number),
-      "Strategy that " + side + " was saved with; none: every rank holds whole parameters")
+      "Strategy " + side + " was saved with; none if every rank holds whole parameters")
       ->type_name("FILE|DIR|none");
-  one("step", source.step, "Which saved step of " + side + " to take")
+  one("step", source.step, "The step of " + side + " to read")
       ->type_name("STEP|latest")
       ->capture_default_str();
   one("pattern", source.pattern, "Where the files of " + side + " are")->type_name("PATTERN");
   command
       .add_option(prefix + "join", source.join,
-                  "Without a strategy: join the slices of parameters of " + side +
-                      " that match along dimension 0 (repeatable)")
+                  "Without a strategy: join the slices of matching parameters of " + side +
+                      " along dimension 0, in rank order (repeatable)")
       ->type_name("GLOB")
       ->take_all()
       ->expected(1);
-  add_replicas_option(command, prefix + "replicas", source.replicas,
-                      "Replicas of " + side +
-                          " that differ: refuse them, take the lowest rank's, or compare each "
-                          "rank's own");
+  add_replicas_option(
+      command, prefix + "replicas", source.replicas,
+      "Replicas of " + side +
+          " that differ: fail, take the lowest rank's copy, or compare rank by rank");
   command
       .add_option(prefix + "dec-key-file", source.dec_key_file,
-                  "The key of encrypted .ckpt files of " + side)
+                  "File with the key of encrypted .ckpt files of " + side)
       ->type_name("FILE")
       ->take_last();
   add_decryption_mode(command, prefix + "dec-mode", source.dec_mode);
@@ -286,20 +286,22 @@ void add_comparison_options(CLI::App& command, DiffArguments& arguments) {
   const auto number = [&](const std::string& name, double& value, const std::string& text) {
     command.add_option(name, value, text)->type_name("NUMBER")->capture_default_str()->take_last();
   };
-  number("--atol", options.tolerance.absolute, "Differences up to this are none");
+  number("--atol", options.tolerance.absolute, "Absolute tolerance");
   number("--rtol", options.tolerance.relative,
-         "Nor are those up to this times the value in B, in addition");
-  command.add_flag("--nan-differs", arguments.nan_differs, "NaN differs from NaN");
+         "Relative tolerance, as a factor of the value in B; added to --atol");
+  command.add_flag("--nan-differs", arguments.nan_differs, "Treat two NaNs as different");
   command.add_flag("--strict-types", options.strict_types,
-                   "Another element type is a difference, even if all values are equal");
-  command.add_option("--name-map", arguments.name_map, "Names in B for names in A: a JSON object")
+                   "Report different element types even where all values are equal");
+  command.add_option("--name-map", arguments.name_map, "A JSON object of names in A to names in B")
       ->type_name("FILE.json")
       ->take_last();
   const auto globs = [&](const std::string& name, NameGlobs& value, const std::string& text) {
     command.add_option(name, value, text)->type_name("GLOB")->take_all()->expected(1);
   };
-  globs("--include", options.names.include, "Only parameters that match this glob (repeatable)");
-  globs("--exclude", options.names.exclude, "Leave out parameters that match (repeatable)");
+  globs("--include", options.names.include,
+        "Keep only parameters that match this pattern (repeatable)");
+  globs("--exclude", options.names.exclude,
+        "Leave out parameters that match this pattern (repeatable)");
   add_jobs_option(command, options.jobs);
   command.add_flag("--no-symlinks", arguments.no_symlinks, "Refuse symbolic links below A and B");
   command.add_flag("--json", arguments.json, "Print JSON");
@@ -310,21 +312,19 @@ void add_comparison_options(CLI::App& command, DiffArguments& arguments) {
 void add_diff_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<DiffArguments>();
   CLI::App* command =
-      app.add_subcommand("diff", "Compare two checkpoints by value, each in any layout and format");
-  command->add_option("A", arguments->paths[0], "A checkpoint file or set, as for mount")
-      ->required();
-  command->add_option("B", arguments->paths[1], "Another")->required();
+      app.add_subcommand("diff", "Compare two checkpoints by value, in any layouts and formats");
+  command->add_option("A", arguments->paths[0], "A checkpoint, as for mount")->required();
+  command->add_option("B", arguments->paths[1], "The checkpoint to compare it with")->required();
   add_side_options(*command, *arguments, 0);
   add_side_options(*command, *arguments, 1);
   add_comparison_options(*command, *arguments);
   command->add_option("--config", "Read options from a TOML file")->type_name("FILE.toml");
   arguments->log.add_to(*command);
   command->footer(
-      "Example: is the merged bfloat16 file what was trained?\n"
-      "  reshardfs diff ckpt merged.safetensors --a-strategy train.ckpt --rtol 0.01\n"
-      "Example: is the model on the hub the one that was trained?\n"
-      "  reshardfs diff ckpt hub-dir --a-strategy train.ckpt --a-map mindformers-qwen3 "
-      "--a-model-config hub-dir");
+      "Example: does a merged bfloat16 file match the training checkpoint?\n  reshardfs diff ckpt "
+      "merged.safetensors --a-strategy train.ckpt --rtol 0.01\nExample: does a hub model match the "
+      "training checkpoint?\n  reshardfs diff ckpt hub-dir --a-strategy train.ckpt --a-map "
+      "mindformers-qwen3 \\\n    --a-model-config hub-dir");
   command->callback(
       [&action, arguments] { action = [arguments] { return run_diff(*arguments); }; });
 }

@@ -73,9 +73,9 @@ int run_doctor(const DoctorArguments& arguments) {
 void add_doctor_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<DoctorArguments>();
   CLI::App* command = app.add_subcommand(
-      "doctor", "Check whether this machine can mount, and say what to do if it cannot");
+      "doctor", "Check whether this machine can mount, and how to fix it if not");
   command->add_option("SOURCE", arguments->sources,
-                      "Checkpoints to open too; only their indexes are read");
+                      "Checkpoints to open as well; only their headers are read");
   command->add_flag("--json", arguments->json, "Print JSON");
   command->footer("Example:\n  reshardfs doctor /data/ckpt");
   command->callback(

@@ -82,35 +82,36 @@ int run_export(const ExportArguments& arguments) {
 
 void add_export_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<ExportArguments>();
-  CLI::App* command =
-      app.add_subcommand("export", "Write the files that a mount would show into a directory");
-  command->add_option("SOURCE", arguments->conversion.source, "As for mount")->required();
+  CLI::App* command = app.add_subcommand("export", "Write the files of a mount to disk");
+  command->add_option("SOURCE", arguments->conversion.source, "A checkpoint, as for mount")
+      ->required();
   command
       ->add_option("OUTDIR", arguments->directory,
-                   "A directory; made if it is not there. An export that was stopped continues")
+                   "Target directory, created if missing; an interrupted export resumes")
       ->required();
-  command->add_option("-j,--jobs", arguments->jobs, "Workers; default: one for each processor")
+  command
+      ->add_option("-j,--jobs", arguments->jobs, "Number of threads; by default, one per processor")
       ->check(CLI::Range(1, 1024).description(""))
       ->take_last();
-  command->add_option("--memory", arguments->memory, "Memory for all workers' buffers together")
+  command->add_option("--memory", arguments->memory, "Memory for all read buffers together")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       ->transform(not_negative())
       ->type_name("SIZE")
       ->default_str("256MiB")
       ->take_last();
-  command->add_flag("--checksum", arguments->checksum, "Write SHA256SUMS too, for 'sha256sum -c'");
+  command->add_flag("--checksum", arguments->checksum, "Also write SHA256SUMS, for 'sha256sum -c'");
   command->add_flag("--force", arguments->force,
-                    "Replace files that differ, and the export of another conversion");
+                    "Replace files that differ, and an export of another conversion");
   arguments->conversion.add_to(*command);
   command->get_option("--views")->description(
-      "What to write: ranks, merged, params (NumPy files), hf (for transformers and vLLM), unified "
-      "(for MindSpore's load_distributed_checkpoint), iteration (MindSpore Transformers' "
-      "Checkpoint "
-      "2.0), strategy; default: ranks");
+      "Views to write, separated by commas; by default, ranks. merged stands for merged-ckpt, "
+      "merged-safetensors and hub, or with --format for the single files of these formats; hub is "
+      "model-*.safetensors; params is NumPy files; hf is for transformers and vLLM; unified is for "
+      "MindSpore's load_distributed_checkpoint; iteration is Checkpoint 2.0");
   command->footer(
-      "Example: a checkpoint for 4-way tensor parallelism, and a check of it\n"
-      "  reshardfs export ckpt out --src-strategy train.ckpt --dst-strategy tp=4 --checksum\n"
-      "  cd out && sha256sum -c SHA256SUMS");
+      "Example: write a checkpoint for 4-way tensor parallelism, and check it\n  reshardfs export "
+      "ckpt out --src-strategy train.ckpt --dst-strategy tp=4 --checksum\n  cd out && sha256sum -c "
+      "SHA256SUMS");
   command->callback(
       [&action, arguments] { action = [arguments] { return run_export(*arguments); }; });
 }

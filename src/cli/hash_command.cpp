@@ -50,21 +50,22 @@ int run_hash(const HashArguments& arguments) {
 
 void add_hash_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<HashArguments>();
-  CLI::App* command = app.add_subcommand(
-      "hash", "Print the SHA-256 of files that a mount would show, without writing them");
-  command->add_option("SOURCE", arguments->conversion.source, "As for mount")->required();
+  CLI::App* command =
+      app.add_subcommand("hash", "Print SHA-256 sums of a mount's files, without mounting");
+  command->add_option("SOURCE", arguments->conversion.source, "A checkpoint, as for mount")
+      ->required();
   command->add_option("FILE", arguments->files,
-                      "Paths as in the mount; default: every file of the rank directories");
-  command->add_option("-j,--jobs", arguments->jobs, "Workers; default: one for each processor")
+                      "Paths in the mount; by default, every file of the rank directories");
+  command
+      ->add_option("-j,--jobs", arguments->jobs, "Number of threads; by default, one per processor")
       ->check(CLI::Range(1, 1024).description(""))
       ->take_last();
   arguments->conversion.add_to(*command);
   command->get_option("--views")->description(
-      "Without FILE, what to hash: ranks, merged, params, unified, strategy; default: ranks");
+      "Without FILE: views to hash, as for mount; by default, ranks");
   command->footer(
-      "Example: compare a finished conversion with what reshardfs would show\n"
-      "  reshardfs hash ckpt --src-strategy train.ckpt --dst-strategy serve.ckpt > sums\n"
-      "  cd converted && sha256sum -c ../sums");
+      "Example: check an existing conversion\n  reshardfs hash ckpt --src-strategy train.ckpt "
+      "--dst-strategy serve.ckpt > sums\n  cd converted && sha256sum -c ../sums");
   command->callback(
       [&action, arguments] { action = [arguments] { return run_hash(*arguments); }; });
 }

@@ -294,14 +294,14 @@ int run_inspect(const InspectArguments& arguments) {
 }
 
 void add_output_options(CLI::App& command, InspectArguments& arguments) {
-  CLI::Option* list = command.add_flag("--list", arguments.list,
-                                       "List all parameters, as where the output is no terminal");
-  CLI::Option* tree =
-      command.add_flag("--tree", arguments.tree, "Show a tree of the model, as on a terminal");
+  CLI::Option* list = command.add_flag(
+      "--list", arguments.list, "List all parameters; the default unless the output is a terminal");
+  CLI::Option* tree = command.add_flag("--tree", arguments.tree,
+                                       "Show the model as a tree; the default on a terminal");
   CLI::Option* depth =
       command
           .add_option("--depth", arguments.depth,
-                      "Levels of the tree; without it, as many as fit on the terminal")
+                      "Levels of the tree; by default, as many as fit on the terminal")
           ->type_name("NUMBER")
           ->check(CLI::Range(std::size_t{1}, std::size_t{1000}).description(""))
           ->take_last();
@@ -318,44 +318,45 @@ void add_output_options(CLI::App& command, InspectArguments& arguments) {
 
 void add_inspect_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<InspectArguments>();
-  CLI::App* command = app.add_subcommand(
-      "inspect", "Show what a checkpoint file or set holds; reads no tensor data without --stats");
+  CLI::App* command =
+      app.add_subcommand("inspect", "List what a checkpoint holds: model tree, parameters, steps");
   const auto one = [&](const std::string& name, std::string& value, const std::string& text) {
     return command->add_option(name, value, text)->take_last();
   };
   const auto globs = [&](const std::string& name, NameGlobs& value, const std::string& text) {
     command->add_option(name, value, text)->type_name("GLOB")->take_all()->expected(1);
   };
-  command->add_option("PATH", arguments->path, "A .ckpt file, or a directory with the ranks' files")
-      ->required();
+  command->add_option("PATH", arguments->path, "A checkpoint, as for mount")->required();
   one("--src-strategy", arguments->strategy,
       "Strategy that it was saved with: then the whole parameters count, not the ranks' slices")
       ->type_name("FILE|DIR|none");
   arguments->map.add_to(*command);
-  one("--src-pattern", arguments->query.src_pattern, "Where the files are")->type_name("PATTERN");
-  one("--step", arguments->query.step, "Which saved step to take")
+  one("--src-pattern", arguments->query.src_pattern,
+      "Where the files are, e.g. 'rank_{rank}/*-{step}.ckpt'")
+      ->type_name("PATTERN");
+  one("--step", arguments->query.step, "The step to read")
       ->type_name("STEP|latest")
       ->capture_default_str();
-  globs("--include", arguments->names.include, "Only parameters that match this glob (repeatable)");
-  globs("--exclude", arguments->names.exclude, "Leave out parameters that match (repeatable)");
+  globs("--include", arguments->names.include,
+        "Keep only parameters that match this pattern (repeatable)");
+  globs("--exclude", arguments->names.exclude,
+        "Leave out parameters that match this pattern (repeatable)");
   add_output_options(*command, *arguments);
   command->add_flag("--check-crc", arguments->query.check_crc, "Check the CRCs too");
   command->add_flag("--no-symlinks", arguments->query.no_symlinks,
                     "Refuse symbolic links below the source");
   command
       ->add_option("--dec-key-file", arguments->query.dec_key_file,
-                   "The key of encrypted .ckpt files: a file with its bytes, or with hexadecimal "
-                   "digits")
+                   "File with the key of encrypted .ckpt files, in raw bytes or hexadecimal digits")
       ->type_name("FILE")
       ->take_last();
   add_decryption_mode(*command, "--dec-mode", arguments->query.dec_mode);
   command->add_option("--config", "Read options from a TOML file")->type_name("FILE.toml");
   arguments->log.add_to(*command);
   command->footer(
-      "Example: has training gone wrong in any of the weights?\n"
-      "  reshardfs inspect ckpt --src-strategy train.ckpt --exclude 'adam_*' --stats\n"
-      "Example: what would a model from the hub look like to MindFormers?\n"
-      "  reshardfs inspect hub-dir --map mindformers-qwen3 --tree");
+      "Example: look for NaN and Inf in the weights\n  reshardfs inspect ckpt --src-strategy "
+      "train.ckpt --exclude 'adam_*' --stats --only-bad\nExample: show a hub model as MindFormers "
+      "names it\n  reshardfs inspect hub-dir --map mindformers-qwen3 --tree");
   command->callback(
       [&action, arguments] { action = [arguments] { return run_inspect(*arguments); }; });
 }

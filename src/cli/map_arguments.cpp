@@ -15,7 +15,7 @@ namespace {
 std::string of_side(const std::string& side, std::string text) {
   if (side.empty()) return text;
   text.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(text.front())));
-  return "Of " + std::string(side == "a" ? "A" : "B") + ": " + text;
+  return "For " + std::string(side == "a" ? "A" : "B") + ": " + text;
 }
 
 }  // namespace
@@ -24,9 +24,9 @@ void MapArguments::add_to(CLI::App& command, const std::string& side) {
   const std::string prefix = side.empty() ? "--" : "--" + side + "-";
   add_texts(command, prefix + "map", maps,
             of_side(side,
-                    "Show the tensors under the names and fusions of another model family: an "
-                    "installed map ('reshardfs map list') or a file of rules (repeatable: each "
-                    "takes what the one before it shows)"))
+                    "Show the tensors with the names and fusions of another model family: an "
+                    "installed map (see 'reshardfs map list') or a .toml file of rules "
+                    "(repeatable; each map reads what the previous one shows)"))
       ->type_name("NAME|FILE.toml");
   add_variables_to(command, side);
 }
@@ -35,18 +35,18 @@ void MapArguments::add_variables_to(CLI::App& command, const std::string& side) 
   if (!side.empty()) prefix_ = "--" + side + "-";
   add_texts(command, prefix_ + "map-direction", directions,
             of_side(side,
-                    "Which way to read a map, once for each; auto, as without it: the names in the "
-                    "source tell"))
+                    "Direction of the map, once per --map; auto, the default, follows the source's "
+                    "tensor names"))
       ->type_name("forward|inverse|auto")
       ->check(CLI::IsMember(all_words(kMapDirectionWords)).description(""));
   add_text(command, prefix_ + "model-config", model_config,
            of_side(side,
-                   "The model's config.json, from which maps take sizes, or its directory, whose "
-                   "tokenizer and other such files the view hf/ has, too; default: the source's "
+                   "The model's config.json, which gives maps their sizes, or its directory, whose "
+                   "tokenizer and related files then also appear in hf/; by default, the source's "
                    "own config.json"))
       ->type_name("DIR|FILE");
   add_texts(command, prefix_ + "map-var", variables,
-            of_side(side, "Set a variable of a map, such as 'interleaved=0' (repeatable)"))
+            of_side(side, "Set a variable of a map, e.g. interleaved=0 (repeatable)"))
       ->type_name("NAME=VALUE");
 }
 

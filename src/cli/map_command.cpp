@@ -301,10 +301,10 @@ int run_show(const MapCommandArguments& arguments) {
 void add_source_options(CLI::App& verb, MapCommandArguments& arguments) {
   add_text(verb, "--source", arguments.source, "A checkpoint, as for mount")->type_name("SOURCE");
   add_text(verb, "--src-strategy", arguments.strategy,
-           "Strategy that it was saved with; none: every rank holds whole parameters")
+           "Strategy the checkpoint was saved with; none if every rank holds whole parameters")
       ->type_name("FILE|DIR|none");
   add_text(verb, "--src-pattern", arguments.pattern, "Where its files are")->type_name("PATTERN");
-  add_text(verb, "--step", arguments.step, "Which saved step to take")
+  add_text(verb, "--step", arguments.step, "The step to read")
       ->type_name("STEP|latest")
       ->capture_default_str();
   arguments.options.add_variables_to(verb);
@@ -324,21 +324,21 @@ CLI::App* add_verb(CLI::App& command, CommandAction& action, const std::string& 
 
 void add_map_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<MapCommandArguments>();
-  CLI::App* command =
-      app.add_subcommand("map", "List, check and show model maps: names and fusions of families");
+  CLI::App* command = app.add_subcommand("map", "List, check or draw model maps");
   command->require_subcommand(1);
   CLI::App* list =
       add_verb(*command, action, "list", "List the installed maps", run_list, arguments);
   list->add_flag("--json", arguments->json, "Print JSON");
   list->footer("Example:\n  reshardfs map list");
   const auto add_map = [&](CLI::App* verb) {
-    verb->add_option("MAP", arguments->map, "An installed map, or a file of rules")->required();
+    verb->add_option("MAP", arguments->map, "An installed map, or a .toml file of rules")
+        ->required();
     add_source_options(*verb, *arguments);
   };
   CLI::App* check =
       add_verb(*command, action, "check",
-               "Report which rule takes which tensor of a checkpoint, and all that is wrong",
-               run_check, arguments);
+               "Check a map: which rule takes which tensor, and every problem at once", run_check,
+               arguments);
   add_map(check);
   check->add_flag("--json", arguments->json, "Print JSON");
   check->footer(
@@ -348,7 +348,7 @@ void add_map_command(CLI::App& app, CommandAction& action) {
                             "Draw where the elements of a tensor come from", run_show, arguments);
   add_map(show);
   show->get_option("--source")->required();
-  show->add_option("--param", arguments->parameter, "The tensor, as the map names it")
+  show->add_option("--param", arguments->parameter, "A tensor of either side of the map")
       ->type_name("NAME")
       ->required();
   show->footer(

@@ -186,50 +186,46 @@ int run_mount(MountArguments arguments) {
 
 void add_mount_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<MountArguments>();
-  CLI::App* command = app.add_subcommand(
-      "mount", "Show a checkpoint under another strategy as a read-only file system");
+  CLI::App* command =
+      app.add_subcommand("mount", "Mount a checkpoint as another strategy's files, read-only");
   command
       ->add_option(
           "SOURCE", arguments->conversion.source,
-          "Checkpoint: a directory with a directory for each rank or with a whole model, or a file")
+          "The checkpoint: a directory of rank directories or with a whole model, or a file")
       ->required();
   command->add_option("MOUNTPOINT", arguments->mountpoint, "An empty directory, or /dev/fd/N")
       ->required();
   arguments->conversion.add_to(*command);
   command->get_option("--step")
       ->description(
-          "Which saved step to take, as inspect prints it (e.g. 9_50); all: each one "
-          "below steps/, and the newest one as latest/, also those saved later")
+          "The step to show, as inspect lists it (e.g. 9_50); all for each step in steps/ and the "
+          "newest in latest/, including steps saved later")
       ->type_name("STEP|latest|all");
   command->add_flag("-f,--foreground", arguments->foreground, "Stay in the foreground");
   command->add_flag("--check-only", arguments->check_only,
-                    "Check all that a mount checks, and mount nothing");
+                    "Run all checks of a mount without mounting");
   command->add_flag("--nonempty", arguments->nonempty, "Allow a mount point that is not empty");
   command->add_flag("--allow-other", arguments->allow_other, "Let other users read the mount");
   command->add_flag("--direct-io", arguments->direct_io,
                     "Bypass the kernel's page cache: for loaders that read whole files once");
   command->add_flag("--passthrough", arguments->passthrough,
-                    "Let the kernel itself read files that equal a source file, without checking "
-                    "for changes while they are open (root; Linux 6.9)");
+                    "Let the kernel serve files that equal a source file, without checking for "
+                    "changes while they are open (root, Linux 6.9)");
   command
       ->add_option("--read-ahead-kb", arguments->read_ahead_kb,
-                   "Kernel read-ahead of the mount in KiB; 0 leaves it alone")
+                   "Kernel read-ahead of the mount in KiB; 0 keeps the kernel's own")
       ->capture_default_str()
       ->take_last();
   arguments->access.add_to(*command);
   command
       ->add_option("--fuse-option", arguments->fuse_options,
-                   "A mount option for FUSE and the kernel (repeatable)")
+                   "Mount option to pass to FUSE and the kernel (repeatable)")
       ->take_all()
       ->expected(1);
   command->footer(
-      "-o takes mount options as mount(8) passes them: ro, allow_other, uid=, gid=, and every "
-      "long\n"
-      "option as key=value.\n\n"
-      "Example:\n"
-      "  reshardfs mount ckpt /mnt/tp4 --src-strategy train.ckpt --dst-strategy serve.ckpt\n"
-      "  ls -l /mnt/tp4/rank_0\n"
-      "  reshardfs umount /mnt/tp4");
+      "-o takes mount options as mount(8) passes them: ro, allow_other, uid=, gid=, and every long "
+      "option as key=value.\n\nExample:\n  reshardfs mount ckpt /mnt/tp4 --src-strategy train.ckpt "
+      "--dst-strategy serve.ckpt\n  ls -l /mnt/tp4/rank_0\n  reshardfs umount /mnt/tp4");
   command->callback(
       [&action, arguments] { action = [arguments] { return run_mount(*arguments); }; });
 }

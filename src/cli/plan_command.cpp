@@ -105,36 +105,37 @@ int run_plan(const PlanArguments& arguments) {
 
 void add_plan_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<PlanArguments>();
-  CLI::App* command = app.add_subcommand(
-      "plan", "Show which source ranks each destination rank reads, and how many bytes");
-  command->add_option("SOURCE", arguments->conversion.source, "As for mount")->required();
+  CLI::App* command =
+      app.add_subcommand("plan", "Show how much each target rank reads from which source ranks");
+  command->add_option("SOURCE", arguments->conversion.source, "A checkpoint, as for mount")
+      ->required();
   command
       ->add_option_function<std::int64_t>(
           "--rank",
           [arguments](const std::int64_t& number) { arguments->rank = rank_argument(number); },
-          "One destination rank: print the source ranks that it needs")
+          "List the source ranks that this target rank reads, one line")
       ->take_last();
   CLI::Option* json = command->add_flag("--json", arguments->json, "Print JSON");
-  CLI::Option* svg = command
-                         ->add_option("--svg", arguments->svg,
-                                      "Draw it instead, as a heat map: where to write the picture; "
-                                      "-: standard output")
-                         ->type_name("FILE")
-                         ->excludes(json)
-                         ->take_last();
+  CLI::Option* svg =
+      command
+          ->add_option("--svg", arguments->svg,
+                       "Write a heat map of the traffic to this file; - for standard output")
+          ->type_name("FILE")
+          ->excludes(json)
+          ->take_last();
   command
       ->add_option("--param", arguments->parameter,
-                   "Draw from which source rank each part of this parameter comes")
+                   "With --svg: draw which source rank each part of this parameter comes from")
       ->type_name("NAME")
       ->needs(svg)
       ->take_last();
-  command->add_flag("--force", arguments->force, "Replace the picture's file if it exists");
+  command->add_flag("--force", arguments->force, "Replace FILE if it exists");
   arguments->conversion.add_to(*command);
   command->footer(
-      "Example: the source files to bring to the host of destination rank 3\n"
-      "  reshardfs plan ckpt --src-strategy train.ckpt --dst-strategy serve.ckpt --rank 3\n"
-      "Example: a picture of who reads from whom\n"
-      "  reshardfs plan ckpt --src-strategy train.ckpt --dst-strategy tp=8 --svg traffic.svg");
+      "Example: list the source ranks whose files target rank 3 needs\n  reshardfs plan ckpt "
+      "--src-strategy train.ckpt --dst-strategy serve.ckpt --rank 3\nExample: draw which rank "
+      "reads from which\n  reshardfs plan ckpt --src-strategy train.ckpt --dst-strategy tp=8 --svg "
+      "traffic.svg");
   command->callback(
       [&action, arguments] { action = [arguments] { return run_plan(*arguments); }; });
 }

@@ -28,20 +28,21 @@ int run_report(const ReportArguments& arguments) {
 
 void add_report_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<ReportArguments>();
-  CLI::App* command = app.add_subcommand(
-      "report", "Write a page about a conversion: its layouts, traffic and parameters");
-  command->add_option("SOURCE", arguments->conversion.source, "As for mount")->required();
+  CLI::App* command =
+      app.add_subcommand("report", "Write an HTML page with layouts, traffic and parameters");
+  command->add_option("SOURCE", arguments->conversion.source, "A checkpoint, as for mount")
+      ->required();
   command
       ->add_option("-O,--output", arguments->output,
-                   "Where to write the page, one HTML file that needs no other; -: standard output")
+                   "Write the page, one self-contained HTML file, here; - for standard output")
       ->type_name("FILE")
       ->required()
       ->take_last();
-  command->add_flag("--force", arguments->force, "Replace the file if it exists");
+  command->add_flag("--force", arguments->force, "Replace FILE if it exists");
   arguments->conversion.add_to(*command);
   command->footer(
-      "Example: a page to send to colleagues\n"
-      "  reshardfs report ckpt --src-strategy train.ckpt --dst-strategy tp=8 -O report.html");
+      "Example: write a page to share with colleagues\n  reshardfs report ckpt --src-strategy "
+      "train.ckpt --dst-strategy tp=8 -O report.html");
   command->callback(
       [&action, arguments] { action = [arguments] { return run_report(*arguments); }; });
 }

@@ -139,12 +139,12 @@ int run_status(const StatusArguments& arguments) {
 
 void add_status_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<StatusArguments>();
-  CLI::App* command = app.add_subcommand("status", "List what is mounted, and how it is");
-  command->add_option("MOUNTPOINT", arguments->mountpoint, "One mount; without it: all");
+  CLI::App* command = app.add_subcommand("status", "List the mounts and their state");
+  command->add_option("MOUNTPOINT", arguments->mountpoint, "A single mount point; by default, all");
   command->add_flag("--json", arguments->json, "Print JSON");
   command->footer(
-      "Exit status 1: a mount is dead or does not answer.\n\n"
-      "Example:\n  reshardfs status /mnt/tp4");
+      "Exit status 1: a mount is dead or does not answer.\n\nExample:\n  reshardfs status "
+      "/mnt/tp4");
   command->callback(
       [&action, arguments] { action = [arguments] { return run_status(*arguments); }; });
 }

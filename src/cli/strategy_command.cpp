@@ -229,9 +229,9 @@ CLI::App* add_verb(CLI::App& strategy, CommandAction& action, const std::string&
                    const std::shared_ptr<StrategyArguments>& arguments) {
   CLI::App* verb = strategy.add_subcommand(name, text);
   verb->add_option("FILE", arguments->inputs,
-                   "A MindSpore strategy (.ckpt or .json), a directory with one file for each "
-                   "pipeline stage, the stages' files, or a checkpoint that records its layouts "
-                   "(Checkpoint 2.0)")
+                   "A MindSpore strategy (.ckpt or .json), a directory with one file per pipeline "
+                   "stage or these files themselves, rules (.toml, with --source), or a Checkpoint "
+                   "2.0, which records its layouts")
       ->required();
   verb->callback(
       [&action, arguments, run] { action = [arguments, run] { return run(*arguments); }; });
@@ -239,54 +239,51 @@ CLI::App* add_verb(CLI::App& strategy, CommandAction& action, const std::string&
 }
 
 void add_output(CLI::App& verb, const std::shared_ptr<StrategyArguments>& arguments) {
-  verb.add_option(
-          "-O,--output", arguments->output,
-          "Where to write: JSON if the name ends in .json, rules if in .toml, else protobuf")
+  verb.add_option("-O,--output", arguments->output,
+                  "Output file: .json for JSON, .toml for rules, any other name for protobuf")
       ->type_name("FILE")
       ->required();
-  verb.add_flag("--force", arguments->force, "Replace the file if it exists");
+  verb.add_flag("--force", arguments->force, "Replace FILE if it exists");
 }
 
 }  // namespace
 
 void add_strategy_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<StrategyArguments>();
-  CLI::App* strategy =
-      app.add_subcommand("strategy", "Show, merge, convert or check strategy files");
+  CLI::App* strategy = app.add_subcommand("strategy", "Show, merge, convert or check strategies");
   strategy->require_subcommand(1);
-  CLI::App* show = add_verb(*strategy, action, "show", "List the layouts of all parameters",
-                            run_show, arguments);
+  CLI::App* show =
+      add_verb(*strategy, action, "show", "List the layout of each parameter", run_show, arguments);
   show->add_option("--param", arguments->parameter,
                    "Draw which part of this parameter each rank holds")
       ->type_name("NAME");
   show->add_flag("--json", arguments->json, "Print MindSpore's JSON form");
   show->footer("Example:\n  reshardfs strategy show src_strategy.ckpt");
-  CLI::App* merge = add_verb(*strategy, action, "merge",
-                             "Merge the files of all pipeline stages into one, as MindSpore's "
-                             "merge_pipeline_strategys does",
-                             run_write, arguments);
+  CLI::App* merge = add_verb(
+      *strategy, action, "merge",
+      "Merge the files of all pipeline stages into one, like MindSpore's merge_pipeline_strategys",
+      run_write, arguments);
   add_output(*merge, arguments);
   merge->footer("Example:\n  reshardfs strategy merge stages/ --output merged.ckpt");
-  CLI::App* convert =
-      add_verb(*strategy, action, "convert",
-               "Write a strategy in another form: protobuf, JSON or rules", run_write, arguments);
+  CLI::App* convert = add_verb(*strategy, action, "convert",
+                               "Write a strategy as protobuf, JSON or rules", run_write, arguments);
   add_output(*convert, arguments);
-  convert->add_option("--source", arguments->source, "For .toml rules: the checkpoint they are for")
+  convert->add_option("--source", arguments->source, "The checkpoint that .toml rules describe")
       ->type_name("DIR|FILE");
   convert->footer("Example:\n  reshardfs strategy convert strategy.ckpt --output strategy.json");
   CLI::App* check = add_verb(*strategy, action, "check",
                              "Check a strategy, and with --source whether it fits a checkpoint",
                              run_check, arguments);
-  check->add_option("--source", arguments->source, "The checkpoint it should fit")
+  check->add_option("--source", arguments->source, "The checkpoint to compare the strategy with")
       ->type_name("DIR|FILE");
   add_text(*check, "--src-strategy", arguments->src_strategy,
-           "With --map: the strategy that the checkpoint was saved with")
+           "With --map: strategy the checkpoint was saved with")
       ->type_name("FILE|DIR|none");
   arguments->map.add_to(*check);
   check->footer(
-      "Example:\n  reshardfs strategy check src_strategy.ckpt --source ckpt\n"
-      "Example: do rules fit what a map makes of a model from the hub?\n"
-      "  reshardfs strategy check rules.toml --source hub-dir --map mindformers-qwen3");
+      "Example:\n  reshardfs strategy check src_strategy.ckpt --source ckpt\nExample: check rules "
+      "against a hub model as a map shows it\n  reshardfs strategy check rules.toml --source "
+      "hub-dir --map mindformers-qwen3");
 }
 
 }  // namespace reshardfs

@@ -18,14 +18,13 @@ struct UmountArguments {
 
 void add_umount_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<UmountArguments>();
-  CLI::App* command = app.add_subcommand("umount", "Unmount, as umount or fusermount3 -u do");
-  command->add_option("MOUNTPOINT", arguments->mountpoint, "Where a checkpoint is mounted")
-      ->required();
-  command->add_flag("--if-mounted", arguments->if_mounted,
-                    "It is no error if nothing is mounted there");
+  CLI::App* command = app.add_subcommand("umount", "Unmount a checkpoint");
   command
-      ->add_option("--config",
-                   "Take the mount point from a TOML file, where MOUNTPOINT may be a mount's name")
+      ->add_option("MOUNTPOINT", arguments->mountpoint,
+                   "A mount point, or with --config a mount's name")
+      ->required();
+  command->add_flag("--if-mounted", arguments->if_mounted, "Succeed even if nothing is mounted");
+  command->add_option("--config", "Look up MOUNTPOINT as a mount's name in a TOML file")
       ->type_name("FILE.toml");
   command->footer("Example:\n  reshardfs umount /mnt/tp4");
   command->callback([&action, arguments] {

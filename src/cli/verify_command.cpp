@@ -165,8 +165,8 @@ int run_verify(const VerifyArguments& arguments) {
 void add_verify_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<VerifyArguments>();
   VerifyOptions& options = arguments->options;
-  CLI::App* command = app.add_subcommand(
-      "verify", "Read a whole checkpoint: is it complete, and are copies equal and CRCs right");
+  CLI::App* command =
+      app.add_subcommand("verify", "Read a whole checkpoint and check files, replicas and CRCs");
   const auto one = [&](const std::string& name, std::string& value, const std::string& text) {
     return command->add_option(name, value, text)->take_last();
   };
@@ -174,34 +174,35 @@ void add_verify_command(CLI::App& app, CommandAction& action) {
                         const std::string& text) {
     return command->add_option(name, values, text)->take_all()->expected(1);
   };
-  command->add_option("SOURCE", arguments->source, "As for mount")->required();
+  command->add_option("SOURCE", arguments->source, "A checkpoint, as for mount")->required();
   one("--src-strategy", arguments->strategy,
-      "Strategy that it was saved with; none: every rank holds whole parameters")
+      "Strategy the checkpoint was saved with; none if every rank holds whole parameters")
       ->type_name("FILE|DIR|none");
-  one("--src-pattern", options.pattern, "Where the files are")->type_name("PATTERN");
-  one("--step", options.step, "Which saved step to take")
-      ->type_name("STEP|latest")
-      ->capture_default_str();
+  one("--src-pattern", options.pattern, "Where the files are, e.g. 'rank_{rank}/*-{step}.ckpt'")
+      ->type_name("PATTERN");
+  one("--step", options.step, "The step to read")->type_name("STEP|latest")->capture_default_str();
   many("--src-join", options.join,
-       "Without a strategy: every rank holds a slice of parameters that match (repeatable)")
+       "Without a strategy: treat matching parameters as slices, one per rank (repeatable)")
       ->type_name("GLOB");
   many("--state-prefix", options.state_prefixes,
-       "Names of optimizer states that are cut like their weight (repeatable)")
-      ->type_name("TEXT");
+       "Prefix of optimizer states: PREFIX plus a weight's name is cut like that weight "
+       "(repeatable)")
+      ->type_name("PREFIX");
   arguments->map.add_to(*command);
   add_replicas_option(*command, "--replicas", options.replicas,
-                      "Whether replicas are to be the same, or may differ: see mount");
-  many("--include", options.names.include, "Only parameters that match this glob (repeatable)")
+                      "Require equal replicas, or accept different ones, as for mount");
+  many("--include", options.names.include,
+       "Keep only parameters that match this pattern (repeatable)")
       ->type_name("GLOB");
-  many("--exclude", options.names.exclude, "Leave out parameters that match (repeatable)")
+  many("--exclude", options.names.exclude,
+       "Leave out parameters that match this pattern (repeatable)")
       ->type_name("GLOB");
   command->add_flag("--no-symlinks", options.no_symlinks, "Refuse symbolic links below the source");
-  one("--against", arguments->manifest, "Compare the files with the sums that sha256sum wrote")
+  one("--against", arguments->manifest, "Also compare the files with this output of sha256sum")
       ->type_name("FILE");
   command
       ->add_option("--dec-key-file", options.dec_key_file,
-                   "The key of encrypted .ckpt files: a file with its bytes, or with hexadecimal "
-                   "digits")
+                   "File with the key of encrypted .ckpt files, in raw bytes or hexadecimal digits")
       ->type_name("FILE")
       ->take_last();
   add_decryption_mode(*command, "--dec-mode", options.dec_mode);
@@ -210,8 +211,8 @@ void add_verify_command(CLI::App& app, CommandAction& action) {
   command->add_option("--config", "Read options from a TOML file")->type_name("FILE.toml");
   arguments->log.add_to(*command);
   command->footer(
-      "Example: after a copy, and before the original is deleted\n"
-      "  reshardfs verify ckpt --src-strategy train.ckpt --against SHA256SUMS");
+      "Example: check a copy before you delete the original\n  reshardfs verify ckpt "
+      "--src-strategy train.ckpt --against SHA256SUMS");
   command->callback(
       [&action, arguments] { action = [arguments] { return run_verify(*arguments); }; });
 }

@@ -38,9 +38,12 @@ inline constexpr std::array<OptionWord<MapDirection>, 3> kMapDirectionWords{
      {MapDirection::kForward, "forward"},
      {MapDirection::kInverse, "inverse"}}};
 
-inline constexpr std::array<OptionWord<ViewKind>, 7> kViewWords{
+inline constexpr std::array<OptionWord<ViewKind>, 10> kViewWords{
     {{ViewKind::kRanks, "ranks"},
      {ViewKind::kMerged, "merged"},
+     {ViewKind::kMergedCkpt, "merged-ckpt"},
+     {ViewKind::kMergedSafetensors, "merged-safetensors"},
+     {ViewKind::kHub, "hub"},
      {ViewKind::kParams, "params"},
      {ViewKind::kHuggingFace, "hf"},
      {ViewKind::kUnified, "unified"},

@@ -153,12 +153,32 @@ std::vector<OutputFormat> formats_of(const ConversionOptions& options,
   return {safetensors ? OutputFormat::kSafetensors : OutputFormat::kCkpt};
 }
 
+template <typename Value>
+bool contains(const std::vector<Value>& values, Value value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+/// Whether `--views merged` means this one, too.
+bool is_of_merged(ViewKind kind, const std::vector<OutputFormat>& formats) {
+  switch (kind) {
+    case ViewKind::kMergedCkpt:
+      return formats.empty() || contains(formats, OutputFormat::kCkpt);
+    case ViewKind::kMergedSafetensors:
+      return formats.empty() || contains(formats, OutputFormat::kSafetensors);
+    case ViewKind::kHub:
+      return formats.empty();
+    default:
+      return false;
+  }
+}
+
 bool is_wanted(const View& view, const ConversionOptions& options) {
-  const auto& wanted = options.views;
   if (!view.kind) return true;
+  const std::vector<ViewKind>& wanted = options.views;
   // A second copy of the rank files takes as long to make as the first.
   if (wanted.empty()) return *view.kind != ViewKind::kIteration;
-  return std::find(wanted.begin(), wanted.end(), *view.kind) != wanted.end();
+  return contains(wanted, *view.kind) ||
+         (contains(wanted, ViewKind::kMerged) && is_of_merged(*view.kind, options.formats));
 }
 
 /// Where a layout of the source does not fit, the message has the destination's too: whoever mixed

@@ -1,33 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 /// merged/<prefix>merged.ckpt and .safetensors: the whole model in one file.
+#include <string>
+
 #include "reshardfs/error.h"
 
 #include "view/ckpt_file.h"
 #include "view/view.h"
 
 namespace reshardfs {
+namespace {
 
-std::vector<OutputFile> merged_view(const ViewContext& context) {
+/// @param make the file's content. What one format cannot hold must not keep others from being
+///     shown.
+template <typename Make>
+std::vector<OutputFile> merged_file(const ViewContext& context, const char* extension,
+                                    Make&& make) {
   if (context.whole == nullptr) return {};
-  const std::string stem = "merged/" + context.options.prefix + "merged";
-  std::vector<OutputFile> files;
-  // What one format cannot hold must not keep the other from being shown.
-  const auto add = [&](const std::string& path, const auto& make) {
-    try {
-      files.push_back({path, make()});
-    } catch (const Error& error) {
-      context.warnings.push_back("no " + path + ": " + error.what());
-    }
-  };
-  add(stem + ".ckpt", [&] {
+  const std::string path = "merged/" + context.options.prefix + "merged" + extension;
+  try {
+    return {{path, make()}};
+  } catch (const Error& error) {
+    context.warnings.push_back("no " + path + ": " + error.what());
+    return {};
+  }
+}
+
+}  // namespace
+
+std::vector<OutputFile> merged_ckpt_view(const ViewContext& context) {
+  return merged_file(context, ".ckpt", [&] {
     return std::make_shared<CkptFile>(context.whole, kWholeRank, context.options.append_crc);
   });
-  add(stem + ".safetensors", [&] {
+}
+
+std::vector<OutputFile> merged_safetensors_view(const ViewContext& context) {
+  return merged_file(context, ".safetensors", [&] {
     return std::make_shared<SafetensorsFile>(
         context.whole, kWholeRank, arrays_of(*context.whole, kWholeRank),
         safetensors_common(context, *context.whole, context.options.safetensors_metadata));
   });
-  return files;
 }
 
 }  // namespace reshardfs

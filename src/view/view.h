@@ -61,7 +61,8 @@ const std::vector<View>& view_registry();
 
 std::vector<OutputFile> rank_files_view(const ViewContext& context);
 std::vector<OutputFile> rank_params_view(const ViewContext& context);
-std::vector<OutputFile> merged_view(const ViewContext& context);
+std::vector<OutputFile> merged_ckpt_view(const ViewContext& context);
+std::vector<OutputFile> merged_safetensors_view(const ViewContext& context);
 std::vector<OutputFile> merged_shards_view(const ViewContext& context);
 std::vector<OutputFile> hugging_face_view(const ViewContext& context);
 std::vector<OutputFile> params_view(const ViewContext& context);

@@ -7,8 +7,9 @@ const std::vector<View>& view_registry() {
   static const std::vector<View> views{
       {ViewKind::kRanks, rank_files_view},
       {ViewKind::kRanks, rank_params_view},
-      {ViewKind::kMerged, merged_view},
-      {ViewKind::kMerged, merged_shards_view},
+      {ViewKind::kMergedCkpt, merged_ckpt_view},
+      {ViewKind::kMergedSafetensors, merged_safetensors_view},
+      {ViewKind::kHub, merged_shards_view},
       {ViewKind::kHuggingFace, hugging_face_view},
       {ViewKind::kParams, params_view},
       {ViewKind::kUnified, unified_view},
