@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """reshardfs(1) against --help, both ways: commands and what they take, options, the names of their
-arguments, defaults. And mandoc finds nothing wrong with the page."""
+arguments, defaults. All pages bear the program's name and version, and mandoc finds nothing wrong
+with them."""
 
 import re
 import shutil
@@ -87,8 +88,24 @@ def lint_problems(path):
         return []
     messages = subprocess.run(["mandoc", "-T", "lint", path], text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT).stdout.splitlines()
-    # Whether the machine has an index of its manuals says nothing about this one.
-    return [line for line in messages if "mandoc.db" not in line and "referenced manual not found" not in line]
+    # Whether the machine has an index of its manuals says nothing about this one. A page that names
+    # its program in place of a system is wrong in NetBSD's own manuals alone.
+    ignored = ("mandoc.db", "referenced manual not found", "operating system explicitly specified")
+    return [line for line in messages if not any(words in line for words in ignored)]
+
+
+def prologue_problems(path, version):
+    """The footer names the program and its version; .ds keeps groff 1.22 from heading a page "BSD"."""
+    found = re.search(r"^\.Dd \w+ \d+, \d{4}\n\.Dt (\S+) (\d)\n\.ds doc-volume [^\n]+ Manual\n\.Os (.+)\n",
+                      path.read_text(), re.MULTILINE)
+    if not found:
+        return [f"{path.name}: does not begin with .Dd, .Dt, .ds doc-volume and .Os"]
+    problems = []
+    if f"{found.group(1)}.{found.group(2)}" != f"{path.stem.upper()}{path.suffix}":
+        problems.append(f"{path.name}: .Dt has {found.group(1)} {found.group(2)}")
+    if found.group(3) != version:
+        problems.append(f"{path.name}: .Os has {found.group(3)}, but this is {version}")
+    return problems
 
 
 def main():
@@ -104,8 +121,10 @@ def main():
         problems += command_problems(name, help_text, sections)
         if name in described and described[name] != help_text.positionals:
             problems.append(f"{name}: takes {help_text.positionals}, in SYNOPSIS {described[name]}")
+    version = subprocess.run([arguments.binary, "--version"], text=True, stdout=subprocess.PIPE,
+                             check=True).stdout.strip()
     for manual in sorted((arguments.root / "man").glob("*.[1-8]")):
-        problems += lint_problems(manual)
+        problems += prologue_problems(manual, version) + lint_problems(manual)
     count = sum(len(help_text.options) for help_text in commands.values())
     report.finish(problems, f"{len(commands)} commands with {count} options are as in the manual")
 
