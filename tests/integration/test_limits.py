@@ -29,7 +29,7 @@ ONE = encode_value(b"w", (1,), "Int8", b"x")
 
 
 def listed() -> dict[str, str]:
-    """What is limited, and what is said."""
+    """What is limited, and the words of its refusal."""
     text = MANUAL.read_text()
     return dict(re.findall(r"^\.It ([^:\n]+): .+\n\.Dq (.+)$", text, re.MULTILINE))
 
@@ -131,17 +131,17 @@ class Limits(CommandTest):
             return "ops = [" + ", ".join(f'"{operation}"' for operation in operations) + "]"
 
         shape = 'shape = "[N]"'
-        self.map("bytes of a file of a map", "#" * ((1 << 20) + 1))
+        self.map("bytes of a file of a model map", "#" * ((1 << 20) + 1))
         for number in range(64):
             self.file(f"base{number}.toml", b"")
-        self.map("files of a map", "extends = [" + ", ".join(f'"base{i}.toml"' for i in range(64)) + "]")
+        self.map("files of a model map", "extends = [" + ", ".join(f'"base{i}.toml"' for i in range(64)) + "]")
         for number in range(9):
             self.file(f"deep{number}.toml", f'extends = "deep{number + 1}.toml"'.encode())
         self.map("files that extend each other", 'extends = "deep0.toml"')
         blocks = "".join(f'[[block]]\nfrom = "a{i}."\nto = "b{i}."\n' for i in range(400))
-        self.map("rules of a map, one for each block",
+        self.map("rules of a model map, counted once for each block",
                  blocks + "".join(rule(to=f"@{i}", source=f'"@{i}"') for i in range(251)))
-        self.map("patterns in from of a rule", rule(source=str(["w"] * 257)))
+        self.map("patterns in the from list of a rule", rule(source=str(["w"] * 257)))
         self.map("operations of a rule", rule(shape, ops(*["reshape [-1]"] * 65)))
         self.map("dimensions of a tensor in a rule", rule(shape, ops("reshape [1, 1, 1, 1, 1, 1, 1, 1, 1]")))
         # Eight dimensions, one of them of two axes, and each repeated.
@@ -150,14 +150,14 @@ class Limits(CommandTest):
                                  "reshape [8, 2, 2, 2, 2, 2, 2]", "reshape [2, 4, 2, 2, 2, 2, 2, 2]",
                                  *(f"repeat {d} 2" for d in range(8)))), elements=512)
         # Rows and columns change places, and what begins in the middle of a row is a box for each row.
-        self.map("boxes that a tensor consists of",
+        self.map("boxes of a tensor that a rule makes",
                  rule(shape, ops("reshape [2, 70000]", "permute [1, 0]", "reshape [-1]", "slice 0 1:"),
                       'rest = "drop"'), elements=140_000)
         self.map("values of a range", rule('range = { i = "65537" }', to="v{i}"))
         captures = "".join(f"{{c{i}}}x" for i in range(17))
         self.map("captures of a pattern", rule(to="v", source=f'"{captures}"'))
         self.map("bytes of a pattern or an expression", rule(source='"' + "w" * 4097 + '"'))
-        self.map("tensors that a map makes",
+        self.map("tensors that a model map makes",
                  rule('range = { i = "65536", j = "17" }', to="v{i}.{j}"))
         self.file("config.json", b" " * ((16 << 20) + 1))
         self.map("bytes of config.json", rule(), "--model-config", str(self.root / "config.json"))
@@ -190,7 +190,7 @@ class Limits(CommandTest):
         index = self.file("hub/model.safetensors.index.json", b"{", 100_000_001)
         self.refused_as("bytes of model.safetensors.index.json", "inspect", directory)
         self.file(index.name, chain([b"{"], repeat(b'"":"",', 2_000_001))).rename(index)
-        self.refused_as("members of it and of --name-map", "inspect", directory)
+        self.refused_as("members of that index or of a file for --name-map", "inspect", directory)
         names = self.file("names.json", b"{", (256 << 20) + 1)
         self.plan("bytes of a file for --name-map", None, "--name-map", names)
 
@@ -225,41 +225,41 @@ class Limits(CommandTest):
         # It takes a file of more than a gigabyte. A unit test has smaller limits.
         unit_test = MANUAL.parents[1] / "tests/unit/format/iteration_metadata_test.cpp"
         self.assertIn("HasSoManyParametersAndSlicesAtMost", unit_test.read_text())
-        self.assertIn("50000000", self.words.pop("slices in it"))
-        recorded("ranks of a layout in it", rank_list=list(range((1 << 20) + 1)))
+        self.assertIn("50000000", self.words.pop("slices in metadata.json"))
+        recorded("ranks of a layout in metadata.json", rank_list=list(range((1 << 20) + 1)))
         stored = b'{"file_name":"f","storage_rank":%d}'
-        metadata("files of a slice in it", shards=chain(
+        metadata("files of a slice in metadata.json", shards=chain(
             [b"\"('w', (0,))\":["], repeat(stored % 0 + b",", 1 << 20), [stored % 0, b"]"]))
-        recorded("a rank in it", rank_list=[1 << 20])
-        metadata("bytes of a file's name in it", shards=[
+        recorded("a rank in metadata.json", rank_list=[1 << 20])
+        metadata("bytes of a file name in metadata.json", shards=[
             b"\"('w', (0,))\":[", stored.replace(b'"f"', b'"%s"' % (b"f" * 256)) % 0, b"]"])
-        parameter("dimensions of a global_shape in it", shape(17))
-        recorded("entries of a tensor_map in it", tensor_map=[-1] * 18)
-        recorded("axes of a device_matrix in it", device_matrix=[1] * 65)
-        parameter("values of a parameter in it", b'"x":[', repeat(b"1,", 4_000_000), b"1]")
+        parameter("dimensions of a global_shape", shape(17))
+        recorded("entries of a tensor_map", tensor_map=[-1] * 18)
+        recorded("axes of a device_matrix", device_matrix=[1] * 65)
+        parameter("values of a parameter in metadata.json", b'"x":[', repeat(b"1,", 4_000_000), b"1]")
         text = b'"' + b"x" * (1 << 20) + b'"'
-        parameter("bytes of all texts of a parameter in it", b'"x":[', repeat(text + b",", 128),
+        parameter("bytes of all strings of a parameter in metadata.json", b'"x":[', repeat(text + b",", 128),
                   text, b"]")
-        metadata("bytes of a text or a number in it",
+        metadata("bytes of a string or a number in metadata.json",
                  chain([b'"w'], repeat(b"w" * (1 << 20), 17), [b'":0']), parameter="")
-        parameter("keys of an object of a parameter in it",
+        parameter("keys of an object in metadata.json",
                   b",".join(b'"%d":0' % i for i in range(65)))
-        parameter("lists and objects inside each other in it", b'"x":', repeat(b"[", 1_000_000))
+        parameter("nested lists and objects in metadata.json", b'"x":', repeat(b"[", 1_000_000))
         tracker = self.file("steps/latest_checkpointed_iteration.txt", b"1", 4097)
         self.refused_as("bytes of latest_checkpointed_iteration.txt", "inspect", tracker.parent)
 
     def strategies(self) -> None:
         self.strategy("bytes of a strategy file", b"{", size=(256 << 20) + 1)
         operator = b'"op":{"stage":0,"parallel_strategy":[]}'
-        self.strategy("parameters and operators of it",
+        self.strategy("parameters and operators of a strategy file",
                       chain([b'{"parallel_strategy_item":{'], repeat(operator + b",", 2_000_001),
                             [operator, b"}}"]))
-        self.strategy("bytes of a parameter in protobuf",
+        self.strategy("bytes of a parameter in a protobuf strategy",
                       protobuf_strategy(numbers(4, *[1] * (1 << 19))), "s.ckpt")
         self.strategy("devices of a stage", json_strategy({"w": layout([1 << 21], [-1])}))
         self.strategy("ranks of all stages", json_strategy(
             {f"{stage}-w": layout([1 << 19], [-1]) for stage in range(3)}))
-        self.strategy("number of a stage", protobuf_strategy(
+        self.strategy("the number of a stage", protobuf_strategy(
             numbers(1, 1) + numbers(2, -1 & (1 << 64) - 1), stage=(1 << 20) + 1), "s.ckpt")
         self.strategy("axes of a device matrix", json_strategy({"w": layout([1] * 33, [-1])}))
         self.strategy("dimensions of a tensor map", json_strategy({"w": layout([1], [-1] * 33)}))
@@ -270,11 +270,11 @@ class Limits(CommandTest):
 
     def json_values(self) -> None:
         matrix = b"1," * 1_000_001 + b"1"
-        self.strategy("values of a parameter in JSON",
+        self.strategy("values of a parameter in a JSON strategy",
                       b'{"parallel_layout_item":{"w":{"dev_matrix":[' + matrix + b"]}}}")
         keys = {str(number): 1 for number in range(65)}
-        self.strategy("keys of an object in it", json_strategy({"w": keys}))
-        self.strategy("lists inside each other in it",
+        self.strategy("keys of an object in a JSON strategy", json_strategy({"w": keys}))
+        self.strategy("nested lists in a JSON strategy",
                       b'{"parallel_layout_item":{"w":' + b"[" * 1_000_000)
 
     def rules(self) -> None:
@@ -282,16 +282,16 @@ class Limits(CommandTest):
             self.strategy(what, text.encode(), "rules.toml", size)
 
         devices = '[devices]\naxes = ["dp=1"]\n'
-        rules("bytes of rules", devices, (1 << 20) + 1)
+        rules("bytes of a file of strategy rules", devices, (1 << 20) + 1)
         rules("parts of a key in TOML", "a" + ".a" * 500_000 + " = 1")
-        rules("lists inside each other in TOML", "a = " + "[" * 500_000)
-        rules("stages of rules", devices + "stages = 4097\n")
-        rules("layers of rules", devices + '[[layers]]\nmatch = "l.{n}."\nsplit = [65537]\n')
+        rules("nested lists in TOML", "a = " + "[" * 500_000)
+        rules("stages of strategy rules", devices + "stages = 4097\n")
+        rules("layers of strategy rules", devices + '[[layers]]\nmatch = "l.{n}."\nsplit = [65537]\n')
         config = self.file("c.toml", b"#", (1 << 20) + 1)
         self.refused_as("bytes of a file for --config", "mount", "--config", config, "s", "m")
 
     def ranks(self) -> None:
-        self.refused_as("a rank, in a file's name and in --ranks", "plan", self.root / "one.ckpt",
+        self.refused_as("a rank in a file name or in --ranks", "plan", self.root / "one.ckpt",
                         "--ranks", str(1 << 20))
         key = self.file("key", b"k" * 129)
         self.plan("bytes of a key file", None, "--dec-key-file", key)
