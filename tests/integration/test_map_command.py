@@ -80,7 +80,7 @@ class List(CommandThroughMap):
                 self.assertEqual(Path(entry["file"]).read_text(), files[name])
                 first = files[name].splitlines()[1].removeprefix("# ")
                 self.assertTrue(entry["about"].startswith(first), entry["about"])
-                self.assertNotIn("Flags that", entry["about"])
+                self.assertNotIn("Not visible in", entry["about"])
                 self.assertEqual(entry["from"], "Hugging Face")
                 self.assertEqual(entry["to"], self.to_side(name))
                 self.assertFalse([name for name in entry["variables"] if re.fullmatch("[A-Z]", name)])
