@@ -174,7 +174,7 @@ class MapManual(unittest.TestCase):
         self.map.write_text(f"{names}\n{draft}".replace('ops = ["concat 0"]\n', ""))
         self.assertIn("several sources have to be joined", run(*plan).stderr)
 
-        title = "Step 3: what the other side does not have"
+        title = "Step 3: tensors without a counterpart"
         (drop,) = maps(title)
         self.map.write_text(f"{names}\n{draft}\n{drop}")
         self.assertEqual(run(*plan).code, 0)
@@ -200,7 +200,7 @@ class MapManual(unittest.TestCase):
         self.assertEqual(run("export", source, out, "--map", self.map, "--force").code, 0)
         self.assert_prints(title, 0, "diff", out, target)
 
-        title = "Step 6: the way back"
+        title = "Step 6: the inverse"
         self.assert_prints(title, 2, *plan_back)
         self.assert_prints(title, 2, *plan_back, "--model-config", source)
         (with_shapes,) = maps(title)
