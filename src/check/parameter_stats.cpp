@@ -132,7 +132,7 @@ class Collector {
     } else if (is_array(dtype)) {
       for (std::size_t i = 0; i < grid->cell_count(); ++i) cells.push_back({grid->cell(i)});
     }
-    add({name, dtype, grid->full_shape(), {}, std::nullopt}, std::move(cells), true);
+    add({name, dtype, grid->full_shape(), {}, std::nullopt}, std::move(cells), grid, true);
   }
 
   template <typename Holdings>
@@ -141,7 +141,7 @@ class Collector {
     for (const Holding& holding : holders) {
       const DType dtype = holding.entry->dtype;
       add({name, dtype, array_shape(*holding.entry), {holding.file->rank}, std::nullopt},
-          is_array(dtype) ? Cells{{holding}} : Cells{}, std::exchange(new_name, false));
+          is_array(dtype) ? Cells{{holding}} : Cells{}, nullptr, std::exchange(new_name, false));
     }
   }
 
@@ -151,10 +151,18 @@ class Collector {
   }
 
  private:
-  void add(ParameterStats parameter, Cells cells, bool new_name) {
+  /// @param whole the parameter; nullptr: one rank's slice.
+  void add(ParameterStats parameter, Cells cells, ShardGridPtr whole, bool new_name) {
     if (new_name && tensors_.size() >= kBatchTensors) work();
     parameters_.push_back(std::move(parameter));
     tensors_.push_back(std::move(cells));
+    wholes_.push_back(std::move(whole));
+  }
+
+  /// Reads again: few parameters have such elements, or they are soon found.
+  std::optional<BadElement> find_first_bad(std::size_t i) const {
+    if (!wholes_[i]) return first_bad_element(tensors_[i].front().holding);
+    return first_bad_element(ElementView(TensorView(wholes_[i]), parameters_[i].dtype));
   }
 
   void work() {
@@ -163,16 +171,19 @@ class Collector {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       if (results_.empty() || results_.back().name != parameters_[i].name) first = results_.size();
       if (is_array(parameters_[i].dtype)) parameters_[i].stats = sums[i];
+      if (parameters_[i].is_bad()) parameters_[i].first_bad = find_first_bad(i);
       add_grouped(std::move(parameters_[i]), first, results_);
     }
     parameters_.clear();
     tensors_.clear();
+    wholes_.clear();
   }
 
   const StatsOptions& options_;
   CheckProgress& progress_;
   std::vector<ParameterStats> parameters_;
-  std::vector<Cells> tensors_;  ///< of these, one each
+  std::vector<Cells> tensors_;        ///< of these, one each
+  std::vector<ShardGridPtr> wholes_;  ///< of these, one each; nullptr: a rank's slice
   std::vector<ParameterStats> results_;
 };
 

@@ -15,6 +15,7 @@
 #include "check/check_progress.h"
 #include "check/diff_side.h"
 #include "check/element_stats.h"
+#include "check/first_bad.h"
 #include "checkpoint/checkpoint_set.h"
 
 namespace reshardfs {
@@ -27,6 +28,10 @@ struct ParameterStats {
   std::vector<Rank> ranks;
   /// Nothing of what is no array.
   std::optional<ElementStats> stats;
+  /// The first of the elements that are NaN or infinite; of several ranks, the first one's.
+  std::optional<BadElement> first_bad{};
+
+  bool is_bad() const noexcept { return stats && stats->nans + stats->infinities > 0; }
 };
 
 struct StatsOptions {

@@ -154,10 +154,25 @@ void list_tree(const std::filesystem::path& mount) {
   }
   std::sort(paths.begin(), paths.end());
   TextTable table({"FILE", "BYTES"}, {1});
+  std::size_t arrays = 0;
+  std::uint64_t array_bytes = 0;
+  const auto add_arrays = [&] {
+    if (arrays > 0)
+      table.add_row(
+          {fmt::format("merged/params/*.npy ({} files)", arrays), std::to_string(array_bytes)});
+    arrays = 0;
+  };
   for (const auto& path : paths) {
+    if (path.extension() == ".npy") {
+      ++arrays;
+      array_bytes += std::filesystem::file_size(path);
+      continue;
+    }
+    add_arrays();
     table.add_row({std::filesystem::relative(path, mount).string(),
                    std::to_string(std::filesystem::file_size(path))});
   }
+  add_arrays();
   std::cout << table.str();
 }
 

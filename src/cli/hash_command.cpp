@@ -7,6 +7,7 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/conversion_arguments.h"
+#include "cli/progress_display.h"
 #include "cli/shown_file.h"
 #include "cli/stop_signals.h"
 #include "export/checksums.h"
@@ -35,8 +36,15 @@ int run_hash(const HashArguments& arguments) {
   constexpr std::uint64_t kMemory = std::uint64_t{256} << 20U;
   BlockEngineOptions engine = block_engine_options(arguments.jobs, kMemory);
   engine.stop = &signals.flag();
+  ExportProgress progress;
+  engine.progress = &progress;
+  std::uint64_t bytes = 0;
+  for (const OutputFile* file : files) bytes += file->file->size();
+  progress.start("hashing", bytes, files.size());
   try {
-    hash_files(files, engine, [](const OutputFile& file, const std::string& sha256) {
+    ProgressDisplay display(progress, arguments.conversion.log.quiet);
+    hash_files(files, engine, [&](const OutputFile& file, const std::string& sha256) {
+      display.clear();
       std::cout << checksum_line(sha256, file.path) << std::flush;
     });
   } catch (const Interrupted&) {

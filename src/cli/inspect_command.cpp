@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -42,6 +43,8 @@ struct InspectArguments {
   bool tree = false;
   std::optional<std::size_t> depth;
   bool stats = false;
+  bool only_bad = false;
+  bool fail_on_nan = false;
   std::size_t jobs = 0;
   bool json = false;
   LogArguments log;
@@ -170,6 +173,10 @@ std::vector<ParameterStats> find_stats(const InspectArguments& arguments,
   return file_stats(CheckpointSet::open(arguments.path, source), options, progress);
 }
 
+bool is_bad(const ParameterStats& parameter) {
+  return parameter.is_bad();
+}
+
 std::uint64_t total_bytes(const CheckpointContents& contents) {
   std::uint64_t total = 0;
   for (const CheckpointFile& file : contents.files) total += file.bytes;
@@ -204,9 +211,9 @@ nlohmann::ordered_json as_json(const CheckpointContents& contents, const FullSha
 
 void print_summary(const std::string& path, const CheckpointContents& contents,
                    std::size_t columns) {
-  const std::string what = fmt::format(
-      ": {} in {} {}, {} parameters", human_bytes(total_bytes(contents)), contents.files.size(),
-      contents.files.size() == 1 ? "file" : "files", contents.parameters.size());
+  const std::string what = fmt::format(": {} in {}, {}", human_bytes(total_bytes(contents)),
+                                       counted(contents.files.size(), "file"),
+                                       counted(contents.parameters.size(), "parameter"));
   const std::size_t room = columns - std::min(columns, text_width(what));
   std::cout << shortened(printable(path), std::max<std::size_t>(room, 4)) << what << "\n";
   if (!contents.step.empty()) {
@@ -259,7 +266,21 @@ void print_tree(const InspectArguments& arguments, const Inspected& inspected) {
   if (!tensors.empty()) std::cout << "\n" << tree_text(model_tree(tensors), style);
 }
 
-void print_text(const InspectArguments& arguments, const Inspected& inspected,
+/// @returns whether a parameter has NaN or infinite elements.
+bool print_stats(const InspectArguments& arguments, const Inspected& inspected) {
+  std::vector<ParameterStats> stats = find_stats(arguments, inspected);
+  const std::string summary = bad_elements_text(stats);
+  const bool bad = std::any_of(stats.begin(), stats.end(), is_bad);
+  if (arguments.only_bad) std::erase_if(stats, std::not_fn(is_bad));
+  if (!stats.empty()) {
+    std::cout << "\n" << stats_text(stats, output_columns(), use_colour());
+  }
+  std::cout << "\n" << wrapped(summary, output_columns(), 4) << "\n";
+  return bad;
+}
+
+/// @returns as print_stats().
+bool print_text(const InspectArguments& arguments, const Inspected& inspected,
                 const FullShapes* shapes) {
   // Before it takes its time.
   print_summary(arguments.path, inspected.contents, output_columns());
@@ -267,13 +288,13 @@ void print_text(const InspectArguments& arguments, const Inspected& inspected,
   if (arguments.wants_tree()) {
     print_tree(arguments, inspected);
   } else if (arguments.stats) {
-    std::cout << "\n"
-              << stats_text(find_stats(arguments, inspected), output_columns(), use_colour());
+    return print_stats(arguments, inspected);
   } else if (arguments.map.maps.empty()) {
     print_list(inspected.contents, shapes, "SLICE SHAPE");
   } else {
     print_list(inspected.contents, nullptr, "SHAPE");
   }
+  return false;
 }
 
 int run_inspect(const InspectArguments& arguments) {
@@ -283,14 +304,20 @@ int run_inspect(const InspectArguments& arguments) {
   std::optional<FullShapes> shapes;
   if (inspected.laid_out) shapes = full_shapes(*inspected.laid_out);
   const FullShapes* known = shapes ? &*shapes : nullptr;
-  if (!arguments.json) {
-    print_text(arguments, inspected, known);
-    return kExitDone;
+  bool bad = false;
+  if (arguments.json) {
+    nlohmann::ordered_json json = as_json(inspected.contents, known);
+    if (arguments.stats) {
+      std::vector<ParameterStats> stats = find_stats(arguments, inspected);
+      bad = std::any_of(stats.begin(), stats.end(), is_bad);
+      if (arguments.only_bad) std::erase_if(stats, std::not_fn(is_bad));
+      json["statistics"] = stats_json(stats);
+    }
+    write_json(json);
+  } else {
+    bad = print_text(arguments, inspected, known);
   }
-  nlohmann::ordered_json json = as_json(inspected.contents, known);
-  if (arguments.stats) json["statistics"] = stats_json(find_stats(arguments, inspected));
-  write_json(json);
-  return kExitDone;
+  return bad && arguments.fail_on_nan ? kExitDifference : kExitDone;
 }
 
 void add_output_options(CLI::App& command, InspectArguments& arguments) {
@@ -308,6 +335,14 @@ void add_output_options(CLI::App& command, InspectArguments& arguments) {
   CLI::Option* stats = command.add_flag("--stats", arguments.stats,
                                         "Read all data: smallest, largest, mean, standard "
                                         "deviation, and how many NaN, Inf and zeros");
+  command
+      .add_flag("--only-bad", arguments.only_bad,
+                "With --stats: only parameters with NaN or infinite elements")
+      ->needs(stats);
+  command
+      .add_flag("--fail-on-nan", arguments.fail_on_nan,
+                "With --stats: exit with 1 if an element is NaN or infinite")
+      ->needs(stats);
   CLI::Option* json = command.add_flag("--json", arguments.json, "Print JSON");
   for (CLI::Option* shape : {tree, depth}) shape->excludes(list)->excludes(stats)->excludes(json);
   list->excludes(stats)->excludes(json);

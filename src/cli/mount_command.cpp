@@ -90,7 +90,7 @@ MountOptions mount_options(const MountArguments& arguments) {
   options.on_end = [] { notify_service_manager("STOPPING=1"); };
   options.mountpoint = arguments.mountpoint;
   options.nonempty = arguments.nonempty;
-  options.source_name = arguments.conversion.source;
+  options.source_name = std::filesystem::absolute(arguments.conversion.source).lexically_normal();
   options.fuse_options = arguments.fuse_options;
   if (arguments.allow_other) options.fuse_options.emplace_back("allow_other");
   options.uid = arguments.access.uid;

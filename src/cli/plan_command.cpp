@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <functional>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,6 +15,7 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/conversion_arguments.h"
+#include "cli/terminal.h"
 #include "cli/text.h"
 #include "cli/write_file.h"
 #include "view/plan_json.h"
@@ -45,18 +50,36 @@ std::uint64_t sum(const std::vector<SourceTraffic>& traffic) {
   return total;
 }
 
+/// "24.7 MiB each from 0,4; 5.6 KiB each from 1-3,5-7", the most first.
+std::string traffic_text(const std::vector<SourceTraffic>& traffic) {
+  std::map<std::uint64_t, std::vector<Rank>, std::greater<>> ranks;
+  for (const SourceTraffic& source : traffic) ranks[source.bytes].push_back(source.rank);
+  // Those that look alike, too.
+  std::vector<std::pair<std::string, std::vector<Rank>>> groups;
+  for (auto& [bytes, alike] : ranks) {
+    const std::string text = human_bytes(bytes);
+    if (groups.empty() || groups.back().first != text)
+      groups.emplace_back(text, std::vector<Rank>());
+    groups.back().second.insert(groups.back().second.end(), alike.begin(), alike.end());
+  }
+  std::vector<std::string> parts;
+  parts.reserve(groups.size());
+  for (auto& [bytes, alike] : groups) {
+    std::sort(alike.begin(), alike.end());
+    parts.push_back(fmt::format("{}{} from {}", bytes, alike.size() == 1 ? "" : " each",
+                                format_rank_list(alike)));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
 void print_table(const Conversion& conversion, const std::vector<Rank>& ranks) {
-  TextTable table({"RANK", "BYTES", "SOURCES", "BYTES FROM EACH SOURCE RANK"}, {0, 1, 2});
+  TextTable table({"RANK", "BYTES", "SOURCES", "FROM SOURCE RANKS"}, {0, 1, 2});
   for (const Rank rank : ranks) {
     const std::vector<SourceTraffic> traffic = conversion.traffic(rank);
-    std::vector<std::string> parts;
-    parts.reserve(traffic.size());
-    for (const SourceTraffic& source : traffic) {
-      parts.push_back(fmt::format("{}: {}", source.rank, human_bytes(source.bytes)));
-    }
     table.add_row({to_string(rank), human_bytes(sum(traffic)), std::to_string(traffic.size()),
-                   fmt::format("{}", fmt::join(parts, ", "))});
+                   traffic_text(traffic)});
   }
+  table.wrap_last_column(output_columns());
   std::cout << table.str();
   for (const std::string& rule : conversion.rules()) std::cout << rule << "\n";
 }

@@ -82,6 +82,12 @@ ProgressDisplay::~ProgressDisplay() {
   if (line_is_there_) std::cerr << "\r\x1b[K" << std::flush;
 }
 
+void ProgressDisplay::clear() {
+  const std::lock_guard lock(mutex_);
+  if (line_is_there_) std::cerr << "\r\x1b[K" << std::flush;
+  line_is_there_ = false;
+}
+
 void ProgressDisplay::run() {
   std::string phase;
   auto begun = Clock::now();

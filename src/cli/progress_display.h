@@ -27,6 +27,9 @@ class ProgressDisplay {
   /// Before anything else is printed.
   ~ProgressDisplay();
 
+  /// Takes the line away until it is written again, so that others can print.
+  void clear();
+
  private:
   void run();
   void show(const ExportProgress::Values& values, double seconds);
@@ -34,7 +37,7 @@ class ProgressDisplay {
   const ExportProgress& progress_;
   bool terminal_;
   bool line_is_there_ = false;
-  std::mutex mutex_;  // guards ended_
+  std::mutex mutex_;  // guards those around it
   std::condition_variable wake_;
   bool ended_ = false;
   std::jthread thread_;

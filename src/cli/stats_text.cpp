@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <optional>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,6 +15,8 @@
 
 #include "base/rank_json.h"
 #include "base/rank_list.h"
+#include "base/text.h"
+#include "check/diff.h"
 #include "cli/text.h"
 
 namespace reshardfs {
@@ -97,6 +102,25 @@ std::string table_text(const std::vector<ParameterStats>& parameters, bool with_
   return table.str();
 }
 
+/// For a narrow terminal: what `inspect` shows without statistics is left out.
+std::string narrow_table_text(const std::vector<ParameterStats>& parameters) {
+  TextTable table({"PARAMETER", "MIN", "MAX", "MEAN", "STD"}, {1, 2, 3, 4});
+  for (const ParameterStats& parameter : parameters) {
+    std::vector<std::string> cells{printable(parameter.name)};
+    const auto deviation =
+        parameter.stats ? parameter.stats->deviation() : std::optional<WideReal>();
+    if (deviation) {
+      const ElementStats& stats = *parameter.stats;
+      for (const WideReal value : {stats.min, stats.max, stats.mean, *deviation}) {
+        cells.push_back(fmt::format("{:.3g}", static_cast<double>(value)));
+      }
+    }
+    cells.resize(5, "-");
+    table.add_row(std::move(cells));
+  }
+  return table.str();
+}
+
 std::string block_text(const Cells& row, bool with_ranks, std::size_t columns) {
   std::string text = "    " + row.tensor;
   if (with_ranks) text += (row.ranks == "all" ? ", all ranks" : ", ranks " + row.ranks);
@@ -108,17 +132,6 @@ std::string block_text(const Cells& row, bool with_ranks, std::size_t columns) {
                         row.counts[0], row.counts[1], row.counts[2]);
   }
   return shortened(row.name, columns) + "\n" + wrapped(text, columns, 4) + "\n";
-}
-
-/// The widest line of a table.
-std::size_t widest_line(const std::string& text) {
-  std::size_t widest = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    widest = std::max(widest, text_width(text.substr(begin, end - begin)));
-    begin = end + 1;
-  }
-  return widest;
 }
 
 /// Lines of parameters with NaN or infinity in red. `rows` are the lines' numbers.
@@ -148,17 +161,57 @@ std::string stats_text(const std::vector<ParameterStats>& parameters, std::size_
   std::vector<bool> red;
   red.reserve(parameters.size());
   for (const ParameterStats& parameter : parameters) {
-    red.push_back(parameter.stats && parameter.stats->nans + parameter.stats->infinities > 0);
+    red.push_back(parameter.is_bad());
   }
   const bool with_ranks = !same_ranks(parameters);
   const std::string table = table_text(parameters, with_ranks);
   if (widest_line(table) <= columns) return colour ? with_colour(table, red) : table;
+  // Its lines would not show how many elements are bad, or which ranks' they are.
+  if (!with_ranks && std::find(red.begin(), red.end(), true) == red.end()) {
+    const std::string narrow = narrow_table_text(parameters);
+    if (widest_line(narrow) <= columns) return colour ? with_colour(narrow, red) : narrow;
+  }
   std::string out;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::string block = block_text(cells_of(parameters[i]), with_ranks, columns);
     out += colour && red[i] ? "\033[31m" + block.substr(0, block.size() - 1) + "\033[0m\n" : block;
   }
   return out;
+}
+
+std::string bad_elements_text(const std::vector<ParameterStats>& parameters) {
+  std::set<std::string_view> names;
+  std::set<std::string_view> bad;
+  const ParameterStats* first = nullptr;
+  std::uint64_t nans = 0;
+  std::uint64_t infinities = 0;
+  for (const ParameterStats& parameter : parameters) {
+    names.insert(parameter.name);
+    if (!parameter.is_bad()) continue;
+    bad.insert(parameter.name);
+    nans += parameter.stats->nans;
+    infinities += parameter.stats->infinities;
+    if (first == nullptr) first = &parameter;
+  }
+  if (first == nullptr) {
+    return fmt::format("{} without NaN or Inf", counted(names.size(), "parameter"));
+  }
+  std::string text = fmt::format(
+      "{} of {} {} {}: {}, {}", bad.size(), counted(names.size(), "parameter"),
+      bad.size() == 1 ? "has" : "have",
+      nans == 0         ? "Inf"
+      : infinities == 0 ? "NaN"
+                        : "NaN or Inf",
+      printable(first->name), counted(first->stats->nans + first->stats->infinities, "element"));
+  if (first->first_bad && !first->shape.empty()) {
+    text += fmt::format(", first at [{}]",
+                        fmt::join(index_tuple(first->first_bad->index, first->shape), ", "));
+  }
+  if (first->first_bad && first->first_bad->rank) {
+    text += ", rank " + to_string(*first->first_bad->rank);
+  }
+  if (bad.size() > 1) text += fmt::format("; {} more, which --only-bad lists", bad.size() - 1);
+  return text;
 }
 
 nlohmann::ordered_json stats_json(const std::vector<ParameterStats>& parameters) {
@@ -186,6 +239,11 @@ nlohmann::ordered_json stats_json(const std::vector<ParameterStats>& parameters)
     json["nan"] = stats.nans;
     json["inf"] = stats.infinities;
     json["zeros"] = stats.zeros;
+    if (parameter.first_bad) {
+      json["first_bad"] = {{"index", index_tuple(parameter.first_bad->index, parameter.shape)},
+                           {"rank", nullptr}};
+      if (parameter.first_bad->rank) json["first_bad"]["rank"] = *parameter.first_bad->rank;
+    }
     list.push_back(std::move(json));
   }
   return list;

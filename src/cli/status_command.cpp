@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
@@ -13,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/json_output.h"
 #include "cli/mount_status.h"
+#include "cli/terminal.h"
 #include "cli/text.h"
 
 namespace reshardfs {
@@ -54,6 +56,11 @@ std::string state_text(const MountStatus& status) {
                            : std::string("cannot be asked: ") + std::strerror(status.error);
 }
 
+/// Of another user, who alone may ask it.
+bool is_foreign(const MountStatus& status) {
+  return status.state == MountState::kUnreadable && status.error == EACCES;
+}
+
 /// The last part of a path, which is what tells strategies apart; other texts as they are.
 std::string strategy_text(const Json& json, const char* key) {
   const auto value = json.value<Json>(key, Json());
@@ -93,6 +100,19 @@ std::vector<std::string> row(const MountStatus& status) {
   return cells;
 }
 
+/// The same as a row, in lines of at most `columns` where its paths allow it.
+std::string block(const MountStatus& status, std::size_t columns) {
+  const std::vector<std::string> cells = row(status);
+  std::string out = cells[0] + "  " + cells.back() + "\n";
+  out += wrapped("    source " + cells[1], columns, 4) + "\n";
+  if (status.state != MountState::kLive) return out;
+  const std::string text =
+      fmt::format("    {}, {}, process {}, up {}, {} read, {}", cells[2],
+                  cells[3] == "1" ? "1 rank" : cells[3] + " ranks", cells[4], cells[5], cells[6],
+                  cells[7] == "1" ? "1 error" : cells[7] + " errors");
+  return out + wrapped(text, columns, 4) + "\n";
+}
+
 void print_text(const std::vector<MountStatus>& statuses) {
   if (statuses.empty()) {
     std::cout << "no checkpoint is mounted\n";
@@ -101,8 +121,30 @@ void print_text(const std::vector<MountStatus>& statuses) {
   TextTable table(
       {"MOUNTPOINT", "SOURCE", "STRATEGIES", "RANKS", "PID", "UPTIME", "READ", "ERRORS", "STATE"},
       {3, 4, 5, 6, 7});
-  for (const MountStatus& status : statuses) table.add_row(row(status));
-  std::cout << table.str();
+  std::vector<std::string> foreign;
+  for (const MountStatus& status : statuses) {
+    if (is_foreign(status) && statuses.size() > 1) {
+      foreign.push_back(printable(status.mount.mountpoint));
+    } else {
+      table.add_row(row(status));
+    }
+  }
+  const std::size_t columns = output_columns();
+  if (foreign.size() < statuses.size()) {
+    const std::string text = table.str();
+    if (widest_line(text) <= columns) {
+      std::cout << text;
+    } else {
+      for (const MountStatus& status : statuses) {
+        if (!is_foreign(status)) std::cout << block(status, columns);
+      }
+    }
+  }
+  if (foreign.empty()) return;
+  std::cout << wrapped(fmt::format("{} of other users, which only they can ask: {}",
+                                   counted(foreign.size(), "mount"), fmt::join(foreign, ", ")),
+                       columns, 4)
+            << "\n";
 }
 
 void print_json(const std::vector<MountStatus>& statuses) {

@@ -39,6 +39,16 @@ std::string wrapped(const std::string& text, std::size_t columns, std::size_t in
   return out;
 }
 
+std::size_t widest_line(const std::string& text) {
+  std::size_t widest = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    widest = std::max(widest, text_width(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return widest;
+}
+
 TextTable::TextTable(std::vector<std::string> heading, std::vector<std::size_t> numeric)
     : numeric_(heading.size(), false) {
   for (const std::size_t column : numeric) numeric_[column] = true;
@@ -69,6 +79,16 @@ std::string TextTable::str() const {
     }
     std::string line;
     for (std::size_t c = 0; c < row.size(); ++c) {
+      if (c > 0 && c + 1 == row.size() && !numeric_[c]) {
+        // The line so far ends where the last column begins.
+        const std::size_t begin = text_width(line) + 2;
+        line += "  " + wrapped(row[c], columns_ - std::min(columns_, begin), 0);
+        for (std::size_t end = line.find('\n'); end != std::string::npos;
+             end = line.find('\n', end + 1)) {
+          line.insert(end + 1, std::string(begin, ' '));
+        }
+        break;
+      }
       const std::string padding(widths[c] - text_width(row[c]), ' ');
       if (c > 0) line += "  ";
       line += numeric_[c] ? padding + row[c] : row[c] + padding;

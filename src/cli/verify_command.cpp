@@ -10,6 +10,7 @@
 
 #include "base/rank_format.h"
 #include "base/rank_json.h"
+#include "base/text.h"
 #include "check/verify.h"
 #include "cli/app.h"
 #include "cli/check_arguments.h"
@@ -37,10 +38,6 @@ struct VerifyArguments {
   LogArguments log;
 };
 
-std::string count_words(std::uint64_t count, const std::string& noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 /// `FILE: offset N: parameter 'P': rank R: what`
 std::string line_of(const Problem& problem) {
   std::string line;
@@ -55,25 +52,25 @@ std::string summary(const VerifyArguments& arguments, const VerifyReport& report
   const VerifyOptions& options = arguments.options;
   std::string text =
       fmt::format("{}: {}", printable(arguments.source), report.good() ? "good" : "damaged");
-  if (!report.good()) text += ": " + count_words(report.problems.size(), "problem");
+  if (!report.good()) text += ": " + counted(report.problems.size(), "problem");
   if (report.damaged_parameters > 0) {
-    text += " in " + count_words(report.damaged_parameters, "parameter");
+    text += " in " + counted(report.damaged_parameters, "parameter");
   }
   if (report.differing_bytes > 0) {
-    text += ", " + count_words(report.differing_bytes, "byte") +
+    text += ", " + counted(report.differing_bytes, "byte") +
             (report.differing_bytes == 1 ? " differs" : " differ");
   }
-  text += fmt::format("; {}, {}, {} checked", count_words(report.files, "file"),
-                      count_words(report.parameters, "parameter"), human_bytes(report.bytes));
+  text += fmt::format("; {}, {}, {} checked", counted(report.files, "file"),
+                      counted(report.parameters, "parameter"), human_bytes(report.bytes));
   if (!report.step.empty()) text += ", step " + report.step;
-  text += fmt::format("; CRC good in {}, none in {}", count_words(report.crc_good, "file"),
-                      count_words(report.crc_none, "file"));
+  text += fmt::format("; CRC good in {}, none in {}", counted(report.crc_good, "file"),
+                      counted(report.crc_none, "file"));
   if (!report.per_rank.empty()) {
-    text += "; " + count_words(report.per_rank.size(), "parameter") +
+    text += "; " + counted(report.per_rank.size(), "parameter") +
             " without a layout differ between ranks";
   }
   if (!report.own_values.empty()) {
-    text += "; replicas differ in " + count_words(report.own_values.size(), "parameter") +
+    text += "; replicas differ in " + counted(report.own_values.size(), "parameter") +
             ", as --replicas " + word_of(kReplicasWords, options.replicas) + " lets them";
   }
   return text;

@@ -6,7 +6,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import time
 import unittest
@@ -16,9 +18,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 from ckpt_format import Record, encode_checkpoint  # noqa: E402
+from command_tests import on_terminal  # noqa: E402
 from make_checkpoint import Parallel, make_set  # noqa: E402
 from mounted import (  # noqa: E402
     Result,
+    Settings,
     mounted,
     mountpoint_guard,
     one_line,
@@ -94,6 +98,42 @@ class Status(unittest.TestCase):
             self.assertEqual(self.one(0, first)["state"], "live")
             self.assertEqual(run("umount", second).code, 0)
             self.assertEqual(run("umount", first).code, 0)
+
+    def test_fits_the_terminal(self) -> None:
+        with scratch() as directory:
+            made = make_set(directory, Parallel(tp=4), Parallel(tp=2), layers=1)
+            with mounted(made.source, *made.options()) as mountpoint:
+                lines = on_terminal("status", mountpoint, columns=60)
+                self.assertEqual(lines[0], f"{mountpoint}  live")
+                self.assertEqual(lines[1], f"    source {made.source}")
+                (pid,) = processes_of(mountpoint)
+                self.assertIn(f"2 ranks, process {pid}, up", " ".join(map(str.strip, lines[2:])))
+                self.assertLessEqual(max(map(len, lines[2:])), 60)
+                self.assertIn("MOUNTPOINT", on_terminal("status", mountpoint, columns=400)[0])
+
+    def test_names_the_source_by_its_whole_path(self) -> None:
+        with scratch() as directory:
+            (directory / "model.ckpt").write_bytes(DATA)
+            mountpoint = directory / "mnt"
+            mountpoint.mkdir()
+            with mountpoint_guard(mountpoint):
+                result = run("mount", os.path.relpath(directory / "model.ckpt"), mountpoint)
+                self.assertEqual(result.code, 0, result.stderr)
+                self.assertEqual(self.one(0, mountpoint)["source"], str(directory / "model.ckpt"))
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "needs root and setpriv")
+    def test_folds_mounts_of_other_users(self) -> None:
+        """Root's mounts keep others out, who see where they are and no more."""
+        with mounted_at("one") as one, mounted_at("two") as two:
+            for path in (one, two):
+                path.parent.chmod(0o755)
+            text = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                                   str(Settings.binary), "status"], capture_output=True, text=True,
+                                  check=True, timeout=60).stdout
+            line = text.splitlines()[-1]
+            self.assertRegex(line, r"^\d+ mounts of other users, which only they can ask: ")
+            self.assertIn(str(one), line)
+            self.assertIn(str(two), line)
 
     def test_of_a_mount_that_does_not_answer(self) -> None:
         with mounted_at("mnt") as mountpoint:

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 from format_files import full_model, random_array, write_ckpt, write_safetensors  # noqa: E402
 from layouts import Layout  # noqa: E402
-from mounted import command, mounted, run_unittests, scratch  # noqa: E402
+from mounted import Settings, command, mounted, run_unittests, scratch  # noqa: E402
 from strategy_files import Strategy, write_protobuf  # noqa: E402
 
 
@@ -260,6 +260,25 @@ class Views(unittest.TestCase):
                     if views == "params":
                         self.assertEqual(sorted(os.listdir(mountpoint / "merged")),
                                          ["params", "params.json"])
+
+    def test_forms_of_the_whole_model(self) -> None:
+        ckpt, single = "checkpoint_merged.ckpt", "checkpoint_merged.safetensors"
+        hub = {"model-00001-of-00001.safetensors", "model.safetensors.index.json"}
+        cases = (("merged-ckpt", None, {ckpt}), ("merged-safetensors", None, {single}),
+                 ("hub", None, hub), ("merged", None, {ckpt, single} | hub),
+                 ("merged", "safetensors", {single}), ("merged", "ckpt", {ckpt}),
+                 ("merged", "ckpt,safetensors", {ckpt, single}), ("merged,hub", "ckpt", {ckpt} | hub))
+        with scratch() as directory:
+            source = directory / "m.safetensors"
+            write_safetensors(source, {"w": ("F32", np.arange(9, dtype="<f4"))})
+            for number, (views, formats, names) in enumerate(cases):
+                with self.subTest(views=views, formats=formats):
+                    out = directory / str(number)
+                    words = ("--format", formats) if formats else ()
+                    command(Settings.binary, "export", source, out, "--views", views, *words)
+                    self.assertEqual(set(os.listdir(out / "merged")), names)
+                    self.assertEqual({path.name for path in out.iterdir() if path.is_dir()},
+                                     {"merged"})
 
 
 if __name__ == "__main__":

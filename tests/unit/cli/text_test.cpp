@@ -38,6 +38,20 @@ TEST(Wrapped, LeavesWordsThatAreTooLong) {
   EXPECT_EQ(wrapped("  abcdefghij, k", 5, 2), "  abcdefghij,\n  k");
 }
 
+TEST(TextTable, WrapsItsLastColumn) {
+  TextTable table({"A", "LIST"}, {0});
+  table.add_row({"1", "one, two, three, four"});
+  table.add_row({"22", "five"});
+  table.wrap_last_column(14);
+  EXPECT_EQ(table.str(),
+            " A  LIST\n"
+            " 1  one, two,\n"
+            "    three,\n"
+            "    four\n"
+            "22  five\n");
+  EXPECT_EQ(widest_line(table.str()), 13U);
+}
+
 TEST(TextTable, HasLinesAcrossItsColumns) {
   TextTable table({"A", "NUMBER"}, {1});
   table.add_row({"x", "1"});
