@@ -12,7 +12,8 @@ OF_A_MOUNT = {"hash", "cat"}
 
 @dataclasses.dataclass
 class Offer:
-    kind: str      # files, directories, mounts, users, groups, words, list (of words), text (anything)
+    kind: str      # files, directories, mounts, parameters, users, groups, words, list (of words),
+                   # text (anything)
     words: tuple   # that are right beside those, or alone
 
 
@@ -20,6 +21,8 @@ def for_option(option):
     """@returns None for an option that takes nothing."""
     if not option.argument:
         return None
+    if option.names[-1] == "--param":
+        return Offer("parameters", ())
     names = set(re.split(r"\||\.\w+", option.argument))
     if names & {"FILE", "PATH"}:
         return Offer("files", option.choices)

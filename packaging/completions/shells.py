@@ -43,7 +43,8 @@ def bash(tree):
 # --- zsh -----------------------------------------------------------------------------------------
 
 ZSH_ACTIONS = {"files": "_files", "directories": "_files -/", "mounts": " _reshardfs_mounts",
-               "users": "_users", "groups": "_groups", "text": " "}
+               "users": "_users", "groups": "_groups", "text": " ",
+               "parameters": " _reshardfs_parameters"}
 
 
 def _zsh_quoted(text):
@@ -93,9 +94,13 @@ def _zsh_function(command, shown):
                  *(f"  {_zsh_quoted(f'{word}:{_zsh_escaped(text)}')}"
                    for word, text in shown.subcommands.items()), ")", f"_reshardfs_choose {name}"]
     else:
+        configured = any(option.names[-1] == "--config" for option in shown.options)
         for number, argument, offer in _argument_offers(command, shown):
             place = "*" if number == "+" else str(number)
-            specs.append(_zsh_quoted(f"{place}:{argument}:{_zsh_action(offer)}"))
+            action = _zsh_action(offer)
+            if number == 1 and configured and offer.kind == "files":
+                action = " _reshardfs_named_mounts_or_files"
+            specs.append(_zsh_quoted(f"{place}:{argument}:{action}"))
         lines = ["_arguments -s \\", *(f"  {spec} \\" for spec in specs[:-1]), f"  {specs[-1]}"]
     return "\n".join([f"{name}() {{", *("  " + line for line in lines), "}"])
 
@@ -107,7 +112,8 @@ def zsh(tree):
 # --- fish ----------------------------------------------------------------------------------------
 
 FISH_ACTIONS = {"directories": "(__fish_complete_directories)", "mounts": "(__reshardfs_mounts)",
-                "users": "(__fish_complete_users)", "groups": "(__fish_complete_groups)"}
+                "users": "(__fish_complete_users)", "groups": "(__fish_complete_groups)",
+                "parameters": "(__reshardfs_parameters)"}
 
 
 def _fish_quoted(text):
@@ -135,6 +141,8 @@ def _fish_lines(command, shown):
         kinds.pop("directories", None)  # are among the files
     for offer in kinds.values():
         yield start + _fish_values(offer)
+    if kinds and any(option.names[-1] == "--config" for option in shown.options):
+        yield start + " -f -a '(__reshardfs_named_mounts)'"
     for option in shown.options:
         names = "".join(f" -l {name[2:]}" if name.startswith("--") else f" -s {name[1:]}"
                         for name in option.names)

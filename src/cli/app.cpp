@@ -21,6 +21,7 @@
 #include "base/version.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/complete_command.h"
 #include "cli/help_formatter.h"
 #include "cli/log.h"
 #include "cli/mount_helper.h"
@@ -157,6 +158,9 @@ void group_commands(CLI::App& app) {
 int run_command_line(std::vector<std::string> arguments, const std::string& program) {
   // There may not be memory even for what is known of the options.
   return report_errors([&] {
+    if (!arguments.empty() && arguments.front() == kCompleteCommand) {
+      return flush_output(run_complete({arguments.begin() + 1, arguments.end()}));
+    }
     CLI::App app{
         "Mount a distributed checkpoint as the files of another parallel strategy, without "
         "converting it.",

@@ -27,6 +27,8 @@ from mounted import (  # noqa: E402
     run,
     scratch,
 )
+from layouts import Layout  # noqa: E402
+from strategy_files import Strategy, write_protobuf  # noqa: E402
 
 DATA = encode_checkpoint([Record("w", "Float32", (2,), b"abcdefgh")])
 COMPLETIONS = Path()   # where the built files are
@@ -37,11 +39,16 @@ _reshardfs reshardfs "${@: -1}"
 printf '%s\\n' "${COMPREPLY[@]}" """
 
 
+def with_program() -> dict[str, str]:
+    """The environment, with the program in the path: it knows the names in files."""
+    return os.environ | {"PATH": f"{Settings.binary.parent}:{os.environ['PATH']}"}
+
+
 def bash_offers(*words: str, directory: Path = Path("/")) -> list[str]:
     """COMPREPLY for these words, as readline cuts them: = and : are words of their own."""
     done = subprocess.run(["bash", "-c", PREPARED, "bash", COMPLETIONS / "reshardfs.bash",
                            "reshardfs", *words], check=True, capture_output=True, text=True,
-                          cwd=directory, timeout=COMMAND_SECONDS)
+                          cwd=directory, timeout=COMMAND_SECONDS, env=with_program())
     assert not done.stderr, done.stderr
     return done.stdout.splitlines() if done.stdout.strip() else []
 
@@ -181,6 +188,70 @@ class Mounts(unittest.TestCase):
                     self.assertIn(str(mountpoint), shown.splitlines())
                 self.assertEqual(run("umount", mountpoint).code, 0)
                 self.assertNotIn(quoted, bash_offers("umount", ""))
+
+
+class Names(unittest.TestCase):
+    """What only the program knows: parameters in files, and mounts in the file of --config."""
+
+    def setUp(self) -> None:
+        self.directory = self.enterContext(scratch())
+        odd = "odd: name=1 'x'"
+        (self.directory / "a model.ckpt").write_bytes(encode_checkpoint(
+            [Record(name, "Float32", (2,), b"abcdefgh") for name in ("w.bias", "w.weight", odd)]))
+        (self.directory / "f.toml").write_text('format = "ckpt"\n[mount.tp4]\n[mount."two words"]\n')
+
+    def zsh(self, function: str, *words: str) -> list[str]:
+        script = ("compadd() { shift; print -rl -- $@ }\n_call_program() { shift; eval $@ }\n"
+                  "_files() { :; }\n_arguments() { :; }\n. $1; f=$2; shift 2; words=(${(q)@}); $f")
+        done = subprocess.run(["zsh", "-f", "-c", script, "zsh", COMPLETIONS / "_reshardfs", function,
+                               *words], check=True, capture_output=True, text=True,
+                              cwd=self.directory, timeout=COMMAND_SECONDS, env=with_program())
+        self.assertEqual(done.stderr, "")
+        return done.stdout.splitlines()
+
+    def fish(self, line: str) -> list[str]:
+        script = 'source $argv[1]; complete -C $argv[2]'
+        done = subprocess.run(["fish", "--no-config", "-c", script, COMPLETIONS / "reshardfs.fish",
+                               line], check=True, capture_output=True, text=True, cwd=self.directory,
+                              timeout=COMMAND_SECONDS, env=with_program())
+        return [entry.partition("\t")[0] for entry in done.stdout.splitlines()]
+
+    def test_parameters(self) -> None:
+        for words in (("cat", "a model.ckpt", "--npy", "--param"),
+                      ("plan", "a model.ckpt", "--svg", "x.svg", "--param"),
+                      ("map", "show", "m", "--source", "a model.ckpt", "--param")):
+            offered = bash_offers(*words, "w", directory=self.directory)
+            self.assertEqual(offered, ["w.bias", "w.weight"])
+        self.assertEqual(bash_offers("cat", "a model.ckpt", "--param", "odd", directory=self.directory),
+                         ["odd:\\ name=1\\ \\'x\\'"])
+        self.assertEqual(bash_offers("cat", "nothing", "--param", "", directory=self.directory), [])
+
+    def test_parameters_of_a_strategy(self) -> None:
+        write_protobuf(Strategy([{"only.here": Layout((2,), ((0,),))}]), self.directory / "s.ckpt")
+        self.assertEqual(bash_offers("strategy", "show", "s.ckpt", "--param", "",
+                                     directory=self.directory), ["only.here"])
+
+    def test_mounts_of_a_file(self) -> None:
+        for words in (("mount", "--config", "f.toml"), ("umount", "--config", "f.toml"),
+                      ("plan", "--config", "=", "f.toml")):
+            self.assertEqual(bash_offers(*words, "", directory=self.directory),
+                             ["tp4", "two\\ words"])
+        self.assertEqual(bash_offers("mount", "--config", "f.toml", "tp", directory=self.directory),
+                         ["tp4"])
+
+    @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
+    def test_zsh(self) -> None:
+        names = self.zsh("_reshardfs_parameters", "cat", "a model.ckpt", "--param", "")
+        self.assertEqual(names, ["odd: name=1 'x'", "w.bias", "w.weight"])
+        names = self.zsh("_reshardfs_named_mounts_or_files", "mount", "--config", "f.toml", "")
+        self.assertEqual(names, ["tp4", "two words"])
+
+    @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
+    def test_fish(self) -> None:
+        names = self.fish("reshardfs cat 'a model.ckpt' --param w")
+        self.assertEqual(sorted(names), ["w.bias", "w.weight"])
+        names = self.fish("reshardfs mount --config f.toml t")
+        self.assertEqual(sorted(names), ["tp4", "two words"])
 
 
 @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
