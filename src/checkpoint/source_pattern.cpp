@@ -8,7 +8,9 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text.h"
 #include "checkpoint/path_pattern.h"
+#include "checkpoint/recognition.h"
 #include "checkpoint/segments.h"
 #include "checkpoint/step.h"
 #include "format/input_format.h"
@@ -44,6 +46,21 @@ constexpr std::string_view kSafetensorsSuffix = ".safetensors";
   throw Error(ErrorKind::kMissing, "no rank's checkpoint was found; looked for " + looked_for)
       .in_file(root.string())
       .hint("say where the files are with --src-pattern, for example 'rank_{rank}/*.ckpt'");
+}
+
+/// Files that are no rank's, as of a run on one device: which of them is meant, only the user
+/// knows.
+void refuse_plain_files(const std::filesystem::path& root, const LinklessTreePtr& tree) {
+  constexpr std::size_t kMost = 100;
+  const std::vector<std::string> names = checkpoint_files_in(root, tree, kMost + 1);
+  if (names.empty()) return;
+  const std::string count = names.size() > kMost ? "more than " + counted(kMost, "checkpoint")
+                                                 : counted(names.size(), "checkpoint");
+  throw Error(ErrorKind::kMissing, count + " here: " + name_list(names))
+      .in_file(root.string())
+      .hint(std::string(names.size() == 1 ? "name it" : "name one") +
+            ", or give the pattern of a file for each rank with --src-pattern, for example "
+            "'net_{rank}.ckpt'");
 }
 
 /// What a known pattern finds, in whichever format.
@@ -84,8 +101,7 @@ std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& r
     note_link(files[i], tree, source);
     source.found.files.push_back({Rank(), "", files[i], static_cast<std::int64_t>(i), tree});
   }
-  source.notes.push_back("took the " + std::to_string(files.size()) +
-                         (files.size() == 1 ? " file" : " files") + " of " +
+  source.notes.push_back("took the " + counted(files.size(), "file") + " of " +
                          source.name_map->map_file.filename().string() + " as one whole model");
   return source;
 }
@@ -140,6 +156,7 @@ SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string
   for (const auto find : {find_parts_by_name_map, find_single_file}) {
     if (std::optional<SourceFiles> source = find(root, tree)) return std::move(*source);
   }
+  refuse_plain_files(root, tree);
   throw_nothing_found(root, wanted);
 }
 

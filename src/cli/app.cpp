@@ -21,11 +21,13 @@
 #include "base/version.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/command_words.h"
 #include "cli/complete_command.h"
 #include "cli/help_formatter.h"
 #include "cli/log.h"
 #include "cli/mount_helper.h"
 #include "cli/process_start.h"
+#include "cli/usage_answers.h"
 
 namespace reshardfs {
 namespace {
@@ -43,33 +45,6 @@ int exit_code_of(ErrorKind kind) {
       return kExitIo;
   }
   return kExitIo;
-}
-
-/// One line for what CLI11 found wrong, with the help that answers it.
-int complain_usage(const CLI::App& app, const CLI::ParseError& error) {
-  std::string command = "reshardfs";
-  const CLI::App* current = &app;
-  while (!current->get_subcommands().empty()) {
-    current = current->get_subcommands().front();
-    command += " " + current->get_name();
-  }
-  std::string message = error.what();
-  std::replace(message.begin(), message.end(), '\n', ' ');
-  complain(printable(message) + "; see '" + command + " --help'");
-  return kExitBadInput;
-}
-
-/// CLI11 would only say that a command is required.
-void require_known_command(const CLI::App& app, const std::vector<std::string>& arguments) {
-  if (arguments.empty() || arguments.front().starts_with("-")) return;
-  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
-  std::string names;
-  for (const CLI::App* command : commands) {
-    if (command->get_name() == arguments.front()) return;
-    names += (names.empty() ? "" : ", ") + command->get_name();
-  }
-  throw Error(ErrorKind::kUsage, "there is no command '" + printable(arguments.front()) + "'")
-      .hint("the commands are " + names);
 }
 
 /// With all that is known, unless there is no memory for that either.
@@ -139,6 +114,7 @@ void add_commands(CLI::App& app, CommandAction& action) {
   add_map_command(app, action);
   add_doctor_command(app, action);
   add_demo_command(app, action);
+  add_help_command(app, action);
 }
 
 void group_commands(CLI::App& app) {
@@ -180,7 +156,8 @@ int run_command_line(std::vector<std::string> arguments, const std::string& prog
     group_commands(app);
     try {
       if (auto helper = mount_helper_arguments(program, arguments)) arguments = std::move(*helper);
-      require_known_command(app, arguments);
+      arguments = expand_help(std::move(arguments));
+      check_command_words(app, arguments);
       ExpandedArguments expanded = expand_arguments(app, std::move(arguments));
       if (expanded.reread_log_level) set_log_level_source(std::move(expanded.reread_log_level));
       arguments = std::move(expanded.words);
@@ -188,7 +165,8 @@ int run_command_line(std::vector<std::string> arguments, const std::string& prog
       app.parse(std::move(arguments));
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) return flush_output(app.exit(error));  // --help, --version
-      return complain_usage(app, error);
+      complain(usage_answer(app, error));
+      return kExitBadInput;
     }
     return flush_output(action());
   });

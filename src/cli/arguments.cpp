@@ -3,14 +3,17 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <optional>
 #include <set>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "reshardfs/error.h"
 
+#include "base/near_name.h"
 #include "cli/config_file.h"
 
 namespace reshardfs {
@@ -41,6 +44,24 @@ bool is_option(const CLI::App& command, const std::string& key) {
 
 // --- -o ----------------------------------------------------------------------------------------
 
+/// A key with a value that is like one of the command's. FUSE has few such keys.
+void require_no_near_option(const CLI::App& command, const std::string& word,
+                            const std::string& key, bool has_value) {
+  constexpr std::array<std::string_view, 6> kOfFuse{"fsname",   "subtype", "max-read",
+                                                    "rootmode", "user-id", "group-id"};
+  if (!has_value || is_option(command, key)) return;
+  if (std::find(kOfFuse.begin(), kOfFuse.end(), key) != kOfFuse.end()) return;
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_items_expected_max() == 0) continue;
+    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
+  }
+  const auto near = near_name(key, names);
+  if (!near) return;
+  throw Error(ErrorKind::kUsage, "there is no mount option '" + printable(word) + "'")
+      .hint("did you mean '" + *near + "'?");
+}
+
 void append_mount_word(const CLI::App& command, const std::string& word,
                        std::vector<std::string>& out) {
   if (word.empty() || word.rfind("x-", 0) == 0 || word.rfind("comment=", 0) == 0) return;
@@ -48,6 +69,7 @@ void append_mount_word(const CLI::App& command, const std::string& word,
   const std::size_t equals = word.find('=');
   std::string key = word.substr(0, equals);
   std::replace(key.begin(), key.end(), '_', '-');
+  require_no_near_option(command, word.substr(0, equals), key, equals != std::string::npos);
   if (is_option(command, key)) {
     out.push_back("--" + key + (equals == std::string::npos ? "" : word.substr(equals)));
   } else {
@@ -204,6 +226,19 @@ std::vector<std::string> fill_arguments(const std::vector<const CLI::Option*>& e
   return out;
 }
 
+/// The first argument may be meant as the name of a mount, and be misspelt. A path that exists is
+/// not, nor one of as many arguments as the command takes, unless it is like a name.
+void require_mount(const ConfigFile& file, const std::string& name, bool all_given) {
+  if (!file.has_mounts() || name.find('/') != std::string::npos) return;
+  std::error_code failed;
+  const std::string near = file.near_mount(name);
+  if (std::filesystem::exists(name, failed) || (all_given && near.empty())) return;
+  throw Error(ErrorKind::kUsage, "there is no [mount." + printable(name) + "]")
+      .in_file(file.path())
+      .hint(near)
+      .hint("name one of its mounts: " + file.mount_names());
+}
+
 ExpandedArguments apply_config(const CLI::App& app, const CLI::App& command, const Words& words) {
   std::vector<std::string> known;
   add_option_names(app, known);
@@ -215,6 +250,8 @@ ExpandedArguments apply_config(const CLI::App& app, const CLI::App& command, con
   const bool may_name = !expected.empty() && !key_of(*expected.front()).empty();
   if (may_name && !words.arguments.empty() && file.has_mount(words.arguments.front())) {
     mount = words.arguments.front();
+  } else if (may_name && !words.arguments.empty()) {
+    require_mount(file, words.arguments.front(), words.arguments.size() >= expected.size());
   }
   const bool own_level = says_log_level(words.given);
   ExpandedArguments out;

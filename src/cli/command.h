@@ -27,5 +27,6 @@ void add_strategy_command(CLI::App& app, CommandAction& action);
 void add_map_command(CLI::App& app, CommandAction& action);
 void add_doctor_command(CLI::App& app, CommandAction& action);
 void add_demo_command(CLI::App& app, CommandAction& action);
+void add_help_command(CLI::App& app, CommandAction& action);
 
 }  // namespace reshardfs

@@ -11,8 +11,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/near_name.h"
 #include "base/toml_keys.h"
-#include "cli/near_name.h"
 #include "storage/directory.h"
 
 namespace reshardfs {
@@ -74,8 +74,7 @@ class Reader {
     Error unknown = error(where, "'" + printable(key) + "' is an option of no command");
     std::vector<std::string> names = known_;
     names.emplace_back(kMounts);
-    const auto near = near_name(key, names);
-    throw unknown.hint(near ? "did you mean '" + *near + "'?" : "see reshardfs.toml(5)");
+    throw unknown.hint(did_you_mean(key, names)).hint("see reshardfs.toml(5)");
   }
 
   ConfigValue read_value(const std::string& key, const toml::node& node) const {
@@ -136,6 +135,12 @@ std::string ConfigFile::mount_names() const {
   std::string names;
   for (const auto& [name, keys] : mounts_) names += (names.empty() ? "" : ", ") + printable(name);
   return names;
+}
+
+std::string ConfigFile::near_mount(const std::string& name) const {
+  std::vector<std::string> names;
+  for (const auto& [known, keys] : mounts_) names.push_back(known);
+  return did_you_mean(name, names);
 }
 
 ConfigKeys ConfigFile::keys(const std::optional<std::string>& mount) const {

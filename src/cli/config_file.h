@@ -38,6 +38,8 @@ class ConfigFile {
   bool has_mount(const std::string& name) const { return mounts_.count(name) != 0; }
   /// The names, in their alphabetical order, with ", " between.
   std::string mount_names() const;
+  /// "did you mean 'tp4'?" where a name is like that of a mount; else empty.
+  std::string near_mount(const std::string& name) const;
   /// All that holds for a mount: its own keys, and of those for all the ones it has not. Without a
   /// name, or if there is none of that name, those for all.
   ConfigKeys keys(const std::optional<std::string>& mount) const;

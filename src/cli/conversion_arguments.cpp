@@ -9,6 +9,7 @@
 
 #include "base/rank_list.h"
 #include "cli/check_arguments.h"
+#include "cli/value_checks.h"
 #include "report/option_words.h"
 
 namespace reshardfs {
@@ -137,11 +138,13 @@ void ConversionArguments::add_output_options(CLI::App& command) {
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
       ->transform(not_negative())
+      ->transform(size_with_unit("--shard-size").description(""))
       ->default_str("5GB");
   add_texts(command, "--cast", casts,
             "Convert element types: [GLOB:]FROM->TO, in quotes, e.g. 'fp32->bf16' or "
             "'*.weight:fp32->fp16' (repeatable; the first match applies)")
-      ->type_name("RULE");
+      ->type_name("RULE")
+      ->check(cast_with_quotes().description(""));
   command.add_flag("--crc", append_crc, "Append MindSpore's CRC trailer to .ckpt files");
 }
 

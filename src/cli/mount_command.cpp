@@ -25,6 +25,7 @@
 #include "cli/command.h"
 #include "cli/conversion_arguments.h"
 #include "cli/mount_tree.h"
+#include "cli/swapped_places.h"
 #include "fuse/background.h"
 #include "fuse/mount.h"
 
@@ -158,6 +159,7 @@ int check(const MountArguments& arguments, const ConversionOptions& options) {
 }
 
 int run_mount(MountArguments arguments) {
+  refuse_swapped_places(arguments.conversion.source, arguments.mountpoint);
   const ConversionOptions options = arguments.conversion.options();
   check_mountpoint(arguments.mountpoint, options.source, arguments.nonempty);
   arguments.mountpoint = real_mountpoint(arguments.mountpoint);

@@ -27,6 +27,7 @@
 #include "plan/source_table.h"
 #include "plan/target_table.h"
 #include "view/model_maps.h"
+#include "view/named_strategy.h"
 #include "view/source_input.h"
 
 namespace reshardfs {
@@ -80,7 +81,7 @@ Strategy load_inputs(const StrategyArguments& arguments) {
   }
   if (inputs.size() > 1) return Strategy::load_stages({inputs.begin(), inputs.end()});
   if (auto recorded = recorded_layouts(inputs.front())) return std::move(*recorded);
-  return Strategy::load(inputs.front());
+  return load_named_strategy(inputs.front());
 }
 
 int run_show(const StrategyArguments& arguments) {

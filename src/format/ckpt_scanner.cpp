@@ -35,7 +35,7 @@ Error bad(std::uint64_t offset, const std::string& message) {
 
 RecordScanner::RecordScanner(const ByteSource& source, std::uint64_t max_records)
     : cursor_(source), max_records_(max_records) {
-  if (source.size() == 0) throw Error(ErrorKind::kBadInput, "is empty");
+  if (source.size() == 0) throw Error(ErrorKind::kBadInput, "is not a checkpoint: it is empty");
   refuse_encrypted();
 }
 
@@ -65,7 +65,9 @@ std::optional<Record> RecordScanner::next() {
     } catch (const Error& error) {
       const bool recognised = record_count_ > 0 || !error.parameter().empty();
       if (recognised || error.kind() != ErrorKind::kBadInput) throw;
-      throw bad(cursor_.field_offset(), "is not a MindSpore checkpoint: " + error.message());
+      throw Error(ErrorKind::kBadInput, "is not a MindSpore checkpoint: at offset " +
+                                            std::to_string(cursor_.field_offset()) + ", " +
+                                            error.message());
     }
     if (record) return record;
   }

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <exception>
 #include <span>
+
+#include "format/encrypted.h"
 
 using namespace std::string_view_literals;
 
@@ -21,6 +24,7 @@ struct Kind {
 
 constexpr std::string_view kUnpack = "unpack it";
 constexpr std::string_view kConvert = "save it with MindSpore, or as safetensors";
+constexpr std::string_view kOther = "name a .ckpt or .safetensors file, or a directory of them";
 
 // Each of these would be a damaged record to a reader of .ckpt files, and a header of absurd length
 // to one of safetensors.
@@ -37,6 +41,12 @@ constexpr std::array kKinds{
     Kind{"\x80\x04\x95"sv, {"a Python pickle", kConvert}},
     Kind{"\x89HDF\r\n"sv, {"an HDF5 file", kConvert}},
     Kind{"\x93NUMPY"sv, {"a NumPy array", kConvert}},
+    Kind{"\x89PNG\r\n"sv, {"a PNG image, not a checkpoint", kOther}},
+    Kind{"\xff\xd8\xff"sv, {"a JPEG image, not a checkpoint", kOther}},
+    Kind{"%PDF-"sv, {"a PDF document, not a checkpoint", kOther}},
+    Kind{"\x7f"
+         "ELF"sv,
+         {"a program, not a checkpoint", kOther}},
     Kind{"<!DOCTYPE html"sv, {"a web page", "what was downloaded is not the file: try it again"}},
     Kind{"<html"sv, {"a web page", "what was downloaded is not the file: try it again"}},
 };
@@ -51,6 +61,62 @@ bool is_strategy(std::string_view begin) {
   return end[1] == '\x12' || end[1] == '\x1a';
 }
 
+/// @throws Error as ByteSource::read_at().
+std::string beginning_of(const ByteSource& source) {
+  std::string begin(static_cast<std::size_t>(std::min<std::uint64_t>(source.size(), kLooked)), 0);
+  source.read_at(0, std::as_writable_bytes(std::span(begin)));
+  return begin;
+}
+
+/// A record of a .ckpt file begins with a line feed.
+bool is_text(std::string_view begin) {
+  const auto is_of_text = [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte >= 0x20 && byte != 0x7f) || c == '\n' || c == '\t' || c == '\r';
+  };
+  const auto is_printable_ascii = [](char c) { return c >= 0x20 && c < 0x7f; };
+  return !begin.empty() && is_printable_ascii(begin.front()) &&
+         std::all_of(begin.begin(), begin.end(), is_of_text);
+}
+
+/// Takes a number of protobuf from the beginning; nothing if it does not end there.
+std::optional<std::uint64_t> take_varint(std::string_view& bytes) {
+  constexpr int kBits = 7;
+  constexpr int kMostBits = 63;
+  std::uint64_t value = 0;
+  for (int shift = 0; shift <= kMostBits && !bytes.empty(); shift += kBits) {
+    const auto byte = static_cast<unsigned char>(bytes.front());
+    bytes.remove_prefix(1);
+    value |= static_cast<std::uint64_t>(byte & 0x7fU) << static_cast<unsigned>(shift);
+    if ((byte & 0x80U) == 0) return value;
+  }
+  return {};
+}
+
+/// A record (field 1) that begins with a name (field 1), behind which its tensor or map is (fields
+/// 2 and 3), as far as it is there.
+bool is_ckpt(std::string_view begin) {
+  constexpr std::uint64_t kLongestName = 4096;
+  if (!begin.starts_with('\x0a')) return false;
+  begin.remove_prefix(1);
+  const auto record = take_varint(begin);
+  if (!record || !begin.starts_with('\x0a')) return false;
+  begin.remove_prefix(1);
+  const auto name = take_varint(begin);
+  if (!name || *name == 0 || *name > kLongestName || *name >= *record) return false;
+  if (*name >= begin.size()) return true;
+  const char next = begin[static_cast<std::size_t>(*name)];
+  return next == '\x12' || next == '\x1a';
+}
+
+/// The length of a header of JSON, and its beginning.
+bool is_safetensors(std::string_view begin) {
+  constexpr std::size_t kLengthBytes = 8;
+  // The lowest byte comes first; five can count more bytes than any header has.
+  return begin.size() > kLengthBytes && begin[kLengthBytes] == '{' &&
+         begin.substr(5, 3) == std::string_view("\0\0\0", 3);
+}
+
 }  // namespace
 
 std::optional<ForeignContent> foreign_content(std::string_view begin) {
@@ -58,7 +124,7 @@ std::optional<ForeignContent> foreign_content(std::string_view begin) {
     if (begin.starts_with(kind.begin)) return kind.content;
   }
   if (is_strategy(begin)) {
-    return ForeignContent{"a strategy file and no checkpoint",
+    return ForeignContent{"a strategy file, not a checkpoint",
                           "name it as strategy, and the checkpoint's directory as source"};
   }
   if (begin.size() >= kLooked && begin.find_first_not_of('\0') == std::string_view::npos) {
@@ -66,16 +132,29 @@ std::optional<ForeignContent> foreign_content(std::string_view begin) {
         "zero bytes where a checkpoint begins, as if a copy had not been finished",
         "copy it again"};
   }
+  if (is_text(begin)) return ForeignContent{"a text file, not a checkpoint", kOther};
   return {};
+}
+
+bool is_checkpoint_content(std::string_view begin) {
+  const bool is_encrypted = begin.size() >= kCipherMagicBytes &&
+                            encryption_of(std::as_bytes(std::span(begin).first(kCipherMagicBytes)));
+  return is_encrypted || is_safetensors(begin) || is_ckpt(begin);
 }
 
 std::optional<ForeignContent> foreign_content(const ByteSource& source) noexcept {
   try {
-    std::string begin(static_cast<std::size_t>(std::min<std::uint64_t>(source.size(), kLooked)), 0);
-    source.read_at(0, std::as_writable_bytes(std::span(begin)));
-    return foreign_content(begin);
+    return foreign_content(beginning_of(source));
   } catch (const std::exception&) {
     return {};
+  }
+}
+
+bool is_checkpoint_content(const ByteSource& source) noexcept {
+  try {
+    return is_checkpoint_content(beginning_of(source));
+  } catch (const std::exception&) {
+    return false;
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a file is that is no checkpoint file, though it has the name of one.
+/// What a file is, by its first bytes: of one that is no checkpoint file, though it has the name of
+/// one, and whether another is one.
 #pragma once
 
 #include <optional>
@@ -19,5 +20,11 @@ struct ForeignContent {
 std::optional<ForeignContent> foreign_content(std::string_view begin);
 /// The same of a file; nothing if it cannot be read.
 std::optional<ForeignContent> foreign_content(const ByteSource& source) noexcept;
+
+/// Whether bytes are the beginning of a checkpoint file, in whichever format or encrypted.
+/// @param begin the file's first bytes; fewer than 64 only if it has no more.
+bool is_checkpoint_content(std::string_view begin);
+/// The same of a file; false if it cannot be read.
+bool is_checkpoint_content(const ByteSource& source) noexcept;
 
 }  // namespace reshardfs

@@ -19,6 +19,21 @@ constexpr std::array kFormats{
                 safetensors::check_crc},
 };
 
+bool tells_what_it_is_not(const Error& error) {
+  return error.message().starts_with("is not a");
+}
+
+/// Says so first; what a reader stumbled over comes behind it.
+Error not_a_checkpoint(const Error& error, const ByteSource& source) {
+  if (tells_what_it_is_not(error)) {
+    return Error(ErrorKind::kBadInput, error.message()).in_file(source.name());
+  }
+  const std::string text = error.what();
+  const std::string file = error.file().empty() ? "" : printable(error.file()) + ": ";
+  return Error(ErrorKind::kBadInput, "is not a checkpoint: " + text.substr(file.size()))
+      .in_file(source.name());
+}
+
 }  // namespace
 
 std::span<const InputFormat> input_formats() {
@@ -39,7 +54,8 @@ FileIndex read_index(const InputFormat& format, const ByteSource& source, const 
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kBadInput) throw;
     const auto content = foreign_content(source);
-    if (!content) throw;
+    if (!content && is_checkpoint_content(source) && !tells_what_it_is_not(error)) throw;
+    if (!content) throw not_a_checkpoint(error, source);
     throw Error(ErrorKind::kBadInput, "is " + std::string(content->what))
         .in_file(source.name())
         .hint(std::string(content->advice));

@@ -17,8 +17,10 @@
 
 #include "reshardfs/error.h"
 
+#include "fuse/captured_stderr.h"
 #include "fuse/fuse_descriptor.h"
 #include "fuse/fusermount.h"
+#include "fuse/mount_answers.h"
 #include "fuse/mount_arguments.h"
 #include "fuse/mount_place.h"
 #include "fuse/operations.h"
@@ -66,13 +68,8 @@ class MessageCollector {
   MessageCollector& operator=(const MessageCollector&) = delete;
   ~MessageCollector() { collected_messages = nullptr; }
 
-  /// ": <what libfuse said>", or nothing.
-  /// libfuse says some things in several pieces.
-  std::string reason() const {
-    std::string text = text_;
-    drop_last_newline(text);
-    return text.empty() ? "" : ": " + printable(text);
-  }
+  /// Lines; libfuse says some things in several pieces.
+  const std::string& text() const noexcept { return text_; }
 
  private:
   std::string text_;
@@ -109,21 +106,6 @@ void require_descriptors() {
   }
 }
 
-std::string what_to_do() {
-  if (::access("/dev/fuse", F_OK) != 0) {
-    return "there is no /dev/fuse: run 'modprobe fuse', or start the container with "
-           "'--device /dev/fuse --cap-add SYS_ADMIN'";
-  }
-  if (::access("/dev/fuse", R_OK | W_OK) != 0) {
-    return "you may not open /dev/fuse: ask for mode 0666 on it, or mount as root";
-  }
-  if (::geteuid() != 0) {
-    return "an ordinary user needs fusermount3 (package fuse3), a mount point of his own, and "
-           "user_allow_other in /etc/fuse.conf for allow_other";
-  }
-  return "root needs the capability SYS_ADMIN, which a container must be given";
-}
-
 /// Ends the connection, and gives libfuse a descriptor that says so: the end of a pipe that nobody
 /// reads.
 /// @return whether that was possible.
@@ -142,7 +124,7 @@ Session::Session(const MountOptions& options, ServedTree& served) : options_(opt
   Arguments arguments(mount_words(options));
   session_ = fuse_session_new(arguments.get(), &operations(), sizeof(fuse_lowlevel_ops), &served);
   if (session_ == nullptr) {
-    throw Error(ErrorKind::kUsage, "the mount options are not understood" + messages.reason());
+    throw unknown_mount_option(messages.text());
   }
 }
 
@@ -166,10 +148,9 @@ void Session::mount() {
   if (!options_.nonempty) check_empty(options_.mountpoint);
   require_descriptors();
   const MessageCollector messages;
+  CapturedStderr of_fusermount;
   if (fuse_session_mount(session_, options_.mountpoint.c_str()) != 0) {
-    throw Error(ErrorKind::kIo, "cannot mount here" + messages.reason())
-        .in_file(options_.mountpoint)
-        .hint(what_to_do());
+    throw cannot_mount(of_fusermount.finish() + messages.text()).in_file(options_.mountpoint);
   }
   mount_ = mount_at(options_.mountpoint);
 }

@@ -21,6 +21,7 @@
 #include "report/parameter_picture.h"
 #include "report/traffic_picture.h"
 #include "view/completeness.h"
+#include "view/derived_fit.h"
 #include "view/model_maps.h"
 #include "view/source_input.h"
 #include "view/status_json.h"
@@ -232,6 +233,19 @@ void append(std::vector<std::string>& lines, const std::vector<std::string>& mor
   lines.insert(lines.end(), more.begin(), more.end());
 }
 
+std::shared_ptr<TargetTable> open_target(const ConversionOptions& options,
+                                         const std::shared_ptr<const SourceTable>& source,
+                                         std::optional<Strategy> strategy,
+                                         const TargetOptions& target_options) {
+  try {
+    return std::make_shared<TargetTable>(source, std::move(strategy), target_options);
+  } catch (const Error& error) {
+    if (options.dst_sizes.empty() || error.kind() != ErrorKind::kBadInput) throw;
+    throw misfit_of_sizes(error, options.dst_sizes, *source, target_options.name_map,
+                          target_options.names);
+  }
+}
+
 /// Several views may have the same to say.
 void drop_repeated(std::vector<std::string>& lines) {
   std::vector<std::string> once;
@@ -288,8 +302,7 @@ Conversion Conversion::open(const ConversionOptions& options) {
                                      source_input.is_rules() && maps.empty(),
                                      options.replicas};
   std::optional<Strategy> target_strategy = target_input.for_target(*source, name_map);
-  const auto target =
-      std::make_shared<TargetTable>(source, std::move(target_strategy), target_options);
+  const auto target = open_target(options, source, std::move(target_strategy), target_options);
   state->target = target;
   append(state->warnings, opened.warnings);
   append(state->warnings, target->warnings());

@@ -10,6 +10,7 @@
 #include "reshardfs/error.h"
 
 #include "base/data_directory.h"
+#include "base/near_name.h"
 #include "storage/directory.h"
 
 namespace reshardfs {
@@ -70,6 +71,7 @@ std::filesystem::path find_map(const std::string& name) {
   for (const InstalledMap& map : installed_maps()) known.push_back(map.name);
   throw Error(ErrorKind::kMissing,
               "no model map of the name '" + printable(name) + "' is installed")
+      .hint(did_you_mean(name, known))
       .hint(known.empty() ? "give the path of a file of rules"
                           : fmt::format("installed are {}; a file needs a path with '/' or .toml",
                                         fmt::join(known, ", ")));

@@ -6,6 +6,7 @@
 #include "reshardfs/error.h"
 
 #include "plan/recorded_strategy.h"
+#include "view/named_strategy.h"
 
 namespace reshardfs {
 namespace {
@@ -43,7 +44,7 @@ StrategyInput::StrategyInput(const std::optional<std::filesystem::path>& path, s
   if (StrategyRules::is_rules_file(*path)) {
     rules_ = StrategyRules::load(*path, linkless_root);
   } else {
-    strategy_ = Strategy::load(*path, linkless_root);
+    strategy_ = load_named_strategy(*path, linkless_root);
   }
 }
 

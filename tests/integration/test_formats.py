@@ -67,7 +67,7 @@ class EveryFormatToEveryFormat(unittest.TestCase):
 
     def test_from_each(self) -> None:
         model = full_model(1)
-        options = ("--format", "ckpt,safetensors", "--params", "--shard-size", "200")
+        options = ("--format", "ckpt,safetensors", "--params", "--shard-size", "200B")
         with scratch() as directory:
             write_safetensors(directory / "st/rank_0/m.safetensors", model, {"format": "pt"})
             write_ckpt(directory / "ckpt/rank_0/m.ckpt",

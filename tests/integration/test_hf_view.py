@@ -113,7 +113,7 @@ class Weights(HfTest):
         """Each shard takes the tensors that fit, in their order; what fits in none has its own."""
         source, *words = self.mcore_ranks()
         limit = 2500  # embed_tokens and lm_head have 2560 bytes
-        words += [*MAP, "--model-config", self.config_file(), "--shard-size", str(limit)]
+        words += [*MAP, "--model-config", self.config_file(), "--shard-size", f"{limit}B"]
         with mounted(source, *words) as mountpoint:
             shards = self.assert_hf(mountpoint / "hf", self.hub, {"config.json"})
         self.assertGreater(len(shards), 10)

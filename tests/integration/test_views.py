@@ -237,7 +237,7 @@ class OtherReaders(unittest.TestCase):
         script = Path(__file__).with_name("hub_reader.mjs")
         with scratch() as directory:
             write_safetensors(directory / "m.safetensors", model)
-            for size in ("300", "5GB"):
+            for size in ("300B", "5GB"):
                 with mounted(directory / "m.safetensors", "--shard-size", size) as mountpoint:
                     read = json.loads(command("node", script, modules, mountpoint / "merged"))
                 self.assertEqual(sorted(read), sorted(model))

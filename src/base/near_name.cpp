@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/near_name.h"
+#include "base/near_name.h"
 
 #include <algorithm>
 #include <cstddef>
+
+#include "reshardfs/error.h"
 
 namespace reshardfs {
 namespace {
@@ -31,6 +33,22 @@ std::size_t changes(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+/// Fewer letters at the beginning of a name say too little about it.
+constexpr std::size_t kFewestLetters = 3;
+
+/// The only name that begins with `given`.
+std::optional<std::string> name_beginning_with(std::string_view given,
+                                               const std::vector<std::string>& known) {
+  if (given.size() < kFewestLetters) return {};
+  std::optional<std::string> found;
+  for (const std::string& name : known) {
+    if (!name.starts_with(given) || name == found) continue;
+    if (found) return {};
+    found = name;
+  }
+  return found;
+}
+
 }  // namespace
 
 std::optional<std::string> near_name(std::string_view given,
@@ -44,8 +62,13 @@ std::optional<std::string> near_name(std::string_view given,
     nearest = &name;
     fewest = count;
   }
-  if (nearest == nullptr) return {};
+  if (nearest == nullptr) return name_beginning_with(given, known);
   return *nearest;
+}
+
+std::string did_you_mean(std::string_view given, const std::vector<std::string>& known) {
+  const std::optional<std::string> near = near_name(given, known);
+  return near ? "did you mean '" + printable(*near) + "'?" : "";
 }
 
 }  // namespace reshardfs

@@ -9,8 +9,11 @@
 namespace reshardfs {
 
 /// The name among `known` that somebody who wrote `given` most likely meant: the one with the
-/// fewest letters changed, added, left out or swapped with the next; the first of several. Nothing
-/// if that are more than a third of its letters.
+/// fewest letters changed, added, left out or swapped with the next; the first of several. If those
+/// are more than a third of its letters: the only name that begins with `given`, or nothing.
 std::optional<std::string> near_name(std::string_view given, const std::vector<std::string>& known);
+
+/// "did you mean 'NAME'?" with the near name, as a hint of an error; empty if none is near.
+std::string did_you_mean(std::string_view given, const std::vector<std::string>& known);
 
 }  // namespace reshardfs

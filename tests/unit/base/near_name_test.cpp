@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/near_name.h"
+#include "base/near_name.h"
 
 #include <gtest/gtest.h>
 
@@ -19,6 +19,19 @@ TEST(NearName, FindsWhatWasMisspelt) {
 TEST(NearName, PrefersTheFewestChanges) {
   EXPECT_EQ(near_name("steps", kNames), "steps");
   EXPECT_EQ(near_name("step", kNames), "step");
+}
+
+TEST(NearName, CompletesWhatOnlyOneNameBeginsWith) {
+  EXPECT_EQ(near_name("dst", kNames), "dst-strategy");
+  EXPECT_EQ(near_name("dst", {"dst-strategy", "dst-strategy"}), "dst-strategy");  // the same twice
+  EXPECT_EQ(near_name("ste", {"step-one", "step-two"}), std::nullopt);            // which one?
+  EXPECT_EQ(near_name("ds", kNames), std::nullopt);                               // says too little
+}
+
+TEST(NearName, AsksInAHint) {
+  EXPECT_EQ(did_you_mean("sorce", kNames), "did you mean 'source'?");
+  EXPECT_EQ(did_you_mean("sorce\n", {"source\n"}), "did you mean 'source\\n'?");
+  EXPECT_EQ(did_you_mean("ranks", kNames), "");
 }
 
 TEST(NearName, SaysNothingOfWhatIsFar) {

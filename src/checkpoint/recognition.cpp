@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/recognition.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "reshardfs/error.h"
+
+#include "checkpoint/discovery.h"
+#include "checkpoint/set_format.h"
+#include "format/foreign_content.h"
+#include "format/input_format.h"
+#include "storage/directory.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has_checkpoint_name(const fs::path& path) {
+  const auto formats = input_formats();
+  return std::any_of(formats.begin(), formats.end(), [&](const InputFormat& format) {
+    return path.extension() == format.extension;
+  });
+}
+
+bool begins_like_checkpoint(const fs::path& path, const LinklessTreePtr& tree) {
+  try {
+    return is_checkpoint_content(*open_local_file(path, tree));
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// A directory from which a source would be taken.
+bool has_source_files(const fs::path& directory) {
+  try {
+    if (find_described_steps(directory, {})) return true;
+    return !find_source_files(directory, {}).found.files.empty();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> checkpoint_files_in(const fs::path& directory, const LinklessTreePtr& tree,
+                                             std::size_t most) {
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : list_directory(directory, tree)) {
+    if (names.size() == most) break;
+    if (!entry.is_regular || !has_checkpoint_name(entry.name)) continue;
+    if (begins_like_checkpoint(directory / entry.name, tree)) names.push_back(entry.name);
+  }
+  return names;
+}
+
+bool is_checkpoint(const fs::path& path) noexcept {
+  try {
+    switch (path_kind(path)) {
+      case PathKind::kMissing:
+        return false;
+      case PathKind::kDirectory:
+        return has_source_files(path) || !checkpoint_files_in(path, nullptr, 1).empty();
+      case PathKind::kOther:
+        return fs::is_regular_file(path) && begins_like_checkpoint(path, nullptr);
+    }
+  } catch (const std::exception&) {
+    // It is named in a message that is right without this, too.
+  }
+  return false;
+}
+
+}  // namespace reshardfs
