@@ -165,6 +165,8 @@ class RESHARDFS_EXPORT Conversion {
 
   /// Destination ranks, whether shown or not.
   std::int64_t rank_count() const;
+  /// Parameters of the destination, whichever ranks hold them.
+  std::size_t parameter_count() const;
   /// All files shown, rank_0 first. A path may hold several directories.
   const std::vector<OutputFile>& files() const;
   /// What destination rank `rank` reads, ascending by source rank and part; lowest replica first

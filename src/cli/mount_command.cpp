@@ -11,6 +11,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -19,6 +20,7 @@
 #include "reshardfs/error.h"
 
 #include "base/free_memory.h"
+#include "base/text.h"
 #include "checkpoint/step.h"
 #include "cli/access_arguments.h"
 #include "cli/app.h"
@@ -26,6 +28,7 @@
 #include "cli/conversion_arguments.h"
 #include "cli/mount_tree.h"
 #include "cli/swapped_places.h"
+#include "cli/terminal.h"
 #include "fuse/background.h"
 #include "fuse/mount.h"
 
@@ -104,6 +107,16 @@ MountOptions mount_options(const MountArguments& arguments) {
   return options;
 }
 
+/// The one line for who mounts by hand. Programs that mount read the exit code.
+void tell_terminal(const std::string& what, const MountArguments& arguments) {
+  const LogArguments& log = arguments.conversion.log;
+  if (!output_is_terminal() || log.quiet || log.level == "error") return;
+  const std::string place = printable(arguments.mountpoint);
+  const std::string end =
+      arguments.foreground ? "Ctrl-C unmounts" : "unmount with: reshardfs umount " + place;
+  std::cout << fmt::format("mounted at {}: {}; {}\n", place, what, end) << std::flush;
+}
+
 void report_live(const std::string& what, const MountArguments& arguments) {
   spdlog::info("mounted {} at {}", what, arguments.mountpoint);
   notify_service_manager(fmt::format("READY=1\nSTATUS={} of {} at {}", what,
@@ -111,18 +124,28 @@ void report_live(const std::string& what, const MountArguments& arguments) {
                                      printable(arguments.mountpoint)));
 }
 
+/// "4 ranks, 119 parameters", or of ranks "2 of 4 ranks".
+std::string contents_words(const Conversion& conversion, const ConversionOptions& options) {
+  const std::string ranks = counted(static_cast<std::size_t>(conversion.rank_count()), "rank");
+  const std::set<Rank> shown(options.ranks.begin(), options.ranks.end());
+  return (shown.empty() ? "" : std::to_string(shown.size()) + " of ") + ranks + ", " +
+         counted(conversion.parameter_count(), "parameter");
+}
+
 void mount_one_step(const MountArguments& arguments, const ConversionOptions& options,
                     const std::function<void()>& ready) {
   // The tree keeps what it needs of the conversion.
   auto conversion = std::make_optional(open_conversion(options));
   const std::int64_t ranks = conversion->rank_count();
+  const std::string shown = contents_words(*conversion, options);
   MountOptions mount = mount_options(arguments);
   mount.mtime_ns = conversion->mtime_ns();
   const Tree tree = conversion_tree(*conversion);
   conversion.reset();
   return_free_memory();
   serve(tree, mount, [&] {
-    report_live(fmt::format("{} destination ranks", ranks), arguments);
+    report_live(counted(static_cast<std::size_t>(ranks), "destination rank"), arguments);
+    tell_terminal(shown, arguments);
     ready();
   });
 }
@@ -132,6 +155,7 @@ void mount_all_steps(const MountArguments& arguments, const ConversionOptions& o
   const std::unique_ptr<StepTree> tree = all_steps_tree(options);
   serve(*tree, mount_options(arguments), [&] {
     report_live("all complete steps", arguments);
+    tell_terminal("all complete steps", arguments);
     ready();
   });
 }

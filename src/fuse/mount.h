@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "fuse/mount_table.h"
 #include "vfs/tree_source.h"
 
 namespace reshardfs {
@@ -80,7 +81,8 @@ void check_mountpoint(const std::filesystem::path& mountpoint, const std::filesy
 std::filesystem::path real_mountpoint(const std::filesystem::path& mountpoint);
 
 /// Unmounts, as root through umount2(2) or as a user through fusermount3.
+/// @return what was mounted there.
 /// @throws Error kUsage if it is no reshardfs mount, kIo if it is busy or not permitted.
-void unmount(const std::filesystem::path& mountpoint);
+MountEntry unmount(const std::filesystem::path& mountpoint);
 
 }  // namespace reshardfs

@@ -48,7 +48,7 @@ void wait_until_gone(const MountEntry& mount) {
 
 }  // namespace
 
-void unmount(const fs::path& mountpoint) {
+MountEntry unmount(const fs::path& mountpoint) {
   const auto mount = find_mount(mountpoint);
   if (!mount || !is_reshardfs(*mount)) {
     throw Error(ErrorKind::kUsage, mount ? "what is mounted here is of type " + mount->type +
@@ -62,6 +62,7 @@ void unmount(const fs::path& mountpoint) {
     unmount_as_user(mount->mountpoint);
   }
   wait_until_gone(*mount);
+  return *mount;
 }
 
 }  // namespace reshardfs

@@ -341,6 +341,10 @@ std::int64_t Conversion::rank_count() const {
   return state_->target->rank_count();
 }
 
+std::size_t Conversion::parameter_count() const {
+  return state_->target->parameters().size();
+}
+
 const std::vector<OutputFile>& Conversion::files() const {
   return state_->files;
 }
