@@ -3,14 +3,17 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 
 #include "reshardfs/error.h"
+
+#include "base/text.h"
 
 namespace reshardfs {
 namespace {
 
-/// Names of options are short; anything longer is none that was misspelt.
-constexpr std::size_t kMaxLetters = 64;
+/// Names of options and parameters are shorter; anything longer is none that was misspelt.
+constexpr std::size_t kMaxLetters = 96;
 
 /// Fewest single changes (see the header) that make `b` of `a`: a row for each letter of a, of
 /// which three are kept. O(|a| |b|).
@@ -49,6 +52,15 @@ std::optional<std::string> name_beginning_with(std::string_view given,
   return found;
 }
 
+/// Those with `given` in them, as of a long name its most telling part is given.
+std::vector<std::string> names_with(std::string_view given, const std::vector<std::string>& known) {
+  std::vector<std::string> names;
+  if (given.size() < kFewestLetters) return names;
+  std::copy_if(known.begin(), known.end(), std::back_inserter(names),
+               [&](const std::string& name) { return name.find(given) != std::string::npos; });
+  return names;
+}
+
 }  // namespace
 
 std::optional<std::string> near_name(std::string_view given,
@@ -57,6 +69,9 @@ std::optional<std::string> near_name(std::string_view given,
   const std::string* nearest = nullptr;
   std::size_t fewest = 0;
   for (const std::string& name : known) {
+    const std::size_t longer = std::max(given.size(), name.size());
+    const std::size_t shorter = std::min(given.size(), name.size());
+    if (3 * (longer - shorter) > name.size()) continue;  // so many letters at least
     const std::size_t count = changes(given, name);
     if (3 * count > name.size() || (nearest != nullptr && count >= fewest)) continue;
     nearest = &name;
@@ -67,8 +82,14 @@ std::optional<std::string> near_name(std::string_view given,
 }
 
 std::string did_you_mean(std::string_view given, const std::vector<std::string>& known) {
-  const std::optional<std::string> near = near_name(given, known);
-  return near ? "did you mean '" + printable(*near) + "'?" : "";
+  if (const auto near = near_name(given, known)) {
+    return "did you mean '" + printable(*near) + "'?";
+  }
+  constexpr std::size_t kShown = 3;
+  const std::vector<std::string> longer = names_with(given, known);
+  if (longer.empty()) return "";
+  return (longer.size() == 1 ? "did you mean " : "did you mean one of ") +
+         name_list(longer, kShown) + "?";
 }
 
 }  // namespace reshardfs

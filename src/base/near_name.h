@@ -13,7 +13,8 @@ namespace reshardfs {
 /// are more than a third of its letters: the only name that begins with `given`, or nothing.
 std::optional<std::string> near_name(std::string_view given, const std::vector<std::string>& known);
 
-/// "did you mean 'NAME'?" with the near name, as a hint of an error; empty if none is near.
+/// "did you mean 'NAME'?" with the near name, as a hint of an error; else with those that have
+/// `given` in them; empty if there is none.
 std::string did_you_mean(std::string_view given, const std::vector<std::string>& known);
 
 }  // namespace reshardfs

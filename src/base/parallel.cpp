@@ -12,6 +12,7 @@
 
 #include "base/fault_report.h"
 #include "base/resource_limits.h"
+#include "base/text.h"
 
 namespace reshardfs {
 
@@ -40,8 +41,7 @@ class FirstFailure {
 void report_lack(std::size_t threads, const std::exception& error) noexcept {
   try {
     report_fault("too few threads",
-                 "the work is done on " + std::to_string(threads) +
-                     (threads == 1 ? " thread" : " threads") +
+                 "the work is done on " + counted(threads, "thread") +
                      " alone, as no other can be started: " + why_no_thread(error));
   } catch (const std::exception&) {
     // Nor is there memory to say so.

@@ -14,6 +14,7 @@
 
 #include "base/parallel.h"
 #include "base/rank_list.h"
+#include "base/text.h"
 #include "check/coverage.h"
 #include "check/manifest.h"
 #include "check/verify_map.h"
@@ -300,11 +301,12 @@ void Verification::check_parameters(VerifyContext& context) {
 void Verification::hint_at_strategy() {
   if (options_.strategy && options_.replicas == Replicas::kSame &&
       report_.per_rank.size() * 4 >= report_.parameters && !report_.per_rank.empty()) {
+    const bool one = report_.per_rank.size() == 1;
     report_.warnings.push_back(std::to_string(report_.per_rank.size()) + " of " +
-                               std::to_string(report_.parameters) +
-                               " parameters are not in the source strategy and differ between "
-                               "ranks, as '" +
-                               printable(report_.per_rank.front()) +
+                               counted(report_.parameters, "parameter") +
+                               (one ? " is not in the source strategy and differs between "
+                                    : " are not in the source strategy and differ between ") +
+                               "ranks, as '" + printable(report_.per_rank.front()) +
                                "': a mount would refuse them; was the checkpoint saved with this "
                                "strategy?");
   }

@@ -17,6 +17,7 @@
 #include "checkpoint/step.h"
 #include "checkpoint/steps.h"
 #include "storage/directory.h"
+#include "storage/near_path.h"
 
 namespace reshardfs {
 namespace {
@@ -162,6 +163,7 @@ SourceFiles find_source_files(const std::filesystem::path& source,
     case PathKind::kMissing:
       throw Error(ErrorKind::kMissing, "there is no such file or directory")
           .in_file(source.string())
+          .hint(did_you_mean_path(source))
           .hint("the source is a directory of a checkpoint, or one checkpoint file");
     case PathKind::kOther:
       return take_one_file(source, options.pattern);

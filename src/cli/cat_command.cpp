@@ -6,10 +6,15 @@
 #include <csignal>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "reshardfs/error.h"
 
 #include "base/file_name.h"
+#include "base/near_name.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/conversion_arguments.h"
@@ -64,14 +69,28 @@ std::uint64_t npy_data_offset(const VirtualFile& file) {
   return kLengthAt + length_bytes + length;
 }
 
+/// The name of the array that a file of merged/params has.
+std::optional<std::string> parameter_of(std::string_view path) {
+  constexpr std::string_view kDirectory = "merged/params/";
+  if (!path.starts_with(kDirectory) || !path.ends_with(kParameterFileExtension)) return {};
+  path.remove_prefix(kDirectory.size());
+  path.remove_suffix(kParameterFileExtension.size());
+  return from_file_path(path);
+}
+
 const OutputFile& parameter_file(const Conversion& conversion, const std::string& name) {
   const std::string path =
       "merged/params/" + to_file_path(name) + std::string(kParameterFileExtension);
   for (const OutputFile& file : conversion.files()) {
     if (file.path == path) return file;
   }
+  std::vector<std::string> names;
+  for (const OutputFile& file : conversion.files()) {
+    if (const auto known = parameter_of(file.path)) names.push_back(*known);
+  }
   throw Error(ErrorKind::kMissing, "the conversion has no array of this name")
       .for_parameter(name)
+      .hint(did_you_mean(name, names))
       .hint(
           "'reshardfs inspect' lists the names; "
           "merged/params.json has the values of texts");

@@ -4,6 +4,7 @@
 #include "reshardfs/error.h"
 
 #include "storage/directory.h"
+#include "storage/near_path.h"
 
 namespace reshardfs {
 namespace {
@@ -20,6 +21,7 @@ std::optional<std::filesystem::path> existing_path(const std::string& text,
   if (path_kind(path) != PathKind::kMissing) return path;
   throw Error(ErrorKind::kMissing, "there is no such file or directory")
       .in_file(path.string())
+      .hint(did_you_mean_path(path))
       .hint(option + " takes " + takes);
 }
 

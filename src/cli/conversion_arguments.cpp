@@ -157,6 +157,7 @@ ConversionOptions ConversionArguments::options() const {
   if (is_derivation(dst_strategy) && !std::filesystem::exists(dst_strategy)) {
     options.dst_sizes = dst_strategy;
   } else {
+    if (!std::filesystem::exists(dst_strategy)) refuse_sizes_without_equals(dst_strategy);
     options.dst_strategy =
         existing_path(dst_strategy, "--dst-strategy",
                       "a strategy file, a directory of them, or sizes such as 'tp=8,dp=2'");

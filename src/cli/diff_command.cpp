@@ -12,6 +12,7 @@
 
 #include "base/rank_format.h"
 #include "base/rank_json.h"
+#include "base/text.h"
 #include "check/diff.h"
 #include "cli/app.h"
 #include "cli/check_arguments.h"
@@ -81,7 +82,9 @@ std::string number_words(const std::optional<double>& number) {
 std::string difference_words(const ParameterDiff& result) {
   const ElementTally& tally = result.tally;
   if (tally.unequal == 0) return "";
-  std::string text = fmt::format(": {} of {} elements differ", tally.different, tally.elements);
+  std::string text =
+      fmt::format(": {} of {} {}", tally.different, counted(tally.elements, "element"),
+                  tally.different == 1 ? "differs" : "differ");
   if (tally.unequal > tally.different) {
     text += fmt::format(" ({} more within the tolerance)", tally.unequal - tally.different);
   }

@@ -33,9 +33,8 @@ struct ExportArguments {
 
 void print_result(const ExportResult& result, const std::string& directory, double seconds) {
   std::string text =
-      fmt::format("{} of {} {} written to {} in {:.1f} s", human_bytes(result.written_bytes),
-                  result.written_files, result.written_files == 1 ? "file" : "files",
-                  printable(directory), seconds);
+      fmt::format("{} of {} written to {} in {:.1f} s", human_bytes(result.written_bytes),
+                  counted(result.written_files, "file"), printable(directory), seconds);
   if (result.written_files > 0 && seconds > 0) {
     const double rate = static_cast<double>(result.written_bytes) / seconds;
     text += fmt::format(" ({}/s)", human_bytes(static_cast<std::uint64_t>(rate)));

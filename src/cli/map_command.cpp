@@ -13,6 +13,7 @@
 #include "reshardfs/error.h"
 
 #include "base/name_groups.h"
+#include "base/near_name.h"
 #include "checkpoint/checkpoint_set.h"
 #include "cli/app.h"
 #include "cli/check_arguments.h"
@@ -248,10 +249,11 @@ int run_check(const MapCommandArguments& arguments) {
   }
   if (arguments.source.empty()) {
     std::cout << fmt::format(
-        "{}: {} rules and {} aliases between {} and {}; --source checks it "
+        "{}: {} and {} between {} and {}; --source checks it "
         "against a checkpoint\n",
-        printable(map.file), map.rules.size(), map.aliases.size(), printable(map.from_side),
-        printable(map.to_side));
+        printable(map.file), counted(map.rules.size(), "rule"),
+        map.aliases.size() == 1 ? "1 alias" : fmt::format("{} aliases", map.aliases.size()),
+        printable(map.from_side), printable(map.to_side));
     return kExitDone;
   }
   const Met met = meet(arguments, maps);
@@ -280,8 +282,11 @@ int run_show(const MapCommandArguments& arguments) {
   });
   if (found == targets.end()) {
     if (!met.mapping.problems.empty()) throw met.mapping.problems.front().error();
+    std::vector<std::string> names;
+    for (const auto& target : targets) names.push_back(target.name);
     throw Error(ErrorKind::kMissing, "the map shows no tensor of this name")
         .for_parameter(arguments.parameter)
+        .hint(did_you_mean(arguments.parameter, names))
         .hint("'reshardfs map check' lists what it shows");
   }
   std::cout << fmt::format("{}  {} {}\n{} {}\n\n", printable(found->name),

@@ -269,9 +269,9 @@ class Drawing {
                          depth_));
     }
     if (folded_nodes_ > 0) {
-      remark(fmt::format("{} parameters are folded in {} {}: --depth {} shows all",
-                         folded_parameters_, folded_nodes_, folded_nodes_ == 1 ? "line" : "lines",
-                         deepest_));
+      remark(fmt::format(
+          "{} {} folded in {}: --depth {} shows all", counted(folded_parameters_, "parameter"),
+          folded_parameters_ == 1 ? "is" : "are", counted(folded_nodes_, "line"), deepest_));
     }
     return out;
   }

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <vector>
 
 #include "reshardfs/error.h"
+
+#include "base/near_name.h"
 
 namespace reshardfs {
 
@@ -18,12 +21,15 @@ const OutputFile& shown_file(const Conversion& conversion, const std::string& pa
   if (found != files.end()) return *found;
   constexpr std::size_t kExamples = 4;
   std::string some;
+  std::vector<std::string> paths;
   std::size_t listed = 0;
   for (const OutputFile& file : files) {
+    paths.push_back(file.path);
     if (file.hidden) continue;
     if (listed++ < kExamples) some += (some.empty() ? "" : ", ") + printable(file.path);
   }
   throw Error(ErrorKind::kMissing, "the conversion has no file '" + printable(path) + "'")
+      .hint(did_you_mean(plain, paths))
       .hint("there are " + std::to_string(listed) + ": " + some +
             (listed > kExamples ? ", ..." : ""));
 }

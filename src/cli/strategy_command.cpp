@@ -163,8 +163,9 @@ int check_source(const StrategyArguments& arguments, const CheckpointSet& set) {
   try {
     const SourceTableResult source = open_table(arguments, checkpoint);
     const SourceTable& table = *source.table;
-    std::cout << fmt::format("checkpoint: {} files, {} parameters, {} of them with a layout\n",
-                             checkpoint->files().size(), table.parameters().size(),
+    std::cout << fmt::format("checkpoint: {}, {}, {} of them with a layout\n",
+                             counted(checkpoint->files().size(), "file"),
+                             counted(table.parameters().size(), "parameter"),
                              count_laid_out(table));
     for (const std::string& warning : source.warnings) std::cout << warning << "\n";
     for (const std::string& note : source.notes) std::cout << note << "\n";
@@ -197,8 +198,8 @@ int check_shown(const StrategyArguments& arguments, const CheckpointSet& set) {
     std::size_t laid_out = 0;
     for (const NamedShape& tensor : tensors) laid_out += strategy->contains(tensor.name) ? 1U : 0U;
     std::cout << "strategy: " << strategy_summary(*strategy) << "\n";
-    std::cout << fmt::format("{}: {} tensors, {} of them with a layout\n", printable(shown.side),
-                             tensors.size(), laid_out);
+    std::cout << fmt::format("{}: {}, {} of them with a layout\n", printable(shown.side),
+                             counted(tensors.size(), "tensor"), laid_out);
     for (const NamedShape& tensor : tensors) {
       if (!strategy->contains(tensor.name)) {
         std::cout << "no layout: " << printable(tensor.name) << "\n";

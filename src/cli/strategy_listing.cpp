@@ -9,6 +9,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/near_name.h"
 #include "cli/strategy_picture.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
@@ -137,9 +138,10 @@ std::string device_matrices(const Strategy& strategy, std::size_t columns) {
 std::string strategy_summary(const Strategy& strategy) {
   std::size_t parameters = 0;
   for (std::int64_t s = 0; s < strategy.stage_count(); ++s) parameters += strategy.stage(s).size();
-  return fmt::format("{} {} of {} {}, {} layouts", strategy.stage_count(),
-                     strategy.stage_count() == 1 ? "stage" : "stages", strategy.devices_per_stage(),
-                     strategy.devices_per_stage() == 1 ? "device" : "devices", parameters);
+  return fmt::format("{} of {}, {}",
+                     counted(static_cast<std::size_t>(strategy.stage_count()), "stage"),
+                     counted(static_cast<std::size_t>(strategy.devices_per_stage()), "device"),
+                     counted(parameters, "layout"));
 }
 
 std::string strategy_listing(const Strategy& strategy, std::size_t columns) {
@@ -154,7 +156,13 @@ std::string parameter_listing(const Strategy& strategy, const std::string& name,
                               std::size_t columns) {
   const std::vector<std::int64_t> stages = strategy.stages_of(name);
   if (stages.empty()) {
-    throw Error(ErrorKind::kMissing, "the strategy does not lay it out").for_parameter(name);
+    std::set<std::string> names;
+    for (std::int64_t s = 0; s < strategy.stage_count(); ++s) {
+      for (const auto& item : strategy.stage(s)) names.insert(item.first);
+    }
+    throw Error(ErrorKind::kMissing, "the strategy does not lay it out")
+        .for_parameter(name)
+        .hint(did_you_mean(name, {names.begin(), names.end()}));
   }
   std::string out;
   for (const std::int64_t s : stages) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 #include <string>
 #include <system_error>
 
@@ -26,6 +27,14 @@ std::string output_name() {
 }
 
 }  // namespace
+
+void refuse_sizes_without_equals(const std::string& text) {
+  static const std::regex all("(tp|mp|dp|pp)[:-]?[0-9]+(,(tp|mp|dp|pp)[:-]?[0-9]+)*");
+  static const std::regex one("(tp|mp|dp|pp)[:-]?([0-9]+)");
+  if (!std::regex_match(text, all)) return;
+  throw Error(ErrorKind::kUsage, "there is no strategy file '" + text + "'")
+      .hint("sizes are written with '=': --dst-strategy " + std::regex_replace(text, one, "$1=$2"));
+}
 
 CLI::Validator size_with_unit(const std::string& option) {
   return {

@@ -16,4 +16,7 @@ CLI::Validator size_with_unit(const std::string& option);
 /// bf16. Throws Error kUsage.
 CLI::Validator cast_with_quotes();
 
+/// @throws Error kUsage if a text says sizes of a target without '=': tp4, or tp:4,dp:2.
+void refuse_sizes_without_equals(const std::string& text);
+
 }  // namespace reshardfs

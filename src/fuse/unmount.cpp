@@ -4,10 +4,13 @@
 #include <cerrno>
 #include <chrono>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "reshardfs/error.h"
 
+#include "base/near_name.h"
 #include "fuse/fusermount.h"
 #include "fuse/mount.h"
 #include "fuse/mount_table.h"
@@ -50,10 +53,17 @@ void wait_until_gone(const MountEntry& mount) {
 
 MountEntry unmount(const fs::path& mountpoint) {
   const auto mount = find_mount(mountpoint);
-  if (!mount || !is_reshardfs(*mount)) {
-    throw Error(ErrorKind::kUsage, mount ? "what is mounted here is of type " + mount->type +
-                                               ", not " + std::string(kMountType)
-                                         : "nothing is mounted here")
+  if (!mount) {
+    std::vector<std::string> places;
+    for (const MountEntry& other : reshardfs_mounts()) places.push_back(other.mountpoint);
+    throw Error(ErrorKind::kUsage, "nothing is mounted here")
+        .in_file(mountpoint)
+        .hint(did_you_mean(fs::absolute(mountpoint).lexically_normal().string(), places))
+        .hint("'reshardfs status' lists what is mounted where");
+  }
+  if (!is_reshardfs(*mount)) {
+    throw Error(ErrorKind::kUsage, "what is mounted here is of type " + mount->type + ", not " +
+                                       std::string(kMountType))
         .in_file(mountpoint);
   }
   if (::umount2(mount->mountpoint.c_str(), UMOUNT_NOFOLLOW) != 0) {

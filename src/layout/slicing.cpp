@@ -6,16 +6,16 @@
 #include <string>
 
 #include "base/checked.h"
+#include "base/text.h"
 
 namespace reshardfs {
 namespace {
 
 void require_dimensions(const Layout& layout, const Shape& shape) {
   if (layout.tensor_map.size() == shape.size()) return;
-  throw Error(ErrorKind::kBadInput,
-              "its layout is for " + std::to_string(layout.tensor_map.size()) +
-                  (layout.tensor_map.size() == 1 ? " dimension" : " dimensions") +
-                  ", but its shape is " + to_string(shape));
+  throw Error(ErrorKind::kBadInput, "its layout is for " +
+                                        counted(layout.tensor_map.size(), "dimension") +
+                                        ", but its shape is " + to_string(shape));
 }
 
 [[noreturn]] void refuse_dimension(std::size_t dimension, const std::string& what) {

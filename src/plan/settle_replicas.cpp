@@ -9,6 +9,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text.h"
+
 namespace reshardfs {
 
 /// Without a strategy the source's ranks are numbered as their files are.
@@ -171,7 +173,7 @@ std::string lowest_rank_warning(const std::vector<const SourceParameter*>& diffe
   if (differing.size() > kShown) names += ", ...";
   const bool one = differing.size() == 1;
   return "taken from the lowest rank, as --replicas first says: " +
-         std::to_string(differing.size()) + (one ? " parameter (" : " parameters (") + names +
+         counted(differing.size(), "parameter") + " (" + names +
          (one ? ") that differs between the ranks" : ") that differ between the ranks");
 }
 

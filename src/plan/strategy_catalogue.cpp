@@ -7,6 +7,7 @@
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
+#include "base/text.h"
 
 namespace reshardfs {
 namespace {
@@ -37,9 +38,11 @@ SourceRanks source_ranks(const CheckpointSet& checkpoint, const Strategy& strate
   const std::vector<Rank> outside = others(checkpoint, all);
   if (outside.empty()) return {all, devices};
   throw Error(ErrorKind::kBadInput,
-              "the source strategy is for " + std::to_string(all.size()) + " ranks (" +
-                  std::to_string(strategy.stage_count()) + " stages of " + std::to_string(devices) +
-                  " devices), but the checkpoint also has rank " + format_rank_list(outside))
+              "the source strategy is for " +
+                  counted(static_cast<std::size_t>(all.size()), "rank") + " (" +
+                  counted(static_cast<std::size_t>(strategy.stage_count()), "stage") + " of " +
+                  counted(static_cast<std::size_t>(devices), "device") +
+                  "), but the checkpoint also has rank " + format_rank_list(outside))
       .in_file(checkpoint.files().front().path.parent_path().string())
       .hint("give the strategy that this checkpoint was saved with (--src-strategy)");
 }

@@ -8,6 +8,7 @@
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
+#include "base/text.h"
 
 namespace reshardfs {
 namespace {
@@ -64,9 +65,7 @@ void require_complete(const TargetTable& target, const std::vector<Rank>& ranks)
   // What a set says that it has is lost; of what a strategy has, more may be missing than there
   // ever was.
   const std::size_t most = target.source().checkpoint().catalogue() ? 200 : 8;
-  const std::string what = std::to_string(lacking.size()) +
-                           (lacking.size() == 1 ? " parameter: " : " parameters: ") +
-                           joined(lacking, most);
+  const std::string what = counted(lacking.size(), "parameter") + ": " + joined(lacking, most);
   throw Error(ErrorKind::kMissing,
               missing.empty() ? "no source rank holds a part of " + what
                               : "source rank " + format_rank_list(missing) +

@@ -8,6 +8,7 @@
 #include "reshardfs/error.h"
 #include "reshardfs/strategy.h"
 
+#include "base/near_name.h"
 #include "base/rank_list.h"
 #include "checkpoint/checkpoint_set.h"
 #include "format/encrypted.h"
@@ -369,8 +370,11 @@ void Conversion::draw_parameter(const std::string& name, const TextSink& out) co
   const auto found = std::find_if(parameters.begin(), parameters.end(),
                                   [&](const auto& parameter) { return parameter.name == name; });
   if (found == parameters.end()) {
+    std::vector<std::string> names;
+    for (const TargetParameter& parameter : parameters) names.push_back(parameter.name);
     throw Error(ErrorKind::kMissing, "the destination has no parameter of this name")
         .for_parameter(name)
+        .hint(did_you_mean(name, names))
         .hint("'reshardfs inspect' lists the names in the source");
   }
   BoundedWriter writer(out);

@@ -12,6 +12,7 @@
 #include "reshardfs/error.h"
 
 #include "base/sha256.h"
+#include "base/text.h"
 #include "plan/mapped_parts.h"
 #include "storage/directory.h"
 #include "storage/linkless_tree.h"
@@ -215,14 +216,14 @@ std::string ModelMaps::suggestion(std::size_t number,
   const ModelMap& own = maps_[number];
   const std::size_t forward = taken(own, Direction::kForward);
   const std::size_t inverse = taken(own, Direction::kInverse);
-  const std::string total = std::to_string(tensors.size());
+  const std::string total = counted(tensors.size(), "tensor");
   if (directions_[number] == MapDirection::kForward && inverse > forward) {
     return "read inverse, its rules take " + std::to_string(inverse) + " of " + total +
-           " tensors: --map-direction inverse";
+           ": --map-direction inverse";
   }
   if (directions_[number] == MapDirection::kInverse && forward > inverse) {
     return "read forward, its rules take " + std::to_string(forward) + " of " + total +
-           " tensors: --map-direction forward";
+           ": --map-direction forward";
   }
   std::size_t most = std::max(forward, inverse) + 1;
   std::vector<std::string> better;
@@ -240,7 +241,7 @@ std::string ModelMaps::suggestion(std::size_t number,
     better.push_back(installed.name);
   }
   if (better.empty()) return {};
-  return fmt::format("did you mean --map {}? {} rules take {} of {} tensors",
+  return fmt::format("did you mean --map {}? {} rules take {} of {}",
                      fmt::join(better, " or --map "), better.size() == 1 ? "Its" : "Their", most,
                      total);
 }

@@ -4,6 +4,7 @@
 #include "reshardfs/error.h"
 #include "reshardfs/strategy.h"
 
+#include "base/text.h"
 #include "plan/recorded_strategy.h"
 #include "view/text_file.h"
 #include "view/view.h"
@@ -12,9 +13,10 @@ namespace reshardfs {
 namespace {
 
 std::string as_text(const Strategy& strategy) {
-  std::string text = std::to_string(strategy.rank_count()) +
-                     " ranks: " + std::to_string(strategy.stage_count()) + " stages of " +
-                     std::to_string(strategy.devices_per_stage()) + " devices\n";
+  std::string text = counted(static_cast<std::size_t>(strategy.rank_count()), "rank") + ": " +
+                     counted(static_cast<std::size_t>(strategy.stage_count()), "stage") + " of " +
+                     counted(static_cast<std::size_t>(strategy.devices_per_stage()), "device") +
+                     "\n";
   for (std::int64_t stage = 0; stage < strategy.stage_count(); ++stage) {
     text += "\nstage " + std::to_string(strategy.first_stage() + stage) + "\n";
     for (const auto& [name, layout] : strategy.stage(stage)) {

@@ -152,8 +152,7 @@ TEST(SourceTable, NamesEveryRankThatTheStrategyDoesNotHaveOnce) {
   const auto set =
       test::segmented_set({{0, {w}}, {1, {w}}, {2, {w}}, {5, {w, rows("v", "abcd")}}, {7, {w}}});
   expect_error(ErrorKind::kBadInput,
-               {"for 2 ranks (1 stages of 2 devices)", "also has rank 2,5,7;", "set/rank_0: "},
-               [&] {
+               {"for 2 ranks (1 stage of 2 devices)", "also has rank 2,5,7;", "set/rank_0: "}, [&] {
                  const SourceTable table(set, Strategy({{{"w", kRows}}}, 0, false));
                });
 }

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace reshardfs {
+
+/// "did you mean 'DIR/NAME'?" where a path that does not exist is like another one in its
+/// directory; else empty.
+std::string did_you_mean_path(const std::filesystem::path& path) noexcept;
+
+}  // namespace reshardfs
