@@ -35,6 +35,14 @@ def for_option(option):
     return Offer("text", ())
 
 
+def for_help(tree):
+    """What the two words of `help COMMAND` may be: a command, and one of a command that has some."""
+    names = [list(shown.subcommands) for _, shown in tree]
+    first, inner = names[0], [name for group in names[1:] for name in group]
+    return (Offer("words", tuple(name for name in first if name != "help")),
+            Offer("words", tuple(dict.fromkeys(inner))))
+
+
 def for_positional(command, name):
     """@param name: as --help has it, such as [FILE...]."""
     name = name.strip("[].")

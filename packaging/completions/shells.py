@@ -9,8 +9,12 @@ import re
 import offers
 
 
-def _argument_offers(command, shown):
+def _argument_offers(tree, command, shown):
     """(number or "+", name, offer) of each argument."""
+    if command == ("help",):
+        for number, offer in enumerate(offers.for_help(tree), 1):
+            yield number, "COMMAND", offer
+        return
     for number, name in enumerate(shown.positionals, 1):
         yield ("+" if name.rstrip("]").endswith("...") else number), name.strip("[]."), \
             offers.for_positional(" ".join(command), name)
@@ -35,7 +39,7 @@ def bash(tree):
                 takes += [_bash_entry((*command, name), (offer.kind, *offer.words))
                           for name in option.names]
         takes += [_bash_entry((*command, str(number)), (offer.kind, *offer.words))
-                  for number, _, offer in _argument_offers(command, shown)]
+                  for number, _, offer in _argument_offers(tree, command, shown)]
     return {"SUBCOMMANDS": "\n".join(subcommands), "OPTIONS": "\n".join(options),
             "TAKES": "\n".join(takes)}
 
@@ -85,7 +89,7 @@ def _zsh_option(option):
     return before + middle + what
 
 
-def _zsh_function(command, shown):
+def _zsh_function(tree, command, shown):
     name = "_".join(("_reshardfs", *command))
     specs = [_zsh_option(option) for option in shown.options]
     if shown.subcommands:
@@ -95,7 +99,7 @@ def _zsh_function(command, shown):
                    for word, text in shown.subcommands.items()), ")", f"_reshardfs_choose {name}"]
     else:
         configured = any(option.names[-1] == "--config" for option in shown.options)
-        for number, argument, offer in _argument_offers(command, shown):
+        for number, argument, offer in _argument_offers(tree, command, shown):
             place = "*" if number == "+" else str(number)
             action = _zsh_action(offer)
             if number == 1 and configured and offer.kind == "files":
@@ -106,7 +110,7 @@ def _zsh_function(command, shown):
 
 
 def zsh(tree):
-    return {"COMMANDS": "\n\n".join(_zsh_function(*entry) for entry in tree)}
+    return {"COMMANDS": "\n\n".join(_zsh_function(tree, *entry) for entry in tree)}
 
 
 # --- fish ----------------------------------------------------------------------------------------
@@ -130,13 +134,15 @@ def _fish_values(offer):
     return f" -f -a {_fish_quoted(words)}" if words else " -f"
 
 
-def _fish_lines(command, shown):
+def _fish_lines(tree, command, shown):
     start = f"complete -c reshardfs -n {_fish_quoted(' '.join(('__reshardfs_at', *command)))}"
     for word, text in shown.subcommands.items():
         yield f"{start} -a {word} -d {_fish_quoted(offers.summary(text))}"
     kinds = {}
-    for _, _, offer in _argument_offers(command, shown):
-        kinds.setdefault(offer.kind, offer)
+    for _, _, offer in _argument_offers(tree, command, shown):
+        known = kinds.get(offer.kind, offers.Offer(offer.kind, ()))
+        kinds[offer.kind] = offers.Offer(offer.kind,
+                                         tuple(dict.fromkeys((*known.words, *offer.words))))
     if "files" in kinds:
         kinds.pop("directories", None)  # are among the files
     for offer in kinds.values():
@@ -155,4 +161,4 @@ def fish(tree):
     groups = [_fish_quoted(" ".join(command)) for command, shown in tree
               if command and shown.subcommands]
     return {"GROUPS": " ".join(groups),
-            "COMMANDS": "\n".join(line for entry in tree for line in _fish_lines(*entry))}
+            "COMMANDS": "\n".join(line for entry in tree for line in _fish_lines(tree, *entry))}

@@ -123,7 +123,7 @@ void group_commands(CLI::App& app) {
       {"Look into it", {"inspect", "plan", "report"}},
       {"Check it", {"verify", "diff"}},
       {"Strategies and model maps", {"strategy", "map"}},
-      {"Get started", {"demo", "doctor"}}};
+      {"Get started", {"demo", "doctor", "help"}}};
   for (const auto& [title, names] : groups) {
     for (const char* name : names) app.get_subcommand(name)->group(title);
   }

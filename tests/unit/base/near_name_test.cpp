@@ -32,8 +32,8 @@ TEST(NearName, AsksInAHint) {
   EXPECT_EQ(did_you_mean("sorce", kNames), "did you mean 'source'?");
   EXPECT_EQ(did_you_mean("sorce\n", {"source\n"}), "did you mean 'source\\n'?");
   EXPECT_EQ(did_you_mean("ranks", kNames), "");
-  EXPECT_EQ(did_you_mean("strategy", kNames),
-            "did you mean one of 'src-strategy', 'dst-strategy'?");
+  EXPECT_EQ(did_you_mean("qwen3", {"mindformers-qwen3", "mindformers-qwen3-moe", "llama"}),
+            "did you mean one of 'mindformers-qwen3', 'mindformers-qwen3-moe'?");
   EXPECT_EQ(did_you_mean("wq", {"layers.0.attention.wq.weight"}), "");  // says too little
   EXPECT_EQ(did_you_mean("0.attention", {"layers.0.attention.wq.weight", "norm.weight"}),
             "did you mean 'layers.0.attention.wq.weight'?");
