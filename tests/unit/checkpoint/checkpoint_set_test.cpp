@@ -159,7 +159,7 @@ TEST_F(CheckpointSetTest, TakesTheOnlySafetensorsFile) {
   dir_.write("config.json", "{}");
   EXPECT_THAT(ranks(open()), ElementsAre(0));
   dir_.write("other.safetensors", kTensorA);
-  expect_refused(ErrorKind::kMissing, {"no rank's checkpoint"});
+  expect_refused(ErrorKind::kMissing, {"2 checkpoints here: 'model.safetensors', 'other"});
 }
 
 TEST_F(CheckpointSetTest, TakesTheFilesOfANameMap) {

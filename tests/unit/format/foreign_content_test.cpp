@@ -32,6 +32,8 @@ TEST(ForeignContent, IsKnownByItsBeginning) {
   EXPECT_EQ(what("\x80\x04\x95\x10"s), "a Python pickle");
   EXPECT_EQ(what("\x93NUMPY\x01"s), "a NumPy array");
   EXPECT_EQ(what("<!DOCTYPE html><html>"), "a web page");
+  EXPECT_EQ(what("\x89PNG\r\n\x1a\n"s), "a PNG image, not a checkpoint");
+  EXPECT_EQ(what("version of something else\r\n\t\xc3\xa4"), "a text file, not a checkpoint");
 }
 
 TEST(ForeignContent, AStrategyBeginsWithItsStage) {
@@ -53,7 +55,8 @@ TEST(ForeignContent, OtherBeginningsAreNotNamed) {
   EXPECT_EQ(what(""), "");
   EXPECT_EQ(what("\x1f"), "");
   EXPECT_EQ(what(test::record("w", {1}, "Int8", "x")), "");
-  EXPECT_EQ(what("version of something else"), "");
+  EXPECT_EQ(what("version of\x01something else"), "");
+  EXPECT_EQ(what("\nversion of something else"), "");  // as a record begins
 }
 
 TEST(ForeignContent, IsSaidInPlaceOfWhatTheFormatFinds) {
@@ -66,8 +69,36 @@ TEST(ForeignContent, IsSaidInPlaceOfWhatTheFormatFinds) {
 
 TEST(ForeignContent, ADamagedFileIsStillToldByTheFormat) {
   const MemorySource source("\x0a\x7fxx", "rank_1/a.ckpt");
-  test::expect_error(ErrorKind::kBadInput, {"rank_1/a.ckpt: offset"},
+  test::expect_error(ErrorKind::kBadInput,
+                     {"rank_1/a.ckpt: is not a MindSpore checkpoint: at offset 2"},
                      [&] { read_index(input_formats()[0], source); });
+}
+
+TEST(ForeignContent, WhatHasBegunAsARecordIsDamaged) {
+  const std::string record = test::record("w", {4}, "Float32", std::string(16, 'x'));
+  const MemorySource source(record.substr(0, record.size() - 1), "rank_1/a.ckpt");
+  test::expect_error(ErrorKind::kBadInput, {"rank_1/a.ckpt: offset", "parameter 'w'"},
+                     [&] { read_index(input_formats()[0], source); });
+}
+
+TEST(CheckpointContent, IsKnownInEachFormat) {
+  EXPECT_TRUE(is_checkpoint_content(test::record("w", {1}, "Int8", "x")));
+  // Of a long name no end is seen; a map stands where a tensor may.
+  EXPECT_TRUE(is_checkpoint_content(test::record(std::string(200, 'w'), {1}, "Int8", "x")));
+  EXPECT_TRUE(is_checkpoint_content(test::bytes(1, test::bytes(1, "w") + test::bytes(3, "x"))));
+  EXPECT_TRUE(is_checkpoint_content("\x02\0\0\0\0\0\0\0{}"s));
+}
+
+TEST(CheckpointContent, OthersAreNone) {
+  EXPECT_FALSE(is_checkpoint_content(""));
+  EXPECT_FALSE(is_checkpoint_content("\x0a"));
+  EXPECT_FALSE(is_checkpoint_content("\n\nA text that begins with empty lines"));
+  EXPECT_FALSE(is_checkpoint_content("\x08\x00\x12\x05"s));  // a strategy
+  EXPECT_FALSE(is_checkpoint_content(test::bytes(1, test::bytes(2, "no name"))));
+  EXPECT_FALSE(is_checkpoint_content(test::bytes(1, test::bytes(1, ""))));
+  EXPECT_FALSE(is_checkpoint_content("\x02\0\0\0\0\0\0\0[]"s));
+  EXPECT_FALSE(is_checkpoint_content("\x02\0\0\0\0\0\0\x01{}"s));
+  EXPECT_FALSE(is_checkpoint_content(std::string(64, '\x8a')));
 }
 
 TEST(ForeignContent, AGoodFileIsRead) {
