@@ -14,6 +14,7 @@ class Option:
     repeatable: bool
     choices: tuple    # the words that it takes, all of them if nothing else fits; often empty
     description: str
+    group: str        # the title above it, such as "Source"
 
     @property
     def long_name(self):
@@ -28,7 +29,7 @@ class Help:
 
 
 def _entries(text):
-    """(what stands left, its description) of each option and command."""
+    """(title above, what stands left, its description) of each option and command."""
     sections = re.split(r"^(\S.*):\n(?=  )", text, flags=re.MULTILINE)
     for title, body in zip(sections[1::2], sections[2::2]):
         if title in ("Arguments", "Example", "Examples"):
@@ -37,7 +38,7 @@ def _entries(text):
         for entry in re.split(r"^  (?=\S)", body, flags=re.MULTILINE)[1:]:
             # A description stands to the right of two blanks, or on a line of its own below.
             head, _, description = re.sub(r" {2,}|\n", "\t", entry, count=1).partition("\t")
-            yield head, " ".join(description.split())
+            yield title, head, " ".join(description.split())
 
 
 def _bracketed(name, description):
@@ -46,7 +47,7 @@ def _bracketed(name, description):
     return (match.group(1), description.replace(match.group(), "")) if match else ("", description)
 
 
-def _option(head, description):
+def _option(title, head, description):
     words = re.fullmatch(r"((?:-\S, )?--\S+)(?: (\S+))?", head)
     argument = words.group(2) or ""
     default, description = _bracketed("default", description)
@@ -57,7 +58,7 @@ def _option(head, description):
     if re.fullmatch("[A-Z0-9-]+(\\|[A-Z0-9-]+)+", argument) and "-" in argument:
         choices = argument.split("|")
     return Option(tuple(words.group(1).split(", ")), argument, default,
-                  "(repeatable" in description, tuple(choices), description)
+                  "(repeatable" in description, tuple(choices), description, title)
 
 
 def _run_help(binary, command):
@@ -69,11 +70,11 @@ def read_help(binary, command):
     """@param command: a list such as ["strategy", "show"]; empty: the program's own."""
     text = _run_help(binary, command)
     usage = re.search(r"^Usage: reshardfs(.*)$", text, re.MULTILINE).group(1)
-    usage = re.sub(r"\[OPTIONS\]|COMMAND", "", usage).split()
+    usage = [word for word in usage.split() if word not in ("[OPTIONS]", "COMMAND")]
     entries = list(_entries(text))
-    return Help([_option(*entry) for entry in entries if entry[0].startswith("-")],
+    return Help([_option(*entry) for entry in entries if entry[1].startswith("-")],
                 usage[len(command):],
-                {head: text for head, text in entries if not head.startswith("-")})
+                {head: text for _, head, text in entries if not head.startswith("-")})
 
 
 def all_commands(binary, command=()):

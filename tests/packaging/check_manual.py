@@ -10,10 +10,11 @@ import subprocess
 import program_help
 import report
 
-# Options that several commands share stand in a section of their own.
-SHARED = {"Source and target options": ("mount", "plan", "report", "export", "hash", "cat"),
-          "Message options": ("mount", "plan", "report", "export", "hash", "cat", "inspect",
-                              "verify", "diff", "map list", "map check", "map show")}
+# Options that several commands share have a section of their own, with a subsection for each group
+# of --help. A command's section names what it accepts of them.
+SHARED = "SHARED OPTIONS"
+# In --help, --config is in the group of a command's own options.
+UNGROUPED = "Options"
 # In the manual once, before the commands.
 EVERYWHERE = {"help"}
 
@@ -30,10 +31,33 @@ def documented_options(text):
     items = re.split(r"^\.It ", text, flags=re.MULTILINE)[1:]
     for item in items:
         head, _, body = item.partition("\n")
-        match = re.fullmatch(r"(?:Fl (\w) , )?Fl -([a-z-]+)(?: Ar (\S+))?", head)
+        match = re.fullmatch(r"(?:Fl (\w) , )?((?:Fl -[a-z-]+ , )*Fl -[a-z-]+)(?: Ar (\S+))?", head)
         if match:
-            found[match.group(2)] = (match.group(1), match.group(3) or "", body)
+            for name in re.findall(r"Fl -([a-z-]+)", match.group(2)):
+                found[name] = (match.group(1), match.group(3) or "", body)
     return found
+
+
+def shared_sections(page):
+    """Title of each subsection of SHARED to its options, as documented_options() has them."""
+    text = re.search(rf"^\.Sh {SHARED}\n(.*?)^\.Sh ", page, re.MULTILINE | re.DOTALL).group(1)
+    return {title: documented_options(body) for title, body in subsections(text).items()}
+
+
+def accepted_options(text, shared):
+    """Name of each shared option that a command's section accepts to its subsection: all of them, or
+    those that the sentence names, by subsection or one by one. A name of neither has None."""
+    sentence = re.search(rf"^([^\n]*)\n\.Sx {SHARED}\b(.*?)(?=^\.(?:Pp|Bl|El)\b|\Z)", text,
+                         re.MULTILINE | re.DOTALL)
+    if not sentence:
+        return {}
+    title_of = {name: title for title, options in shared.items() for name in options}
+    if sentence.group(1).endswith("ccepts all"):
+        return title_of
+    titles = re.findall(r"^\.Sx (.+?)(?: [.,])?$", sentence.group(2), re.MULTILINE)
+    flags = " ".join(re.findall(r"^\.Fl (.+)$", sentence.group(2), re.MULTILINE))
+    names = [name for title in titles for name in shared.get(title, [title])]
+    return {name: title_of.get(name) for name in names + re.findall(r"-([a-z-]+)", flags)}
 
 
 def synopsis(page):
@@ -68,17 +92,21 @@ def option_problems(command, option, documented):
         yield f"{command} --{name}: the manual does not say that it may be repeated"
 
 
-def command_problems(command, help_text, sections):
-    titles = [f"reshardfs {command}"] + [title for title, users in SHARED.items()
-                                         if command in users]
-    if titles[0] not in sections:
+def command_problems(command, help_text, sections, shared):
+    section = f"reshardfs {command}"
+    if section not in sections:
         yield f"{command}: the manual has no section for it"
-    documented = {}
-    for title in titles:
-        documented.update(documented_options(sections.get(title, "")))
+    accepted = accepted_options(sections.get(section, ""), shared)
+    own = documented_options(sections.get(section, ""))
+    documented = {name: shared[title][name] for name, title in accepted.items() if title} | own
     options = [option for option in help_text.options if option.long_name not in EVERYWHERE]
     for option in options:
         yield from option_problems(command, option, documented)
+        title = accepted.get(option.long_name)
+        if title and option.long_name not in own and option.group not in (title, UNGROUPED):
+            yield f"{command} --{option.long_name}: under {option.group}, in the manual {title}"
+    for name in sorted(name for name, title in accepted.items() if not title):
+        yield f"{command}: accepts {name}, which is not under {SHARED}"
     for name in sorted(documented.keys() - {option.long_name for option in options}):
         yield f"{command} --{name}: in the manual only"
 
@@ -113,12 +141,13 @@ def main():
     path = arguments.root / "man/reshardfs.1"
     page = path.read_text()
     sections = subsections(page)
+    shared = shared_sections(page)
     commands = program_help.all_commands(arguments.binary)
     described = synopsis(page)
     problems = [f"{name}: only in one of --help and SYNOPSIS"
                 for name in sorted(commands.keys() ^ described.keys())]
     for name, help_text in commands.items():
-        problems += command_problems(name, help_text, sections)
+        problems += command_problems(name, help_text, sections, shared)
         if name in described and described[name] != help_text.positionals:
             problems.append(f"{name}: takes {help_text.positionals}, in SYNOPSIS {described[name]}")
     version = subprocess.run([arguments.binary, "--version"], text=True, stdout=subprocess.PIPE,
