@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/page.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <filesystem>
-#include <set>
 #include <span>
 #include <utility>
 
@@ -11,19 +13,22 @@
 
 #include "base/rank_list.h"
 #include "base/sha256.h"
+#include "base/shell_text.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "plan/traffic_survey.h"
 #include "report/assets.h"
+#include "report/drawn_cuts.h"
 #include "report/page_data.h"
+#include "report/page_sizes.h"
+#include "report/page_text.h"
 #include "report/parameter_picture.h"
-#include "report/slice_map.h"
 #include "report/traffic_picture.h"
 
 namespace reshardfs {
 namespace {
 
-constexpr std::size_t kMostPictures = 16;
+constexpr std::size_t kMostPictures = 12;
 
 /// What a content security policy allows by its text alone.
 std::string source_hash(std::string_view text) {
@@ -32,19 +37,10 @@ std::string source_hash(std::string_view text) {
   return "'sha256-" + sum.finish_base64() + "'";
 }
 
-/// "20,000"
-std::string grouped(std::uint64_t count) {
-  std::string digits = std::to_string(count);
-  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
-  return digits;
-}
-
-std::string many(std::uint64_t count, const char* one, const char* more) {
-  return grouped(count) + " " + (count == 1 ? one : more);
-}
-
-std::string fact_line(const std::string& term, const std::string& value) {
-  return fmt::format("<dt>{}</dt><dd>{}</dd>\n", xml_text(term), xml_text(value));
+/// The name of this machine.
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 class Page {
@@ -54,6 +50,8 @@ class Page {
         moment_(moment),
         target_(*subject.target),
         survey_(survey_traffic(target_, subject.ranks, kMostDrawnRanks)),
+        examples_(kind_examples(target_, survey_, subject.roles)),
+        host_(host_name()),
         out_(out) {
     for (const TargetParameter& parameter : target_.parameters()) {
       model_bytes_ += full_bytes(target_, parameter, subject_.ranks);
@@ -66,22 +64,23 @@ class Page {
     write_traffic();
     write_layouts();
     write_parameters();
+    write_sizes(subject_, out_);
     if (moment_) out_.write(moment_->reads);
     write_details();
     out_.print(
         "</main>\n<footer class=\"wide\">Made by reshardfs {} on {}. "
-        "The page needs no network.</footer>\n",
+        "This page is one file and works offline.</footer>\n",
         kVersion, moment_ ? moment_->time : utc_now());
     write_dialog();
     out_.write(R"(<script type="application/json" id="data">)");
-    write_report_data(target_, subject_.ranks, survey_, out_);
+    write_report_data(target_, subject_.ranks, survey_, examples_, out_);
     out_.write("</script>\n<script>");
     out_.write(kReportScript);
     out_.write("</script>\n</body>\n</html>\n");
   }
 
  private:
-  /// A text of the facts, or what stands for none.
+  /// A text of the facts, or what the page has in its place.
   std::string fact(const char* name, const char* without) const {
     const auto& value = subject_.facts.at(name);
     return value.is_string() ? value.get<std::string>() : std::string(without);
@@ -100,7 +99,6 @@ class Page {
 
   void write_head() {
     const std::string style = std::string(kReportStyle) + std::string(picture_style());
-    const std::string step = fact("step", "");
     out_.print(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
@@ -111,14 +109,23 @@ class Page {
         "<title>{} \u00b7 {}</title>\n<style>",
         source_hash(kReportScript), source_hash(style), xml_text(name()), sides());
     out_.write(style);
+    write_header();
+  }
+
+  void write_header() {
+    const std::string step = fact("step", "");
     out_.print(
-        "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#parameters\">To the parameters</a>\n"
-        "<header class=\"wide\">\n<p class=\"brand\">reshardfs report</p>\n<h1>{}</h1>\n"
-        "<p class=\"lead\">{}{}</p>\n</header>\n<nav aria-label=\"Sections\"><ul class=\"wide\">"
-        "<li><a href=\"#traffic\">Traffic</a><li><a href=\"#layouts\">Layouts</a>"
-        "<li><a href=\"#parameters\">Parameters</a>{}<li><a href=\"#about\">Details</a>"
-        "</ul></nav>\n<main class=\"wide\">\n",
+        "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#parameters\">Skip to the "
+        "parameters</a>\n<header><div class=\"wide\">\n<p class=\"brand\">reshardfs report</p>\n"
+        "<h1>{}</h1>\n<p class=\"lead\">{}{}</p>\n<p class=\"where\">{} on {}</p>\n"
+        "</div></header>\n",
         xml_text(name()), sides(), step.empty() ? "" : ", step " + xml_text(step),
+        xml_text(fact("source", "")), xml_text(host_));
+    out_.print(
+        "<nav aria-label=\"Sections\"><ul class=\"wide\">"
+        "<li><a href=\"#traffic\">Traffic</a><li><a href=\"#layouts\">Layouts</a>"
+        "<li><a href=\"#parameters\">Parameters</a><li><a href=\"#sizes\">Sizes</a>{}"
+        "<li><a href=\"#about\">Details</a></ul></nav>\n<main class=\"wide\">\n",
         moment_ ? "<li><a href=\"#reads\">Reads</a>" : "");
   }
 
@@ -129,10 +136,10 @@ class Page {
   void write_summary() {
     out_.write("<dl class=\"tiles\">\n");
     tile("Parameters", grouped(target_.parameters().size()));
-    tile("Model", human_bytes(model_bytes_));
+    tile("Full model", human_bytes(model_bytes_));
     tile("Source ranks", grouped(survey_.sources.ranks().size()));
-    tile("Destination ranks", grouped(static_cast<std::uint64_t>(target_.rank_count())));
-    tile("To read, for all", human_bytes(survey_.total_bytes));
+    tile("Target ranks", grouped(static_cast<std::uint64_t>(target_.rank_count())));
+    tile("Read by all ranks", human_bytes(survey_.total_bytes));
     out_.write("</dl>\n");
     const auto& warnings = subject_.facts.at("warnings");
     if (warnings.empty()) return;
@@ -145,72 +152,44 @@ class Page {
 
   void write_traffic() {
     out_.write(
-        "<section id=\"traffic\">\n<h2>Who reads from whom</h2>\n<p class=\"note\">A cell is what "
-        "the destination ranks of its row read from the source ranks of its column, if each reads "
-        "its file once. Where replicas hold the same bytes, the lowest rank serves them.</p>\n"
-        "<div class=\"card picture\" tabindex=\"0\">\n");
+        "<section id=\"traffic\">\n<h2>Who reads from whom</h2>\n<p class=\"note\">Each cell "
+        "shows how much the target ranks of its row read from the source ranks of its column when "
+        "every target rank reads its file once. Where replicas hold the same bytes, the lowest "
+        "rank serves them.</p>\n<div class=\"scroll card\"><div class=\"pan\" tabindex=\"0\" "
+        "role=\"region\" aria-label=\"Traffic\">\n");
     draw_traffic(survey_, Placement::kPage, out_);
-    out_.write("</div>\n</section>\n");
+    out_.write("</div></div>\n</section>\n");
   }
 
-  /// The kinds to draw: the largest first, none that looks like another but for its ranks.
-  std::vector<std::size_t> drawn_kinds(std::size_t& left_out) const {
-    std::vector<std::pair<std::uint64_t, std::size_t>> by_size;
-    for (std::size_t kind = 0; kind < survey_.kinds.size(); ++kind) {
-      by_size.emplace_back(kind_bytes(kind), kind);
-    }
-    std::stable_sort(by_size.begin(), by_size.end(),
-                     [](const auto& a, const auto& b) { return a.first > b.first; });
-    std::vector<std::size_t> drawn;
-    std::set<std::string> seen;
-    for (const auto& [bytes, kind] : by_size) {
-      const TargetParameter& first = target_.parameters()[survey_.kinds[kind].first];
-      if (!first.grid || first.grid->boxes() != nullptr) continue;
-      if (!seen.insert(look(first)).second) continue;
-      if (drawn.size() == kMostPictures) {
-        ++left_out;
-      } else {
-        drawn.push_back(kind);
-      }
-    }
-    return drawn;
-  }
-
-  std::uint64_t kind_bytes(std::size_t kind) const {
-    const ParameterKind& own = survey_.kinds[kind];
-    return own.count * full_bytes(target_, target_.parameters()[own.first], subject_.ranks);
-  }
-
-  std::string look(const TargetParameter& parameter) const {
-    std::string text = to_string(parameter.grid->full_shape());
-    for (const AxisPartition& partition : parameter.grid->partitions()) {
-      text += fmt::format(" {}", partition.parts());
-    }
-    for (const Rank rank : subject_.ranks) {
-      if (!target_.has(parameter, rank)) continue;
-      return text + to_string(target_.slice_shape(parameter, rank));
-    }
-    return text;
+  void write_cut(const DrawnCut& cut) {
+    const TargetParameter& example = target_.parameters()[cut.example];
+    out_.print(
+        "<figure class=\"card\"><h3><button type=\"button\" class=\"name\" "
+        "data-parameter=\"{}\">{}</button></h3><p class=\"meta\">{}</p>"
+        "<div class=\"fitted\">\n",
+        cut.example, breakable(example.name),
+        xml_text(parameter_facts(target_, example, subject_.ranks)));
+    draw_parameter(target_, example, subject_.ranks, Placement::kPage, out_);
+    out_.print("</div><figcaption>{} cut this way, {} in all{}</figcaption>\n</figure>\n",
+               many(cut.count, "parameter is", "parameters are"), human_bytes(cut.bytes),
+               cut.same_sources ? "" : "; some come from other source ranks");
   }
 
   void write_layouts() {
-    std::size_t left_out = 0;
-    const std::vector<std::size_t> kinds = drawn_kinds(left_out);
+    const std::vector<DrawnCut> cuts =
+        drawn_cuts(target_, subject_.ranks, survey_, subject_.roles, examples_);
+    const std::size_t shown = std::min(cuts.size(), kMostPictures);
     out_.write(
-        "<section id=\"layouts\">\n<h2>How parameters are cut</h2>\n<p class=\"note\">One picture "
-        "for parameters that are cut and read alike, the largest first. Outlines are slices of "
-        "destination ranks, colours the source ranks that they come from.");
-    if (left_out > 0) out_.print(" {} not drawn.", many(left_out, "more is", "more are"));
-    out_.write("</p>\n<div class=\"cards\">\n");
-    for (const std::size_t kind : kinds) {
-      const ParameterKind& own = survey_.kinds[kind];
-      out_.print("<figure class=\"card\" id=\"kind-{}\">\n", kind);
-      draw_parameter(target_, target_.parameters()[own.first], subject_.ranks, Placement::kPage,
-                     out_);
-      out_.print("<figcaption>{}, {} together</figcaption>\n</figure>\n",
-                 many(own.count, "parameter", "parameters like this"),
-                 human_bytes(kind_bytes(kind)));
+        "<section id=\"layouts\">\n<h2>How parameters are cut</h2>\n<p class=\"note\">Each "
+        "picture stands for all parameters of one shape that both strategies cut alike. Outlines "
+        "are the slices of target ranks; colors and numbers name the source ranks that they come "
+        "from.");
+    if (cuts.size() > shown) {
+      out_.print(" {} not drawn here; select a parameter below to see its slices.",
+                 many(cuts.size() - shown, "more way is", "more ways are"));
     }
+    out_.write("</p>\n<div class=\"cards\">\n");
+    for (std::size_t i = 0; i < shown; ++i) write_cut(cuts[i]);
     out_.write("</div>\n</section>\n");
   }
 
@@ -222,23 +201,25 @@ class Page {
 
   void write_parameters() {
     out_.write(
-        "<section id=\"parameters\">\n<h2>Parameters</h2>\n<p class=\"note\">Click a heading to "
-        "sort, a name for its layouts. The key / leads to the search.</p>\n"
-        "<noscript><p>The table needs JavaScript.</p></noscript>\n<div class=\"bar\">"
+        "<section id=\"parameters\">\n<h2>Parameters</h2>\n<p class=\"note\">Select a heading to "
+        "sort, or a name to see its slices. Press <kbd>/</kbd> to search.</p>\n"
+        "<noscript><p>Turn on JavaScript to see the table.</p></noscript>\n<div class=\"bar\">"
         "<label for=\"search\">Search</label><input type=\"search\" id=\"search\" "
-        "placeholder=\"name, type or shape\" autocomplete=\"off\" spellcheck=\"false\">"
+        "placeholder=\"name, type, or shape\" autocomplete=\"off\" spellcheck=\"false\">"
         "<span id=\"count\" role=\"status\"></span></div>\n"
-        "<div class=\"card\" id=\"rows\" tabindex=\"0\" role=\"region\" "
+        "<p id=\"find-note\" class=\"note\" hidden>Find in page sees only the rows on the screen; "
+        "use the search field.</p>\n"
+        "<div class=\"scroll card\"><div class=\"pan\" id=\"rows\" tabindex=\"0\" role=\"region\" "
         "aria-label=\"Parameters\">\n"
         "<table id=\"table\" aria-label=\"Parameters\"><thead><tr>");
     column("name", "Name", "w-name");
     column("type", "Type", "w-type");
     column("shape", "Full shape", "w-shape");
-    column("source", "In the source", "w-cut");
-    column("target", "In the destination", "w-cut");
+    column("source", "Source", "w-cut");
+    column("target", "Target", "w-cut");
     column("size", "Size", "w-size right");
     column("ranks", "Source ranks", "w-ranks");
-    out_.write("</tr></thead><tbody id=\"body\"></tbody></table>\n</div>\n</section>\n");
+    out_.write("</tr></thead><tbody id=\"body\"></tbody></table>\n</div></div>\n</section>\n");
   }
 
   void line(const std::string& term, const std::string& value) {
@@ -246,17 +227,16 @@ class Page {
   }
 
   void write_details() {
-    out_.print("<section id=\"about\">\n<h2>{}</h2>\n<dl class=\"card facts\">\n",
-               moment_ ? "What is mounted" : "What it is about");
+    out_.write("<section id=\"about\">\n<h2>Details</h2>\n<dl class=\"card facts\">\n");
+    line("Host", host_);
     line("Source", fact("source", ""));
-    line("Files", grouped(subject_.facts.at("source_files").get<std::uint64_t>()) + " " +
-                      fact("source_format", ""));
-    line("Step", fact("step", "the file names carry none"));
+    line("Source files", grouped(subject_.facts.at("source_files").get<std::uint64_t>()) + " " +
+                             fact("source_format", ""));
+    line("Step", fact("step", "not in the file names"));
     line("Source ranks", format_rank_list(survey_.sources.ranks()));
     line("Source strategy", fact("src_strategy", "none: every rank holds whole parameters"));
-    line("Destination strategy",
-         fact("dst_strategy", "none: one rank that has every parameter whole"));
-    line("Destination ranks", grouped(static_cast<std::uint64_t>(target_.rank_count())));
+    line("Target strategy", fact("dst_strategy", "none: one rank holds every parameter whole"));
+    line("Target ranks", grouped(static_cast<std::uint64_t>(target_.rank_count())));
     if (subject_.ranks.size() != static_cast<std::size_t>(target_.rank_count())) {
       line("Shown ranks", format_rank_list(subject_.ranks));
     }
@@ -264,12 +244,15 @@ class Page {
     for (const auto& format : subject_.facts.at("formats")) {
       formats += (formats.empty() ? "" : ", ") + format.get<std::string>();
     }
-    line("Rank files", formats);
-    line("Other options", subject_.options.empty() ? "none" : subject_.options.front());
-    for (std::size_t i = 1; i < subject_.options.size(); ++i) line("", subject_.options[i]);
+    line("Format of rank files", formats);
     for (const auto& note : subject_.facts.at("notes")) line("Note", note.get<std::string>());
-    line("Opened", fact("opened", ""));
-    out_.write("</dl>\n</section>\n");
+    line(moment_ ? "Mounted" : "Opened", fact("opened", ""));
+    out_.write("<dt>Command to repeat this report</dt><dd><code class=\"command\">");
+    for (std::size_t i = 0; i < subject_.command.size(); ++i) {
+      // In an element of its own no word is broken at its hyphens.
+      out_.print("{}<span>{}</span>", i == 0 ? "" : " ", xml_text(shell_word(subject_.command[i])));
+    }
+    out_.write("</code></dd>\n</dl>\n</section>\n");
   }
 
   void write_dialog() {
@@ -277,15 +260,16 @@ class Page {
         "<dialog id=\"details\" aria-labelledby=\"parameter-name\"><h3 id=\"parameter-name\" "
         "tabindex=\"-1\" autofocus "
         "class=\"name\"></h3><dl class=\"facts\" id=\"parameter-facts\"></dl>"
-        "<div id=\"parameter-picture\" class=\"slices\"></div><p id=\"picture-note\" "
-        "class=\"note\"></p><button type=\"button\" class=\"close\" id=\"close\">Close</button>"
-        "</dialog>\n");
+        "<div id=\"parameter-pictures\"></div><p id=\"picture-note\" class=\"note\"></p>"
+        "<button type=\"button\" class=\"close\" id=\"close\">Close</button></dialog>\n");
   }
 
   const ReportSubject& subject_;
   const std::optional<ReportMoment>& moment_;
   const TargetTable& target_;
   TrafficSurvey survey_;
+  std::vector<std::size_t> examples_;
+  std::string host_;
   BoundedWriter& out_;
   std::uint64_t model_bytes_ = 0;
 };
@@ -295,21 +279,21 @@ class Page {
 ReportMoment report_moment(const CounterValues& activity) {
   ReportMoment moment{{}, utc_now()};
   moment.reads = fmt::format(
-      "<section id=\"reads\">\n<h2>Reads so far</h2>\n<p class=\"note\">Of the whole mount, at "
-      "the moment this page was opened: {}. Load it again for newer figures.</p>\n"
+      "<section id=\"reads\">\n<h2>Reads so far</h2>\n<p class=\"note\">Figures of the whole "
+      "mount at {}. Reload the page to update them.</p>\n"
       "<dl class=\"card facts\">\n",
       moment.time);
   const auto line = [&moment](const std::string& term, const std::string& value) {
     moment.reads += fact_line(term, value);
   };
-  line("Given to programs", human_bytes(activity.bytes_delivered));
+  line("Delivered to programs", human_bytes(activity.bytes_delivered));
   line("Read from sources", fmt::format("{} in {}", human_bytes(activity.source_bytes),
                                         many(activity.source_reads, "read", "reads")));
   for (std::size_t i = 0; i < kOperationNames.size(); ++i) {
     line(fmt::format("Requests: {}", kOperationNames.at(i)), grouped(activity.requests.at(i)));
   }
-  line("Reads under way", grouped(activity.reads_in_flight));
-  line("Sources seen to change", many(activity.source_changes, "time", "times"));
+  line("Reads in progress", grouped(activity.reads_in_flight));
+  line("Source changes seen", many(activity.source_changes, "time", "times"));
   line("Reads served by replicas", many(activity.replica_reads, "read", "reads"));
   std::string errors;
   for (std::size_t i = 0; i < kReadErrorNames.size(); ++i) {

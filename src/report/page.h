@@ -11,19 +11,29 @@
 #include <nlohmann/json.hpp>
 
 #include "reshardfs/conversion.h"
+#include "reshardfs/virtual_file.h"
 
 #include "base/counters.h"
 #include "plan/target_table.h"
+#include "report/parameter_role.h"
 
 namespace reshardfs {
+
+/// A file of a target rank.
+struct ReportFile {
+  std::string path;  ///< "rank_0/checkpoint_0.ckpt"
+  std::shared_ptr<const VirtualFile> file;
+};
 
 /// What a page is about. Small: the page is made from it when someone asks.
 // NOLINTNEXTLINE(bugprone-exception-escape): moving JSON checks what it moves, and does not fail
 struct ReportSubject {
   std::shared_ptr<const TargetTable> target;
-  std::vector<Rank> ranks;           ///< those that are shown
+  std::vector<Rank> ranks;  ///< those that are shown
+  ParameterRoles roles;
   nlohmann::ordered_json facts;      ///< what status.json states of a mount, without what changes
-  std::vector<std::string> options;  ///< option_texts()
+  std::vector<std::string> command;  ///< makes a page about the same conversion
+  std::vector<ReportFile> files;
 };
 
 /// What the page of a mount says of the moment in which it is opened, as HTML.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of parameters. Only the rows that can be seen are elements of the page.
+// The table of parameters, and the dialog on one of them. Rows are elements of the page, so that the
+// browser's own search finds them; of very many only those that can be seen.
 (() => {
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const count = data.name.length;
+const MOST_ROWS = 5000; // that are elements at once
 const ROW = 34;
 const SPARE = 12; // rows drawn beyond what is seen, so that scrolling shows no gaps
 
@@ -41,6 +43,10 @@ function cell(content, style) {
   if (style) td.className = style;
   return td;
 }
+// A name that may go on in the next line behind each of its dots.
+function breakable(name) {
+  return name.split(/(?<=\.)/).flatMap((part) => [part, document.createElement("wbr")]).slice(0, -1);
+}
 function gap(height) {
   const row = document.createElement("tr");
   row.className = "gap";
@@ -58,7 +64,7 @@ function rowOf(i, position) {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "name";
-  button.textContent = data.name[i];
+  button.append(...breakable(data.name[i]));
   button.title = data.name[i];
   button.dataset.parameter = i;
   first.append(button);
@@ -69,16 +75,23 @@ function rowOf(i, position) {
   return row;
 }
 let drawnFrom = -1, drawnTo = -1;
+const isWhole = () => shown.length <= MOST_ROWS;
 function draw(force) {
-  const from = Math.max(0, Math.floor(box.scrollTop / ROW) - SPARE);
-  const to = Math.min(shown.length, Math.ceil((box.scrollTop + box.clientHeight) / ROW) + SPARE);
+  let from = 0, to = shown.length;
+  if (!isWhole()) {
+    from = Math.max(0, Math.floor(box.scrollTop / ROW) - SPARE);
+    to = Math.min(shown.length, Math.ceil((box.scrollTop + box.clientHeight) / ROW) + SPARE);
+  }
   if (!force && from === drawnFrom && to === drawnTo) return;
   const focused = document.activeElement && document.activeElement.dataset.parameter;
   drawnFrom = from;
   drawnTo = to;
-  const rows = [gap(from * ROW)];
+  const rows = [];
   for (let position = from; position < to; ++position) rows.push(rowOf(shown[position], position));
-  rows.push(gap((shown.length - to) * ROW));
+  if (!isWhole()) {
+    rows.unshift(gap(from * ROW));
+    rows.push(gap((shown.length - to) * ROW));
+  }
   body.replaceChildren(...rows);
   if (focused === undefined || focused === null) return;
   const again = body.querySelector(`button[data-parameter="${Number(focused)}"]`);
@@ -92,6 +105,8 @@ function filter() {
     ? count.toLocaleString("en") + (count === 1 ? " parameter" : " parameters")
     : shown.length.toLocaleString("en") + " of " + count.toLocaleString("en");
   byId("table").setAttribute("aria-rowcount", shown.length + 1);
+  byId("table").classList.toggle("whole", isWhole());
+  byId("find-note").hidden = isWhole();
   box.scrollTop = 0;
   draw(true);
 }
@@ -115,15 +130,19 @@ function sort(column) {
   }
   filter();
 }
+function cut(words, layout) {
+  const text = data.layouts[layout];
+  return text === "no layout" ? words : words + " \u2014 " + text;
+}
 function show(i) {
   const dialog = byId("details"), facts = byId("parameter-facts");
-  byId("parameter-name").textContent = data.name[i];
+  byId("parameter-name").replaceChildren(...breakable(data.name[i]));
   const lines = [
     ["Type", columns.type(i)], ["Full shape", columns.shape(i)],
     ["Size", humanBytes(data.size[i]) + " (" + data.size[i].toLocaleString("en") + " bytes)"],
-    ["In the source", columns.source(i) + " \u2014 " + data.layouts[data.source_layout[i]]],
-    ["In the destination", columns.target(i) + " \u2014 " + data.layouts[data.target_layout[i]]],
-    ["Read from source ranks", columns.ranks(i) || "none"],
+    ["Source", cut(columns.source(i), data.source_layout[i])],
+    ["Target", cut(columns.target(i), data.target_layout[i])],
+    ["Source ranks read", columns.ranks(i) || "none"],
   ];
   facts.replaceChildren(...lines.flatMap(([term, value]) => {
     const dt = document.createElement("dt"), dd = document.createElement("dd");
@@ -131,19 +150,34 @@ function show(i) {
     dd.textContent = value;
     return [dt, dd];
   }));
-  const picture = document.querySelector(`#kind-${data.kind[i]} svg`);
-  const place = byId("parameter-picture");
-  place.replaceChildren();
-  if (picture) {
-    place.append(picture.cloneNode(true));
-    const example = data.name[data.example[data.kind[i]]];
-    byId("picture-note").textContent =
-      example === data.name[i] ? "" : "The picture is that of " + example + ", which is cut and read alike.";
-  } else {
-    byId("picture-note").textContent = "'reshardfs plan --svg FILE --param NAME' draws its slices.";
-  }
+  const place = byId("parameter-pictures"), note = byId("picture-note");
+  const number = data.map_of[data.kind[i]];
+  const shape = columns.shape(i).startsWith("[") ? JSON.parse(columns.shape(i)) : [];
+  place.replaceChildren(...(number < 0 ? [] : drawSlices(data.maps[number], shape)));
+  const example = data.name[data.example[data.kind[i]]];
+  const borrowed = number >= 0 && example !== data.name[i] && data.maps[number].some((map) => map.made);
+  note.textContent = borrowed ? "Drawn for " + example + ", which is cut and read alike."
+    : number < 0 ? "This page has no picture of it. 'reshardfs plan --svg FILE --param NAME' draws its slices." : "";
   dialog.showModal();
 }
+
+// Tells where something lies beyond the right edge; such a box is reached with the keyboard, too.
+function mark(scroll) {
+  const pan = scroll.querySelector(".pan");
+  const beyond = pan.scrollWidth - pan.clientWidth;
+  scroll.classList.toggle("overflows", beyond > 1);
+  scroll.classList.toggle("more", beyond - pan.scrollLeft > 1);
+  if (beyond > 1) pan.tabIndex = 0;
+}
+const sizes = new ResizeObserver((entries) => {
+  for (const entry of entries) mark(entry.target.closest(".scroll"));
+});
+function watch(scroll) {
+  const pan = scroll.querySelector(".pan");
+  sizes.observe(pan);
+  pan.addEventListener("scroll", () => mark(scroll), { passive: true });
+}
+for (const scroll of document.querySelectorAll("main .scroll")) watch(scroll);
 
 box.addEventListener("scroll", () => requestAnimationFrame(() => draw(false)), { passive: true });
 new ResizeObserver(() => draw(false)).observe(box);
@@ -152,17 +186,28 @@ search.addEventListener("keydown", (event) => {
   if (event.key === "ArrowDown") { box.focus(); event.preventDefault(); }
 });
 document.addEventListener("keydown", (event) => {
-  if (event.key !== "/" || event.target instanceof HTMLInputElement || byId("details").open) return;
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target instanceof HTMLInputElement || byId("details").open) return;
   search.focus();
   event.preventDefault();
 });
 for (const head of document.querySelectorAll("#table th")) {
   head.querySelector("button").addEventListener("click", () => sort(head.dataset.column));
 }
-body.addEventListener("click", (event) => {
-  const button = event.target.closest("button");
-  if (button) show(Number(button.dataset.parameter));
+document.querySelector("main").addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-parameter]");
+  if (button) return show(Number(button.dataset.parameter));
+  const row = event.target.closest("#body tr:not(.gap)");
+  // A text that is being marked is no click.
+  if (row && String(getSelection()) === "") show(Number(row.querySelector("button").dataset.parameter));
 });
 byId("close").addEventListener("click", () => byId("details").close());
+byId("details").addEventListener("click", (event) => {
+  if (event.target !== byId("details")) return;
+  const own = byId("details").getBoundingClientRect();
+  const inside = event.clientX >= own.left && event.clientX <= own.right &&
+                 event.clientY >= own.top && event.clientY <= own.bottom;
+  if (!inside) byId("details").close();
+});
 filter();
 })();

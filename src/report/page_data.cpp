@@ -6,28 +6,14 @@
 #include <string_view>
 #include <unordered_map>
 
-#include <nlohmann/json.hpp>
-
 #include "base/rank_list.h"
 #include "layout/slicing.h"
+#include "report/page_json.h"
+#include "report/page_maps.h"
 #include "report/slice_map.h"
 
 namespace reshardfs {
 namespace {
-
-std::string json_text(const std::string& text) {
-  using Json = nlohmann::json;
-  const std::string plain = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-  std::string out;
-  for (const char c : plain) {
-    if (c == '<') {
-      out += "\\u003c";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
 
 /// Texts that many parameters have, each once.
 class Texts {
@@ -44,20 +30,6 @@ class Texts {
   std::vector<std::string> list_;
 };
 
-/// A list with one item for each of `items`; `write_item` writes it.
-template <typename Items, typename WriteItem>
-void write_list(BoundedWriter& out, std::string_view name, const Items& items,
-                WriteItem&& write_item) {
-  out.print("\"{}\":[", name);
-  bool first = true;
-  for (const auto& item : items) {
-    if (!first) out.write(",");
-    first = false;
-    write_item(item);
-  }
-  out.write("],\n");
-}
-
 /// The first of the shown ranks that has it.
 std::optional<Rank> first_rank(const TargetTable& target, const TargetParameter& parameter,
                                const std::vector<Rank>& ranks) {
@@ -68,9 +40,9 @@ std::optional<Rank> first_rank(const TargetTable& target, const TargetParameter&
 }
 
 std::string source_cut(const TargetParameter& parameter) {
-  if (!parameter.grid) return "slice as it is";
+  if (!parameter.grid) return "slice, unchanged";
   if (parameter.grid->boxes() != nullptr) return boxes_text(*parameter.grid);
-  if (parameter.grid->mapped() != nullptr) return "made by the map";
+  if (parameter.grid->mapped() != nullptr) return "joined by the map";
   std::vector<std::int64_t> parts;
   for (const AxisPartition& partition : parameter.grid->partitions()) {
     parts.push_back(partition.parts());
@@ -81,7 +53,7 @@ std::string source_cut(const TargetParameter& parameter) {
 std::string target_cut(const TargetTable& target, const TargetParameter& parameter,
                        std::optional<Rank> rank) {
   if (!rank) return "not shown";
-  if (parameter.treatment == Treatment::kRaw) return "slice as it is";
+  if (parameter.treatment == Treatment::kRaw) return "slice, unchanged";
   if (parameter.treatment == Treatment::kKeep) return "whole";
   std::vector<std::int64_t> parts;
   for (const AxisPartition& partition :
@@ -92,7 +64,7 @@ std::string target_cut(const TargetTable& target, const TargetParameter& paramet
 }
 
 std::string layout_text(const Layout* layout) {
-  return layout == nullptr ? "no layout of its own" : to_string(*layout);
+  return layout == nullptr ? "no layout" : to_string(*layout);
 }
 
 std::string type_text(const TargetParameter& parameter) {
@@ -115,7 +87,8 @@ std::uint64_t full_bytes(const TargetTable& target, const TargetParameter& param
 }
 
 void write_report_data(const TargetTable& target, const std::vector<Rank>& ranks,
-                       const TrafficSurvey& survey, BoundedWriter& out) {
+                       const TrafficSurvey& survey, const std::vector<std::size_t>& examples,
+                       BoundedWriter& out) {
   const std::vector<TargetParameter>& parameters = target.parameters();
   // The rank is the same for all of a kind.
   std::vector<std::optional<Rank>> rank_of;
@@ -149,13 +122,14 @@ void write_report_data(const TargetTable& target, const std::vector<Rank>& ranks
   });
   write_list(out, "size", parameters, [&](const auto& p) { number(full_bytes(target, p, ranks)); });
   write_list(out, "kind", survey.kind_of, number);
-  write_list(out, "example", survey.kinds, [&](const auto& kind) { number(kind.first); });
+  write_list(out, "example", examples, number);
   write_list(out, "rank_lists", survey.kinds,
              [&](const auto& kind) { string(format_rank_list(kind.source_ranks)); });
   write_list(out, "types", types.list(), string);
   write_list(out, "shapes", shapes.list(), string);
   write_list(out, "cuts", cuts.list(), string);
   write_list(out, "layouts", layouts.list(), string);
+  write_slice_maps(target, ranks, examples, out);
   out.print("\"count\":{}}}", parameters.size());
 }
 

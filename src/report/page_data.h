@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -17,8 +18,10 @@ std::uint64_t full_bytes(const TargetTable& target, const TargetParameter& param
 
 /// Writes the table of parameters as a JSON object of columns, as page.js reads it: lists with an
 /// item for each parameter, most of them numbers of texts in other lists, so that what thousands
-/// have in common is there once. Has no `<`: it may stand in a script element.
+/// have in common is there once; and the maps of write_slice_maps().
+/// @param examples of each kind a parameter's number.
 void write_report_data(const TargetTable& target, const std::vector<Rank>& ranks,
-                       const TrafficSurvey& survey, BoundedWriter& out);
+                       const TrafficSurvey& survey, const std::vector<std::size_t>& examples,
+                       BoundedWriter& out);
 
 }  // namespace reshardfs

@@ -9,55 +9,38 @@
 #include "base/rank_format.h"
 #include "base/rank_list.h"
 #include "base/text.h"
+#include "report/map_sources.h"
 #include "report/slice_map.h"
+#include "report/wrapped_text.h"
 
 namespace reshardfs {
 namespace {
 
-constexpr double kMargin = 24;
-constexpr double kLongSide = 640;
-constexpr double kShortSide = 200;
-constexpr double kMostHeight = 360;
-constexpr double kBar = 72;  // the height of what has one dimension
-constexpr double kAxis = 44;
-constexpr std::size_t kColours = 10;
+/// Sizes of a picture, in pixels.
+struct Frame {
+  double margin = 24;
+  double axis = 44;  ///< to the left of what has rows
+  double longest = 640;
+  double shortest = 200;
+  double highest = 360;
+  double highest_of_many = 960;  ///< of more rows than have room in `highest`
+  double bar = 72;               ///< the height of what has one dimension
+  bool has_heading = true;
 
-/// What a map is drawn in the colours of, and its legend: the source's ranks, ascending, or the
-/// tensors of the source of which a model map makes the parameter.
-class Sources {
- public:
-  explicit Sources(const SliceMap& map) : by_tensor_(map.made_by_map) {
-    for (const Stretch& row : map.rows) {
-      for (const Stretch& column : map.columns) {
-        const Holding& holding = map.holdings.at({row.source_part, column.source_part});
-        if (holding) keys_.push_back(key(holding));
-      }
-    }
-    std::sort(keys_.begin(), keys_.end());
-    keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
-  }
-  std::size_t count() const { return keys_.size(); }
-  std::string colour(const Holding& holding) const {
-    const auto at = std::lower_bound(keys_.begin(), keys_.end(), key(holding)) - keys_.begin();
-    return colour_at(static_cast<std::size_t>(at));
-  }
-  static std::string colour_at(std::size_t number) { return fmt::format("c{}", number % kColours); }
-  /// "3", or the tensor's name.
-  std::string label(std::size_t number) const {
-    return by_tensor_ ? printable(keys_[number].second) : to_string(keys_[number].first);
-  }
-  bool are_tensors() const noexcept { return by_tensor_; }
-
- private:
-  using Key = std::pair<Rank, std::string>;
-
-  Key key(const Holding& holding) const {
-    return by_tensor_ ? Key{Rank(), holding.entry->name} : Key{holding.file->rank, {}};
-  }
-
-  bool by_tensor_;
-  std::vector<Key> keys_;
+  double width() const { return longest + axis + 2 * margin; }
 };
+
+/// Three of these are side by side on a wide page, one fills a phone.
+constexpr Frame kPageFrame{12, 20, 322, 120, 322, 640, 56, false};
+
+constexpr double kGoodRow = 18;
+constexpr double kNamedRow = 12;    ///< a row that has room for a label
+constexpr double kLeastNamed = 10;  ///< for one in very small letters
+
+const Frame& frame_of(Placement placement) {
+  static constexpr Frame kDocumentFrame{};
+  return placement == Placement::kPage ? kPageFrame : kDocumentFrame;
+}
 
 /// Rows of the tensor to pixels.
 class Scale {
@@ -86,77 +69,88 @@ std::vector<Stretch> destination_stretches(const std::vector<Stretch>& list) {
 }
 
 struct Size {
-  double width = kLongSide;
-  double height = kBar;
+  double width = 0;
+  double height = 0;
 };
 
 /// To scale, but for what would be a thread.
-Size size_of(const SliceMap& map) {
-  if (!map.row_dimension) return {};
+Size size_of(const SliceMap& map, const Frame& frame) {
+  if (!map.row_dimension) return {frame.longest, frame.bar};
   const double ratio =
       static_cast<double>(map.rows.back().end) / static_cast<double>(map.columns.back().end);
-  const double width = std::clamp(kMostHeight / ratio, kShortSide, kLongSide);
-  return {width, std::clamp(width * ratio, kShortSide, kMostHeight)};
+  const double width = std::clamp(frame.highest / ratio, frame.shortest, frame.longest);
+  const double height = std::clamp(width * ratio, frame.shortest, frame.highest);
+  const auto rows = static_cast<double>(map.rows.size());
+  const double highest = std::max({height, std::min(kGoodRow * rows, frame.highest),
+                                   std::min(kLeastNamed * rows, frame.highest_of_many)});
+  return {std::clamp(highest / ratio, width, frame.longest), highest};
 }
 
 class Panel {
  public:
-  Panel(const SliceMap& map, const TargetParameter& parameter)
-      : map_(map), parameter_(parameter), sources_(map), size_(size_of(map)) {
+  Panel(const SliceMap& map, const TargetParameter& parameter, const Frame& frame)
+      : map_(map), parameter_(parameter), frame_(frame), sources_(map), size_(size_of(map, frame)) {
     add_captions();
   }
 
   double height() const {
-    return static_cast<double>(captions_.size()) * 18 + 22 + size_.height + 30 +
-           static_cast<double>(legend_lines()) * 22 + 12;
+    return static_cast<double>(captions_.size()) * kLine + 26 + size_.height + 14 +
+           legend_height() + 12;
   }
 
   void draw(Svg& svg, double top) const {
     for (const std::string& caption : captions_) {
-      svg.text(kMargin, top + 12, "t q", caption);
-      top += 18;
+      svg.text(frame_.margin, top + 12, "s q", caption);
+      top += kLine;
     }
-    top += 22;
-    const double left = kMargin + (map_.row_dimension ? kAxis : 0);
+    top += 26;
+    const double left = frame_.margin + (map_.row_dimension ? frame_.axis : 0);
     const Scale x(map_.columns, left, size_.width);
     const Scale y(map_.rows, top, size_.height);
     draw_axes(svg, left, top);
     draw_regions(svg, x, y);
     draw_outlines(svg, x, y);
-    draw_legend(svg, top + size_.height + 30);
+    draw_labels(svg, x, y);
+    draw_legend(svg, top + size_.height + 14);
   }
 
  private:
+  static constexpr double kLine = 16;
+  static constexpr std::size_t kMostTensors = 12;  ///< in a legend
+  static constexpr std::size_t kMostSwatches = 64;
+
+  void add_caption(const std::string& text) {
+    const auto columns =
+        static_cast<std::size_t>((frame_.width() - 2 * frame_.margin) / small_text_width("n"));
+    for (std::string& line : wrapped_lines(text, columns)) captions_.push_back(std::move(line));
+  }
+
   void add_captions() {
     if (parameter_.treatment == Treatment::kRaw) {
-      captions_.emplace_back(
-          "In one strategy only: each destination rank has one source rank's slice as it is.");
+      add_caption("In one strategy only: each target rank gets one source rank's slice.");
     } else {
-      captions_.push_back(fmt::format(
-          "In the source: {}. In the destination: {}{}.",
-          map_.made_by_map ? "made of other tensors by the map" : cut_text(map_.source_parts),
-          cut_text(map_.destination_parts),
-          parameter_.treatment == Treatment::kKeep ? ", the same on every rank" : ""));
+      add_caption(
+          fmt::format("Source: {}. Target: {}{}.",
+                      map_.made_by_map ? "tensors joined by the map" : cut_text(map_.source_parts),
+                      cut_text(map_.destination_parts),
+                      parameter_.treatment == Treatment::kKeep ? ", equal on every rank" : ""));
     }
     if (map_.row_dimension && map_.source_parts.size() > 2) {
-      std::string text = fmt::format("Drawn: dimension {} down and {} across", *map_.row_dimension,
-                                     *map_.column_dimension);
+      std::string text = fmt::format("Dimension {} runs down, dimension {} across",
+                                     *map_.row_dimension, *map_.column_dimension);
       text += map_.hidden.empty() ? "; no other is cut."
-                                  : fmt::format(", at index 0 of dimension {}, which {} cut too.",
-                                                fmt::join(map_.hidden, " and "),
-                                                map_.hidden.size() == 1 ? "is" : "are");
-      captions_.push_back(std::move(text));
+                                  : fmt::format(", at index 0 of dimension {}, also cut.",
+                                                fmt::join(map_.hidden, " and "));
+      add_caption(text);
     }
     if (map_.shortened) {
-      captions_.push_back(fmt::format("Only the beginning is drawn: {} \u00d7 {} parts.",
-                                      map_.rows.size(), map_.columns.size()));
+      add_caption(fmt::format("Only the first {} \u00d7 {} parts are drawn.", map_.rows.size(),
+                              map_.columns.size()));
     }
     if (map_.row_dimension) {
       const double ratio =
           static_cast<double>(map_.rows.back().end) / static_cast<double>(map_.columns.back().end);
-      if (std::abs(size_.height / size_.width - ratio) > 0.01 * ratio) {
-        captions_.emplace_back("The sides are not to scale.");
-      }
+      if (std::abs(size_.height / size_.width - ratio) > 0.01 * ratio) add_caption("Not to scale.");
     }
   }
 
@@ -166,11 +160,11 @@ class Panel {
 
   void draw_axes(Svg& svg, double left, double top) const {
     if (map_.column_dimension) {
-      svg.text(left, top - 7, "t s q", axis(*map_.column_dimension) + " \u2192");
+      svg.text(left, top - 7, "s q", axis(*map_.column_dimension) + " \u2192");
     }
     if (map_.row_dimension) {
       const std::string text = "\u2190 " + axis(*map_.row_dimension);
-      svg.text_upwards(left - 10, top + small_text_width(text), "t s q", text);
+      svg.text_upwards(left - 8, top + small_text_width(text), "s q", text);
     }
   }
 
@@ -186,11 +180,20 @@ class Panel {
       }
       if (!where.empty()) where += "] ";
     }
+    const std::vector<Rank>* ranks = target_ranks(row, column);
+    return fmt::format("{}{} \u2190 {}", where,
+                       ranks == nullptr ? "no shown rank" : "target " + rank_words(*ranks),
+                       source_words(holding));
+  }
+
+  /// Of the shown ones; nullptr: none has the part.
+  const std::vector<Rank>* target_ranks(const Stretch& row, const Stretch& column) const {
     const auto found = map_.ranks.find({row.destination_part, column.destination_part});
-    return fmt::format(
-        "{}{} \u2190 {}", where,
-        found == map_.ranks.end() ? "no shown rank" : "destination " + rank_words(found->second),
-        source_words(holding));
+    return found == map_.ranks.end() ? nullptr : &found->second;
+  }
+
+  const Holding& holding_of(const Stretch& row, const Stretch& column) const {
+    return map_.holdings.at({row.source_part, column.source_part});
   }
 
   std::string source_words(const Holding& holding) const {
@@ -200,67 +203,191 @@ class Panel {
     return map_.made_by_map ? printable(holding.entry->name) + ", " + rank : rank;
   }
 
-  void draw_regions(Svg& svg, const Scale& x, const Scale& y) const {
+  template <typename Draw>
+  void for_each_region(Draw&& draw) const {
     for (const Stretch& row : map_.rows) {
-      for (const Stretch& column : map_.columns) {
-        const Holding& holding = map_.holdings.at({row.source_part, column.source_part});
-        const bool shown = map_.ranks.contains({row.destination_part, column.destination_part});
-        const double width = x.length(column.begin, column.end);
-        const double height = y.length(row.begin, row.end);
-        std::string style = "miss";
-        if (holding) style = shown ? sources_.colour(holding) : "z";
-        svg.box({x.at(column.begin), y.at(row.begin), width, height}, style,
-                title(row, column, holding));
-        if (!holding || !shown || height < 40) continue;
-        const std::string text = fmt::format("from {}", holding.file->rank);
-        if (small_text_width(text) > width - 8) continue;
-        svg.text(x.at(column.begin) + width / 2, y.at(row.begin) + height / 2 + 10, "t s m", text);
-      }
+      for (const Stretch& column : map_.columns) draw(row, column);
     }
+  }
+
+  static Svg::Box box_of(const Stretch& row, const Stretch& column, const Scale& x,
+                         const Scale& y) {
+    return {x.at(column.begin), y.at(row.begin), x.length(column.begin, column.end),
+            y.length(row.begin, row.end)};
+  }
+
+  void draw_regions(Svg& svg, const Scale& x, const Scale& y) const {
+    svg.begin_borders();
+    for_each_region([&](const Stretch& row, const Stretch& column) {
+      const Holding& holding = holding_of(row, column);
+      const Svg::Box box = box_of(row, column, x, y);
+      const std::string text = title(row, column, holding);
+      if (!holding) {
+        svg.box(box, "miss", text);
+      } else if (target_ranks(row, column) == nullptr) {
+        svg.box(box, "z", text);
+      } else {
+        svg.filled_box(box, sources_.colour(sources_.number(holding)).fill, text);
+      }
+    });
+    svg.end_borders();
   }
 
   void draw_outlines(Svg& svg, const Scale& x, const Scale& y) const {
     for (const Stretch& row : destination_stretches(map_.rows)) {
       for (const Stretch& column : destination_stretches(map_.columns)) {
-        const double width = x.length(column.begin, column.end);
-        const double height = y.length(row.begin, row.end);
-        if (width >= 3 && height >= 3) {
-          svg.box({x.at(column.begin), y.at(row.begin), width, height}, "o");
-        }
-        const auto found = map_.ranks.find({row.destination_part, column.destination_part});
-        if (found == map_.ranks.end() || height < 18) continue;
-        std::string text = rank_words(found->second);
-        if (small_text_width(text) > width - 10) text = format_rank_list(found->second);
-        if (small_text_width(text) > width - 10) continue;
-        svg.text(x.at(column.begin) + 6, y.at(row.begin) + 15, "t s", text);
+        const Svg::Box box = box_of(row, column, x, y);
+        if (box.width >= 3 && box.height >= 3) svg.box(box, "o");
       }
     }
   }
 
-  std::size_t legend_entries() const { return std::min(sources_.count(), 4 * kColours); }
-  /// Names of tensors are long.
-  std::size_t per_line() const { return sources_.are_tensors() ? 1 : 10; }
-  std::size_t legend_lines() const { return (legend_entries() + per_line() - 1) / per_line() + 1; }
+  /// The source of one part, on its way into the picture.
+  struct SourceLabel {
+    Svg::Box box;
+    std::string text;  ///< the short one
+    std::string ink;
+    double used = 0;  ///< pixels at the left that another label has
+
+    /// Whether it stands below that.
+    bool is_below() const { return box.height >= 36; }
+    double room() const { return box.width - (is_below() ? 0 : used) - 5; }
+    bool fits(const std::string& words) const {
+      return box.height >= kLeastNamed - 0.5 && small_text_width(words) <= room();
+    }
+  };
+
+  /// Of each part the source, and the target ranks where their outline begins.
+  void draw_labels(Svg& svg, const Scale& x, const Scale& y) const {
+    const std::vector<Stretch> rows = destination_stretches(map_.rows);
+    const std::vector<Stretch> columns = destination_stretches(map_.columns);
+    const auto begins = [](const std::vector<Stretch>& list, const Stretch& stretch) {
+      return std::any_of(list.begin(), list.end(),
+                         [&](const Stretch& one) { return one.begin == stretch.begin; });
+    };
+    std::vector<SourceLabel> labels;
+    for_each_region([&](const Stretch& row, const Stretch& column) {
+      const Holding& holding = holding_of(row, column);
+      const std::vector<Rank>* ranks = target_ranks(row, column);
+      if (ranks == nullptr) return;
+      SourceLabel label{box_of(row, column, x, y), {}, {}, 0};
+      const std::size_t number = holding ? sources_.number(holding) : 0;
+      if (holding) label.ink = sources_.colour(number).takes_white ? " w" : " k";
+      if (begins(rows, row) && begins(columns, column)) {
+        label.used = draw_target_label(svg, label.box, *ranks, label.ink);
+      }
+      if (!holding) return;
+      label.text = sources_.short_label(number);
+      labels.push_back(std::move(label));
+    });
+    const bool with_words = !sources_.are_tensors() &&
+                            std::all_of(labels.begin(), labels.end(), [](const SourceLabel& label) {
+                              return label.fits("from " + label.text);
+                            });
+    for (const SourceLabel& label : labels) {
+      draw_source_label(svg, label, (with_words ? "from " : "") + label.text);
+    }
+  }
+
+  /// @return the width that it takes.
+  static double draw_target_label(Svg& svg, const Svg::Box& box, const std::vector<Rank>& ranks,
+                                  const std::string& ink) {
+    if (box.height < kLeastNamed - 0.5) return 0;
+    const bool small = box.height < kNamedRow - 0.5;
+    std::string text = rank_words(ranks);
+    if (small_text_width(text) > box.width - 8) text = format_rank_list(ranks);
+    if (small_text_width(text) > box.width - 8) return 0;
+    svg.text(box.x + 5, box.y + (small ? box.height / 2 + 3 : std::min(15.0, box.height / 2 + 4)),
+             (small ? "x h" : "s h") + ink, text);
+    return small_text_width(text) + 10;
+  }
+
+  static void draw_source_label(Svg& svg, const SourceLabel& label, const std::string& text) {
+    if (!label.fits(text)) return;
+    const Svg::Box& box = label.box;
+    if (label.is_below()) {
+      svg.text(box.x + box.width / 2, box.y + std::max(box.height / 2 + 4, 30.0), "s m" + label.ink,
+               text);
+    } else {
+      const bool small = box.height < kNamedRow - 0.5;
+      svg.text(box.x + box.width - 4, box.y + box.height / 2 + (small ? 3 : 4),
+               (small ? "x e" : "s e") + label.ink, text);
+    }
+  }
+
+  bool has_ramp() const { return sources_.count() > kHues && !sources_.are_tensors(); }
+
+  double legend_height() const {
+    if (sources_.are_tensors()) {
+      const std::size_t shown = std::min(sources_.count(), kMostTensors);
+      return 20 + static_cast<double>(shown + (sources_.count() > shown ? 1 : 0)) * 18;
+    }
+    return 20 + (has_ramp() ? 34 : 20);
+  }
 
   void draw_legend(Svg& svg, double top) const {
-    svg.text(kMargin, top, "t s q",
-             sources_.are_tensors() ? "outlines: destination ranks; colours: tensors of the source"
-                                    : "outlines: destination ranks; colours: source ranks");
-    for (std::size_t i = 0; i < legend_entries(); ++i) {
-      const std::size_t line = i / per_line();
-      const double x = kMargin + static_cast<double>(i % per_line()) * 64;
-      const double y = top + 10 + static_cast<double>(line) * 22;
-      const std::string label = sources_.label(i);
-      svg.box({x, y, 14, 14}, Sources::colour_at(i),
-              sources_.are_tensors() ? label : "source rank " + label);
-      const bool last = i + 1 == legend_entries() && i + 1 < sources_.count();
-      svg.text(x + 20, y + 11, "t s", label + (last ? " \u2026" : ""));
+    svg.text(frame_.margin, top + 8, "s q",
+             sources_.are_tensors() ? "Outlines, bold: target ranks. Colors, plain: source tensors."
+                                    : "Outlines, bold: target ranks. Colors, plain: source ranks.");
+    top += 18;
+    if (sources_.are_tensors()) {
+      draw_tensors(svg, top);
+    } else if (has_ramp()) {
+      draw_ramp(svg, top);
+    } else {
+      draw_swatches(svg, top);
+    }
+  }
+
+  void draw_tensors(Svg& svg, double top) const {
+    const auto columns =
+        static_cast<std::size_t>((frame_.width() - 2 * frame_.margin - 56) / small_text_width("n"));
+    const std::size_t shown = std::min(sources_.count(), kMostTensors);
+    for (std::size_t i = 0; i < shown; ++i, top += 18) {
+      svg.filled_box({frame_.margin, top, 13, 13}, sources_.colour(i).fill, sources_.label(i));
+      svg.text(frame_.margin + 20, top + 11, "s",
+               sources_.short_label(i) + " " + shortened(sources_.label(i), columns));
+    }
+    if (sources_.count() > shown) {
+      svg.text(
+          frame_.margin, top + 11, "s q",
+          fmt::format("and {} more: point at a part to see its tensor", sources_.count() - shown));
+    }
+  }
+
+  void draw_swatches(Svg& svg, double top) const {
+    double x = frame_.margin;
+    for (std::size_t i = 0; i < sources_.count(); ++i) {
+      svg.filled_box({x, top, 13, 13}, sources_.colour(i).fill, "source rank " + sources_.label(i));
+      svg.text(x + 17, top + 11, "s", sources_.label(i));
+      x += 17 + small_text_width(sources_.label(i)) + 10;
+    }
+  }
+
+  void draw_ramp(Svg& svg, double top) const {
+    const std::size_t count = std::min(sources_.count(), kMostSwatches);
+    const double width = (frame_.width() - 2 * frame_.margin) / static_cast<double>(count);
+    double labelled = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t number = i * (sources_.count() - 1) / (count - 1);
+      const double x = frame_.margin + static_cast<double>(i) * width;
+      const std::string label = sources_.label(number);
+      svg.filled_box({x, top, width + 0.3, 13}, sources_.colour(number).fill,
+                     "source rank " + label);
+      const double needed = small_text_width(label);
+      const double end = frame_.margin + static_cast<double>(count) * width;
+      const bool last = i + 1 == count;
+      const bool free = x >= labelled && x + 2 * needed + 8 <= end;
+      if (!last && !free) continue;
+      svg.text(last ? end : x, top + 26, last ? "s e" : "s", label);
+      labelled = x + needed + 8;
     }
   }
 
   const SliceMap& map_;
   const TargetParameter& parameter_;
-  Sources sources_;
+  const Frame& frame_;
+  MapSources sources_;
   Size size_;
   std::vector<std::string> captions_;
 };
@@ -270,9 +397,9 @@ std::string facts(const TargetTable& target, const TargetParameter& parameter,
   std::string text(mindspore_name(parameter.dtype));
   if (parameter.grid) text += " " + to_string(parameter.grid->full_shape());
   if (parameter.grid && parameter.grid->boxes() != nullptr) {
-    text += ": the source has it in " + boxes_text(*parameter.grid) + ", which are not drawn";
+    text += ": " + boxes_text(*parameter.grid) + " in the source, not drawn";
   } else if (maps.empty()) {
-    text += ": has no elements, or is on none of the shown ranks";
+    text += ": no elements, or on none of the shown ranks";
   }
   if (maps.size() > 1) {
     text += fmt::format(", in {} ways in {} pipeline stages", maps.size(),
@@ -283,20 +410,27 @@ std::string facts(const TargetTable& target, const TargetParameter& parameter,
 
 }  // namespace
 
+std::string parameter_facts(const TargetTable& target, const TargetParameter& parameter,
+                            const std::vector<Rank>& ranks) {
+  return facts(target, parameter, slice_maps(target, parameter, ranks));
+}
+
 void draw_parameter(const TargetTable& target, const TargetParameter& parameter,
                     const std::vector<Rank>& ranks, Placement placement, BoundedWriter& out) {
+  const Frame& frame = frame_of(placement);
   const std::vector<SliceMap> maps = slice_maps(target, parameter, ranks);
   std::vector<Panel> panels;
-  double height = kMargin + 48;
+  double top = frame.has_heading ? frame.margin + 44 : frame.margin;
+  double height = top + 4;
   for (const SliceMap& map : maps) {
-    panels.emplace_back(map, parameter);
+    panels.emplace_back(map, parameter, frame);
     height += panels.back().height();
   }
-  const double width = kLongSide + kAxis + 2 * kMargin;
-  Svg svg(out, placement, width, height, "Slices of " + parameter.name);
-  svg.text(kMargin, kMargin + 12, "t b", shortened(parameter.name, 72));
-  svg.text(kMargin, kMargin + 32, "t", facts(target, parameter, maps));
-  double top = kMargin + 44;
+  Svg svg(out, placement, frame.width(), height, "Slices of " + parameter.name);
+  if (frame.has_heading) {
+    svg.text(frame.margin, frame.margin + 12, "b", shortened(parameter.name, 72));
+    svg.text(frame.margin, frame.margin + 32, "", facts(target, parameter, maps));
+  }
   for (const Panel& panel : panels) {
     panel.draw(svg, top);
     top += panel.height();

@@ -2,7 +2,10 @@
 #include "report/svg.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+
+#include <fmt/format.h>
 
 #include "reshardfs/error.h"
 
@@ -29,6 +32,68 @@ std::string_view markup(char c) {
   }
 }
 
+constexpr std::string_view kInk = "#1c2430";
+constexpr int kSmall = 11;
+
+struct Part {
+  std::string_view style;
+  std::string_view attributes;
+};
+
+constexpr std::array<Part, 12> kParts{
+    {{"bg", R"(fill="#fff")"},
+     {"z", R"(fill="#eef1f5")"},  // no bytes, or no shown rank
+     {"o", R"(fill="none" stroke="#10151d" stroke-width="1.5" pointer-events="none")"},
+     {"bar", R"(fill="#8b98a8")"},
+     {"miss", R"(fill="#fff" stroke="#c0392b" stroke-dasharray="4 3")"},
+     {"h1", R"(fill="#deebf7")"},
+     {"h2", R"(fill="#bfd9ee")"},
+     {"h3", R"(fill="#94c1e0")"},
+     {"h4", R"(fill="#62a3d0")"},
+     {"h5", R"(fill="#3a80b8")"},
+     {"h6", R"(fill="#1f5f99")"},
+     {"h7", R"(fill="#0d3d6b")"}}};
+
+std::string_view box_attributes(std::string_view style) {
+  const auto found = std::find_if(kParts.begin(), kParts.end(),
+                                  [style](const Part& part) { return part.style == style; });
+  return found == kParts.end() ? std::string_view() : found->attributes;
+}
+
+/// With a blank before each. Of what the root has nothing is repeated.
+std::string text_attributes(std::string_view style) {
+  std::string size = R"( font-size="13")";
+  std::string weight;
+  std::string anchor;
+  std::string fill;
+  std::string theme = "t";
+  while (!style.empty()) {
+    const std::size_t end = std::min(style.find(' '), style.size());
+    const std::string_view word = style.substr(0, end);
+    style.remove_prefix(std::min(end + 1, style.size()));
+    if (word == "s") size.clear();
+    if (word == "x") size = R"( font-size="9")";
+    if (word == "h") weight = R"( font-weight="700")";
+    if (word == "b") {
+      size = R"( font-size="15")";
+      weight = R"( font-weight="600")";
+    }
+    if (word == "m") anchor = R"( text-anchor="middle")";
+    if (word == "e") anchor = R"( text-anchor="end")";
+    if (word == "q") fill = R"( fill="#5a6675")";
+    if (word == "q") theme = "t q";
+    if (word == "k" || word == "w") theme.clear();
+    if (word == "k") fill = R"( fill="#10151d")";
+    if (word == "w") fill = R"( fill="#fff")";
+    if (word.starts_with('n')) {
+      theme = word;
+      if (word >= "n5") fill = R"( fill="#fff")";
+    }
+  }
+  if (!theme.empty()) theme = fmt::format(R"( class="{}")", theme);
+  return theme + size + weight + anchor + fill;
+}
+
 }  // namespace
 
 std::string xml_text(const std::string& text) {
@@ -50,39 +115,17 @@ std::string xml_text(const std::string& text) {
 }
 
 std::string_view picture_style() {
-  // Classes alone, no variables: viewers that are no browsers know these.
-  return R"(.pic{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif}
-.pic .bg{fill:#fff}
-.pic .t{font-size:13px;fill:#1c2430}
-.pic .s{font-size:11px}
-.pic .b{font-size:16px;font-weight:600}
-.pic .q{fill:#5a6675}
-.pic .m{text-anchor:middle}
-.pic .e{text-anchor:end}
-.pic .z{fill:#f3f5f8}
-.pic .o{fill:none;stroke:#1c2430;stroke-width:1.5;pointer-events:none}
-.pic .bar{fill:#8b98a8}
-.pic .miss{fill:#fff;stroke:#c0392b;stroke-dasharray:4 3}
-.pic .h1{fill:#deebf7}.pic .h2{fill:#bfd9ee}.pic .h3{fill:#94c1e0}.pic .h4{fill:#62a3d0}
-.pic .h5{fill:#3a80b8}.pic .h6{fill:#1f5f99}.pic .h7{fill:#0d3d6b}
-.pic .n5,.pic .n6,.pic .n7{fill:#fff}
-.pic .c0{fill:#a9cdee}.pic .c1{fill:#fbcf9d}.pic .c2{fill:#b4dfae}.pic .c3{fill:#f4b5b5}
-.pic .c4{fill:#d3c1ec}.pic .c5{fill:#e3cbb4}.pic .c6{fill:#f6c6e0}.pic .c7{fill:#d0d4da}
-.pic .c8{fill:#e6e398}.pic .c9{fill:#a6e1e2}
-@media (prefers-color-scheme:dark){
+  return R"(@media (prefers-color-scheme:dark){
 .pic .bg{fill:#14181f}
 .pic .t{fill:#e4e9f0}
 .pic .q{fill:#9aa7b8}
 .pic .z{fill:#1d232d}
-.pic .o{stroke:#e4e9f0}
 .pic .bar{fill:#6f7d8f}
 .pic .miss{fill:#14181f;stroke:#ff7a6b}
 .pic .h1{fill:#16304a}.pic .h2{fill:#1b4165}.pic .h3{fill:#215583}.pic .h4{fill:#2a6ea6}
 .pic .h5{fill:#438cc6}.pic .h6{fill:#74b0df}.pic .h7{fill:#b3d7f4}
+.pic .n1,.pic .n2,.pic .n3,.pic .n4{fill:#fff}
 .pic .n5,.pic .n6,.pic .n7{fill:#0b1420}
-.pic .c0{fill:#26557f}.pic .c1{fill:#80521c}.pic .c2{fill:#2f662c}.pic .c3{fill:#803434}
-.pic .c4{fill:#5b4287}.pic .c5{fill:#66503b}.pic .c6{fill:#813f68}.pic .c7{fill:#4d5560}
-.pic .c8{fill:#67641c}.pic .c9{fill:#1f6768}
 }
 )";
 }
@@ -94,8 +137,10 @@ Svg::Svg(BoundedWriter& out, Placement placement, double width, double height,
   height = std::ceil(height);
   out_.print(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"pic\" role=\"img\" aria-label=\"{}\" "
-      "width=\"{:.0f}\" height=\"{:.0f}\" viewBox=\"0 0 {:.0f} {:.0f}\">\n",
-      xml_text(label), width, height, width, height);
+      "width=\"{:.0f}\" height=\"{:.0f}\" viewBox=\"0 0 {:.0f} {:.0f}\" font-family=\"system-ui,"
+      "-apple-system,'Segoe UI',Roboto,'Helvetica Neue',sans-serif\" font-size=\"{}\" "
+      "fill=\"{}\">\n",
+      xml_text(label), width, height, width, height, kSmall, kInk);
   if (placement == Placement::kPage) return;
   out_.print("<title>{}</title>\n<style>\n", xml_text(label));
   out_.write(picture_style());
@@ -103,9 +148,12 @@ Svg::Svg(BoundedWriter& out, Placement placement, double width, double height,
   box({0, 0, width, height}, "bg");
 }
 
-void Svg::box(const Box& box, std::string_view style, const std::string& title) {
-  out_.print(R"(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" class="{}")", box.x,
-             box.y, box.width, box.height, style);
+void Svg::write_box(const Box& box) {
+  out_.print(R"(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}")", box.x, box.y,
+             box.width, box.height);
+}
+
+void Svg::end_box(const std::string& title) {
   if (title.empty()) {
     out_.write("/>\n");
   } else {
@@ -113,16 +161,35 @@ void Svg::box(const Box& box, std::string_view style, const std::string& title) 
   }
 }
 
+void Svg::box(const Box& box, std::string_view style, const std::string& title) {
+  write_box(box);
+  out_.print(R"( class="{}" {})", style, box_attributes(style));
+  end_box(title);
+}
+
+void Svg::filled_box(const Box& box, const std::string& fill, const std::string& title) {
+  write_box(box);
+  out_.print(R"( fill="{}")", fill);
+  end_box(title);
+}
+
 void Svg::text(double x, double y, std::string_view style, const std::string& text) {
-  out_.print("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\">{}</text>\n", x, y, style,
+  out_.print("<text x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n", x, y, text_attributes(style),
              xml_text(text));
 }
 
 void Svg::text_upwards(double x, double y, std::string_view style, const std::string& text) {
   out_.print(
-      "<text x=\"{0:.1f}\" y=\"{1:.1f}\" transform=\"rotate(-90 {0:.1f} {1:.1f})\" "
-      "class=\"{2}\">{3}</text>\n",
-      x, y, style, xml_text(text));
+      "<text x=\"{0:.1f}\" y=\"{1:.1f}\" transform=\"rotate(-90 {0:.1f} {1:.1f})\"{2}>{3}</text>\n",
+      x, y, text_attributes(style), xml_text(text));
+}
+
+void Svg::begin_borders() {
+  out_.write("<g stroke=\"#fff\" stroke-width=\"0.7\">\n");
+}
+
+void Svg::end_borders() {
+  out_.write("</g>\n");
 }
 
 void Svg::close() {

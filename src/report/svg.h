@@ -14,7 +14,8 @@ namespace reshardfs {
 /// cannot hold (control characters, bytes that are not UTF-8) is shown as printable() shows it.
 std::string xml_text(const std::string& text);
 
-/// The colours of all pictures, in light and dark.
+/// What the dark theme changes about all pictures. Their light colours are attributes of their
+/// elements, so that a copy which loses its style sheet keeps them.
 std::string_view picture_style();
 
 /// Where a picture stands.
@@ -37,21 +38,32 @@ class Svg {
     double height = 0;
   };
 
-  /// @param style a class of picture_style().
+  /// @param style a part of a picture, by which the dark theme knows it: see svg.cpp.
   /// @param title shown where the pointer rests; empty: none.
   void box(const Box& box, std::string_view style, const std::string& title = {});
-  /// @param style "t" with more: "m" in the middle, "e" ends at x, "s" small, "b" bold.
+  /// A box in a colour that is the same in both themes.
+  void filled_box(const Box& box, const std::string& fill, const std::string& title = {});
+  /// @param style words: "s" small, "x" very small, "b" a heading, "h" bold; "q" quiet; "m" in the
+  /// middle, "e"
+  ///        ends at x; of a text on a colour "k" black, "w" white in both themes, "n1" to "n7" on
+  ///        that shade. Otherwise it has the theme's colour.
   void text(double x, double y, std::string_view style, const std::string& text);
   /// Reads upwards, beginning at (x, y).
   void text_upwards(double x, double y, std::string_view style, const std::string& text);
+  /// What follows has thin white borders, until end_borders().
+  void begin_borders();
+  void end_borders();
   /// To be called once, at the end.
   void close();
 
  private:
+  void write_box(const Box& box);
+  void end_box(const std::string& title);
+
   BoundedWriter& out_;
 };
 
-/// Pixels that a text takes in a small font ("t s"), near enough.
+/// Pixels that a text takes in a small font ("s"), near enough.
 double small_text_width(const std::string& text);
 
 }  // namespace reshardfs

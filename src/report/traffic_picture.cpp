@@ -11,6 +11,7 @@
 
 #include "base/rank_list.h"
 #include "base/text.h"
+#include "report/page_text.h"
 
 namespace reshardfs {
 namespace {
@@ -42,7 +43,11 @@ class Scale {
       bounds_.at(i - 1) = static_cast<Bytes>(bound);
     }
     bounds_.back() = most;
+    is_flat_ = human_bytes(least) == human_bytes(most);
   }
+
+  /// Whether all cells that have bytes have the same, as far as people read it.
+  bool is_flat() const noexcept { return is_flat_; }
 
   /// @param bytes at least 1
   std::size_t shade(Bytes bytes) const {
@@ -55,6 +60,7 @@ class Scale {
 
  private:
   std::array<Bytes, kShades> bounds_{};
+  bool is_flat_ = false;
 };
 
 std::string exact(Bytes bytes) {
@@ -94,7 +100,7 @@ double widest(const RankGroups& groups) {
 double cell_width(std::size_t columns) {
   if (columns <= 12) return 72;
   if (columns <= 24) return 36;
-  return columns <= 32 ? 26 : 14;
+  return columns <= 32 ? 26 : 12.5;
 }
 
 double cell_height(std::size_t rows) {
@@ -112,10 +118,10 @@ class TrafficPicture {
         cell_width_(cell_width(columns_)),
         cell_height_(cell_height(rows_)),
         upright_(widest(survey.sources) < cell_width_ - 4),
-        left_(kMargin + 20 + widest(survey.destinations) + 8),
+        left_(kMargin + 20 + std::max(widest(survey.destinations), small_text_width("served")) + 8),
         top_(kMargin + 86 + (upright_ ? 14 : widest(survey.sources))),
         svg_(out, placement, width(), height(),
-             fmt::format("{} read {} from {}", count("destination", survey.destinations),
+             fmt::format("{} read {} from {}", count("target", survey.destinations),
                          human_bytes(survey.total_bytes), count("source", survey.sources))) {}
 
   void draw() {
@@ -135,38 +141,36 @@ class TrafficPicture {
   double y(std::size_t row) const { return top_ + static_cast<double>(row) * cell_height_; }
   double width() const {
     // The heading and the legend need their room too.
-    return std::max(right() + 16 + kBarWidth + 84, 640.0) + kMargin;
+    return std::max(right() + 16 + kBarWidth + 84, 540.0) + kMargin;
   }
   double height() const { return bottom() + 16 + kBarHeight + 24 + 64; }
 
   void draw_heading() {
     svg_.text(
-        kMargin, kMargin + 12, "t b",
-        count("source", survey_.sources) + " \u2192 " + count("destination", survey_.destinations));
+        kMargin, kMargin + 12, "b",
+        count("source", survey_.sources) + " \u2192 " + count("target", survey_.destinations));
     const auto [least, most] =
         std::minmax_element(survey_.destination_bytes.begin(), survey_.destination_bytes.end());
     std::string text = human_bytes(survey_.total_bytes) + " in all";
     if (survey_.destinations.ranks().size() > 1) {
-      text += "; each destination rank reads " + human_bytes(*least);
-      if (*least != *most) text += " to " + human_bytes(*most);
+      text += "; each target rank reads " + human_range(*least, *most);
     }
-    svg_.text(kMargin, kMargin + 32, "t q", text);
+    svg_.text(kMargin, kMargin + 32, "q", text);
     const std::size_t group =
         std::max(survey_.destinations.group_size(), survey_.sources.group_size());
     if (group > 1) {
-      svg_.text(
-          kMargin, kMargin + 50, "t q",
-          fmt::format("A cell is the sum of groups of {}{}.",
-                      survey_.destinations.group_size() == survey_.sources.group_size()
-                          ? std::to_string(group)
-                          : fmt::format("{} destination and {}", survey_.destinations.group_size(),
-                                        survey_.sources.group_size()),
-                      survey_.destinations.group_size() == survey_.sources.group_size()
-                          ? " ranks a side"
-                          : " source ranks"));
+      svg_.text(kMargin, kMargin + 50, "q",
+                fmt::format("Each cell sums up groups of {}{}.",
+                            survey_.destinations.group_size() == survey_.sources.group_size()
+                                ? std::to_string(group)
+                                : fmt::format("{} target and {}", survey_.destinations.group_size(),
+                                              survey_.sources.group_size()),
+                            survey_.destinations.group_size() == survey_.sources.group_size()
+                                ? " ranks on each side"
+                                : " source ranks"));
     }
-    svg_.text(left_, top_ - (upright_ ? 14 : widest(survey_.sources)) - 10, "t s q", "source rank");
-    svg_.text_upwards(kMargin + 10, std::max(bottom(), top_ + 90), "t s q", "destination rank");
+    svg_.text(left_, top_ - (upright_ ? 14 : widest(survey_.sources)) - 10, "s q", "source rank");
+    svg_.text_upwards(kMargin + 10, std::max(bottom(), top_ + 90), "s q", "target rank");
   }
 
   void draw_labels() {
@@ -174,14 +178,13 @@ class TrafficPicture {
       const double middle = x(column) + cell_width_ / 2;
       const std::string text = label(survey_.sources, column);
       if (upright_) {
-        svg_.text(middle, top_ - 6, "t s m", text);
+        svg_.text(middle, top_ - 6, "s m", text);
       } else {
-        svg_.text_upwards(middle + 4, top_ - 6, "t s", text);
+        svg_.text_upwards(middle + 4, top_ - 6, "s", text);
       }
     }
     for (std::size_t row = 0; row < rows_; ++row) {
-      svg_.text(left_ - 8, y(row) + cell_height_ / 2 + 4, "t s e",
-                label(survey_.destinations, row));
+      svg_.text(left_ - 8, y(row) + cell_height_ / 2 + 4, "s e", label(survey_.destinations, row));
     }
   }
 
@@ -195,11 +198,11 @@ class TrafficPicture {
         const std::size_t shade = scale_.shade(bytes);
         svg_.box({x(column) + 0.5, y(row) + 0.5, cell_width_ - 1, cell_height_ - 1},
                  fmt::format("h{}", shade),
-                 fmt::format("{} from {}: {}", words("destination", survey_.destinations, row),
+                 fmt::format("{} from {}: {}", words("target", survey_.destinations, row),
                              words("source", survey_.sources, column), exact(bytes)));
         if (!numbers) continue;
         svg_.text(x(column) + cell_width_ / 2, y(row) + cell_height_ / 2 + 4,
-                  fmt::format("t s m n{}", shade), human_bytes(bytes));
+                  fmt::format("s m n{}", shade), human_bytes(bytes));
       }
     }
   }
@@ -207,12 +210,12 @@ class TrafficPicture {
   void draw_row_sums() {
     const std::vector<Bytes> read = sums(survey_.destinations, survey_.destination_bytes);
     const Bytes most = std::max<Bytes>(1, *std::max_element(read.begin(), read.end()));
-    svg_.text(right() + 16, top_ - 6, "t s q", "reads");
+    svg_.text(right() + 16, top_ - 6, "s q", "reads");
     for (std::size_t row = 0; row < rows_; ++row) {
       const double length = kBarWidth * static_cast<double>(read[row]) / static_cast<double>(most);
       svg_.box({right() + 16, y(row) + 3, length, cell_height_ - 6}, "bar",
-               words("destination", survey_.destinations, row) + ": reads " + exact(read[row]));
-      svg_.text(right() + 16 + length + 6, y(row) + cell_height_ / 2 + 4, "t s",
+               words("target", survey_.destinations, row) + ": reads " + exact(read[row]));
+      svg_.text(right() + 16 + length + 6, y(row) + cell_height_ / 2 + 4, "s",
                 human_bytes(read[row]));
     }
   }
@@ -221,25 +224,30 @@ class TrafficPicture {
     const std::vector<Bytes> given = sums(survey_.sources, survey_.source_bytes);
     const Bytes most = std::max<Bytes>(1, *std::max_element(given.begin(), given.end()));
     const double begin = bottom() + 10;
-    svg_.text(left_ - 8, begin + 12, "t s e q", "is read");
+    svg_.text(left_ - 8, begin + 12, "s e q", "served");
     for (std::size_t column = 0; column < columns_; ++column) {
       const double length =
           kBarHeight * static_cast<double>(given[column]) / static_cast<double>(most);
       svg_.box({x(column) + 3, begin, cell_width_ - 6, length}, "bar",
-               words("source", survey_.sources, column) + ": is read for " + exact(given[column]));
+               words("source", survey_.sources, column) + ": serves " + exact(given[column]));
       if (cell_width_ < 72) continue;
-      svg_.text(x(column) + cell_width_ / 2, begin + length + 13, "t s m",
+      svg_.text(x(column) + cell_width_ / 2, begin + length + 13, "s m",
                 human_bytes(given[column]));
     }
   }
 
   void draw_legend() {
     const double line = bottom() + 16 + kBarHeight + 34;
-    svg_.text(kMargin, line + 11, "t s q", "bytes, up to");
+    if (scale_.is_flat()) {
+      svg_.box({kMargin, line, 14, 14}, fmt::format("h{}", kShades));
+      svg_.text(kMargin + 20, line + 11, "s q", "each cell: " + human_bytes(scale_.bound(kShades)));
+      return;
+    }
+    svg_.text(kMargin, line + 11, "s q", "bytes, up to");
     for (std::size_t shade = 1; shade <= kShades; ++shade) {
-      const double at = kMargin + 86 + static_cast<double>(shade - 1) * 72;
-      svg_.box({at, line, 70, 14}, fmt::format("h{}", shade));
-      svg_.text(at + 70, line + 28, "t s e", human_bytes(scale_.bound(shade)));
+      const double at = kMargin + 78 + static_cast<double>(shade - 1) * 62;
+      svg_.box({at, line, 61, 14}, fmt::format("h{}", shade));
+      svg_.text(at + 61, line + 28, "s e", human_bytes(scale_.bound(shade)));
     }
   }
 

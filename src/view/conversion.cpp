@@ -327,8 +327,8 @@ Conversion Conversion::open(const ConversionOptions& options) {
   }
   const std::vector<OutputFormat> formats = formats_of(options, *state->checkpoint);
   const ShownModel model = shown_model(maps, shown);
-  const ViewContext context{options, formats,         state->ranks, state->target,
-                            whole,   state->warnings, state->notes, model};
+  const ViewContext context{options,         formats,      state->ranks, state->target, whole,
+                            state->warnings, state->notes, model,        state->files};
   for (const View& view : view_registry()) {
     if (!is_wanted(view, options)) continue;
     drop_repeated(state->warnings);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "view/status_json.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "base/version.h"
-#include "report/option_texts.h"
 #include "report/option_words.h"
+#include "report/report_command.h"
 
 namespace reshardfs {
 namespace {
@@ -13,6 +15,20 @@ using Json = nlohmann::ordered_json;
 
 Json path_or_null(const std::optional<std::filesystem::path>& path) {
   return path ? Json(path->string()) : Json();
+}
+
+/// rank_<r>/NAME, not what is in a directory below.
+bool is_rank_file(const OutputFile& output) {
+  const std::string& path = output.path;
+  return path.starts_with("rank_") && std::count(path.begin(), path.end(), '/') == 1;
+}
+
+std::vector<ReportFile> rank_files(const std::vector<OutputFile>& files) {
+  std::vector<ReportFile> found;
+  for (const OutputFile& output : files) {
+    if (is_rank_file(output)) found.push_back({output.path, output.file});
+  }
+  return found;
 }
 
 }  // namespace
@@ -49,7 +65,13 @@ nlohmann::ordered_json facts_json(const ViewContext& context) {
 }
 
 ReportSubject report_subject(const ViewContext& context) {
-  return {context.target, context.ranks, facts_json(context), option_texts(context.options)};
+  const std::string& step = context.target->source().checkpoint().step();
+  return {context.target,
+          context.ranks,
+          ParameterRoles(context.options.state_prefixes, context.model.states),
+          facts_json(context),
+          report_command(context.options, step),
+          rank_files(context.files)};
 }
 
 nlohmann::ordered_json activity_json(const CounterValues& values) {

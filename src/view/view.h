@@ -43,6 +43,8 @@ struct ViewContext {
   /// What the user has been told so far.
   const std::vector<std::string>& notes;
   const ShownModel& model;
+  /// Of the views before it in view_registry().
+  const std::vector<OutputFile>& files;
 };
 
 /// The only rank of ViewContext::whole.

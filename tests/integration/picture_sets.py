@@ -32,7 +32,10 @@ def columns(parts: int) -> Layout:
     return Layout((parts,), ((), (0,)))
 
 
-def write_set(root: Path, layouts: dict[str, tuple[tuple[int, ...], Layout, Layout]]) -> list[str]:
+Layouts = dict[str, tuple[tuple[int, ...], Layout, Layout]]
+
+
+def write_set(root: Path, layouts: Layouts) -> list[str]:
     """Parameters by name: the full shape, the source's and the destination's layout.
     @return the arguments of a command: the source and both strategies."""
     source = Strategy([{name: own[1] for name, own in layouts.items()}])
@@ -49,6 +52,16 @@ def write_set(root: Path, layouts: dict[str, tuple[tuple[int, ...], Layout, Layo
     write_protobuf(target, root / "dst.ckpt")
     return [str(root / "ckpt"), "--src-strategy", str(root / "src.ckpt"),
             "--dst-strategy", str(root / "dst.ckpt")]
+
+
+def trained_set() -> Layouts:
+    """Two weights with Adam's states before them, and a larger table that is whole everywhere."""
+    whole = Layout((4,), ((), ()))
+    layouts: Layouts = {}
+    for prefix in ("adam_m.", "adam_v.", ""):
+        layouts[prefix + "model.w1"] = ((64, 32), rows(4), columns(4))
+        layouts[prefix + "model.w2"] = ((32, 48), columns(4), rows(4))
+    return layouts | {"model.table": ((128, 64), whole, whole)}
 
 
 def small_set(root: Path) -> list[str]:

@@ -20,7 +20,7 @@ from mounted import run, scratch  # noqa: E402
 from picture_sets import HOSTILE, rows, small_set, write_set  # noqa: E402
 
 SVG = "{http://www.w3.org/2000/svg}"
-CELL = re.compile(r"destination ranks? ([\d,-]+) from source ranks? ([\d,-]+): (.*)")
+CELL = re.compile(r"target ranks? ([\d,-]+) from source ranks? ([\d,-]+): (.*)")
 
 
 def ranks_of(text: str) -> list[int]:
@@ -46,9 +46,11 @@ class PictureTest(CommandTest):
         # Nothing of it comes from elsewhere, and nothing runs.
         self.assertNotRegex(text.replace("http://www.w3.org/2000/svg", ""), r"https?:|url\(|@import")
         self.assertEqual({e.tag for e in root.iter()} - {SVG + t for t in
-                         ("svg", "title", "style", "rect", "text")}, set())
+                         ("svg", "title", "style", "g", "rect", "text")}, set())
         width, height = float(root.get("width", 0)), float(root.get("height", 0))
         for rect in root.iter(SVG + "rect"):
+            # A copy that loses its style sheet must not be black.
+            self.assertIsNotNone(rect.get("fill"), rect.attrib)
             x, y, w, h = (float(rect.get(k, "nan")) for k in ("x", "y", "width", "height"))
             self.assertTrue(0 <= x and 0 <= y and 0 <= w and 0 <= h, rect.attrib)
             self.assertTrue(x + w <= width + 0.11 and y + h <= height + 0.11, rect.attrib)
@@ -110,23 +112,23 @@ class ParameterPicture(PictureTest):
             arguments = small_set(root)
             self.assertEqual(
                 self.regions(arguments, "model.wq"),
-                {f"[{8 * s}:{8 * s + 8}, {8 * d}:{8 * d + 8}] destination rank {d} \u2190 "
+                {f"[{8 * s}:{8 * s + 8}, {8 * d}:{8 * d + 8}] target rank {d} \u2190 "
                  f"source rank {s}" for s in range(8) for d in range(4)})
             self.assertEqual(self.regions(arguments, "model.norm"),
-                             {"[0:64] destination ranks 0-3 \u2190 source rank 0"})
+                             {"[0:64] target ranks 0-3 \u2190 source rank 0"})
 
     def test_only_shown_ranks_are_named(self) -> None:
         with scratch() as root:
             found = self.regions([*small_set(root), "--ranks", "2"], "model.wo")
-            self.assertIn("[0:128, 16:20] destination rank 2 \u2190 source rank 4", found)
+            self.assertIn("[0:128, 16:20] target rank 2 \u2190 source rank 4", found)
             self.assertIn("[0:128, 0:4] no shown rank \u2190 source rank 0", found)
 
     def test_more_than_two_dimensions(self) -> None:
         with scratch() as root:
             arguments = small_set(root)
             text = self.says(0, *arguments, "--param", "model.experts", "--svg", "-")
-            self.assertIn("dimension 0 down and 2 across; no other is cut", text)
-            self.assertIn("[4:5, :, 8:16] destination rank 3 \u2190 source rank 4",
+            self.assertIn("Dimension 0 runs down, dimension 2 across; no other is cut.", text)
+            self.assertIn("[4:5, :, 8:16] target rank 3 \u2190 source rank 4",
                           self.regions(arguments, "model.experts"))
 
     def test_dimensions_that_are_not_drawn_are_named(self) -> None:
@@ -134,8 +136,22 @@ class ParameterPicture(PictureTest):
             cube = Layout((2, 2, 2), ((0,), (1,), (2,)))
             arguments = write_set(root, {"w": ((4, 4, 4), cube, cube)})
             text = self.says(0, *arguments, "--param", "w", "--svg", "-")
-            self.assertIn("at index 0 of dimension 2, which is cut too", text)
+            self.assertIn("at index 0 of dimension 2, also cut.", text)
             self.assertEqual(len(self.regions(arguments, "w")), 4)
+
+    def test_more_ranks_than_hues_have_a_ramp_and_numbers(self) -> None:
+        with scratch() as root:
+            arguments = write_set(root, {"w": ((32, 8), rows(32), rows(8))})
+            picture = self.picture(*arguments, "--param", "w")
+            fills = {rect[0].text: rect.get("fill") for rect in picture.iter(SVG + "rect")
+                     if len(rect) and "\u2190" in (rect[0].text or "")}
+            self.assertEqual(len(fills), 32)
+            self.assertEqual(len(set(fills.values())), 32, "two ranks have one color")
+            texts = [text.text for text in picture.iter(SVG + "text")]
+            for rank in range(32):
+                self.assertEqual(texts.count(f"from {rank}"), 1)
+            legend = {rect[0].text for rect in picture.iter(SVG + "rect") if len(rect)}
+            self.assertLessEqual({f"source rank {rank}" for rank in range(32)}, legend)
 
     def test_hostile_names(self) -> None:
         with scratch() as root:

@@ -109,12 +109,12 @@ TEST(SliceMap, IsNoneOfBoxes) {
   BoundedWriter picture_out(to_picture);
   draw_parameter(target, parameter, test::ranks({0}), Placement::kDocument, picture_out);
   picture_out.flush();
-  EXPECT_THAT(picture, HasSubstr("[3, 4]: the source has it in 5 boxes, which are not drawn"));
+  EXPECT_THAT(picture, HasSubstr("[3, 4]: 5 boxes in the source, not drawn"));
 
   std::string data;
   const TextSink to_data = [&](std::string_view text) { data += text; };
   BoundedWriter data_out(to_data);
-  write_report_data(target, test::ranks({0}), survey_traffic(target, test::ranks({0}), 4),
+  write_report_data(target, test::ranks({0}), survey_traffic(target, test::ranks({0}), 4), {0},
                     data_out);
   data_out.flush();
   EXPECT_THAT(data, HasSubstr(R"("cuts":["5 boxes","whole"])"));

@@ -53,12 +53,35 @@ std::string picture(Placement placement) {
   return out;
 }
 
+std::string text(std::string_view style) {
+  std::string out;
+  const TextSink sink = [&](std::string_view part) { out += part; };
+  BoundedWriter writer(sink);
+  Svg svg(writer, Placement::kPage, 100, 50, "label");
+  svg.text(1, 2, style, "words");
+  svg.close();
+  writer.flush();
+  return out;
+}
+
 TEST(Svg, StandsAloneOrInAPage) {
   const std::string document = picture(Placement::kDocument);
   EXPECT_THAT(document, HasSubstr("<style>"));
   EXPECT_THAT(document, HasSubstr("<title>&lt;title&gt;</title>"));
   EXPECT_THAT(document, HasSubstr("aria-label=\"&lt;label&gt;\""));
   EXPECT_THAT(picture(Placement::kPage), Not(HasSubstr("<style>")));
+}
+
+TEST(Svg, HasItsLightColoursAsAttributes) {
+  EXPECT_THAT(picture(Placement::kPage), HasSubstr(R"(class="h1" fill="#deebf7")"));
+  EXPECT_THAT(text("s q m"), HasSubstr(R"( class="t q" text-anchor="middle" fill="#5a6675">)"));
+  EXPECT_THAT(text("s"), HasSubstr(R"( class="t">)")) << "the root's color and size";
+  EXPECT_THAT(text("x w"), HasSubstr(R"(y="2.0" font-size="9" fill="#fff">)"))
+      << "the same in both themes";
+  EXPECT_THAT(text("s n6"), HasSubstr(R"( class="n6" fill="#fff">)"));
+  EXPECT_THAT(text("s n2"), HasSubstr(R"( class="n2">)"));
+  // The style sheet has the dark theme alone.
+  EXPECT_EQ(picture_style().find("@media (prefers-color-scheme:dark){"), 0U);
 }
 
 }  // namespace
