@@ -183,7 +183,20 @@ box.addEventListener("scroll", () => requestAnimationFrame(() => draw(false)), {
 new ResizeObserver(() => draw(false)).observe(box);
 search.addEventListener("input", filter);
 search.addEventListener("keydown", (event) => {
-  if (event.key === "ArrowDown") { box.focus(); event.preventDefault(); }
+  if (event.key !== "ArrowDown") return;
+  const first = body.querySelector("button");
+  if (first) first.focus();
+  event.preventDefault();
+});
+// Arrow keys go from row to row; Tab would take one press for each of thousands.
+body.addEventListener("keydown", (event) => {
+  if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+  const row = event.target.closest("tr");
+  const next = event.key === "ArrowDown" ? row.nextElementSibling : row.previousElementSibling;
+  const button = next && next.querySelector("button");
+  if (button) button.focus();
+  else if (event.key === "ArrowUp") search.focus();
+  event.preventDefault();
 });
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;

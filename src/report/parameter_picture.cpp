@@ -34,6 +34,7 @@ struct Frame {
 constexpr Frame kPageFrame{12, 20, 322, 120, 322, 640, 56, false};
 
 constexpr double kGoodRow = 18;
+constexpr double kBordered = 6;     ///< a part that is thinner would be all border
 constexpr double kNamedRow = 12;    ///< a row that has room for a label
 constexpr double kLeastNamed = 10;  ///< for one in very small letters
 
@@ -54,6 +55,15 @@ class Scale {
   double origin_;
   double factor_;
 };
+
+/// Pixels of the shortest.
+double thinnest(const std::vector<Stretch>& stretches, const Scale& scale) {
+  double least = scale.at(stretches.back().end);
+  for (const Stretch& stretch : stretches) {
+    least = std::min(least, scale.length(stretch.begin, stretch.end));
+  }
+  return least;
+}
 
 /// Neighbours of one destination part, as one.
 std::vector<Stretch> destination_stretches(const std::vector<Stretch>& list) {
@@ -81,8 +91,9 @@ Size size_of(const SliceMap& map, const Frame& frame) {
   const double width = std::clamp(frame.highest / ratio, frame.shortest, frame.longest);
   const double height = std::clamp(width * ratio, frame.shortest, frame.highest);
   const auto rows = static_cast<double>(map.rows.size());
+  const double named = kLeastNamed * rows;  // of no use if they are too many for labels
   const double highest = std::max({height, std::min(kGoodRow * rows, frame.highest),
-                                   std::min(kLeastNamed * rows, frame.highest_of_many)});
+                                   named <= frame.highest_of_many ? named : 0});
   return {std::clamp(highest / ratio, width, frame.longest), highest};
 }
 
@@ -217,7 +228,9 @@ class Panel {
   }
 
   void draw_regions(Svg& svg, const Scale& x, const Scale& y) const {
-    svg.begin_borders();
+    const bool has_borders =
+        thinnest(map_.rows, y) >= kBordered && thinnest(map_.columns, x) >= kBordered;
+    svg.begin_group(has_borders ? Svg::Edges::kBordered : Svg::Edges::kCrisp);
     for_each_region([&](const Stretch& row, const Stretch& column) {
       const Holding& holding = holding_of(row, column);
       const Svg::Box box = box_of(row, column, x, y);
@@ -230,14 +243,14 @@ class Panel {
         svg.filled_box(box, sources_.colour(sources_.number(holding)).fill, text);
       }
     });
-    svg.end_borders();
+    svg.end_group();
   }
 
   void draw_outlines(Svg& svg, const Scale& x, const Scale& y) const {
     for (const Stretch& row : destination_stretches(map_.rows)) {
       for (const Stretch& column : destination_stretches(map_.columns)) {
         const Svg::Box box = box_of(row, column, x, y);
-        if (box.width >= 3 && box.height >= 3) svg.box(box, "o");
+        if (box.width >= kBordered && box.height >= kBordered) svg.box(box, "o");
       }
     }
   }
@@ -367,6 +380,7 @@ class Panel {
   void draw_ramp(Svg& svg, double top) const {
     const std::size_t count = std::min(sources_.count(), kMostSwatches);
     const double width = (frame_.width() - 2 * frame_.margin) / static_cast<double>(count);
+    const double last_label = small_text_width(sources_.label(sources_.count() - 1));
     double labelled = 0;
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t number = i * (sources_.count() - 1) / (count - 1);
@@ -377,7 +391,7 @@ class Panel {
       const double needed = small_text_width(label);
       const double end = frame_.margin + static_cast<double>(count) * width;
       const bool last = i + 1 == count;
-      const bool free = x >= labelled && x + 2 * needed + 8 <= end;
+      const bool free = x >= labelled && x + needed + 8 + last_label <= end;
       if (!last && !free) continue;
       svg.text(last ? end : x, top + 26, last ? "s e" : "s", label);
       labelled = x + needed + 8;

@@ -47,7 +47,7 @@ function sizeOf(map, rows) {
   const ratio = map.rows[map.rows.length - 1][0] / map.columns[map.columns.length - 1][0];
   const clamp = (value, least, most) => Math.min(Math.max(value, least), most);
   const width = clamp(HEIGHT / ratio, LEAST * 1.5, WIDTH - AXIS);
-  return [width, Math.max(clamp(width * ratio, LEAST, HEIGHT), Math.min(rows * 18, HEIGHT), Math.min(rows * ROW, MOST))];
+  return [width, Math.max(clamp(width * ratio, LEAST, HEIGHT), Math.min(rows * 18, HEIGHT), rows * ROW > MOST ? 0 : rows * ROW)];
 }
 function label(svg, box, text, place, ink) {
   const attributes = { fill: ink, x: box.x + box.width / 2, y: box.y + box.height / 2 + 4,
@@ -85,6 +85,9 @@ function plot(map, shape, side, title) {
     if (text) rect.append(element("title", {}, text));
     svg.append(rect);
   };
+  // A part that is thinner would be all border.
+  const isThin = (list, at) => list.some((s) => at(s[1]) - at(s[0]) < 6);
+  const border = isThin(rows, y) || isThin(columns, x) ? { "shape-rendering": "crispEdges" } : { stroke: "#fff", "stroke-width": 0.7 };
   const labels = [];
   for (const row of rows) {
     for (const column of columns) {
@@ -98,7 +101,7 @@ function plot(map, shape, side, title) {
         : place + " " + (ranks === undefined ? "no shown rank" : "target " + rankWords(ranks)) + " \u2190 " + named;
       if (!source) draw(box, { class: "miss", fill: "#fff", stroke: "#c0392b", "stroke-dasharray": "4 3" }, text);
       else if (ranks === undefined) draw(box, { class: "z", fill: "#eef1f5" }, text);
-      else draw(box, { fill: source[2], stroke: "#fff", "stroke-width": 0.7 }, text);
+      else draw(box, { fill: source[2], ...border }, text);
       if (!source || ranks === undefined || box.height < 9.5) continue;
       labels.push({ box, ink, row, column, ranks, short: source[1],
                     long: (map.made ? "" : side === 2 ? "rank " : "from ") + source[1] });
@@ -110,7 +113,7 @@ function plot(map, shape, side, title) {
       for (const column of stretches(map.columns, 1)) {
         const box = boxOf(row, column);
         begins.add(row[0] + " " + column[0]);
-        if (box.width >= 3 && box.height >= 3) {
+        if (box.width >= 6 && box.height >= 6) {
           draw(box, { class: "o", fill: "none", stroke: "#10151d", "stroke-width": 1.5, "pointer-events": "none" });
         }
       }
@@ -137,16 +140,22 @@ function html(name, style, ...content) {
   made.append(...content);
   return made;
 }
+// Of very many some, from the first to the last.
+function some(list, most) {
+  if (list.length <= most) return list;
+  return Array.from({ length: most }, (_, i) => list[Math.round(i * (list.length - 1) / (most - 1))]);
+}
 function legend(map) {
+  const all = map.sources, shown = some(all, all.length > 64 ? 32 : 64);
   const list = html("ul", "legend" + (map.made ? " long" : ""));
-  for (const [name, short, fill] of map.sources.slice(0, 64)) {
+  for (const [name, short, fill] of shown) {
     const swatch = element("svg", { width: 13, height: 13, "aria-hidden": "true" });
     swatch.append(element("rect", { width: 13, height: 13, fill }));
     list.append(html("li", "", swatch, map.made ? " " + short + " " + name : " " + name));
   }
-  const more = map.sources.length - 64;
-  if (more > 0) list.append(html("li", "", "and " + more + " more"));
-  return html("div", "legends", html("p", "note", map.made ? "Tensors of the source" : "Source ranks"), list);
+  const what = map.made ? "Tensors of the source" : "Source ranks";
+  const part = shown.length < all.length ? ": " + shown.length + " of " + all.length.toLocaleString("en") : "";
+  return html("div", "legends", html("p", "note", what + part), list);
 }
 // The same in words, for those who cannot see pictures.
 function table(map, dimensions) {

@@ -184,11 +184,12 @@ void Svg::text_upwards(double x, double y, std::string_view style, const std::st
       x, y, text_attributes(style), xml_text(text));
 }
 
-void Svg::begin_borders() {
-  out_.write("<g stroke=\"#fff\" stroke-width=\"0.7\">\n");
+void Svg::begin_group(Edges edges) {
+  out_.write(edges == Edges::kBordered ? "<g stroke=\"#fff\" stroke-width=\"0.7\">\n"
+                                       : "<g shape-rendering=\"crispEdges\">\n");
 }
 
-void Svg::end_borders() {
+void Svg::end_group() {
   out_.write("</g>\n");
 }
 

@@ -50,9 +50,13 @@ class Svg {
   void text(double x, double y, std::string_view style, const std::string& text);
   /// Reads upwards, beginning at (x, y).
   void text_upwards(double x, double y, std::string_view style, const std::string& text);
-  /// What follows has thin white borders, until end_borders().
-  void begin_borders();
-  void end_borders();
+  enum class Edges : std::uint8_t {
+    kBordered,  ///< thin white borders
+    kCrisp,     ///< none, and colors do not blend where boxes are thinner than a pixel
+  };
+  /// What follows has these edges, until end_group().
+  void begin_group(Edges edges);
+  void end_group();
   /// To be called once, at the end.
   void close();
 

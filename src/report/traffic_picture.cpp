@@ -80,7 +80,7 @@ std::string words(const char* side, const RankGroups& groups, std::size_t number
 
 std::string count(const char* side, const RankGroups& groups) {
   const std::size_t ranks = groups.ranks().size();
-  return fmt::format("{} {} {}", ranks, side, ranks == 1 ? "rank" : "ranks");
+  return fmt::format("{} {} {}", grouped(ranks), side, ranks == 1 ? "rank" : "ranks");
 }
 
 std::vector<Bytes> sums(const RankGroups& groups, const std::vector<Bytes>& of_ranks) {

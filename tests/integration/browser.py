@@ -140,7 +140,7 @@ def browser(directory: Path) -> Iterator[Browser]:
          f"--user-data-dir={directory / 'profile'}"],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         close_fds=False, preexec_fn=place_pipes, start_new_session=True,
-        env=os.environ | {"HOME": str(directory)})
+        env=os.environ | {"HOME": str(directory), "TMPDIR": str(directory)})
     os.close(browser_reads)
     os.close(browser_writes)
     try:

@@ -236,6 +236,13 @@ class Page(ReportTest):
             self.assertTrue(page.value("document.getElementById('details').open"))
             page.key("Escape", 27)
             self.assertFalse(page.value("document.getElementById('details').open"))
+            self.search(page, "model.w")
+            focused = "document.activeElement.textContent || document.activeElement.id"
+            for key, code, expected in (("ArrowDown", 40, "model.wq"), ("ArrowDown", 40, "model.wo"),
+                                        ("ArrowDown", 40, "model.wo"), ("ArrowUp", 38, "model.wq"),
+                                        ("ArrowUp", 38, "search")):
+                page.key(key, code)
+                self.assertEqual(page.value(focused), expected)
             unnamed = page.value("""[...document.querySelectorAll('input, button, svg, dialog')]
                 .filter(e => !e.closest('[aria-hidden=true]'))
                 .filter(e => !(e.labels?.length || e.ariaLabel || e.textContent.trim())).length""")
