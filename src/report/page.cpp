@@ -170,8 +170,8 @@ class Page {
         cut.example, breakable(example.name),
         xml_text(parameter_facts(target_, example, subject_.ranks)));
     draw_parameter(target_, example, subject_.ranks, Placement::kPage, out_);
-    out_.print("</div><figcaption>{} cut this way, {} in all{}</figcaption>\n</figure>\n",
-               many(cut.count, "parameter is", "parameters are"), human_bytes(cut.bytes),
+    out_.print("</div><figcaption>{}, {}{}</figcaption>\n</figure>\n",
+               many(cut.count, "parameter", "parameters like this"), human_bytes(cut.bytes),
                cut.same_sources ? "" : "; some come from other source ranks");
   }
 
@@ -207,8 +207,9 @@ class Page {
         "<label for=\"search\">Search</label><input type=\"search\" id=\"search\" "
         "placeholder=\"name, type, or shape\" autocomplete=\"off\" spellcheck=\"false\">"
         "<span id=\"count\" role=\"status\"></span></div>\n"
-        "<p id=\"find-note\" class=\"note\" hidden>Find in page sees only the rows on the screen; "
-        "use the search field.</p>\n"
+        "<p id=\"find-note\" class=\"note\" hidden>Of more than 5,000 rows the page keeps only "
+        "those "
+        "on the screen, so find in page misses the rest. Use the search field.</p>\n"
         "<div class=\"scroll card\"><div class=\"pan\" id=\"rows\" tabindex=\"0\" role=\"region\" "
         "aria-label=\"Parameters\">\n"
         "<table id=\"table\" aria-label=\"Parameters\"><thead><tr>");

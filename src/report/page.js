@@ -6,7 +6,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const count = data.name.length;
-const MOST_ROWS = 5000; // that are elements at once
+const MOST_ROWS = 5000; // that are elements at once; page.cpp names the number, too
 const ROW = 34;
 const SPARE = 12; // rows drawn beyond what is seen, so that scrolling shows no gaps
 

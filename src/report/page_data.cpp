@@ -42,7 +42,7 @@ std::optional<Rank> first_rank(const TargetTable& target, const TargetParameter&
 std::string source_cut(const TargetParameter& parameter) {
   if (!parameter.grid) return "slice, unchanged";
   if (parameter.grid->boxes() != nullptr) return boxes_text(*parameter.grid);
-  if (parameter.grid->mapped() != nullptr) return "joined by the map";
+  if (parameter.grid->mapped() != nullptr) return "by the map";
   std::vector<std::int64_t> parts;
   for (const AxisPartition& partition : parameter.grid->partitions()) {
     parts.push_back(partition.parts());

@@ -319,8 +319,9 @@ class Panel {
     if (!label.fits(text)) return;
     const Svg::Box& box = label.box;
     if (label.is_below()) {
-      svg.text(box.x + box.width / 2, box.y + std::max(box.height / 2 + 4, 30.0), "s m" + label.ink,
-               text);
+      const double middle = box.height / 2 + 4;
+      svg.text(box.x + box.width / 2, box.y + (label.used > 0 ? std::max(middle, 30.0) : middle),
+               "s m" + label.ink, text);
     } else {
       const bool small = box.height < kNamedRow - 0.5;
       svg.text(box.x + box.width - 4, box.y + box.height / 2 + (small ? 3 : 4),

@@ -130,7 +130,7 @@ function plot(map, shape, side, title) {
   const words = labels.every((own) => widthOf(own.long) <= room(own));
   for (const own of labels) {
     const text = words ? own.long : own.short;
-    if (widthOf(text) <= room(own)) label(svg, own.box, text, side === 2 ? "middle" : own.box.height < 36 ? "right" : "low", own.ink);
+    if (widthOf(text) <= room(own)) label(svg, own.box, text, side === 2 ? "middle" : own.box.height < 36 ? "right" : own.used ? "low" : "middle", own.ink);
   }
   return svg;
 }

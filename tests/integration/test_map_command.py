@@ -497,13 +497,14 @@ class Traffic(CommandThroughMap):
         self.says(0, "report", self.source, *MAP, "--dst-strategy", mcore_rules(self.root / "dst.toml"),
                   "-O", page)
         text = page.read_text()
-        for word in (*self.mcore, "--map mindformers-qwen3", "is read forward: it shows MindFormers mcore"):
+        for word in (*self.mcore, "is read forward: it shows MindFormers mcore",
+                     "<span>--map</span> <span>mindformers-qwen3</span>"):
             self.assertIn(word, text)
         # The picture of a fused tensor names what its parts are made of.
         for part, rows in (("q", "0:16"), ("k", "16:24"), ("v", "24:32")):
-            self.assertIn(f"[{rows}, 0:16] destination rank 0 \u2190 "
+            self.assertIn(f"[{rows}, 0:16] target rank 0 \u2190 "
                           f"model.layers.0.self_attn.{part}_proj.weight, source rank 0", text)
-        self.assertIn("made by the map", text)
+        self.assertIn("joined by the map", text)
 
 
 class StrategyCheck(CommandThroughMap):
