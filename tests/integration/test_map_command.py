@@ -199,12 +199,13 @@ class Check(CommandThroughMap):
         cases: list[tuple[int, tuple[str | Path, ...], str]] = [
             (1, (MAP[1], "--source", source), "--model-config"),
             (1, ("mindformers-mixtral", "--source", self.source), "did you mean"),
-            (2, ("mindformers-mixtral9", "--source", self.source), "installed are"),
+            (2, ("mindformers-mixtral9", "--source", self.source), "'mindformers-mixtral'?"),
+            (2, ("nothing-like-it", "--source", self.source), "installed are"),
             (2, (MAP[1], "--source", self.root / "gone"), "gone"),
             (2, (self.text_file("bad.toml", "bad"), "--source", self.source), "line 1"),
             (2, (MAP[1], "--source", self.source, "--map-var", "nope=1"), "no rule uses it"),
             (2, (MAP[1], "--source", self.source, "--src-strategy", "gone"), "gone"),
-            (2, (), "MAP is required"),
+            (2, (), "MAP is missing; write reshardfs map check MAP"),
         ]
         for code, arguments, word in cases:
             with self.subTest(word=word, code=code):
@@ -327,8 +328,8 @@ class Show(CommandThroughMap):
     def test_refusals(self) -> None:
         words = ("map", "show", MAP[1], "--source", self.source)
         self.fails(2, *words, "--param", "model.norm.weight", words=("shows no tensor", "map check"))
-        self.fails(2, *words, words=("--param is required",))
-        self.fails(2, *words[:3], "--param", "x", words=("--source is required",))
+        self.fails(2, *words, words=("--param is missing",))
+        self.fails(2, *words[:3], "--param", "x", words=("--source is missing",))
 
 
 class Diff(CommandThroughMap):

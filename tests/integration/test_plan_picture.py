@@ -162,8 +162,9 @@ class ParameterPicture(PictureTest):
 
     def test_a_parameter_that_is_not_there(self) -> None:
         with scratch() as root:
-            self.refused(2, *small_set(root), "--svg", "-", "--param", "model.w",
-                         words=("'model.w'", "no parameter of this name", "inspect"))
+            for name, hint in (("model.w", "did you mean 'model.wq'?"), ("none", "inspect")):
+                self.refused(2, *small_set(root), "--svg", "-", "--param", name,
+                             words=(f"'{name}'", "no parameter of this name", hint))
 
 
 class WhereItGoes(PictureTest):
