@@ -9,6 +9,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/near_name.h"
 #include "base/rank_list.h"
 #include "checkpoint/meta_json.h"
 #include "checkpoint/segments.h"
@@ -92,6 +93,7 @@ std::string named_step(const std::filesystem::path& root, const StepSet& steps,
   throw Error(ErrorKind::kMissing, "no rank has a file of step '" + printable(wanted) +
                                        "'; there are: " + join_steps({steps.begin(), steps.end()}))
       .in_file(root.string())
+      .hint(did_you_mean(wanted, {steps.begin(), steps.end()}))
       .hint("name one of these with --step");
 }
 

@@ -164,7 +164,9 @@ class OptionCheck {
       error.hint("options stand behind the command, as in 'reshardfs mount " + name + " ...'");
     }
     // An option that exists is nearer than one that is only like it.
-    throw error.hint(elsewhere).hint(did_you_mean(name, long_options(command_))).hint(see_help());
+    throw error.hint(elsewhere.empty() ? "" : elsewhere + "; " + see_help())
+        .hint(did_you_mean(name, long_options(command_)))
+        .hint(see_help());
   }
 
   [[noreturn]] void refuse_short(const std::string& word, char letter) const {

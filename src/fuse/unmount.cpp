@@ -36,6 +36,22 @@ void unmount_as_user(const std::string& mountpoint) {
   throw Error(ErrorKind::kIo, "cannot unmount: " + printable(reason)).in_file(mountpoint);
 }
 
+/// The path may be misspelt, or the source's.
+Error nothing_mounted(const fs::path& mountpoint) {
+  Error error(ErrorKind::kUsage, "nothing is mounted here");
+  error.in_file(mountpoint);
+  const std::string path = fs::absolute(mountpoint).lexically_normal().string();
+  std::vector<std::string> places;
+  for (const MountEntry& other : reshardfs_mounts()) {
+    places.push_back(other.mountpoint);
+    if (fs::path(other.source).lexically_normal() == path) {
+      error.hint("it is the source of a mount: reshardfs umount " + printable(other.mountpoint));
+    }
+  }
+  return error.hint(did_you_mean(path, places))
+      .hint("'reshardfs status' lists what is mounted where");
+}
+
 void wait_until_gone(const MountEntry& mount) {
   using namespace std::chrono_literals;
   const auto deadline = std::chrono::steady_clock::now() + 5s;
@@ -53,14 +69,7 @@ void wait_until_gone(const MountEntry& mount) {
 
 MountEntry unmount(const fs::path& mountpoint) {
   const auto mount = find_mount(mountpoint);
-  if (!mount) {
-    std::vector<std::string> places;
-    for (const MountEntry& other : reshardfs_mounts()) places.push_back(other.mountpoint);
-    throw Error(ErrorKind::kUsage, "nothing is mounted here")
-        .in_file(mountpoint)
-        .hint(did_you_mean(fs::absolute(mountpoint).lexically_normal().string(), places))
-        .hint("'reshardfs status' lists what is mounted where");
-  }
+  if (!mount) throw nothing_mounted(mountpoint);
   if (!is_reshardfs(*mount)) {
     throw Error(ErrorKind::kUsage, "what is mounted here is of type " + mount->type + ", not " +
                                        std::string(kMountType))

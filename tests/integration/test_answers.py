@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pty
 import shutil
 import signal
 import stat
@@ -61,8 +62,10 @@ class Misspelt(Answers):
             ("-V", "mount has no option '-V'; did you mean '-v'?"),
             ("-x", "mount has no option '-x'; see 'reshardfs mount --help'"),
             ("--zzz", "mount has no option '--zzz'; see 'reshardfs mount --help'"),
-            ("--checksum", "mount has no option '--checksum'; 'export' has it"),
-            ("--rank=1", "mount has no option '--rank'; 'plan' has it"),
+            ("--checksum", "mount has no option '--checksum'; 'export' has it; see "
+             "'reshardfs mount --help'"),
+            ("--rank=1", "mount has no option '--rank'; 'plan' has it; see "
+             "'reshardfs mount --help'"),
         ):
             with self.subTest(option):
                 self.mount_answer([option], expected)
@@ -188,6 +191,25 @@ class Misspelt(Answers):
     def test_umount(self) -> None:
         self.answer(["umount", self.mountpoint], f"{self.mountpoint}: nothing is mounted here; "
                     "'reshardfs status' lists what is mounted where")
+
+
+    def test_umount_of_the_source(self) -> None:
+        result = run("mount", self.made.source, self.mountpoint, *self.strategies())
+        self.assertEqual(result.code, 0, result.stderr)
+        for path, hint in (
+            (self.made.source, f"it is the source of a mount: reshardfs umount {self.mountpoint}"),
+            (self.mountpoint.with_name("mn"), f"did you mean '{self.mountpoint}'?"),
+        ):
+            result = run("umount", path)
+            self.assertEqual(result.code, 2)
+            self.assertEqual(one_line(result),
+                             f"reshardfs: {path}: nothing is mounted here; {hint}")
+        self.assertEqual(run("umount", self.mountpoint).code, 0)
+
+    def test_steps(self) -> None:
+        self.mount_answer([*self.strategies(), "--step", "100"],
+                          f"{self.made.source}: no rank has a file of step '100'; there are: 3_100; "
+                          "did you mean '3_100'?")
 
 
 class Mistaken(Answers):
@@ -345,6 +367,26 @@ class SuccessLine(Answers):
         self.assertEqual(self.line("--step", "all"), [f"{begins}all complete steps; {ends}"])
         for quiet in ("-q", "--log-level=error"):
             self.assertEqual(self.line(quiet), [])
+
+    def test_in_the_foreground(self) -> None:
+        ours, theirs = pty.openpty()
+        words = [Settings.binary, "mount", "-f", self.made.source, self.mountpoint,
+                 *self.strategies()]
+        process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL,
+                                   stdout=theirs, stderr=subprocess.PIPE)
+        os.close(theirs)
+        try:
+            line = b""
+            while not line.endswith(b"\n"):
+                line += os.read(ours, 4096)
+        finally:
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=COMMAND_SECONDS)
+            os.close(ours)
+        self.assertEqual((process.returncode, errors), (0, b""))
+        count = len(self.made.expected(0))
+        self.assertEqual(line.decode(), f"mounted at {self.mountpoint}: 2 ranks, {count} "
+                         "parameters; Ctrl-C unmounts\r\n")
 
     def test_not_in_a_script(self) -> None:
         result = run("mount", self.made.source, self.mountpoint, *self.strategies())

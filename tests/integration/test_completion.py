@@ -95,6 +95,8 @@ class Words(unittest.TestCase):
         self.assertIn("mount", bash_offers(""))
         self.assertEqual(bash_offers("um"), ["umount"])
         self.assertEqual(bash_offers("strategy", ""), ["show", "merge", "convert", "check"])
+        self.assertEqual(bash_offers("help", "mo"), ["mount"])
+        self.assertEqual(bash_offers("help", "strategy", "sh"), ["show"])
         # A checkpoint may be called like a command.
         self.assertEqual(bash_offers("inspect", "strategy", "--depth", "1", "--lis"), ["--list"])
 
@@ -263,6 +265,7 @@ class Fish(unittest.TestCase):
             ("plan --step=", ["--step=latest"]),
             ("mount --format ckpt,s", ["ckpt,safetensors"]),
             ("inspect strategy --lis", ["--list"]),
+            ("help um", ["umount"]),
         ):
             with self.subTest(line):
                 self.assertEqual(sorted(fish_offers(f"reshardfs {line}")), expected)

@@ -166,7 +166,7 @@ class Listing(DiffTest):
                                   "shape": "other shape", "value": "different", "cast": "equal",
                                   "text": "different", "kind": "other type"})
         text = self.says(1, *paths)
-        self.assertIn("value: Float32 [2, 3]: 1 of 6 elements differ, largest difference 0.5 "
+        self.assertIn("value: Float32 [2, 3]: 1 of 6 elements differs, largest difference 0.5 "
                       "(relative 0.333333), first at (1, 2): 1 against 1.5", text)
         self.assertNotIn("same:", text)
         self.assertNotIn("\033", text)
@@ -277,7 +277,7 @@ class Refused(DiffTest):
     def test_one_line(self) -> None:
         records = [record_of("w", "Float32", np.ones(3, "<f4"))]
         a, b = self.files(records, records)
-        self.refused(2, a, words=("B", "--help"))
+        self.refused(2, a, words=("B is missing", "diff A B"))
         self.refused(2, a, "/nowhere", words=("/nowhere",))
         self.refused(2, a, b, "--a-strategy", "/nowhere", words=("--a-strategy",))
         self.refused(2, a, b, "--atol", "-1", words=("--atol",))

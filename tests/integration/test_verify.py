@@ -510,9 +510,9 @@ class Refused(VerifyTest):
         self.refused(2, self.made.source, "--src-strategy", "/nowhere", words=("--src-strategy",))
         self.refused(2, self.made.source, "--src-strategy", other.src_strategy, words=("rank 1-3",))
         self.refused(2, self.made.source, *self.options, "--step", "77", words=("'77'", "3_100"))
-        self.refused(2, self.made.source, "--jobs", "-1", words=("--help",))
+        self.refused(2, self.made.source, "--jobs", "-1", words=("--jobs", "0 to 1024"))
         self.refused(2, self.made.source, "--dst-strategy", "none", words=("--help",))
-        self.refused(2, words=("SOURCE", "--help"))
+        self.refused(2, words=("SOURCE is missing", "verify SOURCE"))
 
     def test_a_strategy_that_does_not_fit(self) -> None:
         strategy = read_strategy(self.made.src_strategy)
