@@ -303,7 +303,8 @@ class Refused(MapTest):
         installed = [entry["name"] for entry in
                      json.loads(run("map", "list", "--json").stdout)["maps"]]
         self.assertEqual(len(installed), 10)
-        self.refused("--map", "mindformers-qwen9", words=("'mindformers-qwen9'", *installed, ".toml"))
+        self.refused("--map", "no-such-one", words=("'no-such-one'", *installed, ".toml"))
+        self.refused("--map", "mindformers-qwen9", words=("did you mean 'mindformers-qwen3'?",))
         self.refused("--map", "./qwen.toml", words=("qwen.toml", "no such file"))
 
     def test_number_of_directions(self) -> None:
