@@ -12,7 +12,10 @@ int main(int argc, char** argv) {
   reshardfs::occupy_standard_streams();
   // A limit of the size of files is an error like a full disk, whatever is written.
   reshardfs::ignore_signal(SIGXFSZ);
-  reshardfs::keep_memory_for_cleaning_up();
+  if (!reshardfs::keep_memory_for_cleaning_up()) {
+    reshardfs::complain_of_memory();
+    return reshardfs::kExitIo;
+  }
   if (!reshardfs::has_enough_stack()) {
     reshardfs::complain("the stack is too small; " +
                         reshardfs::limit_hint(reshardfs::Resource::kStack));

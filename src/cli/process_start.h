@@ -16,7 +16,11 @@ bool is_unused(int stream) noexcept;
 
 /// Keeps some memory back, and gives it up when there is no other: what cleans up behind a
 /// std::bad_alloc may need a little (a destructor of a JSON value does), and must not fail.
-void keep_memory_for_cleaning_up() noexcept;
+/// @return false if there is not even that: then no exception could be thrown either.
+bool keep_memory_for_cleaning_up() noexcept;
+
+/// One line on standard error with the limits of memory, for which it needs none.
+void complain_of_memory() noexcept;
 
 /// Sees to it that this thread and those that it starts have the stack that they need, which a
 /// limit may deny them.
