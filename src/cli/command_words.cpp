@@ -161,7 +161,7 @@ class OptionCheck {
     Error error(ErrorKind::kUsage, fmt::format("{} '{}'", whose(), printable(name)));
     const std::string elsewhere = commands_with(app_, name);
     if (command_name_.empty() && !elsewhere.empty()) {
-      error.hint("options stand behind the command, as in 'reshardfs mount " + name + " ...'");
+      error.hint("options follow the command, as in 'reshardfs mount " + name + " ...'");
     }
     // An option that exists is nearer than one that is only like it.
     throw error.hint(elsewhere.empty() ? "" : elsewhere + "; " + see_help())

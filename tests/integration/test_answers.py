@@ -72,7 +72,7 @@ class Misspelt(Answers):
 
     def test_options_before_the_command(self) -> None:
         self.answer(["--verbose", "mount", self.made.source, self.mountpoint],
-                    "there is no option '--verbose'; options stand behind the command, as in "
+                    "there is no option '--verbose'; options follow the command, as in "
                     "'reshardfs mount --verbose ...'")
         self.answer(["--versoin"], "there is no option '--versoin'; did you mean '--version'?")
 
