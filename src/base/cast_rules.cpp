@@ -45,7 +45,7 @@ std::string trimmed(const std::string& text) {
 DType type_in(const std::string& text, const std::string& name) {
   if (const auto dtype = dtype_from_cast_name(name)) return *dtype;
   refuse(text, name.empty() ? "a type is missing"
-                            : "'" + printable(name) + "' is no floating-point type");
+                            : "'" + printable(name) + "' is not a floating-point type");
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ std::optional<DType> dtype_from_cast_name(std::string_view name) noexcept {
 
 CastRule parse_cast(const std::string& text) {
   const std::size_t arrow = text.rfind("->");
-  if (arrow == std::string::npos) refuse(text, "there is no '->'");
+  if (arrow == std::string::npos) refuse(text, "'->' is missing");
   const std::string before = text.substr(0, arrow);
   const std::size_t colon = before.rfind(':');
   CastRule rule{"*", {}, {}};

@@ -130,7 +130,7 @@ std::string limit_hint(Resource resource) {
       break;
   }
   if (limits.text().empty()) return exhausted(resource);
-  return "raise what limits it: " + limits.text();
+  return "raise the limit: " + limits.text();
 }
 
 std::string why_no_thread(const std::exception& error) {

@@ -61,7 +61,7 @@ TomlTable::TomlTable(const toml::table& table, std::string header,
   for (const auto& [key, node] : table_) {
     if (std::find(keys.begin(), keys.end(), key.str()) != keys.end()) continue;
     fail_at_line(std::max<std::int64_t>(1, key.source().begin.line),
-                 "'" + printable(std::string(key.str())) + "' is no key of " + header_ +
+                 "'" + printable(std::string(key.str())) + "' is not a key of " + header_ +
                      ", which has " + joined(keys));
   }
 }

@@ -84,12 +84,12 @@ std::vector<ManifestLine> read_manifest(const std::filesystem::path& path) {
     throw Error(ErrorKind::kBadInput,
                 "line " + std::to_string(number) + " is not '<64 hexadecimal digits>  <file>'")
         .in_file(path.string())
-        .hint("--against takes what sha256sum writes");
+        .hint("--against takes the output of sha256sum");
   }
   if (lines.empty()) {
     throw Error(ErrorKind::kBadInput, "names no file")
         .in_file(path.string())
-        .hint("--against takes what sha256sum writes");
+        .hint("--against takes the output of sha256sum");
   }
   return lines;
 }

@@ -126,7 +126,7 @@ void Verification::check_crc(std::size_t number) {
   crcs_[number] = Crc::kBad;
   Problem problem;
   problem.kind = ProblemKind::kCrc;
-  problem.message = "the file does not match the CRC that it states";
+  problem.message = "the file does not match its CRC";
   file_problems_[number] = std::move(problem);
 }
 
@@ -146,7 +146,7 @@ void Verification::check_line(std::size_t number) {
   if (found == line.sha256) return;
   Problem problem;
   problem.kind = ProblemKind::kManifest;
-  problem.message = "SHA-256 " + found + " in place of " + line.sha256;
+  problem.message = "SHA-256 " + found + " instead of " + line.sha256;
   file_problems_[crcs_.size() + number] = std::move(problem);
 }
 

@@ -121,7 +121,7 @@ std::vector<Holding> ParameterVerifier::drop_other_shapes(
     findings.problems.push_back(problem_of(ProblemKind::kShape, holder,
                                            "has the shape " +
                                                to_string(array_shape(*holder.entry)) +
-                                               " in place of " + to_string(wanted)));
+                                               " instead of " + to_string(wanted)));
     return true;
   });
   return holders;

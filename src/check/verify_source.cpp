@@ -93,7 +93,7 @@ void FileChoice::note_unfinished(const RankFiles& found) {
         std::any_of(found.files.begin(), found.files.end(), [&](const FoundFile& other) {
           return other.rank == file.rank && other.part == file.part && other.step == file.step;
         });
-    if (!finished) add(file.rank, file.path, "stands in place of a finished file");
+    if (!finished) add(file.rank, file.path, "is there instead of a finished file");
   }
 }
 
@@ -180,7 +180,7 @@ void check_places(const Discovery& found, const std::vector<RankFile>& files,
     problem.kind = ProblemKind::kMissingPart;
     problem.file = file.path.string();
     problem.parameter = name;
-    problem.message = "is not in the file, though the directory's name map says so";
+    problem.message = "is missing from the file that the directory's name map lists for it";
     report.problems.push_back(std::move(problem));
   }
 }

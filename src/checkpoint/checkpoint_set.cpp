@@ -22,7 +22,7 @@ bool check_trailer(const RankFile& file) {
   if (result == CrcCheck::kBad) {
     throw Error(ErrorKind::kBadInput, "the file does not match its CRC trailer: it is damaged")
         .in_file(file.source->name())
-        .hint("copy it again, or take another step");
+        .hint("copy it again, or choose another step");
   }
   return result == CrcCheck::kGood;
 }
@@ -70,7 +70,7 @@ void CheckpointSet::require_one_place_for_each_name() const {
         if (twin == nullptr) continue;
         // Pieces of one tensor may be anywhere.
         if (before.index->piece_offsets(*twin) && file.index->piece_offsets(entry)) continue;
-        throw Error(ErrorKind::kBadInput, "stands in two parts: in '" +
+        throw Error(ErrorKind::kBadInput, "appears in two parts: in '" +
                                               printable(before.path.string()) + "' and in '" +
                                               printable(file.path.string()) + "'")
             .for_rank(file.rank)
@@ -84,7 +84,8 @@ void CheckpointSet::require_one_place_for_each_name() const {
 void CheckpointSet::require_places(const Discovery& found) const {
   for (const auto& [name, number] : found.places) {
     if (files_[number].index->find(name) != nullptr) continue;
-    throw Error(ErrorKind::kBadInput, "is not in the file, though the directory's name map says so")
+    throw Error(ErrorKind::kBadInput,
+                "is missing from the file that the directory's name map lists for it")
         .in_file(files_[number].path.string())
         .for_parameter(name)
         .hint("bring the map and the files of one version of the model");

@@ -73,7 +73,7 @@ std::string latest_step(const std::filesystem::path& root, const RankFiles& foun
     const std::string what = newest.empty() ? "the checkpoint" : "the newest step, " + newest + ",";
     throw Error(ErrorKind::kBadInput, what + " is not complete: " + rank_words(writing) +
                                           (writing.size() == 1 ? " has" : " have") +
-                                          " a .tmp file in place of a finished one")
+                                          " a .tmp file instead of a finished one")
         .in_file(root.string())
         .hint(hint_at_complete_step(root, found, "wait until it is saved, or name a --step"));
   }
@@ -84,17 +84,17 @@ std::string named_step(const std::filesystem::path& root, const StepSet& steps,
                        const std::string& wanted) {
   if (wanted == kAllSteps) {
     throw Error(ErrorKind::kUsage, kAllStepsRefused)
-        .hint("name one of these with --step: " + join_steps({steps.begin(), steps.end()}) +
+        .hint("choose one with --step: " + join_steps({steps.begin(), steps.end()}) +
               ", or latest");
   }
   const bool is_step = !wanted.empty() && step_prefix_length(wanted) == wanted.size();
   const auto found = is_step ? steps.find(wanted) : steps.end();
   if (found != steps.end()) return *found;
   throw Error(ErrorKind::kMissing, "no rank has a file of step '" + printable(wanted) +
-                                       "'; there are: " + join_steps({steps.begin(), steps.end()}))
+                                       "'; available: " + join_steps({steps.begin(), steps.end()}))
       .in_file(root.string())
       .hint(did_you_mean(wanted, {steps.begin(), steps.end()}))
-      .hint("name one of these with --step");
+      .hint("choose one with --step");
 }
 
 /// The files of out.step, and which ranks have none.
@@ -136,12 +136,12 @@ void choose_files(const std::filesystem::path& root, const RankFiles& found,
     const auto writing = ranks_being_written(found, by_rank, out.step);
     if (!writing.empty()) {
       out.notes.push_back(rank_words(writing) + ": " + step_words(out.step) +
-                          " is not complete: a .tmp file stands in place of a finished one");
+                          " is not complete: it has a .tmp file instead of a finished one");
     }
     return;
   }
   if (!others.empty()) {
-    out.notes.push_back("took " + step_words(out.step) + "; also there: " + join_steps(others));
+    out.notes.push_back("took " + step_words(out.step) + "; also available: " + join_steps(others));
   }
   if (out.step.empty()) return;
   for (std::string& note : compare_with_meta(found.meta_files, out.step, out.files.front().tree)) {
@@ -163,10 +163,10 @@ SourceFiles find_source_files(const std::filesystem::path& source,
                               const CheckpointOptions& options) {
   switch (path_kind(source)) {
     case PathKind::kMissing:
-      throw Error(ErrorKind::kMissing, "there is no such file or directory")
+      throw Error(ErrorKind::kMissing, "no such file or directory")
           .in_file(source.string())
           .hint(did_you_mean_path(source))
-          .hint("the source is a directory of a checkpoint, or one checkpoint file");
+          .hint("give a checkpoint directory or a checkpoint file as the source");
     case PathKind::kOther:
       return take_one_file(source, options.pattern);
     case PathKind::kDirectory:

@@ -57,11 +57,10 @@ class AssumedSource final : public ByteSource {
     if (frame_->fits(*file_)) return;
     // What is damaged is said best by whoever reads it.
     read_index(format_, *file_);
-    throw Error(ErrorKind::kBadInput, "its parameters are others than those of '" +
-                                          printable(like_) +
+    throw Error(ErrorKind::kBadInput, "its parameters differ from those of '" + printable(like_) +
                                           "', though both have one size and look alike in samples")
         .in_file(name())
-        .hint("--check-crc has every file examined as a whole while mounting");
+        .hint("--check-crc makes mount read every file in full");
   }
 
   ByteSourcePtr file_;

@@ -206,11 +206,11 @@ void IterationCatalogue::check_numbers(const RecordedParameter& parameter, Kind&
         if (!kind.devices.is_group()) continue;
         contradict("by its layout rank " + to_string(stored.rank) + " has slice " +
                    std::to_string(cell) + ", but slice " + std::to_string(slice.number) +
-                   " is said to be there");
+                   " is recorded there");
       }
       const std::optional<Rank>& named = named_ranks_[stored.file];
       if (kind.devices.is_group() && named.value_or(stored.rank) != stored.rank) {
-        contradict("'" + printable(metadata_->files[stored.file]) + "' is said to be of rank " +
+        contradict("'" + printable(metadata_->files[stored.file]) + "' is recorded for rank " +
                    to_string(stored.rank));
       }
     }

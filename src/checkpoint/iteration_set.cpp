@@ -112,9 +112,9 @@ Error choice_error(const std::filesystem::path& root, ErrorKind kind, const std:
                    const Iterations& found) {
   std::vector<std::string> steps;
   for (const auto& [step, directory] : found.directories) steps.push_back(step);
-  return Error(kind, what + "; there are: " + (steps.empty() ? "none" : join_steps(steps)))
+  return Error(kind, what + "; available: " + (steps.empty() ? "none" : join_steps(steps)))
       .in_file(root.string())
-      .hint("name one of these with --step");
+      .hint("choose one with --step");
 }
 
 const std::string& choose(const std::filesystem::path& root, const Iterations& found,
@@ -123,10 +123,9 @@ const std::string& choose(const std::filesystem::path& root, const Iterations& f
     throw choice_error(root, ErrorKind::kUsage, kAllStepsRefused, found);
   }
   if (wanted == kLatestStep && !found.tracked) {
-    throw choice_error(root, ErrorKind::kMissing,
-                       "has no " + std::string(kIterationTracker) +
-                           ", so that nothing tells which step was saved last",
-                       found);
+    throw choice_error(
+        root, ErrorKind::kMissing,
+        "has no " + std::string(kIterationTracker) + ", which names the last step saved", found);
   }
   const std::string& step = wanted == kLatestStep ? *found.tracked : wanted;
   const bool is_step = !step.empty() && step_prefix_length(step) == step.size();
@@ -136,7 +135,7 @@ const std::string& choose(const std::filesystem::path& root, const Iterations& f
                      (wanted == kLatestStep ? std::string(kIterationTracker) + " names step '"
                                             : "there is no directory of step '") +
                          printable(step) +
-                         (wanted == kLatestStep ? "', of which there is no directory" : "'"),
+                         (wanted == kLatestStep ? "', but that directory does not exist" : "'"),
                      found);
 }
 
@@ -223,7 +222,7 @@ class StepReader {
                            " names them: " + name_list(missing));
     }
     if (!unlisted.empty()) {
-      out_.notes.push_back("left aside, as " + metadata_name +
+      out_.notes.push_back("ignored, because " + metadata_name +
                            " does not name them: " + name_list(unlisted));
     }
     out_.catalogue = std::move(catalogue);
@@ -238,9 +237,9 @@ class StepReader {
         throw Error(ErrorKind::kMissing, "has no " + std::string(kIterationMetadata) +
                                              ", but files of " + std::to_string(name->count) +
                                              " ranks, as " + printable(entry.name) +
-                                             ": saving broke off, or is going on")
+                                             ": the save was interrupted or is still running")
             .in_file(directory_.string())
-            .hint("take another step");
+            .hint("choose another step");
       }
       add(entry, Rank());
     }
@@ -292,7 +291,7 @@ void require_no_rank_files(const std::filesystem::path& root, const LinklessTree
   throw Error(ErrorKind::kBadInput,
               "has directories of steps (iteration_...) and files that match " + other->pattern)
       .in_file(root.string())
-      .hint("name one step's directory as the source, or say --src-pattern '" + other->pattern +
+      .hint("name one step's directory as the source, or use --src-pattern '" + other->pattern +
             "'");
 }
 
@@ -306,7 +305,7 @@ void note_other_steps(const Iterations& found, const std::string& wanted, Discov
   }
   const std::string tracker(kIterationTracker);
   if (wanted == kLatestStep && !older.empty()) {
-    out.notes.push_back("took step " + out.step + "; also there: " + join_steps(older));
+    out.notes.push_back("using step " + out.step + "; also available: " + join_steps(older));
   }
   if (wanted == kLatestStep && !newer.empty()) {
     out.notes.push_back("newer than the step that " + tracker +

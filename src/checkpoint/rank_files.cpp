@@ -58,7 +58,7 @@ void Walk::directory(const std::filesystem::path& path, std::size_t component,
                                               "' and '" + printable(entry.name) +
                                               "' both stand for rank " + to_string(*matched->rank))
             .in_file(path.string())
-            .hint("remove one, or say which files count with --src-pattern");
+            .hint("remove one, or select the files with --src-pattern");
       }
       found_.ranks_with_directory.insert(*matched->rank);
     }

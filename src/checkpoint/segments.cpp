@@ -34,7 +34,7 @@ Error ambiguous(const std::filesystem::path& root, const std::vector<FoundFile>&
                                          step_words(files.front().step) + ": " + names)
       .in_file(root.string())
       .for_rank(files.front().rank)
-      .hint("say which one counts with --src-pattern");
+      .hint("select one with --src-pattern");
 }
 
 Error missing_part(const std::filesystem::path& root, const FoundFile& like, std::int64_t part) {
@@ -43,7 +43,7 @@ Error missing_part(const std::filesystem::path& root, const FoundFile& like, std
                                         "'")
       .in_file(root.string())
       .for_rank(like.rank)
-      .hint("copy the missing file, or take another step with --step");
+      .hint("copy the missing file, or choose another step with --step");
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ constexpr std::string_view kSafetensorsSuffix = ".safetensors";
   }
   throw Error(ErrorKind::kMissing, "no rank's checkpoint was found; looked for " + looked_for)
       .in_file(root.string())
-      .hint("say where the files are with --src-pattern, for example 'rank_{rank}/*.ckpt'");
+      .hint("give their location with --src-pattern, for example 'rank_{rank}/*.ckpt'");
 }
 
 /// Files that are no rank's, as of a run on one device: which of them is meant, only the user
@@ -76,7 +76,7 @@ std::optional<SourceFiles> find_known(const std::filesystem::path& root, std::st
       throw Error(ErrorKind::kBadInput,
                   "has files of two formats: " + source->pattern + " and " + pattern)
           .in_file(root.string())
-          .hint("say which ones count, for example --src-pattern '" + pattern + "'");
+          .hint("select one format, for example with --src-pattern '" + pattern + "'");
     }
     source = SourceFiles{pattern, std::move(found), {}, {}};
   }
@@ -101,7 +101,7 @@ std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& r
     note_link(files[i], tree, source);
     source.found.files.push_back({Rank(), "", files[i], static_cast<std::int64_t>(i), tree});
   }
-  source.notes.push_back("took the " + counted(files.size(), "file") + " of " +
+  source.notes.push_back("using the " + counted(files.size(), "file") + " of " +
                          source.name_map->map_file.filename().string() + " as one whole model");
   return source;
 }
@@ -117,17 +117,17 @@ std::optional<SourceFiles> find_single_file(const std::filesystem::path& root,
   SourceFiles source = take_one_file(root / names.front(), "");
   note_link(root / names.front(), tree, source);
   source.found.files.front().tree = tree;
-  source.notes.push_back("took the only safetensors file, " + printable(names.front()));
+  source.notes.push_back("using the only safetensors file, " + printable(names.front()));
   return source;
 }
 
 void note_choice(const std::filesystem::path& root, std::string_view known, SourceFiles& source) {
   if (known == kKnownPatterns.front()) return;
-  std::string note = "took the files that match " + source.pattern;
+  std::string note = "using the files that match " + source.pattern;
   if (known == kWeightsPattern) {
-    note += ", which hold the weights alone, without the optimizer's states";
+    note += ", which hold only weights, no optimizer states";
   } else if (known == kWholePattern && path_kind(root / kWeightsAlone) == PathKind::kDirectory) {
-    note += ", and left " + std::string(kWeightsAlone) + " aside, which holds the weights alone";
+    note += ", and ignoring " + std::string(kWeightsAlone) + ", which holds only weights";
   }
   source.notes.push_back(std::move(note));
 }

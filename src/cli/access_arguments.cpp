@@ -68,7 +68,7 @@ CLI::Validator octal_mode(mode_t (*meaning)(mode_t)) {
             constexpr std::uint32_t kPermissions = 0777;
             const auto mode = number(text, kOctal);
             if (!mode || *mode > kPermissions) {
-              return text + " is no octal mode such as 0440";
+              return text + " is not an octal mode such as 0440";
             }
             text = std::to_string(meaning(*mode));
             return std::string();

@@ -88,7 +88,7 @@ const OutputFile& parameter_file(const Conversion& conversion, const std::string
   for (const OutputFile& file : conversion.files()) {
     if (const auto known = parameter_of(file.path)) names.push_back(*known);
   }
-  throw Error(ErrorKind::kMissing, "the conversion has no array of this name")
+  throw Error(ErrorKind::kMissing, "the conversion has no array with this name")
       .for_parameter(name)
       .hint(did_you_mean(name, names))
       .hint(

@@ -19,7 +19,7 @@ std::optional<std::filesystem::path> existing_path(const std::string& text,
   if (text.empty() || text == "none") return std::nullopt;
   std::filesystem::path path = std::filesystem::absolute(text);
   if (path_kind(path) != PathKind::kMissing) return path;
-  throw Error(ErrorKind::kMissing, "there is no such file or directory")
+  throw Error(ErrorKind::kMissing, "no such file or directory")
       .in_file(path.string())
       .hint(did_you_mean_path(path))
       .hint(option + " takes " + takes);

@@ -50,9 +50,8 @@ class Reader {
       const std::string name(key.str());
       const toml::table* table = inner.as_table();
       if (table == nullptr) {
-        fail(inner.source(), "'" + printable(name) +
-                                 "' stands in [mount]: a mount has a name, as "
-                                 "in [mount.NAME]");
+        fail(inner.source(),
+             "'" + printable(name) + "' is in [mount]: give the mount a name, as in [mount.NAME]");
       }
       mounts.emplace(name, read_keys(*table));
     }
@@ -71,7 +70,7 @@ class Reader {
 
   void require_known(const std::string& key, const toml::source_region& where) const {
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) return;
-    Error unknown = error(where, "'" + printable(key) + "' is an option of no command");
+    Error unknown = error(where, "'" + printable(key) + "' is not an option of any command");
     std::vector<std::string> names = known_;
     names.emplace_back(kMounts);
     throw unknown.hint(did_you_mean(key, names)).hint("see reshardfs.toml(5)");
@@ -111,7 +110,7 @@ class Reader {
 ConfigFile::ConfigFile(const std::filesystem::path& path, const std::vector<std::string>& options)
     : path_(std::filesystem::absolute(path)) {
   if (path_kind(path_) == PathKind::kMissing) {
-    throw Error(ErrorKind::kMissing, "there is no such file").in_file(path).hint("check --config");
+    throw Error(ErrorKind::kMissing, "no such file").in_file(path).hint("check --config");
   }
   const std::string text = read_small_file(path_, kMaxConfigBytes);
   const Reader reader(path, options);

@@ -47,7 +47,7 @@ void run_step(const std::vector<std::string>& arguments) {
   show_command(arguments);
   if (const int code = run_self(arguments); code != kExitDone) {
     throw Error(code == kExitIo ? ErrorKind::kIo : ErrorKind::kUsage,
-                fmt::format("the demo ends here, as 'reshardfs {}' failed", arguments.front()));
+                fmt::format("the demo stopped, because 'reshardfs {}' failed", arguments.front()));
   }
 }
 

@@ -88,7 +88,7 @@ class RoundTrip {
     std::ifstream in(shown, std::ios::binary);
     const std::string found((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
     in.close();  // a file that is open keeps the mount busy
-    if (found != bytes_) throw Error(ErrorKind::kIo, "does not have its bytes").in_file(shown);
+    if (found != bytes_) throw Error(ErrorKind::kIo, "has unexpected bytes").in_file(shown);
     if (run_self({"umount", mountpoint()}) != kExitDone) {
       throw Error(ErrorKind::kIo, "unmounting failed").hint(kSeeAbove);
     }
@@ -123,9 +123,9 @@ Finding check_device(const fs::path& device) {
 }
 
 Finding check_right_to_mount(bool is_root, const std::string& path) {
-  Finding finding{.what = "right to mount"};
+  Finding finding{.what = "permission to mount"};
   if (is_root) {
-    finding.found = "root mounts by itself";
+    finding.found = "running as root";
     return finding;
   }
   const fs::path program = find_program("fusermount3", path);
@@ -163,7 +163,7 @@ Finding check_open_files(std::uint64_t soft, std::uint64_t hard) {
   if (hard < kGoodOpenFiles) {
     finding.health = Health::kLimited;
     finding.advice = fmt::format(
-        "larger sets share them and are slower; raise the limit: ulimit -Hn {}", kGoodOpenFiles);
+        "larger sets reuse them and are slower; raise the limit: ulimit -Hn {}", kGoodOpenFiles);
   }
   return finding;
 }
@@ -200,7 +200,7 @@ Finding check_source(const fs::path& source) {
 }
 
 Finding check_round_trip() {
-  Finding finding{.what = "mount, read, unmount", .found = "a sample came back byte for byte"};
+  Finding finding{.what = "mount, read, unmount", .found = "a sample was read back byte for byte"};
   try {
     RoundTrip().run();
   } catch (const std::exception& error) {  // of <filesystem> too: there is no $TMPDIR

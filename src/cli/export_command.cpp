@@ -68,7 +68,7 @@ int run_export(const ExportArguments& arguments) {
     const ProgressDisplay display(progress, log.quiet);
     result = export_conversion(conversion, source, options);
   } catch (const Interrupted&) {
-    std::cerr << "reshardfs: interrupted; the same command continues with what is missing\n";
+    std::cerr << "reshardfs: interrupted; repeat the command to resume\n";
     return signals.exit_code();
   }
   for (const std::string& warning : result.warnings) spdlog::warn("{}", warning);

@@ -256,7 +256,7 @@ void print_tree(const InspectArguments& arguments, const Inspected& inspected) {
                       ? "whole parameters, as the checkpoint lays them out\n"
                       : "whole parameters, as the strategy lays them out\n");
   } else if (inspected.contents.files.size() > 1) {
-    std::cout << wrapped("what all files hold; --src-strategy shows the whole parameters",
+    std::cout << wrapped("contents of all files; --src-strategy shows the whole parameters",
                          style.columns, 4)
               << "\n";
   }

@@ -130,9 +130,9 @@ void LogArguments::reload() const noexcept {
       spdlog::default_logger_raw()->set_level(level_of(log_level_source()()));
     }
     const auto name = spdlog::level::to_string_view(spdlog::default_logger_raw()->level());
-    spdlog::info("the log goes on here, at level {}", fmt::string_view(name.data(), name.size()));
+    spdlog::info("the log continues here, at level {}", fmt::string_view(name.data(), name.size()));
   } catch (const std::exception& error) {
-    spdlog::error("the log goes on as it was: {}", error.what());
+    spdlog::error("the log could not be reopened, and continues unchanged: {}", error.what());
   }
 }
 

@@ -45,7 +45,7 @@ void complain_of_memory() noexcept {
     if (count > 0) length = std::min(text.size() - 1, length + static_cast<std::size_t>(count));
   };
   add("%s", "reshardfs: out of memory");
-  const char* separator = "; raise what limits it: ";
+  const char* separator = "; raise the limit: ";
   for (const auto& [resource, name] : kLimits) {
     rlimit limit{};
     if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) continue;

@@ -144,7 +144,7 @@ void mount_one_step(const MountArguments& arguments, const ConversionOptions& op
   conversion.reset();
   return_free_memory();
   serve(tree, mount, [&] {
-    report_live(counted(static_cast<std::size_t>(ranks), "destination rank"), arguments);
+    report_live(counted(static_cast<std::size_t>(ranks), "target rank"), arguments);
     tell_terminal(shown, arguments);
     ready();
   });

@@ -53,7 +53,7 @@ std::optional<RankRange> check_input(const ConversionOptions& options) {
   if (steps.empty()) {
     throw Error(ErrorKind::kMissing, "the file names carry no steps")
         .in_file(options.source.string())
-        .hint("mount without '--step all', or say where the steps are with --src-pattern");
+        .hint("mount without '--step all', or mark the step with {step} in --src-pattern");
   }
   return source.ranks();
 }

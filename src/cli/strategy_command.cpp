@@ -51,7 +51,7 @@ bool is_rules(const StrategyArguments& arguments) {
 
 CheckpointSet open_source(const StrategyArguments& arguments) {
   if (arguments.source.empty()) {
-    throw Error(ErrorKind::kUsage, "rules need to know the parameters that they are for")
+    throw Error(ErrorKind::kUsage, "rules need the parameters of a checkpoint")
         .in_file(arguments.inputs.front())
         .hint("name the checkpoint with --source");
   }
@@ -124,7 +124,7 @@ int check_rules(const StrategyArguments& arguments, const std::vector<NamedShape
   }
   std::cout << table.str();
   for (const RuleMatch& rule : rules.unused(parameters)) {
-    std::cout << fmt::format("line {}: the rule '{}' took no parameter\n", rule.line,
+    std::cout << fmt::format("line {}: the rule '{}' matches no parameter\n", rule.line,
                              printable(rule.glob));
   }
   return kExitDone;

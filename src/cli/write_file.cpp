@@ -25,7 +25,7 @@ void write_to_standard_output(std::string_view bytes) {
 
 void write_new_file(const std::filesystem::path& path, bool replace,
                     const std::function<void(const TextSink&)>& produce) {
-  if (!path.has_filename()) throw Error(ErrorKind::kUsage, "is no name of a file").in_file(path);
+  if (!path.has_filename()) throw Error(ErrorKind::kUsage, "is not a file name").in_file(path);
   const std::filesystem::path directory = path.has_parent_path() ? path.parent_path() : ".";
   PartialFile file(Folder::open(directory), path.filename(), 0, Writers::kMany);
   std::uint64_t offset = 0;

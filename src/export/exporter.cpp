@@ -108,7 +108,7 @@ void require_plain_path(const fs::path& path) {
 [[noreturn]] void throw_in_the_way(const fs::path& path, const std::string& what) {
   throw Error(ErrorKind::kUsage, what)
       .in_file(path)
-      .hint("choose another directory, or say --force to replace it");
+      .hint("choose another directory, or use --force to replace it");
 }
 
 /// How a file that is to have `size` bytes stands.
@@ -187,7 +187,7 @@ class Exporter {
     for (Item& item : items_) {
       item.standing = standing_of(root(), item.path, item.output->file->size());
       if (item.standing == Standing::kDiffers && !options_.force) {
-        throw_in_the_way(root().path() / item.path, "is there already, with another size");
+        throw_in_the_way(root().path() / item.path, "already exists with a different size");
       }
       if (item.standing == Standing::kSameSize) bytes += add_hash_jobs(item, manifest, jobs);
     }
@@ -207,7 +207,7 @@ class Exporter {
     if (options_.force || manifest.find(kChecksumFile)) return;
     const ExistingFile file(root(), name, size_of(name));
     if (is_own_checksums(file, manifest)) return;
-    throw_in_the_way(root().path() / name, "is there already");
+    throw_in_the_way(root().path() / name, "already exists");
   }
 
   /// @return bytes that they read.
@@ -230,7 +230,7 @@ class Exporter {
     const std::uint64_t size = item.output->file->size();
     if (!item.is_kept()) {
       if (!options_.force) {
-        throw_in_the_way(root().path() / item.path, "is there already, with other contents");
+        throw_in_the_way(root().path() / item.path, "already exists with different contents");
       }
       return;
     }
@@ -297,7 +297,7 @@ class Exporter {
       const std::string name = entry.path().filename().string();
       if (name.starts_with("rank_") && !own.contains(name)) {
         result_.warnings.push_back("'" + printable(name) +
-                                   "' in the output directory is not of this conversion");
+                                   "' in the output directory does not belong to this conversion");
       }
     }
   }

@@ -42,7 +42,7 @@ Folder Folder::open(const fs::path& path) {
   if (fd >= 0) return {Descriptor(fd), path};
   if (errno == ENOTDIR) throw Error(ErrorKind::kUsage, "is not a directory").in_file(path);
   if (errno == ENOENT) {
-    throw Error(ErrorKind::kMissing, "there is no such directory").in_file(path);
+    throw Error(ErrorKind::kMissing, "no such directory").in_file(path);
   }
   throw io_error("open", path, errno);
 }

@@ -26,10 +26,10 @@ using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 constexpr const char* kSourceFiles = "source files";
-constexpr const char* kOtherHint = "choose another directory, or say --force";
+constexpr const char* kOtherHint = "choose another directory, or use --force";
 constexpr const char* kCopyHint =
-    "if it has the same bytes (a copy, a restored backup), say --force: what is there is compared "
-    "with the source, and only what differs is written again";
+    "if it has the same bytes (a copy, a restored backup), use --force: it compares existing files "
+    "with the source and rewrites only those that differ";
 
 void add_file(const fs::path& path, Sha256& hash) {
   const ByteSourcePtr source = open_local_file(path);

@@ -47,13 +47,14 @@ std::string text_line(const Json& json) {
   }
   if (format == kOldFormat) {
     throw Error(ErrorKind::kUsage,
-                "an earlier version of reshardfs began this export, and did not note enough of the "
-                "source to go on safely")
+                "an earlier version of reshardfs began this export and recorded too little about "
+                "the source to resume it safely")
         .hint(
-            "choose another directory, or say --force: it compares what is there with the source");
+            "choose another directory, or use --force, which compares existing files with the "
+            "source");
   }
-  throw Error(ErrorKind::kUsage, "this is no manifest of an export")
-      .hint("choose another directory, or say --force, which replaces it");
+  throw Error(ErrorKind::kUsage, "this is not an export manifest")
+      .hint("choose another directory, or use --force, which replaces it");
 }
 
 /// A file of this directory's own, and of no other name: what is written to it is written to
@@ -66,7 +67,7 @@ Error no_manifest(const std::string& what) {
 void require_own_file(const struct stat& found) {
   if (S_ISLNK(found.st_mode)) throw no_manifest("it is a symbolic link");
   if (!S_ISREG(found.st_mode)) throw no_manifest("it is not a regular file");
-  if (found.st_nlink > 1) throw no_manifest("the file has another name, too (a hard link)");
+  if (found.st_nlink > 1) throw no_manifest("the file is hard-linked under another name");
 }
 
 Descriptor open_manifest(const Folder& folder) {

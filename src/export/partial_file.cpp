@@ -121,7 +121,7 @@ void PartialFile::commit(bool replace) {
   const std::filesystem::path path = folder_.path() / name_;
   const auto there = folder_.look_at(name_);
   if (there && !S_ISREG(there->st_mode) && !S_ISLNK(there->st_mode)) {
-    throw Error(ErrorKind::kUsage, "is there already, and is no regular file")
+    throw Error(ErrorKind::kUsage, "already exists and is not a regular file")
         .in_file(path)
         .hint("choose another name");
   }

@@ -35,12 +35,12 @@ struct Field {
   bool tells_contents;
 };
 constexpr std::array kFields{
-    Field{"bytes", "has another size", true},
-    Field{"index", "has other parameters", true},
-    Field{"samples", "has other contents", true},
-    Field{"mtime_ns", "has another modification time", false},
-    Field{"inode", "is another file (its inode number)", false},
-    Field{"ctime_ns", "has another change time", false},
+    Field{"bytes", "has a different size", true},
+    Field{"index", "has different parameters", true},
+    Field{"samples", "has different contents", true},
+    Field{"mtime_ns", "has a different modification time", false},
+    Field{"inode", "is a different file (by inode number)", false},
+    Field{"ctime_ns", "has a different change time", false},
 };
 
 std::int64_t nanoseconds(const timespec& time) {

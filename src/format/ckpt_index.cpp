@@ -141,7 +141,7 @@ Error IndexBuilder::wrong_content() const {
   const TensorEntry& entry = entries_.back();
   for (std::size_t i = 0; i + 1 < entries_.size(); ++i) {
     if (entries_[i].name == entry.name) {
-      return bad("stands twice in the file: the first record is at offset " +
+      return bad("appears twice in the file: the first record is at offset " +
                  std::to_string(offsets_[i]))
           .at_offset(offsets_.back());
     }

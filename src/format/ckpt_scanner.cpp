@@ -140,15 +140,15 @@ void RecordScanner::refuse_stray(const WireField& field, std::uint64_t offset, s
   }
   // Finding out that a field is neither costs more than passing over it.
   if (++stray_count_ > max_records_) {
-    throw bad(offset, "more than " + std::to_string(max_records_) + " fields that nobody knows");
+    throw bad(offset, "more than " + std::to_string(max_records_) + " unknown fields");
   }
   const auto as_value = try_to([&](Record& record) { read_value(record, end); });
   const bool is_record = as_value && !as_value->name.empty() && as_value->content;
   const auto as_tensor = try_to([&](Record& record) { read_tensor(record, end); });
   const bool is_tensor = as_tensor && as_tensor->type && as_tensor->content;
   if (!is_record && !is_tensor) return;
-  throw bad(offset, std::string(is_record ? "a record" : "a tensor") + " stands in field " +
-                        std::to_string(field.number) + ", where none can be")
+  throw bad(offset, std::string(is_record ? "a record" : "a tensor") + " appears in field " +
+                        std::to_string(field.number) + ", where it is not allowed")
       .for_parameter(is_record ? as_value->name : "")
       .hint("the file is damaged");
 }

@@ -144,13 +144,13 @@ Decryption::Decryption(CipherMode mode, SecretBuffer key, bool hexadecimal)
 
 std::string Decryption::key_hint() const {
   if (hexadecimal_) return "check the key file, which was read as hexadecimal digits";
-  return "check the key file, whose bytes were taken as the key";
+  return "check the key file, whose bytes were used as the key";
 }
 
 Error& Decryption::explain(Error& error) const {
   if (mode_ == CipherMode::kAesGcm) return error;
   if (error.kind() != ErrorKind::kBadInput && error.kind() != ErrorKind::kUnsupported) return error;
-  Error explained(error.kind(), "makes no sense when decrypted: " + error.message());
+  Error explained(error.kind(), "is not a checkpoint when decrypted: " + error.message());
   explained.in_file(error.file())
       .hint("the file is damaged, or the key is wrong: " + std::string(cipher_mode_name(mode_)) +
             " cannot tell the two apart");

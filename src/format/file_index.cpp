@@ -17,9 +17,9 @@ namespace {
 Error stands_twice(const std::string& name, std::size_t first, std::size_t second,
                    const IndexHints& hints) {
   if (second >= hints.offsets.size()) {
-    return Error(ErrorKind::kBadInput, "stands twice in one file").for_parameter(name);
+    return Error(ErrorKind::kBadInput, "appears twice in one file").for_parameter(name);
   }
-  return Error(ErrorKind::kBadInput, "stands twice in the file: the first record is at offset " +
+  return Error(ErrorKind::kBadInput, "appears twice in the file: the first record is at offset " +
                                          std::to_string(hints.offsets[first]))
       .for_parameter(name)
       .at_offset(hints.offsets[second]);

@@ -47,8 +47,8 @@ constexpr std::array kKinds{
     Kind{"\x7f"
          "ELF"sv,
          {"a program, not a checkpoint", kOther}},
-    Kind{"<!DOCTYPE html"sv, {"a web page", "what was downloaded is not the file: try it again"}},
-    Kind{"<html"sv, {"a web page", "what was downloaded is not the file: try it again"}},
+    Kind{"<!DOCTYPE html"sv, {"a web page", "the download failed; repeat it"}},
+    Kind{"<html"sv, {"a web page", "the download failed; repeat it"}},
 };
 
 /// MindSpore writes the number of the stage first, as a number, where a checkpoint has a record;
@@ -128,9 +128,8 @@ std::optional<ForeignContent> foreign_content(std::string_view begin) {
                           "name it as strategy, and the checkpoint's directory as source"};
   }
   if (begin.size() >= kLooked && begin.find_first_not_of('\0') == std::string_view::npos) {
-    return ForeignContent{
-        "zero bytes where a checkpoint begins, as if a copy had not been finished",
-        "copy it again"};
+    return ForeignContent{"zero bytes at the start, as an unfinished copy leaves them",
+                          "copy it again"};
   }
   if (is_text(begin)) return ForeignContent{"a text file, not a checkpoint", kOther};
   return {};

@@ -41,7 +41,7 @@ JsonValue member(const JsonValue& object, const char* key) {
 std::int64_t integer(const JsonValue& value, const char* what, std::int64_t least) {
   const auto number = value.integer();
   if (!number || *number < least) {
-    fail(std::string("its ") + what + " is no integer of at least " + std::to_string(least));
+    fail(std::string("its ") + what + " is not an integer of at least " + std::to_string(least));
   }
   return *number;
 }
@@ -53,7 +53,7 @@ Rank rank_of(std::int64_t number) {
 }
 
 JsonValue list(const JsonValue& value, const char* what, std::size_t most) {
-  if (!value.is_list()) fail(std::string("its ") + what + " is no list");
+  if (!value.is_list()) fail(std::string("its ") + what + " is not a list");
   if (value.size() > most) {
     fail(std::string("its ") + what + " has " + std::to_string(value.size()) +
          " entries; the limit is " + std::to_string(most));
@@ -106,7 +106,7 @@ std::vector<std::string> axis_names(const JsonValue& json, std::size_t count) {
 RecordedLayout layout_of(const JsonValue& json) {
   constexpr std::array<std::string_view, 5> kKeys{
       "device_matrix", "tensor_map", "interleaved_parallel", "alias_name", "rank_list"};
-  if (!json.is_object()) fail("its layout is no object");
+  if (!json.is_object()) fail("its layout is not an object");
   for (const JsonValue value : json) {
     const std::string_view key = value.key();
     // It may say where slices are in a way that is not known here.
@@ -145,7 +145,7 @@ RecordedLayout layout_of(const JsonValue& json) {
 
 void require_plain(const std::string& name) {
   if (is_plain_file_name(name) && name.size() <= kMaxFileNameBytes) return;
-  fail("is said to be in '" + printable(name) + "', which is no file of the directory");
+  fail("is recorded in '" + printable(name) + "', which is not in the directory");
 }
 
 /// Values that are kept once, however often they come.
@@ -209,7 +209,7 @@ class MetadataReader {
         slices.begin(), slices.end(),
         [](const RecordedSlice& a, const RecordedSlice& b) { return a.number == b.number; });
     if (twice != slices.end()) {
-      fail("its slice " + std::to_string(twice->number) + " stands twice in " +
+      fail("its slice " + std::to_string(twice->number) + " appears twice in " +
            std::string(kStorage));
     }
     slices.shrink_to_fit();
@@ -223,7 +223,7 @@ class MetadataReader {
       id = parse_shard_id(name);
       if (!id || id->numbers.size() != 1) {
         fail("'" + printable(name.substr(0, kMaxNameBytes)) +
-             "' is no shard, expected one like \"('name', (0,))\"");
+             "' is not a shard, expected one like \"('name', (0,))\"");
       }
       name = std::move(id->name);
     }
@@ -260,7 +260,7 @@ class MetadataReader {
   }
 
   void take_parameter(std::size_t number, const JsonValue& value) {
-    if (stated_[number]) fail("stands twice in " + std::string(kParameters));
+    if (stated_[number]) fail("appears twice in " + std::string(kParameters));
     stated_[number] = true;
     if (!value.is_object()) fail("is no object");
     RecordedParameter& parameter = out_.parameters[number];
@@ -279,9 +279,9 @@ class MetadataReader {
     std::vector<StoredShard> stored;
     stored.reserve(list(value, "list of files", kMaxRanks).size());
     for (const JsonValue entry : value) {
-      if (!entry.is_object()) fail("its list of files has something that is no object");
+      if (!entry.is_object()) fail("its list of files has an entry that is not an object");
       const auto name = member(entry, "file_name").text();
-      if (!name) fail("its file_name is no text");
+      if (!name) fail("its file_name is not a text");
       stored.push_back(
           {file_number(*name), rank_of(integer(member(entry, "storage_rank"), "storage_rank", 0))});
     }

@@ -25,7 +25,7 @@ std::optional<JsonValue> JsonValue::find(std::string_view key) const {
 namespace {
 
 [[noreturn]] void refuse_json(std::uint64_t offset) {
-  throw Error(ErrorKind::kBadInput, "is no JSON").at_offset(offset);
+  throw Error(ErrorKind::kBadInput, "is not valid JSON").at_offset(offset);
 }
 
 /// The bytes of a source, a block at a time, as the parser's kind of stream. Behind the last one it
@@ -192,7 +192,7 @@ void MemberReader::begin_object(std::string_view name) {
   if (object_.empty()) return;
   const auto number = static_cast<std::size_t>(known - objects_.begin());
   if (found_[number]) {
-    throw Error(ErrorKind::kBadInput, "its " + std::string(name) + " stands twice");
+    throw Error(ErrorKind::kBadInput, "its " + std::string(name) + " appears twice");
   }
   found_[number] = true;
 }
@@ -201,7 +201,7 @@ void MemberReader::begin_value(std::string_view key) {
   JsonNode& object = nodes_.nodes[open_.back()];
   object.end = static_cast<std::uint32_t>(nodes_.nodes.size());  // for now
   if (JsonValue(nodes_, open_.back()).find(key)) {
-    refuse_member("its key '" + printable(std::string(key)) + "' stands twice");
+    refuse_member("its key '" + printable(std::string(key)) + "' appears twice");
   }
   if (++object.size > kMaxMemberKeys) {
     refuse_member("has an object of more than " + std::to_string(kMaxMemberKeys) +
@@ -224,7 +224,7 @@ bool MemberReader::takes_value() {
     return false;
   }
   if (depth_ == 1) {
-    throw Error(ErrorKind::kBadInput, "its " + std::string(object_) + " is no object");
+    throw Error(ErrorKind::kBadInput, "its " + std::string(object_) + " is not an object");
   }
   return true;
 }
@@ -289,7 +289,7 @@ bool MemberReader::open(JsonKind kind) {
     throw Error(ErrorKind::kBadInput, "holds no JSON object");
   }
   if (depth_ == 1 && !object_.empty() && kind != JsonKind::kObject) {
-    throw Error(ErrorKind::kBadInput, "its " + std::string(object_) + " is no object");
+    throw Error(ErrorKind::kBadInput, "its " + std::string(object_) + " is not an object");
   }
   if (depth_ == kMaxJsonDepth) {
     Error error(ErrorKind::kBadInput, "is nested too deeply");

@@ -32,7 +32,7 @@ class TextParser : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return close(); }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception&) override {
-    throw Error(ErrorKind::kBadInput, "is no JSON").at_offset(position - 1);
+    throw Error(ErrorKind::kBadInput, "is not valid JSON").at_offset(position - 1);
   }
 
   Texts finish() &&;
@@ -69,7 +69,7 @@ bool TextParser::other(const char* type) {
   if (!at_member()) return true;
   if (in_inner_) refuse(name_, type);
   if (!inner_.empty() && name_ == inner_) {
-    throw Error(ErrorKind::kBadInput, "its " + name_ + " is no object");
+    throw Error(ErrorKind::kBadInput, "its " + name_ + " is not an object");
   }
   if (!wrong_) wrong_.emplace(name_, type);
   return true;
@@ -89,7 +89,7 @@ bool TextParser::string(string_t& text) {
 
 bool TextParser::start_object(std::size_t) {
   if (depth_ == 1 && !inner_.empty() && name_ == inner_) {
-    if (has_inner_) throw Error(ErrorKind::kBadInput, "its " + name_ + " stands twice");
+    if (has_inner_) throw Error(ErrorKind::kBadInput, "its " + name_ + " appears twice");
     has_inner_ = true;
     in_inner_ = true;
     texts_.clear();
@@ -120,7 +120,7 @@ Texts TextParser::finish() && {
   const auto twice = std::adjacent_find(names.begin(), names.end(),
                                         [](const auto* a, const auto* b) { return *a == *b; });
   if (twice != names.end()) {
-    throw Error(ErrorKind::kBadInput, "stands twice").for_parameter(**twice);
+    throw Error(ErrorKind::kBadInput, "appears twice").for_parameter(**twice);
   }
   return std::move(texts_);
 }

@@ -153,7 +153,7 @@ bool HeaderParser::key(string_t& text) {
 
 void HeaderParser::begin_metadata() {
   at_metadata_ = true;
-  if (has_metadata_) fail("'" + std::string(kMetadataKey) + "' stands twice in its header");
+  if (has_metadata_) fail("'" + std::string(kMetadataKey) + "' appears twice in its header");
   has_metadata_ = true;
 }
 
@@ -177,7 +177,7 @@ void HeaderParser::begin_field(const std::string& name) {
                 "', expected dtype, shape and data_offsets");
   }
   const auto position = static_cast<std::size_t>(found - kFieldNames.begin());
-  if (has_field_.at(position)) fail_tensor("its key '" + name + "' stands twice");
+  if (has_field_.at(position)) fail_tensor("its key '" + name + "' appears twice");
   has_field_.at(position) = true;
   field_ = static_cast<Field>(position);
 }
@@ -185,7 +185,7 @@ void HeaderParser::begin_field(const std::string& name) {
 bool HeaderParser::string(string_t& text) {
   if (place_ == Place::kMetadata) {
     if (!header_.metadata.emplace(metadata_key_, std::move(text)).second) {
-      fail("the metadata's key '" + printable(metadata_key_) + "' stands twice");
+      fail("the metadata's key '" + printable(metadata_key_) + "' appears twice");
     }
     return true;
   }
@@ -252,7 +252,7 @@ void HeaderParser::refuse_twice() const {
       order.begin(), order.end(),
       [&](std::uint32_t a, std::uint32_t b) { return tensors[a].name == tensors[b].name; });
   if (twice == order.end()) return;
-  throw Error(ErrorKind::kBadInput, "stands twice in the file's header")
+  throw Error(ErrorKind::kBadInput, "appears twice in the file's header")
       .for_parameter(tensors[*twice].name);
 }
 

@@ -88,7 +88,7 @@ void check_places(const std::vector<ParsedTensor>& tensors, std::uint64_t data_b
     if (tensor.begin != next) {
       const bool hole = tensor.begin > next;
       throw bad("begins at byte " + std::to_string(tensor.begin) + " of the data, but " +
-                (hole ? "what stands before it ends at " : "overlaps another tensor up to ") +
+                (hole ? "the data before it ends at " : "overlaps another tensor up to ") +
                 std::to_string(next))
           .for_parameter(tensor.name);
     }

@@ -61,7 +61,7 @@ void refuse_twice(std::span<const HeaderTensor> tensors) {
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice == names.end()) return;
-  throw Error(ErrorKind::kBadInput, "would stand twice in one safetensors file")
+  throw Error(ErrorKind::kBadInput, "would appear twice in one safetensors file")
       .for_parameter(std::string(*twice));
 }
 

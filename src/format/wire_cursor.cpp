@@ -26,7 +26,7 @@ WireType checked_type(std::uint64_t key, std::uint64_t offset) {
       return static_cast<WireType>(key & 7U);
     case 3:
     case 4:
-      throw wire_error(offset, "a protobuf group stands here, which no checkpoint has");
+      throw wire_error(offset, "a protobuf group is here, which no checkpoint has");
     default:
       throw wire_error(offset, "wire type " + std::to_string(key & 7U) + " does not exist");
   }
@@ -62,7 +62,7 @@ std::uint64_t WireCursor::payload_end(const WireField& field, std::uint64_t end)
   throw wire_error(field_offset_, "field " + std::to_string(field.number) + " states " +
                                       std::to_string(field.value) + " bytes, but only " +
                                       std::to_string(left) + " are left in " +
-                                      (end == file_size_ ? "the file" : "what encloses it"))
+                                      (end == file_size_ ? "the file" : "the enclosing message"))
       .hint(kIncompleteHint);
 }
 
@@ -71,8 +71,9 @@ std::uint64_t WireCursor::read_varint(std::uint64_t end) {
   std::uint64_t value = 0;
   for (unsigned shift = 0; shift < 70; shift += 7) {
     if (position_ >= end) {
-      throw wire_error(start, end == file_size_ ? "the file ends inside a number"
-                                                : "a number crosses the end of what encloses it")
+      throw wire_error(start, end == file_size_
+                                  ? "the file ends inside a number"
+                                  : "a number crosses the end of the enclosing message")
           .hint(kIncompleteHint);
     }
     if (!in_window()) fill();

@@ -54,7 +54,7 @@ void check_fuse_descriptor(int descriptor) {
   struct stat stat {};
   if (::fstat(descriptor, &stat) != 0) throw cannot_serve(descriptor, "no such descriptor is open");
   if (!S_ISCHR(stat.st_mode) || stat.st_rdev != ::makedev(kFuseMajor, kFuseMinor)) {
-    throw cannot_serve(descriptor, "this is no descriptor of /dev/fuse");
+    throw cannot_serve(descriptor, "this descriptor does not refer to /dev/fuse");
   }
   if ((::fcntl(descriptor, F_GETFL) & O_ACCMODE) != O_RDWR) {
     throw cannot_serve(descriptor, "this descriptor is not open for reading and writing");

@@ -92,7 +92,7 @@ std::string text_of(const std::exception_ptr& failure) {
     session.abandon();
     served.failures.tell_counts();
     if (failure) spdlog::error("{}", text_of(failure));
-    spdlog::warn("'{}' has ended; reads that waited for their source were given up",
+    spdlog::warn("'{}' has ended; reads that were waiting for their source were abandoned",
                  served.options.mountpoint.native());
     spdlog::default_logger()->flush();
   } catch (const std::exception&) {

@@ -33,10 +33,10 @@ std::string what_to_do() {
            "'--device /dev/fuse --cap-add SYS_ADMIN'";
   }
   if (::access("/dev/fuse", R_OK | W_OK) != 0) {
-    return "you may not open /dev/fuse: ask for mode 0666 on it, or mount as root";
+    return "no permission to open /dev/fuse: set its mode to 0666, or mount as root";
   }
   if (::geteuid() != 0) {
-    return "an ordinary user needs fusermount3 (package fuse3), a mount point of his own, and "
+    return "an unprivileged user needs fusermount3 (package fuse3), a mount point they own, and "
            "user_allow_other in /etc/fuse.conf for allow_other";
   }
   return "root needs the capability SYS_ADMIN, which a container must be given";

@@ -25,7 +25,7 @@ MountPlace::MountPlace(const std::filesystem::path& mountpoint)
   // A directory that may be mounted on but not opened (mode 0311) is nobody's usual place.
   if (directory_.get() < 0) return;
   if (::flock(directory_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
-  throw Error(ErrorKind::kUsage, "another process is mounting here at this moment")
+  throw Error(ErrorKind::kUsage, "another process is mounting here right now")
       .in_file(mountpoint)
       .hint("mount once, or at another directory");
 }

@@ -45,7 +45,7 @@ void check_directory(const fs::path& mountpoint) {
         .hint("mkdir -p " + mountpoint.native());
   }
   if (error == ENOTCONN) {
-    throw Error(ErrorKind::kUsage, "a mount is left here whose process has ended")
+    throw Error(ErrorKind::kUsage, "the process of the mount here has ended")
         .in_file(mountpoint)
         .os_error(error)
         .hint("fusermount3 -u " + dead_mount_above(fs::absolute(mountpoint)).native());
@@ -91,9 +91,9 @@ void check_empty(const fs::path& mountpoint) {
   const bool empty = fs::is_empty(mountpoint, error);
   if (error) throw io_error("list the mount point", mountpoint, error.value());
   if (!empty) {
-    throw Error(ErrorKind::kUsage, "the mount point is not empty, a mount would hide its files")
+    throw Error(ErrorKind::kUsage, "the mount point is not empty, and a mount would hide its files")
         .in_file(mountpoint)
-        .hint("choose another directory, or say --nonempty");
+        .hint("choose another directory, or use --nonempty");
   }
 }
 

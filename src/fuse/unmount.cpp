@@ -71,8 +71,8 @@ MountEntry unmount(const fs::path& mountpoint) {
   const auto mount = find_mount(mountpoint);
   if (!mount) throw nothing_mounted(mountpoint);
   if (!is_reshardfs(*mount)) {
-    throw Error(ErrorKind::kUsage, "what is mounted here is of type " + mount->type + ", not " +
-                                       std::string(kMountType))
+    throw Error(ErrorKind::kUsage, "the file system mounted here has type " + mount->type +
+                                       ", not " + std::string(kMountType))
         .in_file(mountpoint);
   }
   if (::umount2(mount->mountpoint.c_str(), UMOUNT_NOFOLLOW) != 0) {

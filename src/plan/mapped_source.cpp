@@ -124,7 +124,7 @@ class MappedSourceMaker {
     const bool is_renamed = is_identity && target.dtype == target.source_dtype;
     if (is_array(target.source_dtype) || is_renamed) return;
     throw Error(ErrorKind::kUnsupported,
-                "is made of what is no array, which a map can rename but not rearrange")
+                "is not made of arrays, and a map can only rename it, not rearrange it")
         .in_file(*target.place.file)
         .for_parameter(target.name);
   }

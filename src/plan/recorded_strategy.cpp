@@ -66,7 +66,7 @@ class Recorder {
     throw Error(ErrorKind::kUnsupported, "it is stored in " + boxes_text(*parameter.grid) +
                                              ", which strategies cannot state")
         .for_parameter(parameter.name)
-        .hint("give a strategy or rules that state how it is to be cut");
+        .hint("give a strategy or rules that state how to cut it");
   }
 
   /// @throws Error kUnsupported if the devices are no stage.
@@ -88,7 +88,7 @@ class Recorder {
     throw Error(ErrorKind::kUnsupported,
                 "it lies on ranks " + order + (ranks.size() > 8 ? ", ..." : "") +
                     "; a strategy has stages of equally many ranks in ascending order")
-        .hint("a mount takes the set as it is, without a strategy");
+        .hint("mount this checkpoint without a strategy");
   }
 
   /// With the last axes of dimension 0 as the optimizer's, where their names say so.
@@ -119,7 +119,7 @@ class Recorder {
     for (std::int64_t device = 0; device < before.devices(); ++device) {
       if (before.parts_of(device) == after.parts_of(device)) continue;
       throw Error(ErrorKind::kUnsupported,
-                  "its cut along the data-parallel axes is none that a strategy has (" +
+                  "strategies cannot express its cut along the data-parallel axes (" +
                       to_string(*parameter.layout) + ")");
     }
     return layout;

@@ -130,13 +130,13 @@ void require_own(const ShownTables& shown, const std::vector<const SourceParamet
     for (const Rank rank : shown.ranks) {
       if (!shown.target.has(parameter, rank) || shown.target.own_holding(parameter, rank)) continue;
       throw Error(ErrorKind::kBadInput,
-                  "it differs between replicas, and what destination rank " + to_string(rank) +
+                  "it differs between replicas, and what target rank " + to_string(rank) +
                       " should have is not what source rank " +
                       to_string(shown.target.own_source_rank(rank)) + " holds")
           .for_parameter(parameter.source->name)
           .hint(
-              "--replicas own needs a destination that cuts it as the source does; --replicas "
-              "first takes the lowest rank's");
+              "--replicas own needs a target that cuts it as the source does; --replicas first "
+              "takes the lowest rank's");
     }
   }
 }
@@ -145,18 +145,19 @@ void require_own(const ShownTables& shown, const std::vector<const SourceParamet
 
 void refuse_replicas(const std::vector<ReplicaDisagreement>& differing, bool has_strategy) {
   const ReplicaDisagreement& first = differing.front();
-  Error error(ErrorKind::kBadInput,
-              has_strategy
-                  ? "it differs between " + ranks_of(first) + and_more(differing.size()) +
-                        ", though the source strategy calls them replicas: the strategy belongs "
-                        "to another checkpoint, or replicas have drifted: verify tells"
-                  : "it differs between " + ranks_of(first) + and_more(differing.size()) +
-                        ": each rank has its own values, as of moving_mean, or a slice of a "
-                        "parameter that is cut");
+  Error error(
+      ErrorKind::kBadInput,
+      has_strategy
+          ? "it differs between " + ranks_of(first) + and_more(differing.size()) +
+                ", though the source strategy calls them replicas: the strategy belongs to another "
+                "checkpoint, or replicas have drifted; 'reshardfs verify' compares all of them"
+          : "it differs between " + ranks_of(first) + and_more(differing.size()) +
+                ": each rank has its own values, as of moving_mean, or a slice of a "
+                "parameter that is cut");
   error.in_file(first.other.file->source->name()).for_parameter(first.parameter->name);
   error.hint(has_strategy
-                 ? "where they differ lawfully, as moving_mean does, --replicas first takes the "
-                   "lowest rank's, and --replicas own each rank's"
+                 ? "where they may differ, as moving_mean does, --replicas first takes the lowest "
+                   "rank's, and --replicas own each rank's"
                  : "of values, --replicas first takes the lowest rank's, and --replicas own each "
                    "rank's; of slices, give the strategy that they were saved with "
                    "(--src-strategy); or name one rank's file as the source; --exclude leaves "
@@ -172,7 +173,7 @@ std::string lowest_rank_warning(const std::vector<const SourceParameter*>& diffe
   }
   if (differing.size() > kShown) names += ", ...";
   const bool one = differing.size() == 1;
-  return "taken from the lowest rank, as --replicas first says: " +
+  return "taken from the lowest rank, because of --replicas first: " +
          counted(differing.size(), "parameter") + " (" + names +
          (one ? ") that differs between the ranks" : ") that differ between the ranks");
 }

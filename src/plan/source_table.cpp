@@ -168,7 +168,7 @@ void SourceTable::require_uncut(const SourceParameter& parameter) const {
     if (!cut) continue;
     throw Error(ErrorKind::kUnsupported,
                 "is a map parameter (maptensor) that the source strategy cuts (" +
-                    to_string(*layout) + "); maps can be carried over whole only")
+                    to_string(*layout) + "); maps can only be carried over whole")
         .in_file(parameter.holders.front().file->source->name())
         .for_parameter(parameter.name)
         .hint("--exclude leaves it out");

@@ -83,9 +83,9 @@ StatedLayouts stated_layouts(const CheckpointSet& checkpoint, std::optional<Stra
     return {made, &made->strategy()};
   }
   if (!strategy && join.empty()) return {checkpoint.catalogue(), nullptr};
-  throw Error(ErrorKind::kUsage,
-              std::string("the checkpoint records its own layouts: ") +
-                  (strategy ? "it takes no source strategy" : "no parameter of it is to be joined"))
+  throw Error(ErrorKind::kUsage, std::string("the checkpoint records its own layouts: ") +
+                                     (strategy ? "it does not accept a source strategy"
+                                               : "no parameter of it is to be joined"))
       .in_file(checkpoint.root().string())
       .hint(strategy ? "leave --src-strategy out" : "leave --src-join out");
 }

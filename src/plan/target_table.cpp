@@ -215,10 +215,10 @@ void TargetTable::add_resharded(const SourceParameter& parameter, ShardGridPtr g
       const SourceParameter* like = source_->find(weight_of(parameter.name, state_prefixes_));
       const Layout* from =
           parameter.layout != nullptr || like == nullptr ? parameter.layout : like->layout;
-      throw Error(ErrorKind::kBadInput,
-                  "the destination strategy does not fit: " + error.message() + " (shape " +
-                      to_string(full) + "; source: " + source_words(from, *target.grid) +
-                      "; destination: " + to_string(found->second) + ")")
+      throw Error(ErrorKind::kBadInput, "the target strategy does not fit: " + error.message() +
+                                            " (shape " + to_string(full) +
+                                            "; source: " + source_words(from, *target.grid) +
+                                            "; target: " + to_string(found->second) + ")")
           .for_parameter(parameter.name)
           .hint("check that --dst-strategy belongs to this model");
     }
@@ -334,8 +334,7 @@ void TargetTable::report(const Verdicts& verdicts) {
                         " in only one of the two strategies; see --unmatched");
   }
   if (!verdicts.following.empty()) {
-    notes_.push_back("laid out like their weights, which the strategies have: " +
-                     name_list(verdicts.following));
+    notes_.push_back("cut like their weights: " + name_list(verdicts.following));
   }
 }
 

@@ -39,7 +39,7 @@ DirectoryStream open_directory(const std::filesystem::path& path) {
   if (stream) return stream;
   switch (errno) {
     case ENOENT:
-      throw Error(ErrorKind::kMissing, "there is no such directory").in_file(path.string());
+      throw Error(ErrorKind::kMissing, "no such directory").in_file(path.string());
     case ENOTDIR:
       throw Error(ErrorKind::kBadInput, "is not a directory").in_file(path.string());
     default:

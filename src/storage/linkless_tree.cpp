@@ -68,7 +68,7 @@ int open_root(const std::filesystem::path& root) {
   if (fd >= 0) return fd;
   switch (errno) {
     case ENOENT:
-      throw Error(ErrorKind::kMissing, "there is no such directory").in_file(root.string());
+      throw Error(ErrorKind::kMissing, "no such directory").in_file(root.string());
     case ENOTDIR:
       throw Error(ErrorKind::kBadInput, "is not a directory").in_file(root.string());
     default:
@@ -144,7 +144,7 @@ Error linkless_error(const std::string& action, const std::filesystem::path& pat
           .in_file(path.string());
     case ENOENT:
     case ENOTDIR:
-      return Error(ErrorKind::kMissing, "there is no such file").in_file(path.string());
+      return Error(ErrorKind::kMissing, "no such file").in_file(path.string());
     default:
       return io_error(action, path.string(), errno_value);
   }

@@ -23,7 +23,7 @@ namespace {
   switch (errno_value) {
     case ENOENT:
     case ENOTDIR:
-      throw Error(ErrorKind::kMissing, "there is no such file").in_file(name);
+      throw Error(ErrorKind::kMissing, "no such file").in_file(name);
     case ENXIO:  // a socket, or a device without a driver
       throw Error(ErrorKind::kBadInput, "is not a regular file").in_file(name);
     case EMFILE:

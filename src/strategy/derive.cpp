@@ -47,7 +47,7 @@ class Derivation {
     }
     if (tensor_ > 1 && group_.empty()) {
       throw Error(ErrorKind::kBadInput,
-                  "the source cuts no parameter, so that nothing says which dimensions tp=" +
+                  "the source cuts no parameter, which leaves open which dimensions tp=" +
                       std::to_string(tensor_) +
                       " would cut: " + name_list(without_states(names_of(source))))
           .hint("write rules for the target instead: see reshardfs-strategy(5)");
@@ -133,9 +133,10 @@ class Derivation {
 
   void require_same_parts(const std::vector<std::int64_t>& lengths) const {
     if (tensor_ == source_tensor_) return;
-    throw Error(ErrorKind::kBadInput,
-                "the source cuts it into parts of the lengths " + to_string(lengths) +
-                    ", and nothing says the lengths of " + std::to_string(tensor_) + " parts")
+    throw Error(ErrorKind::kBadInput, "the source cuts it into parts of the lengths " +
+                                          to_string(lengths) +
+                                          ", and the file does not give the lengths of " +
+                                          std::to_string(tensor_) + " parts")
         .hint("write rules for the target instead: see reshardfs-strategy(5)");
   }
 

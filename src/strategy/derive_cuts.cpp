@@ -44,8 +44,8 @@ void note_use(std::vector<GroupUse>& uses, const DeviceGroup& group, const std::
   constexpr std::size_t kShown = 5;
   const std::size_t names_each = std::max<std::size_t>(1, kShown / uses.size());
   std::string text = "its parameters are cut over " + std::to_string(uses.size()) +
-                     " different axes, so that one size for tp says too little (axes are counted "
-                     "from the last, as in tensor maps):";
+                     " different axes, so a single tp is ambiguous (axes are counted from the "
+                     "last, as in tensor maps):";
   for (std::size_t i = 0; i < std::min(uses.size(), kShown); ++i) {
     text += (i == 0 ? " " : "; ") + uses[i].description + " cuts " +
             name_list(without_states(uses[i].parameters), names_each);

@@ -86,10 +86,10 @@ class Layers {
     if (several.size() == 1) return several.front();
     if (several.empty() && numbers.size() == 1) return numbers.begin()->first;
     throw Error(ErrorKind::kBadInput,
-                several.empty() ? "no parameter's name has a number of a layer, as '.3.', so that "
+                several.empty() ? "no parameter name contains a layer number such as '.3.', so "
                                   "there is nothing to divide among stages"
                                 : "layers may be counted behind any of " + name_list(several) +
-                                      ", so that it is not clear what to divide among stages")
+                                      ", which leaves open what to divide among stages")
         .hint(kUseRules);
   }
 
@@ -132,8 +132,8 @@ std::vector<StageSources> as_they_are(const Strategy& source) {
 
 [[noreturn]] void refuse_unknown_places(const std::set<std::string>& names, bool one_stage) {
   throw Error(ErrorKind::kBadInput,
-              (one_stage ? "the source has one stage, and nothing says which stage is to have what "
-                           "belongs to no layer: "
+              (one_stage ? "the source has one stage, which leaves open where to place parameters "
+                           "outside the layers: "
                          : "these belong to no layer and are neither in the first nor in the last "
                            "stage of the source: ") +
                   name_list(without_states(names)))

@@ -61,7 +61,7 @@ void parse_item(const std::string& text, std::string_view item, DerivedSizes& si
   }
   std::optional<std::int64_t>* place = place_of(key, sizes);
   if (place == nullptr) {
-    fail(text, "'" + printable(key) + "' is none of tp (or mp), dp, pp, opt (or op)");
+    fail(text, "'" + printable(key) + "' is unknown; use tp (or mp), dp, pp, opt (or op)");
   }
   if (place->has_value()) fail(text, "'" + key + "' is given twice");
   const bool is_optimizer = place == &sizes.optimizer;

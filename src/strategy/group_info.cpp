@@ -25,7 +25,7 @@ std::vector<Rank> load_group_info(const std::filesystem::path& path) {
   std::vector<Rank> ranks;
   for (const std::int64_t number : map.ckpt_restore_rank_list().dim()) {
     if (number < 0 || number > std::numeric_limits<std::int32_t>::max()) {
-      throw Error(ErrorKind::kBadInput, "names " + std::to_string(number) + ", which is no rank")
+      throw Error(ErrorKind::kBadInput, "names " + std::to_string(number) + ", which is not a rank")
           .in_file(path.string());
     }
     ranks.emplace_back(number);

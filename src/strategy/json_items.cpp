@@ -34,7 +34,7 @@ class ItemParser : public nlohmann::json_sax<nlohmann::json> {
     return add({static_cast<std::int64_t>(number)});
   }
   bool number_float(number_float_t, const string_t&) override {
-    return add({StrategyJson::Other{"a number that is no 64-bit integer"}});
+    return add({StrategyJson::Other{"a number that is not a 64-bit integer"}});
   }
   bool string(string_t& text) override { return add({std::move(text)}); }
   bool binary(binary_t&) override { return add({StrategyJson::Other{"binary data"}}); }

@@ -21,9 +21,9 @@ int checked_axis(std::int64_t number) {
 }
 
 Error not_expressible(const std::string& parameter, const std::string& what) {
-  return Error(ErrorKind::kUnsupported, "MindSpore's strategy files cannot say that " + what)
+  return Error(ErrorKind::kUnsupported, "MindSpore's strategy files cannot express that " + what)
       .for_parameter(parameter)
-      .hint("use the file of rules itself");
+      .hint("use the rules file itself");
 }
 
 /// param_split_shape has a length for each distinct slice, and dimension 0 varies slowest.

@@ -103,7 +103,7 @@ void refuse_stray_layout(int field, std::string_view item) {
                          parsed<proto::ParallelLayoutItem>(item) ||
                          parsed<proto::ParallelLayouts>(item);
   if (!is_layout) return;
-  throw Error(ErrorKind::kBadInput, "a layout stands in a field where none can be")
+  throw Error(ErrorKind::kBadInput, "a layout appears in a field that cannot hold one")
       .hint("the file is damaged");
 }
 

@@ -121,7 +121,7 @@ using Lengths = std::vector<std::int64_t>;
 
 [[noreturn]] void refuse(const Layout& layout, const std::string& what) {
   throw Error(ErrorKind::kUnsupported,
-              "rules cannot say that " + what + " (" + to_string(layout) + ")")
+              "rules cannot express that " + what + " (" + to_string(layout) + ")")
       .hint("keep MindSpore's form of this strategy");
 }
 

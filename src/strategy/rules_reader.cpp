@@ -45,7 +45,7 @@ void read_axis(const toml::node& node, RulesDocument& document) {
   }
   const auto& names = document.axis_names;
   if (std::find(names.begin(), names.end(), name) != names.end()) {
-    fail_at_line(line_of(node), "axis '" + name + "' is there twice");
+    fail_at_line(line_of(node), "axis '" + name + "' appears twice");
   }
   document.axis_names.push_back(std::move(name));
   document.device_matrix.push_back(size);
@@ -166,7 +166,7 @@ RulesDocument read_document(const toml::table& parsed) {
   const TomlTable file(parsed, "the file", {"devices", "rule", "layers"});
   RulesDocument document;
   const toml::node* devices = file.find("devices");
-  if (devices == nullptr) fail_at_line(1, "there is no table [devices], which names the axes");
+  if (devices == nullptr) fail_at_line(1, "the table [devices], which names the axes, is missing");
   const std::int64_t default_optimizer = read_devices(*devices, document);
   for_each_table(file, "layers", [&](const toml::table& table) {
     document.layers.push_back(read_layers(table, document.stage_count));

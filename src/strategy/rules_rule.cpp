@@ -56,7 +56,8 @@ class CutReader {
     const auto& names = document_.axis_names;
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
-      fail_at_line(line_of(node), "'" + printable(name) + "' is no axis of [devices], which has " +
+      fail_at_line(line_of(node), "'" + printable(name) +
+                                      "' is not an axis of [devices], which has " +
                                       name_list(names, names.size()));
     }
     // Layouts count axes from the last one.
@@ -124,7 +125,7 @@ class CutReader {
     const std::string which = "dimension " + std::to_string(dimension);
     if (rule.cut[dimension].empty()) {
       fail_at_line(line_of(node),
-                   "'uneven' says how to cut " + which + ", which 'cut' leaves whole");
+                   "'uneven' describes how to cut " + which + ", which 'cut' leaves whole");
     }
     const std::int64_t parts = parts_of(rule.cut[dimension]);
     if (!split.balanced && static_cast<std::int64_t>(split.lengths.size()) != parts) {

@@ -172,7 +172,7 @@ class RulesWriter {
       text += "\n" + placement_text(placement, strategy_.stage_count());
     }
     if (!globs.exceptions.empty()) {
-      text += "\n# Exceptions, which stand first: the first rule that matches takes a parameter.\n";
+      text += "\n# Exceptions come first: the first matching rule applies.\n";
       text += rules(globs.exceptions) + "\n# All others.\n";
     }
     return text + rules(globs.general);
@@ -196,7 +196,7 @@ class RulesWriter {
             return a.first == b.first && cut_text(a.second, axes_) == cut_text(b.second, axes_);
           });
     }
-    if (!same) throw Error(ErrorKind::kInternal, "rules were written that say something else");
+    if (!same) throw Error(ErrorKind::kInternal, "the rules written mean something else");
   }
 
  private:
@@ -226,7 +226,7 @@ class RulesWriter {
         continue;
       }
       throw Error(ErrorKind::kUnsupported,
-                  "rules cannot say that it is laid out differently in stage " +
+                  "rules cannot express that it is laid out differently in stage " +
                       std::to_string(stages.front()) + " (" + to_string(layout) + ") and stage " +
                       std::to_string(stage) + " (" + to_string(other) + ")")
           .hint("keep MindSpore's form of this strategy");
@@ -259,8 +259,8 @@ class RulesWriter {
     // A checkpoint may have sharded parameters that its strategy does not know: they must not be
     // taken for whole ones.
     return text +
-           "# The strategy says nothing of other parameters; \"replicate\" takes them for "
-           "whole ones.\nunmatched = \"error\"\n";
+           "# The strategy lists no other parameters; \"replicate\" takes them as "
+           "whole.\nunmatched = \"error\"\n";
   }
 
   std::string rules(const std::vector<GroupGlobs>& groups) const {

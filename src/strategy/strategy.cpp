@@ -90,7 +90,7 @@ Strategy::Strategy(std::vector<StageLayouts> stages, std::int64_t first_stage, b
                                           " ranks");
   }
   if (first_stage_ < 0) {
-    throw Error(ErrorKind::kBadInput, std::to_string(first_stage_) + " is no pipeline stage");
+    throw Error(ErrorKind::kBadInput, std::to_string(first_stage_) + " is not a pipeline stage");
   }
   if (first_stage_ > 0 && (stage_prefixed_ || stages_.size() > 1)) {
     throw Error(ErrorKind::kBadInput,

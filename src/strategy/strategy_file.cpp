@@ -45,7 +45,7 @@ std::int64_t stage_of_operators(const RawStrategy& raw) {
   if (first.stage < 0 || first.stage > kMaxStage) {
     throw Error(ErrorKind::kBadInput, "operator '" + printable(first.node_name) + "' is in stage " +
                                           std::to_string(first.stage) +
-                                          ", which is no pipeline stage");
+                                          ", which is not a pipeline stage");
   }
   return first.stage;
 }

@@ -30,9 +30,9 @@ void require_raw_slices(const TargetTable& target, const std::vector<Rank>& rank
       if (!target.lacks(parameter, rank)) continue;
       const SourceRanks& source = target.source().ranks();
       const Rank wanted = source.all().first() + rank.number() % source.devices();
-      throw Error(ErrorKind::kMissing,
-                  "destination rank " + to_string(rank) + " is to get the slice of source rank " +
-                      to_string(wanted) + " (--unmatched source), which no file there holds")
+      throw Error(ErrorKind::kMissing, "target rank " + to_string(rank) +
+                                           " needs the slice of source rank " + to_string(wanted) +
+                                           " (--unmatched source), but no file contains it")
           .in_file(target.source().checkpoint().root().string())
           .for_parameter(parameter.source->name)
           .hint("bring that rank's file, or leave the parameter out with --exclude");
@@ -73,7 +73,7 @@ void require_complete(const TargetTable& target, const std::vector<Rank>& ranks)
       .in_file(target.source().checkpoint().root().string())
       .hint(
           "bring the missing files, or see 'reshardfs plan --rank N' for the source ranks that a "
-          "destination rank needs");
+          "target rank needs");
 }
 
 }  // namespace reshardfs

@@ -38,7 +38,8 @@ void require_plain_prefix(const std::string& prefix) {
   });
   // 255 bytes for a name, less ".ckpt" and the rank or "merged".
   if (hostile || prefix.size() > 230) {
-    throw Error(ErrorKind::kUsage, "the prefix '" + printable(prefix) + "' is no file name")
+    throw Error(ErrorKind::kUsage,
+                "the prefix '" + printable(prefix) + "' is not a valid file name")
         .hint("use at most 230 bytes without '/' and control characters");
   }
 }
@@ -49,9 +50,8 @@ std::vector<Rank> ranks_to_show(std::vector<Rank> ranks, std::int64_t count) {
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   if (!all.contains(ranks.back())) {
-    throw Error(ErrorKind::kUsage, "there is no destination rank " +
-                                       format_rank_list({ranks.back()}) + ": the target has " +
-                                       std::to_string(count) + " (0 to " +
+    throw Error(ErrorKind::kUsage, "there is no target rank " + format_rank_list({ranks.back()}) +
+                                       ": the target has " + std::to_string(count) + " (0 to " +
                                        std::to_string(count - 1) + ")");
   }
   return ranks;
@@ -104,10 +104,9 @@ void require_own_ranks(const ConversionOptions& options, const TargetTable& targ
                                  ? source.ranks().all().size()
                                  : source.checkpoint().files().back().rank.number() + 1;
   if (ranks == target.rank_count()) return;
-  throw Error(ErrorKind::kUsage,
-              "--replicas own needs as many destination ranks as the source has, " +
-                  std::to_string(ranks) + ", but the destination has " +
-                  std::to_string(target.rank_count()))
+  throw Error(ErrorKind::kUsage, "--replicas own needs as many target ranks as the source has, " +
+                                     std::to_string(ranks) + ", but the target has " +
+                                     std::to_string(target.rank_count()))
       .hint("--replicas first gives all of them the lowest rank's values");
 }
 
@@ -117,10 +116,10 @@ void require_own_files(const TargetTable& target, const std::vector<Rank>& ranks
     const Rank own = target.own_source_rank(rank);
     const CheckpointSet& checkpoint = target.source().checkpoint();
     if (checkpoint.find(own) != nullptr) continue;
-    throw Error(ErrorKind::kMissing, "source rank " + to_string(own) +
-                                         " is missing, and with --replicas own no other has what "
-                                         "destination rank " +
-                                         to_string(rank) + " is to get")
+    throw Error(ErrorKind::kMissing,
+                "source rank " + to_string(own) +
+                    " is missing, and with --replicas own no other has what target rank " +
+                    to_string(rank) + " is to get")
         .in_file(checkpoint.root().string())
         .hint("bring its file, or leave the rank out with --ranks");
   }
@@ -203,7 +202,7 @@ SourceTableResult open_source(const ConversionOptions& options,
     const bool is_of_layout = error.kind() == ErrorKind::kBadInput && !error.parameter().empty() &&
                               error.file() != options.src_strategy.value_or("").string();
     if (options.src_strategy && is_of_layout) {
-      error.explain("; destination: " + target.words_for(names.target(error.parameter())));
+      error.explain("; target: " + target.words_for(names.target(error.parameter())));
     }
     throw;
   }
@@ -352,7 +351,7 @@ const std::vector<OutputFile>& Conversion::files() const {
 
 std::vector<SourceTraffic> Conversion::traffic(Rank rank) const {
   if (!RankRange(Rank(), rank_count()).contains(rank)) {
-    throw Error(ErrorKind::kUsage, "there is no destination rank " + to_string(rank) +
+    throw Error(ErrorKind::kUsage, "there is no target rank " + to_string(rank) +
                                        ": the target has " + std::to_string(rank_count()));
   }
   return traffic_of(*state_->target, rank);
@@ -372,7 +371,7 @@ void Conversion::draw_parameter(const std::string& name, const TextSink& out) co
   if (found == parameters.end()) {
     std::vector<std::string> names;
     for (const TargetParameter& parameter : parameters) names.push_back(parameter.name);
-    throw Error(ErrorKind::kMissing, "the destination has no parameter of this name")
+    throw Error(ErrorKind::kMissing, "the target has no parameter of this name")
         .for_parameter(name)
         .hint(did_you_mean(name, names))
         .hint("'reshardfs inspect' lists the names in the source");

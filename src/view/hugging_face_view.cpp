@@ -79,8 +79,8 @@ std::vector<std::string> config_warnings(const std::filesystem::path& file,
   }
   if (config.contains("quantization_config")) {
     warnings.emplace_back(
-        "hf/config.json has a quantization_config, but the weights are shown as they are: loaders "
-        "may take them for quantized ones");
+        "hf/config.json has a quantization_config, but the weights are not quantized: loaders may "
+        "misread them");
   }
   return warnings;
 }

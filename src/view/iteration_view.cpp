@@ -59,7 +59,7 @@ class SetBuilder {
 
   std::vector<OutputFile> build() {
     if (set_.members.empty()) {
-      throw Error(ErrorKind::kMissing, "the destination has no parameter to save");
+      throw Error(ErrorKind::kMissing, "the target has no parameter to save");
     }
     for (const bool of_optimizer : {false, true}) add_rank_files(of_optimizer);
     const std::int64_t ranks = context_.target->rank_count();
@@ -102,13 +102,14 @@ class SetBuilder {
     for (std::string& note : state_.notes) context_.warnings.push_back(std::move(note));
     if (!set_.unlisted.empty()) {
       context_.warnings.push_back(
-          "not in iteration/, as MindSpore Transformers reads only what metadata.json lists: " +
+          "left out of iteration/, because MindSpore Transformers reads only what metadata.json "
+          "lists: " +
           name_list(set_.unlisted));
     }
     const auto shown = static_cast<std::int64_t>(context_.ranks.size());
     if (shown != context_.target->rank_count()) {
       context_.warnings.emplace_back(
-          "iteration/ has the files of --ranks alone, but its metadata.json names all");
+          "iteration/ has only the files of --ranks, but its metadata.json lists all ranks");
     }
   }
 

@@ -177,10 +177,9 @@ ModelMaps::Result ModelMaps::apply(std::shared_ptr<const SourceTable> source,
   result.table = std::move(source);
   if (maps_.empty()) return result;
   if (destination.strategy != nullptr && destination.strategy->is_sizes()) {
-    throw Error(
-        ErrorKind::kUsage,
-        "sizes as a destination cannot go with --map: the layouts of the source are of other "
-        "tensors than the map shows")
+    throw Error(ErrorKind::kUsage,
+                "sizes as a target cannot be combined with --map: the layouts of the source are of "
+                "other tensors than the map shows")
         .hint(
             "give a strategy file, or write rules for the tensors that the map shows (see "
             "reshardfs-strategy(5))");

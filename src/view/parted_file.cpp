@@ -14,9 +14,9 @@ void PartedFile::read_part(const Part& part, std::uint64_t end, std::uint64_t of
   FileImage image;
   append_to(image, *part.parameter);
   if (image.size() != end - part.begin) {
-    throw Error(ErrorKind::kInternal,
-                "takes " + std::to_string(image.size()) + " bytes of a file of destination rank " +
-                    to_string(rank()) + " instead of " + std::to_string(end - part.begin))
+    throw Error(ErrorKind::kInternal, "takes " + std::to_string(image.size()) +
+                                          " bytes of a file of target rank " + to_string(rank()) +
+                                          " instead of " + std::to_string(end - part.begin))
         .for_parameter(part.parameter->name);
   }
   image.read(offset - part.begin, out, batch);

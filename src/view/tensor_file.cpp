@@ -27,8 +27,8 @@ TensorFile::TensorFile(std::shared_ptr<const TargetTable> target, Rank rank)
 
 void TensorFile::set_size(std::uint64_t bytes) {
   if (bytes > kMaxSize) {
-    throw Error(ErrorKind::kBadInput, "a file of destination rank " + to_string(rank_) +
-                                          " would have " + std::to_string(bytes) + " bytes");
+    throw Error(ErrorKind::kBadInput, "a file of target rank " + to_string(rank_) + " would have " +
+                                          std::to_string(bytes) + " bytes");
   }
   size_ = bytes;
 }

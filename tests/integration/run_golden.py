@@ -128,7 +128,7 @@ def variants(case: Case) -> list[tuple[str, Path | None, Path | None]]:
     src, dst = case.strategy_variants("src"), case.strategy_variants("dst")
     out = [("", src[0][1], dst[0][1])]
     out += [(f"source strategy as {form}: ", path, dst[0][1]) for form, path in src[1:]]
-    out += [(f"destination strategy as {form}: ", src[0][1], path) for form, path in dst[1:]]
+    out += [(f"target strategy as {form}: ", src[0][1], path) for form, path in dst[1:]]
     return out
 
 

@@ -156,10 +156,10 @@ class Misspelt(Answers):
     def test_paths(self) -> None:
         source = self.made.source
         self.answer(["mount", source.with_name("scr"), self.mountpoint],
-                    f"{source.with_name('scr')}: there is no such file or directory; did you mean "
+                    f"{source.with_name('scr')}: no such file or directory; did you mean "
                     f"'{source}'?")
         wrong = self.made.directory / "src_stratgy.ckpt"
-        self.mount_answer(["--src-strategy", wrong], f"{wrong}: there is no such file or "
+        self.mount_answer(["--src-strategy", wrong], f"{wrong}: no such file or "
                           f"directory; did you mean '{self.made.src_strategy}'?")
         nowhere = self.made.directory / "a" / "b"
         self.answer(["mount", source, nowhere],
@@ -171,10 +171,10 @@ class Misspelt(Answers):
         conversion = [self.made.source, *self.strategies()]
         for words, expected in (
             (["cat", *conversion, "--param", wrong],
-             f"parameter '{wrong}': the conversion has no array of this name; did you mean "
+             f"parameter '{wrong}': the conversion has no array with this name; did you mean "
              f"'{right}'?"),
             (["plan", *conversion, "--svg", self.made.directory / "p.svg", "--param", wrong],
-             f"parameter '{wrong}': the destination has no parameter of this name; did you mean "
+             f"parameter '{wrong}': the target has no parameter of this name; did you mean "
              f"'{right}'?"),
             (["strategy", "show", self.made.src_strategy, "--param", wrong],
              f"parameter '{wrong}': the strategy does not lay it out; did you mean '{right}'?"),
@@ -208,7 +208,7 @@ class Misspelt(Answers):
 
     def test_steps(self) -> None:
         self.mount_answer([*self.strategies(), "--step", "100"],
-                          f"{self.made.source}: no rank has a file of step '100'; there are: 3_100; "
+                          f"{self.made.source}: no rank has a file of step '100'; available: 3_100; "
                           "did you mean '3_100'?")
 
 

@@ -40,7 +40,7 @@ class BadCheckpoint(Refusals):
         return by_name(self.intact())[WEIGHT]
 
     def with_record(self, data: bytes) -> bytes:
-        """The file with other bytes in place of WEIGHT's record."""
+        """The file with other bytes instead of WEIGHT's record."""
         records = decode_checkpoint(self.intact())
         return b"".join(data if r.name == WEIGHT else encode_checkpoint([r]) for r in records)
 

@@ -442,17 +442,17 @@ class Sets(Changed):
         for quoted in (weight, f"'{weight}", f"b'{weight}'", f"'{weight}\\\\q'", f'\\"{weight}\\"',
                        f"'{weight}\\\\ud800'", "''"):
             refused(shard, f"({quoted}, (0,))", "is no shard")
-        refused(shard, f"('{weight}\\ud800', (0,))", "is no JSON")
+        refused(shard, f"('{weight}\\ud800', (0,))", "is not valid JSON")
         refused(shard, "('another', (0,))", "'another'", "but not in state_dict_metadata")
-        refused(name, f"{name}, {name}", weight, "'file_name' stands twice")
-        refused(f'"{shard}": ', f'"{shard}": [], "{shard}": ', f"'{weight}'", "slice 0 stands twice")
+        refused(name, f"{name}, {name}", weight, "'file_name' appears twice")
+        refused(f'"{shard}": ', f'"{shard}": [], "{shard}": ', f"'{weight}'", "slice 0 appears twice")
         refused(f'"{weight}": ', f'"{weight}": {{"global_shape": []}}, "{weight}": ', f"'{weight}'",
-                "stands twice in state_dict_metadata")
-        refused('"storage_data"', '"storage_data": {}, "storage_data"', "storage_data stands twice")
+                "appears twice in state_dict_metadata")
+        refused('"storage_data"', '"storage_data": {}, "storage_data"', "storage_data appears twice")
         refused(f'"{weight}": ', f'"{weight}": ' + "[" * 1_000_000, f"'{weight}'", "nested too deeply")
         refused('{', '{"x": ' + '{"x":' * 1_000_000, "nested too deeply")
         refused(name, f'{name}, "rank_group": ' + "[" * 1_000_000, "nested too deeply")
-        refused('"storage_rank": 0', f'"storage_rank": {"9" * 10_000}', "is no JSON")
+        refused('"storage_rank": 0', f'"storage_rank": {"9" * 10_000}', "is not valid JSON")
         refused('"storage_rank": 0', f'"storage_rank": {1 << 63}', "storage_rank is no integer")
         (step / METADATA).write_text(good)
         self.assert_exports()
@@ -544,7 +544,7 @@ class Steps(Changed):
         for text in ("7", " 7\n"):
             self.track(text)
             result = self.assert_exports("-v")
-            self.assertIn("took step 7", result.stderr)
+            self.assertIn("using step 7", result.stderr)
             self.assertIn("12", result.stderr)
         self.refused(METADATA, options=("--step", "12"))
         self.refused("'8'", "1, 7, 12", options=("--step", "8"))

@@ -170,7 +170,7 @@ class Foreign(SmallSet):
         self.out.mkdir()
         for text in ("0" * 64 + "  rank_0/checkpoint_0.ckpt\n", "mine", "x" * (1 << 20)):
             (self.out / "SHA256SUMS").write_text(text)
-            self.refused("SHA256SUMS", "is there already", options=("--checksum",))
+            self.refused("SHA256SUMS", "already exists", options=("--checksum",))
             self.assertEqual((self.out / "SHA256SUMS").read_text(), text)
 
 

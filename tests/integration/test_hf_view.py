@@ -57,7 +57,7 @@ class HfTest(MapTest):
         for shard in shards:
             tensors, stated = read_safetensors(hf / shard)
             self.assertEqual(stated, {"format": "pt"} | metadata)
-            self.assertFalse(set(tensors) & set(found), "a tensor stands twice")
+            self.assertFalse(set(tensors) & set(found), "a tensor appears twice")
             found |= tensors
             weight_map |= dict.fromkeys(tensors, shard)
             out.append(tensors)

@@ -454,7 +454,7 @@ class Inspect(CommandThroughMap):
 
 
 class Traffic(CommandThroughMap):
-    """Every element of a destination rank is an element of one source rank."""
+    """Every element of a target rank is an element of one source rank."""
 
     def check_plan(self, owners: Tensors, target: Strategy, *words: str | Path) -> None:
         plan = self.json(0, "plan", *words)

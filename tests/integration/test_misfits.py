@@ -269,13 +269,13 @@ class Names(Misfits):
                       "--name-map")
 
     def test_what_is_no_map(self) -> None:
-        self.name_map("{", "names.json", "is no JSON")
+        self.name_map("{", "names.json", "is not valid JSON")
         self.name_map("[]", "names.json", "must be a JSON object")
         for value in ('""', json.dumps("x" * 5000)):
             self.name_map(f'{{"w": {value}}}', "names.json", "parameter 'w'", "1 to 4096 bytes")
         for value in ("5", "null", "{}"):
             self.name_map(f'{{"w": {value}}}', "names.json", "parameter 'w'", "expected a text")
-        self.name_map('{"w": "a", "w": "b"}', "names.json", "parameter 'w'", "stands twice")
+        self.name_map('{"w": "a", "w": "b"}', "names.json", "parameter 'w'", "appears twice")
 
     def test_a_parameter_that_cannot_be_replicated(self) -> None:
         """In the destination's strategy alone, and not the same on all ranks."""

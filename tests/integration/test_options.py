@@ -43,7 +43,7 @@ class Kind:
     target_ranks: int
     #: What a source rank's file has.
     source: Callable[[str, int], np.ndarray | None]
-    #: What a destination rank's file has, without options.
+    #: What a target rank's file has, without options.
     target: Callable[[str, int], np.ndarray | None]
     #: Writes strategies below a directory, the target's with the new names; returns the options.
     write: Callable[[Path, Names], Words]
@@ -59,7 +59,7 @@ class Kind:
         return [record_of(name, "Float32", a) for name, a in found if a is not None]
 
     def raw(self, name: str, rank: int) -> np.ndarray | None:
-        """What --unmatched source gives a destination rank: a slice of the lowest stage."""
+        """What --unmatched source gives a target rank: a slice of the lowest stage."""
         holders = range(rank % self.devices, self.source_ranks, self.devices)
         values = (self.source(name, holder) for holder in holders)
         return next((value for value in values if value is not None), None)

@@ -116,7 +116,7 @@ class DataParallel(unittest.TestCase):
         (self.root / "tp.toml").write_text(
             '[devices]\naxes = ["tp=8"]\n\n[[rule]]\nmatch = "*moving*"\ncut = ["tp"]\n')
         self.refused(2, "hash", "--replicas", "own", "--dst-strategy", self.root / "tp.toml",
-                     words=("bn1.moving_mean", "destination rank 0"))
+                     words=("bn1.moving_mean", "target rank 0"))
         text = (self.root / "tp.toml").read_text().replace("*moving*", "bn1.gamma")
         (self.root / "tp.toml").write_text(text)
         with mounted(self.source, "--replicas", "own", "--dst-strategy",
@@ -281,7 +281,7 @@ class Drifted(unittest.TestCase):
         result = run("hash", self.root / "src", "--src-strategy", self.root / "src.ckpt",
                      "--dst-strategy", self.root / "tp8.toml", "--replicas", "own")
         self.assertEqual(result.code, 2)
-        self.assertIn("destination rank", one_line(result))
+        self.assertIn("target rank", one_line(result))
 
     def test_a_single_parameter_is_left_out(self) -> None:
         self.write({4: {"layer.7.w": np.zeros((16, 1024), "<f4")}})

@@ -63,7 +63,7 @@ class Scenario(unittest.TestCase):
         )
 
     def check(self, tensors: Tensors, src: Strategy, dst: Strategy, others: Tensors) -> None:
-        """Every destination rank and the merged file, by MindSpore's own strategy files."""
+        """Every target rank and the merged file, by MindSpore's own strategy files."""
         with scratch() as root:
             write_ranks(root, {
                 f"src/rank_{rank}/net-1_1.ckpt": slices(tensors, src, rank, others)

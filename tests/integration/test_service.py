@@ -87,7 +87,7 @@ class Readiness(unittest.TestCase):
                     self.assertEqual(first, "READY=1")
                     self.assertTrue(is_mounted(directory / "mnt"))
                     self.assertEqual((directory / "mnt" / FILE).read_bytes(), DATA)
-                    self.assertEqual(rest, [f"STATUS=1 destination rank of {directory}/m.ckpt at "
+                    self.assertEqual(rest, [f"STATUS=1 target rank of {directory}/m.ckpt at "
                                             f"{directory}/mnt"])
                     process.send_signal(signal.SIGHUP)
                     self.assertEqual(manager.next()[0], "RELOADING=1")
@@ -141,7 +141,7 @@ class Log(unittest.TestCase):
             (pid,) = processes_of(directory / "mnt")
             log.rename(old)
             before = old.read_text()
-            self.assertIn("mounted 1 destination rank", before)
+            self.assertIn("mounted 1 target rank", before)
             os.kill(pid, signal.SIGHUP)
             self.assertTrue(wait_until(lambda: log.exists() and log.stat().st_size > 0, 10))
             self.assertIn("info: the log goes on here, at level info", log.read_text())

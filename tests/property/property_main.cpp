@@ -104,7 +104,7 @@ void check_file(const reshardfs::VirtualFile& file, const Records& expected, Ran
   const std::string whole = read_range(file, 0, file.size());
   Records found;
   for (auto& [name, record] : decode(whole)) {
-    if (!found.emplace(name, std::move(record)).second) fail("'" + name + "' stands twice");
+    if (!found.emplace(name, std::move(record)).second) fail("'" + name + "' appears twice");
   }
   for (const auto& [name, record] : expected) {
     const auto it = found.find(name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What serve() makes of a tree, on a socket in place of /dev/fuse: the session, its operations,
+/// What serve() makes of a tree, on a socket instead of /dev/fuse: the session, its operations,
 /// schedulers and threads are the product's.
 #pragma once
 

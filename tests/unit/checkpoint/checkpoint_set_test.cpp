@@ -88,7 +88,7 @@ TEST_F(CheckpointSetTest, OpensOneFile) {
 TEST_F(CheckpointSetTest, TriesTheKnownPatternsInOrder) {
   add("a_rank_7-1_1.ckpt");
   EXPECT_THAT(ranks(open()), ElementsAre(7));
-  EXPECT_THAT(open().notes(), ElementsAre("took the files that match *_rank_{rank}*.ckpt"));
+  EXPECT_THAT(open().notes(), ElementsAre("using the files that match *_rank_{rank}*.ckpt"));
   add("ckpt_3/auto_parallel-1_2.ckpt");
   EXPECT_THAT(ranks(open()), ElementsAre(3));
   add("node2/CKP_1-4_32.ckpt");
@@ -184,7 +184,7 @@ TEST_F(CheckpointSetTest, TakesTheNewestStepByNumber) {
   EXPECT_EQ(set.step(), "10_50");
   EXPECT_THAT(set.steps(), ElementsAre("9_50", "10_9", "10_50"));
   EXPECT_THAT(set.notes(),
-              ElementsAre("took step 10_50; also there: files without a step, 9_50, 10_9"));
+              ElementsAre("using step 10_50; also available: files without a step, 9_50, 10_9"));
   EXPECT_EQ(relative(set.files()[1]), "rank_1/llama-10_50.ckpt");
 }
 

@@ -166,7 +166,7 @@ TEST_F(IterationSetTest, SaysWhichOtherStepsThereAre) {
   for (const int step : {8, 9, 10, 11}) add_step(step, 1);
   track("10");
   EXPECT_THAT(find().notes,
-              ElementsAre("took step 10; also there: 8, 9",
+              ElementsAre("using step 10; also available: 8, 9",
                           AllOf(HasSubstr("newer than the step that"), HasSubstr(kTracker),
                                 HasSubstr("perhaps not complete: 11"))));
   EXPECT_THAT(find("9").notes, IsEmpty());
@@ -317,7 +317,7 @@ TEST_F(IterationSetTest, LeavesFilesAsideThatTheMetadataDoesNotName) {
   EXPECT_THAT(found.files, testing::SizeIs(2));
   EXPECT_THAT(
       found.notes,
-      ElementsAre(AllOf(HasSubstr("left aside, as metadata.json"), HasSubstr("other.safetensors"),
+      ElementsAre(AllOf(HasSubstr("ignored, because metadata.json"), HasSubstr("other.safetensors"),
                         Not(HasSubstr("d.safetensors")), Not(HasSubstr("tmp")))));
 }
 

@@ -68,7 +68,7 @@ TEST_F(StepsTest, AreIncompleteWhileOneIsBeingWritten) {
   add_step("10_50", {0, 1});
   dir_.write("rank_1/net-10_50.tmp", "x");
   EXPECT_THAT(steps(), ElementsAre("9_50 on 0,1", "10_50 on 0,1 incomplete"));
-  EXPECT_THAT(notes(), ElementsAre(HasSubstr("took step 10_50"))) << "the finished file is there";
+  EXPECT_THAT(notes(), ElementsAre(HasSubstr("using step 10_50"))) << "the finished file is there";
   std::filesystem::remove(dir_.path() / "rank_1/net-10_50.tmp");
   dir_.write("rank_1/net-10_50.ckpt.tmp", "x");
   dir_.write("rank_1/net-11_50.tmp", "x");
@@ -142,8 +142,8 @@ TEST_F(StepsTest, OfMindFormersDirectory) {
     dir_.write("checkpoint/rank_" + rank + "/meta.json", meta(10, 2));
   }
   EXPECT_THAT(steps(), ElementsAre("10_2 on 0,1"));
-  EXPECT_THAT(notes(), ElementsAre("took the files that match checkpoint/rank_{rank}/*.ckpt, and "
-                                   "left checkpoint_network aside, which holds the weights alone"));
+  EXPECT_THAT(notes(), ElementsAre("using the files that match checkpoint/rank_{rank}/*.ckpt, and "
+                                   "left checkpoint_network, which holds only weights"));
 }
 
 TEST_F(StepsTest, SaysWhereMetaJsonDisagrees) {

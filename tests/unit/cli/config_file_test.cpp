@@ -109,7 +109,7 @@ TEST_F(Config, ModesAreOctal) {
 }
 
 TEST_F(Config, RefusesWhatNoCommandKnows) {
-  EXPECT_THAT(refusal("\nsorce = 1"), HasSubstr("line 2: 'sorce' is an option of no command; did "
+  EXPECT_THAT(refusal("\nsorce = 1"), HasSubstr("line 2: 'sorce' is not an option of any command; did "
                                                 "you mean 'source'?"));
   EXPECT_THAT(refusal("[mount.a]\nstpe = 1"), HasSubstr("line 2: 'stpe'"));
   EXPECT_THAT(refusal("qqqqq = 1"), HasSubstr("reshardfs.toml(5)"));

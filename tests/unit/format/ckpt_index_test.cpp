@@ -156,7 +156,7 @@ TEST(CkptIndex, NamesTheParameterThatIsCutOff) {
   const std::string inner = test::bytes(1, test::bytes(1, "b") + test::bytes(2,
                                                                              "\x1a\x10"
                                                                              "1234"));
-  expect_bad(inner + good, {"'b'", "16 bytes", "4 are left in what encloses it"});
+  expect_bad(inner + good, {"'b'", "16 bytes", "4 are left in the enclosing message"});
 }
 
 TEST(CkptIndex, RefusesARecordThatLacksSomething) {
@@ -202,7 +202,7 @@ TEST(CkptIndex, RefusesARecordInAFieldThatNobodyKnows) {
   const std::string value = test::bytes(1, "v") + test::bytes(2, test::tensor({1}, "Int8", "x"));
   for (const std::uint32_t field : {2U, 3U, 5U, 9U, 1000U}) {
     expect_bad(good + test::bytes(field, value),
-               {"'v'", "a record stands in field " + std::to_string(field)});
+               {"'v'", "a record appears in field " + std::to_string(field)});
     expect_bad(good + test::bytes(field, test::tensor({1}, "Int8", "x")), {"a tensor stands in"});
     EXPECT_EQ(index_of(good + test::bytes(field, "something")).entries().size(), 1U);
   }
@@ -268,7 +268,7 @@ TEST(CkptIndex, TakesAMapAsItIs) {
 TEST(CkptIndex, RefusesABrokenMap) {
   expect_bad(map_record(2), {"'table'", "2 tensors", "expected 3"});
   expect_bad(map_record(4), {"'table'", "4 tensors"});
-  expect_bad(map_record(3) + map_record(3), {"'table'", "stands twice"});
+  expect_bad(map_record(3) + map_record(3), {"'table'", "appears twice"});
 }
 
 TEST(CkptIndex, RefusesContentOfTheWrongLength) {
@@ -284,7 +284,7 @@ TEST(CkptIndex, ChecksStrings) {
   expect_bad(record("s", {0}, "str", "abc"), {"'s'", "3 bytes", "multiple of 4"});
   expect_bad(record("s", {1}, "str", "abcd"), {"'s'", "dims [1]", "expected [0]"});
   expect_bad(record("s", {}, "str", "abcd"), {"'s'", "expected [0]"});
-  expect_bad(record("s", {0}, "str", "abcd") + record("s", {0}, "str", "abcd"), {"stands twice"});
+  expect_bad(record("s", {0}, "str", "abcd") + record("s", {0}, "str", "abcd"), {"appears twice"});
 }
 
 TEST(CkptIndex, JoinsRecordsWhileContentIsMissing) {
@@ -297,7 +297,7 @@ TEST(CkptIndex, JoinsRecordsWhileContentIsMissing) {
   EXPECT_EQ(w.extents[1].length(), 4U);
   EXPECT_EQ(index.entries().size(), 3U);
 
-  expect_bad(parts + record("w", {4}, "Int16", "xx"), {"'w'", "stands twice", "offset 0"});
+  expect_bad(parts + record("w", {4}, "Int16", "xx"), {"'w'", "appears twice", "offset 0"});
   expect_bad(record("w", {4}, "Int16", "ab") + record("w", {4}, "Int16", "1234567"),
              {"'w'", "9 bytes", "needs 8"});
   expect_bad(record("w", {4}, "Int16", "ab") + record("w", {4}, "Int16", ""), {"2 bytes"});
@@ -310,16 +310,16 @@ TEST(CkptIndex, JoinsRecordsWhileContentIsMissing) {
 TEST(CkptIndex, RefusesARepeatedNameWithBothOffsets) {
   const std::string a = small_record("a");
   const std::string file = small_record("x") + a + small_record("b") + a;
-  expect_bad(file, {"'a'", "offset " + std::to_string(3 * a.size()), "stands twice",
+  expect_bad(file, {"'a'", "offset " + std::to_string(3 * a.size()), "appears twice",
                     "at offset " + std::to_string(a.size())});
 }
 
 TEST(CkptIndex, SaysThatANameIsRepeatedRatherThanThatItsContentIsWrong) {
   const std::string a = record("a", {2}, "Int8", "xy");
   const std::string at = "offset " + std::to_string(a.size());
-  expect_bad(a + record("a", {2}, "Int8", "xyz"), {"'a'", at, "stands twice"});
-  expect_bad(a + record("a", {2}, "Int8", "x"), {"'a'", at, "stands twice"});
-  expect_bad(a + record("a", {2}, "Int8", "x") + small_record("b"), {"'a'", at, "stands twice"});
+  expect_bad(a + record("a", {2}, "Int8", "xyz"), {"'a'", at, "appears twice"});
+  expect_bad(a + record("a", {2}, "Int8", "x"), {"'a'", at, "appears twice"});
+  expect_bad(a + record("a", {2}, "Int8", "x") + small_record("b"), {"'a'", at, "appears twice"});
 }
 
 TEST(CkptIndex, ReadsBFloat16StoredAsFloat32) {

@@ -113,8 +113,8 @@ TEST(IterationMetadata, IsRefusedWithALayoutThatIsNone) {
   };
   bad("[2, 2]", "[2, 4]", "4 ranks, and its device_matrix 8 places");
   bad("[2, 2]", "[4294967296, 4294967296]", "device_matrix");
-  bad("[2, 2]", "[0, 2]", "device_matrix is no integer of at least 1");
-  bad("[2, 2]", "2", "device_matrix is no list");
+  bad("[2, 2]", "[0, 2]", "device_matrix is not an integer of at least 1");
+  bad("[2, 2]", "2", "device_matrix is not a list");
   bad("-1]", "2]", "axis 2");
   bad("-1]", "-2]", "tensor_map");
   bad("-1]", "0]", "axis 0 twice");
@@ -128,10 +128,10 @@ TEST(IterationMetadata, IsRefusedWithALayoutThatIsNone) {
   bad("\"alias_name\"", "\"placements\"", "unknown key 'placements'");
   for (const char* const key :
        {"device_matrix", "tensor_map", "interleaved_parallel", "rank_list"}) {
-    bad(std::string("\"") + key + "\"", "\"alias_name\"", "'alias_name' stands twice");
+    bad(std::string("\"") + key + "\"", "\"alias_name\"", "'alias_name' appears twice");
   }
   expect_bad(metadata(state(R"({"device_matrix": [1]})")), {"'w'", "'tensor_map' is missing"});
-  expect_bad(metadata(state("[]")), {"'w'", "layout is no object"});
+  expect_bad(metadata(state("[]")), {"'w'", "layout is not an object"});
 }
 
 TEST(IterationMetadata, IsRefusedWithAStateThatIsNone) {
@@ -142,7 +142,7 @@ TEST(IterationMetadata, IsRefusedWithAStateThatIsNone) {
              {"'w'", "global_shape has 17 entries"});
   expect_bad(R"({"state_dict_metadata": {"w": {"global_shape": []}, "w": {"global_shape": []}},
                  "storage_data": {}})",
-             {"'w'", "stands twice"});
+             {"'w'", "appears twice"});
   expect_bad(R"({"state_dict_metadata": {"": {"global_shape": []}}, "storage_data": {}})",
              {"a name of 0 bytes"});
   expect_bad(R"({"state_dict_metadata": {}})", {"storage_data is missing"});
@@ -156,10 +156,10 @@ TEST(IterationMetadata, IsRefusedWithShardsThatAreNone) {
   const std::string w0 = "\"('w', (0,))\": ";
   bad("\"w\": " + one, "'w' is no shard");
   bad("\"('w', (0, 1))\": " + one, "is no shard");
-  bad(w0 + one + ", " + w0 + one, "slice 0 stands twice");
-  bad(w0 + one + R"json(, "('\\x77', (0,))": )json" + one, "slice 0 stands twice");
+  bad(w0 + one + ", " + w0 + one, "slice 0 appears twice");
+  bad(w0 + one + R"json(, "('\\x77', (0,))": )json" + one, "slice 0 appears twice");
   bad("\"('v', (0,))\": " + one, "is in storage_data, but not in state_dict_metadata");
-  bad(w0 + "{}", "list of files is no list");
+  bad(w0 + "{}", "list of files is not a list");
   bad(w0 + "[1]", "no object");
   bad(w0 + R"([{"storage_rank": 0}])", "'file_name' is missing");
   bad(w0 + R"([{"file_name": "f"}])", "'storage_rank' is missing");
@@ -229,18 +229,18 @@ TEST(IterationMetadata, MayBeHostile) {
   bad("\"__import__('os')\": " + one, "is no shard");
   bad("\"" + std::string(1'000'000, '(') + "\": " + one, "is no shard");
   bad(R"json("('w', (0,))": [{"file_name": "f", "file_name": "g", "storage_rank": 0}])json",
-      "'file_name' stands twice");
-  bad(R"json("('w', (0,))": [{"file_name": "f", "storage_rank": 1e999}])json", "is no JSON");
+      "'file_name' appears twice");
+  bad(R"json("('w', (0,))": [{"file_name": "f", "storage_rank": 1e999}])json", "is not valid JSON");
   bad(R"json("('w', (0,))": )json" + std::string(1'000'000, '['), "nested too deeply");
   bad(R"json("('w', (0,))": [{"rank_group": )json" + std::string(1'000'000, '['),
       "nested too deeply");
   const std::string numbers = "[" + std::string(10'000, '9') + "]";
   expect_bad(R"({"state_dict_metadata": {"w": {"global_shape": )" + numbers + "}}}",
-             {"metadata.json", "is no JSON"});
+             {"metadata.json", "is not valid JSON"});
   expect_bad(R"({"state_dict_metadata": {"w": {"global_shape": [], "global_shape": []}}})",
-             {"metadata.json", "'w'", "'global_shape' stands twice"});
+             {"metadata.json", "'w'", "'global_shape' appears twice"});
   expect_bad(R"({"state_dict_metadata": {}, "storage_data": {}, "storage_data": {}})",
-             {"metadata.json", "storage_data stands twice"});
+             {"metadata.json", "storage_data appears twice"});
 }
 
 }  // namespace

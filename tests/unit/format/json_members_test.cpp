@@ -82,16 +82,16 @@ TEST(JsonMembers, LeaveOutWhatIsNotNeeded) {
 }
 
 TEST(JsonMembers, AreRefusedWhereTheFileIsAnother) {
-  expect_bad("", {"is no JSON"});
-  expect_bad(R"({"one": {}, "two": {})", {"is no JSON"});
-  expect_bad(R"({"one": {}, "two": {}} x)", {"is no JSON"});
-  expect_bad("{\"one\": {\"\xff\": 1}, \"two\": {}}", {"is no JSON"});
+  expect_bad("", {"is not valid JSON"});
+  expect_bad(R"({"one": {}, "two": {})", {"is not valid JSON"});
+  expect_bad(R"({"one": {}, "two": {}} x)", {"is not valid JSON"});
+  expect_bad("{\"one\": {\"\xff\": 1}, \"two\": {}}", {"is not valid JSON"});
   for (const char* const other : {"[]", "1", "null", "\"one\""}) {
     expect_bad(other, {"holds no JSON object"});
-    expect_bad(std::string(R"({"two": {}, "one": )") + other + "}", {"its one is no object"});
+    expect_bad(std::string(R"({"two": {}, "one": )") + other + "}", {"its one is not an object"});
   }
   expect_bad(R"({"one": {}})", {"its two is missing"});
-  expect_bad(R"({"one": {}, "two": {}, "one": {}})", {"its one stands twice"});
+  expect_bad(R"({"one": {}, "two": {}, "one": {}})", {"its one appears twice"});
 }
 
 TEST(JsonMembers, AreRefusedWithAKeyThatStandsTwice) {
@@ -146,8 +146,8 @@ TEST(JsonMembers, HaveTextsOfSoManyBytesAtMost) {
 
 TEST(JsonMembers, AreRefusedIfTheirTextIsNoUnicode) {
   const auto bad = [](const std::string& text) {
-    expect_bad(R"({"two": {}, "one": {"a": ")" + text + "\"}}", {"is no JSON"});
-    expect_bad(R"({"two": {}, "one": {}, "x": {")" + text + R"(": 1}})", {"is no JSON"});
+    expect_bad(R"({"two": {}, "one": {"a": ")" + text + "\"}}", {"is not valid JSON"});
+    expect_bad(R"({"two": {}, "one": {}, "x": {")" + text + R"(": 1}})", {"is not valid JSON"});
   };
   for (const char* const text :
        {"\xff", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\\ud800", "\\udc00",
@@ -163,12 +163,12 @@ TEST(JsonMembers, EndWithTheFile) {
   const std::string good = R"({"two": {}, "one": {"a": 1}})";
   EXPECT_THAT(members(" \t\r\n" + good + "\n "), ElementsAre("one.a=1"));
   EXPECT_THAT(members("\xef\xbb\xbf" + good), ElementsAre("one.a=1"));
-  expect_bad(good + std::string(1, '\0'), {"is no JSON"});
-  expect_bad(good + std::string(1, '\0') + good, {"is no JSON"});
-  expect_bad(std::string(1, '\0') + good, {"is no JSON"});
-  expect_bad("\xef\xbb" + good, {"is no JSON"});
-  expect_bad(good + good, {"is no JSON"});
-  expect_bad("\xef\xbb\xbf", {"is no JSON"});
+  expect_bad(good + std::string(1, '\0'), {"is not valid JSON"});
+  expect_bad(good + std::string(1, '\0') + good, {"is not valid JSON"});
+  expect_bad(std::string(1, '\0') + good, {"is not valid JSON"});
+  expect_bad("\xef\xbb" + good, {"is not valid JSON"});
+  expect_bad(good + good, {"is not valid JSON"});
+  expect_bad("\xef\xbb\xbf", {"is not valid JSON"});
 }
 
 TEST(JsonMembers, AreIntegersIfTheyFitAndAreWrittenSo) {
@@ -178,9 +178,9 @@ TEST(JsonMembers, AreIntegersIfTheyFitAndAreWrittenSo) {
                           "0,0]"));
   for (const char* const number : {"01", "+1", "1.", ".5", "-", "1e", "0x1", "NaN", "Infinity",
                                    "1e999", "1_000", "//1\n1", "1,"}) {
-    expect_bad(R"({"two": {}, "one": {"a": [)" + std::string(number) + "]}}", {"is no JSON"});
+    expect_bad(R"({"two": {}, "one": {"a": [)" + std::string(number) + "]}}", {"is not valid JSON"});
   }
-  expect_bad(R"({"two": {}, "one": {"a": )" + std::string(10'000, '9') + "}}", {"is no JSON"});
+  expect_bad(R"({"two": {}, "one": {"a": )" + std::string(10'000, '9') + "}}", {"is not valid JSON"});
 }
 
 // A block of the stream may end anywhere.

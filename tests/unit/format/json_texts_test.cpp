@@ -33,9 +33,9 @@ TEST(JsonTexts, AreThoseOfTheInnerObjectIfThereIsOne) {
 }
 
 TEST(JsonTexts, RefuseWhatIsNoMapOfTexts) {
-  expect_bad("", {"is no JSON"});
-  expect_bad(R"({"a": "1")", {"is no JSON"});
-  expect_bad(R"({"a": "1"} x)", {"is no JSON"});
+  expect_bad("", {"is not valid JSON"});
+  expect_bad(R"({"a": "1")", {"is not valid JSON"});
+  expect_bad(R"({"a": "1"} x)", {"is not valid JSON"});
   for (const char* other : {"[]", "\"a\"", "5", "null", "true", "1.5"}) {
     expect_bad(other, {"must be a JSON object"});
     if (other[0] == '"') continue;
@@ -43,20 +43,20 @@ TEST(JsonTexts, RefuseWhatIsNoMapOfTexts) {
     expect_bad(R"({"a": )" + value + "}", {"'a'", "expected a text"});
     expect_bad(R"({"map": {"a": )" + value + "}}", {"'a'", "expected a text"});
   }
-  expect_bad(R"({"map": "a"})", {"its map is no object"});
-  expect_bad(R"({"map": [{"a": "1"}]})", {"its map is no object"});
+  expect_bad(R"({"map": "a"})", {"its map is not an object"});
+  expect_bad(R"({"map": [{"a": "1"}]})", {"its map is not an object"});
   expect_bad(R"({"map": {"a": {"b": "1"}}})", {"'a'", "an object", "expected a text"});
 }
 
 // Other readers take the last: then what the first says is lost.
 TEST(JsonTexts, RefuseANameThatStandsTwice) {
-  expect_bad(R"({"a": "1", "b": "2", "a": "1"})", {"'a'", "stands twice"});
-  expect_bad(R"({"map": {"a": "1"}, "map": {"b": "1"}})", {"its map stands twice"});
+  expect_bad(R"({"a": "1", "b": "2", "a": "1"})", {"'a'", "appears twice"});
+  expect_bad(R"({"map": {"a": "1"}, "map": {"b": "1"}})", {"its map appears twice"});
 }
 
 TEST(JsonTexts, KeepNothingOfWhatIsPassedOver) {
   const std::string deep(1'000'000, '[');
-  expect_bad(R"({"x": )" + deep, {"is no JSON"});
+  expect_bad(R"({"x": )" + deep, {"is not valid JSON"});
 }
 
 TEST(JsonTexts, AreLimited) {

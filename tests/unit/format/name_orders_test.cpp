@@ -40,7 +40,7 @@ TEST(NameOrders, DoNotHideARepeatedName) {
   const std::string a = test::small_record("a");
   orders.add(std::make_shared<const FileIndex>(
       ckpt::read_index(test::MemorySource(test::small_record("b") + a))));
-  test::expect_error(ErrorKind::kBadInput, {"'a'", "stands twice"},
+  test::expect_error(ErrorKind::kBadInput, {"'a'", "appears twice"},
                      [&] { ckpt::read_index(test::MemorySource(a + a), &orders); });
 }
 

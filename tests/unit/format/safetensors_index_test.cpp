@@ -183,8 +183,8 @@ TEST(SafetensorsIndex, RefusesWrongMetadata) {
   expect_bad(with(R"({"a":{}})"), {"key 'a' is an object, expected a text"});
   expect_bad(with(R"({"a":["b"]})"), {"key 'a' is a list, expected a text"});
   expect_bad(with(R"({"a":true})"), {"key 'a' is a boolean"});
-  expect_bad(with(R"({"a":"b","a":"b"})"), {"key 'a' stands twice"});
-  expect_bad(with(R"({},"__metadata__":{})"), {"'__metadata__' stands twice"});
+  expect_bad(with(R"({"a":"b","a":"b"})"), {"key 'a' appears twice"});
+  expect_bad(with(R"({},"__metadata__":{})"), {"'__metadata__' appears twice"});
 }
 
 TEST(SafetensorsIndex, RefusesWrongDescriptions) {
@@ -201,7 +201,7 @@ TEST(SafetensorsIndex, RefusesWrongDescriptions) {
   refused("", {"'dtype' is missing"});
   refused(dtype + "," + offsets, {"'shape' is missing"});
   refused(dtype + "," + shape, {"'data_offsets' is missing"});
-  refused(dtype + "," + shape + "," + offsets + "," + shape, {"'shape' stands twice"});
+  refused(dtype + "," + shape + "," + offsets + "," + shape, {"'shape' appears twice"});
   refused(dtype + "," + shape + "," + offsets + R"(,"strides":[1])", {"unknown key 'strides'"});
   refused(shape + "," + offsets + R"(,"dtype":4)", {"its dtype is the number 4, expected a text"});
   refused(shape + "," + offsets + R"(,"dtype":["F32"])", {"its dtype is a list"});
@@ -263,13 +263,13 @@ TEST(SafetensorsIndex, RefusesWrongNames) {
         "xy");
   };
   expect_bad(two("", "w"), {"empty name"});
-  expect_bad(two("w", "w"), {"'w'", "stands twice"});
-  expect_bad(two("w", R"(\u0077)"), {"'w'", "stands twice"});
+  expect_bad(two("w", "w"), {"'w'", "appears twice"});
+  expect_bad(two("w", R"(\u0077)"), {"'w'", "appears twice"});
   const MemorySource same_place(safetensors_file(
       "{" + tensor_json("w", "U8", "[1]", 0, 1) + "," + tensor_json("w", "U8", "[1]", 0, 1) + "}",
       "x"));
-  expect_error(ErrorKind::kBadInput, {"'w'", "stands twice"}, [&] { read_index(same_place); });
-  expect_error(ErrorKind::kBadInput, {"'w'", "stands twice"}, [&] { read_metadata(same_place); });
+  expect_error(ErrorKind::kBadInput, {"'w'", "appears twice"}, [&] { read_index(same_place); });
+  expect_error(ErrorKind::kBadInput, {"'w'", "appears twice"}, [&] { read_metadata(same_place); });
   expect_bad(two("w", std::string(4097, 'n')), {"4097 bytes", "4096"});
   EXPECT_EQ(read_index(MemorySource(two("w", std::string(4096, 'n')))).entries().size(), 2U);
 }

@@ -143,7 +143,7 @@ from = "n"
 
 TEST(ModelMap, NamesFileAndLineOfWhatIsWrong) {
   EXPECT_THAT(refusal("\n[[map]]\nto = 'a'\nfrom = 'b'\nbad = 1\n"),
-              StartsWith("map.toml: line 5: 'bad' is no key of [[map]]"));
+              StartsWith("map.toml: line 5: 'bad' is not a key of [[map]]"));
   EXPECT_THAT(refusal("[vars]\na = 1\nb = 'x +'\n"),
               StartsWith("map.toml: line 3: wrong expression"));
   EXPECT_THAT(refusal("[[map]]\nto = 'a'\nfrom = 'b'\nops = ['take 0 1',\n  'turn 1']\n"),

@@ -24,7 +24,7 @@ TEST(NameMap, RenamesWhatItHasAndNothingElse) {
 
 TEST(NameMap, RefusesWhatIsNoObjectOfTexts) {
   const test::TempDir dir;
-  expect_error(ErrorKind::kBadInput, {"map.json", "is no JSON"},
+  expect_error(ErrorKind::kBadInput, {"map.json", "is not valid JSON"},
                [&] { NameMap::load(dir.write("map.json", R"({"old": )")); });
   expect_error(ErrorKind::kBadInput, {"map.json", "JSON object", "old.name"},
                [&] { NameMap::load(dir.write("map.json", R"(["old", "new"])")); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which parameters a destination rank has, and how they come to it. See also tables_test.cpp.
+/// Which parameters a target rank has, and how they come to it. See also tables_test.cpp.
 #include "plan/target_table.h"
 
 #include <string_view>
@@ -156,7 +156,7 @@ TEST(TargetTable, CutsWholeParametersWithoutASourceStrategy) {
   EXPECT_EQ(named(target, "free").treatment, Treatment::kKeep);
   ASSERT_EQ(target.notes().size(), 1U);
   EXPECT_EQ(target.notes()[0],
-            "laid out like their weights, which the strategies have: 1 parameter (adam_m.w)");
+            "cut like their weights: 1 parameter (adam_m.w)");
 }
 
 TEST(TargetTable, KeepsAStateWhoseWeightIsNotThere) {

@@ -131,7 +131,7 @@ TEST(DerivedGoldenCase, WhatIsAmbiguousIsRefused) {
                         "'lm_head.weight', 'model.norm_out.weight', "));
   EXPECT_THAT(golden_refusal("merge_uneven", "tp=2"),
               HasSubstr("parameter 'embedding_table': the source cuts it into parts of the "
-                        "lengths [3, 9, 1, 7], and nothing says the lengths of 2 parts"));
+                        "lengths [3, 9, 1, 7], and the file does not give the lengths of 2 parts"));
 }
 
 }  // namespace

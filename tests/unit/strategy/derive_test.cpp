@@ -81,7 +81,7 @@ TEST(DerivationText, IsRefusedWhereItIsWrong) {
   EXPECT_EQ(refusal(""), "'': '' has no '='");
   EXPECT_EQ(refusal("tp=2,"), "'tp=2,': '' has no '='");
   EXPECT_EQ(refusal("tp=2,dp"), "'tp=2,dp': 'dp' has no '='");
-  EXPECT_EQ(refusal("pt=2"), "'pt=2': 'pt' is none of tp (or mp), dp, pp, opt (or op)");
+  EXPECT_EQ(refusal("pt=2"), "'pt=2': 'pt' is unknown; use tp (or mp), dp, pp, opt (or op)");
   EXPECT_EQ(refusal("tp=2,ep=2"),
             "'tp=2,ep=2': expert parallelism cannot be derived; it needs a file of rules");
   EXPECT_EQ(refusal("tp=2,mp=2"), "'tp=2,mp=2': 'mp' is given twice");
@@ -144,7 +144,7 @@ TEST(Derivation, SeveralGroupsAreAmbiguous) {
 TEST(Derivation, WithoutCutsThereIsNoTensorParallelism) {
   EXPECT_EQ(derived("dp=4", layout_of({8}, {{}})), layout_of({4}, {{}}));
   EXPECT_EQ(refusal_for("tp=2", layout_of({8}, {{}})),
-            "the source cuts no parameter, so that nothing says which dimensions tp=2 would cut: "
+            "the source cuts no parameter, which leaves open which dimensions tp=2 would cut: "
             "'w'; write rules for the target instead: see reshardfs-strategy(5)");
 }
 

@@ -122,7 +122,7 @@ TEST(JsonStrategy, NamesTheKeyOfAWrongType) {
             parameter + "key 'dev_matrix' has an integer, expected a list");
   EXPECT_EQ(json_refusal(file_with_map("[2.5]", "[0]")),
             parameter +
-                "key 'dev_matrix' has a number that is no 64-bit integer in a list, "
+                "key 'dev_matrix' has a number that is not a 64-bit integer in a list, "
                 "expected an integer");
   EXPECT_EQ(json_refusal(file_with_map("[2]", "null")),
             parameter + "key 'tensor_map' has null, expected a list");

@@ -55,11 +55,11 @@ TEST(RulesConversion, RefusesWhatMindSporeCannotSay) {
       return std::string("accepted");
     };
     EXPECT_EQ(refusal("cut = ['tp']\nuneven = 'balanced'", {9}),
-              "parameter 'w': MindSpore's strategy files cannot say that dimension 0 is cut "
-              "'balanced'; use the file of rules itself");
+              "parameter 'w': MindSpore's strategy files cannot express that dimension 0 is cut "
+              "'balanced'; use the rules file itself");
     EXPECT_EQ(refusal("cut = ['', 'dp']\nuneven = ['', [2, 1]]", {4, 3}),
-              "parameter 'w': MindSpore's strategy files cannot say that dimension 1 is cut "
-              "unevenly (only dimension 0 can be); use the file of rules itself");
+              "parameter 'w': MindSpore's strategy files cannot express that dimension 1 is cut "
+              "unevenly (only dimension 0 can be); use the rules file itself");
   }
 }
 

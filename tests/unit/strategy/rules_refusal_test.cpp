@@ -57,18 +57,18 @@ TEST(RulesRefusal, ATextThatIsNoToml) {
 
 TEST(RulesRefusal, UnknownTablesAndKeys) {
   EXPECT_EQ(rules_refusal(kDevices + "[[rules]]\nmatch = 'w'\n"),
-            "line 4: 'rules' is no key of the file, which has devices, rule, layers");
+            "line 4: 'rules' is not a key of the file, which has devices, rule, layers");
   EXPECT_EQ(rules_refusal("[devices]\naxes = ['tp=2']\nstage = 2\n"),
-            "line 3: 'stage' is no key of [devices], which has axes, stages, optimizer, unmatched");
+            "line 3: 'stage' is not a key of [devices], which has axes, stages, optimizer, unmatched");
   EXPECT_EQ(rule_refusal("opt = 2"),
-            "line 5: 'opt' is no key of [[rule]], which has match, cut, uneven, field, optimizer, "
+            "line 5: 'opt' is not a key of [[rule]], which has match, cut, uneven, field, optimizer, "
             "stage");
   EXPECT_EQ(layers_refusal("match = 'a.{n}'\nsplits = [1, 1]\n"),
-            "line 6: 'splits' is no key of [[layers]], which has match, split, stages");
+            "line 6: 'splits' is not a key of [[layers]], which has match, split, stages");
 }
 
 TEST(RulesRefusal, WrongKindsOfTables) {
-  EXPECT_EQ(rules_refusal(""), "line 1: there is no table [devices], which names the axes");
+  EXPECT_EQ(rules_refusal(""), "line 1: the table [devices], which names the axes, is missing");
   EXPECT_EQ(rules_refusal("\ndevices = 3"),
             "line 2: 'devices' has a number, expected a table [devices]");
   EXPECT_EQ(rules_refusal(kDevices + "[rule]\nmatch = 'w'\n"),
@@ -92,7 +92,7 @@ TEST(RulesRefusal, Axes) {
                                  "tp=99999999999999999999", "t.p=2", "tp==2"}) {
     EXPECT_EQ(refusal("['" + axis + "']"), "line 2: 'axes' has '" + axis + "', " + form);
   }
-  EXPECT_EQ(refusal("['tp=2', 'dp=2', 'tp=4']"), "line 2: axis 'tp' is there twice");
+  EXPECT_EQ(refusal("['tp=2', 'dp=2', 'tp=4']"), "line 2: axis 'tp' appears twice");
   EXPECT_EQ(refusal("['tp=2048', 'dp=2048']"),
             "line 2: the device matrix has more than 1048576 devices");
 }
@@ -136,9 +136,9 @@ TEST(RulesRefusal, Cut) {
   EXPECT_EQ(rule_refusal("cut = [0]"), "line 5: 'cut' has a number, " + form);
   EXPECT_EQ(rule_refusal("cut = [[['tp']]]"), "line 5: 'cut' has a list, " + form);
   EXPECT_EQ(rule_refusal("cut = ['',\n'mp']"),
-            "line 6: 'mp' is no axis of [devices], which has 'dp', 'tp'");
+            "line 6: 'mp' is not an axis of [devices], which has 'dp', 'tp'");
   EXPECT_EQ(rule_refusal("cut = [['']]"),
-            "line 5: '' is no axis of [devices], which has 'dp', 'tp'");
+            "line 5: '' is not an axis of [devices], which has 'dp', 'tp'");
   EXPECT_EQ(rule_refusal("cut = ['tp', 'tp']"), "line 5: axis 'tp' is used twice in one rule");
   EXPECT_EQ(rule_refusal("cut = [['dp', 'tp', 'dp']]"),
             "line 5: axis 'dp' is used twice in one rule");
@@ -155,7 +155,7 @@ TEST(RulesRefusal, Uneven) {
             "line 6: 'uneven' has 2 entries, but 'cut' has 1");
   EXPECT_EQ(rule_refusal("cut = ['tp']\nuneven = [5]"), "line 6: 'uneven' has a number, " + form);
   EXPECT_EQ(rule_refusal("cut = ['tp', '']\nuneven = ['', 'balanced']"),
-            "line 6: 'uneven' says how to cut dimension 1, which 'cut' leaves whole");
+            "line 6: 'uneven' describes how to cut dimension 1, which 'cut' leaves whole");
   EXPECT_EQ(rule_refusal("uneven = 'balanced'"),
             "line 5: 'uneven' is given, but the rule cuts no dimension");
   EXPECT_EQ(rule_refusal("cut = ['tp']\nuneven = [[5, 3]]"),

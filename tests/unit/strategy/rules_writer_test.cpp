@@ -34,7 +34,7 @@ std::string refused(const Strategy& strategy) {
 }
 
 constexpr const char* kOthers =
-    "# The strategy says nothing of other parameters; \"replicate\" takes them for whole ones.\n"
+    "# The strategy lists no other parameters; \"replicate\" takes them as whole.\n"
     "unmatched = \"error\"\n";
 
 TEST(RulesWriter, GathersLayersAndOptimizerStatesUnderGlobs) {
@@ -220,7 +220,7 @@ TEST(RulesWriter, SaysTheStageOfWhatIsInNoOrder) {
 
 TEST(RulesWriter, RefusesStagesThatDisagree) {
   EXPECT_EQ(refused({{{{"w", layout({4}, {{0}})}}, {{"w", layout({4}, {{}})}}}, 0, true}),
-            "parameter 'w': rules cannot say that it is laid out differently in stage 0 (device "
+            "parameter 'w': rules cannot express that it is laid out differently in stage 0 (device "
             "matrix [4], tensor map [0]) and stage 1 (device matrix [4], tensor map [-1]); keep "
             "MindSpore's form of this strategy");
   EXPECT_EQ(refused({{{{"w", layout({4}, {{0}})}}}, 1, false}),
@@ -250,7 +250,7 @@ TEST(RulesWriter, RefusesCutsThatRulesCannotSay) {
   const auto refusal = [](Layout its) { return refused(one_stage({{"w", std::move(its)}})); };
   Layout its = layout({2, 2}, {{1}, {0}});
   its.param_split_shape = {{3, 4, 5, 5}};
-  EXPECT_THAT(refusal(its), HasSubstr("parameter 'w': rules cannot say that slices beside each "
+  EXPECT_THAT(refusal(its), HasSubstr("parameter 'w': rules cannot express that slices beside each "
                                       "other have other lengths: [3, 4, 5, 5] (device matrix "));
   its.param_split_shape = {{3, 4, 5}};
   EXPECT_THAT(refusal(its), HasSubstr("dimension 0 is cut into 2 parts of the lengths [3, 4, 5]"));
