@@ -17,6 +17,7 @@
 #include "cli/app.h"
 #include "cli/check_arguments.h"
 #include "cli/command.h"
+#include "cli/guess_command.h"
 #include "cli/map_arguments.h"
 #include "cli/strategy_listing.h"
 #include "cli/terminal.h"
@@ -252,7 +253,8 @@ void add_output(CLI::App& verb, const std::shared_ptr<StrategyArguments>& argume
 
 void add_strategy_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<StrategyArguments>();
-  CLI::App* strategy = app.add_subcommand("strategy", "Show, merge, convert or check strategies");
+  CLI::App* strategy =
+      app.add_subcommand("strategy", "Show, merge, convert, check or guess strategies");
   strategy->require_subcommand(1);
   CLI::App* show =
       add_verb(*strategy, action, "show", "List the layout of each parameter", run_show, arguments);
@@ -286,6 +288,7 @@ void add_strategy_command(CLI::App& app, CommandAction& action) {
       "Example:\n  reshardfs strategy check src_strategy.ckpt --source ckpt\nExample: check rules "
       "against a hub model as a map shows it\n  reshardfs strategy check rules.toml --source "
       "hub-dir --map mindformers-qwen3");
+  add_guess_verb(*strategy, action);
 }
 
 }  // namespace reshardfs

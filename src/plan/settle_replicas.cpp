@@ -160,7 +160,8 @@ void refuse_replicas(const std::vector<ReplicaDisagreement>& differing, bool has
                    "rank's, and --replicas own each rank's"
                  : "of values, --replicas first takes the lowest rank's, and --replicas own each "
                    "rank's; of slices, give the strategy that they were saved with "
-                   "(--src-strategy); or name one rank's file as the source; --exclude leaves "
+                   "(--src-strategy), or let 'reshardfs strategy guess' find it; or name one "
+                   "rank's file as the source; --exclude leaves "
                    "parameters out");
   throw error;
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -114,9 +115,28 @@ bool is_unknown(const RulesDocument& document, const std::string& name) {
   return !said && !rule_for(document, name);
 }
 
+/// Names the first such rule: one is to be decided after the other.
+void refuse_undecided(const RulesDocument& document, const std::vector<NamedShape>& parameters) {
+  const std::vector<RuleMatch> undecided = undecided_by(document, parameters);
+  if (undecided.empty()) return;
+  const RuleMatch& first = undecided.front();
+  std::vector<std::string> names;
+  std::set<std::size_t> others;
+  for (const RuleMatch& match : undecided) {
+    if (match.rule == first.rule) names.push_back(match.parameter);
+    if (match.rule != first.rule) others.insert(match.rule);
+  }
+  std::string text = "line " + std::to_string(first.line) + ": the rule leaves undecided how " +
+                     name_list(names) + (names.size() == 1 ? " is cut" : " are cut");
+  if (!others.empty()) text += ", and so do " + counted(others.size(), "more rule");
+  throw Error(ErrorKind::kBadInput, text)
+      .hint("put a rule that states it in front: the comments there may hold one");
+}
+
 /// @param model whose rule counts; nullptr: the parameter is left out. Gets each parameter's name.
 Strategy apply(const RulesDocument& document, const std::vector<NamedShape>& parameters,
                const std::function<const std::string*(const std::string& name)>& model) {
+  refuse_undecided(document, parameters);
   std::vector<StageLayouts> stages(static_cast<std::size_t>(document.stage_count));
   std::vector<std::string> unmatched;
   for (const NamedShape& parameter : parameters) {
@@ -143,6 +163,21 @@ Strategy apply(const RulesDocument& document, const std::vector<NamedShape>& par
 }
 
 }  // namespace
+
+std::vector<RuleMatch> undecided_by(const RulesDocument& document,
+                                    const std::vector<NamedShape>& parameters) {
+  std::vector<RuleMatch> found;
+  const bool any = std::any_of(document.rules.begin(), document.rules.end(),
+                               [](const Rule& rule) { return rule.undecided; });
+  if (!any) return found;
+  for (const NamedShape& parameter : parameters) {
+    const std::optional<Taken> taken = rule_for(document, parameter.name);
+    if (!taken || !document.rules[taken->rule].undecided) continue;
+    const Rule& rule = document.rules[taken->rule];
+    found.push_back({parameter.name, taken->rule, rule.line, *taken->glob});
+  }
+  return found;
+}
 
 Strategy apply_rules(const RulesDocument& document, const std::vector<NamedShape>& parameters) {
   return apply(document, parameters, [](const std::string& name) { return &name; });

@@ -19,4 +19,8 @@ Strategy apply_rules(const RulesDocument& document, const std::vector<NamedShape
 Strategy apply_rules_to_source(const RulesDocument& document,
                                const std::vector<NamedShape>& parameters, const LaidOutLike& like);
 
+/// The parameters that rules with `undecided` take.
+std::vector<RuleMatch> undecided_by(const RulesDocument& document,
+                                    const std::vector<NamedShape>& parameters);
+
 }  // namespace reshardfs

@@ -23,6 +23,8 @@ struct Rule {
   std::int64_t optimizer = 0;  ///< as Layout::optimizer_shard_size
   /// Empty: the rule says nothing about stages.
   std::vector<std::int64_t> stages{};
+  /// Nobody knows how these parameters are cut: they are refused.
+  bool undecided = false;
 
   /// The first of the globs that matches.
   const std::string* matching_glob(const std::string& name) const;

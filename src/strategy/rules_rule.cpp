@@ -180,6 +180,21 @@ void check_optimizer(const TomlTable& table, const RulesDocument& document, cons
                    ", which cannot be shared out equally");
 }
 
+/// A rule that leaves open how parameters are cut can state nothing else.
+bool read_undecided(const TomlTable& table) {
+  const toml::node* node = table.find("undecided");
+  if (node == nullptr) return false;
+  const auto value = node->value_exact<bool>();
+  if (!value) fail_wrong_type("undecided", *node, "true or false");
+  for (const std::string_view key : {"cut", "uneven", "field", "optimizer", "stage"}) {
+    if (!*value || table.find(key) == nullptr) continue;
+    fail_at_line(table.line_of_key(key), "'" + std::string(key) +
+                                             "' cannot go with 'undecided', which refuses the "
+                                             "parameters; remove one of them");
+  }
+  return *value;
+}
+
 }  // namespace
 
 std::int64_t read_optimizer(std::string_view key, const toml::node& node) {
@@ -206,10 +221,12 @@ std::vector<std::string> read_texts(std::string_view key, const toml::node& node
 Rule read_rule(const toml::table& source, const RulesDocument& document,
                std::int64_t default_optimizer) {
   const TomlTable table(source, "[[rule]]",
-                        {"match", "cut", "uneven", "field", "optimizer", "stage"});
+                        {"match", "cut", "uneven", "field", "optimizer", "stage", "undecided"});
   Rule rule;
   rule.line = table.line();
   rule.globs = read_texts("match", table.at("match"));
+  rule.undecided = read_undecided(table);
+  if (rule.undecided) return rule;
   CutReader(table, document).read_into(rule);
   const toml::node* optimizer = table.find("optimizer");
   rule.optimizer =

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+/// reshardfs strategy guess
+#include "cli/guess_command.h"
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "reshardfs/error.h"
+
+#include "base/text.h"
+#include "check/slice_contents.h"
+#include "checkpoint/checkpoint_set.h"
+#include "cli/app.h"
+#include "cli/check_arguments.h"
+#include "cli/command.h"
+#include "cli/progress_line.h"
+#include "cli/write_file.h"
+#include "modelmap/variables.h"
+#include "storage/directory.h"
+#include "strategy/guess.h"
+#include "strategy/guess_rules.h"
+
+namespace reshardfs {
+namespace {
+
+struct GuessArguments {
+  std::string source;
+  std::string pattern;
+  std::string step = "latest";
+  std::string model_config;
+  std::string output = "-";
+  bool full = false;
+  bool force = false;
+  bool quiet = false;
+};
+
+/// The config.json that the user names, by itself or by its directory, or that lies in the source.
+std::filesystem::path config_file(const GuessArguments& arguments) {
+  constexpr const char* kName = "config.json";
+  std::error_code failed;
+  if (arguments.model_config.empty()) {
+    const std::filesystem::path beside = std::filesystem::path(arguments.source) / kName;
+    return std::filesystem::is_regular_file(beside, failed) ? beside : std::filesystem::path();
+  }
+  const std::filesystem::path named = arguments.model_config;
+  return std::filesystem::is_directory(named, failed) ? named / kName : named;
+}
+
+std::optional<modelmap::ModelConfig> read_config(const std::filesystem::path& file) {
+  if (file.empty()) return std::nullopt;
+  try {
+    return modelmap::ModelConfig::parse(read_small_file(file, modelmap::kMaxConfigBytes));
+  } catch (Error& error) {
+    error.in_file(file.string());
+    throw;
+  }
+}
+
+std::string summary(const Guess& guess) {
+  const std::size_t all = guess.parameters.size();
+  return fmt::format("{} of {} proven, {} likely, {} open", guess.count(Certainty::kProven),
+                     counted(all, "parameter"), guess.count(Certainty::kLikely),
+                     guess.count(Certainty::kOpen));
+}
+
+std::vector<std::string> header(const GuessArguments& arguments, const CheckpointSet& set,
+                                const SlicedSet& slices, const std::filesystem::path& config,
+                                const Guess& guess) {
+  std::vector<std::string> lines;
+  lines.push_back(
+      fmt::format("Guessed by 'reshardfs strategy guess' from {}{}: {} in {}, {}; {}.",
+                  printable(arguments.source), set.step().empty() ? "" : ", step " + set.step(),
+                  counted(static_cast<std::size_t>(slices.stages * slices.devices), "rank"),
+                  counted(static_cast<std::size_t>(slices.stages), "pipeline stage"),
+                  arguments.full ? "all bytes compared" : "contents compared by samples",
+                  config.empty() ? "without a model configuration"
+                                 : "full shapes by " + printable(config.string())));
+  lines.push_back(summary(guess) + ".");
+  if (guess.count(Certainty::kProven) < guess.parameters.size()) {
+    lines.emplace_back(
+        "Rules that begin with '#' are for you to decide: take the '#' away from the right one. "
+        "Until then 'undecided' refuses its parameters.");
+  }
+  for (const std::string& doubt : guess.doubts) lines.push_back("Doubt: " + doubt + ".");
+  return lines;
+}
+
+int run_guess(const GuessArguments& arguments) {
+  CheckpointOptions options;
+  options.pattern = arguments.pattern;
+  options.step = arguments.step;
+  const std::filesystem::path file = config_file(arguments);
+  const auto config = read_config(file);
+  const CheckpointSet set = CheckpointSet::open(arguments.source, options);
+  CheckProgress progress;
+  SlicedSet slices;
+  {
+    const ProgressLine line(progress, !arguments.quiet);
+    slices = read_slices(set, arguments.full, progress);
+  }
+  const Guess guess = guess_strategy(slices, config);
+  const std::string rules = guess_rules(guess, header(arguments, set, slices, file, guess));
+  write_output(arguments.output, arguments.force, [&](const TextSink& sink) { sink(rules); });
+  if (!arguments.quiet) {
+    for (const std::string& doubt : guess.doubts) complain(doubt);
+    for (const std::string& question : open_questions(guess)) complain(question);
+    std::cerr << summary(guess) << std::endl;
+  }
+  const bool decided = guess.count(Certainty::kProven) == guess.parameters.size();
+  return decided ? kExitDone : kExitDifference;
+}
+
+}  // namespace
+
+void add_guess_verb(CLI::App& strategy, CommandAction& action) {
+  auto arguments = std::make_shared<GuessArguments>();
+  CLI::App* verb = strategy.add_subcommand(
+      "guess", "Find out from the slices of a checkpoint how they were cut, and write rules");
+  verb->add_option("DIR", arguments->source,
+                   "A checkpoint with the files of all ranks, without a strategy")
+      ->required();
+  add_text(*verb, "--model-config", arguments->model_config,
+           "The model's config.json, which gives the full shapes, or its directory")
+      ->type_name("DIR|FILE");
+  add_text(*verb, "--src-pattern", arguments->pattern, "Where the files are")->type_name("PATTERN");
+  add_text(*verb, "--step", arguments->step, "Which saved step to take")
+      ->type_name("STEP|latest")
+      ->capture_default_str();
+  verb->add_flag("--full", arguments->full, "Compare all bytes, not samples");
+  add_text(*verb, "-O,--output", arguments->output, "Where to write the rules; -: standard output")
+      ->type_name("FILE")
+      ->capture_default_str();
+  verb->add_flag("--force", arguments->force, "Replace the file if it exists");
+  verb->add_flag("-q,--quiet", arguments->quiet, "Print neither questions nor the summary");
+  verb->footer(
+      "Example:\n"
+      "  reshardfs strategy guess ckpt --model-config config.json --output rules.toml");
+  verb->callback([&action, arguments] { action = [arguments] { return run_guess(*arguments); }; });
+}
+
+}  // namespace reshardfs
