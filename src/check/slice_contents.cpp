@@ -67,8 +67,8 @@ struct Slices {
   std::vector<std::int64_t> stages{};
   std::vector<Holding> holdings{};    ///< of these stages, by rank
   std::vector<std::uint64_t> keys{};  ///< by holding: equal for equal contents
-  OneValue value{};
-  bool settled = false;  ///< further samples would tell nothing
+  std::vector<OneValue> values{};     ///< by holding
+  bool settled = false;               ///< further samples would tell nothing
   bool entire = false;
 };
 
@@ -174,6 +174,7 @@ class SliceReader {
         if (entry == nullptr) continue;
         slices.holdings.push_back({&file, entry});
         slices.keys.push_back(hash_of(to_string(entry->shape)));
+        slices.values.emplace_back();
         break;
       }
       const TensorEntry& own = *slices.holdings.back().entry;
@@ -188,6 +189,25 @@ class SliceReader {
     }
   }
 
+  /// Rank by rank: a file is opened once, however many there are, and read from front to back.
+  /// @param read(slices, number of the holding, batch)
+  template <typename Read>
+  void for_each_holding(const Read& read) {
+    std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> of_rank(
+        static_cast<std::size_t>(ranks_));
+    for (std::uint32_t i = 0; i < slices_.size(); ++i) {
+      if (slices_[i].settled) continue;
+      for (std::uint32_t j = 0; j < slices_[i].holdings.size(); ++j) {
+        of_rank[slices_[i].holdings[j].file->rank.index()].emplace_back(i, j);
+      }
+    }
+    parallel_for(of_rank.size(), [&](std::size_t rank) {
+      ReadBatch batch;
+      for (const auto& [i, j] : of_rank[rank]) read(i, j, batch);
+      batch.check();
+    });
+  }
+
   void compare_samples() {
     std::size_t reads = 0;
     for (std::size_t round = 0; round < kRounds; ++round) {
@@ -196,69 +216,66 @@ class SliceReader {
       reads += wanted;
       if (wanted == 0 || (round > 0 && reads > kMostReads)) return;
       progress_.total += wanted * kSampleBytes;
-      parallel_for(slices_.size(), [&](std::size_t i) {
-        if (!slices_[i].settled) sample(slices_[i], i, round);
+      for_each_holding([&](std::size_t i, std::size_t j, ReadBatch& batch) {
+        sample(i, j, round, batch);
+        progress_.done += kSampleBytes;
       });
+      for (Slices& slices : slices_) settle(slices);
     }
   }
 
-  void sample(Slices& slices, std::size_t number, std::size_t round) {
-    std::array<std::byte, kSampleBytes> buffer{};
+  void sample(std::size_t number, std::size_t holding, std::size_t round, ReadBatch& batch) {
+    Slices& slices = slices_[number];
+    const Holding& held = slices.holdings[holding];
+    const std::uint64_t total = held.entry->content_bytes;
+    if (total == 0) return;
     const auto element = element_bytes(slices);
-    slices.entire = true;
-    for (std::size_t i = 0; i < slices.holdings.size(); ++i) {
-      const Holding& holding = slices.holdings[i];
-      const std::uint64_t total = holding.entry->content_bytes;
-      const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(total, kSampleBytes));
-      slices.entire = slices.entire && total <= kSampleBytes;
-      // The same place in all slices, as slices that are alike are equal everywhere.
-      const std::uint64_t elements = (total - size) / element;
-      const std::uint64_t places[kRounds] = {scattered(number) % (elements + 1), 0, elements,
-                                             scattered(~number) % (elements + 1)};
-      const auto part = std::span(buffer).first(size);
-      if (size > 0) {
-        ReadBatch batch;
-        read_content(holding, places[round] * element, part, batch);
-        batch.check();
-        slices.value.take(part, element);
-      }
-      const std::string_view text(reinterpret_cast<const char*>(part.data()), part.size());
-      slices.keys[i] = scattered(slices.keys[i] ^ hash_of(text));
-      progress_.done += kSampleBytes;
-    }
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(total, kSampleBytes));
+    // The same place in all slices, as slices that are alike are equal everywhere.
+    const std::uint64_t last = (total - size) / element;
+    const std::array<std::uint64_t, kRounds> places{scattered(number) % (last + 1), 0, last,
+                                                    scattered(~number) % (last + 1)};
+    std::array<std::byte, kSampleBytes> buffer{};
+    const auto part = std::span(buffer).first(size);
+    read_content(held, places[round] * element, part, batch);
+    slices.values[holding].take(part, element);
+    const std::string_view text(reinterpret_cast<const char*>(part.data()), part.size());
+    slices.keys[holding] = scattered(slices.keys[holding] ^ hash_of(text));
+  }
+
+  static void settle(Slices& slices) {
+    slices.entire =
+        std::all_of(slices.holdings.begin(), slices.holdings.end(),
+                    [](const Holding& held) { return held.entry->content_bytes <= kSampleBytes; });
     const std::set<std::uint64_t> distinct(slices.keys.begin(), slices.keys.end());
     slices.settled = slices.entire || distinct.size() == slices.keys.size();
   }
 
   void compare_all() {
     for (const Slices& slices : slices_) {
-      for (const Holding& holding : slices.holdings)
-        progress_.total += holding.entry->content_bytes;
+      for (const Holding& held : slices.holdings) progress_.total += held.entry->content_bytes;
     }
-    parallel_for(slices_.size(), [&](std::size_t i) { read_all(slices_[i]); });
+    for_each_holding(
+        [&](std::size_t i, std::size_t j, ReadBatch& batch) { read_all(slices_[i], j, batch); });
+    for (Slices& slices : slices_) slices.entire = true;
   }
 
-  void read_all(Slices& slices) {
-    std::vector<std::byte> buffer;
+  void read_all(Slices& slices, std::size_t holding, ReadBatch& batch) {
+    const Holding& held = slices.holdings[holding];
+    const std::uint64_t total = held.entry->content_bytes;
     const auto element = element_bytes(slices);
-    for (std::size_t i = 0; i < slices.holdings.size(); ++i) {
-      const Holding& holding = slices.holdings[i];
-      const std::uint64_t total = holding.entry->content_bytes;
-      buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(total, kBlockBytes)));
-      Sha256 sum;
-      for (std::uint64_t offset = 0; offset < total; offset += buffer.size()) {
-        const auto part = std::span(buffer).first(
-            static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), total - offset)));
-        ReadBatch batch;
-        read_content(holding, offset, part, batch);
-        batch.check();
-        sum.update(part);
-        slices.value.take(part, element);
-        progress_.done += part.size();
-      }
-      slices.keys[i] = scattered(slices.keys[i] ^ hash_of(sum.finish()));
+    std::vector<std::byte> buffer(
+        static_cast<std::size_t>(std::min<std::uint64_t>(total, kBlockBytes)));
+    Sha256 sum;
+    for (std::uint64_t offset = 0; offset < total; offset += buffer.size()) {
+      const auto part = std::span(buffer).first(
+          static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), total - offset)));
+      read_content(held, offset, part, batch);
+      sum.update(part);
+      slices.values[holding].take(part, element);
+      progress_.done += part.size();
     }
-    slices.entire = true;
+    slices.keys[holding] = scattered(slices.keys[holding] ^ hash_of(sum.finish()));
   }
 
   static std::size_t element_bytes(const Slices& slices) {
@@ -269,7 +286,6 @@ class SliceReader {
     SlicedParameter out;
     out.name = slices.name;
     out.stages = slices.stages;
-    out.constant = slices.value.is_one();
     out.entire = slices.entire;
     std::map<std::uint64_t, std::uint32_t> numbers;
     const auto devices = static_cast<std::size_t>(devices_);
@@ -280,6 +296,7 @@ class SliceReader {
       if (i < devices) {
         out.slices.shapes.push_back(shape);
         out.slices.contents.push_back(content);
+        out.slices.blank.push_back(slices.values[i].is_one());
       } else if (content != out.slices.contents[i % devices]) {
         out.stages_agree = false;
       }

@@ -130,9 +130,9 @@ void add_guess_verb(CLI::App& strategy, CommandAction& action) {
       ->type_name("STEP|latest")
       ->capture_default_str();
   verb->add_flag("--full", arguments->full, "Compare all bytes, not samples");
-  add_text(*verb, "-O,--output", arguments->output, "Where to write the rules; -: standard output")
-      ->type_name("FILE")
-      ->capture_default_str();
+  add_text(*verb, "-O,--output", arguments->output,
+           "Where to write the rules; without it, or with -: standard output")
+      ->type_name("FILE");
   verb->add_flag("--force", arguments->force, "Replace the file if it exists");
   verb->add_flag("-q,--quiet", arguments->quiet, "Print neither questions nor the summary");
   verb->footer(

@@ -26,19 +26,22 @@ std::size_t distinct(const std::vector<std::uint32_t>& contents) {
 /// "equal on all 8 ranks", "4 different ones on 8 ranks"
 std::string contents_words(const SlicedParameter& parameter) {
   const std::size_t found = distinct(parameter.slices.contents);
-  const std::size_t devices = parameter.slices.contents.size();
-  if (found == devices) return "different on all " + std::to_string(devices) + " ranks";
-  if (found > 1) {
-    return "with " + std::to_string(found) + " contents on " + std::to_string(devices) + " ranks";
-  }
-  return (parameter.constant ? "of one value and equal on all " : "equal on all ") +
-         std::to_string(devices) + " ranks";
+  const std::string ranks = std::to_string(parameter.slices.contents.size()) + " ranks";
+  if (found > 1) return std::to_string(found) + " different ones on " + ranks;
+  return (parameter.slices.is_constant() ? "of one value and equal on all " : "equal on all ") +
+         ranks;
 }
 
 std::string slice_words(const SlicedParameter& parameter) {
   const DeviceSlices& slices = parameter.slices;
   if (slices.has_one_shape()) return "slices of " + to_string(slices.shapes.front());
   return "slices of " + to_string(slices.shapes.front()) + " to " + to_string(slices.shapes.back());
+}
+
+/// "1/4 of [256, 64] along dimension 0 (slices of [64, 64], 4 different ones on 8 ranks)"
+std::string reading_with_slices(const Reading& reading, const SlicedParameter& parameter) {
+  return reading_words(reading) + " (" + slice_words(parameter) + ", " + contents_words(parameter) +
+         ")";
 }
 
 class Guesser {
@@ -105,6 +108,13 @@ class Guesser {
     evidence.is_padded = evidence.fitting > 0;
   }
 
+  /// As readings_like(), of slices whose full shape nobody knows.
+  const std::vector<Reading>& readings_like(const DeviceSlices& slices) {
+    const auto [found, is_new] = by_content_.try_emplace(std::pair(slices.shapes, slices.contents));
+    if (is_new) found->second = readings_by_content(slices, set_.devices, usual_);
+    return found->second;
+  }
+
   /// Layers are alike: what holds for one holds for the next.
   const Readings& readings_like(const DeviceSlices& slices, const Shape& shape) {
     const auto [found, is_new] =
@@ -125,6 +135,15 @@ class Guesser {
                               " (" + slice_words(*first.parameter) + ", but the whole would be " +
                               to_string(first.known->shapes.front()) +
                               "), and proves nothing: is it that of another model?");
+    }
+    std::vector<std::string> repeating;
+    for (const Evidence& evidence : cases_) {
+      if (evidence.only_repeats()) repeating.push_back(evidence.parameter->name);
+    }
+    if (!repeating.empty()) {
+      guess_.doubts.push_back("by the model's configuration the ranks hold different parts of " +
+                              name_list(repeating) +
+                              ", but they hold the same: is it that of another model?");
     }
     const LayerCount layers = count_layers(set_);
     if (!layers.misplaced.empty()) {
@@ -173,7 +192,7 @@ class Guesser {
     for (const std::size_t i : cut_over_several_axes(cases_, guess_.parameters, set_.devices)) {
       guess_.parameters[i].certainty = Certainty::kLikely;
       guess_.parameters[i].why +=
-          "; but the parts may be in another order, as several axes cut one dimension";
+          "; but several axes cut this dimension, and may do so in another order";
     }
   }
 
@@ -192,9 +211,9 @@ class Guesser {
   /// The full shape is known.
   void decide_by_shape(const Evidence& evidence, GuessedParameter& out) {
     const SlicedParameter& parameter = *evidence.parameter;
-    std::vector<Reading> readings = evidence.readings;
     const Reading* weight = reading_of_weight(evidence, Certainty::kProven);
-    if (weight != nullptr) keep_those_of(*weight, readings);
+    std::vector<Reading> readings =
+        weight == nullptr ? evidence.readings : as_weight(*weight, evidence.readings);
     const std::string slices = slice_words(parameter) + ", " + contents_words(parameter);
     if (evidence.too_many) {
       out.why = slices + ": too many layouts to tell them apart";
@@ -205,6 +224,10 @@ class Guesser {
                      : " goes with that of its weight");
     } else if (readings.size() == 1) {
       settle(out, readings, reason(evidence, readings.front()));
+      if (repeats(readings.front(), parameter.slices)) {
+        out.certainty = Certainty::kLikely;
+        out.why += "; but slices that would be different parts are equal";
+      }
       if (evidence.is_padded) {
         out.certainty = Certainty::kLikely;
         out.why += ", if the vocabulary of " + padding_words(evidence) + " was padded";
@@ -216,15 +239,14 @@ class Guesser {
   }
 
   /// Of a state that is likely to be cut as its weight is likely to be.
-  void follow_weight(const Evidence& evidence, std::vector<Reading> readings,
+  void follow_weight(const Evidence& evidence, const std::vector<Reading>& all,
                      GuessedParameter& out) const {
     const Reading* weight = reading_of_weight(evidence, Certainty::kLikely);
     if (weight == nullptr) return;
-    keep_those_of(*weight, readings);
-    if (readings.size() != 1) return;
+    std::vector<Reading> readings = as_weight(*weight, all);
+    if (readings.empty()) return;
     out.certainty = Certainty::kLikely;
-    out.why = reading_words(readings.front()) + ", " + contents_words(*evidence.parameter) +
-              ": as its weight";
+    out.why = reading_with_slices(readings.front(), *evidence.parameter) + ", like its weight";
     out.readings = std::move(readings);
   }
 
@@ -235,10 +257,12 @@ class Guesser {
 
   static std::string reason(const Evidence& evidence, const Reading& reading) {
     if (evidence.known->role == ParameterRole::kCounter) return "whole: a counter has one element";
-    const std::string full = to_string(reading.full_shape);
-    if (reading.is_whole()) return "whole, as the model's configuration makes it " + full;
-    return reading_words(reading) + ", " + contents_words(*evidence.parameter) +
-           ", as the model's configuration makes it " + full;
+    if (reading.is_whole()) {
+      return "whole: its slices have the full shape " + to_string(reading.full_shape) +
+             " that the model's configuration gives";
+    }
+    return reading_with_slices(reading, *evidence.parameter) +
+           ": no other layout of the full shape that the model's configuration gives";
   }
 
   /// Of a state: the reading of its weight, if it has this certainty and no optimizer cut.
@@ -253,32 +277,53 @@ class Guesser {
   }
 
   /// A state is cut like its weight, and by the optimizer once more where it is smaller.
-  static void keep_those_of(const Reading& weight, std::vector<Reading>& readings) {
-    std::erase_if(readings, [&](const Reading& reading) {
-      if (reading.full_shape != weight.full_shape) return true;
-      if (reading.splits.front() % weight.splits.front() != 0) return true;
-      Layout layout = weight.layout;
+  /// @return that reading, or nothing if it is not among these.
+  static std::vector<Reading> as_weight(const Reading& weight,
+                                        const std::vector<Reading>& readings) {
+    const std::int64_t cells = std::accumulate(weight.splits.begin(), weight.splits.end(),
+                                               std::int64_t{1}, std::multiplies<>());
+    const std::int64_t copies = device_count(weight.layout) / cells;
+    std::map<std::int64_t, Reading> wanted;  // by parts of the optimizer
+    for (const Reading& reading : readings) {
+      if (reading.full_shape != weight.full_shape) continue;
       const std::int64_t more = reading.splits.front() / weight.splits.front();
-      const std::int64_t cells = std::accumulate(weight.splits.begin(), weight.splits.end(),
-                                                 std::int64_t{1}, std::multiplies<>());
-      if ((device_count(layout) / cells) % more != 0) return true;
-      if (more > 1) layout.optimizer_shard_size = more;
-      return reading_by(layout, weight.full_shape).parts != reading.parts;
-    });
+      if (more == 0 || copies % more != 0) continue;
+      auto found = wanted.find(more);
+      if (found == wanted.end()) {
+        Layout layout = weight.layout;
+        if (more > 1) layout.optimizer_shard_size = more;
+        found = wanted.emplace(more, reading_by(layout, weight.full_shape)).first;
+      }
+      if (found->second.splits == reading.splits && found->second.parts == reading.parts) {
+        return {reading};
+      }
+    }
+    return {};
+  }
+
+  /// @return whether one is usual, and more so than the others.
+  bool sort_by_oddness(std::vector<Reading>& readings) const {
+    std::vector<std::pair<int, std::size_t>> order;
+    for (std::size_t i = 0; i < readings.size(); ++i) {
+      order.emplace_back(oddness(readings[i], usual_), i);
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<Reading> sorted;
+    for (const auto& [odd, i] : order) sorted.push_back(std::move(readings[i]));
+    readings = std::move(sorted);
+    if (order.empty() || order[0].first > kUsual) return false;
+    return order.size() == 1 || order[0].first < order[1].first;
   }
 
   /// Several readings are left.
   void prefer(const Evidence& evidence, std::vector<Reading> readings, const std::string& slices,
               GuessedParameter& out) const {
-    const auto rank = [&](const Reading& reading) { return oddness(reading, usual_); };
-    std::stable_sort(readings.begin(), readings.end(),
-                     [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
-    const bool one_is_usual = rank(readings[0]) < rank(readings[1]) && rank(readings[0]) <= kUsual;
+    const bool one_is_usual = sort_by_oddness(readings);
     out.why = question(slices, readings);
     if (one_is_usual) {
       out.certainty = Certainty::kLikely;
-      out.why = reading_words(readings.front()) + ", " + contents_words(*evidence.parameter) +
-                ": as the others are cut, but other orders of the slices are possible";
+      out.why = reading_with_slices(readings.front(), *evidence.parameter) +
+                ", like the others; the slices may be in another order";
       readings.resize(1);
     } else {
       out.why +=
@@ -303,7 +348,7 @@ class Guesser {
   }
 
   /// Nobody knows the full shape: what is usual counts, and proves nothing.
-  void decide_by_content(const Evidence& evidence, GuessedParameter& out) const {
+  void decide_by_content(const Evidence& evidence, GuessedParameter& out) {
     const SlicedParameter& parameter = *evidence.parameter;
     const std::string slices = slice_words(parameter) + ", " + contents_words(parameter);
     const bool equal = distinct(parameter.slices.contents) == 1;
@@ -317,13 +362,13 @@ class Guesser {
       out.why = "whole: one element, " + contents_words(parameter);
       return;
     }
-    std::vector<Reading> readings = readings_by_content(parameter.slices, set_.devices, usual_);
+    std::vector<Reading> readings = readings_like(parameter.slices);
     follow_weight(evidence, readings, out);
     if (out.certainty == Certainty::kLikely) return;
-    if (equal && !parameter.constant) {
+    if (equal && !parameter.slices.is_constant()) {
       out.certainty = Certainty::kLikely;
       out.readings = {whole_of(parameter)};
-      out.why = "whole: " + contents_words(parameter) + ", which slices of a whole would not be";
+      out.why = "whole: " + slice_words(parameter) + ", " + contents_words(parameter);
       return;
     }
     if (readings.empty()) {
@@ -337,17 +382,12 @@ class Guesser {
     std::erase_if(usual, [&](const Reading& reading) {
       return cut < 0 || !cuts_only(reading, static_cast<std::size_t>(cut));
     });
-    std::stable_sort(usual.begin(), usual.end(), [&](const auto& a, const auto& b) {
-      return oddness(a, usual_) < oddness(b, usual_);
-    });
-    const bool one_is_usual =
-        !equal && !optimizer_signs_ && !usual.empty() && oddness(usual[0], usual_) <= kUsual &&
-        (usual.size() == 1 || oddness(usual[0], usual_) < oddness(usual[1], usual_));
+    const bool one_is_usual = sort_by_oddness(usual) && !equal && !optimizer_signs_;
     if (one_is_usual) {
       out.certainty = Certainty::kLikely;
       out.readings = {usual.front()};
-      out.why = reading_words(usual.front()) + ", " + contents_words(parameter) +
-                ": such parameters are cut so as a rule";
+      out.why =
+          reading_with_slices(usual.front(), parameter) + ", as such parameters are usually cut";
       return;
     }
     out.why = question(slices, readings) + settling(evidence);
@@ -371,6 +411,8 @@ class Guesser {
   std::vector<Evidence> cases_{};
   std::map<std::string, std::size_t> by_name_{};
   std::map<std::tuple<std::vector<Shape>, std::vector<std::uint32_t>, Shape>, Readings> readings_{};
+  std::map<std::pair<std::vector<Shape>, std::vector<std::uint32_t>>, std::vector<Reading>>
+      by_content_{};
   DeviceGroup usual_{};
   /// Slices of what tensor parallelism leaves whole differ.
   bool optimizer_signs_ = false;

@@ -23,8 +23,6 @@ struct SlicedParameter {
   DeviceSlices slices{};
   /// Whether the stages hold the same shapes, and contents in the same pattern.
   bool stages_agree = true;
-  /// All elements that were looked at have one value, on all ranks.
-  bool constant = false;
   /// All bytes have been compared, not samples alone.
   bool entire = false;
 };

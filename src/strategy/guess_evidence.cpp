@@ -150,6 +150,12 @@ bool Evidence::does_not_fit() const {
   return shape_is_known && looked && fitting == 0 && !too_many;
 }
 
+bool Evidence::only_repeats() const {
+  if (known == nullptr || known->role == ParameterRole::kEmbedding) return false;
+  return all_readings(*this,
+                      [&](const Reading& reading) { return repeats(reading, parameter->slices); });
+}
+
 void exclude_optimizer_cuts(std::vector<Evidence>& cases, std::int64_t devices) {
   const OptimizerSigns weights = signs_of(cases, false, devices);
   const OptimizerSigns states = signs_of(cases, true, devices);

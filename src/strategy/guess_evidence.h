@@ -27,6 +27,8 @@ struct Evidence {
   void add(const Readings& more);
   /// Whether a full shape is known that the slices cannot be parts of.
   bool does_not_fit() const;
+  /// Whether all readings give different parts to ranks that hold the same. Of embeddings they may.
+  bool only_repeats() const;
 };
 
 /// Excludes readings with an optimizer cut where the set has none. Weights and states are judged

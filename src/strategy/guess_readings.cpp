@@ -2,8 +2,10 @@
 #include "strategy/guess_readings.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "layout/device_grid.h"
 
@@ -157,22 +159,56 @@ class Search {
       found_.too_many = true;
       return;
     }
-    Reading reading = reading_by(layout_of(assignment_, full_shape_.size()), full_shape_);
+    Reading reading;
+    reading.full_shape = full_shape_;
     reading.optimizer = assignment_.optimizer > 1;
+    set_parts(reading);
     if (uneven_ && !set_lengths(reading)) return;
-    const bool is_known = std::any_of(known_.begin(), known_.end(),
-                                      [&](const auto& parts) { return parts == reading.parts; });
-    if (is_known) return forget_optimizer(reading);
-    known_.push_back(reading.parts);
-    ++found_.fitting;
-    if (explains(reading, slices_.contents)) found_.left.push_back(std::move(reading));
+    const bool is_new = known_.insert(reading.parts).second;
+    if (!is_new && reading.optimizer) return;
+    found_.fitting += is_new ? 1 : 0;
+    if (!explains(reading, slices_.contents)) return;
+    std::vector<DimensionSplit> uneven = std::move(reading.layout.uneven);
+    reading.layout = layout_of(assignment_, full_shape_.size());
+    reading.layout.uneven = std::move(uneven);
+    if (!is_new) return forget_optimizer(reading);
+    found_.left.push_back(std::move(reading));
+  }
+
+  /// As reading_by(), without what costs time: most readings are thrown away again.
+  void set_parts(Reading& reading) const {
+    const std::vector<std::int64_t>& axes = assignment_.axes;
+    reading.splits.assign(full_shape_.size(), 1);
+    for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+      const int d = assignment_.dimension[axis];
+      if (d != kFree) reading.splits[static_cast<std::size_t>(d)] *= axes[axis];
+    }
+    reading.splits.front() *= assignment_.optimizer;
+    std::vector<std::int64_t> place(full_shape_.size());
+    reading.parts.reserve(static_cast<std::size_t>(devices_));
+    for (std::int64_t device = 0; device < devices_; ++device) {
+      std::fill(place.begin(), place.end(), 0);
+      std::int64_t free_place = 0;
+      std::int64_t rest = device;
+      std::int64_t stride = devices_;
+      for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+        stride /= axes[axis];
+        const int d = assignment_.dimension[axis];
+        std::int64_t& own = d == kFree ? free_place : place[static_cast<std::size_t>(d)];
+        own = own * axes[axis] + rest / stride;
+        rest %= stride;
+      }
+      place.front() = place.front() * assignment_.optimizer + free_place % assignment_.optimizer;
+      std::int64_t number = 0;
+      for (std::size_t d = 0; d < place.size(); ++d) number = number * reading.splits[d] + place[d];
+      reading.parts.push_back(static_cast<std::uint32_t>(number));
+    }
   }
 
   /// Another order of the axes may do without the optimizer's cut.
   void forget_optimizer(const Reading& reading) {
-    if (reading.optimizer) return;
     for (Reading& known : found_.left) {
-      if (known.parts == reading.parts && known.optimizer) known = reading;
+      if (known.optimizer && known.parts == reading.parts) known = reading;
     }
   }
 
@@ -209,7 +245,7 @@ class Search {
   const Shape& full_shape_;
   std::optional<std::size_t> uneven_{};
   Assignment assignment_{};
-  std::vector<std::vector<std::uint32_t>> known_{};
+  std::set<std::vector<std::uint32_t>> known_{};
   std::size_t looks_ = 0;
   Readings found_{};
 };
@@ -231,6 +267,21 @@ Reading reading_by(const Layout& layout, const Shape& full_shape) {
     reading.parts.push_back(static_cast<std::uint32_t>(number));
   }
   return reading;
+}
+
+bool DeviceSlices::is_constant() const {
+  const auto differs = [&](std::uint32_t content) { return content != contents.front(); };
+  return std::none_of(contents.begin(), contents.end(), differs) && blank.front();
+}
+
+bool repeats(const Reading& reading, const DeviceSlices& slices) {
+  std::map<std::uint32_t, std::uint32_t> part_of;
+  for (std::size_t device = 0; device < reading.parts.size(); ++device) {
+    if (slices.blank[device]) continue;
+    const std::uint32_t part = reading.parts[device];
+    if (part_of.try_emplace(slices.contents[device], part).first->second != part) return true;
+  }
+  return false;
 }
 
 bool explains(const Reading& reading, const std::vector<std::uint32_t>& contents) {

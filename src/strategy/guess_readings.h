@@ -22,9 +22,13 @@ struct DeviceSlices {
   std::vector<Shape> shapes{};
   /// By device: a number for each content that was found. Equal numbers prove nothing.
   std::vector<std::uint32_t> contents{};
+  /// By device: all elements that were looked at have one value.
+  std::vector<bool> blank{};
 
   const Shape& shape(std::size_t device) const { return shapes[shapes.size() == 1 ? 0 : device]; }
   std::size_t dimensions() const { return shapes.front().size(); }
+  /// Whether nothing was found but one value.
+  bool is_constant() const;
   bool has_one_shape() const { return shapes.size() == 1; }
 };
 
@@ -57,6 +61,10 @@ Readings readings_of(std::int64_t devices, const DeviceSlices& slices, const Sha
 
 /// A reading of a layout; `optimizer` is not set.
 Reading reading_by(const Layout& layout, const Shape& full_shape);
+
+/// Whether devices that hold different parts were found with the same contents, of more than one
+/// value: no proof against the reading, but hardly ever so.
+bool repeats(const Reading& reading, const DeviceSlices& slices);
 
 /// Whether devices that hold the same part were found with the same contents.
 bool explains(const Reading& reading, const std::vector<std::uint32_t>& contents);

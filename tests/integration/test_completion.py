@@ -94,7 +94,7 @@ class Words(unittest.TestCase):
     def test_commands(self) -> None:
         self.assertIn("mount", bash_offers(""))
         self.assertEqual(bash_offers("um"), ["umount"])
-        self.assertEqual(bash_offers("strategy", ""), ["show", "merge", "convert", "check"])
+        self.assertEqual(bash_offers("strategy", ""), ["show", "merge", "convert", "check", "guess"])
         self.assertEqual(bash_offers("help", "mo"), ["mount"])
         self.assertEqual(bash_offers("help", "strategy", "sh"), ["show"])
         # A checkpoint may be called like a command.
@@ -260,7 +260,7 @@ class Names(unittest.TestCase):
 class Fish(unittest.TestCase):
     def test_what_options_and_commands_take(self) -> None:
         for line, expected in (
-            ("strategy ", ["check", "convert", "merge", "show"]),
+            ("strategy ", ["check", "convert", "guess", "merge", "show"]),
             ("mount --step ", ["all", "latest"]),
             ("plan --step=", ["--step=latest"]),
             ("mount --format ckpt,s", ["ckpt,safetensors"]),

@@ -62,7 +62,7 @@ TEST(RulesRefusal, UnknownTablesAndKeys) {
             "line 3: 'stage' is not a key of [devices], which has axes, stages, optimizer, unmatched");
   EXPECT_EQ(rule_refusal("opt = 2"),
             "line 5: 'opt' is not a key of [[rule]], which has match, cut, uneven, field, optimizer, "
-            "stage");
+            "stage, undecided");
   EXPECT_EQ(layers_refusal("match = 'a.{n}'\nsplits = [1, 1]\n"),
             "line 6: 'splits' is not a key of [[layers]], which has match, split, stages");
 }
@@ -257,6 +257,15 @@ TEST(RulesRefusal, UnmatchedParameters) {
 TEST(RulesRefusal, NoParameters) {
   const StrategyRules rules = rules_of("[devices]\naxes = ['tp=2']\n");
   EXPECT_EQ(refusal_of([&] { rules.apply({}); }), "there are no parameters to apply the rules to");
+}
+
+TEST(RulesRefusal, OfUndecidedRulesThatSayMore) {
+  EXPECT_THAT(rule_refusal("undecided = true\ncut = ['tp']\n"),
+              HasSubstr("line 6: 'cut' cannot go with 'undecided'"));
+  EXPECT_THAT(rule_refusal("undecided = true\nstage = 0\n"),
+              HasSubstr("line 6: 'stage' cannot go with 'undecided'"));
+  EXPECT_THAT(rule_refusal("undecided = 'yes'\n"),
+              HasSubstr("line 5: 'undecided' has a text, expected true or false"));
 }
 
 }  // namespace
