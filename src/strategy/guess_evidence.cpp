@@ -32,15 +32,29 @@ bool all_readings(const Evidence& evidence, const Test& test) {
          std::all_of(evidence.readings.begin(), evidence.readings.end(), test);
 }
 
+/// The devices that cut the only dimension that is cut; empty if there is none, or several.
+DeviceGroup only_group(const Reading& reading) {
+  DeviceGroup group;
+  for (const std::vector<int>& axes : reading.layout.tensor_map) {
+    if (axes.empty()) continue;
+    if (!group.empty()) return {};
+    group = group_of(reading.layout, axes);
+  }
+  return group;
+}
+
 /// What the weights of a set, or its states, show of optimizer cuts.
 struct OptimizerSigns {
   bool uncut = false;  ///< a matrix that could be cut is not
   bool cut = false;  ///< something is cut along dimension 0 that tensor parallelism does not cut so
-  bool all_ranks = false;  ///< tensor parallelism takes all ranks of a stage
+  /// The devices that tensor parallelism cuts matrices over; empty if they are not known, or are
+  /// not the same for all.
+  DeviceGroup tensor{};
 };
 
 OptimizerSigns signs_of(const std::vector<Evidence>& cases, bool states, std::int64_t devices) {
   OptimizerSigns signs;
+  std::map<std::string, DeviceGroup> groups;
   for (const Evidence& evidence : cases) {
     if (evidence.is_state != states || evidence.known == nullptr) continue;
     const auto whole_rows = [](const Reading& reading) { return reading.splits.front() == 1; };
@@ -55,10 +69,13 @@ OptimizerSigns signs_of(const std::vector<Evidence>& cases, bool states, std::in
                     const std::int64_t copies = devices / part_count(reading);
                     return copies > 1 && reading.full_shape.front() % copies == 0;
                   });
-    signs.all_ranks = signs.all_ranks || all_readings(evidence, [&](const Reading& reading) {
-                        return part_count(reading) == devices;
-                      });
+    if (evidence.readings.size() != 1) continue;
+    const DeviceGroup group = only_group(evidence.readings.front());
+    if (!group.empty()) groups.insert_or_assign(to_string(evidence.readings.front().layout), group);
   }
+  const auto is_first = [&](const auto& item) { return item.second == groups.begin()->second; };
+  const bool one_group = !groups.empty() && std::all_of(groups.begin(), groups.end(), is_first);
+  if (one_group) signs.tensor = groups.begin()->second;
   return signs;
 }
 
@@ -66,17 +83,6 @@ OptimizerSigns signs_of(const std::vector<Evidence>& cases, bool states, std::in
 /// and their copies may be cut by the optimizer.
 bool has_indivisible_units(const Evidence& evidence, std::int64_t devices) {
   return evidence.known != nullptr && evidence.known->units % devices != 0;
-}
-
-/// The devices that cut the only dimension that is cut; empty if there is none, or several.
-DeviceGroup only_group(const Reading& reading) {
-  DeviceGroup group;
-  for (const std::vector<int>& axes : reading.layout.tensor_map) {
-    if (axes.empty()) continue;
-    if (!group.empty()) return {};
-    group = group_of(reading.layout, axes);
-  }
-  return group;
 }
 
 DeviceGroup inner_group(std::int64_t size) {
@@ -162,12 +168,15 @@ void exclude_optimizer_cuts(std::vector<Evidence>& cases, std::int64_t devices) 
   for (Evidence& evidence : cases) {
     const OptimizerSigns& own = evidence.is_state ? states : weights;
     if (own.cut) continue;
-    const bool no_ranks_left = (own.all_ranks || (weights.all_ranks && !weights.cut)) &&
-                               evidence.known != nullptr &&
-                               evidence.known->role != ParameterRole::kExperts &&
-                               !has_indivisible_units(evidence, devices);
-    if (!own.uncut && !no_ranks_left) continue;
-    std::erase_if(evidence.readings, [](const Reading& reading) { return reading.optimizer; });
+    const DeviceGroup& tensor = own.tensor.empty() && !weights.cut ? weights.tensor : own.tensor;
+    const bool is_cut_alike = !tensor.empty() && evidence.known != nullptr &&
+                              evidence.known->role != ParameterRole::kExperts &&
+                              !has_indivisible_units(evidence, device_count(tensor));
+    std::erase_if(evidence.readings, [&](const Reading& reading) {
+      if (!reading.optimizer) return false;
+      const std::int64_t mapped = part_count(reading) / reading.layout.optimizer_shard_size;
+      return own.uncut || (is_cut_alike && mapped < device_count(tensor));
+    });
   }
 }
 

@@ -35,8 +35,8 @@ struct Evidence {
 /// apart, as the optimizer may cut states alone.
 ///
 /// The set has none if a matrix of attention or feed-forward is held by several ranks though its
-/// dimension 0 could be divided among them: MindSpore cuts all that it can, or nothing. And where
-/// tensor parallelism takes all ranks of a stage, none is left for an optimizer cut on top of it.
+/// dimension 0 could be divided among them: MindSpore cuts all that it can, or nothing. And no
+/// optimizer cut stands in for a part of the tensor parallelism that cuts other matrices.
 void exclude_optimizer_cuts(std::vector<Evidence>& cases, std::int64_t devices);
 
 /// The devices that most matrices are cut over; empty if none is known to be cut.
