@@ -69,7 +69,6 @@ struct Slices {
   std::vector<std::uint64_t> keys{};  ///< by holding: equal for equal contents
   std::vector<OneValue> values{};     ///< by holding
   bool settled = false;               ///< further samples would tell nothing
-  bool entire = false;
 };
 
 class SliceReader {
@@ -244,11 +243,11 @@ class SliceReader {
   }
 
   static void settle(Slices& slices) {
-    slices.entire =
+    const bool is_entire =
         std::all_of(slices.holdings.begin(), slices.holdings.end(),
                     [](const Holding& held) { return held.entry->content_bytes <= kSampleBytes; });
     const std::set<std::uint64_t> distinct(slices.keys.begin(), slices.keys.end());
-    slices.settled = slices.entire || distinct.size() == slices.keys.size();
+    slices.settled = is_entire || distinct.size() == slices.keys.size();
   }
 
   void compare_all() {
@@ -257,7 +256,6 @@ class SliceReader {
     }
     for_each_holding(
         [&](std::size_t i, std::size_t j, ReadBatch& batch) { read_all(slices_[i], j, batch); });
-    for (Slices& slices : slices_) slices.entire = true;
   }
 
   void read_all(Slices& slices, std::size_t holding, ReadBatch& batch) {
@@ -286,7 +284,6 @@ class SliceReader {
     SlicedParameter out;
     out.name = slices.name;
     out.stages = slices.stages;
-    out.entire = slices.entire;
     std::map<std::uint64_t, std::uint32_t> numbers;
     const auto devices = static_cast<std::size_t>(devices_);
     for (std::size_t i = 0; i < slices.holdings.size(); ++i) {
@@ -297,7 +294,7 @@ class SliceReader {
         out.slices.shapes.push_back(shape);
         out.slices.contents.push_back(content);
         out.slices.blank.push_back(slices.values[i].is_one());
-      } else if (content != out.slices.contents[i % devices]) {
+      } else if (content != out.slices.contents[i % out.slices.contents.size()]) {
         out.stages_agree = false;
       }
     }

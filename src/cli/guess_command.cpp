@@ -101,7 +101,8 @@ int run_guess(const GuessArguments& arguments) {
     const ProgressLine line(progress, !arguments.quiet);
     slices = read_slices(set, arguments.full, progress);
   }
-  const Guess guess = guess_strategy(slices, config);
+  Guess guess = guess_strategy(slices, config);
+  fit_into_one_matrix(guess);
   const std::string rules = guess_rules(guess, header(arguments, set, slices, file, guess));
   write_output(arguments.output, arguments.force, [&](const TextSink& sink) { sink(rules); });
   if (!arguments.quiet) {

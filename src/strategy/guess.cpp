@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -13,36 +12,12 @@
 #include "strategy/derive_names.h"
 #include "strategy/guess_evidence.h"
 #include "strategy/guess_shapes.h"
+#include "strategy/guess_words.h"
 
 namespace reshardfs {
 namespace {
 
 constexpr std::size_t kShownReadings = 4;
-
-std::size_t distinct(const std::vector<std::uint32_t>& contents) {
-  return std::set<std::uint32_t>(contents.begin(), contents.end()).size();
-}
-
-/// "equal on all 8 ranks", "4 different ones on 8 ranks"
-std::string contents_words(const SlicedParameter& parameter) {
-  const std::size_t found = distinct(parameter.slices.contents);
-  const std::string ranks = std::to_string(parameter.slices.contents.size()) + " ranks";
-  if (found > 1) return std::to_string(found) + " different ones on " + ranks;
-  return (parameter.slices.is_constant() ? "of one value and equal on all " : "equal on all ") +
-         ranks;
-}
-
-std::string slice_words(const SlicedParameter& parameter) {
-  const DeviceSlices& slices = parameter.slices;
-  if (slices.has_one_shape()) return "slices of " + to_string(slices.shapes.front());
-  return "slices of " + to_string(slices.shapes.front()) + " to " + to_string(slices.shapes.back());
-}
-
-/// "1/4 of [256, 64] along dimension 0 (slices of [64, 64], 4 different ones on 8 ranks)"
-std::string reading_with_slices(const Reading& reading, const SlicedParameter& parameter) {
-  return reading_words(reading) + " (" + slice_words(parameter) + ", " + contents_words(parameter) +
-         ")";
-}
 
 class Guesser {
  public:
@@ -62,7 +37,7 @@ class Guesser {
     optimizer_signs_ = std::any_of(cases_.begin(), cases_.end(), [](const Evidence& evidence) {
       const bool uncut = evidence.known != nullptr && evidence.known->usual_cut < 0 &&
                          evidence.known->role != ParameterRole::kCounter;
-      return uncut && distinct(evidence.parameter->slices.contents) > 1;
+      return uncut && distinct_contents(evidence.parameter->slices.contents) > 1;
     });
     guess_.parameters.resize(cases_.size());
     for (const bool states : {false, true}) {
@@ -309,6 +284,7 @@ class Guesser {
     }
     std::sort(order.begin(), order.end());
     std::vector<Reading> sorted;
+    sorted.reserve(order.size());
     for (const auto& [odd, i] : order) sorted.push_back(std::move(readings[i]));
     readings = std::move(sorted);
     if (order.empty() || order[0].first > kUsual) return false;
@@ -351,7 +327,7 @@ class Guesser {
   void decide_by_content(const Evidence& evidence, GuessedParameter& out) {
     const SlicedParameter& parameter = *evidence.parameter;
     const std::string slices = slice_words(parameter) + ", " + contents_words(parameter);
-    const bool equal = distinct(parameter.slices.contents) == 1;
+    const bool equal = distinct_contents(parameter.slices.contents) == 1;
     if (!parameter.slices.has_one_shape()) {
       out.why = slices + ": cut unevenly, or not of one tensor?" + settling(evidence);
       return;
@@ -425,22 +401,6 @@ std::size_t Guess::count(Certainty certainty) const {
   return static_cast<std::size_t>(
       std::count_if(parameters.begin(), parameters.end(),
                     [&](const auto& parameter) { return parameter.certainty == certainty; }));
-}
-
-std::string reading_words(const Reading& reading) {
-  if (reading.is_whole()) return "whole";
-  std::int64_t parts = 1;
-  std::string dimensions;
-  for (std::size_t d = 0; d < reading.splits.size(); ++d) {
-    if (reading.splits[d] == 1) continue;
-    parts *= reading.splits[d];
-    dimensions += (dimensions.empty() ? " along dimension " : " and ") + std::to_string(d);
-  }
-  const bool uneven = !reading.layout.uneven.empty();
-  return (uneven ? "one of " + std::to_string(parts) + " parts of "
-                 : "1/" + std::to_string(parts) + " of ") +
-         to_string(reading.full_shape) + dimensions +
-         (reading.layout.optimizer_shard_size != 0 ? " with an optimizer cut" : "");
 }
 
 Guess guess_strategy(const SlicedSet& set, const std::optional<modelmap::ModelConfig>& config) {

@@ -23,8 +23,6 @@ struct SlicedParameter {
   DeviceSlices slices{};
   /// Whether the stages hold the same shapes, and contents in the same pattern.
   bool stages_agree = true;
-  /// All bytes have been compared, not samples alone.
-  bool entire = false;
 };
 
 struct SlicedSet {
@@ -59,9 +57,6 @@ struct Guess {
 
   std::size_t count(Certainty certainty) const;
 };
-
-/// What a reading is, in words: "whole", "1/4 of [256, 64] along dimension 0".
-std::string reading_words(const Reading& reading);
 
 /// @param config of the model; nothing: names alone, which prove no shape.
 /// O(parameters * devices), and for each kind of slices the number of device matrices.

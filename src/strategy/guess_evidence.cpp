@@ -286,9 +286,11 @@ std::vector<std::size_t> cut_over_several_axes(const std::vector<Evidence>& case
     if (!is_proven(i)) continue;
     each_group(parameters[i].readings.front(), [&](const DeviceGroup& group) {
       for (const DeviceAxis& axis : group) {
-        const auto inside = bounds.upper_bound(axis.stride);
         several = several || group.size() > 1 ||
-                  (inside != bounds.end() && *inside < axis.stride * axis.size);
+                  std::any_of(bounds.begin(), bounds.end(), [&](std::int64_t bound) {
+                    return bound > axis.stride && bound < axis.stride * axis.size &&
+                           bound % axis.stride == 0 && axis.stride * axis.size % bound == 0;
+                  });
       }
     });
     if (several) found.push_back(i);

@@ -16,6 +16,7 @@
 #include "base/name_groups.h"
 #include "base/text.h"
 #include "layout/slicing.h"
+#include "strategy/guess_words.h"
 #include "strategy/rules_apply.h"
 #include "strategy/rules_cuts.h"
 #include "strategy/rules_document.h"
@@ -98,6 +99,57 @@ std::string order_words(const Reading& reading) {
   return "ranks " + ranks + more + " of a stage hold parts " + parts + more;
 }
 
+/// Parameters of these layouts, for the axes that they have in common.
+Strategy strategy_with(const std::vector<Layout>& layouts, std::int64_t devices) {
+  StageLayouts stage;
+  for (std::size_t i = 0; i < layouts.size(); ++i) stage.try_emplace(std::to_string(i), layouts[i]);
+  std::vector<StageLayouts> stages;
+  stages.push_back(std::move(stage));
+  return {std::move(stages), 0, false, {}, devices};
+}
+
+/// The same slices by an optimizer cut alone, which needs no axis; nothing if that gives others.
+std::optional<Layout> optimizer_form(const Reading& reading) {
+  const auto devices = static_cast<std::int64_t>(reading.parts.size());
+  const bool rows_alone = std::all_of(reading.splits.begin() + 1, reading.splits.end(),
+                                      [](std::int64_t parts) { return parts == 1; });
+  if (reading.is_whole() || !rows_alone || !reading.layout.uneven.empty()) return std::nullopt;
+  Layout layout = whole_layout(reading.parts.size(), reading.splits.size());
+  layout.optimizer_shard_size = reading.splits.front();
+  if (devices % reading.splits.front() != 0) return std::nullopt;
+  if (reading_by(layout, reading.full_shape).parts != reading.parts) return std::nullopt;
+  return layout;
+}
+
+/// Finds out which layouts go into one device matrix.
+class MatrixFitter {
+ public:
+  explicit MatrixFitter(std::int64_t devices) : devices_(devices) {}
+
+  bool fits(const Layout& layout) {
+    const auto has = [&](const std::vector<Layout>& list) {
+      return std::find(list.begin(), list.end(), layout) != list.end();
+    };
+    if (has(fitting_)) return true;
+    if (has(refused_)) return false;
+    fitting_.push_back(layout);
+    try {
+      const CommonAxes axes(strategy_with(fitting_, devices_));
+      return true;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kUnsupported) throw;
+    }
+    fitting_.pop_back();
+    refused_.push_back(layout);
+    return false;
+  }
+
+ private:
+  std::int64_t devices_;
+  std::vector<Layout> fitting_{};
+  std::vector<Layout> refused_{};
+};
+
 /// The device matrix of the file: that of what is proven, and of the rest as far as it fits in.
 class Axes {
  public:
@@ -114,7 +166,7 @@ class Axes {
         }
       }
     }
-    axes_.emplace(strategy_with(layouts_));
+    axes_.emplace(strategy_with(layouts_, devices_));
   }
 
   /// Nothing if the device matrix does not have the axes.
@@ -126,7 +178,7 @@ class Axes {
  private:
   /// One candidate that can be written is enough: more axes are harder to read.
   bool fits_any(const GuessedParameter& parameter) const {
-    const CommonAxes axes(strategy_with(layouts_));
+    const CommonAxes axes(strategy_with(layouts_, devices_));
     return std::any_of(parameter.readings.begin(), parameter.readings.end(),
                        [&](const Reading& reading) { return has(axes, reading.layout); });
   }
@@ -140,7 +192,7 @@ class Axes {
     std::vector<Layout> with = layouts_;
     with.push_back(layout);
     try {
-      const CommonAxes axes(strategy_with(with));
+      const CommonAxes axes(strategy_with(with, devices_));
       layouts_ = std::move(with);
       return true;
     } catch (Error& error) {
@@ -149,15 +201,6 @@ class Axes {
       refused_.push_back(layout);
       return false;
     }
-  }
-
-  Strategy strategy_with(const std::vector<Layout>& layouts) const {
-    StageLayouts stage;
-    for (std::size_t i = 0; i < layouts.size(); ++i)
-      stage.try_emplace(std::to_string(i), layouts[i]);
-    std::vector<StageLayouts> stages;
-    stages.push_back(std::move(stage));
-    return {std::move(stages), 0, false, {}, devices_};
   }
 
   static bool has(const CommonAxes& axes, const Layout& layout) {
@@ -287,14 +330,16 @@ class GuessWriter {
       const std::string stage = group.stage.empty() ? "" : "stage = " + group.stage + "\n";
       text += "\n" + comment(std::string(word_of(group.certainty)) + ": " + group.why);
       if (group.certainty == Certainty::kProven) {
-        text += begin + group.candidates.front().keys + stage;
+        text += begin;
+        text += group.candidates.front().keys + stage;
         continue;
       }
       for (const Candidate& candidate : group.candidates) {
         if (group.candidates.size() > 1 || !candidate.has_rule) text += comment(candidate.words);
         if (candidate.has_rule) text += commented_out(begin + candidate.keys + stage);
       }
-      text += begin + "undecided = true\n";
+      text += begin;
+      text += "undecided = true\n";
     }
     return text;
   }
@@ -309,6 +354,25 @@ class GuessWriter {
 };
 
 }  // namespace
+
+void fit_into_one_matrix(Guess& guess) {
+  MatrixFitter matrix(guess.devices);
+  // What can be stated without an axis comes last.
+  for (const bool has_form : {false, true}) {
+    for (GuessedParameter& parameter : guess.parameters) {
+      if (parameter.certainty != Certainty::kProven) continue;
+      Reading& reading = parameter.readings.front();
+      std::optional<Layout> form = optimizer_form(reading);
+      if (form.has_value() != has_form || matrix.fits(reading.layout)) continue;
+      if (form) {
+        reading.layout = std::move(*form);
+        continue;
+      }
+      parameter.certainty = Certainty::kOpen;
+      parameter.why += "; but rules have one device matrix, and this needs other axes";
+    }
+  }
+}
 
 std::string guess_rules(const Guess& guess, const std::vector<std::string>& header) {
   GuessWriter writer(guess);
@@ -333,8 +397,10 @@ std::vector<std::string> open_questions(const Guess& guess) {
     questions[found->second].second.push_back(parameter.name);
   }
   std::vector<std::string> lines;
-  for (const auto& [why, names] : questions)
+  lines.reserve(questions.size());
+  for (const auto& [why, names] : questions) {
     lines.push_back(name_list(group_names(names), 3) + ": " + why);
+  }
   return lines;
 }
 

@@ -8,6 +8,10 @@
 
 namespace reshardfs {
 
+/// Rules have one device matrix for all parameters. States what is proven by an optimizer cut where
+/// that takes no further axes, and takes for open what fits in no other way.
+void fit_into_one_matrix(Guess& guess);
+
 /// A file of rules: what is proven as rules, what is likely or open as rules that are commented
 /// out, in front of one that refuses the parameter.
 /// @param header lines for the beginning, without "# ".

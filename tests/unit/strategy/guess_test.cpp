@@ -284,6 +284,19 @@ TEST(GuessRules, RefuseWhatIsUndecidedUntilItsMarkIsTakenAway) {
   EXPECT_EQ(strategy.stage(0).at(parameters.front().name).tensor_map, (TensorMap{{0}, {}}));
 }
 
+TEST(GuessRules, StateByTheOptimizerWhatNeedsOtherAxes) {
+  // Norms that the optimizer cuts into three, where tensor parallelism has pairs.
+  MadeSet made(6);
+  made.add("model.layers.0.attention.wo.weight", {66, 66}, layout({3, 2}, {{}, {0}}));
+  made.add("adam_m.model.norm_out.weight", {66}, layout({6}, {{}}, 3));
+  Guess guess = made.guess(R"({"hidden_size": 66, "num_attention_heads": 6})");
+  EXPECT_EQ(guess.count(Certainty::kProven), 2U);
+  fit_into_one_matrix(guess);
+  EXPECT_EQ(guess.count(Certainty::kProven), 2U);
+  EXPECT_THAT(guess_rules(guess, {}),
+              HasSubstr("match = \"adam_m.model.norm_out.weight\"\noptimizer = 3\n"));
+}
+
 TEST(GuessRules, KeepUndecidedParametersOutOfTheGlobsOfOthers) {
   MadeSet made(8);
   for (const std::string number : {"0", "1", "2"}) {
