@@ -142,6 +142,29 @@ std::pair<std::string, std::string> layer_of(const std::string& name) {
   return {};
 }
 
+bool is_proven(const GuessedParameter& parameter) {
+  return parameter.certainty == Certainty::kProven;
+}
+
+/// Of each dimension that is cut.
+std::vector<DeviceGroup> groups_of(const Reading& reading) {
+  std::vector<DeviceGroup> groups;
+  for (const std::vector<int>& axes : reading.layout.tensor_map) {
+    if (!axes.empty()) groups.push_back(group_of(reading.layout, axes));
+  }
+  return groups;
+}
+
+/// Whether a device matrix with axes of these bounds has several axes for the group.
+bool is_divided(const DeviceGroup& group, const std::set<std::int64_t>& bounds) {
+  if (group.size() != 1) return true;
+  const std::int64_t begin = group.front().stride;
+  const std::int64_t end = begin * group.front().size;
+  return std::any_of(bounds.begin(), bounds.end(), [&](std::int64_t bound) {
+    return bound > begin && bound < end && bound % begin == 0 && end % bound == 0;
+  });
+}
+
 }  // namespace
 
 void Evidence::add(const Readings& more) {
@@ -261,39 +284,23 @@ std::vector<Reading> readings_by_content(const DeviceSlices& slices, std::int64_
 std::vector<std::size_t> cut_over_several_axes(const std::vector<Evidence>& cases,
                                                const std::vector<GuessedParameter>& parameters,
                                                std::int64_t devices) {
-  const auto each_group = [](const Reading& reading, const auto& use) {
-    for (const std::vector<int>& axes : reading.layout.tensor_map) {
-      if (!axes.empty()) use(group_of(reading.layout, axes));
-    }
-  };
-  const auto is_proven = [&](std::size_t i) {
-    return parameters[i].certainty == Certainty::kProven;
-  };
   std::set<std::int64_t> bounds;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     // Keys of fewer heads than ranks say nothing about how others are cut.
-    if (!is_proven(i) || has_indivisible_units(cases[i], devices)) continue;
-    each_group(parameters[i].readings.front(), [&](const DeviceGroup& group) {
+    if (!is_proven(parameters[i]) || has_indivisible_units(cases[i], devices)) continue;
+    for (const DeviceGroup& group : groups_of(parameters[i].readings.front())) {
       for (const DeviceAxis& axis : group) {
         bounds.insert(axis.stride);
         bounds.insert(axis.stride * axis.size);
       }
-    });
+    }
   }
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    bool several = false;
-    if (!is_proven(i)) continue;
-    each_group(parameters[i].readings.front(), [&](const DeviceGroup& group) {
-      for (const DeviceAxis& axis : group) {
-        several = several || group.size() > 1 ||
-                  std::any_of(bounds.begin(), bounds.end(), [&](std::int64_t bound) {
-                    return bound > axis.stride && bound < axis.stride * axis.size &&
-                           bound % axis.stride == 0 && axis.stride * axis.size % bound == 0;
-                  });
-      }
-    });
-    if (several) found.push_back(i);
+    if (!is_proven(parameters[i])) continue;
+    const std::vector<DeviceGroup> groups = groups_of(parameters[i].readings.front());
+    const auto several = [&](const DeviceGroup& group) { return is_divided(group, bounds); };
+    if (std::any_of(groups.begin(), groups.end(), several)) found.push_back(i);
   }
   return found;
 }

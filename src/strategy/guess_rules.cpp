@@ -99,6 +99,12 @@ std::string order_words(const Reading& reading) {
   return "ranks " + ranks + more + " of a stage hold parts " + parts + more;
 }
 
+std::string rule_with(std::string rule, const std::string& keys, const std::string& stage) {
+  rule += keys;
+  rule += stage;
+  return rule;
+}
+
 /// Parameters of these layouts, for the axes that they have in common.
 Strategy strategy_with(const std::vector<Layout>& layouts, std::int64_t devices) {
   StageLayouts stage;
@@ -330,13 +336,12 @@ class GuessWriter {
       const std::string stage = group.stage.empty() ? "" : "stage = " + group.stage + "\n";
       text += "\n" + comment(std::string(word_of(group.certainty)) + ": " + group.why);
       if (group.certainty == Certainty::kProven) {
-        text += begin;
-        text += group.candidates.front().keys + stage;
+        text += rule_with(begin, group.candidates.front().keys, stage);
         continue;
       }
       for (const Candidate& candidate : group.candidates) {
         if (group.candidates.size() > 1 || !candidate.has_rule) text += comment(candidate.words);
-        if (candidate.has_rule) text += commented_out(begin + candidate.keys + stage);
+        if (candidate.has_rule) text += commented_out(rule_with(begin, candidate.keys, stage));
       }
       text += begin;
       text += "undecided = true\n";
