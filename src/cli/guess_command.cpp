@@ -81,8 +81,8 @@ std::vector<std::string> header(const GuessArguments& arguments, const Checkpoin
   lines.push_back(summary(guess) + ".");
   if (guess.count(Certainty::kProven) < guess.parameters.size()) {
     lines.emplace_back(
-        "Rules that begin with '#' are for you to decide: take the '#' away from the right one. "
-        "Until then 'undecided' refuses its parameters.");
+        "Rules that begin with '#' are for you to decide: remove the '#' from the right one. Until "
+        "then, 'undecided' refuses its parameters.");
   }
   for (const std::string& doubt : guess.doubts) lines.push_back("Doubt: " + doubt + ".");
   return lines;
@@ -118,23 +118,24 @@ int run_guess(const GuessArguments& arguments) {
 
 void add_guess_verb(CLI::App& strategy, CommandAction& action) {
   auto arguments = std::make_shared<GuessArguments>();
-  CLI::App* verb = strategy.add_subcommand(
-      "guess", "Find out from the slices of a checkpoint how they were cut, and write rules");
-  verb->add_option("DIR", arguments->source,
-                   "A checkpoint with the files of all ranks, without a strategy")
+  CLI::App* verb =
+      strategy.add_subcommand("guess", "Determine from slices how they were cut, and write rules");
+  verb->add_option("DIR", arguments->source, "A checkpoint with the files of all ranks")
       ->required();
   add_text(*verb, "--model-config", arguments->model_config,
-           "The model's config.json, which gives the full shapes, or its directory")
+           "The model's config.json, which gives full shapes, or its directory")
       ->type_name("DIR|FILE");
-  add_text(*verb, "--src-pattern", arguments->pattern, "Where the files are")->type_name("PATTERN");
-  add_text(*verb, "--step", arguments->step, "Which saved step to take")
+  add_text(*verb, "--src-pattern", arguments->pattern,
+           "Where the files are, e.g. 'rank_{rank}/*-{step}.ckpt'")
+      ->type_name("PATTERN");
+  add_text(*verb, "--step", arguments->step, "The step to read")
       ->type_name("STEP|latest")
       ->capture_default_str();
-  verb->add_flag("--full", arguments->full, "Compare all bytes, not samples");
+  verb->add_flag("--full", arguments->full, "Compare all bytes instead of samples");
   add_text(*verb, "-O,--output", arguments->output,
-           "Where to write the rules; without it, or with -: standard output")
+           "Write the rules to this file; by default, or with -, to standard output")
       ->type_name("FILE");
-  verb->add_flag("--force", arguments->force, "Replace the file if it exists");
+  verb->add_flag("--force", arguments->force, "Replace FILE if it exists");
   verb->add_flag("-q,--quiet", arguments->quiet, "Print neither questions nor the summary");
   verb->footer(
       "Example:\n"

@@ -353,7 +353,7 @@ void add_map_command(CLI::App& app, CommandAction& action) {
                             "Draw where the elements of a tensor come from", run_show, arguments);
   add_map(show);
   show->get_option("--source")->required();
-  show->add_option("--param", arguments->parameter, "A tensor of either side of the map")
+  show->add_option("--param", arguments->parameter, "A tensor, by the name that the map shows")
       ->type_name("NAME")
       ->required();
   show->footer(

@@ -236,6 +236,8 @@ CLI::App* add_verb(CLI::App& strategy, CommandAction& action, const std::string&
                    "stage or these files themselves, rules (.toml, with --source), or a Checkpoint "
                    "2.0, which records its layouts")
       ->required();
+  verb->add_option("--source", arguments->source, "The checkpoint that .toml rules describe")
+      ->type_name("DIR|FILE");
   verb->callback(
       [&action, arguments, run] { action = [arguments, run] { return run(*arguments); }; });
   return verb;
@@ -272,14 +274,11 @@ void add_strategy_command(CLI::App& app, CommandAction& action) {
   CLI::App* convert = add_verb(*strategy, action, "convert",
                                "Write a strategy as protobuf, JSON or rules", run_write, arguments);
   add_output(*convert, arguments);
-  convert->add_option("--source", arguments->source, "The checkpoint that .toml rules describe")
-      ->type_name("DIR|FILE");
   convert->footer("Example:\n  reshardfs strategy convert strategy.ckpt --output strategy.json");
   CLI::App* check = add_verb(*strategy, action, "check",
                              "Check a strategy, and with --source whether it fits a checkpoint",
                              run_check, arguments);
-  check->add_option("--source", arguments->source, "The checkpoint to compare the strategy with")
-      ->type_name("DIR|FILE");
+  check->get_option("--source")->description("The checkpoint to compare the strategy with");
   add_text(*check, "--src-strategy", arguments->src_strategy,
            "With --map: strategy the checkpoint was saved with")
       ->type_name("FILE|DIR|none");

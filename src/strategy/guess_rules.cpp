@@ -250,7 +250,7 @@ class GuessWriter {
     }
     const GlobList globs = write_globs(group_of_);
     if (!globs.exceptions.empty()) {
-      text += "\n# Exceptions, which stand first: the first rule that matches takes a parameter.\n";
+      text += "\n# Exceptions come first: the first matching rule applies.\n";
       text += rules(globs.exceptions) + "\n# All others.\n";
     }
     return text + rules(globs.general);
@@ -279,7 +279,7 @@ class GuessWriter {
 
  private:
   [[noreturn]] static void fail() {
-    throw Error(ErrorKind::kInternal, "rules were written that say something else");
+    throw Error(ErrorKind::kInternal, "the rules written mean something else");
   }
 
   /// For the stages of all parameters.
