@@ -8,21 +8,22 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 . packaging/packages.sh
 
 install_packages "${BUILD_PACKAGES[@]}" dpkg-dev file
-say "building the packages into build/deb"
 maintainer=(-U RESHARDFS_MAINTAINER)
 if [ -n "${DEBEMAIL-}" ]; then
   maintainer=("-DRESHARDFS_MAINTAINER=${DEBFULLNAME-The reshardfs authors} <$DEBEMAIL>")
 fi
 # The same sources give the same packages.
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
 export SOURCE_DATE_EPOCH
-# The prefix decides on Debian's library directory, hence a build directory of its own. All symbols are
-# resolved at the start, so that the tables of a daemon that may run as root can be read-only.
-cmake --preset release -B build/deb -DCMAKE_INSTALL_PREFIX=/usr \
-  -DCMAKE_EXE_LINKER_FLAGS=-Wl,-z,relro,-z,now -DCMAKE_SHARED_LINKER_FLAGS=-Wl,-z,relro,-z,now \
-  -DRESHARDFS_BUILD_TESTS=OFF -DRESHARDFS_BUILD_BENCH=OFF -DRESHARDFS_WERROR=OFF "${maintainer[@]}"
-cmake --build build/deb --parallel "$(build_jobs)"
-rm -f build/deb/*.deb
-cpack --config build/deb/CPackConfig.cmake -B build/deb
+# The prefix decides on Debian's directories. It is put back, so that 'cmake --install' never writes
+# over the files of a package.
+prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' build/release/CMakeCache.txt 2>/dev/null) || true
+[ -n "$prefix" ] && [ "$prefix" != /usr ] || prefix=/usr/local
+build_installable -DCMAKE_INSTALL_PREFIX=/usr "${maintainer[@]}"
+say "packaging into build/deb"
+rm -rf build/deb
+cpack --config build/release/CPackConfig.cmake -B "$PWD/build/deb" >build/package.log 2>&1 ||
+  { cat build/package.log >&2; die "packaging failed (see above)"; }
 rm -rf build/deb/_CPack_Packages
+configure_release -DRESHARDFS_WERROR=OFF -DCMAKE_INSTALL_PREFIX="$prefix" -U RESHARDFS_ZSH_DIR
 ls -l build/deb/*.deb

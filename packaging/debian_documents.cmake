@@ -30,6 +30,7 @@ foreach(package "runtime;reshardfs" "dev;libreshardfs-dev")
   if(EXISTS "${share}/doc/${name}/CHANGELOG.md")
     file(RENAME "${share}/doc/${name}/CHANGELOG.md" "${share}/doc/${name}/changelog")
   endif()
+  file(REMOVE "${share}/doc/${name}/LICENSE")  # the copyright file names Debian's copy
   file(GLOB documents "${share}/man/man?/*.?" "${share}/doc/${name}/changelog*")
   foreach(document IN LISTS documents)
     # -n: no time stamp, so that the same sources give the same package.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034  # the lists are used where this is sourced
-# The packages of Debian 12 and 13 that reshardfs needs, and what setup.sh and test.sh share.
+# The packages of Debian 12 and 13 that reshardfs needs, and what the scripts beside this share.
 # Sourced.
 
 # To compile, and to mount (fuse3 has fusermount3, which lets ordinary users mount). Python writes the
@@ -86,21 +86,41 @@ build_jobs() {
   echo $(( by_memory < cores ? by_memory : cores ))
 }
 
-# build_release CMAKE_ARGUMENT...: configures and builds build/release, from the checkout's root.
-build_release() {
-  local jobs
-  jobs=$(build_jobs)
-  say "building into build/release ($jobs at a time; the first build takes some minutes)"
+# configure_release CMAKE_ARGUMENT...: build/release, from the checkout's root.
+configure_release() {
   mkdir -p build
   cmake --preset release "$@" >build/configure.log 2>&1 ||
     { cat build/configure.log >&2; die "configuring failed (see above)"; }
-  cmake --build build/release --parallel "$jobs" || die "the build failed (see above)"
+}
+
+# compile_release TARGET: in build/release, which is configured.
+compile_release() {
+  local jobs
+  jobs=$(build_jobs)
+  say "building into build/release ($jobs at a time; the first build takes some minutes)"
+  cmake --build build/release --parallel "$jobs" --target "$1" || die "the build failed (see above)"
+}
+
+# build_release CMAKE_ARGUMENT...: configures and builds all of build/release.
+build_release() {
+  configure_release "$@"
+  compile_release all
+}
+
+# build_installable CMAKE_ARGUMENT...: configures build/release, and builds what is installed. What is
+# there goes on being used, after setup.sh or test.sh nearly all; tests that are there are kept.
+build_installable() {
+  local only=()
+  [ -e build/release/build.ninja ] || only=(-DRESHARDFS_BUILD_TESTS=OFF -DRESHARDFS_BUILD_BENCH=OFF)
+  # The folder for zsh follows from the prefix.
+  configure_release -DRESHARDFS_WERROR=OFF -U RESHARDFS_ZSH_DIR "${only[@]}" "$@"
+  compile_release installable
 }
 
 # Prints why nothing can be mounted here; prints nothing where it can.
 fuse_problem() {
   if [ ! -e /dev/fuse ]; then
-    as_root modprobe fuse >/dev/null 2>&1 || true
+    (as_root modprobe fuse) >/dev/null 2>&1 || true
   fi
   if [ ! -e /dev/fuse ]; then
     echo "there is no /dev/fuse: load the module (modprobe fuse); in a container, start it with" \

@@ -38,6 +38,7 @@ NOBODY = 65534
 UNPRIVILEGED = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
                 "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"]
 MS_RDONLY, MS_NOSUID, MS_NODEV = 1, 2, 4
+EXAMPLE = Path(__file__).resolve().parents[2] / "packaging/examples/mount_descriptor.py"
 FILE = "rank_0/checkpoint_0.ckpt"
 
 
@@ -139,6 +140,56 @@ class HandedOver(unittest.TestCase):
             self.assertTrue(is_mounted(mountpoint))
             self.assertEqual(run("status", mountpoint).code, 1)
             self.assertEqual(run("umount", mountpoint).code, 0)
+
+    @contextlib.contextmanager
+    def example(self, directory: Path, mountpoint: Path) -> Iterator[subprocess.Popen]:
+        """The program that is installed as an example mounts, and runs the daemon."""
+        words = [sys.executable, "-B", str(EXAMPLE), str(mountpoint), "--",
+                 *self.words(directory, 3, "-f")]
+        with subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            try:
+                line = f" {mountpoint} "
+                self.assertTrue(wait_until(lambda: any(
+                    line in mount and " fuse.reshardfs " in mount
+                    for mount in Path("/proc/self/mountinfo").read_text().splitlines()), 30))
+                yield process
+            finally:
+                process.terminate()  # nothing, if it has been waited for
+
+    def test_the_example_hands_over_and_unmounts(self) -> None:
+        for ends in ("umount", "SIGTERM", "SIGKILL of the daemon"):
+            with self.subTest(ends), self.place() as (directory, mountpoint):
+                with self.example(directory, mountpoint) as process:
+                    pid = self.check_reads(mountpoint)
+                    if ends == "umount":
+                        command("umount", mountpoint)
+                    elif ends == "SIGTERM":
+                        process.send_signal(signal.SIGTERM)
+                    else:
+                        os.kill(pid, signal.SIGKILL)
+                    code = 128 + signal.SIGKILL if ends.startswith("SIGKILL") else 0
+                    self.assertEqual((process.wait(10), process.stderr.read()), (code, b""))
+                self.assert_ends(pid)
+                assert_gone(mountpoint)
+
+    def test_the_example_leaves_what_was_mounted_before(self) -> None:
+        with self.place() as (directory, mountpoint):
+            command("mount", "-t", "tmpfs", "below", mountpoint)
+            try:
+                with self.example(directory, mountpoint) as process:
+                    self.check_reads(mountpoint)
+                    command("umount", mountpoint)
+                    self.assertEqual(process.wait(10), 0, process.stderr.read())
+                self.assertTrue(is_mounted(mountpoint))
+            finally:
+                command("umount", mountpoint)
+
+    def test_the_example_reports_what_it_cannot_mount(self) -> None:
+        with self.place() as (directory, mountpoint):
+            done = subprocess.run([sys.executable, "-B", str(EXAMPLE), str(directory / "none"), "true"],
+                                  capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False)
+            self.assertEqual((done.returncode, done.stderr),
+                             (1, f"mount_descriptor: {directory}/none: No such file or directory\n"))
 
     def test_what_is_no_descriptor_of_a_mount_is_said(self) -> None:
         with self.place() as (directory, mountpoint):

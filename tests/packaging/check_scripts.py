@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who builds with warnings as errors: those who develop, and continuous integration; nobody who
-installs the program, whatever their compiler warns of, and even if an earlier build had it on."""
+installs the program, whatever their compiler warns of, and even if an earlier build had it on.
+And shellcheck finds nothing in the scripts."""
 
 import json
 import os
@@ -16,7 +17,7 @@ DEVELOPMENT = {"debug", "asan", "tsan"}
 OPTION = "RESHARDFS_WERROR"
 # What each script is to tell CMake.
 SCRIPTS = {".ci/run": "ON", "packaging/test.sh": "OFF", "packaging/setup.sh": "OFF",
-           "packaging/deb.sh": "OFF"}
+           "packaging/deb.sh": "OFF", "packaging/install.sh": "OFF"}
 # Every other program that the scripts call, but for those that only look.
 STUBS = ("apt-get", "cpack", "ctest", "dpkg-query", "modprobe", "node", "npm", "sudo")
 
@@ -30,6 +31,15 @@ def preset_problems(root):
     text = (root / "CMakeLists.txt").read_text()
     if not re.search(rf'^option\({OPTION} "[^"]*" OFF\)$', text, re.MULTILINE):
         yield f"CMakeLists.txt: {OPTION} is not OFF by default"
+
+
+def shellcheck_problems(root):
+    if shutil.which("shellcheck"):
+        scripts = [".ci/run", *sorted(str(path.relative_to(root))
+                                      for path in (root / "packaging").glob("*.sh"))]
+        done = subprocess.run(["shellcheck", "-x", "--format=gcc", *scripts], cwd=root,
+                              capture_output=True, text=True, check=False)
+        yield from done.stdout.splitlines() + done.stderr.splitlines()
 
 
 def configuring(root, script):
@@ -48,7 +58,8 @@ def configuring(root, script):
         environment = {key: value for key, value in os.environ.items() if key != OPTION}
         environment["PATH"] = f"{programs}:{environment['PATH']}"
         # It may fail later on, where it runs what was not built.
-        subprocess.run(["bash", checkout / script], env=environment, stdin=subprocess.DEVNULL,
+        prefix = ["--prefix", f"{folder}/prefix"] if script.endswith("install.sh") else []
+        subprocess.run(["bash", checkout / script, *prefix], env=environment, stdin=subprocess.DEVNULL,
                        capture_output=True, check=False, timeout=50)
         calls = log.read_text().splitlines() if log.exists() else []
     return [call for call in calls if "--preset" in call]
@@ -66,7 +77,7 @@ def script_problems(root):
 
 def main():
     root = report.arguments().root
-    problems = [*preset_problems(root), *script_problems(root)]
+    problems = [*preset_problems(root), *script_problems(root), *shellcheck_problems(root)]
     report.finish(problems, f"{len(SCRIPTS)} scripts, {len(DEVELOPMENT)} presets for development")
 
 

@@ -63,7 +63,7 @@ def main():
     for _, key, value in settings:
         if key.startswith("Exec"):
             problems += command_problems(arguments.binary, value)
-    problems += [f"{variable} was not replaced" for variable in re.findall(r"@[A-Z_]+@", text)]
+    problems += [f"{variable} was not replaced" for variable in re.findall(r"@\w+@", text)]
     problems += verify_problems(text, arguments.binary)
     report.finish(problems, f"{len(settings)} settings")
 
