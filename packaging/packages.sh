@@ -32,7 +32,7 @@ as_root() {
   elif command -v sudo >/dev/null; then
     sudo "$@"
   else
-    die "installing packages needs root: run this as root, or install sudo"
+    die "this needs root; run it as root, or install sudo"
   fi
 }
 

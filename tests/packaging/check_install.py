@@ -149,7 +149,8 @@ def check_refusals(installer):
     for told, arguments in (("unknown argument '--purge'", ["--purge"]),
                             ("--prefix needs a directory", ["--prefix"]),
                             ("--build needs --prefix", ["--build", installer.build]),
-                            ("belongs to the distribution", ["--prefix", "/usr/"]),
+                            # With no build, so that no mistake in the script can install it.
+                            ("belongs to the distribution", ["--prefix", "/usr/", "--build", "/none"]),
                             ("was not installed by this script",
                              ["--uninstall", "--prefix", installer.prefix])):
         output, errors = installer.script(*arguments, code=1)
