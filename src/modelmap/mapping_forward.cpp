@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// From `from` to `to`: a target for each application, and the proof that nothing is left over.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "modelmap/mapping_work.h"
@@ -15,7 +16,8 @@ void append_shapes(std::vector<std::int64_t>& key, const std::vector<const Shape
     while (end < shapes.size() && *shapes[end] == *shapes[i]) ++end;
     key.push_back(static_cast<std::int64_t>(end - i));
     key.push_back(static_cast<std::int64_t>(shapes[i]->size()));
-    key.insert(key.end(), shapes[i]->begin(), shapes[i]->end());
+    // Not insert(): GCC 14 then warns of an overflow that cannot happen.
+    std::ranges::copy(*shapes[i], std::back_inserter(key));
     i = end;
   }
 }
