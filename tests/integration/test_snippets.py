@@ -1,128 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python snippets of README.md do what they say. Libraries that are not here are played by the
-few lines below, which read files as the libraries' documentation says they do: so a wrong path,
-option or name is found in any case, and with the libraries installed the real ones judge."""
+"""The snippets of README.md do what it says: its Python, and every line of its shells, with the output
+that it shows. Libraries that are not here are played by stand_ins.py."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import json
 import os
 import re
-import subprocess
 import sys
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 
-DATA = Path(__file__).resolve().parents[1] / "data"
-sys.path.insert(0, str(DATA))
+# First, because it finds the modules of tests/data.
+from shown_commands import ROOT, Session, Shown, fenced, in_console, in_script, run_unittests
 
-import numpy as np  # noqa: E402
-from ckpt_format import encode_checkpoint, record_of  # noqa: E402
-from mounted import COMMAND_SECONDS, mounted, run_unittests, scratch  # noqa: E402
+import numpy as np
+from ckpt_format import encode_checkpoint, record_of
+from format_files import read_safetensors
+from mounted import Settings, mounted, run, scratch
+from readme_sets import Sets
+from stand_ins import run_python, write_stand_ins
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+sys.path.insert(0, str(ROOT / "packaging"))
+
+from program_help import all_commands  # noqa: E402
+
+README = (ROOT / "README.md").read_text()
 SHAPE = (64, 16)
 
 # What a snippet finds when it begins, and what it must have got when it ends.
 PRELUDE = "network = object()\n"
+LOADED = "{'model.embed.weight': (16, 16), 'lm_head.weight': (16, 16)}"
 CHECKS = {
-    "import mindspore\nfrom": "import stand_in\n"
-    "assert stand_in.loaded == {'model.embed.weight': (16, 16)}, stand_in.loaded\n",
-    "import luojianet_ms": "import stand_in\n"
-    "assert stand_in.loaded == {'model.embed.weight': (16, 16)}, stand_in.loaded\n",
+    "import mindspore\nfrom": f"import stand_in\nassert stand_in.loaded == {LOADED}, stand_in.loaded\n",
+    "import luojianet_ms": f"import stand_in\nassert stand_in.loaded == {LOADED}, stand_in.loaded\n",
     "load_distributed_checkpoint": "import stand_in\n"
-    "assert stand_in.unified == {'model.embed.weight': (64, 16)}, stand_in.unified\n",
-    "import numpy": "assert weight.shape == (64, 16) and float(weight[1, 0]) == 16\n",
+    "assert set(stand_in.unified.values()) == {(64, 16)}, stand_in.unified\n"
+    "assert len(stand_in.unified) == 2\n",
+    "weight[:2].mean()": "assert weight.shape == (64, 16) and float(weight[1, 0]) == 16\n",
+    # The numbers 0 to 31 are exact in bfloat16.
+    "numpy.load(\"/mnt/tp4/merged/params/lm_head": "assert raw.shape == (64, 16) and raw.dtype == 'V2'\n"
+    "assert weight.tolist() == numpy.arange(32).reshape(2, 16).tolist()\n",
     "safe_open": "",
     "safetensors.torch": "assert tuple(state['model.embed.weight'].shape) == (64, 16)\n",
 }
 
-STAND_IN = '''
-import json, pathlib, sys
-import numpy
-sys.path.insert(0, {data!r})
-from ckpt_format import by_name
-
-loaded = unified = None
-
-def load_checkpoint(path):
-    return by_name(pathlib.Path(path).read_bytes())
-
-def load_param_into_net(network, parameters):
-    global loaded
-    loaded = {{name: tuple(record.shape) for name, record in parameters.items()}}
-
-def header(path):
-    with open(path, "rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        tensors = json.loads(file.read(length))
-    tensors.pop("__metadata__", None)
-    return tensors
-
-def load_distributed_checkpoint(network, checkpoint_filenames=None, *, format,
-                                unified_safetensors_dir):
-    global unified
-    assert format == "safetensors"
-    unified = {{name: tuple(entry["shape"])
-               for path in sorted(pathlib.Path(unified_safetensors_dir).glob("*.safetensors"))
-               for name, entry in header(path).items()}}
-'''
-SAFETENSORS = '''
-import contextlib
-import stand_in
-
-class _Slice:
-    def __init__(self, entry):
-        self.entry = entry
-    def get_shape(self):
-        return self.entry["shape"]
-
-class _File:
-    def __init__(self, path):
-        self.tensors = stand_in.header(path)
-    def keys(self):
-        return list(self.tensors)
-    def get_slice(self, name):
-        return _Slice(self.tensors[name])
-
-@contextlib.contextmanager
-def safe_open(path, framework):
-    assert framework == "np"
-    yield _File(path)
-'''
-
-
-def is_installed(name: str) -> bool:
-    return importlib.util.find_spec(name) is not None
-
-
-def write_stand_ins(directory: Path) -> None:
-    (directory / "stand_in.py").write_text(STAND_IN.format(data=str(DATA)))
-    for name in ("mindspore", "luojianet_ms"):
-        (directory / name).mkdir()
-        (directory / name / "__init__.py").write_text("from stand_in import *\n")
-        (directory / name / "communication.py").write_text("def get_rank():\n    return 2\n")
-    if not is_installed("safetensors"):
-        (directory / "safetensors").mkdir()
-        (directory / "safetensors/__init__.py").write_text(SAFETENSORS)
-        (directory / "safetensors/torch.py").write_text(
-            "import stand_in\n"
-            "class _Tensor:\n"
-            "    def __init__(self, entry):\n        self.shape = entry['shape']\n"
-            "def load_file(path):\n"
-            "    return {n: _Tensor(e) for n, e in stand_in.header(path).items()}\n")
+CHANGES_MACHINE = "it changes the machine"
+# Lines that no test runs, with the reason; and what is looked at instead.
+NOT_RUN: list[tuple[str, str, Callable[[Commands, str], None] | None]]
 
 
 class Snippets(unittest.TestCase):
     def test_each_does_what_it_says(self) -> None:
-        snippets = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.M | re.S)
+        snippets = [block for language, block in fenced(README) if language == "python"]
         self.assertEqual(len(snippets), len(CHECKS))
         array = np.arange(SHAPE[0] * SHAPE[1], dtype=np.float32).reshape(SHAPE)
+        half = (array.view("<u4") >> 16).astype("<u2")
         with contextlib.ExitStack() as stack:
             directory = stack.enter_context(scratch())
             (directory / "m.ckpt").write_bytes(
-                encode_checkpoint([record_of("model.embed.weight", "Float32", array)]))
+                encode_checkpoint([record_of("model.embed.weight", "Float32", array),
+                                   record_of("lm_head.weight", "BFloat16", half)]))
             (directory / "tp4.toml").write_text(
                 '[devices]\naxes = ["tp=4"]\n[[rule]]\nmatch = ["*.weight"]\ncut = ["tp", ""]\n')
             modules = directory / "modules"
@@ -135,19 +75,146 @@ class Snippets(unittest.TestCase):
                 (check,) = [check for word, check in CHECKS.items() if word in snippet]
                 with self.subTest(snippet.splitlines()[0]):
                     self.assertIn("/mnt/tp4", snippet)
-                    text = PRELUDE + snippet.replace("/mnt/tp4", str(mountpoint)) + check
-                    done = subprocess.run(
-                        [sys.executable, "-c", text], capture_output=True, text=True, check=False,
-                        env={**os.environ, "PYTHONPATH": str(modules)}, timeout=COMMAND_SECONDS)
+                    done = run_python(PRELUDE + snippet.replace("/mnt/tp4", str(mountpoint)) + check, modules)
                     self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_the_configuration_names_the_same_mount(self) -> None:
-        first, second = re.findall(r"^```yaml\n(.*?)^```", README.read_text(), re.M | re.S)
+        first, second = [block for language, block in fenced(README) if language == "yaml"]
         self.assertIn("load_checkpoint: '/mnt/tp4'", first)
         self.assertIn("auto_trans_ckpt: False", first)
         self.assertIn("load_checkpoint: '/mnt/tp4/iteration'", second)
         self.assertIn("use_legacy_format: False", second)
 
+
+class Commands(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.sets = Sets(cls.enterClassContext(scratch()), README)
+
+    def setUp(self) -> None:
+        self.sessions: dict[Path, Session] = {}
+
+    def session_of(self, command: str) -> Session:
+        directory = self.sets.directory_of(command)
+        if directory not in self.sessions:
+            self.sessions[directory] = Session(self, directory)
+        return self.sessions[directory]
+
+    def run_block(self, commands: list[Shown]) -> None:
+        session = None
+        for shown in commands:
+            skipped = [check for pattern, _, check in NOT_RUN if re.search(pattern, shown.command)]
+            # A line that is not the program's own uses what the one before it has mounted.
+            if session is None or "reshardfs " in shown.command:
+                session = self.session_of(shown.command)
+            with self.subTest(shown.command):
+                if not skipped:
+                    session.run(shown)
+                elif skipped[0] is not None:
+                    skipped[0](self, shown.command)
+
+    def test_scripts(self) -> None:
+        blocks = [in_script(block) for language, block in fenced(README) if language in ("sh", "bash")]
+        self.assertGreater(sum(map(len, blocks)), 50)
+        for block in blocks:
+            self.run_block(block)
+
+    def test_consoles(self) -> None:
+        blocks = [block for language, block in fenced(README) if language == "console"]
+        self.assertGreater(len(blocks), 4)
+        made = self.sets.directory_of("") / "tp4"
+        for block in blocks:
+            # Each block shows a directory that the reader has made, save the first, which makes it.
+            if "mkdir tp4" not in block:
+                made.mkdir(exist_ok=True)
+            self.run_block(in_console(block))
+
+    def test_all_that_is_not_run_is_in_the_readme(self) -> None:
+        lines = [shown.command for language, block in fenced(README) if language in ("sh", "bash")
+                 for shown in in_script(block)]
+        for pattern, reason, _ in NOT_RUN:
+            with self.subTest(pattern, reason=reason):
+                self.assertTrue(any(re.search(pattern, line) for line in lines))
+
+    def test_fstab(self) -> None:
+        """mount(8) passes the words of a line so. The group is one that is here."""
+        ((_, entry),) = [block for block in fenced(README) if block[0] == "fstab"]
+        source, mountpoint, kind, options, *zeros = entry.split()
+        self.assertEqual((kind, zeros), ("reshardfs", ["0", "0"]))
+        self.assertIn("gid=ml", options)
+        session = self.session_of("")
+        session.check_with_mount(source, mountpoint, options.replace("gid=ml", f"gid={os.getgid()}"))
+
+    def test_cast_keeps_moments_and_counters(self) -> None:
+        (shown,) = [shown for language, block in fenced(README) if language == "sh"
+                    for shown in in_script(block) if "--cast" in shown.command and "--map" not in shown.command]
+        session = self.session_of(shown.command)
+        session.run(shown)
+        tensors = read_safetensors(session.top / "mnt/st/rank_0/checkpoint_0.safetensors")[0]
+        self.assertEqual({name: dtype for name, (dtype, _) in tensors.items()},
+                         {"model.norm.weight": "BF16", "lm_head.weight": "BF16", "adam_m.lm_head.weight": "F32",
+                          "adam_v.lm_head.weight": "F32", "global_step": "F32"})
+
+    def test_commands_within_sentences(self) -> None:
+        found = re.findall(r"`(reshardfs [^`]+)`", re.sub(r"^```.*?^```", "", README, flags=re.M | re.S))
+        self.assertGreater(len(found), 4)
+        for command in found:
+            self.session_of("").assert_parsed(command)
+
+    def test_options_within_sentences(self) -> None:
+        """Each is an option of some command."""
+        prose = re.sub(r"^```.*?^```", "", README, flags=re.M | re.S)
+        found = set(re.findall(r"--[a-z][a-z-]+", "\n".join(re.findall(r"`([^`]+)`", prose))))
+        known = {option for command in all_commands(Settings.binary).values()
+                 for names in command.options for option in names.names}
+        self.assertGreater(len(found), 15)
+        self.assertEqual(found - known, set())
+
+    # --- in place of what is not run ---
+
+    def is_script(self, command: str) -> None:
+        """The file is there, and a shell can read it."""
+        (script,) = re.findall(r"packaging/\S+", command)
+        self.assertTrue(os.access(ROOT / script, os.X_OK), script)
+        self.session_of("").print_of(f"bash -n {ROOT / script}")
+        for option in re.findall(r" (--\w+)", command):
+            self.assertIn(option, (ROOT / script).read_text())
+
+    def is_recipe(self, command: str) -> None:
+        (recipe,) = re.findall(r"-f (\S+)", command)
+        self.assertRegex((ROOT / recipe).read_text(), r"(?m)^FROM debian")
+
+    def is_named_mount(self, command: str) -> None:
+        """The service starts this command."""
+        (name,) = re.findall(r"reshardfs@(\w+)", command)
+        self.session_of("").unmount_all()
+        file = self.sets.directory_of("") / "reshardfs.toml"
+        result = run("mount", "--config", file, name, "--check-only")
+        self.assertEqual((result.code, result.stderr), (0, ""))
+
+    def is_model(self, command: str) -> None:
+        """What is loaded is there: the weights that the index names, of one type, and companions."""
+        session = self.session_of("qwen3")
+        (path,) = re.findall(r"/mnt/qwen3/\w+", command)
+        hf = Path(session.placed(path))
+        index = json.loads((hf / "model.safetensors.index.json").read_text())["weight_map"]
+        self.assertIn("model.embed_tokens.weight", index)
+        types = {tensor[0] for file in set(index.values()) for tensor in read_safetensors(hf / file)[0].values()}
+        self.assertEqual(len(types), 1)
+        self.assertLessEqual({"config.json", "tokenizer.json"}, set(os.listdir(hf)))
+
+
+NOT_RUN = [
+    ("^git clone", "it needs the network", None),
+    ("^packaging/", CHANGES_MACHINE, Commands.is_script),
+    ("^docker build", "it needs the network, and Docker", Commands.is_recipe),
+    ("^docker run", "it needs Docker", None),
+    ("^systemctl", CHANGES_MACHINE, Commands.is_named_mount),
+    ("^python3 .*transformers", "it needs PyTorch", Commands.is_model),
+    ("^vllm", "it needs a GPU", Commands.is_model),
+    ("^cmake --install", CHANGES_MACHINE, None),
+    ("^xargs rm", CHANGES_MACHINE, None),
+]
 
 if __name__ == "__main__":
     run_unittests()
