@@ -182,7 +182,13 @@ class Commands(unittest.TestCase):
 
     def is_recipe(self, command: str) -> None:
         (recipe,) = re.findall(r"-f (\S+)", command)
-        self.assertRegex((ROOT / recipe).read_text(), r"(?m)^FROM debian")
+        self.assertRegex((ROOT / recipe).read_text(), r"(?m)^FROM .*debian")
+        self.assertIn('ENTRYPOINT ["reshardfs"]', (ROOT / recipe).read_text())
+
+    def is_in_container(self, command: str) -> None:
+        """The image starts the program with the last words."""
+        words = command.partition(" reshardfs ")[2]
+        self.session_of("").print_of(f"reshardfs {words}")
 
     def is_named_mount(self, command: str) -> None:
         """The service starts this command."""
@@ -207,8 +213,8 @@ class Commands(unittest.TestCase):
 NOT_RUN = [
     ("^git clone", "it needs the network", None),
     ("^packaging/", CHANGES_MACHINE, Commands.is_script),
-    ("^docker build", "it needs the network, and Docker", Commands.is_recipe),
-    ("^docker run", "it needs Docker", None),
+    ("^podman build", "it needs the network, and Podman", Commands.is_recipe),
+    ("^podman run", "it needs Podman", Commands.is_in_container),
     ("^systemctl", CHANGES_MACHINE, Commands.is_named_mount),
     ("^python3 .*transformers", "it needs PyTorch", Commands.is_model),
     ("^vllm", "it needs a GPU", Commands.is_model),
