@@ -70,6 +70,9 @@ class Sets:
             shutil.copy(made / "source" / name, to / called)
         return made / "source"
 
+    def nothing(self, to: Path) -> None:
+        """Where the sample is made."""
+
     def demo(self, to: Path) -> None:
         ranks = self.sample(to)
         source = ("ckpt", "--src-strategy", to / "train.ckpt")
@@ -164,5 +167,6 @@ SETS: list[tuple[str, Callable[[Sets, Path], None]]] = [
     ("--dec-key-file", Sets.encrypted),
     ("--cast", Sets.floats),
     ("strategy guess|--src-strategy rules.toml", Sets.guessed),
+    ("^reshardfs demo", Sets.nothing),
     ("", Sets.demo),
 ]

@@ -138,9 +138,8 @@ class Session:
             self.prepare_mount(self.directory / found.group(1))
         if found := re.match(r"reshardfs mount --config \S+ (\w+)", placed):
             self.prepare_mount(self.top / "mnt" / found.group(1))
-        if found := re.fullmatch(r"cd (\S+)", placed):
-            self.directory = self.directory / found.group(1)
-            return ""
+        where = self.top / ".where"
+        placed += f'\ncode=$?; pwd >"{where}"; exit $code'
         environment = {**os.environ, "LC_ALL": "C.UTF-8", "TMPDIR": str(self.top),
                        "PATH": f"{Settings.binary.parent}:{os.environ['PATH']}"}
         # Not to pipes: a daemon that kept one open would block.
@@ -151,6 +150,8 @@ class Session:
             out.seek(0)
             err.seek(0)
             printed, complaints = out.read(), err.read()
+        self.directory = Path(where.read_text().strip())
+        where.unlink()
         self.test.assertEqual(done.returncode, code, f"{command}\n{printed}{complaints}")
         return (printed + (complaints if code else "")).replace(str(self.top), SHOWN_DIRECTORY)
 
