@@ -14,7 +14,8 @@ from pathlib import Path
 from map_sets import config_of, golden, mcore_rules, mcore_strategy, with_states, write_hub, write_ranks
 
 import numpy as np
-from ckpt_format import encode_checkpoint, record_of, by_name
+from ckpt_format import by_name, encode_checkpoint, record_of
+from format_files import write_ckpt
 from layouts import Layout
 from mounted import run
 from strategy_files import Strategy, write_protobuf
@@ -159,8 +160,16 @@ class Sets:
         (hub / "tokenizer.json").write_text("{}")
         mcore_rules(to / "rules.toml", tp=2, stages=1)
 
+    def whole_qwen(self, to: Path) -> None:
+        """A model that one device has trained."""
+        write_ckpt(to / "ckpt/rank_0/net-1_1.ckpt", golden("qwen3_mcore", "expected"))
+        hub = to / "Qwen3-8B"
+        hub.mkdir()
+        (hub / "config.json").write_text(json.dumps(config_of("qwen3_mcore")))
+
 
 SETS: list[tuple[str, Callable[[Sets, Path], None]]] = [
+    ("--map megatron", Sets.whole_qwen),
     ("qwen3|Qwen3", Sets.qwen),
     ("9_50|--step all", Sets.steps),
     (r"worker\{rank\}", Sets.workers),
