@@ -117,7 +117,7 @@ class Page(unittest.TestCase):
             "no rank has a file": f"reshardfs plan source {train} --step 7",
             "it differs between": "reshardfs plan source",
             "is for 4 ranks": "reshardfs plan source --src-strategy serve.ckpt",
-            "equal parts": f"reshardfs plan source {train} --dst-strategy tp=3",
+            "does not divide": f"reshardfs plan source {train} --dst-strategy tp=3",
         }
         self.assertEqual(len(messages), len(commands))
         for words, command in commands.items():
