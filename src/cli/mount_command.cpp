@@ -31,6 +31,7 @@
 #include "cli/terminal.h"
 #include "fuse/background.h"
 #include "fuse/mount.h"
+#include "fuse/read_ahead.h"
 
 namespace reshardfs {
 namespace {
@@ -45,7 +46,7 @@ struct MountArguments {
   bool allow_other = false;
   bool direct_io = false;
   bool passthrough = false;
-  unsigned read_ahead_kb = MountOptions{}.read_ahead_kb;
+  std::optional<unsigned> read_ahead_kb;
   AccessArguments access;
 };
 
@@ -101,7 +102,8 @@ MountOptions mount_options(const MountArguments& arguments) {
   options.gid = arguments.access.gid;
   options.file_mode = arguments.access.file_mode;
   options.dir_mode = arguments.access.dir_mode;
-  options.read_ahead_kb = arguments.read_ahead_kb;
+  options.read_ahead_kb =
+      arguments.read_ahead_kb.value_or(read_ahead_for(arguments.conversion.source));
   options.direct_io = arguments.direct_io;
   options.passthrough = arguments.passthrough;
   return options;
@@ -232,15 +234,19 @@ void add_mount_command(CLI::App& app, CommandAction& action) {
                     "Run all checks of a mount without mounting");
   command->add_flag("--nonempty", arguments->nonempty, "Allow a mount point that is not empty");
   command->add_flag("--allow-other", arguments->allow_other, "Let other users read the mount");
-  command->add_flag("--direct-io", arguments->direct_io,
-                    "Bypass the kernel's page cache: for loaders that read whole files once");
+  command->add_flag(
+      "--direct-io", arguments->direct_io,
+      "Bypass the kernel's page cache: saves memory, slows down small reads, and rules out "
+      "shared memory maps");
   command->add_flag("--passthrough", arguments->passthrough,
                     "Let the kernel serve files that equal a source file, without checking for "
                     "changes while they are open (root, Linux 6.9)");
   command
-      ->add_option("--read-ahead-kb", arguments->read_ahead_kb,
-                   "Kernel read-ahead of the mount in KiB; 0 keeps the kernel's own")
-      ->capture_default_str()
+      ->add_option(
+          "--read-ahead-kb", arguments->read_ahead_kb,
+          "Kernel read-ahead of the mount in KiB; 0 keeps the kernel's own; by default, 1024, or "
+          "4096 if the source is on a network or FUSE file system")
+      ->type_name("KIB")
       ->take_last();
   arguments->access.add_to(*command);
   command

@@ -36,7 +36,7 @@ struct MountOptions {
   /// Modification time of all nodes, nanoseconds since the epoch.
   std::int64_t mtime_ns = 0;
   /// Kernel read-ahead of the mount, KiB; set where permitted. 0: left alone.
-  unsigned read_ahead_kb = 4096;
+  unsigned read_ahead_kb = 1024;
   /// Answer reads without the kernel's page cache.
   bool direct_io = false;
   /// Let the kernel itself read files that equal a source file, where it can. Such reads are not

@@ -204,7 +204,7 @@ class BadSet(Refusals):
         self.works()
         self.works("--step", "latest")
         self.works("--step", "10_50")
-        self.refused("--step", "11_50", options=[*self.strategies(), "--step", "11_50"])
+        self.refused("available", "11_50", options=[*self.strategies(), "--step", "11_50"])
 
     def test_ranks_of_different_steps(self) -> None:
         self.source(2).rename(self.made.source / "rank_2" / "model-4_100.ckpt")

@@ -431,17 +431,17 @@ class Sets(Changed):
             with self.subTest(old=old, new=new[:100]):
                 self.assert_every_command_refuses(*words)
 
-        no_file = "which is no file of the directory"
+        no_file = "which is not in the directory"
         for path in (f"../{file}", f"../../{file}", f"{self.root}/{file}", f"below/{file}",
                      f"./{file}", f"{file}/", f"{file}\\u0000", f"..\\u002f{file}", "..", ".", "",
                      "x" * 10_000):
             refused(name, f'"file_name": "{path}"', f"'{weight}'", no_file)
         for number in ("", "00,", "-1,", "+0,", "0", "0, 0", "0x0,", "1e0,", "0,)", "9" * 10_000 + ",",
                        "18446744073709551616,", "(" * 10_000, "0,), __import__('os'"):
-            refused(shard, f"('{weight}', ({number}))", "is no shard")
+            refused(shard, f"('{weight}', ({number}))", "is not a shard")
         for quoted in (weight, f"'{weight}", f"b'{weight}'", f"'{weight}\\\\q'", f'\\"{weight}\\"',
                        f"'{weight}\\\\ud800'", "''"):
-            refused(shard, f"({quoted}, (0,))", "is no shard")
+            refused(shard, f"({quoted}, (0,))", "is not a shard")
         refused(shard, f"('{weight}\\ud800', (0,))", "is not valid JSON")
         refused(shard, "('another', (0,))", "'another'", "but not in state_dict_metadata")
         refused(name, f"{name}, {name}", weight, "'file_name' appears twice")

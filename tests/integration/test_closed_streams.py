@@ -87,7 +87,7 @@ class ClosedStreams(Refusals):
         self.assertEqual(caught.exception.errno, errno.ESTALE)
         self.assertIn("rank_0", log.read_text())
         os.kill(status["pid"], signal.SIGHUP)
-        self.assertTrue(wait_until(lambda: "the log goes on here" in log.read_text(), 10),
+        self.assertTrue(wait_until(lambda: "the log continues here" in log.read_text(), 10),
                         log.read_text())
 
     def each(self, body: Callable[[tuple[int, ...]], None]) -> None:

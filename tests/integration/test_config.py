@@ -181,8 +181,8 @@ class Owners(unittest.TestCase):
                 ("--uid", "no-such-user", "no user no-such-user"),
                 ("--uid", "4294967295", "no user"), ("--uid", "-1", "no user"),
                 ("--gid", "no-such-group", "no group"), ("--gid", "1.5", "no group"),
-                ("--file-mode", "0888", "no octal mode"), ("--file-mode", "4444", "no octal mode"),
-                ("--dir-mode", "u=rx", "no octal mode"),
+                ("--file-mode", "0888", "not an octal mode"), ("--file-mode", "4444", "not an octal mode"),
+                ("--dir-mode", "u=rx", "not an octal mode"),
             ):
                 with self.subTest(option, value=value):
                     result = run("mount", directory / "m.ckpt", directory / "mnt",

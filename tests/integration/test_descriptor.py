@@ -196,7 +196,7 @@ class HandedOver(unittest.TestCase):
             fuse = os.open("/dev/fuse", os.O_RDWR)
             null = os.open("/dev/null", os.O_RDWR)
             for descriptor, passed, says in (
-                (null, (null,), "no descriptor of /dev/fuse"),
+                (null, (null,), "does not refer to /dev/fuse"),
                 (fuse, (fuse,), "belongs to no live mount"),
                 (fuse, (), "no such descriptor is open"),
                 (1, (), "standard stream"),

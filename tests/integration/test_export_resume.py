@@ -39,7 +39,7 @@ class Identity(SmallSet):
         shutil.rmtree(self.made.source)
         copy.rename(self.made.source)
         line = one_line(self.export(code=BAD_INPUT))
-        self.assertRegex(line, "is another file|another change time")
+        self.assertRegex(line, "is a different file|different change time")
         self.assertIn("same bytes", line)
         for _ in range(2):
             result = self.export("--force", "--checksum")
@@ -198,7 +198,7 @@ class StoppedAndChanged(LargeSet):
         result = run(*words)
         self.assertEqual(result.code, BAD_INPUT, result.stderr)
         # Samples may have met what is other.
-        self.assertRegex(one_line(result), "another change time|other contents")
+        self.assertRegex(one_line(result), "different change time|different contents")
         self.assertEqual(run(*words, "--force").code, DONE)
         done = subprocess.run(["sha256sum", "-c", "--strict", "SHA256SUMS"], cwd=self.out,
                               stdout=subprocess.DEVNULL, timeout=COMMAND_SECONDS, check=False)

@@ -198,7 +198,7 @@ class OfRankFiles(IterationTest):
 
     def test_some_ranks(self) -> None:
         result = self.export(self.source, *self.two_stages(), "--ranks", "0,3")
-        self.assertIn("has the files of --ranks alone", result.stderr)
+        self.assertIn("has only the files of --ranks", result.stderr)
         step = self.root / "out/iteration/iteration_00000070"
         self.assertEqual(sorted(path.name[:13] for path in step.glob("*.safetensors")),
                          ["model-0000000", "model-0000003", "opt-0000000-0", "opt-0000003-0"])

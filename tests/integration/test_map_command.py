@@ -548,7 +548,7 @@ class Contents(CommandThroughMap):
         data = self.raw("cat", self.source, *MAP, "--param", fused, "--npy", "--cast", "fp32->fp64")
         np.testing.assert_array_equal(np.load(io.BytesIO(data)), self.mcore[fused][1].astype("f8"))
         self.fails(2, "cat", self.source, *MAP, "--param", "model.norm.weight",
-                   words=("model.norm.weight", "no array of this name"))
+                   words=("model.norm.weight", "no array with this name"))
 
     def test_hash(self) -> None:
         """Of rank files and of hf/, whose companions count."""

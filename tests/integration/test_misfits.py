@@ -79,7 +79,7 @@ class Misfits(unittest.TestCase):
     def target_refused(self, target: str | Json, problem: str, text: str) -> None:
         self.refused(two_ranks(), {"--src-strategy": ROWS_OF_2, "--dst-strategy": target},
                      "parameter 'w'", problem, "shape [8, 6]",
-                     "source: device matrix [2], tensor map [0, -1];", f"destination: {text}",
+                     "source: device matrix [2], tensor map [0, -1];", f"target: {text}",
                      "--dst-strategy")
 
     def source_refused(self, source: str | Json, problem: str, text: str,
@@ -87,7 +87,7 @@ class Misfits(unittest.TestCase):
         self.refused(files or two_ranks(),
                      {"--src-strategy": source, "--dst-strategy": layout([3], [-1, 0])},
                      "parameter 'w'", problem, f"slice {shape}", f"source: {text}",
-                     "destination: device matrix [3], tensor map [-1, 0]", "--src-strategy")
+                     "target: device matrix [3], tensor map [-1, 0]", "--src-strategy")
 
 
 class Target(Misfits):
@@ -160,12 +160,12 @@ class Target(Misfits):
     def test_a_source_without_a_strategy(self) -> None:
         self.refused({"rank_0/a.ckpt": records(W)}, {"--dst-strategy": layout([5], [0, -1])},
                      "parameter 'w'", "shape [8, 6]", "source: device matrix [1], tensor map "
-                     "[-1, -1];", "destination: device matrix [5]")
+                     "[-1, -1];", "target: device matrix [5]")
 
     def test_joined_slices(self) -> None:
         self.refused(two_ranks(), {"--src-join": "w", "--dst-strategy": layout([5], [0, -1])},
                      "parameter 'w'", "shape [8, 6]", "source: device matrix [2]",
-                     "dimension 0 in lengths [4, 4]", "destination: device matrix [5]")
+                     "dimension 0 in lengths [4, 4]", "target: device matrix [5]")
 
     def test_sizes(self) -> None:
         self.refused(two_ranks(), {"--src-strategy": ROWS_OF_2, "--dst-strategy": "tp=3"},
@@ -216,7 +216,7 @@ class Source(Misfits):
         self.refused({"rank_0/a.ckpt": records(W[:4])},
                      {"--src-strategy": rules(2, 'uneven = "balanced"')}, "parameter 'w'",
                      "no source rank holds part 1 of dimension 0", "slice [4, 6]",
-                     "dimension 0 balanced", "destination: whole on one rank")
+                     "dimension 0 balanced", "target: whole on one rank")
 
     def test_an_expanded_map_that_does_not_fit(self) -> None:
         self.source_refused(layout([2], [0, -1, -1], tensor_shape=[2, 7, 6]),
@@ -232,17 +232,17 @@ class Source(Misfits):
         both = {"0-v": layout([1], [-1, -1]), "1-w": layout([1], [-1, -1])}
         files = {"rank_0/a.ckpt": records(W), "rank_1/a.ckpt": records(W, "v")}
         line = self.refused(files, {"--src-strategy": both, "--dst-strategy": ROWS_OF_2},
-                            "another pipeline stage", "destination: ", "--src-strategy")
+                            "another pipeline stage", "target: ", "--src-strategy")
         self.assertRegex(line, "parameter '[vw]'")
 
     def test_the_destination_by_what_is_known_of_it(self) -> None:
         wrong = {"--src-strategy": layout([2], [0])}
-        self.refused(two_ranks(), wrong, "destination: whole on one rank")
-        self.refused(two_ranks(), wrong | {"--dst-strategy": "tp=2"}, "destination: sizes 'tp=2'")
+        self.refused(two_ranks(), wrong, "target: whole on one rank")
+        self.refused(two_ranks(), wrong | {"--dst-strategy": "tp=2"}, "target: sizes 'tp=2'")
         self.refused(two_ranks(), wrong | {"--dst-strategy": rules(2, "")},
-                     "destination: rules of /")
+                     "target: rules of /")
         self.refused(two_ranks(), wrong | {"--dst-strategy": {"v": ROWS_OF_2}},
-                     "destination: no layout")
+                     "target: no layout")
 
 
 class Joining(Misfits):

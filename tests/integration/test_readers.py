@@ -284,6 +284,27 @@ class ReadOnly(OneMount):
         self.assertEqual(by_name(file.read_bytes()), self.made.expected(0))
 
 
+@unittest.skipUnless(os.geteuid() == 0, "only root can set the read-ahead")
+class ReadAhead(unittest.TestCase):
+    """More for a source on a FUSE file system, whose reads may wait."""
+
+    def read_ahead(self, mountpoint: Path) -> int:
+        device = os.stat(mountpoint).st_dev
+        setting = f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb"
+        return int(Path(setting).read_text())
+
+    def test_depends_on_the_source(self) -> None:
+        with scratch() as directory:
+            made = make_set(directory, Parallel(tp=2), Parallel(), layers=1)
+            with mounted(made.source, *made.options()) as first:
+                self.assertEqual(self.read_ahead(first), 1024)
+                whole = first / "merged/checkpoint_merged.ckpt"
+                with mounted(whole) as second:
+                    self.assertEqual(self.read_ahead(second), 4096)
+                with mounted(whole, "--read-ahead-kb", "256") as second:
+                    self.assertEqual(self.read_ahead(second), 256)
+
+
 class LargerFiles(OneMount):
     """Files of many megabytes, so that read-ahead and several requests at once take part."""
 

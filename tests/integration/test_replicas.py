@@ -65,7 +65,7 @@ class DataParallel(unittest.TestCase):
         self.refused(2, "hash", "--replicas", "same", words=("bn1.moving_mean",))
         self.refused(2, "hash", "--src-strategy", self.root / "dp8.toml", words=(
             "bn1.moving_mean", "the strategy belongs to another checkpoint, or replicas have "
-            "drifted: verify tells", "--replicas first"))
+            "drifted; 'reshardfs verify' compares all of them", "--replicas first"))
 
     def test_what_is_left_out_is_not_compared(self) -> None:
         for words in (("--exclude", "*moving*"), ("--include", "conv*", "--include", "fc*")):
@@ -236,7 +236,7 @@ class Drifted(unittest.TestCase):
                 for name, full in self.tensors.items()] for rank in range(8)})
         result = self.hash()
         self.assertEqual((result.code, result.stdout), (2, ""))
-        for word in ("layer.", "differs between rank", "another checkpoint", "verify tells"):
+        for word in ("layer.", "differs between rank", "another checkpoint", "reshardfs verify"):
             self.assertIn(word, one_line(result))
         self.assertEqual(self.hash("--replicas", "first").code, 0)
 

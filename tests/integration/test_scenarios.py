@@ -157,7 +157,7 @@ class MindSporeStrategies(Scenario):
                 for rank, path in rank_files(mountpoint).items():
                     self.assert_file(path, slices(tensors, dst, rank, {}))
             result = run("plan", root / "src", *options)
-            self.assertIn("laid out like their weights", result.stdout)
+            self.assertIn("cut like their weights", result.stdout)
             self.assertIn("adam_m.w1", result.stdout)
             result = run("strategy", "check", root / "src.ckpt", "--source", root / "src")
             self.assertIn("adam_m.w2, follows its weight w2", result.stdout)

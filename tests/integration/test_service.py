@@ -144,7 +144,7 @@ class Log(unittest.TestCase):
             self.assertIn("mounted 1 target rank", before)
             os.kill(pid, signal.SIGHUP)
             self.assertTrue(wait_until(lambda: log.exists() and log.stat().st_size > 0, 10))
-            self.assertIn("info: the log goes on here, at level info", log.read_text())
+            self.assertIn("info: the log continues here, at level info", log.read_text())
             self.cause_an_error(directory)
             self.assertTrue(wait_until(lambda: " error: " in log.read_text(), 10), log.read_text())
             self.assertEqual(old.read_text(), before)
@@ -162,7 +162,7 @@ class Log(unittest.TestCase):
             folder.rename(moved)
             folder.touch()  # so that no folder can be made of it
             os.kill(pid, signal.SIGHUP)
-            self.assertTrue(wait_until(lambda: "goes on as it was" in (moved / "log").read_text(), 10))
+            self.assertTrue(wait_until(lambda: "continues unchanged" in (moved / "log").read_text(), 10))
             self.assertEqual((directory / "mnt" / FILE).read_bytes(), DATA)
             self.assertEqual(run("umount", directory / "mnt").code, 0)
 
@@ -187,7 +187,7 @@ class Log(unittest.TestCase):
             self.assertIn("at level debug", lines_after("[mount.m]\nlog-level = 'debug'", "debug"))
             self.assertIn("at level info", lines_after("verbose = true\n[mount.m]", "info"))
             self.assertIn("no log level 'loud'", lines_after("log-level = 'loud'", "loud"))
-            self.assertIn("line 1", lines_after("log-level =", "goes on as it was"))
+            self.assertIn("line 1", lines_after("log-level =", "continues unchanged"))
             self.assertIn("at level info", lines_after("log-level = 'info'", "info"))
             self.assertEqual(lines_after("log-level = 'error'", "never"), "")
             self.assertEqual(run("umount", directory / "mnt").code, 0)

@@ -212,7 +212,7 @@ TEST_F(CheckpointSetTest, TakesTheStepThatIsNamed) {
   EXPECT_THAT(set.notes(), ElementsAre("rank 1: no file of step 10_50"));
   for (const char* wrong : {"11_1", "", "newest", "9_50x", "9"}) {
     options.step = wrong;
-    expect_refused(ErrorKind::kMissing, {wrong, "9_50, 10_50", "--step"}, options);
+    expect_refused(ErrorKind::kMissing, {wrong, "available: 9_50, 10_50"}, options);
   }
 }
 

@@ -331,17 +331,18 @@ TEST_F(IterationCatalogueTest, RefusesInterleavedSlices) {
 TEST_F(IterationCatalogueTest, RefusesANumberThatContradictsARegularList) {
   add("w", {8, 4}, rows_on(ranks({0, 1, 2, 3})), {{0, {0, 1}}, {1, {3}}});
   expect_refused(ErrorKind::kBadInput,
-                 {"contradicts itself", "rank 1 has slice 1", "slice 0 is said"}, {0, 3}, {4, 4});
+                 {"contradicts itself", "rank 1 has slice 1", "slice 0 is recorded"}, {0, 3},
+                 {4, 4});
   metadata_.parameters.clear();
   add("w", {8, 4}, rows_on(ranks({0, 1, 2, 3})), {{0, {0}}, {18446744073709551615U, {1}}});
-  expect_refused(ErrorKind::kBadInput, {"slice 18446744073709551615 is said"}, {0, 1}, {4, 4});
+  expect_refused(ErrorKind::kBadInput, {"slice 18446744073709551615 is recorded"}, {0, 1}, {4, 4});
 }
 
 TEST_F(IterationCatalogueTest, RefusesAFileThatIsNamedForAnotherRank) {
   const auto four = ranks({0, 1, 2, 3});
   add_slices("w", {8}, layout_on(four, {4}, {{}}), {slice_in(0, 3, 1)});
   files_[3].rank = Rank(1);
-  expect_refused(ErrorKind::kBadInput, {"contradicts itself", "'model-0000003-", "of rank 1"}, {3},
+  expect_refused(ErrorKind::kBadInput, {"contradicts itself", "'model-0000003-", "for rank 1"}, {3},
                  {8});
   name_file(3, "all.safetensors");
   EXPECT_EQ(rows_of(place({3}, {8})), (Rows{{1, 0}})) << "a name that tells of no rank";

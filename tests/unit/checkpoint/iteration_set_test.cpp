@@ -134,13 +134,13 @@ TEST_F(IterationSetTest, IsRefusedWithoutTheStepThatIsNamed) {
 
 TEST_F(IterationSetTest, IsRefusedWithoutATracker) {
   add_step(99, 1);
-  expect_refused(ErrorKind::kMissing, {kTracker, "there are: 99", "--step"});
+  expect_refused(ErrorKind::kMissing, {kTracker, "available: 99", "--step"});
 }
 
 TEST_F(IterationSetTest, IsRefusedWithATrackerThatNamesNoStep) {
   add_step(99, 1);
   track("100");
-  expect_refused(ErrorKind::kMissing, {kTracker, "'100'", "no directory", "there are: 99"});
+  expect_refused(ErrorKind::kMissing, {kTracker, "'100'", "does not exist", "available: 99"});
   for (const std::string text :
        {"", " \n", "x", "99 100", "9_9", "-99", "+99", "release", "9\n9", "0x63"}) {
     track(text);
@@ -151,15 +151,15 @@ TEST_F(IterationSetTest, IsRefusedWithATrackerThatNamesNoStep) {
   track(std::string(5000, '9'));
   expect_refused(ErrorKind::kBadInput, {kTracker});
   track(std::string(4000, '9'));
-  expect_refused(ErrorKind::kMissing, {kTracker, "no directory"});
+  expect_refused(ErrorKind::kMissing, {kTracker, "does not exist"});
   fs::remove_all(dir_.path() / iteration_directory(99));
   track("99");
-  expect_refused(ErrorKind::kMissing, {"'99'", "there are: none"});
+  expect_refused(ErrorKind::kMissing, {"'99'", "available: none"});
 }
 
 TEST_F(IterationSetTest, ListsTheNewestOfManySteps) {
   for (int step = 1; step <= 25; ++step) dir_.make_directory(iteration_directory(step));
-  expect_refused(ErrorKind::kMissing, {"there are: ..., 6, 7,", "24, 25;"}, "30");
+  expect_refused(ErrorKind::kMissing, {"available: ..., 6, 7,", "24, 25;"}, "30");
 }
 
 TEST_F(IterationSetTest, SaysWhichOtherStepsThereAre) {

@@ -135,15 +135,15 @@ TEST_F(StepsTest, OfMindFormersDirectory) {
     }
   }
   EXPECT_THAT(steps(), ElementsAre("9_2 on 0,1", "10_2 on 0,1"));
-  EXPECT_THAT(notes(), Contains(HasSubstr("checkpoint_network/rank_{rank}/*.ckpt, which hold the "
-                                          "weights alone")));
+  EXPECT_THAT(notes(), Contains(HasSubstr("checkpoint_network/rank_{rank}/*.ckpt, which hold "
+                                          "only weights")));
   for (const std::string rank : {"0", "1"}) {
     add("checkpoint/rank_" + rank + "/llama_7b_rank_" + rank + "-10_2.ckpt");
     dir_.write("checkpoint/rank_" + rank + "/meta.json", meta(10, 2));
   }
   EXPECT_THAT(steps(), ElementsAre("10_2 on 0,1"));
   EXPECT_THAT(notes(), ElementsAre("using the files that match checkpoint/rank_{rank}/*.ckpt, and "
-                                   "left checkpoint_network, which holds only weights"));
+                                   "ignoring checkpoint_network, which holds only weights"));
 }
 
 TEST_F(StepsTest, SaysWhereMetaJsonDisagrees) {

@@ -109,8 +109,9 @@ TEST_F(Config, ModesAreOctal) {
 }
 
 TEST_F(Config, RefusesWhatNoCommandKnows) {
-  EXPECT_THAT(refusal("\nsorce = 1"), HasSubstr("line 2: 'sorce' is not an option of any command; did "
-                                                "you mean 'source'?"));
+  EXPECT_THAT(refusal("\nsorce = 1"),
+              HasSubstr("line 2: 'sorce' is not an option of any command; did "
+                        "you mean 'source'?"));
   EXPECT_THAT(refusal("[mount.a]\nstpe = 1"), HasSubstr("line 2: 'stpe'"));
   EXPECT_THAT(refusal("qqqqq = 1"), HasSubstr("reshardfs.toml(5)"));
   EXPECT_THAT(refusal("config = \"x\""), HasSubstr("'config'"));
@@ -122,7 +123,7 @@ TEST_F(Config, RefusesWhatIsNoOption) {
               HasSubstr("line 1: 'step' must be a text, a number or a list"));
   EXPECT_THAT(refusal("step = [1, [2]]"), HasSubstr("must be a text"));
   EXPECT_THAT(refusal("mount = 1"), HasSubstr("[mount.NAME]"));
-  EXPECT_THAT(refusal("[mount]\nstep = 1"), HasSubstr("line 2: 'step' stands in [mount]"));
+  EXPECT_THAT(refusal("[mount]\nstep = 1"), HasSubstr("line 2: 'step' is in [mount]"));
   EXPECT_THAT(refusal("step = "), HasSubstr("line 1"));
 }
 

@@ -60,7 +60,7 @@ TEST(WriteFile, NeedsADirectoryAndAName) {
   const test::TempDir directory;
   test::expect_error(ErrorKind::kMissing, {"none", "no such directory"},
                      [&] { write_file(directory.path() / "none/file", "x", false); });
-  test::expect_error(ErrorKind::kUsage, {"no name of a file"},
+  test::expect_error(ErrorKind::kUsage, {"not a file name"},
                      [&] { write_file(directory.path() / "", "x", false); });
 }
 

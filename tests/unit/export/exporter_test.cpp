@@ -80,7 +80,7 @@ TEST_F(Export, DoesNotTrustSizesAlone) {
   std::string bytes = text_of(out(kFile));
   bytes[bytes.size() / 2] = static_cast<char>(~bytes[bytes.size() / 2]);
   std::ofstream(out(kFile), std::ios::binary) << bytes;
-  test::expect_error(ErrorKind::kUsage, {kFile, "other contents", "--force"}, [&] { run(); });
+  test::expect_error(ErrorKind::kUsage, {kFile, "different contents", "--force"}, [&] { run(); });
   EXPECT_EQ(text_of(out(kFile)), bytes);
   options_.force = true;
   EXPECT_EQ(run().written_files, 1U);
@@ -128,7 +128,7 @@ TEST_F(Export, GoesOnWhenTheLastLineOfItsManifestIsLost) {
 TEST_F(Export, WritesNothingIfAnyFileIsInTheWay) {
   fs::create_directories(out("rank_3"));
   std::ofstream(out(kFile)) << "not ours";
-  test::expect_error(ErrorKind::kUsage, {kFile, "another size", "--force"}, [&] { run(); });
+  test::expect_error(ErrorKind::kUsage, {kFile, "a different size", "--force"}, [&] { run(); });
   EXPECT_FALSE(fs::exists(out("rank_0")));
   EXPECT_EQ(text_of(out(kFile)), "not ours");
 }
@@ -198,7 +198,7 @@ TEST_F(ExportOfACopy, NoticesThatTheSourceWasRewrittenInPlace) {
   fs::remove(out(kFile));
   change();
   fs::last_write_time(first_, written_);
-  test::expect_error(ErrorKind::kUsage, {first_.filename(), "other contents", "--force"},
+  test::expect_error(ErrorKind::kUsage, {first_.filename(), "different contents", "--force"},
                      [&] { run(); });
   EXPECT_FALSE(fs::exists(out(kFile)));
   options_.force = true;
@@ -223,7 +223,7 @@ TEST_F(ExportOfACopy, GoesOnWithACopyOfTheSourceWhenItIsForced) {
   fs::rename(copy, first_);
   fs::last_write_time(first_, written_);
   test::expect_error(ErrorKind::kUsage,
-                     {first_.filename(), "another file (its inode number)", "--force"},
+                     {first_.filename(), "a different file (by inode number)", "--force"},
                      [&] { run(); });
   options_.force = true;
   const ExportResult result = run();

@@ -99,11 +99,11 @@ TEST(Manifest, RefusesThatOfAnotherConversionAndSaysWhatIsDifferent) {
 
 TEST(Manifest, RefusesWhatIsNoManifest) {
   const std::vector<std::pair<std::string, std::string>> cases{
-      {"hello\n", "no manifest"},
-      {"[]\n", "no manifest"},
-      {"{}\n", "no manifest"},
-      {"{\"reshardfs_export\":\"x\"}\n", "no manifest"},
-      {"{\"reshardfs_export\":3,\"conversion\":{}}\n", "no manifest"},
+      {"hello\n", "not an export manifest"},
+      {"[]\n", "not an export manifest"},
+      {"{}\n", "not an export manifest"},
+      {"{\"reshardfs_export\":\"x\"}\n", "not an export manifest"},
+      {"{\"reshardfs_export\":3,\"conversion\":{}}\n", "not an export manifest"},
       {"{\"reshardfs_export\":1,\"conversion\":{}}\n", "earlier version"}};
   for (const auto& [text, word] : cases) {
     const test::TempDir directory;

@@ -203,7 +203,7 @@ TEST(CkptIndex, RefusesARecordInAFieldThatNobodyKnows) {
   for (const std::uint32_t field : {2U, 3U, 5U, 9U, 1000U}) {
     expect_bad(good + test::bytes(field, value),
                {"'v'", "a record appears in field " + std::to_string(field)});
-    expect_bad(good + test::bytes(field, test::tensor({1}, "Int8", "x")), {"a tensor stands in"});
+    expect_bad(good + test::bytes(field, test::tensor({1}, "Int8", "x")), {"a tensor appears in"});
     EXPECT_EQ(index_of(good + test::bytes(field, "something")).entries().size(), 1U);
   }
   expect_bad(good + test::bytes(17, "0123456789"), {"field 17", "a record's with a wrong bit"});
@@ -218,7 +218,7 @@ TEST(CkptIndex, LimitsTheFieldsThatNobodyKnows) {
     }
   };
   EXPECT_NO_THROW(scan(3));
-  expect_error(ErrorKind::kBadInput, {"more than 2 fields"}, [&] { scan(2); });
+  expect_error(ErrorKind::kBadInput, {"more than 2 unknown fields"}, [&] { scan(2); });
 }
 
 TEST(CkptIndex, TakesFloat32ForBFloat16OnlyIfAllFieldsAreKnown) {

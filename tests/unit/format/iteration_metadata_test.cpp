@@ -154,23 +154,22 @@ TEST(IterationMetadata, IsRefusedWithShardsThatAreNone) {
   };
   const std::string one = R"([{"file_name": "f", "storage_rank": 0}])";
   const std::string w0 = "\"('w', (0,))\": ";
-  bad("\"w\": " + one, "'w' is no shard");
-  bad("\"('w', (0, 1))\": " + one, "is no shard");
+  bad("\"w\": " + one, "'w' is not a shard");
+  bad("\"('w', (0, 1))\": " + one, "is not a shard");
   bad(w0 + one + ", " + w0 + one, "slice 0 appears twice");
   bad(w0 + one + R"json(, "('\\x77', (0,))": )json" + one, "slice 0 appears twice");
   bad("\"('v', (0,))\": " + one, "is in storage_data, but not in state_dict_metadata");
   bad(w0 + "{}", "list of files is not a list");
-  bad(w0 + "[1]", "no object");
+  bad(w0 + "[1]", "not an object");
   bad(w0 + R"([{"storage_rank": 0}])", "'file_name' is missing");
   bad(w0 + R"([{"file_name": "f"}])", "'storage_rank' is missing");
   bad(w0 + R"([{"file_name": "f", "storage_rank": -1}])", "storage_rank");
-  bad(w0 + R"([{"file_name": 1, "storage_rank": 0}])", "file_name is no text");
+  bad(w0 + R"([{"file_name": 1, "storage_rank": 0}])", "file_name is not a text");
   const std::string long_name(256, 'x');
   for (const std::string& name :
        {std::string(), std::string("."), std::string(".."), std::string("../f"), std::string("/f"),
         std::string("a/b"), std::string("a\\u0000b"), long_name}) {
-    bad(w0 + R"([{"file_name": ")" + name + R"(", "storage_rank": 0}])",
-        "no file of the directory");
+    bad(w0 + R"([{"file_name": ")" + name + R"(", "storage_rank": 0}])", "not in the directory");
   }
 }
 
@@ -222,12 +221,12 @@ TEST(IterationMetadata, MayBeHostile) {
     expect_bad(metadata(state("null"), storage), {"metadata.json", word});
   };
   const std::string one = R"([{"file_name": "f", "storage_rank": 0}])";
-  bad("\"('w', (" + std::string(10'000, '9') + ",))\": " + one, "is no shard");
-  bad("\"('w', (18446744073709551616,))\": " + one, "is no shard");
-  bad("\"('w', (0))\": " + one, "is no shard");
-  bad("\"('w', (0,)) + f()\": " + one, "is no shard");
-  bad("\"__import__('os')\": " + one, "is no shard");
-  bad("\"" + std::string(1'000'000, '(') + "\": " + one, "is no shard");
+  bad("\"('w', (" + std::string(10'000, '9') + ",))\": " + one, "is not a shard");
+  bad("\"('w', (18446744073709551616,))\": " + one, "is not a shard");
+  bad("\"('w', (0))\": " + one, "is not a shard");
+  bad("\"('w', (0,)) + f()\": " + one, "is not a shard");
+  bad("\"__import__('os')\": " + one, "is not a shard");
+  bad("\"" + std::string(1'000'000, '(') + "\": " + one, "is not a shard");
   bad(R"json("('w', (0,))": [{"file_name": "f", "file_name": "g", "storage_rank": 0}])json",
       "'file_name' appears twice");
   bad(R"json("('w', (0,))": [{"file_name": "f", "storage_rank": 1e999}])json", "is not valid JSON");

@@ -178,9 +178,11 @@ TEST(JsonMembers, AreIntegersIfTheyFitAndAreWrittenSo) {
                           "0,0]"));
   for (const char* const number : {"01", "+1", "1.", ".5", "-", "1e", "0x1", "NaN", "Infinity",
                                    "1e999", "1_000", "//1\n1", "1,"}) {
-    expect_bad(R"({"two": {}, "one": {"a": [)" + std::string(number) + "]}}", {"is not valid JSON"});
+    expect_bad(R"({"two": {}, "one": {"a": [)" + std::string(number) + "]}}",
+               {"is not valid JSON"});
   }
-  expect_bad(R"({"two": {}, "one": {"a": )" + std::string(10'000, '9') + "}}", {"is not valid JSON"});
+  expect_bad(R"({"two": {}, "one": {"a": )" + std::string(10'000, '9') + "}}",
+             {"is not valid JSON"});
 }
 
 // A block of the stream may end anywhere.

@@ -39,7 +39,7 @@ TEST(FuseDescriptor, MustBeOneOfALiveMount) {
   EXPECT_THAT(refusal(STDERR_FILENO), HasSubstr("/dev/fd/2: this is a standard stream"));
   EXPECT_THAT(refusal(1000), HasSubstr("/dev/fd/1000: no such descriptor is open"));
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  EXPECT_THAT(refusal(null), HasSubstr("no descriptor of /dev/fuse"));
+  EXPECT_THAT(refusal(null), HasSubstr("does not refer to /dev/fuse"));
   ::close(null);
 }
 

@@ -198,7 +198,8 @@ TEST_F(ReplicaCheck, RefusesWhatDiffers) {
   make(2, 3);
   TargetTable target(table, std::nullopt, {});
   expect_error(ErrorKind::kBadInput,
-               {"'w0'", "rank_1", "rank 0 and rank 1", "2 more parameters", "verify tells"}, [&] {
+               {"'w0'", "rank_1", "rank 0 and rank 1", "2 more parameters", "reshardfs verify"},
+               [&] {
                  settle_replicas({target, nullptr, {Rank(0)}}, Replicas::kSame);
                });
 }

@@ -173,12 +173,12 @@ TEST(TargetTable, RefusesWhatDiffersAndHasNoLayout) {
 
 TEST(TargetTable, RefusesADestinationThatDoesNotFit) {
   const Layout thirds{.device_matrix = {3}, .tensor_map = {{}, {0}}};
-  expect_error(
-      ErrorKind::kBadInput,
-      {"'w'", "destination", "4 elements", "3 equal parts", "source: device matrix [2]"}, [&] {
-        const TargetTable target(source_table(two_ranks(), {{"w", kRows}}),
-                                 one_stage({{"w", thirds}}), without_seed(Unmatched::kDrop));
-      });
+  expect_error(ErrorKind::kBadInput,
+               {"'w'", "target", "4 elements", "3 equal parts", "source: device matrix [2]"}, [&] {
+                 const TargetTable target(source_table(two_ranks(), {{"w", kRows}}),
+                                          one_stage({{"w", thirds}}),
+                                          without_seed(Unmatched::kDrop));
+               });
 }
 
 TEST(TargetTable, RefusesStrategiesWithNothingInCommon) {

@@ -155,8 +155,7 @@ TEST(TargetTable, CutsWholeParametersWithoutASourceStrategy) {
   EXPECT_EQ(named(target, "adam_v.w").treatment, Treatment::kKeep);
   EXPECT_EQ(named(target, "free").treatment, Treatment::kKeep);
   ASSERT_EQ(target.notes().size(), 1U);
-  EXPECT_EQ(target.notes()[0],
-            "cut like their weights: 1 parameter (adam_m.w)");
+  EXPECT_EQ(target.notes()[0], "cut like their weights: 1 parameter (adam_m.w)");
 }
 
 TEST(TargetTable, KeepsAStateWhoseWeightIsNotThere) {
@@ -232,7 +231,7 @@ TEST(TargetTable, SaysWhatAStateIsCutLikeWhereItDoesNotFit) {
   options.names.exclude = {"w"};
   expect_error(ErrorKind::kBadInput,
                {"'adam_m.w'", "shape [2, 4]", "source: device matrix [2], tensor map [0, -1];",
-                "destination: device matrix [3]"},
+                "target: device matrix [3]"},
                [&] {
                  const TargetTable target(source_of(records, stages({{{"w", kRows}}})),
                                           stages({{{"w", thirds}}}), options);

@@ -127,7 +127,7 @@ TEST(DerivedGoldenCase, WhatIsAmbiguousIsRefused) {
               HasSubstr("the source cuts no parameter"));
   EXPECT_THAT(golden_refusal("dp4opt_to_tp4", "tp=4"), HasSubstr("the source cuts no parameter"));
   EXPECT_THAT(golden_refusal("tp4_to_pp2tp2", "tp=2,pp=2"),
-              HasSubstr("nothing says which stage is to have what belongs to no layer: "
+              HasSubstr("where to place parameters outside the layers: "
                         "'lm_head.weight', 'model.norm_out.weight', "));
   EXPECT_THAT(golden_refusal("merge_uneven", "tp=2"),
               HasSubstr("parameter 'embedding_table': the source cuts it into parts of the "

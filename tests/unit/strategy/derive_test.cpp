@@ -127,8 +127,8 @@ TEST(Derivation, SeveralGroupsAreAmbiguous) {
                                         {"c", layout_of({4, 2}, {{1}})},
                                         {"d", layout_of({4, 2}, {{1}})}}});
   EXPECT_EQ(refusal_of([&] { derive_strategy("tp=2", source); }),
-            "its parameters are cut over 2 different axes, so that one size for tp says too "
-            "little (axes are counted from the last, as in tensor maps): axis 0 of the device "
+            "its parameters are cut over 2 different axes, so a single tp is "
+            "ambiguous (axes are counted from the last, as in tensor maps): axis 0 of the device "
             "matrix [2, 4] "
             "cuts 'a'; axis 1 of the device matrix [4, 2] cuts 'b', 'c' and 1 more; write rules "
             "for the target instead: see reshardfs-strategy(5)");
@@ -275,15 +275,15 @@ std::string stage_refusal(const std::string& text,
 
 TEST(DerivedStages, AreRefusedWhereAPlaceIsUnknown) {
   EXPECT_EQ(stage_refusal("pp=2", {{"emb", "head", "l.0.w", "l.1.w"}}),
-            "the source has one stage, and nothing says which stage is to have what belongs to no "
-            "layer: 'emb', 'head'; write rules for the target instead: see reshardfs-strategy(5)");
+            "the source has one stage, which leaves open where to place parameters outside the "
+            "layers: 'emb', 'head'; write rules for the target instead: see reshardfs-strategy(5)");
   EXPECT_EQ(stage_refusal("pp=2", {{"l.0.w"}, {"bridge", "l.1.w"}, {"l.2.w"}}),
             "these belong to no layer and are neither in the first nor in the last stage of the "
             "source: 'bridge'; write rules for the target instead: see reshardfs-strategy(5)");
   EXPECT_EQ(stage_refusal("pp=3", {{"l.0.w"}, {"l.1.w"}}),
             "the layers 'l.<number>.' are 2, fewer than pp=3");
   EXPECT_THAT(stage_refusal("pp=3", {{"a"}, {"b.1"}}),
-              HasSubstr("no parameter's name has a number of a layer"));
+              HasSubstr("no parameter name contains a layer number"));
   EXPECT_THAT(stage_refusal("pp=3", {{"dec.0.w", "dec.1.w"}, {"enc.0.w", "enc.1.w"}}),
               HasSubstr("layers may be counted behind any of 'dec.', 'enc.'"));
 }

@@ -41,13 +41,13 @@ TEST(ProtobufStrategy, RefusesALayoutInAFieldWhereNoneCanBe) {
   const std::string payload = item.substr(2);  // without key and length
   ASSERT_EQ(bytes_field(3, payload), item);
   for (const int field : {1, 7, 11, 35, 1000}) {
-    EXPECT_THAT(refusal(good + bytes_field(field, payload)), HasSubstr("a layout stands"));
+    EXPECT_THAT(refusal(good + bytes_field(field, payload)), HasSubstr("a layout appears"));
     EXPECT_EQ(load_bytes(good + bytes_field(field == 35 ? 36 : field, "abc")).stage(0).size(), 1U);
   }
-  EXPECT_THAT(refusal(good + bytes_field(19, "0123456789")), HasSubstr("a layout stands"));
+  EXPECT_THAT(refusal(good + bytes_field(19, "0123456789")), HasSubstr("a layout appears"));
   // The layouts of an item, taken for an operator's strategy.
   const std::string layouts = payload.substr(payload.find('b') + 3);
-  EXPECT_THAT(refusal(good + bytes_field(2, layouts)), HasSubstr("a layout stands"));
+  EXPECT_THAT(refusal(good + bytes_field(2, layouts)), HasSubstr("a layout appears"));
 }
 
 TEST(ProtobufStrategy, ReadsNestedTensorMaps) {

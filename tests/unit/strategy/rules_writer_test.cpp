@@ -127,7 +127,7 @@ TEST(RulesWriter, WritesExceptionsFirst) {
     if (i != 10) layouts.insert_or_assign("layers." + std::to_string(i) + ".b", layout({4}, {{}}));
   }
   const std::string text = written(one_stage(layouts));
-  EXPECT_THAT(text, HasSubstr("takes a parameter.\n\n[[rule]]\nmatch = \"layers.10.b\"\ncut = "));
+  EXPECT_THAT(text, HasSubstr("rule applies.\n\n[[rule]]\nmatch = \"layers.10.b\"\ncut = "));
   EXPECT_THAT(text, HasSubstr("match = \"layers.*.w\"\n"));
   EXPECT_THAT(text, HasSubstr("match = \"layers.*.b\"\n"));
 }
@@ -219,10 +219,11 @@ TEST(RulesWriter, SaysTheStageOfWhatIsInNoOrder) {
 }
 
 TEST(RulesWriter, RefusesStagesThatDisagree) {
-  EXPECT_EQ(refused({{{{"w", layout({4}, {{0}})}}, {{"w", layout({4}, {{}})}}}, 0, true}),
-            "parameter 'w': rules cannot express that it is laid out differently in stage 0 (device "
-            "matrix [4], tensor map [0]) and stage 1 (device matrix [4], tensor map [-1]); keep "
-            "MindSpore's form of this strategy");
+  EXPECT_EQ(
+      refused({{{{"w", layout({4}, {{0}})}}, {{"w", layout({4}, {{}})}}}, 0, true}),
+      "parameter 'w': rules cannot express that it is laid out differently in stage 0 (device "
+      "matrix [4], tensor map [0]) and stage 1 (device matrix [4], tensor map [-1]); keep "
+      "MindSpore's form of this strategy");
   EXPECT_EQ(refused({{{{"w", layout({4}, {{0}})}}}, 1, false}),
             "it is of pipeline stage 1 alone, and rules are for all stages; name the files of all "
             "stages, or a directory with them");
