@@ -453,7 +453,7 @@ class Sets(Changed):
         refused('{', '{"x": ' + '{"x":' * 1_000_000, "nested too deeply")
         refused(name, f'{name}, "rank_group": ' + "[" * 1_000_000, "nested too deeply")
         refused('"storage_rank": 0', f'"storage_rank": {"9" * 10_000}', "is not valid JSON")
-        refused('"storage_rank": 0', f'"storage_rank": {1 << 63}', "storage_rank is no integer")
+        refused('"storage_rank": 0', f'"storage_rank": {1 << 63}', "storage_rank is not an integer")
         (step / METADATA).write_text(good)
         self.assert_exports()
 

@@ -190,6 +190,14 @@ class Commands(unittest.TestCase):
         words = command.partition(" reshardfs ")[2]
         self.session_of("").print_of(f"reshardfs {words}")
 
+    def is_mounted_in_container(self, command: str) -> None:
+        """The same with a directory in place of the descriptor: all that can be checked is right."""
+        words = command.partition(" reshardfs ")[2].replace("/dev/fd/3", "/mnt/tp4")
+        self.assertIn(" --foreground", words)
+        session = self.session_of("")
+        session.unmount_all()
+        session.print_of(f"reshardfs {words.replace('--foreground', '--check-only')}")
+
     def is_named_mount(self, command: str) -> None:
         """The service starts this command."""
         (name,) = re.findall(r"reshardfs@(\w+)", command)
@@ -212,8 +220,12 @@ class Commands(unittest.TestCase):
 
 NOT_RUN = [
     ("^git clone", "it needs the network", None),
+    ("^packaging/examples/mount_descriptor", "it needs Podman", Commands.is_mounted_in_container),
     ("^packaging/", CHANGES_MACHINE, Commands.is_script),
     ("^podman build", "it needs the network, and Podman", Commands.is_recipe),
+    ("^install -d", CHANGES_MACHINE, None),
+    ("^podman stop", "it needs Podman", None),
+    ("^podman run -d", "it needs Podman", Commands.is_mounted_in_container),
     ("^podman run", "it needs Podman", Commands.is_in_container),
     ("^systemctl", CHANGES_MACHINE, Commands.is_named_mount),
     ("^python3 .*transformers", "it needs PyTorch", Commands.is_model),
