@@ -141,7 +141,8 @@ void choose_files(const std::filesystem::path& root, const RankFiles& found,
     return;
   }
   if (!others.empty()) {
-    out.notes.push_back("using " + step_words(out.step) + "; also available: " + join_steps(others));
+    out.notes.push_back("using " + step_words(out.step) +
+                        "; also available: " + join_steps(others));
   }
   if (out.step.empty()) return;
   for (std::string& note : compare_with_meta(found.meta_files, out.step, out.files.front().tree)) {
