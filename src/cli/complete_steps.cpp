@@ -54,7 +54,7 @@ bool CompleteSteps::suffices(const std::string& step, const std::vector<Rank>& m
     return true;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kMissing) return true;
-    spdlog::info("step {} is not shown yet, as {} of the source strategy {} no file of it: {}",
+    spdlog::info("step {} is not shown yet, because {} of the source strategy {} no file of it: {}",
                  step, rank_words(missing), missing.size() == 1 ? "has" : "have", error.what());
     return false;
   }

@@ -133,8 +133,8 @@ bool check_file(const DemoModel& model, const std::filesystem::path& mount, cons
 }
 
 bool check_all(const DemoModel& model, const std::filesystem::path& mount) {
-  std::cout << "\nSHA-256 of each file as read through the mount, against what the sample's\n"
-               "own arithmetic says that a finished conversion would have written:\n";
+  std::cout << "\nSHA-256 of each mounted file, compared with the computed bytes of a finished\n"
+               "conversion:\n";
   bool right = true;
   for (const Rank rank : RankRange(Rank(), DemoModel::kModelParallel)) {
     right &=

@@ -63,16 +63,16 @@ class OpenQuestions {
   std::vector<std::string> warnings() const {
     if (found_.whole.empty() || !says_something_) return {};
     const bool one = found_.whole.size() == 1;
-    return {"no rule of " + printable(rules_.file()) + " takes " +
-            name_list(names(found_.whole), 20) + ": equal on all ranks, " +
-            (one ? "it is" : "they are") + " taken as whole; " + rule_for(found_.whole) +
-            " at its end says so"};
+    return {"no rule of " + printable(rules_.file()) + " matches " +
+            name_list(names(found_.whole), 20) + "; all ranks hold equal bytes, and " +
+            (one ? "it is" : "they are") + " taken as whole; to confirm, add " +
+            rule_for(found_.whole)};
   }
 
   std::vector<std::string> notes() const {
     if (found_.following.empty()) return {};
-    return {"laid out like their weights, as no rule of " + printable(rules_.file()) +
-            " takes them: " + name_list(names(found_.following))};
+    return {"cut like their weights, because no rule of " + printable(rules_.file()) +
+            " matches them: " + name_list(names(found_.following))};
   }
 
  private:
@@ -97,7 +97,7 @@ class OpenQuestions {
 
   Error error(const Parameters& parameters, const std::string& what) const {
     return Error(ErrorKind::kBadInput,
-                 "no rule of the source takes " + with_shapes(parameters) + ", " + what)
+                 "no source rule matches " + with_shapes(parameters) + ", " + what)
         .in_file(rules_.file())
         .for_parameter(parameters.front()->name);
   }
@@ -114,13 +114,13 @@ class OpenQuestions {
     const std::vector<Rank> missing = table_.missing_ranks();
     if (missing.empty()) {
       refuse(found_.alone,
-             "of which a single rank of the stage has anything: whether that is the whole or a "
-             "slice cannot be told");
+             "and a single rank of the stage holds it, which does not show whether it is whole or "
+             "a slice");
     }
     throw Error(ErrorKind::kMissing,
-                "no rule of the source takes " + with_shapes(found_.alone) + ", and source rank " +
+                "no source rule matches " + with_shapes(found_.alone) + ", and source rank " +
                     format_rank_list(missing) +
-                    " is missing: whether the others hold wholes or slices cannot be told")
+                    " is missing, so the others do not show whether it is whole or cut")
         .in_file(rules_.file())
         .for_parameter(found_.alone.front()->name)
         .hint("bring the missing files, or add " + rule_for(found_.alone) +
@@ -138,8 +138,8 @@ class OpenQuestions {
     if (dimensions == 0) {
       throw error(found_.differing, "whose values differ between the ranks")
           .hint("add " + rule_for(alike) +
-                ", as a scalar is whole, and say with --replicas which rank's is to be taken; "
-                "--exclude leaves it out");
+                ", because a scalar is whole, and choose the rank with --replicas; or leave it out "
+                "with --exclude");
     }
     std::vector<std::string> cut(dimensions, toml_string(""));
     cut.front() = toml_string(rules_.cutting_axis());

@@ -164,7 +164,7 @@ class Steps(unittest.TestCase):
             told = log.read_text().splitlines()
             self.assertEqual(sum("no step can be shown yet" in line for line in told), 1, told)
             # Once for each set of ranks that is too small, not with every look.
-            found = [re.search(r"step 1_1 is not shown yet, as (ranks? \S+) ", line)
+            found = [re.search(r"step 1_1 is not shown yet, because (ranks? \S+) ", line)
                      for line in told]
             self.assertEqual([match[1] for match in found if match],
                              ["ranks 1-3", "ranks 2,3", "rank 3"])

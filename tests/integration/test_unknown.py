@@ -111,15 +111,15 @@ class Unknown(unittest.TestCase):
         others = {"norm.weight": norm, "global_step": np.array([7], "<f4"),
                   "scale": np.array(2, "<f4")}
         self.write(others, others)
-        line = ("no rule of {} takes 'norm.weight', 'global_step', 'scale': equal on all ranks, they "
-                "are taken as whole; [[rule]] match = [")
+        line = ("no rule of {} matches 'norm.weight', 'global_step', 'scale'; all ranks hold equal bytes, and they "
+                "are taken as whole; to confirm, add [[rule]] match = [")
         found = self.shown(warning=line.format(self.root / "src.toml"))
         for name, array in others.items():
             np.testing.assert_array_equal(found[name], array)
-        self.assertIn("'norm.weight', 'global_step', 'scale': equal on all ranks", self.checked())
+        self.assertIn("'norm.weight', 'global_step', 'scale'; all ranks hold equal bytes", self.checked())
         self.rules += RULE.format('["norm.weight", "global_step", "scale"]')
         self.shown()
-        self.assertNotIn("equal on all ranks", self.checked())
+        self.assertNotIn("all ranks hold equal bytes", self.checked())
 
     def test_a_target_that_is_rules_cuts_them_all_the_same(self) -> None:
         norm = random_tensors({"n": (6,)})["n"]
@@ -169,7 +169,7 @@ class Unknown(unittest.TestCase):
         norm = {"norm": self.w[0], "moments.norm": np.zeros(6, "<f4")}
         self.write({"adam_m.w": moment[:4], "adam_v.w": zeros} | norm,
                    {"adam_m.w": moment[4:], "adam_v.w": zeros} | norm)
-        found = self.shown(warning="takes 'norm': equal")
+        found = self.shown(warning="matches 'norm'; all ranks")
         np.testing.assert_array_equal(found["adam_m.w"], moment)
         self.assertEqual(found["adam_v.w"].shape, (8, 6))
         self.assertEqual(found["moments.norm"].shape, (6,))
