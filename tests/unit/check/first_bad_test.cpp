@@ -21,7 +21,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 /// A file of rank 3 with these elements as one parameter.
 std::shared_ptr<const CheckpointSet> set_of(const std::vector<float>& values) {
   std::string bytes(values.size() * sizeof(float), '\0');
-  std::memcpy(bytes.data(), values.data(), bytes.size());
+  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
   return test::memory_set(
       {{3, test::record("w", {static_cast<std::int64_t>(values.size())}, "Float32", bytes)}});
 }
