@@ -17,6 +17,7 @@
 
 #include "base/parallel.h"
 #include "base/rank_list.h"
+#include "base/scatter.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "plan/content.h"
@@ -29,13 +30,6 @@ constexpr std::size_t kBlockBytes = std::size_t{1} << 20U;
 constexpr std::size_t kRounds = 4;
 /// Reads after which no further round begins.
 constexpr std::size_t kMostReads = 1'500'000;
-
-std::uint64_t scattered(std::uint64_t number) {
-  std::uint64_t z = (number + 1) * 0x9e3779b97f4a7c15U;
-  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31U);
-}
 
 /// A collision makes two contents one, which proves nothing.
 std::uint64_t hash_of(std::string_view text) {
@@ -232,14 +226,14 @@ class SliceReader {
     const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(total, kSampleBytes));
     // The same place in all slices, as slices that are alike are equal everywhere.
     const std::uint64_t last = (total - size) / element;
-    const std::array<std::uint64_t, kRounds> places{scattered(number) % (last + 1), 0, last,
-                                                    scattered(~number) % (last + 1)};
+    const std::array<std::uint64_t, kRounds> places{scatter(number) % (last + 1), 0, last,
+                                                    scatter(~number) % (last + 1)};
     std::array<std::byte, kSampleBytes> buffer{};
     const auto part = std::span(buffer).first(size);
     read_content(held, places[round] * element, part, batch);
     slices.values[holding].take(part, element);
     const std::string_view text(reinterpret_cast<const char*>(part.data()), part.size());
-    slices.keys[holding] = scattered(slices.keys[holding] ^ hash_of(text));
+    slices.keys[holding] = scatter(slices.keys[holding] ^ hash_of(text));
   }
 
   static void settle(Slices& slices) {
@@ -273,7 +267,7 @@ class SliceReader {
       slices.values[holding].take(part, element);
       progress_.done += part.size();
     }
-    slices.keys[holding] = scattered(slices.keys[holding] ^ hash_of(sum.finish()));
+    slices.keys[holding] = scatter(slices.keys[holding] ^ hash_of(sum.finish()));
   }
 
   static std::size_t element_bytes(const Slices& slices) {

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/wrapped_text.h"
 #include "cli/terminal.h"
 
 namespace reshardfs {
@@ -73,21 +74,6 @@ std::pair<std::size_t, std::size_t> place_of(const CLI::Option& option) {
   return {groups.size(), 0};
 }
 
-/// Text in lines of at most `width` bytes, save where a word is longer.
-std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
-  std::vector<std::string> lines(1);
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    std::string& line = lines.back();
-    if (!line.empty() && line.size() + 1 + word.size() > width) {
-      lines.push_back(std::move(word));
-    } else {
-      line += (line.empty() ? "" : " ") + word;
-    }
-  }
-  return lines;
-}
-
 /// Paragraphs are wrapped; lines that are indented, such as commands, stay.
 std::string paragraphs(const std::string& text, std::size_t width) {
   std::string out;
@@ -96,7 +82,7 @@ std::string paragraphs(const std::string& text, std::size_t width) {
     if (line.empty() || line.front() == ' ') {
       out += line + "\n";
     } else {
-      out += fmt::format("{}\n", fmt::join(wrapped(line, width), "\n"));
+      out += fmt::format("{}\n", fmt::join(wrapped_lines(line, width), "\n"));
     }
   }
   return out;
@@ -165,7 +151,7 @@ std::string HelpFormatter::entry(const std::string& head, const std::string& tex
     out.resize(column, ' ');
   }
   const std::size_t width = std::max(columns_, column + kNarrowestText) - column;
-  out += fmt::format("{}\n", fmt::join(wrapped(text, width), "\n" + indent));
+  out += fmt::format("{}\n", fmt::join(wrapped_lines(text, width), "\n" + indent));
   return out;
 }
 

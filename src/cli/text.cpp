@@ -80,13 +80,8 @@ std::string TextTable::str() const {
     std::string line;
     for (std::size_t c = 0; c < row.size(); ++c) {
       if (c > 0 && c + 1 == row.size() && !numeric_[c]) {
-        // The line so far ends where the last column begins.
-        const std::size_t begin = text_width(line) + 2;
-        line += "  " + wrapped(row[c], columns_ - std::min(columns_, begin), 0);
-        for (std::size_t end = line.find('\n'); end != std::string::npos;
-             end = line.find('\n', end + 1)) {
-          line.insert(end + 1, std::string(begin, ' '));
-        }
+        line += "  ";
+        line = wrapped(line + row[c], columns_, text_width(line));
         break;
       }
       const std::string padding(widths[c] - text_width(row[c]), ' ');

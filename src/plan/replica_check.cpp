@@ -10,6 +10,7 @@
 #include "reshardfs/error.h"
 
 #include "base/parallel.h"
+#include "base/scatter.h"
 #include "plan/content_equal.h"
 
 namespace reshardfs {
@@ -29,14 +30,6 @@ struct Sample {
 };
 
 enum class Outcome : char { kEqual, kDifferent, kUnreadable };
-
-/// A number that looks random, and is always the same for the same `number` (splitmix64).
-std::uint64_t scatter(std::uint64_t number) {
-  std::uint64_t z = (number + 1) * 0x9e3779b97f4a7c15U;
-  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31U);
-}
 
 /// The copies of one parameter: each of `others` with the first file that has the same slice.
 class Copies {

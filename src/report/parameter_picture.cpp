@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "report/map_sources.h"
 #include "report/slice_map.h"
-#include "report/wrapped_text.h"
+#include "base/wrapped_text.h"
 
 namespace reshardfs {
 namespace {

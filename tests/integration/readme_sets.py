@@ -24,9 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIG = {"architectures": ["LlamaForCausalLM"], "hidden_size": 512, "intermediate_size": 1408,
           "num_attention_heads": 8, "num_hidden_layers": 4, "num_key_value_heads": 8,
           "tie_word_embeddings": False, "vocab_size": 7680}
-TP8 = """[devices]
-axes = ["tp=8"]
-[[rule]]
+# How the demo's matrices are cut.
+CUTS = """[[rule]]
 match = ["*.attention.wo.weight", "*.feed_forward.w2.weight"]
 cut = ["", "tp"]
 [[rule]]
@@ -34,6 +33,7 @@ match = ["*.attention.w[qkv].weight", "*.feed_forward.w[13].weight", "*embedding
          "*lm_head.weight"]
 cut = ["tp", ""]
 """
+TP8 = '[devices]\naxes = ["tp=8"]\n' + CUTS
 
 
 def reshardfs(*words: str | Path) -> None:

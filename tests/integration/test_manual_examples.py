@@ -13,7 +13,7 @@ from pathlib import Path
 from shown_commands import ROOT, Session, Shown, in_console, in_script, literal, run_unittests
 
 from mounted import scratch
-from readme_sets import Sets
+from readme_sets import CUTS, Sets
 
 # Page to the sections whose commands are run, in this order.
 PAGES = {
@@ -25,17 +25,10 @@ PAGES = {
 # What a test cannot run, and why.
 NOT_RUN = {"systemctl": "changes the machine", "journalctl": "needs the journal", "vllm": "needs a GPU"}
 # The demo's layout as rules, for all of its parameters.
-RULES = """[devices]
+RULES = f"""[devices]
 axes = ["dp=2", "tp=4"]
 optimizer = "all"
-[[rule]]
-match = ["*.attention.wo.weight", "*.feed_forward.w2.weight"]
-cut = ["", "tp"]
-[[rule]]
-match = ["*.attention.w[qkv].weight", "*.feed_forward.w[13].weight", "*embedding_weight",
-         "*lm_head.weight"]
-cut = ["tp", ""]
-[[rule]]
+{CUTS}[[rule]]
 match = "*norm*.weight"
 [[rule]]
 match = ["learning_rate", "global_step"]

@@ -140,13 +140,16 @@ class Page(ReportTest):
                  for s in range(8) for d in range(4)])
             self.assertEqual(page.complaints, [])
 
+    def large_report(self, root: Path, **sizes: int) -> Path:
+        path = root / "report.html"
+        make_large(root, **sizes)
+        self.says(0, str(root / "src"), "--src-strategy", str(root / "src.ckpt"),
+                  "--dst-strategy", str(root / "dst.ckpt"), "-O", str(path))
+        return path
+
     def test_every_parameter_has_pictures(self) -> None:
         with scratch() as root, browser(root) as page:
-            path = root / "report.html"
-            make_large(root, dp=2, tp=2, stages=2, parameters=60, dst_dp=1, dst_tp=4)
-            self.says(0, str(root / "src"), "--src-strategy", str(root / "src.ckpt"),
-                      "--dst-strategy", str(root / "dst.ckpt"), "-O", str(path))
-            self.loads(page, path)
+            self.loads(page, self.large_report(root, dp=2, tp=2, stages=2, parameters=60, dst_dp=1, dst_tp=4))
             shown = page.value("""[...document.querySelectorAll('#body .name')].map(button => {
                 button.click();
                 const titles = [...document.querySelectorAll('#parameter-pictures svg.pic title')];
@@ -163,11 +166,7 @@ class Page(ReportTest):
 
     def test_the_browsers_own_search_finds_every_row(self) -> None:
         with scratch() as root, browser(root) as page:
-            path = root / "report.html"
-            make_large(root, dp=1, tp=2, stages=1, parameters=600, dst_dp=1, dst_tp=2)
-            self.says(0, str(root / "src"), "--src-strategy", str(root / "src.ckpt"),
-                      "--dst-strategy", str(root / "dst.ckpt"), "-O", str(path))
-            self.loads(page, path)
+            self.loads(page, self.large_report(root, dp=1, tp=2, stages=1, parameters=600, dst_dp=1, dst_tp=2))
             last = page.value(f"{NAMES}.at(-1)")
             self.assertTrue(page.value(f"window.find('{last}')"))
             self.assertTrue(page.value("document.getElementById('find-note').hidden"))

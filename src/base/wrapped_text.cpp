@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/wrapped_text.h"
+#include "base/wrapped_text.h"
 
 #include <algorithm>
 #include <utility>
