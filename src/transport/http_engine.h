@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Makes HTTP requests, many at once, on one thread of its own.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transport/http_message.h"
+
+namespace reshardfs {
+
+/// Thrown by an HttpReceiver for an answer that another attempt may bring right.
+struct HttpRetry {
+  std::string why;
+  std::optional<std::chrono::milliseconds> after{};  ///< not sooner
+};
+
+/// Takes the answer to one request: for each attempt begin(), add() as often as bytes come, end();
+/// or refuse() alone. All on the engine's thread, so none may wait. What they throw ends the
+/// request, but for HttpRetry.
+class HttpReceiver {
+ public:
+  HttpReceiver() = default;
+  HttpReceiver(const HttpReceiver&) = delete;
+  HttpReceiver& operator=(const HttpReceiver&) = delete;
+  virtual ~HttpReceiver() = default;
+
+  /// The head of an answer with a status of 200 to 299.
+  virtual void begin(const HttpHead& head) = 0;
+  virtual void add(std::span<const std::byte> bytes) = 0;
+  /// The body has come as a whole, as its framing tells.
+  virtual void end() = 0;
+  /// Any other status, which another attempt will not change, with the beginning of its body.
+  /// Throws what it means.
+  [[noreturn]] virtual void refuse(const HttpHead& head, const std::string& body) = 0;
+};
+
+struct HttpRequest {
+  std::string method = "GET";
+  std::string url{};
+  std::vector<std::string> headers{};  ///< "Name: value"
+  /// More headers, made anew for each attempt, such as a signature. They go to the host of `url`
+  /// alone: a request with them follows no redirection.
+  std::function<std::vector<std::string>()> sign{};
+  std::shared_ptr<const std::string> body{};  ///< sent with the request
+  /// What an error names; never the URL, whose query may be a secret.
+  std::string name{};
+};
+
+enum class HttpPriority : std::uint8_t {
+  kNeeded,  ///< somebody waits for it
+  kAhead,   ///< it may be needed later
+};
+
+/// What the engine has done so far.
+struct HttpCounters {
+  std::atomic<std::uint64_t> requests = 0;  ///< attempts
+  std::atomic<std::uint64_t> retries = 0;   ///< attempts after the first
+  std::atomic<std::uint64_t> failures = 0;  ///< requests that were given up
+  std::atomic<std::uint64_t> bytes = 0;     ///< of bodies
+};
+
+class HttpEngine {
+ public:
+  /// Called once, on the engine's thread, when the request is over. @param failure null: all is
+  /// well
+  using Done = std::function<void(std::exception_ptr failure)>;
+
+  /// The process's own; its thread starts here. A process that has forked gets another one.
+  /// @throws Error kUnsupported without libcurl.
+  static HttpEngine& process();
+  static HttpCounters& counters() noexcept;
+  /// Whether process() was called: then threads of libraries may run, so that a process must end
+  /// by _exit(2).
+  static bool is_running() noexcept;
+
+  HttpEngine(const HttpEngine&) = delete;
+  HttpEngine& operator=(const HttpEngine&) = delete;
+
+  /// Makes a request, again and again until it succeeds, is refused, or the patience of the
+  /// settings is at its end.
+  void submit(HttpRequest request, std::shared_ptr<HttpReceiver> receiver, HttpPriority priority,
+              Done done);
+  /// The same, and waits. @throws what ends the request.
+  void perform(HttpRequest request, std::shared_ptr<HttpReceiver> receiver);
+
+  /// Requests that are made at once, at most.
+  unsigned limit() const noexcept;
+  /// The time to the first byte of an answer, as measured lately; zero before the first.
+  std::chrono::microseconds latency() const noexcept;
+
+ private:
+  HttpEngine();
+  ~HttpEngine() = default;
+
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace reshardfs

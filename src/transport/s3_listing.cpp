@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/s3_listing.h"
+
+#include <functional>
+#include <memory>
+
+#include <expat.h>
+
+#include "reshardfs/error.h"
+
+#include "transport/url.h"
+
+namespace reshardfs {
+namespace {
+
+// A page has at most 1,000 keys of 1,024 bytes, each of which may be three bytes when encoded.
+constexpr std::size_t kMaxDepth = 16;
+
+struct FreeParser {
+  void operator()(XML_Parser parser) const noexcept { ::XML_ParserFree(parser); }
+};
+
+/// Elements as they end, with the path that leads to them and their text.
+class Walk {
+ public:
+  using Visit = std::function<void(const std::vector<std::string>& path, const std::string& text)>;
+
+  explicit Walk(Visit visit) : visit_(std::move(visit)), parser_(::XML_ParserCreate(nullptr)) {
+    if (!parser_) throw std::bad_alloc();
+    ::XML_SetUserData(parser_.get(), this);
+    ::XML_SetElementHandler(parser_.get(), &Walk::begin, &Walk::end);
+    ::XML_SetCharacterDataHandler(parser_.get(), &Walk::text);
+    ::XML_SetStartDoctypeDeclHandler(parser_.get(), &Walk::doctype);
+  }
+
+  /// @return whether it was well-formed, and no deeper than is needed.
+  bool run(std::string_view xml) {
+    return ::XML_Parse(parser_.get(), xml.data(), static_cast<int>(xml.size()), 1) == XML_STATUS_OK;
+  }
+
+ private:
+  static Walk& self(void* data) { return *static_cast<Walk*>(data); }
+
+  static void XMLCALL begin(void* data, const XML_Char* name, const XML_Char** /*attributes*/) {
+    Walk& walk = self(data);
+    if (walk.path_.size() == kMaxDepth) {
+      ::XML_StopParser(walk.parser_.get(), XML_FALSE);
+      return;
+    }
+    walk.path_.emplace_back(name);
+    walk.text_.clear();
+  }
+  static void XMLCALL end(void* data, const XML_Char* /*name*/) {
+    Walk& walk = self(data);
+    if (walk.path_.empty()) return;
+    walk.visit_(walk.path_, walk.text_);
+    walk.path_.pop_back();
+    walk.text_.clear();
+  }
+  static void XMLCALL text(void* data, const XML_Char* characters, int length) {
+    self(data).text_.append(characters, static_cast<std::size_t>(length));
+  }
+  /// No store sends one; it is where entities are declared.
+  static void XMLCALL doctype(void* data, const XML_Char* /*name*/, const XML_Char* /*system*/,
+                              const XML_Char* /*public_id*/, int /*has_internal*/) {
+    ::XML_StopParser(self(data).parser_.get(), XML_FALSE);
+  }
+
+  Visit visit_;
+  std::unique_ptr<std::remove_pointer_t<XML_Parser>, FreeParser> parser_;
+  std::vector<std::string> path_;
+  std::string text_;
+};
+
+}  // namespace
+
+S3Page parse_s3_page(std::string_view xml, const std::string& name) {
+  S3Page page;
+  bool is_listing = false;
+  bool truncated = false;
+  bool encoded = false;
+  Walk walk([&](const std::vector<std::string>& path, const std::string& text) {
+    if (path.front() != "ListBucketResult") return;
+    is_listing = true;
+    if (path.size() == 3 && path[1] == "Contents" && path[2] == "Key") page.keys.push_back(text);
+    if (path.size() == 3 && path[1] == "CommonPrefixes" && path[2] == "Prefix") {
+      page.prefixes.push_back(text);
+    }
+    if (path.size() != 2) return;
+    if (path[1] == "IsTruncated") truncated = text == "true";
+    if (path[1] == "NextContinuationToken") page.next = text;
+    if (path[1] == "EncodingType") encoded = text == "url";
+  });
+  if (!walk.run(xml) || !is_listing) {
+    throw Error(ErrorKind::kBadInput, "the store's answer is not a list of objects").in_file(name);
+  }
+  if (!truncated) page.next.clear();
+  if (truncated && page.next.empty()) {
+    throw Error(ErrorKind::kBadInput, "the store's list has more pages, but no token for the next")
+        .in_file(name);
+  }
+  if (encoded) {
+    for (std::string& key : page.keys) key = url_decoded(key);
+    for (std::string& prefix : page.prefixes) prefix = url_decoded(prefix);
+  }
+  return page;
+}
+
+std::string xml_text(std::string_view xml, std::string_view element) {
+  std::string found;
+  Walk walk([&](const std::vector<std::string>& path, const std::string& text) {
+    if (found.empty() && path.back() == element) found = text;
+  });
+  walk.run(xml);
+  return found;
+}
+
+}  // namespace reshardfs

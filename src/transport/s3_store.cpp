@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/s3_store.h"
+
+#include <ctime>
+#include <span>
+
+#include "reshardfs/error.h"
+
+#include "base/sha256.h"
+#include "transport/settings.h"
+#include "transport/url.h"
+
+namespace reshardfs {
+namespace {
+
+std::string endpoint_of(const AwsConfiguration& configuration) {
+  if (configuration.endpoint.empty()) {
+    return "https://s3." + configuration.region + ".amazonaws.com";
+  }
+  const bool has_scheme = configuration.endpoint.find("://") != std::string::npos;
+  return has_scheme ? configuration.endpoint : "https://" + configuration.endpoint;
+}
+
+}  // namespace
+
+S3Name S3Name::of(const std::string& url) {
+  const UrlParts parts = split_url(url);
+  if (parts.authority.empty()) {
+    throw Error(ErrorKind::kUsage, "the URL names no bucket")
+        .in_file(url)
+        .hint("an object's URL is s3://BUCKET/KEY");
+  }
+  return {parts.authority, parts.path.empty() ? "" : parts.path.substr(1)};
+}
+
+S3Store& S3Store::process() {
+  static S3Store store = [] {
+    const S3Settings& settings = s3_settings();
+    AwsConfiguration configuration = aws_configuration(settings, process_environment());
+    if (transport_settings().ca_file.empty()) {
+      transport_settings().ca_file = configuration.ca_file;
+    }
+    const bool virtual_host =
+        settings.addressing == S3Addressing::kHost ||
+        (settings.addressing == S3Addressing::kByEndpoint && configuration.endpoint.empty());
+    return S3Store(std::move(configuration), virtual_host);
+  }();
+  return store;
+}
+
+S3Store::S3Store(AwsConfiguration configuration, bool virtual_host)
+    : credentials_(std::move(configuration)), virtual_host_(virtual_host) {
+  const UrlParts endpoint = split_url(endpoint_of(credentials_.configuration()));
+  if ((endpoint.scheme != "http" && endpoint.scheme != "https") || endpoint.authority.empty()) {
+    throw Error(ErrorKind::kUsage, "the endpoint '" +
+                                       printable(credentials_.configuration().endpoint) +
+                                       "' is not the URL of a server")
+        .hint("--s3-endpoint takes https://HOST[:PORT]");
+  }
+  scheme_ = endpoint.scheme;
+  host_ = endpoint.authority;
+}
+
+std::string S3Store::reader() {
+  const auto keys = credentials_.get();
+  if (!keys) return "";
+  // Of a session each has its own, while its role stays.
+  return keys->token.empty() ? keys->id : "role " + credentials_.configuration().role;
+}
+
+HttpRequest S3Store::request(const std::string& method, const S3Name& name,
+                             const std::string& shown, const Query& query,
+                             const Headers& signed_headers,
+                             std::shared_ptr<const std::string> body) {
+  AwsRequest signing;
+  signing.method = method;
+  signing.host = virtual_host_ ? name.bucket + "." + host_ : host_;
+  signing.path = (virtual_host_ ? "/" : "/" + url_encoded(name.bucket, false) + "/") +
+                 url_encoded(name.key, /*keep_slashes=*/true);
+  signing.query = query;
+  signing.headers = signed_headers;
+  signing.payload_sha256 = kEmptySha256;
+  if (body) {
+    Sha256 hash;
+    hash.update(std::as_bytes(std::span(*body)));
+    signing.payload_sha256 = hash.finish();
+  }
+  HttpRequest request;
+  request.method = method;
+  request.url = scheme_ + "://" + signing.host + signing.path + aws_query(query);
+  request.name = shown;
+  request.body = std::move(body);
+  const auto keys = credentials_.get();
+  if (!keys) {
+    for (const auto& [header, value] : signed_headers) {
+      request.headers.push_back(header + ": " + value);
+    }
+    return request;
+  }
+  request.sign = [keys = *keys, signing = std::move(signing),
+                  region = credentials_.configuration().region] {
+    return aws_sign(signing, keys, region, "s3", ::time(nullptr));
+  };
+  return request;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transport/aws_credentials.h"
+#include "transport/http_engine.h"
+
+namespace reshardfs {
+
+/// "s3://BUCKET/KEY"; a directory's key may or may not end with a slash.
+struct S3Name {
+  std::string bucket;
+  std::string key;
+
+  /// @throws Error kUsage if there is no bucket in it.
+  static S3Name of(const std::string& url);
+};
+
+/// An S3-compatible store, as the settings and the environment of the process name it.
+/// Every member function may be called from any number of threads at once.
+class S3Store {
+ public:
+  using Query = std::vector<std::pair<std::string, std::string>>;
+  using Headers = std::vector<std::pair<std::string, std::string>>;
+
+  /// @throws Error of aws_configuration().
+  static S3Store& process();
+  explicit S3Store(AwsConfiguration configuration, bool virtual_host);
+
+  /// A request that is signed when it is made. May make a request of its own, for credentials.
+  /// @param shown what errors name
+  /// @param signed_headers names in lower case; they are sent, too
+  HttpRequest request(const std::string& method, const S3Name& name, const std::string& shown,
+                      const Query& query = {}, const Headers& signed_headers = {},
+                      std::shared_ptr<const std::string> body = nullptr);
+  /// The ID of the key that signs; empty if nothing is signed. May make a request.
+  std::string reader();
+
+ private:
+  AwsCredentials credentials_;
+  std::string scheme_;
+  std::string host_;  ///< of the endpoint, with its port
+  bool virtual_host_;
+};
+
+}  // namespace reshardfs

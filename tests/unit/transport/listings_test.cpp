@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "support/errors.h"
+#include "transport/s3_listing.h"
+#include "transport/web_index.h"
+
+namespace reshardfs {
+namespace {
+
+using test::expect_error;
+
+std::string page(const std::string& inner) {
+  return R"(<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">)" +
+         inner + "</ListBucketResult>";
+}
+
+TEST(S3Listing, ReadsAPage) {
+  const S3Page read = parse_s3_page(
+      page("<Name>b</Name><IsTruncated>true</IsTruncated><EncodingType>url</EncodingType>"
+           "<NextContinuationToken>a&amp;b</NextContinuationToken>"
+           "<Contents><Key>d/a%20b</Key><Size>3</Size><Owner><Key>no</Key></Owner></Contents>"
+           "<Contents><Key>d/%C3%A9</Key></Contents>"
+           "<CommonPrefixes><Prefix>d/rank_0/</Prefix></CommonPrefixes>"),
+      "s3://b/d");
+  EXPECT_EQ(read.keys, (std::vector<std::string>{"d/a b", "d/é"}));
+  EXPECT_EQ(read.prefixes, std::vector<std::string>{"d/rank_0/"});
+  EXPECT_EQ(read.next, "a&b");
+}
+
+TEST(S3Listing, KeysAreTextWhereTheyAreNotEncoded) {
+  const S3Page read = parse_s3_page(page("<Contents><Key>a%20&lt;b</Key></Contents>"), "s3://b");
+  EXPECT_EQ(read.keys, std::vector<std::string>{"a%20<b"});
+  EXPECT_EQ(read.next, "");
+}
+
+TEST(S3Listing, RefusesWhatIsNone) {
+  for (const std::string& text :
+       {std::string(), std::string("<html>"), std::string("<Error><Code>X</Code></Error>"),
+        page("<Contents>"), page("") + "x", page(std::string(40, '<')),
+        page("<a><a><a><a><a><a><a><a><a><a><a><a><a><a><a><a><a/></a></a></a></a></a></a></a></a>"
+             "</a></a></a></a></a></a></a></a>"),
+        "<!DOCTYPE x [<!ENTITY a \"b\">]>" + page("<Contents><Key>&a;</Key></Contents>")}) {
+    expect_error(ErrorKind::kBadInput, {"not a list"}, [&] { parse_s3_page(text, "s3://b"); });
+  }
+  expect_error(ErrorKind::kBadInput, {"no token"},
+               [] { parse_s3_page(page("<IsTruncated>true</IsTruncated>"), "s3://b"); });
+}
+
+TEST(S3Listing, FindsATextAnywhere) {
+  EXPECT_EQ(xml_text("<Error><Code>NoSuchKey</Code></Error>", "Code"), "NoSuchKey");
+  EXPECT_EQ(xml_text("<a><b><c>1</c></b><c>2</c></a>", "c"), "1");
+  EXPECT_EQ(xml_text("no xml", "Code"), "");
+  EXPECT_EQ(xml_text("", "Code"), "");
+}
+
+using Entries = std::vector<WebEntry>;
+
+TEST(WebIndex, ReadsTheListsOfNginx) {
+  EXPECT_EQ(parse_web_index("application/json",
+                            R"([{"name":"rank_0","type":"directory","mtime":"x"},
+                                {"name":"a b.ckpt","type":"file","size":3}])",
+                            "http://h/d/"),
+            (Entries{{"rank_0", true}, {"a b.ckpt", false}}));
+  for (const char* text : {"", "{}", "[1]", R"([{"name":1,"type":"file"}])", R"([{"name":"a"}])"}) {
+    expect_error(ErrorKind::kBadInput, {"http://h/d/"},
+                 [&] { parse_web_index("application/json", text, "http://h/d/"); });
+  }
+  EXPECT_EQ(parse_web_index("application/json; charset=utf-8",
+                            R"([{"name":"../x","type":"file"},{"name":"..","type":"directory"},
+                                {"name":"","type":"file"},{"name":"a/b","type":"file"}])",
+                            "http://h/d/"),
+            Entries{});
+}
+
+TEST(WebIndex, ReadsTheLinksOfAPage) {
+  const std::string html =
+      R"html(<html><h1>Index of /d/</h1><a href="?C=M;O=A">by date</a><a href="/">up</a>
+         <a href="../">Parent</a><a href="rank_0/">rank_0/</a><a href='a%20b.ckpt'>a b.ckpt</a>
+         <a href="./c.ckpt#x">c</a><a href="/d/e.ckpt">e</a><a href="http://h/d/f.ckpt">f</a>
+         <a href="http://other/d/g.ckpt">g</a><a href="//other/x">x</a><a href="deep/er/y">y</a>
+         <a href="javascript:x()">js</a><a name="z">z</a><a href="rank_0/">again</a>
+         <a href="%2e%2e">no</a><a href="a%2Fb">no</a></html>)html";
+  EXPECT_EQ(parse_web_index("text/html", html, "http://h/d/"), (Entries{{"rank_0", true},
+                                                                        {"a b.ckpt", false},
+                                                                        {"c.ckpt", false},
+                                                                        {"e.ckpt", false},
+                                                                        {"f.ckpt", false}}));
+}
+
+TEST(WebIndex, SurvivesPagesThatAreNone) {
+  EXPECT_EQ(parse_web_index("text/html", "", "http://h/"), Entries{});
+  EXPECT_EQ(parse_web_index("text/html", std::string(1000, '\0'), "http://h/"), Entries{});
+  std::string nested;
+  for (int i = 0; i < 500'000; ++i) nested += "<b><a ";
+  EXPECT_EQ(parse_web_index("text/html", nested, "http://h/"), Entries{});
+  for (const char* text : {"<a", "<a ", "<a href", "<a href=", "<a href='", "<a href=\"x",
+                           "<a href=x", "<a =x>", "<a href = >", "<A HREF=y", "<abbr href=z>"}) {
+    EXPECT_LE(parse_web_index("text/html", text, "http://h/").size(), 1U) << text;
+  }
+}
+
+TEST(WebIndex, DecodesEntities) {
+  EXPECT_EQ(parse_web_index("text/html", "<a class=l href=\"a&amp;b&#39;c&x;&\">", "http://h/"),
+            (Entries{{"a&b'c&x;&", false}}));
+}
+
+}  // namespace
+}  // namespace reshardfs
