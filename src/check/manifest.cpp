@@ -97,7 +97,7 @@ std::vector<ManifestLine> read_manifest(const std::filesystem::path& path) {
 std::string sha256_of_file(const std::filesystem::path& path, CheckProgress& progress,
                            const LinklessTreePtr& tree) {
   const bool inside = tree && tree->holds(path);
-  const ByteSourcePtr source = open_local_file(path, inside ? tree : nullptr);
+  const ByteSourcePtr source = open_file(path, inside ? tree : nullptr);
   Sha256 sum;
   for_each_block(*source, ByteRange::whole(source->size()), [&](std::span<const std::byte> bytes) {
     sum.update(bytes);

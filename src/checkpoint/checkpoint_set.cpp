@@ -34,7 +34,7 @@ RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options
   file.rank = found.rank;
   file.part = found.part;
   file.path = found.path;
-  file.source = open_local_file(found.path, found.tree);
+  file.source = open_file(found.path, found.tree);
   if (input_format_of(found.path).may_be_encrypted) {
     file.source = open_plain(std::move(file.source), options.decryption);
   }

@@ -38,7 +38,7 @@ struct CheckpointOptions {
 };
 
 /// Opens a file, decrypting if it is to be; its index is not read.
-/// @throws what open_local_file() and open_plain() throw.
+/// @throws what open_file() and open_plain() throw.
 RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options);
 
 class CheckpointSet {

@@ -37,6 +37,14 @@ class AssumedSource final : public ByteSource {
     examine_once();
     file_->read_at(offset, out);
   }
+  void read_many(std::span<const ReadPart> parts) const override {
+    examine_once();
+    file_->read_many(parts);
+  }
+  bool is_far() const noexcept override { return file_->is_far(); }
+  void foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept override {
+    file_->foresee(ranges, when);
+  }
   bool gather(const Pieces& pieces, std::byte* out) const override {
     examine_once();
     return file_->gather(pieces, out);

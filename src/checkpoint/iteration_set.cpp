@@ -183,7 +183,7 @@ class StepReader {
     for (const DirectoryEntry& entry : entries_) {
       if (entry.name == kIterationMetadata) note_link(entry);
     }
-    const ByteSourcePtr file = open_local_file(directory_ / kIterationMetadata, tree_);
+    const ByteSourcePtr file = open_file(directory_ / kIterationMetadata, tree_);
     auto metadata = std::make_shared<const IterationMetadata>(read_iteration_metadata(*file));
     std::shared_ptr<const IterationCatalogue> catalogue;
     try {

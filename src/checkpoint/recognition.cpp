@@ -26,7 +26,7 @@ bool has_checkpoint_name(const fs::path& path) {
 
 bool begins_like_checkpoint(const fs::path& path, const LinklessTreePtr& tree) {
   try {
-    return is_checkpoint_content(*open_local_file(path, tree));
+    return is_checkpoint_content(*open_file(path, tree));
   } catch (const Error&) {
     return false;
   }

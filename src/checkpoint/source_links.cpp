@@ -7,11 +7,12 @@
 #include "reshardfs/error.h"
 
 #include "storage/directory.h"
+#include "storage/location.h"
 
 namespace reshardfs {
 
 LinklessTreePtr source_tree(const std::filesystem::path& source, bool no_symlinks) {
-  return no_symlinks ? std::make_shared<const LinklessTree>(source) : nullptr;
+  return no_symlinks && !is_url(source) ? std::make_shared<const LinklessTree>(source) : nullptr;
 }
 
 std::optional<std::string> links_outside(const std::filesystem::path& root,

@@ -4,6 +4,7 @@
 #include "reshardfs/error.h"
 
 #include "storage/directory.h"
+#include "storage/location.h"
 #include "storage/near_path.h"
 
 namespace reshardfs {
@@ -17,7 +18,9 @@ std::optional<std::filesystem::path> existing_path(const std::string& text,
                                                    const std::string& option,
                                                    const std::string& takes) {
   if (text.empty() || text == "none") return std::nullopt;
-  std::filesystem::path path = std::filesystem::absolute(text);
+  std::filesystem::path path = absolute_location(text);
+  // Whether it exists is found out when it is read: by then a daemon has left its parent.
+  if (is_url(path)) return path;
   if (path_kind(path) != PathKind::kMissing) return path;
   throw Error(ErrorKind::kMissing, "no such file or directory")
       .in_file(path.string())

@@ -11,6 +11,7 @@
 #include "cli/check_arguments.h"
 #include "cli/value_checks.h"
 #include "report/option_words.h"
+#include "storage/location.h"
 
 namespace reshardfs {
 
@@ -31,6 +32,7 @@ void ConversionArguments::add_to(CLI::App& command) {
           "--config",
           "Read options from a TOML file, one key per long option; the command line overrides it")
       ->type_name("FILE.toml");
+  storage.add_to(command);
   log.add_to(command);
 }
 
@@ -149,15 +151,18 @@ void ConversionArguments::add_output_options(CLI::App& command) {
 }
 
 ConversionOptions ConversionArguments::options() const {
+  storage.apply();
   ConversionOptions options;
-  options.source = std::filesystem::absolute(source);
+  options.source = absolute_source(source);
   options.src_strategy =
       existing_path(src_strategy, "--src-strategy", "a strategy file or a directory of them");
   // An existing file wins over a text that could be sizes.
-  if (is_derivation(dst_strategy) && !std::filesystem::exists(dst_strategy)) {
+  if (!is_url(dst_strategy) && is_derivation(dst_strategy) &&
+      !std::filesystem::exists(dst_strategy)) {
     options.dst_sizes = dst_strategy;
   } else {
-    if (!std::filesystem::exists(dst_strategy)) refuse_sizes_without_equals(dst_strategy);
+    if (!is_url(dst_strategy) && !std::filesystem::exists(dst_strategy))
+      refuse_sizes_without_equals(dst_strategy);
     options.dst_strategy =
         existing_path(dst_strategy, "--dst-strategy",
                       "a strategy file, a directory of them, or sizes such as 'tp=8,dp=2'");
@@ -165,8 +170,8 @@ ConversionOptions ConversionArguments::options() const {
   options.src_join = src_join;
   options.maps = map.options();
   if (!name_map.empty()) {
-    options.name_map = existing_path(name_map, "--name-map", "a JSON file")
-                           .value_or(std::filesystem::absolute(name_map));
+    options.name_map =
+        existing_path(name_map, "--name-map", "a JSON file").value_or(absolute_location(name_map));
   }
   options.state_prefixes = state_prefixes;
   options.prefix = prefix;
@@ -179,7 +184,7 @@ ConversionOptions ConversionArguments::options() const {
   options.exclude = exclude;
   options.check_crc = check_crc;
   options.no_symlinks = no_symlinks;
-  if (!dec_key_file.empty()) options.dec_key_file = std::filesystem::absolute(dec_key_file);
+  if (!dec_key_file.empty()) options.dec_key_file = absolute_location(dec_key_file);
   options.dec_mode = dec_mode;
   options.formats = values_of(kFormatWords, formats);
   options.views = values_of(kViewWords, views);

@@ -12,6 +12,7 @@
 
 #include "cli/log.h"
 #include "cli/map_arguments.h"
+#include "cli/storage_arguments.h"
 
 namespace reshardfs {
 
@@ -48,6 +49,7 @@ struct ConversionArguments {
   std::vector<std::string> casts;
   bool append_crc = false;
   LogArguments log;
+  StorageArguments storage;
 
   void add_to(CLI::App& command);
   /// Paths made absolute, so that they hold after a daemon has left the working directory.

@@ -21,7 +21,9 @@
 #include "cli/log.h"
 #include "cli/map_arguments.h"
 #include "cli/progress_line.h"
+#include "cli/storage_arguments.h"
 #include "cli/terminal.h"
+#include "storage/location.h"
 
 namespace reshardfs {
 namespace {
@@ -38,6 +40,7 @@ struct DiffArguments {
   bool no_symlinks = false;
   bool json = false;
   LogArguments log;
+  StorageArguments storage;
 };
 
 constexpr std::array<DiffStatus, 7> kStatuses{
@@ -204,7 +207,7 @@ void name_options(Error& error, const std::string& letter) {
 DiffSide open_side(const DiffArguments& arguments, std::size_t number, const DiffOptions& options) {
   const std::string letter = number == 0 ? "a" : "b";
   DiffSource source = arguments.sources.at(number);
-  source.path = std::filesystem::absolute(arguments.paths.at(number));
+  source.path = absolute_source(arguments.paths.at(number));
   source.strategy = existing_path(arguments.strategies.at(number), "--" + letter + "-strategy",
                                   "a strategy file or a directory of them");
   try {
@@ -231,6 +234,7 @@ DiffSide open_side(const DiffArguments& arguments, std::size_t number, const Dif
 
 int run_diff(const DiffArguments& arguments) {
   arguments.log.apply();
+  arguments.storage.apply();
   DiffOptions options = arguments.options;
   require_tolerance(options.tolerance.absolute, "--atol");
   require_tolerance(options.tolerance.relative, "--rtol");
@@ -322,6 +326,7 @@ void add_diff_command(CLI::App& app, CommandAction& action) {
   add_side_options(*command, *arguments, 1);
   add_comparison_options(*command, *arguments);
   command->add_option("--config", "Read options from a TOML file")->type_name("FILE.toml");
+  arguments->storage.add_to(*command);
   arguments->log.add_to(*command);
   command->footer(
       "Example: does a merged bfloat16 file match the training checkpoint?\n  reshardfs diff ckpt "

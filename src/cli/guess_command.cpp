@@ -17,6 +17,7 @@
 #include "cli/check_arguments.h"
 #include "cli/command.h"
 #include "cli/progress_line.h"
+#include "cli/storage_arguments.h"
 #include "cli/write_file.h"
 #include "modelmap/variables.h"
 #include "storage/directory.h"
@@ -94,7 +95,7 @@ int run_guess(const GuessArguments& arguments) {
   options.step = arguments.step;
   const std::filesystem::path file = config_file(arguments);
   const auto config = read_config(file);
-  const CheckpointSet set = CheckpointSet::open(arguments.source, options);
+  const CheckpointSet set = CheckpointSet::open(located(arguments.source), options);
   CheckProgress progress;
   SlicedSet slices;
   {

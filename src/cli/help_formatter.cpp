@@ -56,6 +56,9 @@ const std::vector<OptionGroup>& option_groups_in_order() {
        {"foreground", "check-only", "nonempty", "allow-other", "uid", "gid", "file-mode",
         "dir-mode", "fuse-option"}},
       {"Speed", {"jobs", "memory", "page-cache", "direct-io", "read-ahead-kb", "passthrough"}},
+      {"Servers",
+       {"s3-endpoint", "s3-region", "s3-profile", "s3-addressing", "s3-anonymous", "ca-file",
+        "remote-timeout", "prefetch-memory", "cache-dir", "cache-size"}},
       {"Log", {"verbose", "quiet", "log-level", "log-file"}},
   };
   return groups;

@@ -27,6 +27,7 @@
 #include "cli/model_tree_text.h"
 #include "cli/progress_line.h"
 #include "cli/stats_text.h"
+#include "cli/storage_arguments.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
 
@@ -48,6 +49,7 @@ struct InspectArguments {
   std::size_t jobs = 0;
   bool json = false;
   LogArguments log;
+  StorageArguments storage;
 
   /// What is printed if nothing is asked for.
   bool wants_tree() const {
@@ -68,7 +70,7 @@ using FullShapes = std::unordered_map<std::string, Shape>;
 
 DiffSource diff_source(const InspectArguments& arguments) {
   DiffSource source;
-  source.path = arguments.path;
+  source.path = located(arguments.path);
   source.strategy =
       existing_path(arguments.strategy, "--src-strategy", "a strategy file or a directory of them");
   source.maps = arguments.map.options();
@@ -105,7 +107,7 @@ std::vector<CheckpointParameter> shown_parameters(const DiffSide& shown) {
 }
 
 Inspected open_inspected(const InspectArguments& arguments) {
-  Inspected inspected{read_contents(arguments.path, arguments.query), std::nullopt};
+  Inspected inspected{read_contents(located(arguments.path), arguments.query), std::nullopt};
   DiffSource source = diff_source(arguments);
   if (!source.maps.maps.empty()) {
     inspected.laid_out = DiffSide::open(source);
@@ -170,7 +172,7 @@ std::vector<ParameterStats> find_stats(const InspectArguments& arguments,
   CheckpointOptions source{query.src_pattern, query.step, false, nullptr};
   source.no_symlinks = query.no_symlinks;
   source.decryption = Decryption::load_if_named(query.dec_key_file, query.dec_mode);
-  return file_stats(CheckpointSet::open(arguments.path, source), options, progress);
+  return file_stats(CheckpointSet::open(located(arguments.path), source), options, progress);
 }
 
 bool is_bad(const ParameterStats& parameter) {
@@ -299,6 +301,7 @@ bool print_text(const InspectArguments& arguments, const Inspected& inspected,
 
 int run_inspect(const InspectArguments& arguments) {
   arguments.log.apply();
+  arguments.storage.apply();
   const Inspected inspected = open_inspected(arguments);
   for (const std::string& note : inspected.contents.notes) spdlog::info("{}", note);
   std::optional<FullShapes> shapes;
@@ -387,6 +390,7 @@ void add_inspect_command(CLI::App& app, CommandAction& action) {
       ->take_last();
   add_decryption_mode(*command, "--dec-mode", arguments->query.dec_mode);
   command->add_option("--config", "Read options from a TOML file")->type_name("FILE.toml");
+  arguments->storage.add_to(*command);
   arguments->log.add_to(*command);
   command->footer(
       "Example: look for NaN and Inf in the weights\n  reshardfs inspect ckpt --src-strategy "

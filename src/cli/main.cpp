@@ -5,6 +5,7 @@
 
 #include "base/resource_limits.h"
 #include "cli/app.h"
+#include "cli/process_end.h"
 #include "cli/process_start.h"
 #include "cli/stop_signals.h"
 
@@ -24,5 +25,6 @@ int main(int argc, char** argv) {
   // A program may be started without even a name.
   std::vector<std::string> words(argv, argv + argc);
   if (words.empty()) words.emplace_back("reshardfs");
-  return reshardfs::run_command_line({words.begin() + 1, words.end()}, words.front());
+  return reshardfs::leave(
+      reshardfs::run_command_line({words.begin() + 1, words.end()}, words.front()));
 }

@@ -6,6 +6,7 @@
 
 #include "cli/check_arguments.h"
 #include "report/option_words.h"
+#include "storage/location.h"
 #include "view/installed_maps.h"
 
 namespace reshardfs {
@@ -53,7 +54,7 @@ void MapArguments::add_variables_to(CLI::App& command, const std::string& side) 
 ModelMapOptions MapArguments::options() const {
   ModelMapOptions options;
   for (const std::string& map : maps) {
-    options.maps.push_back(is_map_path(map) ? std::filesystem::absolute(map).string() : map);
+    options.maps.push_back(is_map_path(map) ? absolute_location(map).string() : map);
   }
   options.directions = values_of(kMapDirectionWords, directions);
   options.model_config =

@@ -22,9 +22,11 @@
 #include "cli/json_output.h"
 #include "cli/log.h"
 #include "cli/map_arguments.h"
+#include "cli/storage_arguments.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
 #include "plan/source_table.h"
+#include "storage/location.h"
 #include "view/installed_maps.h"
 #include "view/model_maps.h"
 
@@ -110,15 +112,16 @@ ModelMaps load_map(const MapCommandArguments& arguments) {
   MapArguments options = arguments.options;
   options.maps = {arguments.map};
   const std::filesystem::path source =
-      arguments.source.empty() ? "" : std::filesystem::absolute(arguments.source);
+      arguments.source.empty() ? "" : absolute_source(arguments.source);
   return {options.options(), source};
 }
 
 Met meet(const MapCommandArguments& arguments, const ModelMaps& maps) {
   const auto strategy =
       existing_path(arguments.strategy, "--src-strategy", "a strategy file or a directory of them");
-  const auto set = std::make_shared<const CheckpointSet>(CheckpointSet::open(
-      arguments.source, CheckpointOptions{arguments.pattern, arguments.step, false, nullptr}));
+  const auto set = std::make_shared<const CheckpointSet>(
+      CheckpointSet::open(located(arguments.source),
+                          CheckpointOptions{arguments.pattern, arguments.step, false, nullptr}));
   StrategyInput input(strategy);
   Met met;
   met.table = std::make_shared<const SourceTable>(set, input.for_source(*set));

@@ -27,11 +27,13 @@
 #include "cli/command.h"
 #include "cli/conversion_arguments.h"
 #include "cli/mount_tree.h"
+#include "cli/process_end.h"
 #include "cli/swapped_places.h"
 #include "cli/terminal.h"
 #include "fuse/background.h"
 #include "fuse/mount.h"
 #include "fuse/read_ahead.h"
+#include "storage/location.h"
 
 namespace reshardfs {
 namespace {
@@ -95,7 +97,7 @@ MountOptions mount_options(const MountArguments& arguments) {
   options.on_end = [] { notify_service_manager("STOPPING=1"); };
   options.mountpoint = arguments.mountpoint;
   options.nonempty = arguments.nonempty;
-  options.source_name = std::filesystem::absolute(arguments.conversion.source).lexically_normal();
+  options.source_name = normal_location(absolute_source(arguments.conversion.source));
   options.fuse_options = arguments.fuse_options;
   if (arguments.allow_other) options.fuse_options.emplace_back("allow_other");
   options.uid = arguments.access.uid;
@@ -206,7 +208,8 @@ int run_mount(MountArguments arguments) {
     const auto tell = [&](const std::string& message) {
       live ? spdlog::error("the mount has ended: {}", message) : complain(message);
     };
-    return report_errors([&] { return mount_and_serve(arguments, options, detached); }, tell);
+    return leave(
+        report_errors([&] { return mount_and_serve(arguments, options, detached); }, tell));
   });
 }
 

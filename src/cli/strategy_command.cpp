@@ -19,6 +19,7 @@
 #include "cli/command.h"
 #include "cli/guess_command.h"
 #include "cli/map_arguments.h"
+#include "cli/storage_arguments.h"
 #include "cli/strategy_listing.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
@@ -27,6 +28,7 @@
 #include "plan/recorded_strategy.h"
 #include "plan/source_table.h"
 #include "plan/target_table.h"
+#include "storage/location.h"
 #include "view/model_maps.h"
 #include "view/named_strategy.h"
 #include "view/source_input.h"
@@ -56,7 +58,7 @@ CheckpointSet open_source(const StrategyArguments& arguments) {
         .in_file(arguments.inputs.front())
         .hint("name the checkpoint with --source");
   }
-  return CheckpointSet::open(arguments.source, CheckpointOptions{});
+  return CheckpointSet::open(located(arguments.source), CheckpointOptions{});
 }
 
 /// The layouts of a set that records them itself; nothing if the input is none.
@@ -184,7 +186,7 @@ int check_shown(const StrategyArguments& arguments, const CheckpointSet& set) {
   const auto checkpoint = std::make_shared<const CheckpointSet>(set);
   StrategyInput source(existing_path(arguments.src_strategy, "--src-strategy",
                                      "a strategy file or a directory of them"));
-  const ModelMaps maps(arguments.map.options(), std::filesystem::absolute(arguments.source));
+  const ModelMaps maps(arguments.map.options(), absolute_source(arguments.source));
   StrategyInput destination(arguments.inputs.front());
   const NameMap names;
   const ModelMaps::Result shown =

@@ -19,8 +19,10 @@
 #include "cli/log.h"
 #include "cli/map_arguments.h"
 #include "cli/progress_line.h"
+#include "cli/storage_arguments.h"
 #include "cli/text.h"
 #include "report/option_words.h"
+#include "storage/location.h"
 
 namespace reshardfs {
 namespace {
@@ -36,6 +38,7 @@ struct VerifyArguments {
   VerifyOptions options;
   bool json = false;
   LogArguments log;
+  StorageArguments storage;
 };
 
 /// `FILE: offset N: parameter 'P': rank R: what`
@@ -126,8 +129,9 @@ nlohmann::ordered_json as_json(const VerifyArguments& arguments, const VerifyRep
 
 int run_verify(const VerifyArguments& arguments) {
   arguments.log.apply();
+  arguments.storage.apply();
   VerifyOptions options = arguments.options;
-  options.source = std::filesystem::absolute(arguments.source);
+  options.source = absolute_source(arguments.source);
   options.strategy =
       existing_path(arguments.strategy, "--src-strategy", "a strategy file or a directory of them");
   options.maps = arguments.map.options();
@@ -206,6 +210,7 @@ void add_verify_command(CLI::App& app, CommandAction& action) {
   add_jobs_option(*command, options.jobs);
   command->add_flag("--json", arguments->json, "Print JSON");
   command->add_option("--config", "Read options from a TOML file")->type_name("FILE.toml");
+  arguments->storage.add_to(*command);
   arguments->log.add_to(*command);
   command->footer(
       "Example: check a copy before you delete the original\n  reshardfs verify ckpt "

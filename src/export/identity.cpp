@@ -32,7 +32,7 @@ constexpr const char* kCopyHint =
     "with the source and rewrites only those that differ";
 
 void add_file(const fs::path& path, Sha256& hash) {
-  const ByteSourcePtr source = open_local_file(path);
+  const ByteSourcePtr source = open_file(path);
   for_each_block(*source, ByteRange::whole(source->size()),
                  [&](std::span<const std::byte> bytes) { hash.update(bytes); });
 }

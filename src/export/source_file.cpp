@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/source_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -18,7 +13,7 @@
 
 #include "reshardfs/error.h"
 
-#include "storage/descriptor_pool.h"
+#include "storage/byte_source.h"
 
 namespace reshardfs {
 namespace {
@@ -43,15 +38,10 @@ constexpr std::array kFields{
     Field{"ctime_ns", "has a different change time", false},
 };
 
-std::int64_t nanoseconds(const timespec& time) {
-  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
-}
-
-void require_opened(int fd, const ConversionSource& file) {
-  struct stat found {};
-  if (::fstat(fd, &found) != 0) throw io_error("examine", file.path, errno);
-  if (found.st_dev == file.device && found.st_ino == file.inode &&
-      nanoseconds(found.st_mtim) == file.mtime_ns && nanoseconds(found.st_ctim) == file.ctime_ns) {
+void require_opened(const ByteSource& source, const ConversionSource& file) {
+  const FileStamp found = source.stamp();
+  if (found.device == file.device && found.inode == file.inode &&
+      source.mtime_ns() == file.mtime_ns && found.ctime_ns == file.ctime_ns) {
     return;
   }
   throw Error(ErrorKind::kChanged, "has been changed or replaced since the export began")
@@ -59,44 +49,32 @@ void require_opened(int fd, const ConversionSource& file) {
       .hint("run the same command again when it is complete");
 }
 
-void read_at(int fd, std::uint64_t offset, std::span<std::byte> out, const ConversionSource& file) {
-  while (!out.empty()) {
-    const ssize_t got = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw io_error("read", file.path, errno).at_offset(offset);
-    if (got == 0) return;  // shorter meanwhile, which its times tell
-    offset += static_cast<std::uint64_t>(got);
-    out = out.subspan(static_cast<std::size_t>(got));
-  }
-}
-
 /// Of pages that lie evenly in the file, its first and its last among them: the bytes as they are
 /// stored, which is not as they are read if they are encrypted.
-std::uint64_t sum_of_samples(int fd, const ConversionSource& file) {
-  struct stat found {};
-  if (::fstat(fd, &found) != 0) throw io_error("examine", file.path, errno);
-  const auto size = static_cast<std::uint64_t>(found.st_size);
-  const std::uint64_t last = size - std::min(size, kSampleBytes);
+std::uint64_t sum_of_samples(const ByteSource& source) {
+  const std::uint64_t size = source.size();
+  const std::uint64_t sample = std::min(size, kSampleBytes);
+  const std::uint64_t last = size - sample;
   // All of a small file.
   const std::uint64_t steps = std::min(size / kSampleBytes, kSamples - 1);
   std::vector<std::byte> bytes(static_cast<std::size_t>((steps + 1) * kSampleBytes));
-  read_at(fd, 0, std::span(bytes).first(kSampleBytes), file);
+  std::vector<ReadPart> parts{{0, std::span(bytes).first(sample)}};
   for (std::uint64_t i = 1; i <= steps; ++i) {
     const std::uint64_t offset = last / steps * i + last % steps * i / steps;
-    read_at(fd, offset, std::span(bytes).subspan(i * kSampleBytes, kSampleBytes), file);
+    parts.push_back({offset, std::span(bytes).subspan(i * kSampleBytes, sample)});
   }
+  source.read_many(parts);
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
 }  // namespace
 
 Json source_file_identity(const ConversionSource& file, const std::string& shown_path) {
-  const int fd = ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) throw io_error("open", file.path, errno);
-  const Descriptor descriptor(fd);
-  require_opened(fd, file);
-  const std::uint64_t samples = sum_of_samples(fd, file);
-  require_opened(fd, file);
+  const ByteSourcePtr source = open_file(file.path);
+  require_opened(*source, file);
+  // A server tells versions apart itself: its stamp is made of that.
+  const std::uint64_t samples = source->is_far() ? file.inode : sum_of_samples(*source);
+  source->check_unchanged();
   return {{"path", shown_path},
           {"bytes", file.bytes},
           {"mtime_ns", file.mtime_ns},

@@ -12,6 +12,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/url_path.h"
 #include "storage/directory.h"
 
 namespace reshardfs {
@@ -45,7 +46,7 @@ void check_apart(const fs::path& directory, const fs::path& source) {
 /// @return the directory, which is there then.
 Folder open_target(const fs::path& path, const fs::path& source) {
   const fs::path directory = resolved(path);
-  check_apart(directory, resolved(source));
+  if (!is_url(source)) check_apart(directory, resolved(source));
   std::error_code error;
   if (fs::exists(directory, error) && !fs::is_directory(directory, error)) {
     throw Error(ErrorKind::kUsage, "is not a directory").in_file(directory);

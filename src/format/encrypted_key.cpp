@@ -115,7 +115,7 @@ std::shared_ptr<const Decryption> Decryption::load_if_named(const std::filesyste
 std::shared_ptr<const Decryption> Decryption::load(const std::filesystem::path& key_file,
                                                    const std::string& mode_name) {
   const CipherMode mode = mode_from(mode_name);
-  const ByteSourcePtr file = open_local_file(key_file);
+  const ByteSourcePtr file = open_file(key_file);
   if (file->size() > kMostKeyFileBytes) refuse_length(mode, *file);
   SecretBuffer key(file->size(), SecretBuffer::Swap::kAvoided);
   file->read_at(0, key.bytes());

@@ -7,6 +7,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/url_path.h"
 #include "fuse/fuse_descriptor.h"
 #include "fuse/mount.h"
 #include "fuse/mount_table.h"
@@ -56,6 +57,7 @@ void check_directory(const fs::path& mountpoint) {
 /// Reading a source through the mount that it feeds would stop both for ever: the process could
 /// not even be killed.
 void check_apart(const fs::path& mountpoint, const fs::path& source) {
+  if (is_url(source)) return;
   const fs::path mount_path = real_mountpoint(mountpoint);
   std::error_code error;
   const fs::path source_path = fs::weakly_canonical(source, error);

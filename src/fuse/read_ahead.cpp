@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/url_path.h"
+
 namespace reshardfs {
 namespace {
 
@@ -39,6 +41,7 @@ bool is_remote(unsigned long file_system_type) noexcept {
 }
 
 unsigned read_ahead_for(const std::filesystem::path& source) noexcept {
+  if (is_url(source)) return kRemoteKib;
   struct statfs info {};
   if (::statfs(source.c_str(), &info) != 0) return kLocalKib;
   // The field is signed, and so widened with its sign on some machines.

@@ -8,6 +8,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/url_path.h"
 #include "modelmap/map_text.h"
 
 namespace reshardfs::modelmap {
@@ -75,7 +76,7 @@ class Loader {
   std::vector<RuleText> with_inherited(MapText& map, const std::filesystem::path& path) {
     MapText parents;
     for (const std::string& name : map.extends) {
-      inherit(parents, *load_parent(map, (path.parent_path() / name).lexically_normal()));
+      inherit(parents, *load_parent(map, normal_location(path.parent_path() / name)));
     }
     std::set<std::string> replaced = map.without;
     for (const RuleText& rule : map.rules) replaced.insert(rule.to);
@@ -206,9 +207,9 @@ std::set<std::string> ModelMap::mentioned_names() const {
 }
 
 ModelMap load_model_map(const std::filesystem::path& path, const ReadMapFile& read) {
-  const MapTextPtr text = Loader(read).load(path.lexically_normal());
+  const MapTextPtr text = Loader(read).load(normal_location(path));
   ModelMap map;
-  map.file = path.lexically_normal().string();
+  map.file = normal_location(path).string();
   const auto side = [&](const char* name, std::string& out) {
     if (const auto found = text->sides.find(name); found != text->sides.end()) out = found->second;
   };

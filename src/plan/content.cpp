@@ -15,6 +15,12 @@
 namespace reshardfs {
 namespace {
 
+// Of what is foreseen: gaps that are fetched with what is around them, and numbers that bound the
+// time and memory to tell of it.
+constexpr std::uint64_t kJoinedGap = 64 << 10;
+constexpr std::uint64_t kMaxPieces = 4096;
+constexpr std::size_t kMaxRanges = 16384;
+
 /// Bytes as they are stored, over the borders of extents.
 void read_stored(const Holding& holding, std::uint64_t offset, std::span<std::byte> out) {
   for (const ByteRange& extent : holding.entry->extents) {
@@ -33,6 +39,24 @@ void read_stored(const Holding& holding, std::uint64_t offset, std::span<std::by
     throw Error(ErrorKind::kInternal, "a read leaves the content")
         .in_file(holding.file->source->name())
         .for_parameter(holding.entry->name);
+  }
+}
+
+/// Where a range of the content is stored.
+void add_stored_ranges(const TensorEntry& entry, const ByteRange& content,
+                       std::vector<ByteRange>& out) {
+  const bool halves = entry.encoding == ContentEncoding::kFloat32AsBFloat16;
+  std::uint64_t begin = halves ? content.offset() / 2 * 4 : content.offset();
+  std::uint64_t end = halves ? (content.end() + 1) / 2 * 4 : content.end();
+  for (const ByteRange& extent : entry.extents) {
+    if (begin >= end) return;
+    if (begin < extent.length()) {
+      const std::uint64_t part = std::min(end, extent.length()) - begin;
+      out.emplace_back(extent.offset() + begin, part);
+      begin += part;
+    }
+    begin -= extent.length();
+    end -= extent.length();
   }
 }
 
@@ -60,15 +84,31 @@ void read_upper_halves(const Holding& holding, std::uint64_t offset, std::span<s
 
 void ReadBatch::use(const ByteSource& source) {
   last_ = &source;
-  if (!lists()) now_using(&source);
+  // A far source has a limit in time of its own, and each wait for it is as long as another.
+  if (!lists()) now_using(source.is_far() ? nullptr : &source);
   if (!used_.empty() && used_.back() == &source) return;
   if (std::find(used_.begin(), used_.end(), &source) == used_.end()) used_.push_back(&source);
+}
+
+void ReadBatch::foresee(const Holding& holding, const Pieces& pieces) {
+  const ByteSource* source = holding.file->source.get();
+  if (!foresees() || !source->is_far()) return;
+  std::vector<ByteRange>& ranges = foreseen_[source];
+  // What lies close together is fetched as one; and so is what consists of too many pieces.
+  const bool joined =
+      pieces.stride() - pieces.length() <= kJoinedGap || pieces.count() > kMaxPieces;
+  const std::uint64_t count = joined ? 1 : pieces.count();
+  for (std::uint64_t i = 0; i < count && ranges.size() < kMaxRanges; ++i) {
+    const ByteRange content =
+        joined ? pieces.span() : ByteRange(pieces.offset_of(i), pieces.length());
+    add_stored_ranges(*holding.entry, content, ranges);
+  }
 }
 
 void ReadBatch::check() {
   for (const ByteSource* source : used_) {
     last_ = source;
-    now_using(source);
+    now_using(source->is_far() ? nullptr : source);
     source->check_unchanged();
   }
   now_using(nullptr);

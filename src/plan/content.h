@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "reshardfs/error.h"
@@ -25,17 +26,23 @@ namespace reshardfs {
 class ReadBatch {
  public:
   /// kList: nothing is read, and what was to be filled is left as it is: only the sources are
-  /// noted that would be read.
-  enum class Purpose : std::uint8_t { kRead, kList };
+  /// noted that would be read. kForesee: with the ranges of those that are far away.
+  enum class Purpose : std::uint8_t { kRead, kList, kForesee };
 
   explicit ReadBatch(Purpose purpose = Purpose::kRead) noexcept : purpose_(purpose) {}
 
-  bool lists() const noexcept { return purpose_ == Purpose::kList; }
+  bool lists() const noexcept { return purpose_ != Purpose::kRead; }
+  bool foresees() const noexcept { return purpose_ == Purpose::kForesee; }
   /// What was used, each once.
   const std::vector<const ByteSource*>& used() const noexcept { return used_; }
 
   /// To be called before a source is read.
   void use(const ByteSource& source);
+  /// Of a batch that foresees: pieces of the content would be read.
+  void foresee(const Holding& holding, const Pieces& pieces);
+  /// What would be read of far sources.
+  using Foreseen = std::unordered_map<const ByteSource*, std::vector<ByteRange>>;
+  const Foreseen& foreseen() const noexcept { return foreseen_; }
   /// @throws Error kChanged.
   void check();
 
@@ -55,6 +62,7 @@ class ReadBatch {
  private:
   Purpose purpose_;
   std::vector<const ByteSource*> used_;
+  Foreseen foreseen_;
   const ByteSource* last_ = nullptr;
   std::vector<const ByteSource*> avoided_;
   std::exception_ptr first_failure_;

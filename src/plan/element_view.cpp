@@ -87,7 +87,9 @@ void ElementView::read_converted(std::uint64_t offset, std::span<std::byte> out,
     const std::span<std::byte> from = scratch().first(elements * from_bytes);
     view_.read(first * from_bytes, from, batch);
     std::size_t bytes = elements * to_bytes;
-    if (whole) {
+    if (batch.lists()) {
+      bytes = whole ? bytes : std::min(to_bytes - skip, out.size());
+    } else if (whole) {
       convert(source, from, through_, dtype_, out.data(), elements);
     } else {
       std::array<std::byte, kWidest> to{};

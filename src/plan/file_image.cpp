@@ -6,6 +6,8 @@
 
 #include "reshardfs/error.h"
 
+#include "plan/foresight.h"
+
 namespace reshardfs {
 
 void FileImage::append_literal(const std::string& bytes) {
@@ -41,8 +43,11 @@ void FileImage::read_piece(const Piece& piece, std::uint64_t offset, std::span<s
   }
 }
 
-void FileImage::read_at(std::uint64_t offset, std::span<std::byte> out) const {
-  read_checked([&](ReadBatch& batch) { read(offset, out, batch); });
+void FileImage::read_at(std::uint64_t offset, std::span<std::byte> out, const void* file) const {
+  read_foreseen(file == nullptr ? this : file, size_, offset, out,
+                [&](std::uint64_t from, std::span<std::byte> part, ReadBatch& batch) {
+                  read(from, part, batch);
+                });
 }
 
 std::vector<const ByteSource*> FileImage::sources_of(std::uint64_t offset,

@@ -25,7 +25,8 @@ class FileImage {
 
   std::uint64_t size() const noexcept { return size_; }
   /// As VirtualFile::read_at().
-  void read_at(std::uint64_t offset, std::span<std::byte> out) const;
+  /// @param file whose image it is, where others of the same file are read as well.
+  void read_at(std::uint64_t offset, std::span<std::byte> out, const void* file = nullptr) const;
   /// As VirtualFile::sources_of().
   std::vector<const ByteSource*> sources_of(std::uint64_t offset, std::uint64_t length) const;
   /// read_at() with a batch that the caller checks.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "storage/block_pool.h"
 #include "storage/pieces.h"
 
 namespace reshardfs {
@@ -42,6 +43,15 @@ void read_one_by_one(const Holding& holding, const Pieces& pieces, std::byte* ou
   }
 }
 
+/// Of a far source all pieces are asked for before the first one is waited for.
+void foresee_pieces(const StridedRun& run, const Pieces& pieces) {
+  const ByteSource& source = *run.holding.file->source;
+  if (!source.is_far() || ForeseenReads::any()) return;
+  ReadBatch batch(ReadBatch::Purpose::kForesee);
+  batch.foresee(run.holding, pieces);
+  for (const auto& [_, ranges] : batch.foreseen()) source.foresee(ranges, Foresight::kNow);
+}
+
 void read_with_gaps(const Holding& holding, const Pieces& pieces, std::byte* out,
                     ReadBatch& batch) {
   const std::uint64_t at_once = kScratchBytes / pieces.stride();
@@ -53,18 +63,28 @@ void read_with_gaps(const Holding& holding, const Pieces& pieces, std::byte* out
   }
 }
 
+Pieces pieces_of(const StridedRun& run) {
+  return {ByteRange(run.source_offset, run.length),
+          run.count,
+          {.source = run.source_stride, .memory = run.destination_stride}};
+}
+
 }  // namespace
 
 void read_run(const StridedRun& run, std::span<std::byte> out, ReadBatch& batch) {
-  if (batch.lists()) return batch.use(*run.holding.file->source);
+  if (batch.lists()) {
+    batch.use(*run.holding.file->source);
+    if (batch.foresees()) batch.foresee(run.holding, pieces_of(run));
+    return;
+  }
   const bool dense = run.source_stride == run.length && run.destination_stride == run.length;
   if (run.count == 1 || dense) {
     return read_content(run.holding, run.source_offset,
                         out.first(static_cast<std::size_t>(run.count * run.length)), batch);
   }
-  const Pieces pieces(ByteRange(run.source_offset, run.length), run.count,
-                      {.source = run.source_stride, .memory = run.destination_stride});
+  const Pieces pieces = pieces_of(run);
   if (is_worth_gathering(pieces) && gather_content(run.holding, pieces, out.data(), batch)) return;
+  foresee_pieces(run, pieces);
   const auto read = pieces.stride() >= kJoinStride ? read_one_by_one : read_with_gaps;
   read(run.holding, pieces, out.data(), batch);
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "base/byte_range.h"
 #include "storage/pieces.h"
 
 namespace reshardfs {
@@ -22,8 +23,20 @@ struct FileStamp {
   std::int64_t ctime_ns = 0;
 };
 
-/// A sequence of bytes of known size that can be read at any place: a local file, and in tests a
-/// memory buffer or a decorator that fails, delays or counts.
+/// A part of a source that is read into a place of its own.
+struct ReadPart {
+  std::uint64_t offset = 0;
+  std::span<std::byte> out{};
+};
+
+/// How soon what is foreseen will be read.
+enum class Foresight : std::uint8_t {
+  kNow,    ///< by this thread, as soon as it has told
+  kAhead,  ///< if the reader goes on as it has begun
+};
+
+/// A sequence of bytes of known size that can be read at any place: a local file, an object of a
+/// server, and in tests a memory buffer or a decorator that fails, delays or counts.
 /// Every member function may be called from any number of threads at once.
 class ByteSource {
  public:
@@ -45,6 +58,19 @@ class ByteSource {
   /// @throws Error kBadInput if the range leaves the source, kChanged if the source has become
   ///         shorter, kIo with the errno otherwise.
   virtual void read_at(std::uint64_t offset, std::span<std::byte> out) const = 0;
+
+  /// As read_at() for each part; a source far away is asked for all of them at once.
+  virtual void read_many(std::span<const ReadPart> parts) const {
+    for (const ReadPart& part : parts) read_at(part.offset, part.out);
+  }
+
+  /// Whether it pays to tell with foresee() what will be read: each request of this source takes
+  /// much longer than the bytes that it brings.
+  virtual bool is_far() const noexcept { return false; }
+
+  /// Begins to fetch what will be read, without waiting for it. Never fails: who reads the ranges
+  /// gets the error. Nothing where is_far() is false.
+  virtual void foresee(std::span<const ByteRange> /*ranges*/, Foresight /*when*/) const noexcept {}
 
   /// Copies pieces to `out` without reading what lies between them, where a source can do that.
   /// @return false if it cannot; `out` is then undefined, and read_at() is the way, which also
@@ -73,5 +99,9 @@ class DescriptorPool;
 ByteSourcePtr open_local_file(const std::filesystem::path& path);
 /// @param pool what keeps the descriptors; must outlive the source.
 ByteSourcePtr open_local_file(const std::filesystem::path& path, DescriptorPool& pool);
+
+/// Opens a file by its path or URL, with the backend that it belongs to; see backend.h.
+/// @throws Error as open_local_file(), and of other kinds as the backend fails.
+ByteSourcePtr open_file(const std::filesystem::path& path);
 
 }  // namespace reshardfs

@@ -13,8 +13,10 @@
 
 #include "reshardfs/error.h"
 
+#include "storage/backend.h"
 #include "storage/byte_source.h"
 #include "storage/linkless_tree.h"
+#include "storage/location.h"
 
 namespace reshardfs {
 namespace {
@@ -85,6 +87,7 @@ bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& 
 }
 
 PathKind path_kind(const std::filesystem::path& path, const LinklessTreePtr& tree) {
+  if (is_url(path)) return backend_of(path).kind(path);
   struct stat status {};
   const bool found = tree ? tree->examine(path, status) : ::stat(path.c_str(), &status) == 0;
   if (found) {
@@ -100,6 +103,7 @@ PathKind path_kind(const std::filesystem::path& path) {
 }
 
 bool is_link(const std::filesystem::path& path) {
+  if (is_url(path)) return false;
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) return S_ISLNK(status.st_mode);
   if (errno == ENOENT || errno == ENOTDIR) return false;
@@ -112,6 +116,7 @@ std::vector<DirectoryEntry> list_directory(const std::filesystem::path& path) {
 
 std::vector<DirectoryEntry> list_directory(const std::filesystem::path& path,
                                            const LinklessTreePtr& tree) {
+  if (is_url(path)) return backend_of(path).list(path);
   const DirectoryStream stream = tree ? open_below(*tree, path) : open_directory(path);
   std::vector<DirectoryEntry> entries;
   while (true) {
@@ -133,7 +138,7 @@ std::string read_small_file(const std::filesystem::path& path, std::uint64_t max
 
 std::string read_small_file(const std::filesystem::path& path, std::uint64_t max_bytes,
                             const LinklessTreePtr& tree) {
-  const ByteSourcePtr source = open_local_file(path, tree);
+  const ByteSourcePtr source = open_file(path, tree);
   if (source->size() > max_bytes) {
     throw Error(ErrorKind::kBadInput, "has " + std::to_string(source->size()) + " bytes; at most " +
                                           std::to_string(max_bytes) + " are read")

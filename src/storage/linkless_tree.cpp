@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <optional>
 
+#include "storage/location.h"
+
 namespace reshardfs {
 namespace {
 
@@ -80,7 +82,7 @@ int open_root(const std::filesystem::path& root) {
 
 LinklessTreePtr linkless_tree_of(const std::filesystem::path& root,
                                  const std::filesystem::path& path) {
-  if (root.empty() || path_kind(root) != PathKind::kDirectory) return nullptr;
+  if (root.empty() || is_url(root) || path_kind(root) != PathKind::kDirectory) return nullptr;
   auto tree = std::make_shared<const LinklessTree>(root);
   return tree->holds(path) ? tree : nullptr;
 }

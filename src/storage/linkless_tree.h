@@ -54,7 +54,7 @@ LinklessTreePtr linkless_tree_of(const std::filesystem::path& root,
 /// As the functions of byte_source.h and directory.h, which follow links: what they open begins
 /// with the tree's root. Without a tree (nullptr) they are the same.
 /// @throws Error kBadInput for a link, and for a path that leads out of the root.
-ByteSourcePtr open_local_file(const std::filesystem::path& path, const LinklessTreePtr& tree);
+ByteSourcePtr open_file(const std::filesystem::path& path, const LinklessTreePtr& tree);
 ByteSourcePtr open_local_file(const std::filesystem::path& path, DescriptorPool& pool,
                               const LinklessTreePtr& tree);
 std::string read_small_file(const std::filesystem::path& path, std::uint64_t max_bytes,

@@ -182,15 +182,15 @@ void LocalFile::check_unchanged() const {
 }  // namespace
 
 ByteSourcePtr open_local_file(const std::filesystem::path& path) {
-  return open_local_file(path, nullptr);
+  return open_local_file(path, DescriptorPool::process(), nullptr);
 }
 
 ByteSourcePtr open_local_file(const std::filesystem::path& path, DescriptorPool& pool) {
   return open_local_file(path, pool, nullptr);
 }
 
-ByteSourcePtr open_local_file(const std::filesystem::path& path, const LinklessTreePtr& tree) {
-  return open_local_file(path, DescriptorPool::process(), tree);
+ByteSourcePtr open_file(const std::filesystem::path& path, const LinklessTreePtr& tree) {
+  return tree ? open_local_file(path, DescriptorPool::process(), tree) : open_file(path);
 }
 
 ByteSourcePtr open_local_file(const std::filesystem::path& path, DescriptorPool& pool,

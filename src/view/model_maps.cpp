@@ -13,6 +13,7 @@
 
 #include "base/sha256.h"
 #include "base/text.h"
+#include "base/url_path.h"
 #include "plan/mapped_parts.h"
 #include "storage/directory.h"
 #include "storage/linkless_tree.h"
@@ -61,6 +62,19 @@ modelmap::PartsOf parts_in_destination(const ModelMap& map,
              const std::string& tensor) { return parts(names->target(tensor)); };
 }
 
+/// Whether the source has a model's configuration. What cannot be told is no reason to refuse it.
+bool has_config(const std::filesystem::path& source) {
+  if (!is_url(source)) {
+    std::error_code failed;
+    return std::filesystem::exists(source / kConfigName, failed);
+  }
+  try {
+    return path_kind(source / kConfigName) == PathKind::kOther;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 ModelMaps::ModelMaps(const ModelMapOptions& options, const std::filesystem::path& source,
@@ -96,12 +110,11 @@ ModelMap ModelMaps::load_map(const std::string& name) {
 
 void ModelMaps::read_config(const std::filesystem::path& model_config,
                             const std::filesystem::path& source) {
-  std::error_code failed;
   if (!model_config.empty()) {
-    const bool is_directory = std::filesystem::is_directory(model_config, failed);
+    const bool is_directory = path_kind(model_config) == PathKind::kDirectory;
     has_model_directory_ = is_directory;
     config_file_ = is_directory ? model_config / kConfigName : model_config;
-  } else if (std::filesystem::exists(source / kConfigName, failed)) {
+  } else if (has_config(source)) {
     config_file_ = source / kConfigName;
     has_model_directory_ = true;
     if (!maps_.empty()) {

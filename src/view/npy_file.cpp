@@ -30,7 +30,7 @@ FileImage NpyFile::image() const {
 }
 
 void NpyFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
-  image().read_at(offset, out);
+  image().read_at(offset, out, this);
 }
 
 std::vector<const ByteSource*> NpyFile::sources_of(std::uint64_t offset,

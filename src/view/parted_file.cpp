@@ -6,6 +6,8 @@
 
 #include "reshardfs/error.h"
 
+#include "plan/foresight.h"
+
 namespace reshardfs {
 
 void PartedFile::read_part(const Part& part, std::uint64_t end, std::uint64_t offset,
@@ -50,7 +52,10 @@ void PartedFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   }
   if (out.empty()) return;
   listed_.call([this] { parts_ = parts(); });
-  read_checked([&](ReadBatch& batch) { read_parts(offset, out, batch); });
+  read_foreseen(this, size(), offset, out,
+                [&](std::uint64_t from, std::span<std::byte> part, ReadBatch& batch) {
+                  read_parts(from, part, batch);
+                });
 }
 
 std::vector<const ByteSource*> PartedFile::sources_of(std::uint64_t offset,

@@ -15,9 +15,9 @@ namespace reshardfs {
 /// A file that is shown as it is. One that changes while it is shown is refused.
 class PassedFile final : public VirtualFile {
  public:
-  /// @throws Error as open_local_file().
+  /// @throws Error as open_file().
   PassedFile(const std::filesystem::path& path, const LinklessTreePtr& tree)
-      : source_(open_local_file(path, tree)) {}
+      : source_(open_file(path, tree)) {}
 
   std::uint64_t size() const override { return source_->size(); }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/location.h"
+
+#include <map>
+#include <mutex>
+#include <string_view>
+
+#include "reshardfs/error.h"
+
+#include "storage/backend.h"
+#include "transport/url.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr std::string_view kListScheme = "urls://";
+
+/// URLs that were given with a query or with an encoding of their own, by their location.
+struct GivenUrls {
+  std::mutex mutex;
+  std::map<std::string, std::string> by_location;
+};
+
+GivenUrls& given_urls() {
+  static GivenUrls urls;
+  return urls;
+}
+
+bool is_web(std::string_view scheme) noexcept {
+  return scheme == "http" || scheme == "https";
+}
+
+std::string without_slashes(std::string text, std::size_t least) {
+  while (text.size() > least && text.ends_with('/')) text.pop_back();
+  return text;
+}
+
+std::string location_of_web(const UrlParts& parts, const std::string& text) {
+  if (parts.authority.find('@') != std::string::npos) {
+    throw Error(ErrorKind::kUsage, "the URL has a user name in it, which other users can see")
+        .in_file(shown_location(text))
+        .hint("put the name and the password into ~/.netrc");
+  }
+  if (parts.authority.empty()) {
+    throw Error(ErrorKind::kUsage, "is not a valid URL: there is no host").in_file(text);
+  }
+  const std::string root = origin_of(text);
+  const std::string location = without_slashes(root + url_decoded(parts.path), root.size());
+  const std::string plain = root + url_encoded(location.substr(root.size()), /*keep_slashes=*/true);
+  const std::string given = without_slashes(root + parts.path, root.size()) + parts.query;
+  if (given != plain) {
+    GivenUrls& urls = given_urls();
+    const std::scoped_lock lock(urls.mutex);
+    urls.by_location[location] = given;
+  }
+  return location;
+}
+
+}  // namespace
+
+std::string scheme_of(const std::filesystem::path& path) {
+  return is_url(path) ? split_url(path.native()).scheme : "";
+}
+
+std::string shown_location(const std::string& text) {
+  if (!is_url(text)) return text;
+  const UrlParts parts = split_url(text);
+  if (parts.scheme.empty()) return text;
+  const std::size_t user = parts.authority.find('@');
+  const std::string host =
+      user == std::string::npos ? parts.authority : parts.authority.substr(user + 1);
+  return parts.scheme + "://" + host + parts.path;
+}
+
+std::filesystem::path absolute_location(const std::string& text) {
+  if (!is_url(text)) return std::filesystem::absolute(text);
+  const UrlParts parts = split_url(text);
+  backend_of(parts.scheme + "://");  // for its error
+  if (is_web(parts.scheme)) return location_of_web(parts, text);
+  return without_slashes(parts.scheme + text.substr(text.find("://")), parts.scheme.size() + 3);
+}
+
+std::filesystem::path absolute_source(const std::string& text) {
+  const std::filesystem::path location = absolute_location(text);
+  if (location.extension() != ".json" || text.starts_with(kListScheme)) return location;
+  return std::string(kListScheme) + location.string();
+}
+
+std::string web_url(const std::filesystem::path& location) {
+  {
+    GivenUrls& urls = given_urls();
+    const std::scoped_lock lock(urls.mutex);
+    const auto given = urls.by_location.find(location.native());
+    if (given != urls.by_location.end()) return given->second;
+  }
+  const std::string& text = location.native();
+  const std::size_t path = text.find('/', text.find("://") + 3);
+  if (path == std::string::npos) return text;
+  return text.substr(0, path) + url_encoded(text.substr(path), /*keep_slashes=*/true);
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "storage/block_pool.h"
+#include "storage/byte_source.h"
+#include "storage/range_fetcher.h"
+#include "storage/stream_windows.h"
+
+namespace reshardfs {
+
+/// A far source, read through the pool.
+class PooledSource final : public ByteSource {
+ public:
+  explicit PooledSource(RangeFetcherPtr fetcher, BlockPool& pool = BlockPool::process());
+  PooledSource(const PooledSource&) = delete;
+  PooledSource& operator=(const PooledSource&) = delete;
+  ~PooledSource() override;
+
+  const std::string& name() const override { return fetcher_->name(); }
+  std::uint64_t size() const override { return fetcher_->size(); }
+  std::int64_t mtime_ns() const override { return fetcher_->mtime_ns(); }
+  FileStamp stamp() const override { return fetcher_->stamp(); }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
+  void read_many(std::span<const ReadPart> parts) const override;
+  bool is_far() const noexcept override { return true; }
+  void foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept override;
+  void check_unchanged() const override { fetcher_->check_unchanged(); }
+
+ private:
+  void read_ahead_of(const ByteRange& read) const noexcept;
+
+  RangeFetcherPtr fetcher_;
+  BlockPool& pool_;
+  std::uint64_t number_;
+  mutable StreamWindows readers_;  ///< that nobody foresees
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "storage/byte_source.h"
+#include "storage/range_fetcher.h"
+#include "transport/http_engine.h"
+
+namespace reshardfs {
+
+/// How an object of a server is asked for.
+struct RemoteAddress {
+  std::string name{};  ///< what messages call it: without what may be a secret
+  /// The request for it, without a range: URL and signature.
+  std::function<HttpRequest()> request{};
+  /// What may not be shared with who has other rights: part of its identity.
+  std::string reader{};
+};
+
+/// Finds out an object's size and version, which stay fixed: whatever is read later is of this
+/// version, or fails with kChanged.
+/// @throws Error kMissing if there is none; kUnsupported if the server does not serve ranges of it,
+///         or gives nothing that tells its versions apart; kIo.
+RangeFetcherPtr open_remote_object(RemoteAddress address);
+
+}  // namespace reshardfs

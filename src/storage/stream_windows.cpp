@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/stream_windows.h"
+
+#include <algorithm>
+
+namespace reshardfs {
+namespace {
+
+// What is advised at once is no less, so that requests are not small.
+constexpr std::uint64_t kLeastStep = 1 << 20;
+
+}  // namespace
+
+std::uint64_t StreamWindows::active(Clock::time_point now) const noexcept {
+  std::uint64_t count = 0;
+  for (const Stream& stream : streams_) {
+    if (now - stream.used > kActive) break;
+    ++count;
+  }
+  return std::max<std::uint64_t>(count, 1);
+}
+
+StreamWindows::Advice StreamWindows::advance(const void* file, std::uint64_t size,
+                                             const ByteRange& read, std::uint64_t largest,
+                                             Clock::time_point now) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = std::find_if(streams_.begin(), streams_.end(), [&](const Stream& stream) {
+    return stream.file == file && read.offset() <= stream.next + kDisorder &&
+           read.end() + kDisorder >= stream.next;
+  });
+  if (found == streams_.end()) {
+    if (streams_.size() == kMaxStreams) streams_.pop_back();
+    streams_.push_front({file, read.end(), read.end(), 0, read.end(), 1, now});
+    return {};
+  }
+  streams_.splice(streams_.begin(), streams_, found);
+  Stream& stream = *found;
+  stream.used = now;
+  Advice advice;
+  advice.foreseen = read.end() <= stream.horizon && stream.window > 0;
+  if (read.end() <= stream.next) return advice;
+  stream.next = read.end();
+  stream.horizon = std::max(stream.horizon, stream.next);
+
+  const std::uint64_t most = std::max(largest / active(now) / stream.cost, kFirst);
+  if (stream.window == 0) {
+    stream.window = kFirst;
+    stream.grows_at = stream.next + kFirst / 2;
+  } else if (stream.next >= stream.grows_at) {
+    stream.window = std::min(stream.window * 2, most);
+    stream.grows_at = stream.next + stream.window / 2;
+  }
+  stream.window = std::min(stream.window, most);
+  const std::uint64_t wanted = std::min(stream.next + stream.window, size);
+  const std::uint64_t step = std::max(stream.window / 4, kLeastStep);
+  if (wanted >= stream.horizon + step || (wanted == size && wanted > stream.horizon)) {
+    advice.ahead = ByteRange::between(stream.horizon, wanted);
+    stream.horizon = wanted;
+  }
+  return advice;
+}
+
+void StreamWindows::set_cost(const void* file, std::uint64_t factor) noexcept {
+  const std::scoped_lock lock(mutex_);
+  for (Stream& stream : streams_) {
+    if (stream.file == file) stream.cost = std::max<std::uint64_t>(factor, 1);
+  }
+}
+
+void StreamWindows::forget(const void* file) noexcept {
+  const std::scoped_lock lock(mutex_);
+  streams_.remove_if([&](const Stream& stream) { return stream.file == file; });
+}
+
+}  // namespace reshardfs
