@@ -35,6 +35,20 @@ class Settings:
     binary: Path = Path(os.environ.get("RESHARDFS_BINARY", "reshardfs"))
     # A mount that lives longer is aborted, so that no reader can wait for ever.
     mount_seconds: float = 180.0
+    # A directory whose files the program is to read from a server: in its command lines, a Path in
+    # it becomes a URL below this one.
+    served: tuple[Path, str] | None = None
+    # What is set in the program's environment beside what is in the test's.
+    environment: dict[str, str] = {}
+
+
+def located(word: str | Path) -> str:
+    """An argument of the program."""
+    if isinstance(word, Path) and Settings.served:
+        root, url = Settings.served
+        if word.is_relative_to(root):
+            return f"{url}/{word.relative_to(root)}"
+    return str(word)
 
 
 class MountFailed(AssertionError):
@@ -54,8 +68,9 @@ def run(*arguments: str | Path, seconds: float = COMMAND_SECONDS) -> Result:
     """Runs the program. Its output goes to files: a daemon that kept a pipe open would block."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         done = subprocess.run(
-            [str(Settings.binary), *map(str, arguments)],
+            [str(Settings.binary), *map(located, arguments)],
             stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=seconds, check=False,
+            env={**os.environ, **Settings.environment},
         )
         out.seek(0)
         err.seek(0)

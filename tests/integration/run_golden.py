@@ -7,10 +7,12 @@ Prints one line a case; exit code 1 if one fails, 77 if nothing can be mounted h
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable
+import unittest
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
@@ -20,6 +22,7 @@ from conversion import convert  # noqa: E402
 from golden_cases import (  # noqa: E402
     BY_CONTENT,
     CONVERSION_APIS,
+    GOLDEN,
     MUST_FAIL,
     MUST_WORK,
     Case,
@@ -27,8 +30,10 @@ from golden_cases import (  # noqa: E402
 )
 from mounted import (  # noqa: E402
     COMMAND_SECONDS,
+    SKIP,
     MountFailed,
     Result,
+    Settings,
     is_mounted,
     mounted,
     mountpoint_guard,
@@ -39,7 +44,9 @@ from mounted import (  # noqa: E402
     run,
     scratch,
 )
+from object_store import object_store  # noqa: E402
 from strategy_files import Strategy, read_strategy  # noqa: E402
+from web_server import serving  # noqa: E402
 
 
 def check(condition: bool, message: str) -> None:
@@ -180,7 +187,15 @@ def check_plan(case: Case, result: Result, rank: int, needed: list[int]) -> None
     check(listed == needed, f"its sources are the ranks {listed}, expected {needed}")
     for source in plan["sources"]:
         check(source["bytes"] > 0, f"0 bytes of rank {source['rank']}")
-        check((case.source / source["file"]).is_file(), f"no such file: {source['file']}")
+        where = local(source["file"])
+        check((case.source / where).is_file(), f"no such file: {source['file']}")
+
+
+def local(shown: str) -> str:
+    """A path that the program shows of a source."""
+    if Settings.served and shown.startswith(Settings.served[1] + "/"):
+        return str(Settings.served[0]) + shown.removeprefix(Settings.served[1])
+    return shown
 
 
 def run_by_meaning(case: Case) -> None:
@@ -357,10 +372,34 @@ def runner_of(case: Case) -> Callable[[Case], None]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", nargs="*", help="names; default: all")
+    parser.add_argument("--served", choices=("http", "s3"), help="read the cases from a server")
     args = parse_settings(parser)
+    try:
+        with served_cases(args.served):
+            return run_cases(args.cases)
+    except unittest.SkipTest as reason:
+        print(f"skipped: {reason}")
+        return SKIP
+
+
+@contextlib.contextmanager
+def served_cases(server: str | None) -> Iterator[None]:
+    """The program reads sources and strategies from a server of this kind."""
+    with contextlib.ExitStack() as stack:
+        if server == "http":
+            Settings.served = (GOLDEN, stack.enter_context(serving(GOLDEN)).url)
+        elif server == "s3":
+            store = stack.enter_context(object_store())
+            store.upload("golden", GOLDEN, prefix="sets/")
+            Settings.served = (GOLDEN, "s3://golden/sets")
+            Settings.environment = store.environment
+        yield
+
+
+def run_cases(names: list[str]) -> int:
     passed = failed = 0
     for case in load_cases():
-        if args.cases and case.name not in args.cases:
+        if names and case.name not in names:
             continue
         try:
             runner_of(case)(case)

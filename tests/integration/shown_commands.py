@@ -182,5 +182,5 @@ class Session:
             if text.code == 0:
                 break
         self.test.assertEqual(text.code, 0, command)
-        for option in re.findall(r" (--[a-z-]+)", command):
+        for option in re.findall(r" (--[a-z0-9-]+)", command):
             self.test.assertIn(option, text.stdout, command)

@@ -46,7 +46,7 @@ class Help(unittest.TestCase):
     def test_groups_of_mount(self) -> None:
         self.assertEqual(self.sections(self.help("mount")),
                          ["Arguments", "Source", "Target", "Names and model families",
-                          "What is shown", "Mount", "Speed", "Log", "Options", "Example"])
+                          "What is shown", "Mount", "Speed", "Servers", "Log", "Options", "Example"])
 
     def test_few_options_are_one_group(self) -> None:
         self.assertEqual(self.sections(self.help("umount")), ["Arguments", "Options", "Example"])

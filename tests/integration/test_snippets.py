@@ -164,7 +164,7 @@ class Commands(unittest.TestCase):
     def test_options_within_sentences(self) -> None:
         """Each is an option of some command."""
         prose = re.sub(r"^```.*?^```", "", README, flags=re.M | re.S)
-        found = set(re.findall(r"--[a-z][a-z-]+", "\n".join(re.findall(r"`([^`]+)`", prose))))
+        found = set(re.findall(r"--[a-z][a-z0-9-]+", "\n".join(re.findall(r"`([^`]+)`", prose))))
         known = {option for command in all_commands(Settings.binary).values()
                  for names in command.options for option in names.names}
         self.assertGreater(len(found), 15)

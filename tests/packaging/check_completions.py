@@ -58,7 +58,7 @@ def offered_by_zsh(path):
         # '(-j --jobs)'{-j+,--jobs=}'[...' or '(--json)''--json''[...'
         names = re.findall(r"^ +'[^']*'(\{\S+\}|'\S+')'\[", body, re.MULTILINE)
         offered[tuple(name.strip("_") for name in name.split("_")[1:])] = (
-            {option for name in names for option in re.findall(r"--([a-z-]+)", name)},
+            {option for name in names for option in re.findall(r"--([a-z0-9-]+)", name)},
             set(re.findall(r"^ +'(\w+):", body.partition("commands=(")[2], re.MULTILINE)))
     return offered
 

@@ -11,7 +11,7 @@ import tempfile
 import program_help
 import report
 
-KEY = re.compile(r"^#?([a-z][a-z-]*) = (.+)$", re.MULTILINE)
+KEY = re.compile(r"^#?([a-z][a-z0-9-]*) = (.+)$", re.MULTILINE)
 # What makes no sense in a file, or contradicts another key (verbose and quiet exclude each other).
 NOT_IN_FILE = {"help", "config", "quiet"}
 # Arguments, which have no option.
@@ -61,7 +61,7 @@ def main():
     if "no-such-key" not in run_with(arguments.binary, "no-such-key = 1\n"):
         problems.append("mount accepts a key that does not exist: this check proves nothing")
     page = (arguments.root / "man/reshardfs.toml.5").read_text()
-    described = set(re.findall(r"^\.It Ic ([a-z-]+)", page, re.MULTILINE))
+    described = set(re.findall(r"^\.It Ic ([a-z0-9-]+)", page, re.MULTILINE))
     problems += [f"{key}: in only one of the sample and reshardfs.toml(5)"
                  for key in sorted(described ^ (sample.keys() | PLACES | {"quiet"}))]
     report.finish(problems, f"{len(sample)} keys, all accepted")

@@ -31,9 +31,9 @@ def documented_options(text):
     items = re.split(r"^\.It ", text, flags=re.MULTILINE)[1:]
     for item in items:
         head, _, body = item.partition("\n")
-        match = re.fullmatch(r"(?:Fl (\w) , )?((?:Fl -[a-z-]+ , )*Fl -[a-z-]+)(?: Ar (\S+))?", head)
+        match = re.fullmatch(r"(?:Fl (\w) , )?((?:Fl -[a-z0-9-]+ , )*Fl -[a-z0-9-]+)(?: Ar (\S+))?", head)
         if match:
-            for name in re.findall(r"Fl -([a-z-]+)", match.group(2)):
+            for name in re.findall(r"Fl -([a-z0-9-]+)", match.group(2)):
                 found[name] = (match.group(1), match.group(3) or "", body)
     return found
 
@@ -57,7 +57,7 @@ def accepted_options(text, shared):
     titles = re.findall(r"^\.Sx (.+?)(?: [.,])?$", sentence.group(2), re.MULTILINE)
     flags = " ".join(re.findall(r"^\.Fl (.+)$", sentence.group(2), re.MULTILINE))
     names = [name for title in titles for name in shared.get(title, [title])]
-    return {name: title_of.get(name) for name in names + re.findall(r"-([a-z-]+)", flags)}
+    return {name: title_of.get(name) for name in names + re.findall(r"-([a-z0-9-]+)", flags)}
 
 
 def synopsis(page):
