@@ -12,6 +12,19 @@
 
 namespace reshardfs {
 
+Standing standing_of(const Folder& root, const std::filesystem::path& path, std::uint64_t size) {
+  const auto folder = root.find(path.parent_path());
+  const auto found = folder ? folder->look_at(path.filename()) : std::nullopt;
+  if (!found) return Standing::kMissing;
+  if (!S_ISREG(found->st_mode)) {
+    throw Error(ErrorKind::kUsage, "is in the way: it is not a regular file")
+        .in_file(root.path() / path)
+        .hint("choose another directory");
+  }
+  return static_cast<std::uint64_t>(found->st_size) == size ? Standing::kSameSize
+                                                            : Standing::kDiffers;
+}
+
 void ExistingFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   opened_.call([this] { open(); });
   while (!out.empty()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 
@@ -10,6 +11,16 @@
 #include "export/folder.h"
 
 namespace reshardfs {
+
+enum class Standing : std::uint8_t {
+  kMissing,   ///< to be written
+  kSameSize,  ///< its contents decide
+  kDiffers,   ///< in the way
+};
+
+/// How a file that is to have `size` bytes stands.
+/// @throws Error kUsage if it is no regular file, or a name on its way is no directory; kIo.
+Standing standing_of(const Folder& root, const std::filesystem::path& path, std::uint64_t size);
 
 /// A file that is there already, to be read as those that are not. Opened at the first read: there
 /// may be more of them than a process may have open.

@@ -2,8 +2,11 @@
 #include "export/exporter.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -18,7 +21,9 @@
 #include "export/folder.h"
 #include "export/identity.h"
 #include "export/manifest.h"
+#include "export/other_manifests.h"
 #include "export/partial_file.h"
+#include "export/shared_sums.h"
 #include "export/target_directory.h"
 
 namespace reshardfs {
@@ -34,12 +39,6 @@ void write_text(const Folder& folder, const std::string& name, const std::string
   file.sync();
   file.commit(/*replace=*/true);
 }
-
-enum class Standing : std::uint8_t {
-  kMissing,   ///< to be written
-  kSameSize,  ///< its contents decide
-  kDiffers,   ///< in the way
-};
 
 struct Item {
   const OutputFile* output = nullptr;
@@ -72,13 +71,20 @@ class HashJob final : public BlockJob {
 
 class WriteJob final : public BlockJob {
  public:
-  WriteJob(const Folder& root, const Item& item, Manifest& manifest, bool replace)
-      : root_(root), item_(item), manifest_(manifest), replace_(replace) {}
+  /// @param writers kMany: of a share, whose process of an earlier run may still live elsewhere. It
+  ///        writes the same bytes, so whoever is last may replace the file.
+  WriteJob(const Folder& root, const Item& item, Manifest& manifest, bool replace, Writers writers)
+      : root_(root),
+        item_(item),
+        manifest_(manifest),
+        replace_(replace || writers == Writers::kMany),
+        writers_(writers) {}
 
   const VirtualFile& file() const override { return *item_.output->file; }
   const std::string& name() const override { return item_.output->path; }
   void begin() override {
-    partial_.emplace(root_.make(item_.path.parent_path()), item_.path.filename(), file().size());
+    partial_.emplace(root_.make(item_.path.parent_path()), item_.path.filename(), file().size(),
+                     writers_);
   }
   void write(std::uint64_t offset, std::span<const std::byte> bytes) override {
     partial_->write_at(offset, bytes);
@@ -87,15 +93,28 @@ class WriteJob final : public BlockJob {
     partial_->sync();
     // The entry first: a file that has its name is known then, whenever the process is killed.
     manifest_.add(item_.output->path, {file().size(), sha256});
-    partial_->commit(replace_);
+    commit();
     partial_.reset();
   }
 
  private:
+  void commit() {
+    try {
+      partial_->commit(replace_);
+    } catch (Error& error) {
+      if (writers_ != Writers::kMany || error.os_error() != ENOENT) throw;
+      throw Error(ErrorKind::kIo, "another process has removed the partial file")
+          .in_file(root_.path() / item_.path)
+          .os_error(ENOENT)
+          .hint("it exports the same share; let only one of them run");
+    }
+  }
+
   const Folder& root_;
   const Item& item_;
   Manifest& manifest_;
   bool replace_;
+  Writers writers_;
   std::optional<PartialFile> partial_;
 };
 
@@ -111,48 +130,24 @@ void require_plain_path(const fs::path& path) {
       .hint("choose another directory, or use --force to replace it");
 }
 
-/// How a file that is to have `size` bytes stands.
-Standing standing_of(const Folder& root, const fs::path& path, std::uint64_t size) {
-  const auto folder = root.find(path.parent_path());
-  const auto found = folder ? folder->look_at(path.filename()) : std::nullopt;
-  if (!found) return Standing::kMissing;
-  if (!S_ISREG(found->st_mode)) {
-    throw Error(ErrorKind::kUsage, "is in the way: it is not a regular file")
-        .in_file(root.path() / path)
-        .hint("choose another directory");
-  }
-  return static_cast<std::uint64_t>(found->st_size) == size ? Standing::kSameSize
-                                                            : Standing::kDiffers;
-}
-
-/// Whether SHA256SUMS has no line that this export would not write: then it is of an export of the
-/// same conversion, whatever the manifest knows of it.
-bool is_own_checksums(const VirtualFile& file, const Manifest& manifest) {
-  std::set<std::string> lines;
-  std::uint64_t most = 0;
-  for (const auto& [path, entry] : manifest.entries()) {
-    most += lines.insert(checksum_line(entry.sha256, path)).first->size();
-  }
-  if (file.size() > most) return false;
-  std::string text(static_cast<std::size_t>(file.size()), '\0');
-  file.read_at(0, std::as_writable_bytes(std::span(text)));
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
-    if (!lines.contains(text.substr(begin, end - begin))) return false;
-    begin = end;
-  }
-  return true;
-}
-
 class Exporter {
  public:
   Exporter(const Conversion& conversion, const ConversionOptions& conversion_options,
            const ExportOptions& options)
       : options_(options),
-        directory_(options.directory, conversion_options.source),
+        directory_(options.directory, conversion_options.source,
+                   options.share ? Lock::kShared : Lock::kExclusive),
         identity_(conversion_identity(conversion_options, conversion)) {
-    for (const OutputFile* output : exported_files(conversion)) {
+    std::vector<const OutputFile*> files = exported_files(conversion);
+    for (const OutputFile* output : files) {
       require_plain_path(output->path);
+      tops_.insert(top_of(output->path));
+    }
+    if (options.share) {
+      share_ = plan_share(files, *options.share);
+      files = files_of_share(files, *options.share);
+    }
+    for (const OutputFile* output : files) {
       Item item;
       item.output = output;
       item.path = output->path;
@@ -161,13 +156,18 @@ class Exporter {
   }
 
   ExportResult run() {
-    Manifest manifest(root(), identity_, options_.force);
-    examine(manifest);
+    OtherManifests others(root(), identity_, share_, options_.force);
+    Manifest manifest(root(), identity_, options_.force, share_);
+    others.require_none_running();
+    adopt(others.known(), manifest);
+    remove_what_was_left();
+    examine(manifest, others.known());
     const std::uint64_t bytes = bytes_to_write();
     directory_.require_space(bytes);
     write(manifest, bytes);
-    if (options_.checksums) write_checksums(manifest);
+    if (!share_ && options_.checksums) write_checksums(manifest);
     sync(manifest);
+    if (share_) complete_share(manifest, others.known());
     warn_of_others(manifest);
     return std::move(result_);
   }
@@ -179,9 +179,36 @@ class Exporter {
     if (options_.engine.progress != nullptr) options_.engine.progress->start(phase, bytes, files);
   }
 
+  /// What an export of the same conversion has written under another manifest need not be compared
+  /// with the source.
+  void adopt(const Manifest::Entries& known, Manifest& manifest) const {
+    const auto add = [&](const std::string& path, const Manifest::Entry& entry) {
+      if (!manifest.find(path)) manifest.add(path, entry);
+    };
+    if (!share_) {
+      for (const auto& [path, entry] : known) add(path, entry);
+      return;
+    }
+    for (const Item& item : items_) {
+      const auto found = known.find(item.output->path);
+      if (found != known.end()) add(found->first, found->second);
+    }
+  }
+
+  /// Of processes that were killed. Whoever else might write these files has been locked out where
+  /// locks work; where they do not, it will find that it cannot complete its file.
+  void remove_what_was_left() const {
+    std::map<fs::path, std::set<std::string>> names;
+    for (const Item& item : items_) names[item.path.parent_path()].insert(item.path.filename());
+    if (share_) names[{}].insert(manifest_name(share_->share));
+    for (const auto& [path, own] : names) {
+      if (const auto folder = root().find(path)) remove_partial_files(*folder, own);
+    }
+  }
+
   /// What is there is hashed, and compared with the manifest or, if that does not know the file,
   /// with the source. Nothing is written before all of it is known to be right.
-  void examine(Manifest& manifest) {
+  void examine(Manifest& manifest, const Manifest::Entries& known) {
     Jobs jobs;
     std::uint64_t bytes = 0;
     for (Item& item : items_) {
@@ -196,18 +223,22 @@ class Exporter {
       run_blocks(jobs, options_.engine);
       for (const Item& item : items_) note_examined(item, manifest);
     }
-    if (options_.checksums) examine_checksums(manifest);
+    if (share_ || options_.checksums) examine_checksums(manifest, known);
   }
 
   /// It may be replaced if this export has written it, even where the manifest has lost the line
   /// that says so.
-  void examine_checksums(const Manifest& manifest) const {
+  void examine_checksums(const Manifest& manifest, const Manifest::Entries& known) const {
     const fs::path name = kChecksumFile;
     if (standing_of(root(), name, 0) == Standing::kMissing) return;
-    if (options_.force || manifest.find(kChecksumFile)) return;
+    if (!share_ && (options_.force || manifest.find(kChecksumFile))) return;
     const ExistingFile file(root(), name, size_of(name));
-    if (is_own_checksums(file, manifest)) return;
-    throw_in_the_way(root().path() / name, "already exists");
+    Manifest::Entries entries = manifest.entries();
+    if (share_) SharedSums(root(), identity_, *share_, known).add_others(entries, options_.force);
+    if (has_only_lines_of(file, entries)) return;
+    if (!options_.force) throw_in_the_way(root().path() / name, "already exists");
+    // It would tell whoever waits for the shares that all of them are complete.
+    ::unlinkat(root().descriptor(), kChecksumFile, 0);
   }
 
   /// @return bytes that they read.
@@ -254,7 +285,8 @@ class Exporter {
     Jobs jobs;
     for (const Item& item : items_) {
       if (item.is_kept()) continue;
-      jobs.push_back(std::make_unique<WriteJob>(root(), item, manifest, options_.force));
+      jobs.push_back(std::make_unique<WriteJob>(root(), item, manifest, options_.force,
+                                                share_ ? Writers::kMany : Writers::kOne));
     }
     if (jobs.empty()) return;
     start("writing", bytes, jobs.size());
@@ -288,9 +320,18 @@ class Exporter {
     manifest.sync();
   }
 
+  void complete_share(Manifest& manifest, const Manifest::Entries& known) {
+    std::vector<std::string> paths;
+    for (const Item& item : items_) paths.push_back(item.output->path);
+    manifest.complete(root(), paths);
+    // For all to see before the others are looked at: so whoever is last finds them complete.
+    root().sync();
+    result_.incomplete = SharedSums(root(), identity_, *share_, known).write();
+  }
+
   /// Loaders take every rank directory that they find.
   void warn_of_others(const Manifest& manifest) {
-    std::set<std::string> own;
+    std::set<std::string> own = tops_;
     for (const auto& [path, entry] : manifest.entries()) own.insert(top_of(path));
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(root().path(), error)) {
@@ -312,7 +353,9 @@ class Exporter {
   const ExportOptions& options_;
   TargetDirectory directory_;
   nlohmann::ordered_json identity_;
+  std::optional<SharePlan> share_;
   std::vector<Item> items_;
+  std::set<std::string> tops_;  ///< the first names of all paths, those of other shares, too
   ExportResult result_;
 };
 

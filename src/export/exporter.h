@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "reshardfs/conversion.h"
 
 #include "export/block_engine.h"
+#include "export/share.h"
 
 namespace reshardfs {
 
@@ -20,10 +22,12 @@ struct ExportOptions {
   std::filesystem::path directory{};
   /// Replace files that differ, and the export of another conversion.
   bool force = false;
-  /// Write SHA256SUMS.
+  /// Write SHA256SUMS. A share's export does so in any case, as soon as all shares are complete.
   bool checksums = false;
   /// Workers, memory, stop flag and progress.
   BlockEngineOptions engine{};
+  /// Only the files of this share; other processes may export the others at the same time.
+  std::optional<Share> share{};
 };
 
 struct ExportResult {
@@ -32,11 +36,11 @@ struct ExportResult {
   /// Files that were there with the right contents.
   std::uint64_t kept_files = 0;
   std::uint64_t kept_bytes = 0;
+  /// Of a share: one that is not complete yet, so that SHA256SUMS has not been written.
+  std::optional<Share> incomplete{};
   /// For the user to see, one line each.
   std::vector<std::string> warnings{};
 };
-
-inline constexpr const char* kChecksumFile = "SHA256SUMS";
 
 /// The files that an export writes: not those that are hidden, and not those whose contents change.
 std::vector<const OutputFile*> exported_files(const Conversion& conversion);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/folder.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -84,6 +86,29 @@ std::optional<struct stat> Folder::look_at(const std::string& name) const {
   if (::fstatat(descriptor(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0) return found;
   if (errno == ENOENT) return std::nullopt;
   throw io_error("examine", path_ / name, errno);
+}
+
+std::vector<std::string> Folder::names() const {
+  // Opened anew: a directory on NFS is asked for again then, and another reader's place is its own.
+  const int own = ::openat(descriptor(), ".", kDirectoryFlags);
+  if (own < 0) throw io_error("open", path_, errno);
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(own), &::closedir);
+  if (!stream) {
+    const int failed = errno;
+    ::close(own);
+    throw io_error("open", path_, failed);
+  }
+  std::vector<std::string> names;
+  for (;;) {
+    errno = 0;
+    const dirent* const entry = ::readdir(stream.get());
+    if (entry == nullptr) break;
+    const std::string name = static_cast<const char*>(entry->d_name);
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  if (errno != 0) throw io_error("read", path_, errno);
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 std::optional<Descriptor> Folder::open_file(const std::string& name, int flags, mode_t mode) const {

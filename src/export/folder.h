@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "storage/descriptor_pool.h"
 
@@ -35,6 +36,8 @@ class Folder {
   /// What stands under a name; nothing if there is nothing.
   /// @throws Error kIo.
   std::optional<struct stat> look_at(const std::string& name) const;
+  /// All names in it but "." and "..", sorted. @throws Error kIo.
+  std::vector<std::string> names() const;
   /// Opens a file, without waiting for what is none.
   /// @return nothing, with errno, if it cannot be opened.
   std::optional<Descriptor> open_file(const std::string& name, int flags, mode_t mode = 0) const;

@@ -6,14 +6,21 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
+#include <functional>
+#include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
+#include "base/sha256.h"
 #include "export/identity.h"
+#include "export/partial_file.h"
 #include "export/target_directory.h"
 
 namespace reshardfs {
@@ -23,6 +30,13 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30U;
 constexpr const char* kFormatKey = "reshardfs_export";
+constexpr const char* kShareKey = "share";
+constexpr const char* kFilesKey = "files";
+constexpr const char* kConversionKey = "conversion";
+constexpr const char* kCompleteKey = "complete";
+constexpr const char* kSharePrefix = ".reshardfs-export.";
+constexpr const char* kShareOf = "-of-";
+constexpr const char* kShareSuffix = ".jsonl";
 constexpr int kFormat = 2;
 /// It identified source files by path, size and modification time alone.
 constexpr int kOldFormat = 1;
@@ -35,12 +49,28 @@ std::string text_line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+Json header_of(const Json& identity, const std::optional<SharePlan>& plan) {
+  Json header{{kFormatKey, kFormat}};
+  if (plan) {
+    header[kShareKey] = {
+        {"index", plan->share.index}, {"count", plan->share.count}, {kFilesKey, plan->files_sum}};
+  }
+  header[kConversionKey] = identity;
+  return header;
+}
+
 /// Refuses the export of another conversion.
 [[noreturn]] void throw_other(const Json& header, const Json& identity) {
   const auto format = header.is_object() ? header.value<Json>(kFormatKey, Json()) : Json();
   if (format == kFormat) {
-    const IdentityDifference difference =
-        identity_difference(header.value<Json>("conversion", Json()), identity);
+    const Json old = header.value<Json>(kConversionKey, Json());
+    if (old == identity) {
+      throw Error(ErrorKind::kUsage, "the directory holds the share of an export of other files")
+          .hint(
+              "give the --ranks, --views and --params of that export, or use --force; an export "
+              "without --share adds files");
+    }
+    const IdentityDifference difference = identity_difference(old, identity);
     throw Error(ErrorKind::kUsage,
                 "the directory holds the export of another conversion (" + difference.what + ")")
         .hint(difference.hint);
@@ -70,16 +100,17 @@ void require_own_file(const struct stat& found) {
   if (found.st_nlink > 1) throw no_manifest("the file is hard-linked under another name");
 }
 
-Descriptor open_manifest(const Folder& folder) {
+/// @return nothing, with errno, if it cannot be opened.
+std::optional<Descriptor> open_own_file(const Folder& folder, const std::string& name, int flags) {
   // To open a device may do something, so it is looked at before, and again when it is open.
-  if (const auto found = folder.look_at(Manifest::kName)) require_own_file(*found);
+  if (const auto found = folder.look_at(name)) require_own_file(*found);
   constexpr mode_t kMode = 0666;
-  auto file = folder.open_file(Manifest::kName, O_RDWR | O_CREAT | O_APPEND, kMode);
-  if (!file) throw io_error("open", "", errno);
+  auto file = folder.open_file(name, flags, kMode);
+  if (!file) return std::nullopt;
   struct stat found {};
   if (::fstat(file->get(), &found) != 0) throw io_error("examine", "", errno);
   require_own_file(found);
-  return std::move(*file);
+  return file;
 }
 
 /// Runs `work`, whose errors are about the manifest.
@@ -108,32 +139,27 @@ std::optional<std::pair<std::string, Manifest::Entry>> parse_entry(std::string_v
                    Manifest::Entry{size.get<std::uint64_t>(), sha256.get<std::string>()});
 }
 
-}  // namespace
-
-Manifest::Manifest(const Folder& folder, const Json& identity, bool force)
-    : path_(folder.path() / kName), file_(about(path_, [&] { return open_manifest(folder); })) {
-  lock_for_export(file_.get(), folder.path());
-  const std::uint64_t good = about(path_, [&] { return parse(read_all(), identity, force); });
-  if (::ftruncate(file_.get(), static_cast<off_t>(good)) != 0) {
-    throw io_error("write", path_, errno);
-  }
-  if (good > 0) return;
-  append(text_line({{kFormatKey, kFormat}, {"conversion", identity}}));
+std::string entry_line(const std::string& path, const Manifest::Entry& entry) {
+  return text_line({{"path", path}, {"size", entry.size}, {"sha256", entry.sha256}});
 }
 
-std::string Manifest::read_all() const {
-  struct stat found {};
-  if (::fstat(file_.get(), &found) != 0) throw io_error("examine", path_, errno);
-  if (static_cast<std::uint64_t>(found.st_size) > kMaxBytes) {
-    throw no_manifest("it is larger than any that reshardfs writes");
-  }
-  std::string text(static_cast<std::size_t>(found.st_size), '\0');
+/// What a manifest that is complete ends with. It says of what: it is read alone.
+std::string last_line(const Json& header) {
+  Sha256 hash;
+  const std::string text = text_line(header);
+  hash.update(std::as_bytes(std::span(text)));
+  return text_line({{kCompleteKey, hash.finish()}});
+}
+
+/// @return less than that if the file ends before.
+std::string read_range(int file, std::uint64_t offset, std::uint64_t bytes) {
+  std::string text(static_cast<std::size_t>(bytes), '\0');
   std::size_t done = 0;
   while (done < text.size()) {
     const ssize_t got =
-        ::pread(file_.get(), text.data() + done, text.size() - done, static_cast<off_t>(done));
+        ::pread(file, text.data() + done, text.size() - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw io_error("read", path_, errno);
+    if (got < 0) throw io_error("read", "", errno);
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }
@@ -141,24 +167,97 @@ std::string Manifest::read_all() const {
   return text;
 }
 
-std::uint64_t Manifest::parse(const std::string& text, const Json& identity, bool force) {
+std::uint64_t size_of(int file) {
+  struct stat found {};
+  if (::fstat(file, &found) != 0) throw io_error("examine", "", errno);
+  return static_cast<std::uint64_t>(found.st_size);
+}
+
+std::string read_all(int file) {
+  const std::uint64_t bytes = size_of(file);
+  if (bytes > kMaxBytes) throw no_manifest("it is larger than any that reshardfs writes");
+  return read_range(file, 0, bytes);
+}
+
+using IsSame = std::function<bool(const Json& header)>;
+
+/// @param out is given the entries.
+/// @return bytes up to the end of the last good line; 0: it has to begin anew.
+std::uint64_t parse(const std::string& text, const IsSame& is_same, const Json& identity,
+                    bool force, Manifest::Entries& out) {
   std::uint64_t good = 0;
   for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', good)) {
     const std::string_view line = std::string_view(text).substr(good, end - good);
     if (good == 0) {
       const Json header = parse_line(line);
-      const bool same = header.is_object() && header.value<Json>(kFormatKey, Json()) == kFormat &&
-                        header.value<Json>("conversion", Json()) == identity;
+      const bool same = header.is_object() && is_same(header);
       if (!same && force) return 0;
       if (!same) throw_other(header, identity);
-    } else {
-      auto entry = parse_entry(line);
-      if (!entry) break;
-      entries_[std::move(entry->first)] = std::move(entry->second);
+    } else if (auto entry = parse_entry(line)) {
+      out[std::move(entry->first)] = std::move(entry->second);
+    } else if (const Json json = parse_line(line);
+               !json.is_object() || !json.contains(kCompleteKey)) {
+      break;
     }
     good = end + 1;
   }
   return good;
+}
+
+std::optional<Manifest::Entries> read_one(const Folder& folder, const std::string& name,
+                                          const Json& identity, const IsSame& is_same) {
+  return about(folder.path() / name, [&]() -> std::optional<Manifest::Entries> {
+    const auto file = open_own_file(folder, name, O_RDONLY);
+    if (!file && errno == ENOENT) return std::nullopt;
+    if (!file) throw io_error("open", "", errno);
+    Manifest::Entries entries;
+    if (parse(read_all(file->get()), is_same, identity, /*force=*/false, entries) == 0) {
+      return std::nullopt;
+    }
+    return entries;
+  });
+}
+
+}  // namespace
+
+Manifest::Manifest(const Folder& folder, const Json& identity, bool force,
+                   const std::optional<SharePlan>& share)
+    : name_(share ? manifest_name(share->share) : kName),
+      path_(folder.path() / name_),
+      header_(header_of(identity, share)),
+      share_(share) {
+  about(path_, [&] {
+    open_and_lock(folder);
+    const std::string text = read_all(file_->get());
+    const std::uint64_t good = parse(
+        text, [&](const Json& header) { return header == header_; }, identity, force, entries_);
+    // Not where it changes nothing but the file's times.
+    if (good < text.size() && ::ftruncate(file_->get(), static_cast<off_t>(good)) != 0) {
+      throw io_error("write", "", errno);
+    }
+    if (good == 0) append(text_line(header_));
+  });
+}
+
+void Manifest::open_and_lock(const Folder& folder) {
+  // Who completes a share replaces its manifest: what was opened may be the old one when it is
+  // locked at last.
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    auto file = open_own_file(folder, name_, O_RDWR | O_CREAT | O_APPEND);
+    if (!file) throw io_error("open", "", errno);
+    file_.emplace(std::move(*file));
+    if (!try_lock(file_->get(), Lock::kExclusive)) {
+      if (!share_) throw in_use_error(folder.path());
+      throw Error(ErrorKind::kUsage, "another process is writing share " + to_string(share_->share))
+          .hint("wait until it ends, or end it, and run this share again");
+    }
+    struct stat mine {};
+    if (::fstat(file_->get(), &mine) != 0) throw io_error("examine", "", errno);
+    const auto there = folder.look_at(name_);
+    if (there && there->st_dev == mine.st_dev && there->st_ino == mine.st_ino) return;
+  }
+  throw no_manifest("it is replaced again and again");
 }
 
 std::optional<Manifest::Entry> Manifest::find(const std::string& path) const {
@@ -169,7 +268,7 @@ std::optional<Manifest::Entry> Manifest::find(const std::string& path) const {
 
 void Manifest::add(const std::string& path, const Entry& entry) {
   const std::lock_guard lock(mutex_);
-  append(text_line({{"path", path}, {"size", entry.size}, {"sha256", entry.sha256}}));
+  append(entry_line(path, entry));
   entries_[path] = entry;
 }
 
@@ -177,7 +276,7 @@ void Manifest::append(const std::string& line) {
   // As a rule one write, so that a kill does not tear it. What a full disk leaves over is tried
   // once more, to be told why.
   for (std::string_view rest = line; !rest.empty();) {
-    const ssize_t written = ::write(file_.get(), rest.data(), rest.size());
+    const ssize_t written = ::write(file_->get(), rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) throw io_error("write", path_, written < 0 ? errno : ENOSPC);
     rest.remove_prefix(static_cast<std::size_t>(written));
@@ -185,7 +284,77 @@ void Manifest::append(const std::string& line) {
 }
 
 void Manifest::sync() {
-  if (::fsync(file_.get()) != 0) throw io_error("sync", path_, errno);
+  if (::fsync(file_->get()) != 0) throw io_error("sync", path_, errno);
+}
+
+void Manifest::complete(const Folder& folder, const std::vector<std::string>& paths) {
+  const std::lock_guard lock(mutex_);
+  std::string text = text_line(header_);
+  for (const std::string& path : std::set<std::string>(paths.begin(), paths.end())) {
+    text += entry_line(path, entries_.at(path));
+  }
+  text += last_line(header_);
+  if (about(path_, [&] { return read_all(file_->get()); }) == text) return;
+  publish_text(folder, name_, text);
+}
+
+std::string manifest_name(const Share& share) {
+  return fmt::format("{}{}{}{}{}", kSharePrefix, share.index, kShareOf, share.count, kShareSuffix);
+}
+
+std::optional<Share> share_of_manifest(const std::string& name) {
+  if (!name.starts_with(kSharePrefix)) return std::nullopt;
+  const char* const end = name.data() + name.size();
+  const auto number = [end](const char* begin, std::string_view after, std::uint64_t& out) {
+    const char* const rest = std::from_chars(begin, end, out).ptr;
+    return std::string_view(rest, static_cast<std::size_t>(end - rest)).starts_with(after)
+               ? rest + after.size()
+               : end;
+  };
+  Share share;
+  const char* const count =
+      number(name.data() + std::string_view(kSharePrefix).size(), kShareOf, share.index);
+  number(count, kShareSuffix, share.count);
+  // What is written in another way is not ours.
+  if (manifest_name(share) != name) return std::nullopt;
+  return share;
+}
+
+std::optional<Manifest::Entries> read_manifest(const Folder& folder, const Json& identity,
+                                               const std::optional<SharePlan>& share) {
+  const Json wanted = header_of(identity, share);
+  return read_one(folder, share ? manifest_name(share->share) : Manifest::kName, identity,
+                  [&](const Json& header) { return header == wanted; });
+}
+
+std::optional<Manifest::Entries> read_share_of_any_files(const Folder& folder, const Json& identity,
+                                                         const Share& share) {
+  return read_one(folder, manifest_name(share), identity, [&](const Json& header) {
+    return header.value<Json>(kFormatKey, Json()) == kFormat &&
+           header.value<Json>(kConversionKey, Json()) == identity;
+  });
+}
+
+std::optional<Manifest::Entries> read_complete_share(const Folder& folder, const Json& identity,
+                                                     const SharePlan& share) {
+  const std::string name = manifest_name(share.share);
+  return about(folder.path() / name, [&]() -> std::optional<Manifest::Entries> {
+    const auto file = open_own_file(folder, name, O_RDONLY);
+    if (!file && errno == ENOENT) return std::nullopt;
+    if (!file) throw io_error("open", "", errno);
+    const Json header = header_of(identity, share);
+    const std::string last = last_line(header);
+    const std::uint64_t bytes = size_of(file->get());
+    if (bytes < last.size()) return std::nullopt;
+    if (read_range(file->get(), bytes - last.size(), last.size()) != last) return std::nullopt;
+    Manifest::Entries entries;
+    const std::string text = read_all(file->get());
+    const std::uint64_t good = parse(
+        text, [&](const Json& found) { return found == header; }, identity, true, entries);
+    // A damaged line, or one that another process has added meanwhile.
+    if (good != text.size() || !text.ends_with(last)) return std::nullopt;
+    return entries;
+  });
 }
 
 }  // namespace reshardfs

@@ -6,7 +6,9 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <functional>
 #include <random>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -37,19 +39,56 @@ bool is_same(int folder, const char* one, const char* other) noexcept {
          first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
+constexpr std::size_t kMarkDigits = 16;
+
+/// The name, or what is short and stands for it.
+std::string stem_of(const std::string& name, std::size_t more) {
+  if (name.size() + more + std::string_view(kSuffix).size() + 1 <= kMaxNameBytes) return name;
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(name)));
+  return hash.finish();
+}
+
+/// One that nobody else has: `.NAME.MARK.reshardfs-partial`.
 std::string own_name(const std::string& name) {
   std::random_device random;
-  return partial_name(fmt::format("{}.{:08x}{:08x}", name, random(), random()));
+  return fmt::format(".{}.{:08x}{:08x}{}", stem_of(name, kMarkDigits + 1), random(), random(),
+                     kSuffix);
+}
+
+/// What a partial file's name says of the file, with its mark if it has one; nothing for others.
+std::optional<std::string_view> stem_and_mark(std::string_view partial) {
+  const std::string_view suffix = kSuffix;
+  if (!partial.starts_with('.') || !partial.ends_with(suffix)) return std::nullopt;
+  return partial.substr(1, partial.size() - 1 - suffix.size());
+}
+
+std::string_view without_mark(std::string_view stem) {
+  if (stem.size() <= kMarkDigits) return stem;
+  const std::size_t dot = stem.size() - kMarkDigits - 1;
+  const bool marked = stem[dot] == '.' &&
+                      stem.find_first_not_of("0123456789abcdef", dot + 1) == std::string_view::npos;
+  return marked ? stem.substr(0, dot) : stem;
 }
 
 }  // namespace
 
 std::string partial_name(const std::string& name) {
-  std::string partial = "." + name + kSuffix;
-  if (partial.size() <= kMaxNameBytes) return partial;
-  Sha256 hash;
-  hash.update(std::as_bytes(std::span(name)));
-  return "." + hash.finish() + kSuffix;
+  return "." + stem_of(name, 0) + kSuffix;
+}
+
+void remove_partial_files(const Folder& folder, const std::set<std::string>& names) {
+  std::set<std::string, std::less<>> stems;
+  for (const std::string& name : names) {
+    stems.insert(stem_of(name, 0));
+    stems.insert(stem_of(name, kMarkDigits + 1));
+  }
+  for (const std::string& found : folder.names()) {
+    const auto stem = stem_and_mark(found);
+    if (!stem || (!stems.contains(*stem) && !stems.contains(without_mark(*stem)))) continue;
+    // One that cannot be removed does no harm: nobody reads it.
+    ::unlinkat(folder.descriptor(), found.c_str(), 0);
+  }
 }
 
 PartialFile::PartialFile(Folder folder, std::string name, std::uint64_t size, Writers writers)
@@ -132,6 +171,22 @@ void PartialFile::commit(bool replace) {
   }
   if (failed != 0) throw io_error("rename", path, failed);
   temporary_.clear();
+}
+
+void publish_text(const Folder& folder, const std::string& name, const std::string& text) {
+  // A process that begins removes what others have left, and may take this for it.
+  constexpr int kTries = 10;
+  for (int i = 1;; ++i) {
+    try {
+      PartialFile file(folder.make({}), name, text.size(), Writers::kMany);
+      file.write_at(0, std::as_bytes(std::span(text)));
+      file.sync();
+      file.commit(/*replace=*/true);
+      return;
+    } catch (const Error& error) {
+      if (error.os_error() != ENOENT || i == kTries) throw;
+    }
+  }
 }
 
 }  // namespace reshardfs

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 
@@ -14,6 +15,11 @@ namespace reshardfs {
 /// The name that a file has beside its own until it is complete: `.NAME.reshardfs-partial`, or if
 /// that would be too long for a file system, a hash in place of NAME.
 std::string partial_name(const std::string& name);
+
+/// Removes what was left of files that a killed process did not complete, whoever wrote them. Who
+/// still does cannot commit them then.
+/// @param names of the files, in this directory.
+void remove_partial_files(const Folder& folder, const std::set<std::string>& names);
 
 /// Who may write a file of the same name in the same directory at the same time.
 enum class Writers : std::uint8_t {
@@ -39,7 +45,8 @@ class PartialFile {
   /// Gives it its name. The directory is not synced.
   /// @param replace whether a file of that name may be replaced. What is neither a regular file nor
   ///        a link never is.
-  /// @throws Error kUsage if there is one and it may not, kIo.
+  /// @throws Error kUsage if there is one and it may not, kIo; with ENOENT if somebody has removed
+  ///         the partial file.
   void commit(bool replace);
 
  private:
@@ -51,5 +58,10 @@ class PartialFile {
   std::string temporary_;  ///< empty: committed
   std::optional<Descriptor> file_;
 };
+
+/// Gives a small file its contents, in one step; any number of processes may do so at once. The
+/// directory is not synced.
+/// @throws Error kIo.
+void publish_text(const Folder& folder, const std::string& name, const std::string& text);
 
 }  // namespace reshardfs

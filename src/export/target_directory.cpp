@@ -58,16 +58,20 @@ Folder open_target(const fs::path& path, const fs::path& source) {
 
 }  // namespace
 
-void lock_for_export(int descriptor, const fs::path& directory) {
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
-  throw Error(ErrorKind::kUsage, "another export is writing here")
+bool try_lock(int descriptor, Lock lock) noexcept {
+  const int operation = lock == Lock::kShared ? LOCK_SH : LOCK_EX;
+  return ::flock(descriptor, operation | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+Error in_use_error(const fs::path& directory) {
+  return Error(ErrorKind::kUsage, "another export is writing here")
       .in_file(directory)
       .hint("wait for it, or choose another directory");
 }
 
-TargetDirectory::TargetDirectory(const fs::path& path, const fs::path& source)
+TargetDirectory::TargetDirectory(const fs::path& path, const fs::path& source, Lock lock)
     : folder_(open_target(path, source)) {
-  lock_for_export(folder_.descriptor(), folder_.path());
+  if (!try_lock(folder_.descriptor(), lock)) throw in_use_error(folder_.path());
 }
 
 void TargetDirectory::require_space(std::uint64_t bytes) const {

@@ -4,14 +4,24 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "reshardfs/error.h"
+
 #include "export/folder.h"
 
 namespace reshardfs {
 
-/// Locks a directory or a file in it for as long as it is open. Where it cannot be locked (a
-/// directory on NFS) nothing happens.
-/// @throws Error kUsage if another process has locked it.
-void lock_for_export(int descriptor, const std::filesystem::path& directory);
+enum class Lock : std::uint8_t {
+  kShared,     ///< others may have it, too
+  kExclusive,  ///< nobody else
+};
+
+/// Locks a directory or a file in it for as long as it is open.
+/// @return whether no other process has locked it. True, too, where locks do not work (a directory
+///         on NFS).
+bool try_lock(int descriptor, Lock lock) noexcept;
+
+/// The error for a directory whose locks another process has.
+Error in_use_error(const std::filesystem::path& directory);
 
 /// The directory that an export writes into: made if it is not there, and locked, so that two
 /// exports do not write the same files at once.
@@ -20,7 +30,9 @@ class TargetDirectory {
   /// @param source must not lie in the directory, nor the reverse: an export would find its own
   ///        files among the source's at the next start.
   /// @throws Error kUsage if they overlap, it is no directory or it is in use; kIo.
-  TargetDirectory(const std::filesystem::path& path, const std::filesystem::path& source);
+  /// @param lock shared, if other processes write other files of the same export.
+  TargetDirectory(const std::filesystem::path& path, const std::filesystem::path& source,
+                  Lock lock = Lock::kExclusive);
   TargetDirectory(const TargetDirectory&) = delete;
   TargetDirectory& operator=(const TargetDirectory&) = delete;
 

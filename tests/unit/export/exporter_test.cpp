@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "export/checksums.h"
 #include "export/manifest.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"

@@ -211,6 +211,45 @@ TEST(PartialFile, FindsANameForLongNames) {
   EXPECT_NE(partial_name(std::string(254, 'x') + "a"), partial_name(std::string(254, 'x') + "b"));
 }
 
+TEST(PartialFile, RemovesWhatOthersHaveLeftOfTheSameFiles) {
+  const test::TempDir directory;
+  const Folder folder = folder_of(directory.path());
+  const std::string long_name(250, 'x');
+  for (const Writers writers : {Writers::kOne, Writers::kMany}) {
+    PartialFile file(folder_of(directory.path()), "file", 0, writers);
+    PartialFile other(folder_of(directory.path()), "other", 0, writers);
+    PartialFile of_long_name(folder_of(directory.path()), long_name, 0, writers);
+    ASSERT_EQ(entries(directory.path()), 3U);
+    remove_partial_files(folder, {"file", long_name});
+    EXPECT_EQ(entries(directory.path()), 1U);
+    // Its writer learns of it.
+    try {
+      file.commit(true);
+      FAIL() << "the file is gone";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.os_error(), ENOENT);
+    }
+    other.commit(true);
+    fs::remove(directory.path() / "other");
+  }
+  for (const char* name : {"file", ".file", ".file.0123456789abcdef", "file.reshardfs-partial",
+                           ".filed.reshardfs-partial", ".file.0123.reshardfs-partial"}) {
+    directory.write(name, "mine");
+  }
+  remove_partial_files(folder, {"file"});
+  EXPECT_EQ(entries(directory.path()), 6U);
+}
+
+TEST(PublishText, ReplacesTheFileInOneStep) {
+  const test::TempDir directory;
+  directory.write("file", "old");
+  publish_text(folder_of(directory.path()), "file", "new text");
+  EXPECT_EQ(text_of(directory.path() / "file"), "new text");
+  publish_text(folder_of(directory.path()), "file", "");
+  EXPECT_EQ(text_of(directory.path() / "file"), "");
+  EXPECT_EQ(entries(directory.path()), 1U);
+}
+
 TEST(PartialFile, SaysThatTheDiskIsFullAndLeavesNothing) {
   const test::TempDir directory;
   const SmallDisk disk(directory.path(), "size=1m");

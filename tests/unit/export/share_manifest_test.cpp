@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "export/manifest.h"
+#include "export/other_manifests.h"
+#include "support/errors.h"
+#include "support/temp_dir.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+const Json kIdentity{{"version", "1"}, {"prefix", "checkpoint_"}};
+const Json kOther{{"version", "1"}, {"prefix", "net_"}};
+const SharePlan kPlan{{1, 4}, "sum"};
+const std::optional<SharePlan> kNoShare;
+
+class ShareManifest : public ::testing::Test {
+ protected:
+  Folder folder() const { return Folder::open(directory_.path()); }
+  fs::path path(const Share& share) const { return directory_.path() / manifest_name(share); }
+  std::string text() const {
+    std::ifstream in(path(kPlan.share), std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void begin(const SharePlan& plan, const Json& identity = kIdentity) const {
+    const Manifest manifest(folder(), identity, false, plan);
+  }
+  void complete() const {
+    Manifest manifest(folder(), kIdentity, false, kPlan);
+    manifest.add("rank_3/b", {20, "bb"});
+    manifest.add("rank_2/a", {10, "aa"});
+    manifest.complete(folder(), {"rank_3/b", "rank_2/a"});
+  }
+  bool is_complete(const SharePlan& plan = kPlan, const Json& identity = kIdentity) const {
+    return read_complete_share(folder(), identity, plan).has_value();
+  }
+  std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(directory_.path()), {}));
+  }
+
+  test::TempDir directory_;
+};
+
+TEST_F(ShareManifest, HasANameThatTellsTheShare) {
+  EXPECT_EQ(manifest_name({3, 16}), ".reshardfs-export.3-of-16.jsonl");
+  EXPECT_EQ(share_of_manifest(".reshardfs-export.3-of-16.jsonl"), (Share{3, 16}));
+  for (const char* name : {".reshardfs-export.jsonl", ".reshardfs-export.03-of-16.jsonl",
+                           "SHA256SUMS", ".reshardfs-export.3-of-16.jsonl.bak",
+                           ".reshardfs-export.-of-.jsonl", ".reshardfs-export.3-of-.jsonl",
+                           ".reshardfs-export.3-of-16", ".reshardfs-export.3-of-x.jsonl",
+                           "..reshardfs-export.3-of-16.jsonl.0123456789abcdef.reshardfs-partial"}) {
+    EXPECT_EQ(share_of_manifest(name), std::nullopt) << name;
+  }
+}
+
+TEST_F(ShareManifest, IsCompleteOnlyWhenItSaysSo) {
+  EXPECT_FALSE(is_complete());
+  begin(kPlan);
+  EXPECT_FALSE(is_complete());
+  complete();
+  const auto entries = read_complete_share(folder(), kIdentity, kPlan);
+  ASSERT_TRUE(entries);
+  ASSERT_EQ(entries->size(), 2U);
+  EXPECT_EQ(entries->at("rank_3/b").size, 20U);
+  EXPECT_EQ(entries->at("rank_3/b").sha256, "bb");
+  EXPECT_FALSE(is_complete({{1, 4}, "other files"}));
+  EXPECT_FALSE(is_complete(kPlan, kOther));
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(ShareManifest, HasTheSameBytesWheneverItIsComplete) {
+  complete();
+  const std::string once = text();
+  const auto time = fs::last_write_time(path(kPlan.share));
+  complete();
+  // The second run has added lines, which belong to nothing but the log.
+  EXPECT_EQ(text(), once);
+  {
+    Manifest manifest(folder(), kIdentity, false, kPlan);
+    EXPECT_EQ(manifest.entries().size(), 2U);
+  }
+  EXPECT_EQ(text(), once);
+  fs::last_write_time(path(kPlan.share), time);
+  Manifest(folder(), kIdentity, false, kPlan).complete(folder(), {"rank_2/a", "rank_3/b"});
+  EXPECT_EQ(fs::last_write_time(path(kPlan.share)), time);
+}
+
+TEST_F(ShareManifest, IsNoLongerCompleteWhenItIsWrittenToOrDamaged) {
+  complete();
+  const std::string whole = text();
+  Manifest(folder(), kIdentity, false, kPlan).add("rank_2/a", {10, "aa"});
+  EXPECT_FALSE(is_complete());
+  directory_.write(manifest_name(kPlan.share), whole);
+  EXPECT_TRUE(is_complete());
+  std::string damaged = whole;
+  damaged[whole.find("rank_2") - 5] = '?';
+  directory_.write(manifest_name(kPlan.share), damaged);
+  EXPECT_FALSE(is_complete());
+  for (const std::size_t length : {whole.size() - 1, whole.size() / 2, std::size_t{0}}) {
+    directory_.write(manifest_name(kPlan.share), whole.substr(0, length));
+    EXPECT_FALSE(is_complete()) << length;
+  }
+}
+
+TEST_F(ShareManifest, IsOfOneProcessAtATime) {
+  const Manifest manifest(folder(), kIdentity, false, kPlan);
+  test::expect_error(ErrorKind::kUsage, {"another process", "share 1/4"}, [&] { begin(kPlan); });
+  begin({{2, 4}, "sum"});
+}
+
+TEST_F(ShareManifest, MayBeReplacedWhileAnotherProcessWaits) {
+  // Who has locked the file that was replaced begins anew with the one that is there.
+  const Manifest old(folder(), kIdentity, false, kPlan);
+  fs::rename(path(kPlan.share), directory_.path() / "old");
+  complete();
+  EXPECT_TRUE(is_complete());
+}
+
+TEST_F(ShareManifest, RefusesOtherFilesAndConversions) {
+  begin(kPlan);
+  test::expect_error(ErrorKind::kUsage, {"other files", "--ranks"}, [&] {
+    begin({{1, 4}, "other files"});
+  });
+  test::expect_error(ErrorKind::kUsage, {"different: prefix"}, [&] { begin(kPlan, kOther); });
+}
+
+TEST_F(ShareManifest, OthersAreReadByAnExportOfAllFiles) {
+  complete();
+  begin({{0, 3}, "other files"});
+  const OtherManifests others(folder(), kIdentity, kNoShare, false);
+  EXPECT_EQ(others.known().size(), 2U);
+}
+
+TEST_F(ShareManifest, OthersMustBeOfTheSameConversionAndSplit) {
+  const Folder there = folder();
+  complete();
+  const std::optional<SharePlan> other_number(SharePlan{{0, 2}, "sum"});
+  const std::optional<SharePlan> other_files(SharePlan{{0, 4}, "other files"});
+  const std::optional<SharePlan> same(SharePlan{{0, 4}, "sum"});
+  test::expect_error(ErrorKind::kUsage, {"in 4 shares", "I/4", "--force"},
+                     [&] { OtherManifests(there, kIdentity, other_number, false); });
+  test::expect_error(ErrorKind::kUsage, {"other files"},
+                     [&] { OtherManifests(there, kIdentity, other_files, false); });
+  test::expect_error(ErrorKind::kUsage, {"prefix"},
+                     [&] { OtherManifests(there, kOther, same, false); });
+  test::expect_error(ErrorKind::kUsage, {"prefix"},
+                     [&] { OtherManifests(there, kOther, kNoShare, false); });
+  { const OtherManifests others(there, kIdentity, same, false); }
+  EXPECT_TRUE(is_complete());
+  // It is another process's, which begins it anew.
+  { const OtherManifests others(there, kOther, same, true); }
+  EXPECT_TRUE(is_complete());
+  { const OtherManifests others(there, kIdentity, other_number, true); }
+  EXPECT_EQ(files(), 0U);
+}
+
+TEST_F(ShareManifest, OthersAreNotRemovedWhileTheirProcessRuns) {
+  const Folder there = folder();
+  const Manifest manifest(there, kIdentity, false, kPlan);
+  const std::optional<SharePlan> other_number(SharePlan{{0, 2}, "sum"});
+  test::expect_error(ErrorKind::kUsage, {"another export"},
+                     [&] { OtherManifests(there, kIdentity, other_number, true); });
+  EXPECT_TRUE(fs::exists(path(kPlan.share)));
+}
+
+TEST_F(ShareManifest, KeepsAnExportOfAllFilesAway) {
+  const Folder there = folder();
+  const std::optional<SharePlan> plan(kPlan);
+  {
+    const Manifest manifest(there, kIdentity, false, kPlan);
+    OtherManifests others(there, kIdentity, kNoShare, false);
+    test::expect_error(ErrorKind::kUsage, {"another export"},
+                       [&] { others.require_none_running(); });
+  }
+  {
+    const Manifest whole(there, kIdentity, false);
+    OtherManifests others(there, kIdentity, plan, false);
+    test::expect_error(ErrorKind::kUsage, {"another export"},
+                       [&] { others.require_none_running(); });
+  }
+  OtherManifests others(there, kIdentity, plan, false);
+  others.require_none_running();
+  // For as long as the share is exported.
+  test::expect_error(ErrorKind::kUsage, {"another export"},
+                     [&] { Manifest(there, kIdentity, false); });
+}
+
+}  // namespace
+}  // namespace reshardfs
