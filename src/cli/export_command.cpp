@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include <fmt/format.h>
@@ -15,8 +17,10 @@
 #include "cli/command.h"
 #include "cli/conversion_arguments.h"
 #include "cli/progress_display.h"
+#include "cli/share_argument.h"
 #include "cli/stop_signals.h"
 #include "cli/text.h"
+#include "export/checksums.h"
 #include "export/exporter.h"
 
 namespace reshardfs {
@@ -29,12 +33,14 @@ struct ExportArguments {
   std::uint64_t memory = std::uint64_t{256} << 20U;
   bool force = false;
   bool checksum = false;
+  std::string share;
 };
 
-void print_result(const ExportResult& result, const std::string& directory, double seconds) {
-  std::string text =
-      fmt::format("{} of {} written to {} in {:.1f} s", human_bytes(result.written_bytes),
-                  counted(result.written_files, "file"), printable(directory), seconds);
+void print_result(const ExportResult& result, const std::string& directory, double seconds,
+                  const std::optional<Share>& share) {
+  std::string text = share ? fmt::format("share {}: ", to_string(*share)) : "";
+  text += fmt::format("{} of {} written to {} in {:.1f} s", human_bytes(result.written_bytes),
+                      counted(result.written_files, "file"), printable(directory), seconds);
   if (result.written_files > 0 && seconds > 0) {
     const double rate = static_cast<double>(result.written_bytes) / seconds;
     text += fmt::format(" ({}/s)", human_bytes(static_cast<std::uint64_t>(rate)));
@@ -43,7 +49,19 @@ void print_result(const ExportResult& result, const std::string& directory, doub
     text += fmt::format("; {} of {} {} there already, checked", human_bytes(result.kept_bytes),
                         result.kept_files, result.kept_files == 1 ? "file was" : "files were");
   }
+  if (result.incomplete) {
+    text += fmt::format("; share {} is not complete yet", to_string(*result.incomplete));
+  } else if (share) {
+    text += fmt::format("; all shares are complete, see {}", kChecksumFile);
+  }
   std::cout << text << "\n";
+}
+
+void print_share(const ChosenShare& share, const Conversion& conversion) {
+  std::cout << fmt::format("share {}{}: {}\n", to_string(share.share),
+                           share.from.empty() ? "" : " (" + share.from + ")",
+                           share_words(files_of_share(exported_files(conversion), share.share)))
+            << std::flush;
 }
 
 int run_export(const ExportArguments& arguments) {
@@ -53,6 +71,10 @@ int run_export(const ExportArguments& arguments) {
   // A file size limit is an error like a full disk.
   ignore_signal(SIGXFSZ);
   const auto begun = Clock::now();
+  std::optional<ChosenShare> share;
+  if (!arguments.share.empty()) {
+    share = choose_share(arguments.share, [](const char* name) { return std::getenv(name); });
+  }
   ConversionOptions source = arguments.conversion.options();
   if (source.views.empty()) source.views = {ViewKind::kRanks};
   const Conversion conversion = open_conversion(source);
@@ -61,6 +83,10 @@ int run_export(const ExportArguments& arguments) {
   ExportProgress progress;
   ExportOptions options{arguments.directory, arguments.force, arguments.checksum,
                         block_engine_options(arguments.jobs, arguments.memory)};
+  if (share) {
+    options.share = share->share;
+    if (!log.quiet) print_share(*share, conversion);
+  }
   options.engine.stop = &signals.flag();
   options.engine.progress = &progress;
   ExportResult result;
@@ -73,7 +99,7 @@ int run_export(const ExportArguments& arguments) {
   }
   for (const std::string& warning : result.warnings) spdlog::warn("{}", warning);
   const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
-  if (!log.quiet) print_result(result, arguments.directory, seconds);
+  if (!log.quiet) print_result(result, arguments.directory, seconds, options.share);
   return kExitDone;
 }
 
@@ -98,7 +124,15 @@ void add_export_command(CLI::App& app, CommandAction& action) {
       ->type_name("SIZE")
       ->default_str("256MiB")
       ->take_last();
-  command->add_flag("--checksum", arguments->checksum, "Also write SHA256SUMS, for 'sha256sum -c'");
+  command
+      ->add_option(
+          "--share", arguments->share,
+          "Write only part I of N, counted from 0, while other processes write the others; "
+          "auto reads I and N from the variables of Slurm or MPI")
+      ->type_name("I/N|auto")
+      ->take_last();
+  command->add_flag("--checksum", arguments->checksum,
+                    "Also write SHA256SUMS, for 'sha256sum -c'; with --share, always");
   command->add_flag("--force", arguments->force,
                     "Replace files that differ, and an export of another conversion");
   arguments->conversion.add_to(*command);
@@ -110,7 +144,8 @@ void add_export_command(CLI::App& app, CommandAction& action) {
   command->footer(
       "Example: write a checkpoint for 4-way tensor parallelism, and check it\n  reshardfs export "
       "ckpt out --src-strategy train.ckpt --dst-strategy tp=4 --checksum\n  cd out && sha256sum -c "
-      "SHA256SUMS");
+      "SHA256SUMS\n\nExample: let the tasks that srun or mpirun starts write it together\n  "
+      "reshardfs export ckpt out --src-strategy train.ckpt --dst-strategy tp=4 --share auto");
   command->callback(
       [&action, arguments] { action = [arguments] { return run_export(*arguments); }; });
 }

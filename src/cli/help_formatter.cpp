@@ -46,7 +46,7 @@ const std::vector<OptionGroup>& option_groups_in_order() {
       {"Second checkpoint (B)",
        {"b-strategy", "b-step", "b-pattern", "b-join", "b-replicas", "b-dec-key-file", "b-dec-mode",
         "b-map", "b-map-direction", "b-model-config", "b-map-var"}},
-      {"Target", {"dst-strategy", "ranks", "unmatched"}},
+      {"Target", {"dst-strategy", "ranks", "share", "unmatched"}},
       {"Names and model families", {"map", "map-direction", "model-config", "map-var", "name-map"}},
       {"What is shown",
        {"views", "format", "include", "exclude", "cast", "params", "prefix", "shard-size",
