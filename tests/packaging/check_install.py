@@ -72,6 +72,7 @@ def wanted_files(installer):
                 "share/bash-completion/completions/reshardfs", cache["RESHARDFS_ZSH_DIR"] + "/_reshardfs",
                 "share/fish/vendor_completions.d/reshardfs.fish",
                 documents + "examples/mount_descriptor.py")
+    yield from (f"{documents}examples/slurm/{name}" for name in ("export.sbatch", "prolog.sh", "epilog.sh"))
     yield from (documents + name for name in DOCUMENTS)
     yield from (f"share/man/man{page.suffix[1:]}/{page.name}" for page in (root / "man").iterdir())
     yield from (f"{documents}examples/{path.name}" for path in (root / "config").glob("*.toml"))

@@ -35,8 +35,9 @@ def preset_problems(root):
 
 def shellcheck_problems(root):
     if shutil.which("shellcheck"):
-        scripts = [".ci/run", *sorted(str(path.relative_to(root))
-                                      for path in (root / "packaging").glob("*.sh"))]
+        scripts = [".ci/run", "packaging/slurm/export.sbatch",
+                   *sorted(str(path.relative_to(root))
+                           for path in (root / "packaging").rglob("*.sh"))]
         done = subprocess.run(["shellcheck", "-x", "--format=gcc", *scripts], cwd=root,
                               capture_output=True, text=True, check=False)
         yield from done.stdout.splitlines() + done.stderr.splitlines()
