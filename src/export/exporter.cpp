@@ -91,6 +91,7 @@ class WriteJob final : public BlockJob {
   }
   void finish(const std::string& sha256) override {
     partial_->sync();
+    if (writers_ == Writers::kMany) manifest_.require_own(root_);
     // The entry first: a file that has its name is known then, whenever the process is killed.
     manifest_.add(item_.output->path, {file().size(), sha256});
     commit();

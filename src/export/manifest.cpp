@@ -235,8 +235,24 @@ Manifest::Manifest(const Folder& folder, const Json& identity, bool force,
     if (good < text.size() && ::ftruncate(file_->get(), static_cast<off_t>(good)) != 0) {
       throw io_error("write", "", errno);
     }
-    if (good == 0) append(text_line(header_));
+    if (good > 0) return;
+    append(text_line(header_));
+    // For other nodes to see.
+    if (share_) sync();
   });
+}
+
+void Manifest::require_own(const Folder& folder) const {
+  const std::string header = text_line(header_);
+  const auto found = about(path_, [&]() -> std::string {
+    // Opened anew: what other nodes have written is seen then.
+    const auto file = open_own_file(folder, name_, O_RDONLY);
+    return file ? read_range(file->get(), 0, header.size()) : "";
+  });
+  if (found == header) return;
+  throw Error(ErrorKind::kUsage, "another export has begun in the place of this one")
+      .in_file(path_)
+      .hint("let only one of them run");
 }
 
 void Manifest::open_and_lock(const Folder& folder) {
@@ -288,6 +304,7 @@ void Manifest::sync() {
 }
 
 void Manifest::complete(const Folder& folder, const std::vector<std::string>& paths) {
+  require_own(folder);
   const std::lock_guard lock(mutex_);
   std::string text = text_line(header_);
   for (const std::string& path : std::set<std::string>(paths.begin(), paths.end())) {

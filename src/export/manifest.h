@@ -51,6 +51,10 @@ class Manifest {
   void add(const std::string& path, const Entry& entry);
   /// Waits until it is on disk. @throws Error kIo.
   void sync();
+  /// Of a share: that no other conversion has been begun in its place, by a process that does not
+  /// see the lock. To be called before a file gets its name.
+  /// @throws Error kUsage if one has, kIo.
+  void require_own(const Folder& folder) const;
   /// Replaces it by one that says that its share is complete, unless it says so already. Nothing
   /// must be added afterwards.
   /// @param paths of the share's files, which all have entries.

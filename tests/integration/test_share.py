@@ -334,6 +334,27 @@ class Killed(SharedExport):
                 self.assertIn("another process has removed the partial file", complaint)
         self.check_complete()
 
+    def test_old_task_of_another_conversion(self) -> None:
+        """It stops before it mixes its files with those of the new one."""
+        for _ in range(10):  # until one is stopped in the midst
+            shutil.rmtree(self.out, ignore_errors=True)
+            old = self.started(1)
+            os.kill(old.pid, signal.SIGSTOP)
+            if old.poll() is None:
+                break
+        self.forget_lock(1)
+        shared = [*self.words[:2], self.out, *self.words[2:], "--crc", "--force"]
+        for index in range(TASKS):
+            result = run(*shared, "--share", f"{index}/{TASKS}")
+            self.assertEqual(result.code, DONE, result.stderr)
+        before = results(self.out)
+        os.kill(old.pid, signal.SIGCONT)
+        code, complaint = self.finish(old)
+        self.assertEqual((code, complaint.count("\n")), (BAD_INPUT, 1), complaint)
+        self.assertIn("another export has begun", complaint)
+        self.assertEqual(results(self.out), before)
+        self.assertEqual(partial_files(self.out), [])
+
     def test_two_writers_of_each_share(self) -> None:
         """Neither knows of the other: whoever is last leaves the right files."""
         for _ in range(3):

@@ -124,6 +124,24 @@ TEST_F(ShareManifest, MayBeReplacedWhileAnotherProcessWaits) {
   EXPECT_TRUE(is_complete());
 }
 
+TEST_F(ShareManifest, NoticesThatAnotherConversionWasBegunInItsPlace) {
+  Manifest old(folder(), kIdentity, false, kPlan);
+  old.add("rank_2/a", {10, "aa"});
+  old.require_own(folder());
+  // As a process does that does not see the lock.
+  fs::rename(path(kPlan.share), directory_.path() / "old");
+  begin(kPlan);
+  old.require_own(folder());
+  { const Manifest other(folder(), kOther, true, kPlan); }
+  test::expect_error(ErrorKind::kUsage, {"another export has begun"},
+                     [&] { old.require_own(folder()); });
+  test::expect_error(ErrorKind::kUsage, {"another export has begun"},
+                     [&] { old.complete(folder(), {"rank_2/a"}); });
+  fs::remove(path(kPlan.share));
+  test::expect_error(ErrorKind::kUsage, {"another export has begun"},
+                     [&] { old.require_own(folder()); });
+}
+
 TEST_F(ShareManifest, RefusesOtherFilesAndConversions) {
   begin(kPlan);
   test::expect_error(ErrorKind::kUsage, {"other files", "--ranks"}, [&] {
