@@ -42,6 +42,8 @@ SHAPE = (512, 4096)
 REQUEST = 16 << 10  # bytes
 MANIFEST = ".reshardfs-export.jsonl"
 WHOLE = Layout((1,), ((), ()))
+# Of what does not fail: a traced process is slow on a machine that has other work.
+SECONDS = 60.0
 
 
 def require_strace(program: Path) -> None:
@@ -70,14 +72,14 @@ def injected(pid: int, calls: str, what: str, *more: str) -> Iterator[Injection]
                  "-e", f"inject={calls}:{what}"], stdin=subprocess.DEVNULL, stderr=file)
         try:
             attached = wait_until(
-                lambda: "attached" in messages.read_text() or tracer.poll() is not None, 10)
+                lambda: "attached" in messages.read_text() or tracer.poll() is not None, SECONDS)
             if not attached or tracer.poll() is not None:
                 raise unittest.SkipTest(f"strace cannot attach: {messages.read_text().strip()}")
             yield injection
         finally:
             # It detaches, and the process goes on.
             tracer.send_signal(signal.SIGINT)
-            tracer.wait(20)
+            tracer.wait(SECONDS)
             injection.count = output.read_text(errors="replace").count("(INJECTED)")
 
 
@@ -131,8 +133,8 @@ class Injected(unittest.TestCase):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
-        self.assertEqual(len(results), readers, "a reader still waits, or got wrong bytes")
+            thread.join()  # the mount's guard frees those that would wait for ever
+        self.assertEqual(len(results), readers, "a reader got wrong bytes")
         return results
 
     def errors_under(self, mountpoint: Path, calls: str, what: str, *more: str) -> list[str]:
@@ -207,7 +209,7 @@ class Injected(unittest.TestCase):
                 self.assertEqual(result.code, 0, result.stderr)
                 (self.daemon,) = processes_of(mountpoint)
                 yield mountpoint
-                assert_gone(mountpoint)
+                assert_gone(mountpoint, SECONDS)
 
     def test_requests_that_are_interrupted_on_their_way(self) -> None:
         """What the kernel says where a request was withdrawn, or a signal came."""
@@ -219,7 +221,7 @@ class Injected(unittest.TestCase):
                               "/dev/fuse") as injection:
                     self.assert_all_right(mountpoint)
                     self.assertEqual(run("umount", mountpoint).code, 0)
-                    assert_gone(mountpoint)
+                    assert_gone(mountpoint, SECONDS)
                 self.assertGreater(injection.count, 5)
                 self.assertEqual(self.log.read_text(), "")
 
@@ -230,7 +232,7 @@ class Injected(unittest.TestCase):
                 for rank in range(2):
                     # As long as it ends; then there is no such file.
                     self.assertIn(self.read(mountpoint, rank), ("ENOTCONN", "ECONNABORTED", "ENOENT"))
-                assert_gone(mountpoint)
+                assert_gone(mountpoint, SECONDS)
             self.assertRegex(self.log.read_text(), r"error: the mount has ended: /dev/fuse: .*"
                              r"Function not implemented\n\Z")
 
@@ -255,8 +257,9 @@ class Injected(unittest.TestCase):
         with self.mount(ROWS, HALVES) as mountpoint:
             with injected(self.daemon, "clone3,clone", "error=EAGAIN"):
                 self.assertEqual(self.read_at_once(mountpoint, 12), [""] * 12)
-            # And say so, but not at each request.
-            self.assertRegex(self.log.read_text(), r"\A.*cannot start another thread.*\n\Z")
+                # And say so, but not at each request. Later it may be said again: strace lets go of
+                # one thread after the other, so that one starts a thread before another cannot.
+                self.assertRegex(self.log.read_text(), r"\A.*cannot start another thread.*\n\Z")
             self.assert_all_right(mountpoint)
 
     def test_files_that_must_be_opened_again(self) -> None:
@@ -311,7 +314,7 @@ class Injected(unittest.TestCase):
                 for thread in threads:
                     thread.start()
                 for thread in threads:
-                    thread.join(120)
+                    thread.join()
             self.assertEqual(wrong, [])
             self.assertGreater(min(good), 0)
             self.assertGreater(injection.count, 20)
