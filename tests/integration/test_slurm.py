@@ -18,7 +18,7 @@ from share_tests import RANKS, TASKS, SharedExport
 from command_tests import run_command_tests
 from export_tests import files_below
 from make_checkpoint import Parallel, make_set
-from mounted import SKIP, Settings, fuse_problem, run, wait_until
+from mounted import SKIP, Settings, clean_up, fuse_problem, run, wait_until
 from slurm_cluster import NODES, SECONDS, Cluster, cluster, slurm_problem
 
 BATCH_SCRIPT = Path(__file__).resolve().parents[2] / "packaging/slurm/export.sbatch"
@@ -140,6 +140,7 @@ class Mounts(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         cls.cluster = cls.enterClassContext(cluster(cls.prepare))
+        cls.addClassCleanup(cls.unmount)
         cls.made = make_set(cls.cluster.root, Parallel(tp=4), Parallel(tp=8), layers=1, seed=7)
         cls.file = cls.cluster.root / "job.toml"
         cls.file.write_text(f'[mount.job]\nsource = "{cls.made.source}"\n'
@@ -147,6 +148,14 @@ class Mounts(unittest.TestCase):
                             f'dst-strategy = "{cls.made.dst_strategy}"\n')
         done = run("export", cls.made.source, cls.cluster.root / "out", *cls.made.options())
         assert done.code == 0, done.stderr
+
+    @classmethod
+    def unmount(cls) -> None:
+        """What the scripts have left, if they do not work."""
+        for line in Path("/proc/self/mountinfo").read_text().splitlines():
+            mountpoint = Path(line.split(" ")[4])
+            if mountpoint.is_relative_to(cls.base):
+                clean_up(mountpoint)
 
     def tearDown(self) -> None:
         """Whatever has become of the job, nothing of it is left, and its nodes can take the next one."""
