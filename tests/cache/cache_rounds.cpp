@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cache_rounds KILLS PROCESSES [--self-test]
+///
+/// So many processes at once fill one cache, read from it and evict; each is killed when it has got
+/// as far as chance wants, and another one takes its place. A third of the kills wait until the
+/// process is writing a block, and a third until it is evicting. All that is read is compared.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cache_user.h"
+#include "support/temp_dir.h"
+
+namespace reshardfs::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Pipe {
+  Pipe() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) std::abort();
+    from = ends[0];
+    to = ends[1];
+  }
+  int from = -1;
+  int to = -1;
+};
+
+/// When a process is to be killed.
+enum class Moment : std::uint8_t { kAny, kWriting, kEvicting };
+
+struct Process {
+  pid_t pid = 0;
+  int events = -1;
+  std::uint64_t left = 0;  ///< blocks until it is killed
+  Moment moment = Moment::kAny;
+};
+
+/// Whether a process that is stopped writes a block, or has the lock of those who evict.
+bool is_doing(pid_t pid, Moment moment) {
+  const fs::path process = "/proc/" + std::to_string(pid);
+  std::error_code gone;
+  for (const auto& entry : fs::directory_iterator(process / "fd", gone)) {
+    const fs::path file = fs::read_symlink(entry.path(), gone);
+    if (moment == Moment::kWriting && file.parent_path().filename() == "filling") return true;
+    if (moment != Moment::kEvicting || file.filename() != "sweep") continue;
+    std::ifstream info(process / "fdinfo" / entry.path().filename());
+    for (std::string line; std::getline(info, line);) {
+      if (line.starts_with("lock:")) return true;
+    }
+  }
+  return false;
+}
+
+class Rounds {
+ public:
+  Rounds(fs::path directory, std::size_t processes, std::uint64_t seed)
+      : directory_(std::move(directory)), random_(seed), processes_(processes) {}
+
+  /// @return whether all was right.
+  bool run(std::uint64_t kills);
+  bool check_files();
+  fs::path own() const { return directory_ / ("reshardfs-" + std::to_string(::geteuid())); }
+
+ private:
+  void start(Process& process);
+  bool may_be_killed(const Process& process);
+  void kill(Process& process);
+  bool end_all();
+  fs::path directory_;
+  std::mt19937_64 random_;
+  std::vector<Process> processes_;
+  Pipe stop_;
+  Pipe reports_;
+  std::array<std::uint64_t, 3> kills_{};  ///< by moment
+  bool right_ = true;
+};
+
+void Rounds::start(Process& process) {
+  constexpr std::uint64_t kMostBlocks = 50;
+  const Pipe events;
+  const std::uint64_t seed = random_();
+  process.left = 1 + random_() % kMostBlocks;
+  process.moment = static_cast<Moment>(random_() % kills_.size());
+  process.pid = ::fork();
+  if (process.pid == 0) {
+    ::close(stop_.to);
+    ::close(events.from);
+    for (const Process& other : processes_) {
+      if (other.events >= 0) ::close(other.events);
+    }
+    ::_exit(use_cache(directory_, seed, stop_.from, events.to, reports_.to));
+  }
+  ::close(events.to);
+  process.events = events.from;
+}
+
+/// What a process does is seen when it stands still; if it is to be killed, it is then.
+bool Rounds::may_be_killed(const Process& process) {
+  if (process.moment == Moment::kAny) return true;
+  int status = 0;
+  ::kill(process.pid, SIGSTOP);
+  ::waitpid(process.pid, &status, WUNTRACED);
+  if (!WIFSTOPPED(status)) {
+    std::fprintf(stderr, "a process ended with status %d\n", status);
+    std::exit(1);
+  }
+  if (is_doing(process.pid, process.moment)) return true;
+  ::kill(process.pid, SIGCONT);
+  return false;
+}
+
+void Rounds::kill(Process& process) {
+  ++kills_[static_cast<std::size_t>(process.moment)];
+  ::kill(process.pid, SIGKILL);
+  int status = 0;
+  ::waitpid(process.pid, &status, 0);
+  if (!WIFSIGNALED(status)) right_ = false;  // it has ended itself
+  ::close(process.events);
+  process.events = -1;
+}
+
+bool Rounds::end_all() {
+  ::close(stop_.to);
+  UserReport sum;
+  for (Process& process : processes_) {
+    // It must not wait for somebody to read its events.
+    std::array<char, 4096> events{};
+    while (::read(process.events, events.data(), events.size()) > 0) {
+    }
+    ::close(process.events);
+    int status = 0;
+    ::waitpid(process.pid, &status, 0);
+    UserReport report;
+    const bool ended = WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
+                       ::read(reports_.from, &report, sizeof(report)) == sizeof(report);
+    if (!ended) {
+      std::fprintf(stderr, "a process ended with status %d\n", status);
+      right_ = false;
+      continue;
+    }
+    sum.hits += report.hits;
+    sum.misses += report.misses;
+    sum.evicted += report.evicted;
+    sum.bad += report.bad;
+    sum.failures += report.failures;
+  }
+  std::printf("the last %zu processes: %lu hits, %lu misses, %lu evicted, %lu bad, %lu failures\n",
+              processes_.size(), sum.hits, sum.misses, sum.evicted, sum.bad, sum.failures);
+  return right_ && sum.bad == 0 && sum.failures == 0;
+}
+
+/// What is left is right, within the bound, and without files of those who were killed.
+bool Rounds::check_files() {
+  const std::uint64_t wrong = wrong_in(directory_);
+  std::uint64_t bytes = 0;
+  std::uint64_t records = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(own())) {
+    struct stat status {};
+    if (::lstat(entry.path().c_str(), &status) != 0) continue;
+    bytes += static_cast<std::uint64_t>(status.st_blocks) * 512;
+    if (entry.is_regular_file()) ++records;
+  }
+  const bool is_clear = fs::is_empty(own() / "filling");
+  std::printf("left: %lu files, %lu bytes of %lu, %lu wrong, %s\n", records, bytes, kMaxBytes,
+              wrong, is_clear ? "nothing half written" : "files half written");
+  return wrong == 0 && bytes <= kMaxBytes && is_clear;
+}
+
+bool Rounds::run(std::uint64_t kills) {
+  for (Process& process : processes_) start(process);
+  std::uint64_t blocks = 0;
+  for (std::uint64_t done = 0; done < kills;) {
+    std::vector<pollfd> waiting;
+    for (const Process& process : processes_) waiting.push_back({process.events, POLLIN, 0});
+    ::poll(waiting.data(), waiting.size(), -1);
+    for (std::size_t i = 0; i < processes_.size() && done < kills; ++i) {
+      if (waiting[i].revents == 0) continue;
+      Process& process = processes_[i];
+      char event = 0;
+      const bool is_alive = ::read(process.events, &event, 1) == 1;
+      ++blocks;
+      if (is_alive && process.left > 1) {
+        --process.left;
+        continue;
+      }
+      if (is_alive && !may_be_killed(process)) continue;
+      kill(process);
+      ++done;
+      start(process);
+    }
+  }
+  std::printf("%lu kills after %lu blocks: %lu at any moment, %lu writing, %lu evicting\n", kills,
+              blocks, kills_[0], kills_[1], kills_[2]);
+  const bool ended = end_all();
+  return check_files() && ended;
+}
+
+int main_of(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: cache_rounds KILLS PROCESSES [--self-test]\n");
+    return 2;
+  }
+  const bool self_test = argc > 3 && std::string_view(argv[3]) == "--self-test";
+  const std::uint64_t seed = std::random_device()();
+  std::printf("seed %lu\n", seed);
+  std::fflush(stdout);
+  const TempDir dir;
+  Rounds rounds(dir.path(), std::strtoul(argv[2], nullptr, 10), seed);
+  if (!rounds.run(std::strtoul(argv[1], nullptr, 10))) return 1;
+  if (!self_test) return 0;
+  fs::remove_all(rounds.own());
+  put_wrong_block(dir.path());
+  return rounds.check_files() ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace reshardfs::test
+
+int main(int argc, char** argv) {
+  return reshardfs::test::main_of(argc, argv);
+}
