@@ -11,6 +11,7 @@
 #include "cache/cache_counters.h"
 #include "cache/cache_directory.h"
 #include "cache/fill_queue.h"
+#include "cache/kept_records.h"
 #include "cache/record.h"
 #include "cache/record_reader.h"
 #include "cache/record_writer.h"
@@ -48,6 +49,7 @@ struct BlockCache::Parts {
   const std::uint64_t max_bytes;
   const std::shared_ptr<CacheCounters> counters;
   const std::shared_ptr<CurrentDirectory> current;
+  KeptRecords kept;
   FillQueue queue;
 };
 
@@ -75,9 +77,10 @@ bool BlockCache::read_part(const ObjectKey& object, std::uint64_t block, std::ui
                            std::uint64_t offset, std::span<std::byte> out) noexcept {
   parts_->queue.start();
   const auto directory = parts_->current->get();
-  const bool there = parts_->count(
-      read_record(*directory, {object, RecordKind::kBlock, block}, block_length, offset, out),
-      out.size());
+  const bool there =
+      parts_->count(read_record(*directory, parts_->kept, {object, RecordKind::kBlock, block},
+                                block_length, offset, out),
+                    out.size());
   ++(there ? parts_->counters->hits : parts_->counters->misses);
   return there;
 }

@@ -55,7 +55,8 @@ class BlockCache {
   bool read(const ObjectKey& object, std::uint64_t block, std::span<std::byte> out) noexcept;
 
   /// Fills `out` with the bytes of a block from `offset` on. Reads and checks the pieces of 16 KiB
-  /// that have them, and costs some microseconds beside that.
+  /// that have them, and costs a few microseconds beside that; fewer for the next part of the same
+  /// block, which stays open until its end was read.
   /// @param block_length of the whole block; offset + out.size() must not be more.
   bool read_part(const ObjectKey& object, std::uint64_t block, std::uint64_t block_length,
                  std::uint64_t offset, std::span<std::byte> out) noexcept;

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <new>
 #include <optional>
+#include <utility>
 
 #include "cache/unfilled_bytes.h"
 
@@ -58,6 +59,12 @@ class Cover {
     if (const int failed = read_fully(file, std::span(buffers).first(1), 0)) return failed;
     return read_fully(file, std::span(buffers).subspan(1), kHeaderBytes + begin_);
   }
+  /// The same without the header.
+  int read(int file) const noexcept {
+    std::array<iovec, 3> buffers{};
+    std::transform(parts_.begin(), parts_.end(), buffers.begin(), as_buffer);
+    return read_fully(file, buffers, kHeaderBytes + begin_);
+  }
 
   bool is_right(const RecordHeader& header) const noexcept {
     for (std::uint64_t at = begin_; at < end_; at += piece_) {
@@ -67,6 +74,8 @@ class Cover {
   }
 
  private:
+  static iovec as_buffer(WritableBytes part) noexcept { return {part.data(), part.size()}; }
+
   std::uint64_t sum(std::uint64_t offset, std::uint64_t size) const noexcept {
     std::array<Bytes, 3> slices;
     std::size_t count = 0;
@@ -117,38 +126,60 @@ Opened open_record(const CacheDirectory& directory, const RecordPath& path) noex
   return opened;
 }
 
+/// @param header gets what was read.
 Found read_opened(const Opened& opened, const RecordId& id, std::uint64_t length,
-                  std::uint64_t offset, WritableBytes out) {
+                  const Cover& cover, std::optional<RecordHeader>& header) noexcept {
   if (static_cast<std::uint64_t>(opened.status.st_size) != kHeaderBytes + length) {
     return Found::kBad;
   }
-  const Cover cover(length, offset, out);
   HeaderPage page;
   const int failed = cover.read(opened.file.get(), page);
   // A sector that cannot be read will not get better.
   if (failed == EIO || failed == EBADMSG) return Found::kBad;
   if (failed != 0) return Found::kFailed;
-  const auto header = RecordHeader::read(page, id, length);
+  header = RecordHeader::read(page, id, length);
   if (!header || !cover.is_right(*header)) return Found::kBad;
   note_use(opened.file.get(), opened.status);
   return Found::kThere;
 }
 
+/// @return whether that was possible. If not, the file tells why.
+bool read_kept(const KeptRecord& record, std::uint64_t length, const Cover& cover) noexcept {
+  const auto status = record.file.status();
+  if (!status || status->st_nlink == 0) return false;
+  if (static_cast<std::uint64_t>(status->st_size) != kHeaderBytes + length) return false;
+  if (cover.read(record.file.get()) != 0 || !cover.is_right(record.header)) return false;
+  note_use(record.file.get(), *status);
+  return true;
+}
+
 }  // namespace
 
-Found read_record(const CacheDirectory& directory, const RecordId& id, std::uint64_t length,
-                  std::uint64_t offset, WritableBytes out) noexcept {
+Found read_record(const CacheDirectory& directory, KeptRecords& kept, const RecordId& id,
+                  std::uint64_t length, std::uint64_t offset, WritableBytes out) noexcept {
   if (offset > length || out.size() > length - offset) return Found::kMissing;
-  const RecordPath path = record_path(id);
-  const Opened opened = open_record(directory, path);
-  Found found = opened.found;
+  const bool has_more = out.size() < length && offset + out.size() < length;
   try {
-    if (found == Found::kThere) found = read_opened(opened, id, length, offset, out);
+    const Cover cover(length, offset, out);
+    if (out.size() < length) {
+      const KeptRecords::Record record = kept.find(id);
+      const bool is_read = record && read_kept(*record, length, cover);
+      if (record && (!is_read || !has_more)) kept.forget(id);
+      if (is_read) return Found::kThere;
+    }
+    const RecordPath path = record_path(id);
+    Opened opened = open_record(directory, path);
+    std::optional<RecordHeader> header;
+    Found found = opened.found;
+    if (found == Found::kThere) found = read_opened(opened, id, length, cover, header);
+    if (found == Found::kBad) directory.remove_record(path, opened.status);
+    if (found == Found::kThere && has_more) {
+      kept.keep(id, std::make_shared<KeptRecord>(KeptRecord{std::move(opened.file), *header}));
+    }
+    return found;
   } catch (const std::bad_alloc&) {
     return Found::kFailed;
   }
-  if (found == Found::kBad) directory.remove_record(path, opened.status);
-  return found;
 }
 
 Found read_record(const CacheDirectory& directory, const RecordId& id, std::uint64_t max_length,
@@ -163,7 +194,9 @@ Found read_record(const CacheDirectory& directory, const RecordId& id, std::uint
     }
     if (found == Found::kThere) {
       out.resize(size - kHeaderBytes);
-      found = read_opened(opened, id, out.size(), 0, std::as_writable_bytes(std::span(out)));
+      std::optional<RecordHeader> header;
+      found = read_opened(opened, id, out.size(),
+                          Cover(out.size(), 0, std::as_writable_bytes(std::span(out))), header);
     }
   } catch (const std::bad_alloc&) {
     return Found::kFailed;

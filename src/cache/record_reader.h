@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cache/cache_directory.h"
+#include "cache/kept_records.h"
 #include "cache/record.h"
 
 namespace reshardfs {
@@ -21,8 +22,8 @@ enum class Found : std::uint8_t {
 /// @param length of the whole content, which the record must have.
 /// @param out undefined if the result is not kThere. What does not lie within the record is
 /// missing.
-Found read_record(const CacheDirectory& directory, const RecordId& id, std::uint64_t length,
-                  std::uint64_t offset, std::span<std::byte> out) noexcept;
+Found read_record(const CacheDirectory& directory, KeptRecords& kept, const RecordId& id,
+                  std::uint64_t length, std::uint64_t offset, std::span<std::byte> out) noexcept;
 
 /// Reads all of a record, of whatever length.
 /// @param max_length longer ones are not what they should be.

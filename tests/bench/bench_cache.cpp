@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -78,6 +80,28 @@ void read_cache(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }
 
+/// As a program reads that begins in the middle of a block: requests of a size, one after the
+/// other.
+void read_cache_in_order(benchmark::State& state) {
+  const Sources& from = sources();
+  const auto size = static_cast<std::uint64_t>(state.range(0));
+  std::vector<std::byte> out(size);
+  std::uint64_t at = kBlock / 3;
+  for (auto _ : state) {
+    for (std::uint64_t done = 0; done < size;) {
+      const std::uint64_t offset = (at + done) % kBlock;
+      const std::uint64_t part = std::min(size - done, kBlock - offset);
+      if (!from.cache->read_part(from.key, (at + done) / kBlock, kBlock, offset,
+                                 std::span(out).subspan(done, part))) {
+        state.SkipWithError("not there");
+      }
+      done += part;
+    }
+    at = (at + size) % ((kBlocks - 2) * kBlock);
+  }
+  state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+
 void read_of_nothing(benchmark::State& state) {
   const Sources& from = sources();
   std::vector<std::byte> out(kBlock);
@@ -105,6 +129,7 @@ void write_cache(benchmark::State& state) {
 
 BENCHMARK(read_file)->Arg(kBlock)->Arg(128 << 10)->Arg(4 << 10);
 BENCHMARK(read_cache)->Arg(kBlock)->Arg(128 << 10)->Arg(4 << 10);
+BENCHMARK(read_cache_in_order)->Arg(kBlock)->Arg(128 << 10);
 BENCHMARK(read_file)->Arg(kBlock)->ThreadRange(2, 4);
 BENCHMARK(read_cache)->Arg(kBlock)->ThreadRange(2, 4);
 BENCHMARK(read_of_nothing);

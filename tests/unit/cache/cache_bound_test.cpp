@@ -9,6 +9,7 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -75,6 +76,46 @@ TEST(CacheBound, ReadingIsUse) {
   EXPECT_TRUE(files.has("a", 7));
   EXPECT_TRUE(files.cache->load("index", ObjectKey("a")));
   EXPECT_FALSE(files.has("a", 0));
+}
+
+/// Records that this process has open: those that have a name, and those that have not any more.
+std::pair<std::size_t, std::size_t> open_records(const fs::path& own) {
+  std::pair<std::size_t, std::size_t> count;
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const fs::path file = fs::read_symlink(entry.path(), gone);
+    const bool is_record = file.parent_path().parent_path() == own;
+    if (gone || !is_record) continue;
+    ++(file.string().ends_with(" (deleted)") ? count.second : count.first);
+  }
+  return count;
+}
+
+TEST(CacheBound, FewRecordsStayOpenAndNoneThatWasReadToItsEnd) {
+  const CacheInDirectory files;
+  const ObjectKey key("a");
+  test::Contents part(100);
+  for (std::uint64_t i = 0; i < 20; ++i) files.put("a", i);
+  for (std::uint64_t i = 0; i < 20; ++i) EXPECT_TRUE(files.has("a", i));
+  EXPECT_EQ(open_records(files.own()).first, 0U);
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    EXPECT_TRUE(files.cache->read_part(key, i, kBlock, 5, part));
+    EXPECT_LE(open_records(files.own()).first, 8U);
+  }
+  EXPECT_EQ(open_records(files.own()).first, 8U);
+  // Those that were evicted are closed when they are asked for.
+  for (const fs::path& path : files.records()) fs::remove(path);
+  EXPECT_EQ(open_records(files.own()).second, 8U);
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    EXPECT_FALSE(files.cache->read_part(key, i, kBlock, 5, part));
+  }
+  EXPECT_EQ(open_records(files.own()).second, 0U);
+  files.put("a", 1);
+  for (const std::size_t offset : {std::size_t{5}, std::size_t{70'000}, kBlock - 100}) {
+    EXPECT_TRUE(files.cache->read_part(key, 1, kBlock, offset, part));
+  }
+  EXPECT_EQ(open_records(files.own()).first, 0U);
+  EXPECT_EQ(files.cache->stats().bad_records, 0U);
 }
 
 TEST(CacheBound, UseInATimeToComeIsNone) {

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -68,6 +69,32 @@ TEST(CacheDamage, PartsOfDamagedBlocks) {
     EXPECT_FALSE(files.cache->read_part(key, 1, kBlock, piece * kPiece + kPiece - 100, out));
     EXPECT_FALSE(fs::exists(file));
   }
+}
+
+TEST(CacheDamage, BlocksThatAreDamagedBetweenTheReadingOfTheirParts) {
+  const CacheInDirectory files;
+  const ObjectKey key("a");
+  const test::Contents right = test::block_contents("a", 1, kBlock);
+  test::Contents out(1000);
+  for (int how = 0; how < 4; ++how) {
+    const fs::path file = files.put_file("a", 1);
+    ASSERT_TRUE(files.cache->read_part(key, 1, kBlock, 0, out));
+    if (how == 0) flip_bit(file, (4096 + 300'000) * 8);
+    if (how == 1) fs::resize_file(file, 250'000);
+    if (how == 2) fs::remove(file);
+    if (how == 3) {
+      // Its length fits, but not what it has.
+      fs::resize_file(file, 0);
+      fs::resize_file(file, 4096 + kBlock);
+    }
+    EXPECT_FALSE(files.cache->read_part(key, 1, kBlock, 299'500, out)) << how;
+    EXPECT_FALSE(fs::exists(file)) << how;
+    EXPECT_FALSE(files.cache->read_part(key, 1, kBlock, 0, out)) << how;
+  }
+  EXPECT_EQ(files.cache->stats().bad_records, 3U);
+  files.put("a", 1);
+  EXPECT_TRUE(files.cache->read_part(key, 1, kBlock, 299'500, out));
+  EXPECT_TRUE(std::equal(out.begin(), out.end(), right.begin() + 299'500));
 }
 
 TEST(CacheDamage, FilesThatAreCutOrLonger) {
