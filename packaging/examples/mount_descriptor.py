@@ -24,35 +24,39 @@ NUMBER = 3
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def check(result: int, what: str) -> None:
-    """Ends the program with the error of a system call, if there is one."""
-    if result:
-        sys.exit(f"mount_descriptor: {what}: {os.strerror(ctypes.get_errno())}")
-
-
-def mount(mountpoint: str, user: int, group: int) -> None:
-    """Mounts /dev/fuse, opened as NUMBER, at `mountpoint`, for all users of the machine."""
-    opened = os.open("/dev/fuse", os.O_RDWR)
-    if opened != NUMBER:
-        os.dup2(opened, NUMBER)
-        os.close(opened)
-    os.set_inheritable(NUMBER, True)
-    options = (f"fd={NUMBER},rootmode=40000,user_id={user},group_id={group},"
+def mount(mountpoint: str, user: int, group: int) -> int:
+    """Opens /dev/fuse and mounts it at `mountpoint`, for all users of the machine.
+    @return the descriptor, which no program inherits."""
+    descriptor = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+    options = (f"fd={descriptor},rootmode=40000,user_id={user},group_id={group},"
                "default_permissions,allow_other")
-    check(LIBC.mount(b"reshardfs", os.fsencode(mountpoint), b"fuse.reshardfs",
-                     MS_RDONLY | MS_NOSUID | MS_NODEV, options.encode()), mountpoint)
+    if LIBC.mount(b"reshardfs", os.fsencode(mountpoint), b"fuse.reshardfs",
+                  MS_RDONLY | MS_NOSUID | MS_NODEV, options.encode()):
+        error = ctypes.get_errno()
+        os.close(descriptor)
+        raise OSError(error, os.strerror(error), mountpoint)
+    return descriptor
 
 
-def device_at(mountpoint: str) -> str | None:
-    """The device number of what is mounted at `mountpoint`; looking there could wait for the daemon."""
+def device_at(mountpoint: str, kind: str = "") -> str | None:
+    """The device number of what is mounted at `mountpoint`, if it is of that type; looking there could
+    wait for the daemon."""
     found = None
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:
         for line in mounts:
             fields = line.split(" ")
             path = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
             if path == mountpoint:
-                found = fields[2]  # the last one is on top
+                # The last one is on top.
+                found = fields[2] if kind in ("", fields[fields.index("-") + 1]) else None
     return found
+
+
+def unmount(mountpoint: str, device: str | None) -> None:
+    """Whatever still uses the mount. Leaves alone what has another device number: if unmounting was
+    what ended the daemon, something else may be mounted there."""
+    if device is not None and device_at(mountpoint) == device:
+        LIBC.umount2(os.fsencode(mountpoint), MNT_DETACH)
 
 
 def main() -> int:
@@ -65,8 +69,14 @@ def main() -> int:
     parser.add_argument("command", metavar="COMMAND", nargs="+")
     arguments = parser.parse_args()
     mountpoint = os.path.realpath(arguments.mountpoint)
-    mount(mountpoint, arguments.uid, arguments.gid)
+    try:
+        descriptor = mount(mountpoint, arguments.uid, arguments.gid)
+    except OSError as error:
+        sys.exit(f"mount_descriptor: {error.filename}: {error.strerror}")
     device = device_at(mountpoint)
+    if descriptor != NUMBER:
+        os.dup2(descriptor, NUMBER)
+        os.close(descriptor)
     try:
         with subprocess.Popen(arguments.command, pass_fds=(NUMBER,)) as child:
             # The mount belongs to the child alone: it ends with the last descriptor.
@@ -78,9 +88,7 @@ def main() -> int:
     except OSError as error:
         sys.exit(f"mount_descriptor: {error}")
     finally:
-        # If unmounting was what ended the command, something else may be mounted there.
-        if device_at(mountpoint) == device:
-            LIBC.umount2(os.fsencode(mountpoint), MNT_DETACH)
+        unmount(mountpoint, device)
 
 
 if __name__ == "__main__":

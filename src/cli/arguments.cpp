@@ -195,10 +195,22 @@ std::string key_of(const CLI::Option& argument) {
   return name == "MOUNTPOINT" ? ConfigFile::kMountpoint : "";
 }
 
+/// A mount that is handed over needs no mount point.
+bool may_lack(const std::string& key, const std::set<const CLI::Option*>& given,
+              const ConfigKeys& keys) {
+  constexpr const char* kSocket = "fuse-socket";
+  return key == ConfigFile::kMountpoint &&
+         (keys.contains(kSocket) ||
+          std::any_of(given.begin(), given.end(), [](const CLI::Option* option) {
+            return option != nullptr && option->check_lname(kSocket);
+          }));
+}
+
 /// The command's arguments: those of the command line, and for what is missing those of the file.
 std::vector<std::string> fill_arguments(const std::vector<const CLI::Option*>& expected,
-                                        std::vector<std::string> given, const ConfigFile& file,
+                                        const Words& words, const ConfigFile& file,
                                         const std::optional<std::string>& mount) {
+  const std::vector<std::string>& given = words.arguments;
   const ConfigKeys keys = file.keys(mount);
   std::vector<std::string> out;
   std::size_t next = mount ? 1 : 0;  // the first one was the mount's name
@@ -212,6 +224,8 @@ std::vector<std::string> fill_arguments(const std::vector<const CLI::Option*>& e
     const auto found = keys.find(key);
     if (found != keys.end() && !found->second.texts.empty()) {
       out.push_back(found->second.texts.back());
+    } else if (may_lack(key, words.given, keys)) {
+      break;
     } else if (named || (!key.empty() && file.has_mounts())) {
       throw Error(ErrorKind::kUsage, mount
                                          ? "[mount." + printable(*mount) + "] has no '" + key + "'"
@@ -260,7 +274,7 @@ ExpandedArguments apply_config(const CLI::App& app, const CLI::App& command, con
     append_key(key, value, out.words);
   }
   out.words.insert(out.words.end(), words.options.begin(), words.options.end());
-  const auto arguments = fill_arguments(expected, words.arguments, file, mount);
+  const auto arguments = fill_arguments(expected, words, file, mount);
   if (!arguments.empty()) out.words.emplace_back("--");
   out.words.insert(out.words.end(), arguments.begin(), arguments.end());
   if (!own_level) {

@@ -54,7 +54,7 @@ const std::vector<OptionGroup>& option_groups_in_order() {
       {"Comparison", {"atol", "rtol", "nan-differs", "strict-types"}},
       {"Mount",
        {"foreground", "check-only", "nonempty", "allow-other", "uid", "gid", "file-mode",
-        "dir-mode", "fuse-option"}},
+        "dir-mode", "fuse-socket", "fuse-socket-wait", "fuse-option"}},
       {"Speed", {"jobs", "memory", "page-cache", "direct-io", "read-ahead-kb", "passthrough"}},
       {"Servers",
        {"s3-endpoint", "s3-region", "s3-profile", "s3-addressing", "s3-anonymous", "ca-file",

@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   reshardfs::occupy_standard_streams();
   // A limit of the size of files is an error like a full disk, whatever is written.
   reshardfs::ignore_signal(SIGXFSZ);
+  reshardfs::end_on_signals_as_first_process();
   if (!reshardfs::keep_memory_for_cleaning_up()) {
     reshardfs::complain_of_memory();
     return reshardfs::kExitIo;

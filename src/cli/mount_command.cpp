@@ -28,9 +28,11 @@
 #include "cli/conversion_arguments.h"
 #include "cli/mount_tree.h"
 #include "cli/process_end.h"
+#include "cli/stop_signals.h"
 #include "cli/swapped_places.h"
 #include "cli/terminal.h"
 #include "fuse/background.h"
+#include "fuse/fuse_socket.h"
 #include "fuse/mount.h"
 #include "fuse/read_ahead.h"
 #include "storage/location.h"
@@ -40,7 +42,10 @@ namespace {
 
 struct MountArguments {
   ConversionArguments conversion;
+  /// With a FUSE socket: what the mount is called, or empty.
   std::string mountpoint;
+  std::optional<FuseSocket> fuse_socket;
+  unsigned fuse_socket_wait = 60;
   std::vector<std::string> fuse_options;
   bool foreground = false;
   bool check_only = false;
@@ -111,21 +116,31 @@ MountOptions mount_options(const MountArguments& arguments) {
   return options;
 }
 
+/// What messages call the mount.
+std::string place_of(const MountArguments& arguments) {
+  if (!arguments.mountpoint.empty()) return printable(arguments.mountpoint);
+  return "the mount of " + printable(arguments.fuse_socket->path);
+}
+
 /// The one line for who mounts by hand. Programs that mount read the exit code.
 void tell_terminal(const std::string& what, const MountArguments& arguments) {
   const LogArguments& log = arguments.conversion.log;
   if (!output_is_terminal() || log.quiet || log.level == "error") return;
-  const std::string place = printable(arguments.mountpoint);
+  const std::string place = place_of(arguments);
+  if (arguments.fuse_socket) {
+    std::cout << fmt::format("serving {}: {}\n", place, what) << std::flush;
+    return;
+  }
   const std::string end =
       arguments.foreground ? "Ctrl-C unmounts" : "unmount with: reshardfs umount " + place;
   std::cout << fmt::format("mounted at {}: {}; {}\n", place, what, end) << std::flush;
 }
 
 void report_live(const std::string& what, const MountArguments& arguments) {
-  spdlog::info("mounted {} at {}", what, arguments.mountpoint);
+  const std::string place = place_of(arguments);
+  spdlog::info("mounted {} at {}", what, place);
   notify_service_manager(fmt::format("READY=1\nSTATUS={} of {} at {}", what,
-                                     printable(arguments.conversion.source),
-                                     printable(arguments.mountpoint)));
+                                     printable(arguments.conversion.source), place));
 }
 
 /// "4 ranks, 119 parameters", or of ranks "2 of 4 ranks".
@@ -134,6 +149,21 @@ std::string contents_words(const Conversion& conversion, const ConversionOptions
   const std::set<Rank> shown(options.ranks.begin(), options.ranks.end());
   return (shown.empty() ? "" : std::to_string(shown.size()) + " of ") + ranks + ", " +
          counted(conversion.parameter_count(), "parameter");
+}
+
+/// Serves at the mount point, or what is handed over through the socket: only now, so that what is
+/// wrong with the checkpoint leaves the descriptor with who has it, for another attempt.
+template <typename Source>
+void serve_at(Source& source, const MountArguments& arguments, MountOptions options,
+              const std::function<void()>& on_live) {
+  if (!arguments.fuse_socket) return serve(source, options, on_live);
+  const HandedDescriptor handed = [&] {
+    const StopSignals stop;
+    return receive_fuse_descriptor(*arguments.fuse_socket,
+                                   std::chrono::seconds(arguments.fuse_socket_wait), stop.flag());
+  }();
+  options.mountpoint = "/dev/fd/" + std::to_string(handed.fuse);
+  serve(source, options, on_live);
 }
 
 void mount_one_step(const MountArguments& arguments, const ConversionOptions& options,
@@ -147,7 +177,7 @@ void mount_one_step(const MountArguments& arguments, const ConversionOptions& op
   const Tree tree = conversion_tree(*conversion);
   conversion.reset();
   return_free_memory();
-  serve(tree, mount, [&] {
+  serve_at(tree, arguments, std::move(mount), [&] {
     report_live(counted(static_cast<std::size_t>(ranks), "target rank"), arguments);
     tell_terminal(shown, arguments);
     ready();
@@ -157,7 +187,7 @@ void mount_one_step(const MountArguments& arguments, const ConversionOptions& op
 void mount_all_steps(const MountArguments& arguments, const ConversionOptions& options,
                      const std::function<void()>& ready) {
   const std::unique_ptr<StepTree> tree = all_steps_tree(options);
-  serve(*tree, mount_options(arguments), [&] {
+  serve_at(*tree, arguments, mount_options(arguments), [&] {
     report_live("all complete steps", arguments);
     tell_terminal("all complete steps", arguments);
     ready();
@@ -187,13 +217,20 @@ int check(const MountArguments& arguments, const ConversionOptions& options) {
 }
 
 int run_mount(MountArguments arguments) {
-  refuse_swapped_places(arguments.conversion.source, arguments.mountpoint);
+  if (!arguments.fuse_socket) {
+    refuse_swapped_places(arguments.conversion.source, arguments.mountpoint);
+  }
   const ConversionOptions options = arguments.conversion.options();
-  check_mountpoint(arguments.mountpoint, options.source, arguments.nonempty);
-  arguments.mountpoint = real_mountpoint(arguments.mountpoint);
+  if (!arguments.fuse_socket) {
+    check_mountpoint(arguments.mountpoint, options.source, arguments.nonempty);
+    arguments.mountpoint = real_mountpoint(arguments.mountpoint);
+  }
   if (arguments.check_only) return check(arguments, options);
   if (arguments.foreground) return mount_and_serve(arguments, options, [] {});
   // The daemon leaves the working directory.
+  if (arguments.fuse_socket) {
+    arguments.fuse_socket->path = std::filesystem::absolute(arguments.fuse_socket->path);
+  }
   if (!arguments.conversion.log.file.empty()) {
     arguments.conversion.log.file = std::filesystem::absolute(arguments.conversion.log.file);
   }
@@ -224,8 +261,11 @@ void add_mount_command(CLI::App& app, CommandAction& action) {
           "SOURCE", arguments->conversion.source,
           "The checkpoint: a directory of rank directories or with a whole model, or a file")
       ->required();
-  command->add_option("MOUNTPOINT", arguments->mountpoint, "An empty directory, or /dev/fd/N")
-      ->required();
+  CLI::Option* mountpoint =
+      command
+          ->add_option("MOUNTPOINT", arguments->mountpoint,
+                       "An empty directory, or /dev/fd/N; not required with --fuse-socket")
+          ->required();
   arguments->conversion.add_to(*command);
   command->get_option("--step")
       ->description(
@@ -252,6 +292,24 @@ void add_mount_command(CLI::App& app, CommandAction& action) {
       ->type_name("KIB")
       ->take_last();
   arguments->access.add_to(*command);
+  command
+      ->add_option_function<std::string>(
+          "--fuse-socket",
+          [arguments, mountpoint](const std::string& text) {
+            arguments->fuse_socket = parse_fuse_socket(text);
+            mountpoint->required(false);
+          },
+          "Serve a mount whose FUSE descriptor another program hands over through this Unix "
+          "socket; with listen:PATH, make the socket instead of connecting to it")
+      ->type_name("PATH")
+      ->take_last();
+  command
+      ->add_option("--fuse-socket-wait", arguments->fuse_socket_wait,
+                   "How long to wait for the descriptor")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1, 86400).description(""))
+      ->capture_default_str()
+      ->take_last();
   command
       ->add_option("--fuse-option", arguments->fuse_options,
                    "Mount option to pass to FUSE and the kernel (repeatable)")

@@ -21,14 +21,6 @@ constexpr std::string_view kPrefix = "/dev/fd/";
 constexpr unsigned kFuseMajor = 10;
 constexpr unsigned kFuseMinor = 229;
 
-Error cannot_serve(int descriptor, const std::string& why) {
-  return Error(ErrorKind::kUsage, why)
-      .in_file(std::string(kPrefix) + std::to_string(descriptor))
-      .hint(
-          "whoever starts reshardfs must open /dev/fuse, mount it with mount(2), and leave that "
-          "descriptor open to it; or name a directory as mount point");
-}
-
 }  // namespace
 
 std::optional<int> fuse_descriptor(const std::filesystem::path& mountpoint) {
@@ -46,22 +38,29 @@ bool has_ended(int descriptor) {
   return ::poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & POLLERR) != 0;
 }
 
-void check_fuse_descriptor(int descriptor) {
+std::string fault_of_fuse_descriptor(int descriptor) {
   // A daemon puts /dev/null on these.
-  if (descriptor <= STDERR_FILENO) {
-    throw cannot_serve(descriptor, "this is a standard stream, not a mount's descriptor");
-  }
+  if (descriptor <= STDERR_FILENO) return "this is a standard stream, not a mount's descriptor";
   struct stat stat {};
-  if (::fstat(descriptor, &stat) != 0) throw cannot_serve(descriptor, "no such descriptor is open");
+  if (::fstat(descriptor, &stat) != 0) return "no such descriptor is open";
   if (!S_ISCHR(stat.st_mode) || stat.st_rdev != ::makedev(kFuseMajor, kFuseMinor)) {
-    throw cannot_serve(descriptor, "this descriptor does not refer to /dev/fuse");
+    return "this descriptor does not refer to /dev/fuse";
   }
   if ((::fcntl(descriptor, F_GETFL) & O_ACCMODE) != O_RDWR) {
-    throw cannot_serve(descriptor, "this descriptor is not open for reading and writing");
+    return "this descriptor is not open for reading and writing";
   }
-  if (has_ended(descriptor)) {
-    throw cannot_serve(descriptor, "this descriptor of /dev/fuse belongs to no live mount");
-  }
+  if (has_ended(descriptor)) return "this descriptor of /dev/fuse belongs to no live mount";
+  return "";
+}
+
+void check_fuse_descriptor(int descriptor) {
+  const std::string fault = fault_of_fuse_descriptor(descriptor);
+  if (fault.empty()) return;
+  throw Error(ErrorKind::kUsage, fault)
+      .in_file(std::string(kPrefix) + std::to_string(descriptor))
+      .hint(
+          "whoever starts reshardfs must open /dev/fuse, mount it with mount(2), and leave that "
+          "descriptor open to it; or name a directory as mount point");
 }
 
 }  // namespace reshardfs

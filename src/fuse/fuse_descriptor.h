@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 
 namespace reshardfs {
 
@@ -14,7 +15,10 @@ std::optional<int> fuse_descriptor(const std::filesystem::path& mountpoint);
 /// Whether the kernel has ended its connection: unmounted or aborted.
 bool has_ended(int descriptor);
 
-/// Checks that it can be served.
+/// Why it cannot be served; empty: it can.
+std::string fault_of_fuse_descriptor(int descriptor);
+
+/// Checks that one that was inherited can be served.
 /// @throws Error kUsage if it is not open, no FUSE descriptor, or of no live mount.
 void check_fuse_descriptor(int descriptor);
 

@@ -71,7 +71,7 @@ def wanted_files(installer):
                 library + version, library + version.rsplit(".", 1)[0],
                 "share/bash-completion/completions/reshardfs", cache["RESHARDFS_ZSH_DIR"] + "/_reshardfs",
                 "share/fish/vendor_completions.d/reshardfs.fish",
-                documents + "examples/mount_descriptor.py")
+                documents + "examples/hand_over.py", documents + "examples/mount_descriptor.py")
     yield from (f"{documents}examples/slurm/{name}" for name in ("export.sbatch", "prolog.sh", "epilog.sh"))
     yield from (documents + name for name in DOCUMENTS)
     yield from (f"share/man/man{page.suffix[1:]}/{page.name}" for page in (root / "man").iterdir())
