@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/mount_status.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
 #include <optional>
 #include <utility>
 
 #include "reshardfs/error.h"
 
 #include "cli/bounded_task.h"
+#include "cli/control_file.h"
 
 namespace reshardfs {
 namespace {
@@ -24,42 +20,8 @@ using Json = nlohmann::ordered_json;
 /// A live mount answers in milliseconds, even one whose source is slow.
 constexpr std::chrono::milliseconds kPatience{2000};
 
-/// More than any mount has to say; what calls itself one may have no end.
-constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
 /// Objects inside each other in it are few. What prints it calls itself for each.
 constexpr int kDeepest = 32;
-
-/// Whoever mounts something under this name may have put links there, or a pipe.
-/// @return a descriptor, or -1 with errno.
-int open_status(const std::filesystem::path& mountpoint) {
-  constexpr int kNoLink = O_NOFOLLOW | O_CLOEXEC;
-  // O_PATH: to open a directory for reading would be a request that a mount's source has to answer.
-  const int directory = ::open((mountpoint / ".reshardfs").c_str(), O_PATH | O_DIRECTORY | kNoLink);
-  if (directory < 0) return -1;
-  const int file = ::openat(directory, "status.json", O_RDONLY | O_NONBLOCK | O_NOCTTY | kNoLink);
-  const int failed = errno;
-  ::close(directory);
-  errno = failed;
-  return file;
-}
-
-/// All of a file whose size nobody knows before it is read.
-TaskResult read_status(const std::filesystem::path& mountpoint) {
-  const int file = open_status(mountpoint);
-  if (file < 0) return {errno, ""};
-  TaskResult result;
-  std::array<char, 16 << 10> buffer{};
-  while (result.text.size() <= kMostBytes) {
-    const ssize_t count = ::read(file, buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) result.error = errno;
-    if (count <= 0) break;
-    result.text.append(buffer.data(), static_cast<std::size_t>(count));
-  }
-  if (result.text.size() > kMostBytes) result = {EFBIG, ""};
-  ::close(file);
-  return result;
-}
 
 /// @return null if it is no JSON, or too deep.
 Json parse(const std::string& text) {
@@ -110,7 +72,7 @@ MountStatus with_result(MountEntry mount, const std::optional<TaskResult>& resul
 /// A mount that cannot be asked must not hide the others.
 std::optional<BoundedTask> try_to_ask(const MountEntry& mount) {
   try {
-    return BoundedTask([&mount] { return read_status(mount.mountpoint); });
+    return BoundedTask([&mount] { return read_control_file(mount.mountpoint, "status.json"); });
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -87,6 +87,7 @@ std::unique_ptr<StepTree> all_steps_tree(const ConversionOptions& options) {
   // Monitoring finds them at one place, whichever steps there are.
   std::vector<OutputFile> common = process_files();
   common.push_back(all_steps_status(options));
+  common.push_back(all_steps_ready());
   callbacks.common = [files = std::move(common)](TreeBuilder& builder) {
     add_files(files, builder);
   };

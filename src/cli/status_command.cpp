@@ -13,6 +13,7 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/json_output.h"
+#include "cli/mount_ready.h"
 #include "cli/mount_status.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
@@ -25,6 +26,7 @@ using Json = nlohmann::ordered_json;
 struct StatusArguments {
   std::string mountpoint;
   bool json = false;
+  bool ready = false;
 };
 
 const char* state_name(MountState state) {
@@ -158,7 +160,16 @@ void print_json(const std::vector<MountStatus>& statuses) {
   write_json(Json{{"mounts", std::move(list)}});
 }
 
+/// The one line of a probe.
+int tell_readiness(const std::string& mountpoint) {
+  const Readiness readiness = mount_readiness(mountpoint);
+  std::cout << printable(mountpoint) << ": "
+            << (readiness.ready ? "ready" : "not ready: " + readiness.why) << "\n";
+  return readiness.ready ? kExitDone : kExitDifference;
+}
+
 int run_status(const StatusArguments& arguments) {
+  if (arguments.ready) return tell_readiness(arguments.mountpoint);
   const auto mounts = arguments.mountpoint.empty()
                           ? reshardfs_mounts()
                           : std::vector{bounded_find_mount(arguments.mountpoint)};
@@ -182,10 +193,17 @@ int run_status(const StatusArguments& arguments) {
 void add_status_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<StatusArguments>();
   CLI::App* command = app.add_subcommand("status", "List the mounts and their state");
-  command->add_option("MOUNTPOINT", arguments->mountpoint, "A single mount point; by default, all");
-  command->add_flag("--json", arguments->json, "Print JSON");
+  CLI::Option* mountpoint = command->add_option("MOUNTPOINT", arguments->mountpoint,
+                                                "A single mount point; by default, all");
+  CLI::Option* json = command->add_flag("--json", arguments->json, "Print JSON");
+  command
+      ->add_flag("--ready", arguments->ready,
+                 "Only say whether the mount answers and its source is unchanged, for probes")
+      ->needs(mountpoint)
+      ->excludes(json);
   command->footer(
-      "Exit status 1: a mount is dead or does not answer.\n\nExample:\n  reshardfs status "
+      "Exit status 1: a mount is dead, does not answer, or is not ready.\n\nExample:\n  reshardfs "
+      "status "
       "/mnt/tp4");
   command->callback(
       [&action, arguments] { action = [arguments] { return run_status(*arguments); }; });

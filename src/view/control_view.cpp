@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "reshardfs/error.h"
+
 #include "base/counters.h"
 #include "base/version.h"
 #include "plan/traffic.h"
@@ -105,6 +107,21 @@ OutputFile status_file(const Json& known) {
       }));
 }
 
+/// "ready", or why the mount is not: a source file is not what it was.
+std::string ready_text(const CheckpointSet& checkpoint) {
+  try {
+    for (const RankFile& file : checkpoint.files()) file.source->check_unchanged();
+  } catch (const Error& error) {
+    return std::string(error.what()) + "\n";
+  }
+  return "ready\n";
+}
+
+OutputFile ready_file(const std::shared_ptr<const CheckpointSet>& checkpoint) {
+  return control("ready", std::make_shared<LiveFile>(
+                              [checkpoint] { return ready_text(*checkpoint); }, Effort::kReads));
+}
+
 OutputFile report_file(std::shared_ptr<const ReportSubject> subject) {
   // The counters are all that grows in it: some tens of numbers with at most 20 digits.
   constexpr std::size_t kGrowth = std::size_t{4} << 10;
@@ -126,6 +143,7 @@ std::vector<OutputFile> control_view(const ViewContext& context) {
                                },
                                Effort::kComputes)));
   files.push_back(report_file(subject));
+  files.push_back(ready_file(context.target->source().checkpoint_ptr()));
   for (OutputFile& file : process_files()) files.push_back(std::move(file));
   return files;
 }
@@ -134,6 +152,10 @@ OutputFile all_steps_status(const ConversionOptions& options) {
   Json json = option_facts_json(options);
   json["step"] = "all";
   return status_file(json);
+}
+
+OutputFile all_steps_ready() {
+  return control("ready", std::make_shared<TextFile>(std::string("ready\n")));
 }
 
 std::vector<OutputFile> process_files() {

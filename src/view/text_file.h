@@ -77,7 +77,7 @@ class MadeFile final : public VirtualFile {
 /// A file whose text is made anew each time that it is opened, but for what it shares.
 class LiveFile : public VirtualFile {
  public:
-  /// @param effort of making the text: kNone or kComputes.
+  /// @param effort of making the text.
   explicit LiveFile(std::function<SharedText()> make, Effort effort = Effort::kNone)
       : make_(std::move(make)), effort_(effort) {}
 

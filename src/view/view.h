@@ -77,6 +77,8 @@ std::vector<OutputFile> control_view(const ViewContext& context);
 std::vector<OutputFile> process_files();
 /// status.json of a mount that shows all steps.
 OutputFile all_steps_status(const ConversionOptions& options);
+/// ready of such a mount: that it answers is all that it says.
+OutputFile all_steps_ready();
 
 /// The common parts of a table's safetensors files, as the options ask for them.
 /// @param format "ms" or "pt".

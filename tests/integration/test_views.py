@@ -32,7 +32,8 @@ class ControlFiles(unittest.TestCase):
                 self.assertNotIn(".reshardfs", os.listdir(mountpoint))
                 control = mountpoint / ".reshardfs"
                 self.assertEqual(sorted(os.listdir(control)),
-                                 ["metrics", "plan.json", "report.html", "status.json", "version"])
+                                 ["metrics", "plan.json", "ready", "report.html", "status.json",
+                                  "version"])
                 (mountpoint / "rank_0/checkpoint_0.safetensors").read_bytes()
                 status = json.loads((control / "status.json").read_text())
                 self.assertEqual(status["source_format"], "safetensors")
