@@ -15,7 +15,7 @@ BUILD_PACKAGES=(
 # mandoc checks the manual, procps and strace look at the daemon, zsh and fish complete commands.
 TEST_PACKAGES=(
   libbenchmark-dev libgmock-dev libgtest-dev
-  python3-numpy python3-prometheus-client python3-protobuf
+  python3-jsonschema python3-numpy python3-prometheus-client python3-protobuf python3-yaml
   fish jq mandoc procps strace zsh
 )
 
