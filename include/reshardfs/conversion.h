@@ -129,6 +129,8 @@ struct OutputFile {
   bool hidden = false;  ///< answers to its name, but is not listed
 };
 
+struct NodeFetches;
+
 /// What a destination file reads from one source file (a rank may have several: its parts).
 struct SourceTraffic {
   Rank rank{};
@@ -173,6 +175,10 @@ class RESHARDFS_EXPORT Conversion {
   /// choice.
   /// @throws Error kUsage if there is no such rank.
   std::vector<SourceTraffic> traffic(Rank rank) const;
+  /// What each of `nodes` nodes fetches from the source (node_fetches.h) if the shown ranks are
+  /// spread over them: neighbors on one node, as many on each, or on the last ones one less.
+  /// @throws Error kUsage if there is no node, or no rank for one.
+  std::vector<NodeFetches> node_fetches(std::int64_t nodes) const;
   /// Draws who reads how much from whom as a heat map of the shown ranks: an SVG document. Many
   /// ranks are drawn in groups, so that it stays small. Bytes as traffic() counts them.
   void draw_traffic(const TextSink& out) const;

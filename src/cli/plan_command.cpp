@@ -15,6 +15,7 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/conversion_arguments.h"
+#include "cli/plan_simulation.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
 #include "cli/write_file.h"
@@ -30,6 +31,7 @@ struct PlanArguments {
   std::string svg;
   std::string parameter;
   bool force = false;
+  SimulationArguments simulation;
 };
 
 Rank rank_argument(std::int64_t number) {
@@ -103,6 +105,10 @@ int run_plan(const PlanArguments& arguments) {
   // The whole model is not what a plan is about, and costs a table of its own.
   options.views = {ViewKind::kRanks};
   const Conversion conversion = open_conversion(options);
+  if (arguments.simulation.nodes) {
+    return simulate(conversion, arguments.simulation,
+                    {arguments.json, arguments.svg, arguments.force});
+  }
   if (!arguments.svg.empty()) return draw(arguments, conversion);
   if (arguments.rank) {
     const std::vector<SourceTraffic> traffic = conversion.traffic(*arguments.rank);
@@ -132,12 +138,13 @@ void add_plan_command(CLI::App& app, CommandAction& action) {
       app.add_subcommand("plan", "Show how much each target rank reads from which source ranks");
   command->add_option("SOURCE", arguments->conversion.source, "A checkpoint, as for mount")
       ->required();
-  command
-      ->add_option_function<std::int64_t>(
-          "--rank",
-          [arguments](const std::int64_t& number) { arguments->rank = rank_argument(number); },
-          "List the source ranks that this target rank reads, one line")
-      ->take_last();
+  CLI::Option* rank =
+      command
+          ->add_option_function<std::int64_t>(
+              "--rank",
+              [arguments](const std::int64_t& number) { arguments->rank = rank_argument(number); },
+              "List the source ranks that this target rank reads, one line")
+          ->take_last();
   CLI::Option* json = command->add_flag("--json", arguments->json, "Print JSON");
   CLI::Option* svg =
       command
@@ -146,13 +153,15 @@ void add_plan_command(CLI::App& app, CommandAction& action) {
           ->type_name("FILE")
           ->excludes(json)
           ->take_last();
-  command
-      ->add_option("--param", arguments->parameter,
-                   "With --svg: draw which source rank each part of this parameter comes from")
-      ->type_name("NAME")
-      ->needs(svg)
-      ->take_last();
+  CLI::Option* parameter =
+      command
+          ->add_option("--param", arguments->parameter,
+                       "With --svg: draw which source rank each part of this parameter comes from")
+          ->type_name("NAME")
+          ->needs(svg)
+          ->take_last();
   command->add_flag("--force", arguments->force, "Replace FILE if it exists");
+  arguments->simulation.add_to(*command)->excludes(rank)->excludes(parameter);
   arguments->conversion.add_to(*command);
   command->footer(
       "Example: list the source ranks whose files target rank 3 needs\n  reshardfs plan ckpt "

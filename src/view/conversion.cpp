@@ -10,9 +10,11 @@
 
 #include "base/near_name.h"
 #include "base/rank_list.h"
+#include "base/text.h"
 #include "checkpoint/checkpoint_set.h"
 #include "format/encrypted.h"
 #include "format/index_sum.h"
+#include "plan/node_fetches.h"
 #include "plan/settle_replicas.h"
 #include "plan/target_table.h"
 #include "plan/traffic.h"
@@ -355,6 +357,17 @@ std::vector<SourceTraffic> Conversion::traffic(Rank rank) const {
                                        ": the target has " + std::to_string(rank_count()));
   }
   return traffic_of(*state_->target, rank);
+}
+
+std::vector<NodeFetches> Conversion::node_fetches(std::int64_t nodes) const {
+  const std::size_t ranks = state_->ranks.size();
+  if (nodes < 1 || static_cast<std::uint64_t>(nodes) > ranks) {
+    throw Error(ErrorKind::kUsage, counted(ranks, "target rank") + " cannot be spread over " +
+                                       std::to_string(nodes) + " nodes")
+        .hint("each node needs at least one rank");
+  }
+  return reshardfs::node_fetches(*state_->target,
+                                 ranks_of_nodes(state_->ranks, static_cast<std::size_t>(nodes)));
 }
 
 void Conversion::draw_traffic(const TextSink& out) const {
