@@ -85,6 +85,11 @@ bool BlockCache::read_part(const ObjectKey& object, std::uint64_t block, std::ui
   return there;
 }
 
+bool BlockCache::has(const ObjectKey& object, std::uint64_t block) noexcept {
+  const RecordId id{object, RecordKind::kBlock, block};
+  return parts_->current->get()->has_record(record_path(id));
+}
+
 void BlockCache::write(const ObjectKey& object, std::uint64_t block,
                        std::span<const std::byte> bytes) noexcept {
   parts_->queue.start();

@@ -61,6 +61,9 @@ class BlockCache {
   bool read_part(const ObjectKey& object, std::uint64_t block, std::uint64_t block_length,
                  std::uint64_t offset, std::span<std::byte> out) noexcept;
 
+  /// Whether there is such a block; whether it is right is found out by reading it.
+  bool has(const ObjectKey& object, std::uint64_t block) noexcept;
+
   /// Keeps a copy of all of a block, soon: another thread writes it. Does not if too much waits to
   /// be written, or if writing failed a moment ago: the disk may be full, for example.
   /// @param bytes kBlockBytes, or less if it is the object's last block.

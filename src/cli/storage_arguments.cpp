@@ -7,6 +7,7 @@
 #include "cli/check_arguments.h"
 #include "cli/value_checks.h"
 #include "storage/block_pool.h"
+#include "storage/cached_fetcher.h"
 #include "storage/location.h"
 #include "transport/settings.h"
 
@@ -49,6 +50,18 @@ void StorageArguments::add_to(CLI::App& command) {
       ->transform(size_with_unit("--prefetch-memory").description(""))
       ->default_str("256MiB")
       ->take_last();
+  add_text(command, "--cache-dir", cache_dir,
+           "Keep what is fetched from servers in this directory, for later reads and other mounts")
+      ->type_name("DIR");
+  command
+      .add_option("--cache-size", cache_size,
+                  "Disk space that the cache may take, e.g. 500GiB; what was not used for the "
+                  "longest time makes room")
+      ->type_name("SIZE")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->transform(size_with_unit("--cache-size").description(""))
+      ->default_str("32GiB")
+      ->take_last();
 }
 
 void StorageArguments::apply() const {
@@ -67,6 +80,9 @@ void StorageArguments::apply() const {
         existing_path(ca_file, "--ca-file", "a file of certificates in PEM").value_or("");
   }
   BlockPool::process().set_capacity(prefetch_memory);
+  if (!cache_dir.empty()) {
+    source_cache() = BlockCache::open({std::filesystem::absolute(cache_dir), cache_size});
+  }
 }
 
 std::string located(const std::string& source) {

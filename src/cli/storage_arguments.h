@@ -19,6 +19,9 @@ struct StorageArguments {
   unsigned remote_timeout = 60;  ///< seconds
   std::uint64_t prefetch_memory = std::uint64_t{256} << 20U;
 
+  std::string cache_dir;
+  std::uint64_t cache_size = std::uint64_t{32} << 30U;
+
   void add_to(CLI::App& command);
   /// Sets up the process. To be called before the first source is named.
   /// @throws Error kMissing if the file of certificates is not there.

@@ -347,7 +347,8 @@ void BlockPool::foresee(std::uint64_t source, const RangeFetcher& fetcher,
         block->wanted = 0;
         pins.add(block);
       }
-      const Mask mask = mask_of(at % kSectors, (end - 1) % kSectors + 1);
+      const Mask mask = fetcher.by_blocks() ? mask_of(0, block->sectors())
+                                            : mask_of(at % kSectors, (end - 1) % kSectors + 1);
       block->wanted = static_cast<Mask>(block->wanted | mask);
       missing += static_cast<std::uint64_t>(std::popcount(static_cast<Mask>(mask & ~block->ready)));
       at = end;
@@ -386,7 +387,8 @@ bool BlockPool::read_some(std::uint64_t source, const RangeFetcher& fetcher, std
     if (block == nullptr) return false;
     const std::uint64_t from = std::max(offset, block->begin) - block->begin;
     const std::uint64_t to = std::min(end, block->begin + kBlockBytes) - block->begin;
-    block->wanted = mask_of(from / kSectorBytes, (to - 1) / kSectorBytes + 1);
+    block->wanted = fetcher.by_blocks() ? mask_of(0, block->sectors())
+                                        : mask_of(from / kSectorBytes, (to - 1) / kSectorBytes + 1);
     pins.add(std::move(block));
   }
   const std::vector<RunPtr> runs =

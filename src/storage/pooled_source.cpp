@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/pooled_source.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -9,9 +10,27 @@
 #include "base/counters.h"
 
 namespace reshardfs {
+namespace {
+
+static_assert(BlockPool::kBlockBytes == BlockCache::kBlockBytes);
+
+/// A part that is as large is read from the cache straight to its place.
+constexpr std::size_t kLeastDirect = 64 << 10;
+
+/// Without an identity that is certain, what is in the cache might be of another version.
+std::shared_ptr<const CachedFetcher> with_cache(const RangeFetcherPtr& fetcher) {
+  const std::shared_ptr<BlockCache>& cache = source_cache();
+  if (cache == nullptr || fetcher->identity().empty()) return nullptr;
+  return std::make_shared<const CachedFetcher>(fetcher, cache);
+}
+
+}  // namespace
 
 PooledSource::PooledSource(RangeFetcherPtr fetcher, BlockPool& pool)
-    : fetcher_(std::move(fetcher)), pool_(pool), number_(pool.add_source()) {}
+    : cached_(with_cache(fetcher)),
+      fetcher_(cached_ ? RangeFetcherPtr(cached_) : std::move(fetcher)),
+      pool_(pool),
+      number_(pool.add_source()) {}
 
 PooledSource::~PooledSource() {
   pool_.remove_source(number_);
@@ -27,7 +46,20 @@ void PooledSource::read_at(std::uint64_t offset, std::span<std::byte> out) const
   }
   if (out.empty()) return;
   if (!ForeseenReads::any()) read_ahead_of(ByteRange(offset, out.size()));
-  pool_.read(number_, *fetcher_, offset, out);
+  if (!read_kept(offset, out)) pool_.read(number_, *fetcher_, offset, out);
+}
+
+/// @return false if it is not all in the cache on disk, or better read through the pool.
+bool PooledSource::read_kept(std::uint64_t offset, std::span<std::byte> out) const {
+  if (cached_ == nullptr || out.size() < kLeastDirect) return false;
+  while (!out.empty()) {
+    const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(
+        out.size(), BlockPool::kBlockBytes - offset % BlockPool::kBlockBytes));
+    if (!cached_->read_kept(offset, out.first(part))) return false;
+    out = out.subspan(part);
+    offset += part;
+  }
+  return true;
 }
 
 void PooledSource::read_ahead_of(const ByteRange& read) const noexcept {
@@ -50,13 +82,37 @@ void PooledSource::read_many(std::span<const ReadPart> parts) const {
   for (const ReadPart& part : parts) read_at(part.offset, part.out);
 }
 
+/// What is in the cache on disk is near enough.
+std::vector<ByteRange> PooledSource::not_kept(std::span<const ByteRange> ranges) const {
+  std::vector<ByteRange> missing;
+  std::uint64_t known = ~std::uint64_t{0};  // a block
+  bool has = false;
+  for (const ByteRange& range : ranges) {
+    for (std::uint64_t at = range.offset(); at < range.end();) {
+      const std::uint64_t block = at / BlockPool::kBlockBytes;
+      const std::uint64_t end = std::min(range.end(), (block + 1) * BlockPool::kBlockBytes);
+      if (block != known) {
+        known = block;
+        has = cached_->has(block);
+      }
+      if (!has) missing.push_back(ByteRange::between(at, end));
+      at = end;
+    }
+  }
+  return missing;
+}
+
 void PooledSource::foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept {
   try {
     const ByteRange all = ByteRange::whole(size());
     for (const ByteRange& range : ranges) {
       if (!all.contains(range)) return;  // who reads it gets the error
     }
-    pool_.foresee(number_, *fetcher_, ranges, when);
+    if (cached_ != nullptr) {
+      pool_.foresee(number_, *fetcher_, not_kept(ranges), when);
+    } else {
+      pool_.foresee(number_, *fetcher_, ranges, when);
+    }
   } catch (const std::exception&) {
     // Without memory for it, it is fetched when it is read.
   }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "storage/block_pool.h"
 #include "storage/byte_source.h"
+#include "storage/cached_fetcher.h"
 #include "storage/range_fetcher.h"
 #include "storage/stream_windows.h"
 
@@ -31,6 +33,10 @@ class PooledSource final : public ByteSource {
  private:
   void read_ahead_of(const ByteRange& read) const noexcept;
 
+  std::vector<ByteRange> not_kept(std::span<const ByteRange> ranges) const;
+  bool read_kept(std::uint64_t offset, std::span<std::byte> out) const;
+
+  std::shared_ptr<const CachedFetcher> cached_;  ///< nullptr without a cache on disk
   RangeFetcherPtr fetcher_;
   BlockPool& pool_;
   std::uint64_t number_;

@@ -39,6 +39,10 @@ class RangeFetcher {
   /// @throws Error kChanged if it is known that there is another version.
   virtual void check_unchanged() const = 0;
 
+  /// Whether whole blocks should be asked for (BlockPool::kBlockBytes), since they are kept as
+  /// such.
+  virtual bool by_blocks() const noexcept { return false; }
+
   /// Begins to fetch a range.
   /// @param range not empty, and in the object.
   /// @param out where it goes, one piece after the other: as long as the range together. Held until

@@ -13,6 +13,7 @@
 #include "base/version.h"
 #include "plan/traffic.h"
 #include "report/page.h"
+#include "storage/storage_figures.h"
 #include "view/plan_json.h"
 #include "view/recent_texts.h"
 #include "view/status_json.h"
@@ -103,6 +104,9 @@ OutputFile status_file(const Json& known) {
         json["uptime_seconds"] =
             std::chrono::duration_cast<std::chrono::seconds>(steady_clock::now() - begin).count();
         json["activity"] = activity_json(counters().values());
+        for (const StorageFigure& figure : storage_figures()) {
+          json["storage"][figure.name] = figure.value;
+        }
         return text(json);
       }));
 }
@@ -160,7 +164,8 @@ OutputFile all_steps_ready() {
 
 std::vector<OutputFile> process_files() {
   return {
-      control("metrics", std::make_shared<LiveFile>([] { return counters().prometheus_text(); })),
+      control("metrics", std::make_shared<LiveFile>(
+                             [] { return counters().prometheus_text() + storage_metrics(); })),
       control("version", std::make_shared<TextFile>(std::string("reshardfs ") + kVersion + "\n")),
   };
 }

@@ -33,7 +33,9 @@ from two_arrays import COLUMNS, HALVES, ROWS, Layout, TwoArrays, metric, mounted
 from web_server import Server, cut, late, of_ranges, reset, serving, sometimes, status
 
 SHAPE = (512, 8192)  # two arrays of 4 MiB
-MANY = (2048, 8192)
+# Two of 32 MiB: more than fits into SMALL, so that what is read must be fetched.
+MANY = (4096, 8192)
+SMALL = ("--prefetch-memory", "8MiB")
 
 
 class Remote(unittest.TestCase):
@@ -181,6 +183,7 @@ class Faults(Remote):
     def test_what_may_pass_is_tried_again(self) -> None:
         for rule in (status(503), status(429, {"Retry-After": "0"}), status(500), reset, cut):
             with self.subTest(rule=rule):
+                self.set_up(ROWS, HALVES)
                 self.server.rules = [of_ranges(sometimes(0.3, rule))]
                 with self.mount() as mountpoint:
                     self.assert_all_right(mountpoint)
@@ -189,9 +192,10 @@ class Faults(Remote):
     def test_a_storm_of_faults_gives_no_wrong_byte(self) -> None:
         rules = [sometimes(0.05, rule, seed) for seed, rule in enumerate(
             (status(503), reset, cut, status(502), late(0.02)))]
+        self.set_up(ROWS, HALVES, MANY)
         expected = [self.made.expected(rank) for rank in range(2)]
         numbers = random.Random(7)
-        with self.mount("--direct-io", "--prefetch-memory", "8MiB") as mountpoint:
+        with self.mount("--direct-io", *SMALL) as mountpoint:
             self.server.rules = [of_ranges(rule) for rule in rules]
             wrong: list[str] = []
 
@@ -215,7 +219,8 @@ class Faults(Remote):
             self.assertEqual(wrong, [])
 
     def test_what_does_not_pass_is_an_error_in_time(self) -> None:
-        with self.mount("--remote-timeout", "2") as mountpoint:
+        self.set_up(ROWS, HALVES, MANY)
+        with self.mount("--remote-timeout", "2", *SMALL) as mountpoint:
             self.server.rules = [of_ranges(status(503))]
             begun = time.monotonic()
             with self.assertRaises(OSError) as failed:
@@ -227,7 +232,8 @@ class Faults(Remote):
             self.assert_all_right(mountpoint)
 
     def test_a_server_that_ends_is_an_error_and_may_come_back(self) -> None:
-        with self.mount("--remote-timeout", "1") as mountpoint:
+        self.set_up(ROWS, HALVES, MANY)
+        with self.mount("--remote-timeout", "1", *SMALL) as mountpoint:
             self.server.rules = [reset]
             with self.assertRaises(OSError):
                 self.read(mountpoint)
@@ -235,6 +241,7 @@ class Faults(Remote):
             self.assert_all_right(mountpoint)
 
     def test_a_killed_reader_is_gone_while_the_server_is_silent(self) -> None:
+        self.set_up(ROWS, HALVES, MANY)
         released = threading.Event()
         waiting = threading.Event()
 
@@ -243,7 +250,7 @@ class Faults(Remote):
             released.wait(60)
             return False
 
-        with self.mount() as mountpoint:
+        with self.mount(*SMALL) as mountpoint:
             self.server.rules = [of_ranges(hold)]
             reader = subprocess.Popen(["cat", mounted_file(mountpoint, 0)],
                                       stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
@@ -261,6 +268,7 @@ class Faults(Remote):
             self.assert_all_right(mountpoint)
 
     def test_an_unmount_does_not_wait_for_a_silent_server(self) -> None:
+        self.set_up(ROWS, HALVES, MANY)
         released = threading.Event()
         waiting = threading.Event()
 
@@ -270,7 +278,7 @@ class Faults(Remote):
             return False
 
         try:
-            with self.mount() as mountpoint:
+            with self.mount(*SMALL) as mountpoint:
                 self.server.rules = [of_ranges(hold)]
                 with subprocess.Popen(["cat", mounted_file(mountpoint, 0)],
                                       stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL) as reader:
@@ -294,7 +302,8 @@ class Changes(Remote):
         other.rename(path)
 
     def test_a_replaced_object_is_stale_and_never_mixed(self) -> None:
-        with self.mount("--direct-io") as mountpoint:
+        self.set_up(ROWS, HALVES, MANY)
+        with self.mount("--direct-io", *SMALL) as mountpoint:
             with mounted_file(mountpoint, 0).open("rb", buffering=0) as file:
                 self.assertEqual(os.pread(file.fileno(), 4096, 0), self.made.expected(0)[:4096])
                 self.replace(1)
@@ -307,7 +316,8 @@ class Changes(Remote):
             self.assertEqual(self.read(mountpoint, 1), self.made.expected(1))
 
     def test_a_removed_object_is_stale(self) -> None:
-        with self.mount() as mountpoint:
+        self.set_up(ROWS, HALVES, MANY)
+        with self.mount(*SMALL) as mountpoint:
             self.made.file(0).unlink()
             with self.assertRaises(OSError) as failed:
                 self.read(mountpoint)
@@ -316,11 +326,11 @@ class Changes(Remote):
     def test_weak_tags_leave_the_modification_time(self) -> None:
         for etags in ("weak", "none"):
             with self.subTest(etags):
-                self.set_up(ROWS, HALVES)
+                self.set_up(ROWS, HALVES, MANY)
                 self.server.etags = etags
                 with self.mount() as mountpoint:
                     self.assert_all_right(mountpoint)
-                with self.mount("--direct-io") as mountpoint:
+                with self.mount("--direct-io", *SMALL) as mountpoint:
                     os.utime(self.made.file(0), (1, 1))
                     with self.assertRaises(OSError) as failed:
                         self.read(mountpoint)
@@ -330,6 +340,106 @@ class Changes(Remote):
         self.server.etags = "none"
         self.server.last_modified = False
         self.refused("neither a strong ETag nor a modification time")
+
+
+class Cache(Remote):
+    """Blocks on the local disk."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.set_up(ROWS, HALVES, MANY)
+        self.cache = self.root / "cache"
+
+    def options(self) -> tuple[str, ...]:
+        return (*SMALL, "--cache-dir", str(self.cache), "--cache-size", "1GiB")
+
+    def fill(self) -> None:
+        with self.mount(*self.options()) as mountpoint:
+            self.assert_all_right(mountpoint)
+            total = 2 * len(self.made.expected(0))
+            # Blocks are written behind the reader's back.
+            self.assertTrue(wait_until(
+                lambda: metric(mountpoint, "cache_written_bytes_total") >= 0.9 * total, 30))
+
+    def test_what_was_read_is_not_fetched_again(self) -> None:
+        self.fill()
+        self.server.bytes_sent = 0
+        with self.mount(*self.options()) as mountpoint:
+            self.assert_all_right(mountpoint)
+            self.assertGreater(metric(mountpoint, "cache_hits_total"), 0)
+            shown = json.loads((mountpoint / ".reshardfs/status.json").read_text())
+            self.assertGreater(shown["storage"]["cache_hits"], 0)
+        self.assertLess(self.server.bytes_sent, 0.2 * 2 * len(self.made.expected(0)))
+
+    def test_columns_come_from_the_cache_too(self) -> None:
+        self.fill()
+        for layout in (COLUMNS, Layout((1,), ((), ()))):
+            made = TwoArrays(self.root / f"other{len(list(self.root.iterdir()))}", ROWS, layout, MANY)
+            self.server.bytes_sent = 0
+            with mounted(self.url, *made.options(), *self.options()) as mountpoint:
+                for rank in range(layout.device_count):
+                    self.assertEqual(self.read(mountpoint, rank), made.expected(rank))
+            self.assertLess(self.server.bytes_sent, 0.2 * 2 * len(self.made.expected(0)))
+
+    def test_another_version_is_fetched(self) -> None:
+        self.fill()
+        content = bytearray(self.made.file(1).read_bytes())
+        content[-1000:] = bytes(1000)
+        self.made.file(1).write_bytes(content)
+        with self.mount(*self.options()) as mountpoint:
+            got = self.read(mountpoint)
+            self.assertNotEqual(got, self.made.expected(0))
+            self.assertEqual(got.count(bytes(1000)), 1)
+            self.assertEqual(self.read(mountpoint, 1), self.made.expected(1))
+
+    def test_bad_blocks_are_fetched_again(self) -> None:
+        self.fill()
+        numbers = random.Random(5)
+        blocks = [path for path in self.cache.rglob("*") if path.is_file() and
+                  path.stat().st_size > 1 << 19]
+        self.assertGreater(len(blocks), 30)
+        for path in blocks:
+            with path.open("r+b") as file:
+                file.seek(numbers.randrange(path.stat().st_size))
+                byte = file.read(1)
+                file.seek(-1, os.SEEK_CUR)
+                file.write(bytes([byte[0] ^ 1 << numbers.randrange(8)]))
+        with self.mount(*self.options()) as mountpoint:
+            self.assert_all_right(mountpoint)
+            self.assertGreaterEqual(metric(mountpoint, "cache_bad_total"), 0.9 * len(blocks))
+
+    def test_weak_versions_are_not_kept(self) -> None:
+        self.server.etags = "weak"
+        with self.mount(*self.options()) as mountpoint:
+            self.assert_all_right(mountpoint)
+            self.assertEqual(metric(mountpoint, "cache_written_bytes_total"), 0)
+
+    def test_without_permission_nothing_is_given_out(self) -> None:
+        self.fill()
+        self.server.rules = [of_ranges(status(403))]
+        self.refused("access is denied", options=self.options())
+
+    def test_several_mounts_share_one(self) -> None:
+        with contextlib.ExitStack() as stack:
+            mounts = [stack.enter_context(self.mount(*self.options())) for _ in range(4)]
+            results: list[bool] = []
+
+            def read(mountpoint: Path) -> None:
+                results.append(all(self.read(mountpoint, rank) == self.made.expected(rank)
+                                   for rank in range(2)))
+
+            readers = [threading.Thread(target=read, args=(mountpoint,)) for mountpoint in mounts]
+            for reader in readers:
+                reader.start()
+            for reader in readers:
+                reader.join()
+            self.assertEqual(results, [True] * 4)
+
+    def test_places_that_will_not_do(self) -> None:
+        file = self.root / "file"
+        file.write_text("")
+        self.refused(str(file), options=("--cache-dir", str(file)))
+        self.refused("too small", options=("--cache-dir", str(self.cache), "--cache-size", "1MiB"))
 
 
 class Refusals(Remote):
@@ -351,14 +461,15 @@ class Refusals(Remote):
                 return True
             return of_ranges(answer)
 
+        self.set_up(ROWS, HALVES, MANY)
         size = self.made.file(0).stat().st_size
         for headers, words in (({"Content-Range": "bytes 0-99/100"}, "changed its size"),
                                ({"Content-Range": f"bytes 5-104/{size}"}, "another range"),
                                ({}, "another range"),
                                ({"Content-Encoding": "gzip"}, "encoding 'gzip'")):
             with self.subTest(words):
-                self.set_up(ROWS, HALVES)
-                with self.mount("--direct-io") as mountpoint:
+                self.set_up(ROWS, HALVES, MANY)
+                with self.mount("--direct-io", *SMALL) as mountpoint:
                     self.server.rules = [lie(headers)]
                     with self.assertRaises(OSError):
                         self.read(mountpoint)

@@ -227,6 +227,8 @@ NOT_RUN = [
     ("^podman stop", "it needs Podman", None),
     ("^podman run -d", "it needs Podman", Commands.is_mounted_in_container),
     ("^podman run", "it needs Podman", Commands.is_in_container),
+    ("s3://|https://|urls.json", "it needs a server; the test 'remote' has one", None),
+    ("^srun|^sbatch", "it needs a cluster; the test 'slurm' has one", None),
     ("^systemctl", CHANGES_MACHINE, Commands.is_named_mount),
     ("^python3 .*transformers", "it needs PyTorch", Commands.is_model),
     ("^vllm", "it needs a GPU", Commands.is_model),

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/cached_fetcher.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+namespace reshardfs {
+namespace {
+
+constexpr std::uint64_t kBlock = BlockCache::kBlockBytes;
+
+/// What one request consists of, until its last part has come.
+class Parts {
+ public:
+  explicit Parts(RangeFetcher::Done done) : done_(std::move(done)) {}
+
+  void add() { ++open_; }
+  void end(const std::exception_ptr& failure) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (failure_ == nullptr) failure_ = failure;
+    }
+    if (--open_ == 0) done_(failure_);
+  }
+
+ private:
+  RangeFetcher::Done done_;
+  std::atomic<unsigned> open_ = 1;  ///< and one for who adds them
+  std::mutex mutex_;
+  std::exception_ptr failure_;  ///< guarded by mutex_
+};
+
+/// The pieces that have the bytes from `begin` to before `end` of what `out` is for.
+std::vector<std::span<std::byte>> pieces_between(const std::vector<std::span<std::byte>>& out,
+                                                 std::uint64_t begin, std::uint64_t end) {
+  std::vector<std::span<std::byte>> pieces;
+  std::uint64_t at = 0;
+  for (const std::span<std::byte> piece : out) {
+    const std::uint64_t from = std::max(at, begin);
+    const std::uint64_t to = std::min(at + piece.size(), end);
+    if (from < to) {
+      pieces.push_back(
+          piece.subspan(static_cast<std::size_t>(from - at), static_cast<std::size_t>(to - from)));
+    }
+    at += piece.size();
+  }
+  return pieces;
+}
+
+}  // namespace
+
+std::shared_ptr<BlockCache>& source_cache() noexcept {
+  // Never freed: threads use it until the process ends.
+  static auto* const cache = new std::shared_ptr<BlockCache>;
+  return *cache;
+}
+
+CachedFetcher::CachedFetcher(RangeFetcherPtr fetcher, std::shared_ptr<BlockCache> cache)
+    : fetcher_(std::move(fetcher)), cache_(std::move(cache)), key_(fetcher_->identity()) {}
+
+std::uint64_t CachedFetcher::block_length(std::uint64_t block) const noexcept {
+  return std::min(kBlock, size() - block * kBlock);
+}
+
+bool CachedFetcher::has(std::uint64_t block) const noexcept {
+  return cache_->has(key_, block);
+}
+
+bool CachedFetcher::read_kept(std::uint64_t offset, std::span<std::byte> out) const noexcept {
+  const std::uint64_t block = offset / kBlock;
+  return cache_->read_part(key_, block, block_length(block), offset % kBlock, out);
+}
+
+void CachedFetcher::fetch(const ByteRange& range, std::vector<std::span<std::byte>> out,
+                          Foresight when, Done done) const {
+  const auto parts = std::make_shared<Parts>(std::move(done));
+  const auto fetch_rest = [&](std::uint64_t begin, std::uint64_t end) {
+    if (begin == end) return;
+    auto pieces = pieces_between(out, begin - range.offset(), end - range.offset());
+    parts->add();
+    // Not before they are as a whole: a part of a request may be of another one's blocks.
+    const auto keep = [cache = cache_, key = key_, pieces, parts, begin,
+                       size = size()](const std::exception_ptr& failure) {
+      std::uint64_t at = begin;
+      for (const std::span<std::byte> piece : pieces) {
+        const std::uint64_t length = std::min(kBlock, size - at / kBlock * kBlock);
+        const bool whole = at % kBlock == 0 && piece.size() == length;
+        if (failure == nullptr && whole) cache->write(key, at / kBlock, piece);
+        at += piece.size();
+      }
+      parts->end(failure);
+    };
+    try {
+      fetcher_->fetch(ByteRange::between(begin, end), std::move(pieces), when, keep);
+    } catch (...) {
+      parts->end(std::current_exception());
+    }
+  };
+  std::uint64_t missing_from = range.offset();
+  for (std::uint64_t at = range.offset(); at < range.end();) {
+    const std::uint64_t block = at / kBlock;
+    const std::uint64_t end = std::min(range.end(), (block + 1) * kBlock);
+    const auto pieces = pieces_between(out, at - range.offset(), end - range.offset());
+    const bool whole = at % kBlock == 0 && end - at == block_length(block);
+    if (whole && pieces.size() == 1 && cache_->read(key_, block, pieces.front())) {
+      fetch_rest(missing_from, at);
+      missing_from = end;
+    }
+    at = end;
+  }
+  fetch_rest(missing_from, range.end());
+  parts->end(nullptr);
+}
+
+}  // namespace reshardfs

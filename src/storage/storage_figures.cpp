@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/storage_figures.h"
+
+#include "storage/block_pool.h"
+#include "storage/cached_fetcher.h"
+#include "transport/http_engine.h"
+
+namespace reshardfs {
+
+std::vector<StorageFigure> storage_figures() {
+  if (!BlockPool::is_used()) return {};
+  const HttpCounters& http = HttpEngine::counters();
+  const BlockPool::Figures pool = BlockPool::process().figures();
+  std::vector<StorageFigure> out{
+      {"remote_requests", http.requests, true, "Requests made to servers"},
+      {"remote_retries", http.retries, true, "Requests made again after a failure"},
+      {"remote_failures", http.failures, true, "Requests given up"},
+      {"remote_bytes", http.bytes, true, "Bytes that servers have sent"},
+      {"prefetch_bytes", pool.blocks * BlockPool::kBlockBytes, false,
+       "Memory of blocks fetched from servers"},
+      {"prefetch_hit_bytes", pool.hits, true, "Bytes read that were in memory or on their way"},
+      {"prefetch_unread_bytes", pool.unread, true, "Bytes fetched and dropped without being read"},
+  };
+  if (source_cache() == nullptr) return out;
+  const BlockCache::Stats cache = source_cache()->stats();
+  const std::vector<StorageFigure> more{
+      {"cache_hits", cache.hits, true, "Blocks, or parts of them, read from the cache"},
+      {"cache_misses", cache.misses, true, "Blocks that were not in the cache"},
+      {"cache_read_bytes", cache.bytes_read, true, "Bytes read from the cache"},
+      {"cache_written_bytes", cache.bytes_written, true, "Bytes kept in the cache"},
+      {"cache_bad", cache.bad_records, true, "Blocks removed because a checksum did not match"},
+      {"cache_evicted", cache.evicted_records, true, "Blocks removed to make room"},
+      {"cache_not_kept", cache.not_kept, true, "Blocks not kept: the disk was too slow or failed"},
+      {"cache_failures", cache.failures, true, "Errors of the cache's disk"},
+      {"cache_held_bytes", cache.bytes_held, false, "Size of the cache, of all mounts of the user"},
+      {"cache_max_bytes", cache.max_bytes, false, "Limit of the cache"},
+  };
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
+std::string storage_metrics() {
+  std::string text;
+  for (const StorageFigure& figure : storage_figures()) {
+    const std::string name = "reshardfs_" + figure.name + (figure.counts ? "_total" : "");
+    text += "# HELP " + name + " " + figure.help + ".\n# TYPE " + name +
+            (figure.counts ? " counter\n" : " gauge\n") + name + " " +
+            std::to_string(figure.value) + "\n";
+  }
+  return text;
+}
+
+}  // namespace reshardfs

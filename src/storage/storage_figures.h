@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What the process has done with sources on servers and with the cache: for metrics and status.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace reshardfs {
+
+struct StorageFigure {
+  std::string name;  ///< as in status.json; for metrics with a prefix, and "_total" if it counts
+  std::uint64_t value = 0;
+  bool counts = false;  ///< it only grows
+  std::string help;     ///< what it is
+};
+
+/// Empty as long as no source is on a server.
+std::vector<StorageFigure> storage_figures();
+
+/// The same in Prometheus' text format.
+std::string storage_metrics();
+
+}  // namespace reshardfs
