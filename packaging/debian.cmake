@@ -26,8 +26,9 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
 # Its sonames for other packages.
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
-# dpkg-shlibdeps finds the libraries; fusermount3, a program, it cannot see.
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS fuse3)
+# dpkg-shlibdeps finds the libraries; fusermount3, a program, it cannot see, nor libcurl, which is loaded
+# when the first URL is used.
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS "fuse3, libcurl4")
 set(debian_dir ${CMAKE_CURRENT_SOURCE_DIR}/debian)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA
     ${debian_dir}/postinst ${debian_dir}/prerm ${debian_dir}/postrm ${debian_dir}/triggers)
