@@ -26,7 +26,7 @@ bool same(const std::shared_ptr<const T>& a, const std::shared_ptr<const T>& b) 
 
 bool same(const ShardPattern& a, const ShardPattern& b) {
   return &a == &b || (a.full_shape == b.full_shape && a.partitions == b.partitions &&
-                      a.files == b.files && same(a.boxes, b.boxes));
+                      a.files == b.files && same(a.boxes, b.boxes) && a.mapped == b.mapped);
 }
 
 /// Whether both are read in the same way by every rank.

@@ -84,6 +84,16 @@ class TrafficPicture(PictureTest):
             self.assertEqual(len(cells), 4 * 8, "wq takes something from every rank")
             self.equals_the_plan([*arguments, "--ranks", "1-2"])
 
+    def test_parts_of_one_tensor_that_a_map_makes_are_told_apart(self) -> None:
+        with scratch() as root:
+            arguments = write_set(root, {"w": ((4, 4), rows(2), rows(2))})
+            (root / "map.toml").write_text(
+                "".join(f'[[map]]\nto = "{name}"\nfrom = "w"\nshape = "[4, 4]"\n'
+                        f'ops = ["split 0 2 {part}"]\n' for part, name in enumerate("ab")))
+            cells = self.equals_the_plan([*arguments[:3], "--dst-strategy", "none", "--map",
+                                          str(root / "map.toml")])
+            self.assertEqual(sorted(cells.values()), [32, 32])
+
     def test_many_ranks_are_drawn_in_groups(self) -> None:
         with scratch() as root:
             make_large(root, dp=64, tp=8, stages=1, parameters=30, dst_dp=32, dst_tp=4)
