@@ -100,10 +100,22 @@ std::string WireCursor::read_bytes(std::uint64_t length) {
   return text;
 }
 
+void WireCursor::foresee() {
+  std::vector<ByteRange> ranges;
+  for (const std::uint64_t place : hops_.hop_to(position_, file_size_)) {
+    const std::uint64_t begin = place - std::min(place, HopPredictor::kTolerance);
+    const std::uint64_t end =
+        std::min(place + HopPredictor::kTolerance + kFarWindowBytes, file_size_);
+    ranges.push_back(ByteRange::between(begin, end));
+  }
+  if (!ranges.empty()) source_.foresee(ranges, Foresight::kNow);
+}
+
 void WireCursor::fill() {
   const bool far = position_ < window_begin_ || position_ - window_begin_ > kWindowBytes;
   const std::size_t bytes =
       std::min<std::uint64_t>(far ? kFarWindowBytes : kWindowBytes, file_size_ - position_);
+  if (far && source_.is_far()) foresee();
   window_bytes_ = 0;  // stays so if the read throws
   source_.read_at(position_, std::span(window_).first(bytes));
   window_begin_ = position_;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 
+#include "format/hop_predictor.h"
 #include "storage/byte_source.h"
 
 namespace reshardfs {
@@ -58,6 +59,8 @@ class WireCursor {
 
   /// Makes the byte at position_ part of the window; it exists.
   void fill();
+  /// Of a source far away: asks for what will be wanted after this place, if it is known.
+  void foresee();
   bool in_window() const noexcept {
     return position_ >= window_begin_ && position_ - window_begin_ < window_bytes_;
   }
@@ -69,6 +72,7 @@ class WireCursor {
   std::uint64_t window_begin_ = 0;
   std::size_t window_bytes_ = 0;
   std::array<std::byte, kWindowBytes> window_{};
+  HopPredictor hops_;
 };
 
 }  // namespace reshardfs

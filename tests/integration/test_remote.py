@@ -30,6 +30,7 @@ from mounted import (
     wait_until,
 )
 from two_arrays import COLUMNS, HALVES, ROWS, Layout, TwoArrays, metric, mounted_file
+from make_large import make_large  # two_arrays has put its directory on the path
 from web_server import Server, cut, late, of_ranges, reset, serving, sometimes, status
 
 SHAPE = (512, 8192)  # two arrays of 4 MiB
@@ -151,6 +152,18 @@ class Reading(Remote):
             self.server.bytes_sent = 0
             self.assertEqual(self.read(mountpoint, 3), self.made.expected(3))
             self.assertLess(self.server.bytes_sent, 1.1 * len(self.made.expected(3)))
+
+    def test_headers_are_not_fetched_one_by_one(self) -> None:
+        """Layers are alike: where the next headers stand is known after two of them."""
+        directory = self.root / "large"
+        make_large(directory, 1, 2, 1, 600, 1, 1, rows=400, columns=512, sparse=True)
+        with serving(directory, delay=0.01) as server:
+            done = run("inspect", f"{server.url}/src")
+            self.assertEqual((done.code, done.stderr), (0, ""))
+            self.assertIn("600 parameters", done.stdout)
+            size = sum(path.stat().st_size for path in directory.rglob("*.ckpt"))
+            self.assertLess(server.lonely, 200)
+            self.assertLess(server.bytes_sent, 0.7 * size)
 
     def test_export_and_verify(self) -> None:
         out = self.root / "out"

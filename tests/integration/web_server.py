@@ -62,6 +62,8 @@ class Server:
     requests: list[Request] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     bytes_sent: int = 0
+    in_flight: int = 0
+    lonely: int = 0  # requests that came while no other was under way
 
     def counts(self) -> Counter[str]:
         """Requests by method."""
@@ -117,6 +119,16 @@ class Handler(BaseHTTPRequestHandler):
             request = Request(self.command, urllib.parse.unquote(parts.path), parts.query, headers,
                               len(told.requests) + 1, self)
             told.requests.append(request)
+            told.lonely += told.in_flight == 0
+            told.in_flight += 1
+        try:
+            self.respond(request)
+        finally:
+            with told.lock:
+                told.in_flight -= 1
+
+    def respond(self, request: Request) -> None:
+        told = self.server.told
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             if told.delay:
                 time.sleep(told.delay)
