@@ -40,7 +40,8 @@ class PooledSource final : public ByteSource {
   RangeFetcherPtr fetcher_;
   BlockPool& pool_;
   std::uint64_t number_;
-  mutable StreamWindows readers_;  ///< that nobody foresees
+  /// That nobody foresees. Who looks for headers here and there reads nothing from end to end.
+  mutable StreamWindows readers_{BlockPool::kSectorBytes};
 };
 
 }  // namespace reshardfs

@@ -8,6 +8,8 @@ namespace {
 
 // What is advised at once is no less, so that requests are not small.
 constexpr std::uint64_t kLeastStep = 1 << 20;
+// A window grows when this part of it has been read.
+constexpr std::uint64_t kGrowth = 4;
 
 }  // namespace
 
@@ -25,30 +27,33 @@ StreamWindows::Advice StreamWindows::advance(const void* file, std::uint64_t siz
                                              Clock::time_point now) {
   const std::scoped_lock lock(mutex_);
   const auto found = std::find_if(streams_.begin(), streams_.end(), [&](const Stream& stream) {
-    return stream.file == file && read.offset() <= stream.next + kDisorder &&
-           read.end() + kDisorder >= stream.next;
+    return stream.file == file && read.offset() <= stream.next + disorder_ &&
+           read.end() + disorder_ >= stream.next;
   });
-  if (found == streams_.end()) {
+  const bool is_new = found == streams_.end();
+  if (is_new) {
     if (streams_.size() == kMaxStreams) streams_.pop_back();
     streams_.push_front({file, read.end(), read.end(), 0, read.end(), 1, now});
-    return {};
+    // Who begins at the beginning mostly goes on.
+    if (read.offset() > 0) return {};
+  } else {
+    streams_.splice(streams_.begin(), streams_, found);
   }
-  streams_.splice(streams_.begin(), streams_, found);
-  Stream& stream = *found;
+  Stream& stream = streams_.front();
   stream.used = now;
   Advice advice;
   advice.foreseen = read.end() <= stream.horizon && stream.window > 0;
-  if (read.end() <= stream.next) return advice;
+  if (read.end() <= stream.next && !is_new) return advice;
   stream.next = read.end();
   stream.horizon = std::max(stream.horizon, stream.next);
 
   const std::uint64_t most = std::max(largest / active(now) / stream.cost, kFirst);
   if (stream.window == 0) {
     stream.window = kFirst;
-    stream.grows_at = stream.next + kFirst / 2;
+    stream.grows_at = stream.next + kFirst / kGrowth;
   } else if (stream.next >= stream.grows_at) {
     stream.window = std::min(stream.window * 2, most);
-    stream.grows_at = stream.next + stream.window / 2;
+    stream.grows_at = stream.next + stream.window / kGrowth;
   }
   stream.window = std::min(stream.window, most);
   const std::uint64_t wanted = std::min(stream.next + stream.window, size);

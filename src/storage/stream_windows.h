@@ -12,9 +12,9 @@
 namespace reshardfs {
 
 /// Finds out who reads a file from one end to the other, and how far ahead of such a reader to
-/// fetch: from 2 MiB on, and twice as far whenever half of it has been read, up to a limit. Who
-/// jumps elsewhere begins anew.
-/// Every member function may be called from any number of threads at once.
+/// fetch: from 2 MiB on, and twice as far whenever a quarter of it has been read, up to a limit.
+/// Who jumps elsewhere begins anew. Every member function may be called from any number of threads
+/// at once.
 class StreamWindows {
  public:
   using Clock = std::chrono::steady_clock;
@@ -30,6 +30,9 @@ class StreamWindows {
     bool foreseen = false;  ///< all of the read was in what was advised before
     ByteRange ahead{};      ///< to be fetched; may be empty
   };
+
+  /// @param disorder reads that are as far from the last one are of the same reader.
+  explicit StreamWindows(std::uint64_t disorder = kDisorder) noexcept : disorder_(disorder) {}
 
   /// To be called for each read.
   /// @param file tells files apart.
@@ -57,6 +60,7 @@ class StreamWindows {
 
   std::uint64_t active(Clock::time_point now) const noexcept;
 
+  const std::uint64_t disorder_;
   std::mutex mutex_;           // guards all below
   std::list<Stream> streams_;  ///< last used first
 };

@@ -35,6 +35,8 @@ constexpr unsigned kLeastAtOnce = 16;
 constexpr unsigned kMostAtOnce = 64;
 constexpr std::int64_t kLatencyForMost = 60'000;  // microseconds
 
+/// One request in so many is one that was asked for ahead, even if others wait.
+constexpr unsigned kTurnOfAhead = 4;
 constexpr int kMaxRedirections = 5;
 /// Of a server that has never answered: a wrong name shall be told soon.
 constexpr unsigned kAttemptsAtStranger = 3;
@@ -84,6 +86,7 @@ struct HttpEngine::State {
   // Of the engine's thread alone.
   std::deque<JobPtr> needed;
   std::deque<JobPtr> ahead;
+  unsigned turn = 0;
   std::vector<JobPtr> delayed;
   std::map<CURL*, JobPtr> running;
   std::vector<EasyHandle> spare;
@@ -220,7 +223,9 @@ void HttpEngine::State::wake_delayed() {
 
 void HttpEngine::State::start_some() {
   while (running.size() < limit && !(needed.empty() && ahead.empty())) {
-    std::deque<JobPtr>& from = needed.empty() ? ahead : needed;
+    // Somebody may wait by now for what was asked for ahead.
+    const bool turn_of_ahead = !ahead.empty() && ++turn % kTurnOfAhead == 0;
+    std::deque<JobPtr>& from = needed.empty() || turn_of_ahead ? ahead : needed;
     JobPtr job = std::move(from.front());
     from.pop_front();
     start(std::move(job));
