@@ -2,7 +2,6 @@
 /// Objects of S3-compatible stores. A directory is what the objects' keys have in common.
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,23 +21,6 @@ namespace {
 // 1,000 keys a page.
 constexpr std::size_t kMaxPageBytes = 16 << 20;
 
-/// What a store answers where no object is meant.
-void throw_store_error(const HttpHead& head, const std::string& body, const std::string& name) {
-  const std::string code = xml_text(body, "Code");
-  if (code == "NoSuchBucket") {
-    throw Error(ErrorKind::kMissing, "there is no such bucket").in_file(name);
-  }
-  const std::string region = head.value("x-amz-bucket-region");
-  if (head.status == 301 || head.status == 307 || code == "AuthorizationHeaderMalformed" ||
-      code == "PermanentRedirect") {
-    throw Error(ErrorKind::kIo, "the bucket is in another region" +
-                                    (region.empty() ? "" : ": " + printable(region)))
-        .in_file(name)
-        .os_error(EIO)
-        .hint("name the region with --s3-region, or the store with --s3-endpoint");
-  }
-}
-
 /// @param key of the directory, without a slash at its end; empty for the bucket.
 S3Page page_of(const S3Name& directory, const std::string& shown, const std::string& token,
                unsigned most) {
@@ -50,7 +32,7 @@ S3Page page_of(const S3Name& directory, const std::string& shown, const std::str
   if (!token.empty()) query.emplace_back("continuation-token", token);
   const auto receiver = std::make_shared<TextReceiver>(
       shown, kMaxPageBytes,
-      [&](const HttpHead& head, const std::string& body) { throw_store_error(head, body, shown); });
+      [&](const HttpHead& head, const std::string& body) { throw_s3_refusal(head, body, shown); });
   HttpEngine::process().perform(
       S3Store::process().request("GET", {directory.bucket, ""}, shown, query), receiver);
   return parse_s3_page(receiver->text(), shown);
@@ -128,7 +110,7 @@ class S3Backend final : public Backend {
     if (!page.keys.empty() || !page.prefixes.empty()) return PathKind::kDirectory;
     const auto receiver = std::make_shared<TextReceiver>(
         location.string(), 0, [&](const HttpHead& head, const std::string& body) {
-          throw_store_error(head, body, location.string());
+          throw_s3_refusal(head, body, location.string());
         });
     try {
       HttpEngine::process().perform(S3Store::process().request("HEAD", name, location.string()),

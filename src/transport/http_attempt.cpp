@@ -85,9 +85,12 @@ void HttpAttempt::set_up(CURL* easy) {
   curl.easy_setopt(easy, CURLOPT_WRITEFUNCTION, &HttpAttempt::take_body);
   curl.easy_setopt(easy, CURLOPT_WRITEDATA, this);
   if (request_.body) {
-    curl.easy_setopt(easy, CURLOPT_POSTFIELDS, request_.body->data());
-    curl.easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
-                     static_cast<curl_off_t>(request_.body->size()));
+    // Read where it is, not copied. An empty one needs an address, too.
+    const std::span<const std::byte> bytes = request_.body->bytes;
+    const char* const data = bytes.empty() ? "" : reinterpret_cast<const char*>(bytes.data());
+    curl.easy_setopt(easy, CURLOPT_POSTFIELDS, data);
+    curl.easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(bytes.size()));
+    curl.easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, kBufferBytes);
   }
   if (request_.method == "HEAD") {
     curl.easy_setopt(easy, CURLOPT_NOBODY, 1L);

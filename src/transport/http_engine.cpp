@@ -109,6 +109,12 @@ struct HttpEngine::State {
   milliseconds time_to_wait() const;
 };
 
+HttpBody HttpBody::of(std::string text) {
+  auto owner = std::make_shared<const std::string>(std::move(text));
+  const auto bytes = std::as_bytes(std::span(*owner));
+  return {bytes, std::move(owner)};
+}
+
 HttpCounters& HttpEngine::counters() noexcept {
   static HttpCounters counters;
   return counters;
@@ -284,7 +290,8 @@ void HttpEngine::State::collect() {
     const CURLcode result = message->data.result;
     curl.multi_remove_handle(multi, easy);
     auto node = running.extract(easy);
-    if (result == CURLE_OK) measure(easy);
+    // With a body, the time until the answer is that of sending it.
+    if (result == CURLE_OK && !node.mapped()->request.body) measure(easy);
     end_attempt(std::move(node.mapped()), result);
   }
 }
@@ -337,13 +344,14 @@ void HttpEngine::State::again(JobPtr job, const std::string& why,
                               std::optional<milliseconds> after) {
   const auto now = Clock::now();
   const auto wait = job->schedule.next(after);
-  const auto patience = transport_settings().patience;
+  const auto patience = job->request.patience.value_or(transport_settings().patience);
   if (now + wait - job->begun > patience) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - job->begun).count();
     end(*job,
         std::make_exception_ptr(
-            Error(ErrorKind::kIo, "cannot be read: " + why + " (" + std::to_string(job->attempts) +
-                                      " attempts in " + std::to_string(seconds) + " s)")
+            Error(ErrorKind::kIo, (job->request.body ? "cannot be written: " : "cannot be read: ") +
+                                      why + " (" + std::to_string(job->attempts) + " attempts in " +
+                                      std::to_string(seconds) + " s)")
                 .in_file(job->request.name)
                 .os_error(EIO)));
     return;

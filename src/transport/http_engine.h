@@ -45,6 +45,15 @@ class HttpReceiver {
   [[noreturn]] virtual void refuse(const HttpHead& head, const std::string& body) = 0;
 };
 
+/// What is sent with a request.
+struct HttpBody {
+  std::span<const std::byte> bytes{};
+  /// Keeps the bytes; empty: whoever waits for the request does.
+  std::shared_ptr<const void> owner{};
+
+  static HttpBody of(std::string text);
+};
+
 struct HttpRequest {
   std::string method = "GET";
   std::string url{};
@@ -52,9 +61,11 @@ struct HttpRequest {
   /// More headers, made anew for each attempt, such as a signature. They go to the host of `url`
   /// alone: a request with them follows no redirection.
   std::function<std::vector<std::string>()> sign{};
-  std::shared_ptr<const std::string> body{};  ///< sent with the request
+  std::optional<HttpBody> body{};
   /// What an error names; never the URL, whose query may be a secret.
   std::string name{};
+  /// How long it is made again before it fails; nothing: as the settings say.
+  std::optional<std::chrono::milliseconds> patience{};
 };
 
 enum class HttpPriority : std::uint8_t {

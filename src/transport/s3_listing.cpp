@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/s3_listing.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include <expat.h>
 
 #include "reshardfs/error.h"
 
+#include "transport/http_message.h"
 #include "transport/url.h"
 
 namespace reshardfs {
@@ -72,6 +75,21 @@ class Walk {
   std::string text_;
 };
 
+/// A key as a list encodes it, which is how forms do it: a space may be "+".
+std::string listed_key(std::string text) {
+  std::replace(text.begin(), text.end(), '+', ' ');
+  return url_decoded(text);
+}
+
+Error no_list(const std::string& what, const std::string& name) {
+  return Error(ErrorKind::kBadInput, "the store's answer is not a list of " + what).in_file(name);
+}
+
+Error no_next_page(const std::string& name) {
+  return Error(ErrorKind::kBadInput, "the store's list has more pages, but no token for the next")
+      .in_file(name);
+}
+
 }  // namespace
 
 S3Page parse_s3_page(std::string_view xml, const std::string& name) {
@@ -91,19 +109,85 @@ S3Page parse_s3_page(std::string_view xml, const std::string& name) {
     if (path[1] == "NextContinuationToken") page.next = text;
     if (path[1] == "EncodingType") encoded = text == "url";
   });
-  if (!walk.run(xml) || !is_listing) {
-    throw Error(ErrorKind::kBadInput, "the store's answer is not a list of objects").in_file(name);
-  }
+  if (!walk.run(xml) || !is_listing) throw no_list("objects", name);
   if (!truncated) page.next.clear();
-  if (truncated && page.next.empty()) {
-    throw Error(ErrorKind::kBadInput, "the store's list has more pages, but no token for the next")
-        .in_file(name);
-  }
+  if (truncated && page.next.empty()) throw no_next_page(name);
   if (encoded) {
-    for (std::string& key : page.keys) key = url_decoded(key);
-    for (std::string& prefix : page.prefixes) prefix = url_decoded(prefix);
+    for (std::string& key : page.keys) key = listed_key(key);
+    for (std::string& prefix : page.prefixes) prefix = listed_key(prefix);
   }
   return page;
+}
+
+S3ObjectPage parse_s3_objects(std::string_view xml, const std::string& name) {
+  S3ObjectPage page;
+  S3Object object;
+  bool is_listing = false;
+  bool truncated = false;
+  bool encoded = false;
+  bool has_sizes = true;
+  Walk walk([&](const std::vector<std::string>& path, const std::string& text) {
+    if (path.front() != "ListBucketResult") return;
+    is_listing = true;
+    const bool in_object = path.size() > 1 && path[1] == "Contents";
+    if (in_object && path.size() == 2) page.objects.push_back(std::exchange(object, {}));
+    if (in_object && path.size() == 3) {
+      if (path[2] == "Key") object.key = text;
+      if (path[2] == "ETag") object.etag = bare_etag(text);
+      if (path[2] == "Size") {
+        const auto size = parse_decimal(text);
+        has_sizes = has_sizes && size;
+        object.size = size.value_or(0);
+      }
+    }
+    if (path.size() != 2) return;
+    if (path[1] == "IsTruncated") truncated = text == "true";
+    if (path[1] == "NextContinuationToken") page.next = text;
+    if (path[1] == "EncodingType") encoded = text == "url";
+  });
+  if (!walk.run(xml) || !is_listing || !has_sizes) throw no_list("objects", name);
+  if (!truncated) page.next.clear();
+  if (truncated && page.next.empty()) throw no_next_page(name);
+  if (encoded) {
+    for (S3Object& each : page.objects) each.key = listed_key(each.key);
+  }
+  return page;
+}
+
+S3UploadPage parse_s3_uploads(std::string_view xml, const std::string& name) {
+  S3UploadPage page;
+  S3OpenUpload upload;
+  bool is_listing = false;
+  bool truncated = false;
+  bool encoded = false;
+  Walk walk([&](const std::vector<std::string>& path, const std::string& text) {
+    if (path.front() != "ListMultipartUploadsResult") return;
+    is_listing = true;
+    const bool in_upload = path.size() > 1 && path[1] == "Upload";
+    if (in_upload && path.size() == 2) page.uploads.push_back(std::exchange(upload, {}));
+    if (in_upload && path.size() == 3 && path[2] == "Key") upload.key = text;
+    if (in_upload && path.size() == 3 && path[2] == "UploadId") upload.id = text;
+    if (path.size() != 2) return;
+    if (path[1] == "IsTruncated") truncated = text == "true";
+    if (path[1] == "NextKeyMarker") page.next.key = text;
+    if (path[1] == "NextUploadIdMarker") page.next.id = text;
+    if (path[1] == "EncodingType") encoded = text == "url";
+  });
+  if (!walk.run(xml) || !is_listing) throw no_list("uploads", name);
+  if (!truncated) page.next = {};
+  if (truncated && page.next.key.empty()) throw no_next_page(name);
+  if (encoded) {
+    for (S3OpenUpload& each : page.uploads) each.key = listed_key(each.key);
+    page.next.key = listed_key(page.next.key);
+  }
+  return page;
+}
+
+std::string bare_etag(std::string_view etag) {
+  if (etag.size() >= 2 && etag.front() == '"' && etag.back() == '"') {
+    etag = etag.substr(1, etag.size() - 2);
+  }
+  return std::string(etag);
 }
 
 std::string xml_text(std::string_view xml, std::string_view element) {

@@ -2,6 +2,7 @@
 /// What an S3-compatible store answers in XML.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,40 @@ struct S3Page {
 /// @param name what an error names.
 /// @throws Error kBadInput if it is no such answer.
 S3Page parse_s3_page(std::string_view xml, const std::string& name);
+
+struct S3Object {
+  std::string key{};
+  std::uint64_t size = 0;
+  std::string etag{};  ///< without quotation marks
+};
+
+/// One page of ListObjectsV2 without a delimiter.
+struct S3ObjectPage {
+  std::vector<S3Object> objects{};
+  std::string next{};  ///< the token of the next page; empty after the last
+};
+
+/// @throws Error kBadInput as parse_s3_page().
+S3ObjectPage parse_s3_objects(std::string_view xml, const std::string& name);
+
+/// A multipart upload that has been neither completed nor aborted.
+struct S3OpenUpload {
+  std::string key{};
+  std::string id{};
+};
+
+/// One page of ListMultipartUploads.
+struct S3UploadPage {
+  std::vector<S3OpenUpload> uploads{};
+  /// Where the next page begins; without a key there is none.
+  S3OpenUpload next{};
+};
+
+/// @throws Error kBadInput as parse_s3_page().
+S3UploadPage parse_s3_uploads(std::string_view xml, const std::string& name);
+
+/// An ETag as a header or XML has it, without its quotation marks.
+std::string bare_etag(std::string_view etag);
 
 /// The text of the first element of a name anywhere in the document, such as an error's "Code" or
 /// a multipart upload's "UploadId"; empty if there is none, or it is no XML.

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/s3_store.h"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <ctime>
 #include <span>
+#include <string_view>
 
 #include "reshardfs/error.h"
 
 #include "base/sha256.h"
+#include "transport/s3_listing.h"
 #include "transport/settings.h"
 #include "transport/url.h"
 
@@ -22,6 +27,41 @@ std::string endpoint_of(const AwsConfiguration& configuration) {
 }
 
 }  // namespace
+
+void throw_s3_refusal(const HttpHead& head, const std::string& body, const std::string& name) {
+  const std::string code = xml_text(body, "Code");
+  const auto is_one_of = [&](std::span<const std::string_view> codes) {
+    return std::find(codes.begin(), codes.end(), code) != codes.end();
+  };
+  // What arrived is not what was sent, or did not arrive in time.
+  static constexpr std::array<std::string_view, 4> kPassing{
+      "BadDigest", "XAmzContentSHA256Mismatch", "RequestTimeout", "OperationAborted"};
+  static constexpr std::array<std::string_view, 4> kFull{"QuotaExceeded", "XMinioStorageFull",
+                                                         "XMinioAdminBucketQuotaExceeded",
+                                                         "InsufficientStorage"};
+  static constexpr std::array<std::string_view, 2> kElsewhere{"AuthorizationHeaderMalformed",
+                                                              "PermanentRedirect"};
+  if (is_one_of(kPassing)) throw HttpRetry{"the server answers " + code};
+  if (code == "NoSuchBucket") {
+    throw Error(ErrorKind::kMissing, "there is no such bucket").in_file(name);
+  }
+  if (is_one_of(kFull) || head.status == 507) {
+    throw Error(ErrorKind::kIo, "the store has no room left: the server answers " +
+                                    std::to_string(head.status) +
+                                    (code.empty() ? "" : " (" + code + ")"))
+        .in_file(name)
+        .os_error(ENOSPC)
+        .hint("make room and run the same command again");
+  }
+  const std::string region = head.value("x-amz-bucket-region");
+  if (head.status == 301 || head.status == 307 || is_one_of(kElsewhere)) {
+    throw Error(ErrorKind::kIo, "the bucket is in another region" +
+                                    (region.empty() ? "" : ": " + printable(region)))
+        .in_file(name)
+        .os_error(EIO)
+        .hint("name the region with --s3-region, or the store with --s3-endpoint");
+  }
+}
 
 S3Name S3Name::of(const std::string& url) {
   const UrlParts parts = split_url(url);
@@ -70,8 +110,7 @@ std::string S3Store::reader() {
 
 HttpRequest S3Store::request(const std::string& method, const S3Name& name,
                              const std::string& shown, const Query& query,
-                             const Headers& signed_headers,
-                             std::shared_ptr<const std::string> body) {
+                             const Headers& signed_headers, std::optional<HttpBody> body) {
   AwsRequest signing;
   signing.method = method;
   signing.host = virtual_host_ ? name.bucket + "." + host_ : host_;
@@ -82,7 +121,7 @@ HttpRequest S3Store::request(const std::string& method, const S3Name& name,
   signing.payload_sha256 = kEmptySha256;
   if (body) {
     Sha256 hash;
-    hash.update(std::as_bytes(std::span(*body)));
+    hash.update(body->bytes);
     signing.payload_sha256 = hash.finish();
   }
   HttpRequest request;

@@ -21,6 +21,10 @@ struct S3Name {
   static S3Name of(const std::string& url);
 };
 
+/// What a store's refusal means, where it is more than its status says. To be given to a
+/// TextReceiver. Throws HttpRetry where another attempt may bring it right.
+void throw_s3_refusal(const HttpHead& head, const std::string& body, const std::string& name);
+
 /// An S3-compatible store, as the settings and the environment of the process name it.
 /// Every member function may be called from any number of threads at once.
 class S3Store {
@@ -35,9 +39,10 @@ class S3Store {
   /// A request that is signed when it is made. May make a request of its own, for credentials.
   /// @param shown what errors name
   /// @param signed_headers names in lower case; they are sent, too
+  /// @param body its SHA-256 is signed, so that the store checks what it gets
   HttpRequest request(const std::string& method, const S3Name& name, const std::string& shown,
                       const Query& query = {}, const Headers& signed_headers = {},
-                      std::shared_ptr<const std::string> body = nullptr);
+                      std::optional<HttpBody> body = std::nullopt);
   /// The ID of the key that signs; empty if nothing is signed. May make a request.
   std::string reader();
 

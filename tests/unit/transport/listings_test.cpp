@@ -47,6 +47,52 @@ TEST(S3Listing, RefusesWhatIsNone) {
                [] { parse_s3_page(page("<IsTruncated>true</IsTruncated>"), "s3://b"); });
 }
 
+TEST(S3Listing, ReadsObjects) {
+  const S3ObjectPage read = parse_s3_objects(
+      page("<IsTruncated>true</IsTruncated><EncodingType>url</EncodingType>"
+           "<NextContinuationToken>t</NextContinuationToken>"
+           "<Contents><Key>d/a+b%2B</Key><ETag>&quot;12-3&quot;</ETag><Size>3</Size>"
+           "<Owner><ID>no</ID></Owner></Contents>"
+           "<Contents><Key>d/c</Key><Size>18446744073</Size><ETag>x</ETag></Contents>"),
+      "s3://b/d");
+  ASSERT_EQ(read.objects.size(), 2U);
+  EXPECT_EQ(read.objects[0].key, "d/a b+");
+  EXPECT_EQ(read.objects[0].etag, "12-3");
+  EXPECT_EQ(read.objects[0].size, 3U);
+  EXPECT_EQ(read.objects[1].key, "d/c");
+  EXPECT_EQ(read.objects[1].etag, "x");
+  EXPECT_EQ(read.objects[1].size, 18446744073U);
+  EXPECT_EQ(read.next, "t");
+  for (const std::string& text :
+       {std::string("<html/>"), page("<Contents><Size>-1</Size></Contents>"), page("<Contents>")}) {
+    expect_error(ErrorKind::kBadInput, {"not a list"}, [&] { parse_s3_objects(text, "s3://b"); });
+  }
+  expect_error(ErrorKind::kBadInput, {"no token"},
+               [] { parse_s3_objects(page("<IsTruncated>true</IsTruncated>"), "s3://b"); });
+}
+
+TEST(S3Listing, ReadsUploads) {
+  const auto uploads = [](const std::string& inner) {
+    return parse_s3_uploads(
+        "<ListMultipartUploadsResult>" + inner + "</ListMultipartUploadsResult>", "s3://b");
+  };
+  const S3UploadPage read = uploads(
+      "<IsTruncated>true</IsTruncated><NextKeyMarker>k</NextKeyMarker>"
+      "<NextUploadIdMarker>7</NextUploadIdMarker>"
+      "<Upload><Key>a%20b</Key><UploadId>1~x</UploadId><Initiator><ID>i</ID></Initiator></Upload>");
+  ASSERT_EQ(read.uploads.size(), 1U);
+  EXPECT_EQ(read.uploads[0].key, "a%20b");
+  EXPECT_EQ(read.uploads[0].id, "1~x");
+  EXPECT_EQ(read.next.key, "k");
+  EXPECT_EQ(read.next.id, "7");
+  EXPECT_EQ(uploads("<NextKeyMarker>k</NextKeyMarker>").next.key, "");
+  EXPECT_TRUE(uploads("").uploads.empty());
+  expect_error(ErrorKind::kBadInput, {"not a list of uploads"},
+               [] { parse_s3_uploads(page(""), "s3://b"); });
+  expect_error(ErrorKind::kBadInput, {"no token"},
+               [&] { uploads("<IsTruncated>true</IsTruncated>"); });
+}
+
 TEST(S3Listing, FindsATextAnywhere) {
   EXPECT_EQ(xml_text("<Error><Code>NoSuchKey</Code></Error>", "Code"), "NoSuchKey");
   EXPECT_EQ(xml_text("<a><b><c>1</c></b><c>2</c></a>", "c"), "1");

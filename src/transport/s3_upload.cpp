@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/s3_upload.h"
+
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "transport/http_engine.h"
+#include "transport/s3_objects.h"
+#include "transport/text_receiver.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr std::size_t kMaxAnswer = std::size_t{64} << 10U;
+constexpr std::size_t kMaxPageBytes = std::size_t{16} << 20U;
+constexpr std::chrono::milliseconds kPatienceToAbandon{3000};
+
+/// Throws what it means that an upload is not known any more. Everything else is another's task.
+void throw_lost_upload(const std::string& answer, const std::string& name) {
+  if (xml_text(answer, "Code") != "NoSuchUpload") return;
+  throw Error(ErrorKind::kIo, "another process has aborted the upload")
+      .in_file(name)
+      .os_error(ENOENT)
+      .hint("it exports the same files; let only one of them run");
+}
+
+std::shared_ptr<TextReceiver> receiver_for(const S3Name& name, std::size_t most) {
+  return std::make_shared<TextReceiver>(
+      shown_s3(name), most,
+      [shown = shown_s3(name)](const HttpHead& head, const std::string& body) {
+        throw_lost_upload(body, shown);
+        throw_s3_refusal(head, body, shown);
+      });
+}
+
+/// A store begins to answer before it knows whether it succeeds, so that a failure may come with
+/// the status of success.
+class CompletionReceiver final : public HttpReceiver {
+ public:
+  explicit CompletionReceiver(const S3Name& name)
+      : shown_(shown_s3(name)), answer_(receiver_for(name, kMaxAnswer)) {}
+
+  void begin(const HttpHead& head) override { answer_->begin(head); }
+  void add(std::span<const std::byte> bytes) override { answer_->add(bytes); }
+  void end() override {
+    const std::string code = xml_text(answer_->text(), "Code");
+    if (code.empty()) return;
+    throw_lost_upload(answer_->text(), shown_);
+    throw HttpRetry{"the server answers " + printable(code)};
+  }
+  [[noreturn]] void refuse(const HttpHead& head, const std::string& body) override {
+    answer_->refuse(head, body);
+  }
+
+  const TextReceiver& answer() const noexcept { return *answer_; }
+
+ private:
+  std::string shown_;
+  std::shared_ptr<TextReceiver> answer_;
+};
+
+}  // namespace
+
+std::string completion_xml(std::span<const std::string> etags) {
+  std::string xml = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
+  for (std::size_t i = 0; i < etags.size(); ++i) {
+    xml += "<Part><PartNumber>" + std::to_string(i + 1) + "</PartNumber><ETag>&quot;";
+    for (const char c : etags[i]) {
+      if (c == '&') {
+        xml += "&amp;";
+      } else if (c == '<') {
+        xml += "&lt;";
+      } else {
+        xml += c;
+      }
+    }
+    xml += "&quot;</ETag></Part>";
+  }
+  return xml + "</CompleteMultipartUpload>";
+}
+
+S3Upload::S3Upload(S3Name name, std::size_t parts)
+    : name_(std::move(name)), sums_(parts), etags_(parts) {
+  const auto receiver = s3_receiver(name_, kMaxAnswer);
+  HttpEngine::process().perform(
+      S3Store::process().request("POST", name_, shown_s3(name_), {{"uploads", ""}}, {}, HttpBody{}),
+      receiver);
+  id_ = xml_text(receiver->text(), "UploadId");
+  if (!id_.empty()) return;
+  throw Error(ErrorKind::kBadInput, "the store's answer has no name of the upload")
+      .in_file(shown_s3(name_));
+}
+
+void S3Upload::send(std::size_t part, std::span<const std::byte> bytes) {
+  const Md5 sum = md5_of(bytes);
+  const auto receiver = receiver_for(name_, kMaxAnswer);
+  HttpRequest request = S3Store::process().request(
+      "PUT", name_, shown_s3(name_), {{"partNumber", std::to_string(part + 1)}, {"uploadId", id_}},
+      {{"content-md5", base64(sum)}}, HttpBody{bytes});
+  request.patience = patience_to_send(bytes.size());
+  HttpEngine::process().perform(std::move(request), receiver);
+  sums_[part] = sum;
+  etags_[part] = checked_etag(receiver->head(), sum, name_);
+  if (etags_[part] != etag_of(sum)) comparable_ = false;
+}
+
+std::string S3Upload::complete() {
+  const std::string expected = etag_of_parts(sums_);
+  std::string etag;
+  try {
+    etag = complete_once();
+  } catch (const Error&) {
+    // An attempt whose answer was lost may have succeeded; the next one then finds no upload.
+    const auto there = look_at_s3_object(name_);
+    if (!comparable_ || !there || there->etag != expected) throw;
+    etag = there->etag;
+  }
+  completed_ = true;
+  if (etag.empty()) {
+    const auto there = look_at_s3_object(name_);
+    if (there) etag = there->etag;
+  }
+  if (comparable_ && is_checksum_etag(etag) && etag != expected) {
+    throw Error(ErrorKind::kIo,
+                "the store has put other bytes together than were sent: the checksums differ")
+        .in_file(shown_s3(name_))
+        .os_error(EIO);
+  }
+  return etag;
+}
+
+std::string S3Upload::complete_once() {
+  const auto receiver = std::make_shared<CompletionReceiver>(name_);
+  HttpEngine::process().perform(
+      S3Store::process().request("POST", name_, shown_s3(name_), {{"uploadId", id_}}, {},
+                                 HttpBody::of(completion_xml(etags_))),
+      receiver);
+  const std::string& answer = receiver->answer().text();
+  std::string etag = bare_etag(xml_text(answer, "ETag"));
+  // Ceph's gateway names the object alone.
+  if (!etag.empty() || !xml_text(answer, "Key").empty()) return etag;
+  throw Error(ErrorKind::kIo, "the store does not say that the upload is complete")
+      .in_file(shown_s3(name_))
+      .os_error(EIO);
+}
+
+void S3Upload::abandon() noexcept {
+  if (completed_) return;
+  try {
+    HttpRequest request =
+        S3Store::process().request("DELETE", name_, shown_s3(name_), {{"uploadId", id_}});
+    request.patience = kPatienceToAbandon;
+    HttpEngine::process().perform(std::move(request), s3_receiver(name_, kMaxAnswer));
+  } catch (...) {
+    // The parts are found and removed when this file is written again.
+  }
+}
+
+void list_s3_uploads(const S3Name& prefix, const std::function<void(S3OpenUpload& upload)>& visit) {
+  const std::string shown = shown_s3(prefix);
+  S3OpenUpload next;
+  do {
+    S3Store::Query query{
+        {"uploads", ""}, {"encoding-type", "url"}, {"max-uploads", "1000"}, {"prefix", prefix.key}};
+    if (!next.key.empty()) {
+      query.emplace_back("key-marker", next.key);
+      query.emplace_back("upload-id-marker", next.id);
+    }
+    const auto receiver = s3_receiver(prefix, kMaxPageBytes);
+    HttpEngine::process().perform(
+        S3Store::process().request("GET", {prefix.bucket, ""}, shown, query), receiver);
+    S3UploadPage page = parse_s3_uploads(receiver->text(), shown);
+    for (S3OpenUpload& upload : page.uploads) visit(upload);
+    if (!page.next.key.empty() && page.next.key == next.key && page.next.id == next.id) {
+      throw Error(ErrorKind::kBadInput, "the store's list has a page that leads to itself")
+          .in_file(shown);
+    }
+    next = std::move(page.next);
+  } while (!next.key.empty());
+}
+
+void abort_s3_upload(const S3Name& name, const std::string& id) {
+  try {
+    HttpEngine::process().perform(
+        S3Store::process().request("DELETE", name, shown_s3(name), {{"uploadId", id}}),
+        s3_receiver(name, kMaxAnswer));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kMissing) throw;
+  }
+}
+
+}  // namespace reshardfs
