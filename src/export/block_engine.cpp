@@ -22,6 +22,7 @@ constexpr std::size_t kSmallestBlock = std::size_t{64} << 10U;
 struct Running {
   BlockJob* job = nullptr;
   std::uint64_t size = 0;
+  std::size_t block_bytes = 0;
   std::uint64_t blocks = 0;
   std::uint64_t next = 0;    // guarded by the engine's mutex, as is
   std::uint64_t hashed = 0;  // this one
@@ -81,9 +82,11 @@ class Engine {
       auto running = std::make_unique<Running>();
       running->job = jobs_[started_++].get();
       running->size = running->job->file().size();
+      const std::size_t own = running->job->block_bytes();
+      running->block_bytes = own != 0 ? own : options_.block_bytes;
       // An empty file has one empty block.
       running->blocks = std::max<std::uint64_t>(
-          1, running->size / options_.block_bytes + (running->size % options_.block_bytes != 0));
+          1, running->size / running->block_bytes + (running->size % running->block_bytes != 0));
       running_.push_back(std::move(running));
       return running_.back().get();
     }
@@ -101,9 +104,9 @@ class Engine {
       if (options_.progress != nullptr) options_.progress->set_current(running.job->name());
       running.job->begin();
     });
-    const std::uint64_t offset = block.number * options_.block_bytes;
+    const std::uint64_t offset = block.number * running.block_bytes;
     const auto bytes = static_cast<std::size_t>(
-        std::min<std::uint64_t>(options_.block_bytes, running.size - offset));
+        std::min<std::uint64_t>(running.block_bytes, running.size - offset));
     if (buffer.size() < bytes) buffer.resize(bytes);
     const auto span = std::span(buffer).first(bytes);
     if (bytes > 0) {

@@ -26,6 +26,8 @@ class BlockJob {
   virtual const VirtualFile& file() const = 0;
   /// What the progress display calls it.
   virtual const std::string& name() const = 0;
+  /// The size of its blocks; 0: as the engine's options say.
+  virtual std::size_t block_bytes() const { return 0; }
   /// Before the first block.
   virtual void begin() {}
   /// Each block once, in any order, from several threads at once.

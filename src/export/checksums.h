@@ -17,6 +17,7 @@ inline constexpr const char* kChecksumFile = "SHA256SUMS";
 
 /// Whether a file of sums has no line but those of these entries: then it is of an export of the
 /// same conversion, whatever its manifest knows of it.
+bool has_only_lines_of(const std::string& text, const Manifest::Entries& entries);
 /// @throws Error of read_at().
 bool has_only_lines_of(const VirtualFile& file, const Manifest::Entries& entries);
 

@@ -9,7 +9,6 @@
 #include <charconv>
 #include <functional>
 #include <set>
-#include <span>
 #include <string_view>
 #include <utility>
 
@@ -18,8 +17,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/sha256.h"
-#include "export/identity.h"
+#include "export/manifest_text.h"
 #include "export/partial_file.h"
 #include "export/target_directory.h"
 
@@ -29,64 +27,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30U;
-constexpr const char* kFormatKey = "reshardfs_export";
-constexpr const char* kShareKey = "share";
-constexpr const char* kFilesKey = "files";
-constexpr const char* kConversionKey = "conversion";
-constexpr const char* kCompleteKey = "complete";
 constexpr const char* kSharePrefix = ".reshardfs-export.";
 constexpr const char* kShareOf = "-of-";
 constexpr const char* kShareSuffix = ".jsonl";
-constexpr int kFormat = 2;
-/// It identified source files by path, size and modification time alone.
-constexpr int kOldFormat = 1;
-
-Json parse_line(std::string_view line) {
-  return Json::parse(line, nullptr, /*allow_exceptions=*/false);
-}
-
-std::string text_line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-Json header_of(const Json& identity, const std::optional<SharePlan>& plan) {
-  Json header{{kFormatKey, kFormat}};
-  if (plan) {
-    header[kShareKey] = {
-        {"index", plan->share.index}, {"count", plan->share.count}, {kFilesKey, plan->files_sum}};
-  }
-  header[kConversionKey] = identity;
-  return header;
-}
-
-/// Refuses the export of another conversion.
-[[noreturn]] void throw_other(const Json& header, const Json& identity) {
-  const auto format = header.is_object() ? header.value<Json>(kFormatKey, Json()) : Json();
-  if (format == kFormat) {
-    const Json old = header.value<Json>(kConversionKey, Json());
-    if (old == identity) {
-      throw Error(ErrorKind::kUsage, "the directory holds the share of an export of other files")
-          .hint(
-              "give the --ranks, --views and --params of that export, or use --force; an export "
-              "without --share adds files");
-    }
-    const IdentityDifference difference = identity_difference(old, identity);
-    throw Error(ErrorKind::kUsage,
-                "the directory holds the export of another conversion (" + difference.what + ")")
-        .hint(difference.hint);
-  }
-  if (format == kOldFormat) {
-    throw Error(ErrorKind::kUsage,
-                "an earlier version of reshardfs began this export and recorded too little about "
-                "the source to resume it safely")
-        .hint(
-            "choose another directory, or use --force, which compares existing files with the "
-            "source");
-  }
-  throw Error(ErrorKind::kUsage, "this is not an export manifest")
-      .hint("choose another directory, or use --force, which replaces it");
-}
-
 /// A file of this directory's own, and of no other name: what is written to it is written to
 /// nothing else.
 Error no_manifest(const std::string& what) {
@@ -124,33 +67,6 @@ auto about(const std::filesystem::path& path, Work&& work) {
   }
 }
 
-std::optional<std::pair<std::string, Manifest::Entry>> parse_entry(std::string_view line) {
-  const Json json = parse_line(line);
-  if (!json.is_object() || !json.contains("path") || !json.contains("size") ||
-      !json.contains("sha256")) {
-    return std::nullopt;
-  }
-  const Json& path = json.at("path");
-  const Json& size = json.at("size");
-  const Json& sha256 = json.at("sha256");
-  if (!path.is_string() || !size.is_number_unsigned() || !sha256.is_string()) return std::nullopt;
-  if (!is_plain_path(path.get<std::string>())) return std::nullopt;
-  return std::pair(path.get<std::string>(),
-                   Manifest::Entry{size.get<std::uint64_t>(), sha256.get<std::string>()});
-}
-
-std::string entry_line(const std::string& path, const Manifest::Entry& entry) {
-  return text_line({{"path", path}, {"size", entry.size}, {"sha256", entry.sha256}});
-}
-
-/// What a manifest that is complete ends with. It says of what: it is read alone.
-std::string last_line(const Json& header) {
-  Sha256 hash;
-  const std::string text = text_line(header);
-  hash.update(std::as_bytes(std::span(text)));
-  return text_line({{kCompleteKey, hash.finish()}});
-}
-
 /// @return less than that if the file ends before.
 std::string read_range(int file, std::uint64_t offset, std::uint64_t bytes) {
   std::string text(static_cast<std::size_t>(bytes), '\0');
@@ -179,39 +95,14 @@ std::string read_all(int file) {
   return read_range(file, 0, bytes);
 }
 
-using IsSame = std::function<bool(const Json& header)>;
-
-/// @param out is given the entries.
-/// @return bytes up to the end of the last good line; 0: it has to begin anew.
-std::uint64_t parse(const std::string& text, const IsSame& is_same, const Json& identity,
-                    bool force, Manifest::Entries& out) {
-  std::uint64_t good = 0;
-  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', good)) {
-    const std::string_view line = std::string_view(text).substr(good, end - good);
-    if (good == 0) {
-      const Json header = parse_line(line);
-      const bool same = header.is_object() && is_same(header);
-      if (!same && force) return 0;
-      if (!same) throw_other(header, identity);
-    } else if (auto entry = parse_entry(line)) {
-      out[std::move(entry->first)] = std::move(entry->second);
-    } else if (const Json json = parse_line(line);
-               !json.is_object() || !json.contains(kCompleteKey)) {
-      break;
-    }
-    good = end + 1;
-  }
-  return good;
-}
-
 std::optional<Manifest::Entries> read_one(const Folder& folder, const std::string& name,
-                                          const Json& identity, const IsSame& is_same) {
+                                          const Json& identity, const IsSameHeader& is_same) {
   return about(folder.path() / name, [&]() -> std::optional<Manifest::Entries> {
     const auto file = open_own_file(folder, name, O_RDONLY);
     if (!file && errno == ENOENT) return std::nullopt;
     if (!file) throw io_error("open", "", errno);
     Manifest::Entries entries;
-    if (parse(read_all(file->get()), is_same, identity, /*force=*/false, entries) == 0) {
+    if (parse_manifest(read_all(file->get()), is_same, identity, /*force=*/false, entries) == 0) {
       return std::nullopt;
     }
     return entries;
@@ -224,26 +115,26 @@ Manifest::Manifest(const Folder& folder, const Json& identity, bool force,
                    const std::optional<SharePlan>& share)
     : name_(share ? manifest_name(share->share) : kName),
       path_(folder.path() / name_),
-      header_(header_of(identity, share)),
+      header_(manifest_header(identity, share)),
       share_(share) {
   about(path_, [&] {
     open_and_lock(folder);
     const std::string text = read_all(file_->get());
-    const std::uint64_t good = parse(
+    const std::uint64_t good = parse_manifest(
         text, [&](const Json& header) { return header == header_; }, identity, force, entries_);
     // Not where it changes nothing but the file's times.
     if (good < text.size() && ::ftruncate(file_->get(), static_cast<off_t>(good)) != 0) {
       throw io_error("write", "", errno);
     }
     if (good > 0) return;
-    append(text_line(header_));
+    append(manifest_line(header_));
     // For other nodes to see.
     if (share_) sync();
   });
 }
 
 void Manifest::require_own(const Folder& folder) const {
-  const std::string header = text_line(header_);
+  const std::string header = manifest_line(header_);
   const auto found = about(path_, [&]() -> std::string {
     // Opened anew: what other nodes have written is seen then.
     const auto file = open_own_file(folder, name_, O_RDONLY);
@@ -284,7 +175,7 @@ std::optional<Manifest::Entry> Manifest::find(const std::string& path) const {
 
 void Manifest::add(const std::string& path, const Entry& entry) {
   const std::lock_guard lock(mutex_);
-  append(entry_line(path, entry));
+  append(manifest_entry_line(path, entry));
   entries_[path] = entry;
 }
 
@@ -306,11 +197,11 @@ void Manifest::sync() {
 void Manifest::complete(const Folder& folder, const std::vector<std::string>& paths) {
   require_own(folder);
   const std::lock_guard lock(mutex_);
-  std::string text = text_line(header_);
+  std::string text = manifest_line(header_);
   for (const std::string& path : std::set<std::string>(paths.begin(), paths.end())) {
-    text += entry_line(path, entries_.at(path));
+    text += manifest_entry_line(path, entries_.at(path));
   }
-  text += last_line(header_);
+  text += manifest_last_line(header_);
   if (about(path_, [&] { return read_all(file_->get()); }) == text) return;
   publish_text(folder, name_, text);
 }
@@ -339,17 +230,14 @@ std::optional<Share> share_of_manifest(const std::string& name) {
 
 std::optional<Manifest::Entries> read_manifest(const Folder& folder, const Json& identity,
                                                const std::optional<SharePlan>& share) {
-  const Json wanted = header_of(identity, share);
+  const Json wanted = manifest_header(identity, share);
   return read_one(folder, share ? manifest_name(share->share) : Manifest::kName, identity,
                   [&](const Json& header) { return header == wanted; });
 }
 
 std::optional<Manifest::Entries> read_share_of_any_files(const Folder& folder, const Json& identity,
                                                          const Share& share) {
-  return read_one(folder, manifest_name(share), identity, [&](const Json& header) {
-    return header.value<Json>(kFormatKey, Json()) == kFormat &&
-           header.value<Json>(kConversionKey, Json()) == identity;
-  });
+  return read_one(folder, manifest_name(share), identity, same_conversion(identity));
 }
 
 std::optional<Manifest::Entries> read_complete_share(const Folder& folder, const Json& identity,
@@ -359,14 +247,14 @@ std::optional<Manifest::Entries> read_complete_share(const Folder& folder, const
     const auto file = open_own_file(folder, name, O_RDONLY);
     if (!file && errno == ENOENT) return std::nullopt;
     if (!file) throw io_error("open", "", errno);
-    const Json header = header_of(identity, share);
-    const std::string last = last_line(header);
+    const Json header = manifest_header(identity, share);
+    const std::string last = manifest_last_line(header);
     const std::uint64_t bytes = size_of(file->get());
     if (bytes < last.size()) return std::nullopt;
     if (read_range(file->get(), bytes - last.size(), last.size()) != last) return std::nullopt;
     Manifest::Entries entries;
     const std::string text = read_all(file->get());
-    const std::uint64_t good = parse(
+    const std::uint64_t good = parse_manifest(
         text, [&](const Json& found) { return found == header; }, identity, true, entries);
     // A damaged line, or one that another process has added meanwhile.
     if (good != text.size() || !text.ends_with(last)) return std::nullopt;

@@ -26,7 +26,9 @@ class Manifest {
  public:
   struct Entry {
     std::uint64_t size = 0;
-    std::string sha256{};
+    std::string sha256{};  ///< empty: it is about to be written
+    /// What an object store calls this version of it; empty for a file.
+    std::string etag{};
   };
   using Entries = std::map<std::string, Entry>;
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,22 +15,15 @@
 #include "export/target_directory.h"
 
 namespace reshardfs {
-namespace {
 
-/// Every process that begins has looked at some, so all that there are should be the same. Many
-/// processes that look at as many manifests would be a burden to the file system.
-constexpr std::size_t kMostLookedAt = 16;
-
-[[noreturn]] void throw_other_split(const Folder& folder, const Share& share) {
+void throw_other_split(const std::filesystem::path& manifest, const Share& share) {
   throw Error(ErrorKind::kUsage,
               fmt::format("the directory holds an export in {} shares", share.count))
-      .in_file(folder.path() / manifest_name(share))
+      .in_file(manifest)
       .hint(fmt::format("use --share I/{}, or finish it without --share; --force begins anew and "
                         "compares existing files with the source",
                         share.count));
 }
-
-}  // namespace
 
 OtherManifests::OtherManifests(const Folder& folder, const nlohmann::ordered_json& identity,
                                const std::optional<SharePlan>& own, bool force)
@@ -48,8 +40,9 @@ void OtherManifests::examine_shares(bool force) {
     if (!own_) {
       take_over(*share, force);
     } else if (share->count != own_->share.count) {
-      if (!force || !remove(name)) throw_other_split(folder_, *share);
-    } else if (share->index != own_->share.index && !force && looked_at++ < kMostLookedAt) {
+      if (!force || !remove(name)) throw_other_split(folder_.path() / name, *share);
+    } else if (share->index != own_->share.index && !force &&
+               looked_at++ < kMostManifestsLookedAt) {
       // With --force it is begun anew by the process whose share it is.
       read_manifest(folder_, identity_, SharePlan{*share, own_->files_sum});
     }

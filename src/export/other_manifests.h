@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -11,6 +13,13 @@
 #include "export/share.h"
 
 namespace reshardfs {
+
+/// Every process that begins has looked at some of the other shares' manifests, so all that there
+/// are should be the same. Many processes that look at as many manifests would be a burden.
+inline constexpr std::size_t kMostManifestsLookedAt = 16;
+
+/// Refuses a directory with a manifest of another number of shares.
+[[noreturn]] void throw_other_split(const std::filesystem::path& manifest, const Share& share);
 
 /// The manifests in a directory beside the one that an export is to have: those of other shares,
 /// and that of an export that is not shared out.

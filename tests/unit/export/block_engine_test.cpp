@@ -25,11 +25,13 @@ class KeepingJob final : public BlockJob {
 
   const VirtualFile& file() const override { return file_; }
   const std::string& name() const override { return name_; }
+  std::size_t block_bytes() const override { return own_block; }
   void begin() override { ++begun; }
   void write(std::uint64_t offset, std::span<const std::byte> bytes) override {
     if (writes_fail) throw io_error("write", "disk", ENOSPC);
     if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     const std::lock_guard lock(mutex_);
+    sizes.insert(bytes.size());
     std::memcpy(got_.data() + offset, bytes.data(), bytes.size());
     workers.insert(std::this_thread::get_id());
   }
@@ -45,13 +47,15 @@ class KeepingJob final : public BlockJob {
   bool writes_fail = false;
   bool slow = false;
   std::set<std::thread::id> workers;
+  std::set<std::size_t> sizes;
+  std::size_t own_block = 0;
 
  private:
   std::string name_ = "a file";
   std::string bytes_;
   std::string got_;
   MemoryFile file_;
-  std::mutex mutex_;  // guards got_ and workers
+  std::mutex mutex_;  // guards got_, sizes and workers
 };
 
 struct Jobs {
@@ -66,6 +70,19 @@ struct Jobs {
     return *jobs.back();
   }
 };
+
+TEST(BlockEngine, LetsAJobChooseItsBlocks) {
+  Jobs jobs;
+  for (const std::size_t own : {7U, 0U, 100U}) jobs.add(50).own_block = own;
+  BlockEngineOptions options;
+  options.workers = 3;
+  options.block_bytes = 20;
+  run_blocks(jobs.list, options);
+  for (const KeepingJob* job : jobs.jobs) EXPECT_EQ(job->finished, 1);
+  EXPECT_EQ(jobs.jobs[0]->sizes, (std::set<std::size_t>{1, 7}));
+  EXPECT_EQ(jobs.jobs[1]->sizes, (std::set<std::size_t>{10, 20}));
+  EXPECT_EQ(jobs.jobs[2]->sizes, std::set<std::size_t>{50});
+}
 
 TEST(BlockEngine, WritesAndHashesFilesOfAnySizeWithAnyNumberOfWorkers) {
   for (const std::size_t workers : {1U, 2U, 7U}) {
