@@ -13,6 +13,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/url_path.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/conversion_arguments.h"
@@ -22,6 +23,7 @@
 #include "cli/text.h"
 #include "export/checksums.h"
 #include "export/exporter.h"
+#include "storage/location.h"
 
 namespace reshardfs {
 namespace {
@@ -29,7 +31,7 @@ namespace {
 struct ExportArguments {
   ConversionArguments conversion;
   std::string directory;
-  std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
+  std::size_t jobs = 0;  ///< 0: as many as suit the target
   std::uint64_t memory = std::uint64_t{256} << 20U;
   bool force = false;
   bool checksum = false;
@@ -64,6 +66,15 @@ void print_share(const ChosenShare& share, const Conversion& conversion) {
             << std::flush;
 }
 
+/// Threads that send wait for the store most of the time.
+constexpr std::size_t kSenders = 16;
+
+std::size_t workers_of(const ExportArguments& arguments) {
+  if (arguments.jobs > 0) return arguments.jobs;
+  const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
+  return is_url(arguments.directory) ? std::max(processors, kSenders) : processors;
+}
+
 int run_export(const ExportArguments& arguments) {
   using Clock = std::chrono::steady_clock;
   const LogArguments& log = arguments.conversion.log;
@@ -81,8 +92,13 @@ int run_export(const ExportArguments& arguments) {
 
   const StopSignals signals;
   ExportProgress progress;
+  const std::size_t workers = workers_of(arguments);
   ExportOptions options{arguments.directory, arguments.force, arguments.checksum,
-                        block_engine_options(arguments.jobs, arguments.memory)};
+                        block_engine_options(workers, arguments.memory), arguments.memory};
+  if (is_url(arguments.directory)) {
+    options.directory = absolute_location(arguments.directory);
+    options.engine.workers = workers;
+  }
   if (share) {
     options.share = share->share;
     if (!log.quiet) print_share(*share, conversion);
@@ -107,15 +123,19 @@ int run_export(const ExportArguments& arguments) {
 
 void add_export_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<ExportArguments>();
-  CLI::App* command = app.add_subcommand("export", "Write the files of a mount to disk");
+  CLI::App* command =
+      app.add_subcommand("export", "Write the files of a mount to disk or to an object store");
   command->add_option("SOURCE", arguments->conversion.source, "A checkpoint, as for mount")
       ->required();
   command
-      ->add_option("OUTDIR", arguments->directory,
-                   "Target directory, created if missing; an interrupted export resumes")
+      ->add_option(
+          "OUTDIR", arguments->directory,
+          "Target directory, created if missing, or s3://BUCKET/PREFIX; an interrupted export "
+          "resumes")
       ->required();
   command
-      ->add_option("-j,--jobs", arguments->jobs, "Number of threads; by default, one per processor")
+      ->add_option("-j,--jobs", arguments->jobs,
+                   "Number of threads; by default, one per processor, or at least 16 for s3://")
       ->check(CLI::Range(1, 1024).description(""))
       ->take_last();
   command->add_option("--memory", arguments->memory, "Memory for all read buffers together")

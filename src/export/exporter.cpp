@@ -16,11 +16,13 @@
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
+#include "base/url_path.h"
 #include "export/checksums.h"
 #include "export/existing_file.h"
 #include "export/folder.h"
 #include "export/identity.h"
 #include "export/manifest.h"
+#include "export/object_exporter.h"
 #include "export/other_manifests.h"
 #include "export/partial_file.h"
 #include "export/shared_sums.h"
@@ -373,6 +375,7 @@ std::vector<const OutputFile*> exported_files(const Conversion& conversion) {
 ExportResult export_conversion(const Conversion& conversion,
                                const ConversionOptions& conversion_options,
                                const ExportOptions& options) {
+  if (is_url(options.directory)) return export_to_store(conversion, conversion_options, options);
   return Exporter(conversion, conversion_options, options).run();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Writes the files of a conversion into a directory: several at once, each under its name only
-/// when it is complete, and so that a run that was stopped in any way can be continued.
+/// Writes the files of a conversion into a directory, or below a prefix of an object store: several
+/// at once, each under its name only when it is complete, and so that a run that was stopped in any
+/// way can be continued.
 #pragma once
 
 #include <atomic>
@@ -19,13 +20,16 @@
 namespace reshardfs {
 
 struct ExportOptions {
+  /// Or "s3://BUCKET/PREFIX".
   std::filesystem::path directory{};
   /// Replace files that differ, and the export of another conversion.
   bool force = false;
   /// Write SHA256SUMS. A share's export does so in any case, as soon as all shares are complete.
   bool checksums = false;
-  /// Workers, memory, stop flag and progress.
+  /// Workers, memory, stop flag and progress. For an object store, `memory` decides about blocks.
   BlockEngineOptions engine{};
+  /// Bytes for the parts that are being sent to an object store.
+  std::uint64_t memory = std::uint64_t{256} << 20U;
   /// Only the files of this share; other processes may export the others at the same time.
   std::optional<Share> share{};
 };
@@ -46,9 +50,9 @@ struct ExportResult {
 std::vector<const OutputFile*> exported_files(const Conversion& conversion);
 
 /// @param conversion opened with `conversion_options`.
-/// @throws Error kUsage if a file is in the way (nothing has been written then); kIo, also if there
-///         is not enough space; kChanged. Interrupted. In each case no file has its own name
-///         that is not complete, and no partial file is left.
+/// @throws Error kUsage if a file is in the way (nothing has been written then), or the memory is
+///         not enough for a part; kIo, also if there is not enough space; kChanged. Interrupted. In
+///         each case no file has its own name that is not complete, and no partial file is left.
 ExportResult export_conversion(const Conversion& conversion,
                                const ConversionOptions& conversion_options,
                                const ExportOptions& options);

@@ -59,13 +59,13 @@ class Store:
 
     def upload(self, bucket: str, root: Path, prefix: str = "") -> None:
         """All files below a directory."""
-        client = self.client()
-        with contextlib.suppress(client.exceptions.BucketAlreadyOwnedByYou):
-            client.create_bucket(Bucket=bucket)
-        for path in sorted(root.rglob("*")):
-            if path.is_file():
-                client.put_object(Bucket=bucket, Key=prefix + str(path.relative_to(root)),
-                                  Body=path.read_bytes())
+        with contextlib.closing(self.client()) as client:
+            with contextlib.suppress(client.exceptions.BucketAlreadyOwnedByYou):
+                client.create_bucket(Bucket=bucket)
+            for path in sorted(root.rglob("*")):
+                if path.is_file():
+                    client.put_object(Bucket=bucket, Key=prefix + str(path.relative_to(root)),
+                                      Body=path.read_bytes())
 
 
 

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "reshardfs/conversion.h"
+
+#include "export/block_engine.h"
+#include "export/object_folder.h"
+#include "export/object_manifest.h"
+#include "transport/s3_upload.h"
+
+namespace reshardfs {
+
+/// Writes a file as an object: small ones by one request, others in parts, one a block.
+class UploadJob final : public BlockJob {
+ public:
+  UploadJob(const ObjectFolder& folder, const OutputFile& output, ObjectManifest& manifest)
+      : folder_(folder), output_(output), manifest_(manifest) {}
+
+  const VirtualFile& file() const override { return *output_.file; }
+  const std::string& name() const override { return output_.path; }
+  std::size_t block_bytes() const override;
+  void begin() override;
+  void write(std::uint64_t offset, std::span<const std::byte> bytes) override;
+  void finish(const std::string& sha256) override;
+  /// After a failure, when nothing writes any more: leaves no parts in the store.
+  void abandon() noexcept;
+
+  /// The memory that a block of a file takes.
+  static std::uint64_t memory_for(std::uint64_t file_bytes) noexcept;
+
+ private:
+  const ObjectFolder& folder_;
+  const OutputFile& output_;
+  ObjectManifest& manifest_;
+  std::optional<S3Upload> upload_;  ///< of a file that has several parts
+  std::string etag_;                ///< of one that has not
+};
+
+}  // namespace reshardfs
