@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/http_attempt.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <ctime>
 #include <string_view>
 
@@ -17,6 +19,7 @@ namespace {
 
 constexpr std::size_t kMaxErrorBody = 8192;
 constexpr std::size_t kMaxHeaders = 200;
+constexpr std::chrono::milliseconds kLongestConnect{10'000};
 constexpr long kBufferBytes = 512 << 10;
 
 Error unreadable(const std::string& name, const std::string& what) {
@@ -71,7 +74,8 @@ void HttpAttempt::set_up(CURL* easy) {
   curl.easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
   curl.easy_setopt(easy, CURLOPT_USERAGENT, (std::string("reshardfs/") + kVersion).c_str());
   if (!request_.sign) curl.easy_setopt(easy, CURLOPT_NETRC, long{CURL_NETRC_OPTIONAL});
-  curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(stall_.count()));
+  curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
+                   static_cast<long>(std::min(stall_, kLongestConnect).count()));
   curl.easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl.easy_setopt(easy, CURLOPT_LOW_SPEED_TIME,
                    static_cast<long>(std::max<std::int64_t>(stall_.count() / 1000, 1)));

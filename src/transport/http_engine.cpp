@@ -247,8 +247,8 @@ void HttpEngine::State::start(JobPtr job) {
       job->easy = std::move(spare.back());
       spare.pop_back();
     }
-    const milliseconds stall =
-        std::clamp(transport_settings().patience / 3, milliseconds(1000), kLongestStall);
+    const milliseconds stall = job->request.silence.value_or(
+        std::clamp(transport_settings().patience / 3, milliseconds(1000), kLongestStall));
     job->attempt.emplace(job->request, job->url, *job->receiver, stall, job->fresh);
     job->attempt->set_up(job->easy.get());
     ++job->attempts;

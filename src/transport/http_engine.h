@@ -66,6 +66,9 @@ struct HttpRequest {
   std::string name{};
   /// How long it is made again before it fails; nothing: as the settings say.
   std::optional<std::chrono::milliseconds> patience{};
+  /// How long the server may be silent before an attempt is given up; nothing: a part of the
+  /// settings' patience.
+  std::optional<std::chrono::milliseconds> silence{};
 };
 
 enum class HttpPriority : std::uint8_t {

@@ -10,6 +10,7 @@
 
 #include "transport/http_engine.h"
 #include "transport/s3_objects.h"
+#include "transport/settings.h"
 #include "transport/text_receiver.h"
 
 namespace reshardfs {
@@ -17,6 +18,8 @@ namespace {
 
 constexpr std::size_t kMaxAnswer = std::size_t{64} << 10U;
 constexpr std::size_t kMaxPageBytes = std::size_t{16} << 20U;
+// A store may say nothing while it puts thousands of parts together.
+constexpr std::chrono::milliseconds kLongestCompletion{60'000};
 constexpr std::chrono::milliseconds kPatienceToAbandon{3000};
 
 /// Throws what it means that an upload is not known any more. Everything else is another's task.
@@ -135,10 +138,12 @@ std::string S3Upload::complete() {
 
 std::string S3Upload::complete_once() {
   const auto receiver = std::make_shared<CompletionReceiver>(name_);
-  HttpEngine::process().perform(
+  HttpRequest request =
       S3Store::process().request("POST", name_, shown_s3(name_), {{"uploadId", id_}}, {},
-                                 HttpBody::of(completion_xml(etags_))),
-      receiver);
+                                 HttpBody::of(completion_xml(etags_)));
+  request.silence = kLongestCompletion;
+  request.patience = transport_settings().patience + kLongestCompletion;
+  HttpEngine::process().perform(std::move(request), receiver);
   const std::string& answer = receiver->answer().text();
   std::string etag = bare_etag(xml_text(answer, "ETag"));
   // Ceph's gateway names the object alone.
