@@ -73,8 +73,8 @@ std::string shown_location(const std::string& text) {
 }
 
 std::filesystem::path absolute_location(const std::string& text) {
-  if (!is_url(text)) return std::filesystem::absolute(text);
   const UrlParts parts = split_url(text);
+  if (parts.scheme.empty()) return std::filesystem::absolute(text);
   backend_of(parts.scheme + "://");  // for its error
   if (is_web(parts.scheme)) return location_of_web(parts, text);
   return without_slashes(parts.scheme + text.substr(text.find("://")), parts.scheme.size() + 3);
