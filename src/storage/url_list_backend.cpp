@@ -104,6 +104,10 @@ UrlList parse_list(const std::string& text, const std::string& name) {
     if (!is_plain_name(key)) {
       throw bad_list(name, "has the name '" + printable(key) + "', which is not one of a file");
     }
+    const auto below = list.lower_bound(key + "/");
+    if (below != list.end() && below->first.starts_with(key + "/")) {
+      throw bad_list(name, "has '" + printable(key) + "' as a file and as a directory");
+    }
   }
   return list;
 }
