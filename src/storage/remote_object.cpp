@@ -181,14 +181,13 @@ class ProbeReceiver final : public HttpReceiver {
   void add(std::span<const std::byte> /*bytes*/) override {}
   void end() override {}
   [[noreturn]] void refuse(const HttpHead& head, const std::string& body) override {
-    // An empty object has no first byte.
-    if (head.status == 416 && head.value("content-range") == "bytes */0") throw IsEmpty{head};
+    // An empty object has no first byte. Not all servers tell the size then.
+    const std::string* range = head.find("content-range");
+    if (head.status == 416 && (range == nullptr || *range == "bytes */0")) throw IsEmpty{};
     throw_status(head, body, name_);
   }
 
-  struct IsEmpty {
-    HttpHead head;
-  };
+  struct IsEmpty {};
   Version version;
 
  private:
@@ -233,8 +232,9 @@ Version probe(const RemoteAddress& address) {
   const auto receiver = std::make_shared<ProbeReceiver>(address.name);
   try {
     HttpEngine::process().perform(std::move(request), receiver);
-  } catch (const ProbeReceiver::IsEmpty& empty) {
-    return Version::of(empty.head, 0);
+  } catch (const ProbeReceiver::IsEmpty&) {
+    // A refusal does not tell the version: what answers for the whole, which is nothing, does.
+    HttpEngine::process().perform(address.request(), receiver);
   }
   return receiver->version;
 }
