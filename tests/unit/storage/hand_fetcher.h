@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Objects that are fetched when a test says so.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "reshardfs/error.h"
+
+#include "base/byte_range.h"
+#include "storage/range_fetcher.h"
+
+namespace reshardfs::test {
+
+/// The byte of an object at an offset: no two sectors are alike, and no two objects.
+inline std::byte byte_at(std::uint64_t offset, std::uint64_t object = 0) {
+  std::uint64_t x = (offset / 8 + 1) * 0x9E3779B97F4A7C15U + object * 0xD6E8FEB86659FD93U;
+  x ^= x >> 32U;
+  return static_cast<std::byte>((x >> (offset % 8 * 4)) & 0xffU);
+}
+
+/// Whether bytes are those of the object from `offset` on.
+inline bool is_of_object(std::span<const std::byte> bytes, std::uint64_t offset,
+                         std::uint64_t object = 0) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] != byte_at(offset + i, object)) return false;
+  }
+  return true;
+}
+
+/// A request that a fetcher was asked for.
+struct Asked {
+  ByteRange range{};
+  std::vector<std::span<std::byte>> out{};
+  Foresight when = Foresight::kNow;
+  RangeFetcher::Done done{};
+
+  /// Brings the bytes.
+  void bring(std::uint64_t object = 0) const {
+    std::uint64_t offset = range.offset();
+    for (const std::span<std::byte>& piece : out) {
+      for (std::byte& byte : piece) byte = byte_at(offset++, object);
+    }
+    done(nullptr);
+  }
+  void fail() const { done(std::make_exception_ptr(Error(ErrorKind::kIo, "the test fails it"))); }
+};
+
+/// What all fetchers of tests have in common.
+class TestFetcher : public RangeFetcher {
+ public:
+  explicit TestFetcher(std::uint64_t size) : size_(size) {}
+
+  const std::string& name() const noexcept override { return name_; }
+  std::uint64_t size() const noexcept override { return size_; }
+  std::int64_t mtime_ns() const noexcept override { return 1'700'000'000'123'456'789; }
+  FileStamp stamp() const noexcept override { return {.device = 5, .inode = 6, .ctime_ns = 7}; }
+  const std::string& identity() const noexcept override { return name_; }
+  void check_unchanged() const override {
+    if (changed) throw Error(ErrorKind::kChanged, "the test has changed it").in_file(name_);
+  }
+
+  bool changed = false;
+
+ private:
+  std::string name_ = "test://object";
+  std::uint64_t size_;
+};
+
+/// Keeps requests until the test brings or fails them.
+class HandFetcher final : public TestFetcher {
+ public:
+  using TestFetcher::TestFetcher;
+
+  void fetch(const ByteRange& range, std::vector<std::span<std::byte>> out, Foresight when,
+             Done done) const override {
+    const std::scoped_lock lock(mutex_);
+    if (refusals_ > 0) {
+      --refusals_;
+      throw Error(ErrorKind::kIo, "no request can be made");
+    }
+    asked_.push_back({range, std::move(out), when, std::move(done)});
+    ranges_.push_back(range);
+    came_.notify_all();
+  }
+
+  /// The next request; waits until there is one.
+  Asked take() const {
+    std::unique_lock lock(mutex_);
+    came_.wait(lock, [&] { return !asked_.empty(); });
+    Asked first = std::move(asked_.front());
+    asked_.pop_front();
+    return first;
+  }
+  /// Waits until so many requests were made since the beginning.
+  void await(std::size_t count) const {
+    std::unique_lock lock(mutex_);
+    came_.wait(lock, [&] { return ranges_.size() >= count; });
+  }
+  /// Brings all that are waiting.
+  void bring_all() const {
+    while (waiting() > 0) take().bring();
+  }
+  std::size_t waiting() const {
+    const std::scoped_lock lock(mutex_);
+    return asked_.size();
+  }
+  /// All that was asked for since the beginning.
+  std::vector<ByteRange> ranges() const {
+    const std::scoped_lock lock(mutex_);
+    return ranges_;
+  }
+  /// The next requests cannot be made.
+  void refuse(unsigned count) const {
+    const std::scoped_lock lock(mutex_);
+    refusals_ = count;
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards all below
+  mutable std::condition_variable came_;
+  mutable std::deque<Asked> asked_;
+  mutable std::vector<ByteRange> ranges_;
+  mutable unsigned refusals_ = 0;
+};
+
+/// Brings each request before fetch() returns.
+class ReadyFetcher final : public TestFetcher {
+ public:
+  using TestFetcher::TestFetcher;
+
+  void fetch(const ByteRange& range, std::vector<std::span<std::byte>> out, Foresight when,
+             Done done) const override {
+    {
+      const std::scoped_lock lock(mutex_);
+      asked_.emplace_back(range, when);
+    }
+    Asked{range, std::move(out), when, std::move(done)}.bring();
+  }
+
+  /// All that was asked for, and how soon it was needed.
+  std::vector<std::pair<ByteRange, Foresight>> asked() const {
+    const std::scoped_lock lock(mutex_);
+    return asked_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::vector<std::pair<ByteRange, Foresight>> asked_;  ///< guarded by mutex_
+};
+
+/// Waits for what another thread does without telling.
+template <typename Condition>
+void until(const Condition& holds) {
+  while (!holds()) std::this_thread::yield();
+}
+
+}  // namespace reshardfs::test
