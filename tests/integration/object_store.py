@@ -102,11 +102,11 @@ def output(*words: str) -> str:
     return done.stdout
 
 
-def until(condition, seconds: float = 60.0) -> None:  # noqa: ANN001
+def until(condition, seconds: float = 60.0, what: str = "the object store") -> None:  # noqa: ANN001
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
-            raise AssertionError("the object store does not start")
+            raise AssertionError(f"{what} does not start")
         time.sleep(0.1)
 
 
