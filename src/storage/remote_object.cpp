@@ -101,6 +101,9 @@ class RangeReceiver final : public HttpReceiver {
     if (length && *length != range_.length()) {
       throw refused(name, "the server answers with another length than its range has");
     }
+    if (head.find(version.is_certain() ? "etag" : "last-modified") == nullptr) {
+      throw refused(name, "the server does not tell of which version of the file its bytes are");
+    }
     const std::string* etag = head.find("etag");
     if (etag != nullptr && *etag != version.etag) {
       known_->fail_changed("has been replaced while it was in use");
