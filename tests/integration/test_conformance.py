@@ -17,7 +17,7 @@ from pathlib import Path
 from mounted import parse_binary, scratch
 from nginx_server import nginx
 from object_store import Store, object_store
-from web_server import serving
+from web_server import Request, serving
 
 SUITE_SECONDS = 300.0
 LARGE_BYTES = (3 << 20) + 123
@@ -138,6 +138,35 @@ class Conformance(unittest.TestCase):
             with self.subTest(etags), serving(self.root, etags=etags) as server:
                 write_changing(self.root)
                 self.passes(server.url)
+
+    def test_web_server_that_heeds_no_conditions(self) -> None:
+        """Its answers tell of which version they are."""
+        for etags in ("strong", "weak"):
+            with (self.subTest(etags),
+                  serving(self.root, etags=etags, conditions=False) as server):
+                write_changing(self.root)
+                self.passes(server.url)
+
+    def test_web_server_that_hides_versions(self) -> None:
+        """It heeds no conditions, and only the first answer tells the version: nobody could tell
+        that another one is mixed in."""
+
+        def careless(request: Request) -> bool:
+            if not {"if-match", "if-unmodified-since"} & set(request.headers):
+                return False
+            assert request.range is not None
+            first, last = request.range
+            data = (self.root / request.path.lstrip("/")).read_bytes()
+            request.handler.answer(206, data[first:last + 1], {
+                "Content-Range": f"bytes {first}-{last}/{len(data)}"})
+            return True
+
+        for etags in ("strong", "weak"):
+            with (self.subTest(etags),
+                  serving(self.root, etags=etags, rules=[careless]) as server):
+                done = self.suite(server.url, "--gtest_filter=*ReadsInARow")
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn("does not tell of which version", done.stdout)
 
     def test_list_of_urls(self) -> None:
         """Names to URLs: signed ones, of a server that lists nothing."""

@@ -58,6 +58,7 @@ class Server:
     html: bool = False
     etags: str = "strong"  # or "weak" or "none"
     last_modified: bool = True
+    conditions: bool = True  # If-Match and If-Unmodified-Since are heeded
     url: str = ""
     requests: list[Request] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -152,10 +153,11 @@ class Handler(BaseHTTPRequestHandler):
         date = email.utils.formatdate(path.stat().st_mtime, usegmt=True)
         headers = {"ETag": etag, "Accept-Ranges": "bytes",
                    "Last-Modified": date if told.last_modified else ""}
-        wanted = request.headers.get("if-match")
+        conditions = request.headers if told.conditions else {}
+        wanted = conditions.get("if-match")
         if wanted is not None and wanted != etag:
             return self.answer(412)
-        since = request.headers.get("if-unmodified-since")
+        since = conditions.get("if-unmodified-since")
         if since is not None and since != date:
             return self.answer(412)
         if request.range is None:
