@@ -17,7 +17,7 @@ from pathlib import Path
 from mounted import parse_binary, scratch
 from nginx_server import nginx
 from object_store import Store, object_store
-from web_server import Request, serving
+from web_server import Request, cut, reset, serving, sometimes, status
 
 SUITE_SECONDS = 300.0
 LARGE_BYTES = (3 << 20) + 123
@@ -167,6 +167,17 @@ class Conformance(unittest.TestCase):
                 done = self.suite(server.url, "--gtest_filter=*ReadsInARow")
                 self.assertEqual(done.returncode, 1, done.stdout)
                 self.assertIn("does not tell of which version", done.stdout)
+
+    def test_web_server_that_fails_often(self) -> None:
+        """It refuses, hangs up, and ends in the middle of what it tells."""
+
+        def cut_large(request: Request) -> bool:
+            return request.path == "/large" and request.range is not None and cut(request)
+
+        rules = [sometimes(0.08, status(503)), sometimes(0.08, reset, seed=2),
+                 sometimes(0.2, cut_large, seed=3)]
+        with serving(self.root, rules=rules) as server:
+            self.passes(server.url)
 
     def test_list_of_urls(self) -> None:
         """Names to URLs: signed ones, of a server that lists nothing."""
