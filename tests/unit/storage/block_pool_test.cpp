@@ -84,7 +84,9 @@ TEST_F(BlockPoolTest, OneRequestBringsNeighbours) {
   foresee({sectors(31, 33)});
   EXPECT_EQ(fetcher_.ranges().back(), sectors(31, 33));
   fetcher_.take().bring();
-  EXPECT_EQ(fetcher_.take().out.size(), 2U);
+  const Asked across = fetcher_.take();
+  EXPECT_EQ(across.out.size(), 2U);
+  across.bring();
 }
 
 TEST_F(BlockPoolTest, ReadsAsFewSectorsAsItCan) {

@@ -66,7 +66,7 @@ TEST_F(PooledSourceTest, ReadsUpToItsEnd) {
            {kSize, 1}, {kSize - 1, 2}, {kSize + 1, 0}, {~std::uint64_t{0}, 2}}) {
     std::vector<std::byte> out(count);
     expect_error(ErrorKind::kBadInput, {"test://object", std::to_string(kSize)},
-                 [&] { source_.read_at(offset, out); });
+                 [&, at = offset] { source_.read_at(at, out); });
   }
 }
 
