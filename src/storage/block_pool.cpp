@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "reshardfs/error.h"
+
 namespace reshardfs {
 namespace {
 
@@ -64,6 +66,15 @@ std::vector<Sectors> sectors_of(std::span<const ByteRange> ranges) {
 std::atomic<bool> pool_is_used = false;
 
 thread_local unsigned foreseen_reads = 0;
+
+/// Who catches an error may add to it: those who have waited for one request get one each.
+[[noreturn]] void throw_own(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    throw Error(error);
+  }
+}
 
 }  // namespace
 
@@ -414,7 +425,7 @@ bool BlockPool::read_some(std::uint64_t source, const RangeFetcher& fetcher, std
   }
   for (const RunPtr& run : awaited) {
     arrived_.wait(lock, [&] { return run->done; });
-    if (run->failure != nullptr) std::rethrow_exception(run->failure);
+    if (run->failure != nullptr) throw_own(run->failure);
   }
   for (const BlockPtr& block : pins.blocks()) touch(*block);
   lock.unlock();
@@ -449,7 +460,7 @@ void BlockPool::read_past(const RangeFetcher& fetcher, std::uint64_t offset,
   figures_.fetched += out.size();
   ++figures_.requests;
   arrived_.wait(lock, [&] { return run->done; });
-  if (run->failure != nullptr) std::rethrow_exception(run->failure);
+  if (run->failure != nullptr) throw_own(run->failure);
 }
 
 }  // namespace reshardfs

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/block_pool.h"
 
+#include <barrier>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -248,6 +249,29 @@ TEST_F(BlockPoolTest, AFailureReachesAllWhoWait) {
   fetcher_.take().bring();
   EXPECT_TRUE(third.get()) << "the next one tries again";
   EXPECT_EQ(fetcher_.ranges(), (Ranges{sectors(0, 1), sectors(0, 1)}));
+}
+
+// Who catches an error adds to it what is known there, such as a parameter.
+TEST_F(BlockPoolTest, AllWhoWaitGetAnErrorOfTheirOwn) {
+  make_pool(16);
+  std::barrier both_have_it(2);
+  const auto address_of_error = [&] {
+    std::vector<std::byte> out(10);
+    const Error* address = nullptr;
+    try {
+      pool_->read(source_, fetcher_, 0, out);
+    } catch (const Error& error) {
+      address = &error;
+      both_have_it.arrive_and_wait();
+    }
+    return address;
+  };
+  auto first = std::async(std::launch::async, address_of_error);
+  fetcher_.await(1);
+  auto second = std::async(std::launch::async, address_of_error);
+  until([&] { return pool_->figures().hits >= 10; });
+  fetcher_.take().fail();
+  EXPECT_NE(first.get(), second.get());
 }
 
 TEST_F(BlockPoolTest, AFailureOfAPartKeepsTheOthers) {
