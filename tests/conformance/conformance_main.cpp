@@ -12,6 +12,7 @@
 
 #include "conformance/place.h"
 #include "storage/location.h"
+#include "support/shared_exceptions.h"
 #include "transport/settings.h"
 
 namespace reshardfs::conformance {

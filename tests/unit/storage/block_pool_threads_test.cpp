@@ -15,6 +15,7 @@
 
 #include "hand_fetcher.h"
 #include "storage/block_pool.h"
+#include "support/shared_exceptions.h"
 
 namespace reshardfs {
 namespace {
