@@ -88,6 +88,7 @@ struct BlockPool::Block {
   std::array<RunPtr, kSectors> pending{};
   unsigned pins = 0;  ///< readers that copy
   bool was_read = false;
+  bool has_source = true;  ///< somebody may still read it
   Clock::time_point made = Clock::now();
   BlockList::iterator place;
 
@@ -128,12 +129,15 @@ struct BlockPool::Run {
 /// Keeps blocks where they are. To be destroyed before the lock is.
 class BlockPool::Pins {
  public:
-  explicit Pins(std::unique_lock<std::mutex>& lock) noexcept : lock_(lock) {}
+  Pins(BlockPool& pool, std::unique_lock<std::mutex>& lock) noexcept : pool_(pool), lock_(lock) {}
   Pins(const Pins&) = delete;
   Pins& operator=(const Pins&) = delete;
   ~Pins() {
     if (!lock_.owns_lock()) lock_.lock();
-    for (const BlockPtr& block : blocks_) --block->pins;
+    for (const BlockPtr& block : blocks_) {
+      --block->pins;
+      pool_.drop_if_useless(*block);
+    }
   }
 
   void add(BlockPtr block) {
@@ -143,11 +147,14 @@ class BlockPool::Pins {
   const std::vector<BlockPtr>& blocks() const noexcept { return blocks_; }
 
  private:
+  BlockPool& pool_;
   std::unique_lock<std::mutex>& lock_;
   std::vector<BlockPtr> blocks_;
 };
 
-BlockPool::BlockPool(std::uint64_t bytes) noexcept : capacity_(bytes) {}
+BlockPool::BlockPool(std::uint64_t bytes) : capacity_(bytes) {
+  spare_.reserve(kMostSpare);
+}
 
 BlockPool::~BlockPool() = default;
 
@@ -175,7 +182,9 @@ void BlockPool::remove_source(std::uint64_t source) noexcept {
   for (BlockList* list : {&unread_, &read_}) {
     for (auto next = list->begin(); next != list->end();) {
       Block* const block = *next++;
-      if (block->key.source == source && block->can_go()) drop(*block);
+      if (block->key.source != source) continue;
+      block->has_source = false;
+      drop_if_useless(*block);
     }
   }
 }
@@ -193,12 +202,17 @@ BlockPool::BlockPtr BlockPool::find(const Key& key) const {
 }
 
 void BlockPool::drop(Block& block) {
-  if (!block.was_read) figures_.unread += block.bytes;
+  if (!block.was_read && block.ready != 0) figures_.unread += block.bytes;
   (block.was_read ? read_ : unread_).erase(block.place);
   // Pages that are in place already are worth more than what the system would do with them.
   if (spare_.size() < kMostSpare) spare_.push_back(std::move(block.memory));
   const BlockPtr last = find(block.key);  // it is freed behind this
   blocks_.erase(block.key);
+}
+
+/// A block of which nothing has come, or that nobody can ask for.
+void BlockPool::drop_if_useless(Block& block) {
+  if (block.can_go() && (block.ready == 0 || !block.has_source)) drop(block);
 }
 
 bool BlockPool::drop_one(BlockList& from) {
@@ -214,8 +228,12 @@ BlockPool::BlockPtr BlockPool::make(const Key& key, std::uint64_t object_size,
                                     bool may_drop_unread) {
   const std::uint64_t most = capacity_ / kBlockBytes;
   if (!may_drop_unread && unread_.size() >= most / 4 * 3) {
-    const bool forgotten = Clock::now() - unread_.front()->made > kForgotten;
-    if (!forgotten || !drop_one(unread_)) return nullptr;
+    const auto forgotten =
+        std::find_if(unread_.begin(), unread_.end(), [now = Clock::now()](const Block* block) {
+          return block->can_go() && now - block->made > kForgotten;
+        });
+    if (forgotten == unread_.end()) return nullptr;
+    drop(**forgotten);
   }
   if (blocks_.size() >= most && !drop_one(read_) && !(may_drop_unread && drop_one(unread_))) {
     return nullptr;
@@ -335,6 +353,7 @@ void BlockPool::finished(Run& run, const std::exception_ptr& failure) noexcept {
     }
   }
   if (failure == nullptr) measure(run);
+  for (const Run::Piece& piece : run.pieces) drop_if_useless(*piece.block);
   run.failure = failure;
   run.done = true;
   arrived_.notify_all();
@@ -344,7 +363,7 @@ void BlockPool::foresee(std::uint64_t source, const RangeFetcher& fetcher,
                         std::span<const ByteRange> ranges, Foresight when) {
   const std::vector<Sectors> wanted = sectors_of(ranges);
   std::unique_lock lock(mutex_);
-  Pins pins(lock);
+  Pins pins(*this, lock);
   BlockPtr block;
   std::uint64_t missing = 0;
   for (const Sectors& part : wanted) {
@@ -391,7 +410,7 @@ bool BlockPool::read_some(std::uint64_t source, const RangeFetcher& fetcher, std
                           std::span<std::byte> out) {
   const std::uint64_t end = offset + out.size();
   std::unique_lock lock(mutex_);
-  Pins pins(lock);
+  Pins pins(*this, lock);
   for (std::uint64_t number = offset / kBlockBytes; number * kBlockBytes < end; ++number) {
     BlockPtr block = find({source, number});
     if (block == nullptr) block = make({source, number}, fetcher.size(), /*may_drop_unread=*/true);

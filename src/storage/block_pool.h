@@ -37,7 +37,7 @@ class BlockPool {
   static constexpr std::uint64_t kMaxRequest = 8 << 20;
 
   /// @param bytes of all blocks together.
-  explicit BlockPool(std::uint64_t bytes) noexcept;
+  explicit BlockPool(std::uint64_t bytes);
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
   ~BlockPool();
@@ -101,6 +101,7 @@ class BlockPool {
   BlockPtr make(const Key& key, std::uint64_t object_size, bool may_drop_unread);
   bool drop_one(BlockList& from);
   void drop(Block& block);
+  void drop_if_useless(Block& block);
   void touch(Block& block);
   std::vector<RunPtr> runs_of(std::span<const BlockPtr> blocks, std::uint64_t longest) const;
   void claim(std::span<const RunPtr> runs) noexcept;

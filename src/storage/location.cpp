@@ -47,7 +47,15 @@ std::string location_of_web(const UrlParts& parts, const std::string& text) {
   const std::string root = origin_of(text);
   const std::string location = without_slashes(root + url_decoded(parts.path), root.size());
   const std::string plain = root + url_encoded(location.substr(root.size()), /*keep_slashes=*/true);
-  const std::string given = without_slashes(root + parts.path, root.size()) + parts.query;
+  // As a person writes it, who may leave encoding to us.
+  std::string path;
+  for (const char c : parts.path) {
+    const bool must_be_encoded = c <= ' ' || c >= '\x7f' ||
+                                 std::string_view("\"<>\\^`{|}").find(c) != std::string_view::npos;
+    path += must_be_encoded ? url_encoded(std::string_view(&c, 1), /*keep_slashes=*/true)
+                            : std::string(1, c);
+  }
+  const std::string given = without_slashes(root + path, root.size()) + parts.query;
   if (given != plain) {
     GivenUrls& urls = given_urls();
     const std::scoped_lock lock(urls.mutex);
@@ -82,7 +90,10 @@ std::filesystem::path absolute_location(const std::string& text) {
 
 std::filesystem::path absolute_source(const std::string& text) {
   const std::filesystem::path location = absolute_location(text);
-  if (location.extension() != ".json" || text.starts_with(kListScheme)) return location;
+  std::error_code failed;
+  const bool is_list = location.extension() == ".json" && !text.starts_with(kListScheme) &&
+                       (is_url(location) || !std::filesystem::is_directory(location, failed));
+  if (!is_list) return location;
   return std::string(kListScheme) + location.string();
 }
 

@@ -41,7 +41,7 @@ class PooledSource final : public ByteSource {
   BlockPool& pool_;
   std::uint64_t number_;
   /// That nobody foresees. Who looks for headers here and there reads nothing from end to end.
-  mutable StreamWindows readers_{BlockPool::kSectorBytes};
+  mutable StreamWindows readers_{StreamWindows::Begin::kAtSecondRead, BlockPool::kSectorBytes};
 };
 
 }  // namespace reshardfs

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -68,6 +69,7 @@ class S3Backend final : public Backend {
     std::vector<DirectoryEntry> entries;
     bool exists = directory.key.empty();
     std::string token;
+    std::set<std::string> tokens;
     do {
       S3Page page = page_of(directory, location.string(), token, kPage);
       const auto add = [&](const std::string& key, bool is_directory) {
@@ -84,7 +86,7 @@ class S3Backend final : public Backend {
       };
       for (const std::string& key : page.prefixes) add(key, /*is_directory=*/true);
       for (const std::string& key : page.keys) add(key, /*is_directory=*/false);
-      if (!page.next.empty() && page.next == token) {
+      if (!page.next.empty() && !tokens.insert(page.next).second) {
         throw Error(ErrorKind::kBadInput, "the store's list has a page that leads to itself")
             .in_file(location.string());
       }

@@ -34,8 +34,7 @@ StreamWindows::Advice StreamWindows::advance(const void* file, std::uint64_t siz
   if (is_new) {
     if (streams_.size() == kMaxStreams) streams_.pop_back();
     streams_.push_front({file, read.end(), read.end(), 0, read.end(), 1, now});
-    // Who begins at the beginning mostly goes on.
-    if (read.offset() > 0) return {};
+    if (begin_ == Begin::kAtSecondRead || read.offset() > 0) return {};
   } else {
     streams_.splice(streams_.begin(), streams_, found);
   }

@@ -31,8 +31,15 @@ class StreamWindows {
     ByteRange ahead{};      ///< to be fetched; may be empty
   };
 
+  enum class Begin : std::uint8_t {
+    kAtSecondRead,  ///< of two that follow upon each other
+    kAtFirstByte,   ///< also with a read of the file's beginning: such readers mostly go on
+  };
+
   /// @param disorder reads that are as far from the last one are of the same reader.
-  explicit StreamWindows(std::uint64_t disorder = kDisorder) noexcept : disorder_(disorder) {}
+  explicit StreamWindows(Begin begin = Begin::kAtSecondRead,
+                         std::uint64_t disorder = kDisorder) noexcept
+      : begin_(begin), disorder_(disorder) {}
 
   /// To be called for each read.
   /// @param file tells files apart.
@@ -60,6 +67,7 @@ class StreamWindows {
 
   std::uint64_t active(Clock::time_point now) const noexcept;
 
+  const Begin begin_;
   const std::uint64_t disorder_;
   std::mutex mutex_;           // guards all below
   std::list<Stream> streams_;  ///< last used first

@@ -112,6 +112,11 @@ UrlList parse_list(const std::string& text, const std::string& name) {
   return list;
 }
 
+bool is_local_directory(const std::string& location) {
+  std::error_code failed;
+  return !is_url(location) && std::filesystem::is_directory(location, failed);
+}
+
 /// A location below a list.
 struct Place {
   std::string list;  ///< the list's own location
@@ -119,8 +124,12 @@ struct Place {
 
   static Place of(const std::filesystem::path& location) {
     const std::string text = location.string().substr(kScheme.size());
-    std::size_t end = text.find(std::string(kExtension) + "/");
-    end = end == std::string::npos ? text.size() : end + kExtension.size();
+    // A directory may have such a name, too.
+    std::size_t end = 0;
+    do {
+      end = text.find(std::string(kExtension) + "/", end);
+      end = end == std::string::npos ? text.size() : end + kExtension.size();
+    } while (end < text.size() && is_local_directory(text.substr(0, end)));
     Place place{text.substr(0, end), end < text.size() ? text.substr(end + 1) : ""};
     while (place.name.ends_with('/')) place.name.pop_back();
     return place;

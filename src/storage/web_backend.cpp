@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "reshardfs/error.h"
 
@@ -26,7 +27,7 @@ constexpr std::size_t kMaxIndexBytes = 64 << 20;
 std::string directory_url(const std::filesystem::path& location) {
   std::string url = web_url(location);
   const std::size_t query = std::min(url.find('?'), url.size());
-  if (query == 0 || url[query - 1] != '/') url.insert(query, "/");
+  if (query == 0 || url[query - 1] != '/') url.insert(query, 1, '/');
   return url;
 }
 
@@ -38,8 +39,11 @@ class IgnoredAnswer final : public HttpReceiver {
   void add(std::span<const std::byte> /*bytes*/) override {}
   void end() override {}
   [[noreturn]] void refuse(const HttpHead& head, const std::string& body) override {
+    if (head.status == 405 || head.status == 501) throw NoSuchMethod{};
     throw_status(head, body, name_);
   }
+
+  struct NoSuchMethod {};
 
  private:
   std::string name_;
@@ -48,12 +52,20 @@ class IgnoredAnswer final : public HttpReceiver {
 enum class Found : std::uint8_t { kYes, kNo, kDenied };
 
 Found look_for(const std::string& url, const std::string& name) {
-  HttpRequest request;
-  request.method = "HEAD";
-  request.url = url;
-  request.name = name;
-  try {
+  const auto ask = [&](const std::string& method, std::vector<std::string> headers) {
+    HttpRequest request;
+    request.method = method;
+    request.url = url;
+    request.name = name;
+    request.headers = std::move(headers);
     HttpEngine::process().perform(std::move(request), std::make_shared<IgnoredAnswer>(name));
+  };
+  try {
+    try {
+      ask("HEAD", {});
+    } catch (const IgnoredAnswer::NoSuchMethod&) {
+      ask("GET", {"Range: bytes=0-0"});
+    }
     return Found::kYes;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kMissing) return Found::kNo;

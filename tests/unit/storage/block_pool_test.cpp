@@ -336,6 +336,27 @@ TEST_F(BlockPoolTest, TellsHowSoonItIsNeeded) {
   EXPECT_EQ(fetcher_.waiting(), 0U) << "all is there";
 }
 
+TEST_F(BlockPoolTest, WhatFailedTakesNoRoom) {
+  make_pool(8);
+  foresee({blocks(0, 6)}, Foresight::kAhead);
+  while (fetcher_.waiting() > 0) fetcher_.take().fail();
+  EXPECT_EQ(pool_->figures().blocks, 0U);
+  foresee({blocks(10, 12)}, Foresight::kAhead);
+  EXPECT_EQ(fetcher_.waiting(), 2U);
+}
+
+TEST_F(BlockPoolTest, WhatFoundNoRoomTakesNone) {
+  make_pool(2);
+  auto first = begin_read(0, 1);
+  fetcher_.await(1);
+  auto second = begin_read(4 * kBlock, 2 * kBlock);
+  fetcher_.await(2);
+  EXPECT_EQ(pool_->figures().blocks, 1U);
+  fetcher_.bring_all();
+  EXPECT_TRUE(first.get());
+  EXPECT_TRUE(second.get());
+}
+
 TEST_F(BlockPoolTest, SourcesAreForgotten) {
   make_pool(16);
   fetches(0);

@@ -67,7 +67,7 @@ TEST(Location, RequestsAreAsTheUrlWasGiven) {
                            "http://r/d+e,f", "http://r/(a)", "http://r/d%2Be", "http://r?x=1"}) {
     EXPECT_EQ(asked(text), text);
   }
-  EXPECT_EQ(asked("http://r/a b"), "http://r/a b") << "libcurl refuses it, and says so";
+  EXPECT_EQ(asked("http://r/a b"), "http://r/a%20b");
   EXPECT_EQ(asked("http://r/g/#x"), "http://r/g");
 }
 

@@ -60,6 +60,14 @@ TEST_F(StreamWindowsTest, ASecondReadInARowBeginsAStream) {
   EXPECT_TRUE(third.ahead.empty()) << "no small steps";
 }
 
+TEST_F(StreamWindowsTest, AFileThatIsReadFromItsBeginningMayBeAStreamAtOnce) {
+  StreamWindows windows(StreamWindows::Begin::kAtFirstByte);
+  const ByteRange begin = ByteRange::whole(kRead);
+  EXPECT_EQ(windows.advance(this, size_, begin, kLargest, now_).ahead, ByteRange(kRead, kFirst));
+  const ByteRange elsewhere(100 * kMib, kRead);
+  EXPECT_TRUE(windows.advance(this, size_, elsewhere, kLargest, now_).ahead.empty());
+}
+
 TEST_F(StreamWindowsTest, TheWindowDoublesUpToItsLimit) {
   read_through(0, 2 * kRead);
   std::uint64_t window = kFirst;
