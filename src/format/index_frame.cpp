@@ -51,6 +51,17 @@ std::vector<ByteRange> contents_of(const FileIndex& index) {
 
 }  // namespace
 
+void IndexFrame::foresee(const ByteSource& source, std::size_t turn, std::size_t next,
+                         std::size_t step) const {
+  constexpr std::size_t kTogether = 64;
+  if (!source.is_far() || turn % kTogether != 0) return;
+  std::vector<ByteRange> ranges;
+  for (; ranges.size() < kTogether && next < stretches_.size(); next += step) {
+    ranges.push_back(stretches_[next].bytes);
+  }
+  source.foresee(ranges, Foresight::kApart);
+}
+
 std::shared_ptr<const IndexFrame> IndexFrame::of(const ByteSource& source,
                                                  std::shared_ptr<const FileIndex> index) {
   // Hostile files may have any number of bytes that belong to nothing.
@@ -82,6 +93,7 @@ std::shared_ptr<const IndexFrame> IndexFrame::of(const ByteSource& source,
   StretchReader reader(source);
   for (std::size_t i = 0; i < frame->stretches_.size(); ++i) {
     const Stretch& stretch = frame->stretches_[i];
+    frame->foresee(source, i, i, 1);
     const bool last = i + 1 == frame->stretches_.size();
     frame->bytes_ +=
         reader.read(stretch.bytes, last ? source.size() : frame->stretches_[i + 1].bytes.offset());
@@ -96,7 +108,9 @@ IndexFrame::Comparison IndexFrame::compare(const ByteSource& source, std::size_t
   if (source.size() != file_bytes_) return {0, stretches_.size()};
   StretchReader reader(source);
   const std::size_t last = stretches_.size() - 1;
+  std::size_t turn = 0;
   for (std::size_t i = std::min(first, last);;) {
+    foresee(source, turn++, i, step);
     const std::size_t next = i == last ? last : std::min(i + step, last);
     const Stretch& stretch = stretches_[i];
     const std::string_view found =

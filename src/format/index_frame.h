@@ -49,6 +49,11 @@ class IndexFrame {
 
   IndexFrame() = default;
 
+  /// Of a source far away: asks for the next stretches together.
+  /// @param turn how many were read before
+  void foresee(const ByteSource& source, std::size_t turn, std::size_t next,
+               std::size_t step) const;
+
   std::shared_ptr<const FileIndex> index_;
   std::uint64_t file_bytes_ = 0;
   std::vector<Stretch> stretches_;

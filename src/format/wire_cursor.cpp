@@ -108,7 +108,7 @@ void WireCursor::foresee() {
         std::min(place + HopPredictor::kTolerance + kFarWindowBytes, file_size_);
     ranges.push_back(ByteRange::between(begin, end));
   }
-  if (!ranges.empty()) source_.foresee(ranges, Foresight::kNow);
+  if (!ranges.empty()) source_.foresee(ranges, Foresight::kApart);
 }
 
 void WireCursor::fill() {

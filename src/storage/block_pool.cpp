@@ -42,7 +42,8 @@ struct Sectors {
   std::uint64_t end = 0;
 };
 
-std::vector<Sectors> sectors_of(std::span<const ByteRange> ranges) {
+/// @param bridged gaps of as many are fetched, too.
+std::vector<Sectors> sectors_of(std::span<const ByteRange> ranges, std::uint64_t bridged) {
   std::vector<Sectors> all;
   all.reserve(ranges.size());
   for (const ByteRange& range : ranges) {
@@ -54,7 +55,7 @@ std::vector<Sectors> sectors_of(std::span<const ByteRange> ranges) {
             [](const Sectors& a, const Sectors& b) { return a.begin < b.begin; });
   std::vector<Sectors> joined;
   for (const Sectors& next : all) {
-    if (!joined.empty() && next.begin <= joined.back().end + kBridgedSectors) {
+    if (!joined.empty() && next.begin <= joined.back().end + bridged) {
       joined.back().end = std::max(joined.back().end, next.end);
     } else {
       joined.push_back(next);
@@ -361,7 +362,8 @@ void BlockPool::finished(Run& run, const std::exception_ptr& failure) noexcept {
 
 void BlockPool::foresee(std::uint64_t source, const RangeFetcher& fetcher,
                         std::span<const ByteRange> ranges, Foresight when) {
-  const std::vector<Sectors> wanted = sectors_of(ranges);
+  const std::vector<Sectors> wanted =
+      sectors_of(ranges, when == Foresight::kApart ? 0 : kBridgedSectors);
   std::unique_lock lock(mutex_);
   Pins pins(*this, lock);
   BlockPtr block;
@@ -372,7 +374,7 @@ void BlockPool::foresee(std::uint64_t source, const RangeFetcher& fetcher,
       const std::uint64_t end = std::min(part.end, (key.number + 1) * kSectors);
       if (block == nullptr || block->key != key) {
         block = find(key);
-        if (block == nullptr) block = make(key, fetcher.size(), when == Foresight::kNow);
+        if (block == nullptr) block = make(key, fetcher.size(), when != Foresight::kAhead);
         if (block == nullptr) break;  // the rest is fetched when it is read
         block->wanted = 0;
         pins.add(block);

@@ -32,6 +32,7 @@ struct ReadPart {
 /// How soon what is foreseen will be read.
 enum class Foresight : std::uint8_t {
   kNow,    ///< by this thread, as soon as it has told
+  kApart,  ///< the same; nobody will want what lies between the ranges
   kAhead,  ///< if the reader goes on as it has begun
 };
 

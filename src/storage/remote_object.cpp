@@ -222,7 +222,7 @@ class RemoteObject final : public RangeFetcher {
     request.headers.push_back(known_->version.condition());
     HttpEngine::process().submit(
         std::move(request), std::make_shared<RangeReceiver>(known_, range, std::move(out)),
-        when == Foresight::kNow ? HttpPriority::kNeeded : HttpPriority::kAhead, std::move(done));
+        when == Foresight::kAhead ? HttpPriority::kAhead : HttpPriority::kNeeded, std::move(done));
   }
 
  private:
