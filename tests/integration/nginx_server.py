@@ -69,6 +69,7 @@ http {{
   server {{
     listen 127.0.0.1:{plain}; listen 127.0.0.1:{secure} ssl; server_name localhost;
     ssl_certificate {directory}/srv.pem; ssl_certificate_key {directory}/srv.key;
+    location /down/ {{ return 302 http://127.0.0.1:{plain}/set/; }}
   }}
 }}
 """)

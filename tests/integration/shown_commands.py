@@ -152,7 +152,10 @@ class Session:
             printed, complaints = out.read(), err.read()
         self.directory = Path(where.read_text().strip())
         where.unlink()
-        self.test.assertEqual(done.returncode, code, f"{command}\n{printed}{complaints}")
+        # All mounts of the machine: another test may have a dead one at this moment.
+        dead_elsewhere = command == "reshardfs status" and " dead: " in printed
+        codes = (code, 1) if dead_elsewhere else (code,)
+        self.test.assertIn(done.returncode, codes, f"{command}\n{printed}{complaints}")
         return (printed + (complaints if code else "")).replace(str(self.top), SHOWN_DIRECTORY)
 
     def run(self, shown: Shown, *, folded: bool = False, code: int | None = None) -> str:

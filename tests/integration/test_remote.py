@@ -5,87 +5,21 @@ an end, never bytes of two versions.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import threading
 import time
-import unittest
-from collections.abc import Iterator
 from pathlib import Path
 
-from mounted import (
-    Settings,
-    errno_name,
-    mounted,
-    mountpoint_guard,
-    one_line,
-    run,
-    run_unittests,
-    scratch,
-    wait_until,
-)
-from two_arrays import COLUMNS, HALVES, ROWS, Layout, TwoArrays, metric, mounted_file
+from mounted import errno_name, mounted, run, run_unittests
+from remote_tests import MANY, SHAPE, SMALL, Remote
+from nginx_server import nginx
+from two_arrays import COLUMNS, HALVES, ROWS, Layout, metric, mounted_file
 from make_large import make_large  # two_arrays has put its directory on the path
-from web_server import Server, cut, late, of_ranges, reset, serving, sometimes, status
-
-SHAPE = (512, 8192)  # two arrays of 4 MiB
-# Two of 32 MiB: more than fits into SMALL, so that what is read must be fetched.
-MANY = (4096, 8192)
-SMALL = ("--prefetch-memory", "8MiB")
-
-
-class Remote(unittest.TestCase):
-    """A set on a server."""
-
-    made: TwoArrays
-    root: Path
-    server: Server
-
-    def setUp(self) -> None:
-        self.root = self.enterContext(scratch())
-        self.set_up(ROWS, HALVES)
-
-    def set_up(self, src: Layout, dst: Layout, shape: tuple[int, int] = SHAPE) -> None:
-        directory = self.root / f"set{len(list(self.root.iterdir()))}"
-        directory.mkdir()
-        self.made = TwoArrays(directory, src, dst, shape)
-        self.server = self.enterContext(serving(directory))
-
-    @property
-    def url(self) -> str:
-        return f"{self.server.url}/set"
-
-    @contextlib.contextmanager
-    def mount(self, *options: str, url: str | None = None) -> Iterator[Path]:
-        self.log = self.root / "log"
-        with mounted(url or self.url, *self.made.options(), "--log-file", self.log,
-                     *options) as mountpoint:
-            yield mountpoint
-
-    def read(self, mountpoint: Path, rank: int = 0) -> bytes:
-        return mounted_file(mountpoint, rank).read_bytes()
-
-    def assert_all_right(self, mountpoint: Path) -> None:
-        for rank in range(self.made.dst.device_count):
-            self.assertEqual(self.read(mountpoint, rank), self.made.expected(rank))
-
-    def refused(self, *words: str, url: str | None = None, options: tuple[str, ...] = ()) -> str:
-        """The one line of a mount that fails."""
-        target = self.root / "mnt"
-        target.mkdir(exist_ok=True)
-        with mountpoint_guard(target):
-            result = run("mount", url or self.url, target, *self.made.options(),
-                         "--remote-timeout", "2", *options)
-        self.assertIn(result.code, (2, 3), result.stderr)
-        line = one_line(result)
-        for word in words:
-            self.assertIn(word, line)
-        return line
+from web_server import cut, late, of_ranges, reset, serving, sometimes, status
 
 
 class Reading(Remote):
@@ -192,6 +126,18 @@ class Reading(Remote):
         self.assertEqual(self.server.requests, [])
 
 
+class Silence:
+    """A rule: the server says nothing until it is released."""
+
+    def __init__(self) -> None:
+        self.met, self.released = threading.Event(), threading.Event()
+
+    def __call__(self, _: object) -> bool:
+        self.met.set()
+        self.released.wait(60)
+        return False
+
+
 class Faults(Remote):
     def test_what_may_pass_is_tried_again(self) -> None:
         for rule in (status(503), status(429, {"Retry-After": "0"}), status(500), reset, cut):
@@ -255,20 +201,13 @@ class Faults(Remote):
 
     def test_a_killed_reader_is_gone_while_the_server_is_silent(self) -> None:
         self.set_up(ROWS, HALVES, MANY)
-        released = threading.Event()
-        waiting = threading.Event()
-
-        def hold(_: object) -> bool:
-            waiting.set()
-            released.wait(60)
-            return False
-
+        silence = Silence()
         with self.mount(*SMALL) as mountpoint:
-            self.server.rules = [of_ranges(hold)]
+            self.server.rules = [of_ranges(silence)]
             reader = subprocess.Popen(["cat", mounted_file(mountpoint, 0)],
                                       stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
             try:
-                self.assertTrue(waiting.wait(20))
+                self.assertTrue(silence.met.wait(20))
                 reader.send_signal(signal.SIGKILL)
                 begun = time.monotonic()
                 reader.wait(20)
@@ -276,30 +215,23 @@ class Faults(Remote):
                 # What needs no source is answered meanwhile.
                 self.assertEqual(sorted(os.listdir(mountpoint / "rank_0")), ["checkpoint_0.ckpt"])
             finally:
-                released.set()
+                silence.released.set()
                 self.server.rules = []
             self.assert_all_right(mountpoint)
 
     def test_an_unmount_does_not_wait_for_a_silent_server(self) -> None:
         self.set_up(ROWS, HALVES, MANY)
-        released = threading.Event()
-        waiting = threading.Event()
-
-        def hold(_: object) -> bool:
-            waiting.set()
-            released.wait(60)
-            return False
-
+        silence = Silence()
         try:
             with self.mount(*SMALL) as mountpoint:
-                self.server.rules = [of_ranges(hold)]
+                self.server.rules = [of_ranges(silence)]
                 with subprocess.Popen(["cat", mounted_file(mountpoint, 0)],
                                       stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL) as reader:
-                    self.assertTrue(waiting.wait(20))
+                    self.assertTrue(silence.met.wait(20))
                     reader.kill()
                 # mounted() unmounts, and waits for the process to be gone.
         finally:
-            released.set()
+            silence.released.set()
 
 
 class Changes(Remote):
@@ -353,106 +285,6 @@ class Changes(Remote):
         self.server.etags = "none"
         self.server.last_modified = False
         self.refused("neither a strong ETag nor a modification time")
-
-
-class Cache(Remote):
-    """Blocks on the local disk."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.set_up(ROWS, HALVES, MANY)
-        self.cache = self.root / "cache"
-
-    def options(self) -> tuple[str, ...]:
-        return (*SMALL, "--cache-dir", str(self.cache), "--cache-size", "1GiB")
-
-    def fill(self) -> None:
-        with self.mount(*self.options()) as mountpoint:
-            self.assert_all_right(mountpoint)
-            total = 2 * len(self.made.expected(0))
-            # Blocks are written behind the reader's back.
-            self.assertTrue(wait_until(
-                lambda: metric(mountpoint, "cache_written_bytes_total") >= 0.9 * total, 30))
-
-    def test_what_was_read_is_not_fetched_again(self) -> None:
-        self.fill()
-        self.server.bytes_sent = 0
-        with self.mount(*self.options()) as mountpoint:
-            self.assert_all_right(mountpoint)
-            self.assertGreater(metric(mountpoint, "cache_hits_total"), 0)
-            shown = json.loads((mountpoint / ".reshardfs/status.json").read_text())
-            self.assertGreater(shown["storage"]["cache_hits"], 0)
-        self.assertLess(self.server.bytes_sent, 0.2 * 2 * len(self.made.expected(0)))
-
-    def test_columns_come_from_the_cache_too(self) -> None:
-        self.fill()
-        for layout in (COLUMNS, Layout((1,), ((), ()))):
-            made = TwoArrays(self.root / f"other{len(list(self.root.iterdir()))}", ROWS, layout, MANY)
-            self.server.bytes_sent = 0
-            with mounted(self.url, *made.options(), *self.options()) as mountpoint:
-                for rank in range(layout.device_count):
-                    self.assertEqual(self.read(mountpoint, rank), made.expected(rank))
-            self.assertLess(self.server.bytes_sent, 0.2 * 2 * len(self.made.expected(0)))
-
-    def test_another_version_is_fetched(self) -> None:
-        self.fill()
-        content = bytearray(self.made.file(1).read_bytes())
-        content[-1000:] = bytes(1000)
-        self.made.file(1).write_bytes(content)
-        with self.mount(*self.options()) as mountpoint:
-            got = self.read(mountpoint)
-            self.assertNotEqual(got, self.made.expected(0))
-            self.assertEqual(got.count(bytes(1000)), 1)
-            self.assertEqual(self.read(mountpoint, 1), self.made.expected(1))
-
-    def test_bad_blocks_are_fetched_again(self) -> None:
-        self.fill()
-        numbers = random.Random(5)
-        blocks = [path for path in self.cache.rglob("*") if path.is_file() and
-                  path.stat().st_size > 1 << 19]
-        self.assertGreater(len(blocks), 30)
-        for path in blocks:
-            with path.open("r+b") as file:
-                file.seek(numbers.randrange(path.stat().st_size))
-                byte = file.read(1)
-                file.seek(-1, os.SEEK_CUR)
-                file.write(bytes([byte[0] ^ 1 << numbers.randrange(8)]))
-        with self.mount(*self.options()) as mountpoint:
-            self.assert_all_right(mountpoint)
-            self.assertGreaterEqual(metric(mountpoint, "cache_bad_total"), 0.9 * len(blocks))
-
-    def test_weak_versions_are_not_kept(self) -> None:
-        self.server.etags = "weak"
-        with self.mount(*self.options()) as mountpoint:
-            self.assert_all_right(mountpoint)
-            self.assertEqual(metric(mountpoint, "cache_written_bytes_total"), 0)
-
-    def test_without_permission_nothing_is_given_out(self) -> None:
-        self.fill()
-        self.server.rules = [of_ranges(status(403))]
-        self.refused("access is denied", options=self.options())
-
-    def test_several_mounts_share_one(self) -> None:
-        with contextlib.ExitStack() as stack:
-            mounts = [stack.enter_context(self.mount(*self.options())) for _ in range(4)]
-            results: list[bool] = []
-
-            def read(mountpoint: Path) -> None:
-                results.append(all(self.read(mountpoint, rank) == self.made.expected(rank)
-                                   for rank in range(2)))
-
-            readers = [threading.Thread(target=read, args=(mountpoint,)) for mountpoint in mounts]
-            for reader in readers:
-                reader.start()
-            for reader in readers:
-                reader.join()
-            self.assertEqual(results, [True] * 4)
-
-    def test_places_that_will_not_do(self) -> None:
-        file = self.root / "file"
-        file.write_text("")
-        self.refused(str(file), options=("--cache-dir", str(file)))
-        self.refused("too small", options=("--cache-dir", str(self.cache), "--cache-size", "1MiB"))
 
 
 class Refusals(Remote):
@@ -565,53 +397,19 @@ class Lists(Remote):
                 self.refused(words, url=str(self.list_of(entries)))
 
 
-@unittest.skipIf(shutil.which("nginx") is None, "nginx is not installed")
 class Nginx(Remote):
     """Another server, and TLS."""
 
-    @contextlib.contextmanager
-    def nginx(self) -> Iterator[tuple[int, int, Path]]:
-        """The ports of http and https, and the certificate."""
-        from object_store import free_port
-        directory = self.root / "nginx"
-        directory.mkdir(exist_ok=True)
-        plain, secure = free_port(), free_port()
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-             "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
-             "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", directory / "key",
-             "-out", directory / "cert"], check=True, capture_output=True)
-        temporary = "".join(f"{kind}_temp_path {directory}/tmp;" for kind in (
-            "client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-        (directory / "conf").write_text(
-            f"user root; worker_processes 1; daemon off; pid {directory}/pid;"
-            f"error_log {directory}/error.log; events {{ worker_connections 512; }}"
-            f"http {{ access_log off; root {self.server.root}; autoindex on; {temporary}"
-            f"autoindex_format json; server {{ listen 127.0.0.1:{plain};"
-            f"listen 127.0.0.1:{secure} ssl; ssl_certificate {directory}/cert;"
-            f"ssl_certificate_key {directory}/key;"
-            f"location /down/ {{ return 302 http://127.0.0.1:{plain}/set/; }} }} }}")
-        process = subprocess.Popen(["nginx", "-c", directory / "conf"], stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            self.assertTrue(wait_until(
-                lambda: (directory / "pid").exists() and (directory / "pid").read_text().strip(),
-                20), "nginx does not start")
-            yield plain, secure, directory / "cert"
-        finally:
-            process.terminate()
-            process.wait(20)
-
     def test_plain_and_secure(self) -> None:
-        with self.nginx() as (plain, secure, certificate):
-            with self.mount(url=f"http://127.0.0.1:{plain}/set") as mountpoint:
+        with nginx(self.server.root) as server:
+            with self.mount(url=f"{server.http}/set") as mountpoint:
                 self.assert_all_right(mountpoint)
-            secure_url = f"https://localhost:{secure}/set"
-            with self.mount("--ca-file", str(certificate), url=secure_url) as mountpoint:
+            secure = f"{server.https}/set"
+            trusted = ("--ca-file", str(server.authority))
+            with self.mount(*trusted, url=secure) as mountpoint:
                 self.assert_all_right(mountpoint)
-            self.refused("certificate is not trusted", "--ca-file", url=secure_url)
-            self.refused("from https to http", url=f"https://localhost:{secure}/down",
-                         options=("--ca-file", str(certificate)))
+            self.refused("certificate is not trusted", "--ca-file", url=secure)
+            self.refused("from https to http", url=f"{server.https}/down", options=trusted)
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ class Steps(unittest.TestCase):
                 self.assertEqual(sorted(os.listdir(mountpoint)), ["latest", "steps"])
                 self.assertEqual(steps_in(mountpoint), ["10_50", "9_50"])
                 self.assertEqual(sorted(os.listdir(mountpoint / ".reshardfs")),
-                                 ["metrics", "status.json", "version"])
+                                 ["metrics", "ready", "status.json", "version"])
                 status = json.loads((mountpoint / ".reshardfs/status.json").read_text())
                 self.assertEqual((status["step"], status["source"]), ("all", str(made.source)))
                 metrics = (mountpoint / ".reshardfs/metrics").read_text()
