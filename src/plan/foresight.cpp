@@ -20,7 +20,8 @@ std::span<std::byte> scratch() {
 }
 
 StreamWindows& readers() {
-  static auto* const windows = new StreamWindows(StreamWindows::Begin::kAtFirstByte);  // used until the process ends
+  static auto* const windows =
+      new StreamWindows(StreamWindows::Begin::kAtFirstByte);  // used until the process ends
   return *windows;
 }
 
