@@ -9,9 +9,9 @@
 #include "base/rank_format.h"
 #include "base/rank_list.h"
 #include "base/text.h"
+#include "base/wrapped_text.h"
 #include "report/map_sources.h"
 #include "report/slice_map.h"
-#include "base/wrapped_text.h"
 
 namespace reshardfs {
 namespace {
