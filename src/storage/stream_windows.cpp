@@ -10,6 +10,12 @@ namespace {
 constexpr std::uint64_t kLeastStep = 1 << 20;
 // A window grows when this part of it has been read.
 constexpr std::uint64_t kGrowth = 4;
+// Between the end of a read and the beginning of the next one: what a program passes over, and how
+// far the kernel's requests overtake each other.
+constexpr std::uint64_t kGap = 64 << 10;
+constexpr std::uint64_t kNear = 4 << 20;
+// So many reads that are only near each other are no chance.
+constexpr unsigned kEnough = 4;
 
 }  // namespace
 
@@ -20,6 +26,22 @@ std::uint64_t StreamWindows::active(Clock::time_point now) const noexcept {
     ++count;
   }
   return std::max<std::uint64_t>(count, 1);
+}
+
+/// Who reads here and there may come near the last place by chance, which is not to be taken for
+/// reading on: what is fetched ahead would be for nothing.
+bool StreamWindows::goes_on(Stream& stream, const ByteRange& read) noexcept {
+  if (stream.window > 0 && read.offset() <= stream.horizon + kNear) return true;
+  const bool behind_it = read.offset() <= stream.next + kGap;
+  if (behind_it && read.end() - stream.next <= read.length() + kGap) {
+    stream.in_a_row = 0;
+    return true;
+  }
+  if (read.offset() > stream.next + kNear) {
+    stream.in_a_row = 0;
+    return false;
+  }
+  return ++stream.in_a_row >= kEnough;
 }
 
 StreamWindows::Advice StreamWindows::advance(const void* file, std::uint64_t size,
@@ -33,7 +55,7 @@ StreamWindows::Advice StreamWindows::advance(const void* file, std::uint64_t siz
   const bool is_new = found == streams_.end();
   if (is_new) {
     if (streams_.size() == kMaxStreams) streams_.pop_back();
-    streams_.push_front({file, read.end(), read.end(), 0, read.end(), 1, now});
+    streams_.push_front({file, read.end(), read.end(), 0, read.end(), 1, 0, now});
     if (begin_ == Begin::kAtSecondRead || read.offset() > 0) return {};
   } else {
     streams_.splice(streams_.begin(), streams_, found);
@@ -42,7 +64,15 @@ StreamWindows::Advice StreamWindows::advance(const void* file, std::uint64_t siz
   stream.used = now;
   Advice advice;
   advice.foreseen = read.end() <= stream.horizon && stream.window > 0;
-  if (read.end() <= stream.next && !is_new) return advice;
+  if (read.end() <= stream.next && !is_new) {
+    if (read.end() + kNear < stream.next) stream.in_a_row = 0;
+    return advice;
+  }
+  if (!is_new && !goes_on(stream, read)) {
+    stream.next = stream.horizon = stream.grows_at = read.end();
+    stream.window = 0;
+    return {};
+  }
   stream.next = read.end();
   stream.horizon = std::max(stream.horizon, stream.next);
 

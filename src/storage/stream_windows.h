@@ -62,9 +62,11 @@ class StreamWindows {
     std::uint64_t window = 0;
     std::uint64_t grows_at = 0;  ///< where it is twice as large
     std::uint64_t cost = 1;      ///< bytes of sources for each byte
+    unsigned in_a_row = 0;       ///< reads that were near the one before, but not behind it
     Clock::time_point used{};
   };
 
+  static bool goes_on(Stream& stream, const ByteRange& read) noexcept;
   std::uint64_t active(Clock::time_point now) const noexcept;
 
   const Begin begin_;

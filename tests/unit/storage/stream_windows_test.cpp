@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -130,6 +131,17 @@ TEST_F(StreamWindowsTest, JumpsOfAnyKindAreNoStream) {
     EXPECT_FALSE(advice.foreseen);
     EXPECT_TRUE(advice.ahead.empty());
   }
+}
+
+TEST_F(StreamWindowsTest, ReadsHereAndThereAreHardlyEverAStream) {
+  size_ = 64 * kMib;
+  std::mt19937 numbers(3);
+  std::uint64_t advised = 0;
+  constexpr int kReads = 5000;
+  for (int i = 0; i < kReads; ++i) {
+    advised += read(numbers() % (size_ - kRead)).ahead.length();
+  }
+  EXPECT_LT(advised, kReads * kRead);
 }
 
 TEST_F(StreamWindowsTest, ASkipWithinTheWindowStays) {
