@@ -118,9 +118,9 @@ bool is_equal(const std::vector<ParameterDiff>& results) {
 }
 
 std::string summary(const DiffArguments& arguments, const std::vector<ParameterDiff>& results) {
-  std::string text =
-      fmt::format("{} and {} {}:", printable(arguments.paths[0]), printable(arguments.paths[1]),
-                  is_equal(results) ? "are equal" : "differ");
+  std::string text = fmt::format("{} and {} {}:", printable(shown_location(arguments.paths[0])),
+                                 printable(shown_location(arguments.paths[1])),
+                                 is_equal(results) ? "are equal" : "differ");
   bool first = true;
   for (const DiffStatus status : kStatuses) {
     const std::size_t count = count_of(results, status);
@@ -178,8 +178,9 @@ nlohmann::ordered_json as_json(const ParameterDiff& result) {
 }
 
 void print_json(const DiffArguments& arguments, const std::vector<ParameterDiff>& results) {
-  nlohmann::ordered_json json{
-      {"a", arguments.paths[0]}, {"b", arguments.paths[1]}, {"equal", is_equal(results)}};
+  nlohmann::ordered_json json{{"a", shown_location(arguments.paths[0])},
+                              {"b", shown_location(arguments.paths[1])},
+                              {"equal", is_equal(results)}};
   for (const DiffStatus status : kStatuses) {
     json["counts"][name_of(status)] = count_of(results, status);
   }

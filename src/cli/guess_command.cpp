@@ -21,6 +21,7 @@
 #include "cli/write_file.h"
 #include "modelmap/variables.h"
 #include "storage/directory.h"
+#include "storage/location.h"
 #include "strategy/guess.h"
 #include "strategy/guess_rules.h"
 
@@ -71,14 +72,14 @@ std::vector<std::string> header(const GuessArguments& arguments, const Checkpoin
                                 const SlicedSet& slices, const std::filesystem::path& config,
                                 const Guess& guess) {
   std::vector<std::string> lines;
-  lines.push_back(
-      fmt::format("Guessed by 'reshardfs strategy guess' from {}{}: {} in {}, {}; {}.",
-                  printable(arguments.source), set.step().empty() ? "" : ", step " + set.step(),
-                  counted(static_cast<std::size_t>(slices.stages * slices.devices), "rank"),
-                  counted(static_cast<std::size_t>(slices.stages), "pipeline stage"),
-                  arguments.full ? "all bytes compared" : "contents compared by samples",
-                  config.empty() ? "without a model configuration"
-                                 : "full shapes by " + printable(config.string())));
+  lines.push_back(fmt::format(
+      "Guessed by 'reshardfs strategy guess' from {}{}: {} in {}, {}; {}.",
+      printable(shown_location(arguments.source)), set.step().empty() ? "" : ", step " + set.step(),
+      counted(static_cast<std::size_t>(slices.stages * slices.devices), "rank"),
+      counted(static_cast<std::size_t>(slices.stages), "pipeline stage"),
+      arguments.full ? "all bytes compared" : "contents compared by samples",
+      config.empty() ? "without a model configuration"
+                     : "full shapes by " + printable(config.string())));
   lines.push_back(summary(guess) + ".");
   if (guess.count(Certainty::kProven) < guess.parameters.size()) {
     lines.emplace_back(

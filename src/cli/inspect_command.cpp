@@ -30,6 +30,7 @@
 #include "cli/storage_arguments.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
+#include "storage/location.h"
 
 namespace reshardfs {
 namespace {
@@ -285,7 +286,7 @@ bool print_stats(const InspectArguments& arguments, const Inspected& inspected) 
 bool print_text(const InspectArguments& arguments, const Inspected& inspected,
                 const FullShapes* shapes) {
   // Before it takes its time.
-  print_summary(arguments.path, inspected.contents, output_columns());
+  print_summary(shown_location(arguments.path), inspected.contents, output_columns());
   std::cout << std::flush;
   if (arguments.wants_tree()) {
     print_tree(arguments, inspected);

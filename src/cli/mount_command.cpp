@@ -102,15 +102,15 @@ MountOptions mount_options(const MountArguments& arguments) {
   options.on_end = [] { notify_service_manager("STOPPING=1"); };
   options.mountpoint = arguments.mountpoint;
   options.nonempty = arguments.nonempty;
-  options.source_name = normal_location(absolute_source(arguments.conversion.source));
+  const std::filesystem::path source = absolute_source(arguments.conversion.source);
+  options.source_name = normal_location(source);
   options.fuse_options = arguments.fuse_options;
   if (arguments.allow_other) options.fuse_options.emplace_back("allow_other");
   options.uid = arguments.access.uid;
   options.gid = arguments.access.gid;
   options.file_mode = arguments.access.file_mode;
   options.dir_mode = arguments.access.dir_mode;
-  options.read_ahead_kb =
-      arguments.read_ahead_kb.value_or(read_ahead_for(arguments.conversion.source));
+  options.read_ahead_kb = arguments.read_ahead_kb.value_or(read_ahead_for(source));
   options.direct_io = arguments.direct_io;
   options.passthrough = arguments.passthrough;
   return options;
@@ -140,7 +140,8 @@ void report_live(const std::string& what, const MountArguments& arguments) {
   const std::string place = place_of(arguments);
   spdlog::info("mounted {} at {}", what, place);
   notify_service_manager(fmt::format("READY=1\nSTATUS={} of {} at {}", what,
-                                     printable(arguments.conversion.source), place));
+                                     printable(shown_location(arguments.conversion.source)),
+                                     place));
 }
 
 /// "4 ranks, 119 parameters", or of ranks "2 of 4 ranks".

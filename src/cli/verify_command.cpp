@@ -53,8 +53,8 @@ std::string line_of(const Problem& problem) {
 
 std::string summary(const VerifyArguments& arguments, const VerifyReport& report) {
   const VerifyOptions& options = arguments.options;
-  std::string text =
-      fmt::format("{}: {}", printable(arguments.source), report.good() ? "good" : "damaged");
+  std::string text = fmt::format("{}: {}", printable(shown_location(arguments.source)),
+                                 report.good() ? "good" : "damaged");
   if (!report.good()) text += ": " + counted(report.problems.size(), "problem");
   if (report.damaged_parameters > 0) {
     text += " in " + counted(report.damaged_parameters, "parameter");
@@ -108,7 +108,7 @@ nlohmann::ordered_json as_json(const Problem& problem) {
 }
 
 nlohmann::ordered_json as_json(const VerifyArguments& arguments, const VerifyReport& report) {
-  nlohmann::ordered_json json{{"source", arguments.source},
+  nlohmann::ordered_json json{{"source", shown_location(arguments.source)},
                               {"step", report.step},
                               {"good", report.good()},
                               {"files", report.files},

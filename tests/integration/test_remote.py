@@ -389,6 +389,20 @@ class Lists(Remote):
             self.assert_all_right(mountpoint)
             self.assertNotIn("secret", Path("/proc/self/mountinfo").read_text())
 
+    def test_no_command_shows_a_signature(self) -> None:
+        self.set_up(Layout((1,), ((), ())), HALVES)
+        file = f"{self.url}/rank_0/m-1_1.ckpt"
+        rules = self.root / "rules.toml"
+        for command in (["inspect"], ["inspect", "--json"], ["verify"], ["verify", "--json"],
+                        ["diff", file], ["diff", file, "--json"],
+                        ["strategy", "guess", "-O", str(rules)]):
+            done = run(*command, f"{file}?sig=secret")
+            with self.subTest(command=command):
+                self.assertIn("m-1_1.ckpt", done.stdout + done.stderr)
+                self.assertNotIn("secret", done.stdout + done.stderr)
+        if rules.exists():
+            self.assertNotIn("secret", rules.read_text())
+
     def test_what_is_no_list_is_refused(self) -> None:
         for entries, words in ((3, "not a list of URLs"), ([1], "not a URL"), ([], "no URLs"),
                                (["/etc/passwd"], "not a URL"), ({"../x": self.url}, "'../x'"),
