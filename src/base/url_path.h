@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <string_view>
 
 namespace reshardfs {
 
-/// Whether a path is a URL: it begins with "scheme://". See storage/location.h.
+/// Characters of the scheme of "scheme://..." (RFC 3986: a letter, then letters, digits, "+", "-",
+/// "."); 0 if the text is no URL.
+std::size_t scheme_length(std::string_view text) noexcept;
+
+/// Whether a path is a URL. See storage/location.h.
 bool is_url(const std::filesystem::path& path) noexcept;
 
 /// As std::filesystem::path::lexically_normal(); a URL stays as it is.

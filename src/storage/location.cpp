@@ -67,13 +67,12 @@ std::string location_of_web(const UrlParts& parts, const std::string& text) {
 }  // namespace
 
 std::string scheme_of(const std::filesystem::path& path) {
-  return is_url(path) ? split_url(path.native()).scheme : "";
+  return split_url(path.native()).scheme;
 }
 
 std::string shown_location(const std::string& text) {
   if (!is_url(text)) return text;
   const UrlParts parts = split_url(text);
-  if (parts.scheme.empty()) return text;
   const std::size_t user = parts.authority.find('@');
   const std::string host =
       user == std::string::npos ? parts.authority : parts.authority.substr(user + 1);
@@ -81,8 +80,8 @@ std::string shown_location(const std::string& text) {
 }
 
 std::filesystem::path absolute_location(const std::string& text) {
+  if (!is_url(text)) return std::filesystem::absolute(text);
   const UrlParts parts = split_url(text);
-  if (parts.scheme.empty()) return std::filesystem::absolute(text);
   backend_of(parts.scheme + "://");  // for its error
   if (is_web(parts.scheme)) return location_of_web(parts, text);
   return without_slashes(parts.scheme + text.substr(text.find("://")), parts.scheme.size() + 3);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/url.h"
 
-#include <algorithm>
 #include <cstdint>
+
+#include "base/url_path.h"
 
 namespace reshardfs {
 namespace {
@@ -64,14 +65,10 @@ std::string url_decoded(std::string_view text) {
 }
 
 UrlParts split_url(std::string_view text) {
-  const std::size_t colon = text.find("://");
+  const std::size_t colon = scheme_length(text);
   UrlParts out;
-  if (colon == std::string_view::npos || colon == 0 || !is_letter(text[0])) return out;
+  if (colon == 0) return out;
   const std::string_view scheme = text.substr(0, colon);
-  const bool valid = std::all_of(scheme.begin(), scheme.end(), [](char c) {
-    return is_letter(c) || is_digit(c) || c == '+' || c == '-' || c == '.';
-  });
-  if (!valid) return out;
   for (const char c : scheme) out.scheme += lower(c);
   std::string_view rest = text.substr(colon + 3);
   if (const std::size_t fragment = rest.find('#'); fragment != std::string_view::npos) {

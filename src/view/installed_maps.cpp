@@ -11,8 +11,8 @@
 
 #include "base/data_directory.h"
 #include "base/near_name.h"
-#include "base/url_path.h"
 #include "storage/directory.h"
+#include "storage/location.h"
 
 namespace reshardfs {
 namespace {
@@ -64,8 +64,7 @@ bool is_map_path(const std::string& name) {
 }
 
 std::filesystem::path find_map(const std::string& name) {
-  if (is_map_path(name))
-    return is_url(name) ? std::filesystem::path(name) : std::filesystem::absolute(name);
+  if (is_map_path(name)) return absolute_location(name);
   const std::filesystem::path file = installed_maps_directory() / (name + kSuffix);
   std::error_code failed;
   if (!name.empty() && std::filesystem::exists(file, failed)) return file;
