@@ -38,6 +38,12 @@ std::string Sha256::finish() {
   return fmt::format("{:02x}", fmt::join(digest(), ""));
 }
 
+std::string sha256_of(std::span<const std::byte> bytes) {
+  Sha256 hash;
+  hash.update(bytes);
+  return hash.finish();
+}
+
 std::string Sha256::finish_base64() {
   const std::array<unsigned char, 32> bytes = digest();
   std::array<unsigned char, 45> text{};  // 44 characters and a NUL

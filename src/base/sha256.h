@@ -31,4 +31,7 @@ class Sha256 {
   evp_md_ctx_st* context_;
 };
 
+/// Of bytes that are all there. Lower-case hexadecimal.
+std::string sha256_of(std::span<const std::byte> bytes);
+
 }  // namespace reshardfs

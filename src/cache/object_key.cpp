@@ -10,9 +10,7 @@
 namespace reshardfs {
 
 ObjectKey::ObjectKey(std::string_view identity) {
-  Sha256 hash;
-  hash.update(std::as_bytes(std::span(identity)));
-  const std::string digits = hash.finish();
+  const std::string digits = sha256_of(std::as_bytes(std::span(identity)));
   std::copy_n(digits.begin(), digits_.size(), digits_.begin());
 }
 

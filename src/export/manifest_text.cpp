@@ -97,10 +97,8 @@ std::string manifest_entry_line(const std::string& path, const Manifest::Entry& 
 }
 
 std::string manifest_last_line(const Json& header) {
-  Sha256 hash;
   const std::string text = manifest_line(header);
-  hash.update(std::as_bytes(std::span(text)));
-  return manifest_line({{kCompleteKey, hash.finish()}});
+  return manifest_line({{kCompleteKey, sha256_of(std::as_bytes(std::span(text)))}});
 }
 
 IsSameHeader same_conversion(const Json& identity) {

@@ -44,9 +44,7 @@ constexpr std::size_t kMarkDigits = 16;
 /// The name, or what is short and stands for it.
 std::string stem_of(const std::string& name, std::size_t more) {
   if (name.size() + more + std::string_view(kSuffix).size() + 1 <= kMaxNameBytes) return name;
-  Sha256 hash;
-  hash.update(std::as_bytes(std::span(name)));
-  return hash.finish();
+  return sha256_of(std::as_bytes(std::span(name)));
 }
 
 /// One that nobody else has: `.NAME.MARK.reshardfs-partial`.

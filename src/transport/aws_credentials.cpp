@@ -13,6 +13,7 @@
 #include "transport/http_engine.h"
 #include "transport/s3_listing.h"
 #include "transport/text_receiver.h"
+#include "transport/trimmed.h"
 #include "transport/url.h"
 
 namespace reshardfs {
@@ -22,13 +23,6 @@ constexpr std::size_t kMaxAnswer = 1 << 20;
 /// Keys are made anew before they end, so that no request meets the end.
 constexpr std::chrono::minutes kMargin{5};
 constexpr std::chrono::minutes kShortest{1};
-
-std::string trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r";
-  const std::size_t begin = text.find_first_not_of(kBlank);
-  if (begin == std::string_view::npos) return {};
-  return std::string(text.substr(begin, text.find_last_not_of(kBlank) - begin + 1));
-}
 
 /// @return nothing if there is no such file.
 std::optional<std::string> text_of(const std::filesystem::path& path) {
@@ -88,18 +82,20 @@ IniSections parse_ini(const std::string& text) {
   for (std::string line; std::getline(lines, line);) {
     // What is indented belongs to the key before it ("s3 =").
     const bool nested = line.starts_with(' ') || line.starts_with('\t');
-    line = trimmed(line);
+    line = std::string(trimmed(line));
     if (line.empty() || line.front() == '#' || line.front() == ';') continue;
     if (line.front() == '[' && line.back() == ']') {
-      section = trimmed(std::string_view(line).substr(1, line.size() - 2));
-      if (section.starts_with(kProfile)) section = trimmed(section.substr(kProfile.size()));
+      section = std::string(trimmed(std::string_view(line).substr(1, line.size() - 2)));
+      if (section.starts_with(kProfile)) {
+        section = std::string(trimmed(std::string_view(section).substr(kProfile.size())));
+      }
       out[section];
       continue;
     }
     const std::size_t equals = line.find('=');
     if (equals == std::string::npos || nested) continue;
-    out[section][trimmed(std::string_view(line).substr(0, equals))] =
-        trimmed(std::string_view(line).substr(equals + 1));
+    const std::string key(trimmed(std::string_view(line).substr(0, equals)));
+    out[section][key] = trimmed(std::string_view(line).substr(equals + 1));
   }
   return out;
 }
@@ -191,7 +187,7 @@ void AwsCredentials::exchange_token() {
                            {"Version", "2011-06-15"},
                            {"RoleArn", configuration_.role},
                            {"RoleSessionName", configuration_.session},
-                           {"WebIdentityToken", trimmed(*token)}});
+                           {"WebIdentityToken", std::string(trimmed(*token))}});
   const auto receiver = std::make_shared<TextReceiver>(
       request.name, kMaxAnswer, [&](const HttpHead& head, const std::string& body) {
         const std::string code = xml_text(body, "Code");

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <span>
 
+#include <fmt/format.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
@@ -17,29 +18,14 @@ namespace {
 
 constexpr const char* kAlgorithm = "AWS4-HMAC-SHA256";
 
-std::string sha256_of(const std::string& text) {
-  Sha256 hash;
-  hash.update(std::as_bytes(std::span(text)));
-  return hash.finish();
-}
+using HmacSum = std::array<unsigned char, 32>;
 
-std::string hmac(const std::string& key, const std::string& text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> sum{};
+HmacSum hmac(std::span<const unsigned char> key, const std::string& text) {
+  HmacSum sum{};
   unsigned length = 0;
   ::HMAC(::EVP_sha256(), key.data(), static_cast<int>(key.size()),
          reinterpret_cast<const unsigned char*>(text.data()), text.size(), sum.data(), &length);
-  return {reinterpret_cast<const char*>(sum.data()), length};
-}
-
-std::string hexadecimal(const std::string& bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += kDigits[byte >> 4U];
-    out += kDigits[byte & 15U];
-  }
-  return out;
+  return sum;
 }
 
 std::string time_text(std::int64_t time) {
@@ -92,13 +78,16 @@ std::vector<std::string> aws_sign(const AwsRequest& request, const AwsKeys& keys
                                 (query.empty() ? "" : query.substr(1)) + "\n" + lines + "\n" +
                                 names + "\n" + request.payload_sha256;
   const std::string scope = day + "/" + region + "/" + service + "/aws4_request";
-  const std::string to_sign =
-      std::string(kAlgorithm) + "\n" + now + "\n" + scope + "\n" + sha256_of(canonical);
-  const std::string key =
-      hmac(hmac(hmac(hmac("AWS4" + keys.secret, day), region), service), "aws4_request");
-  out.push_back("Authorization: " + std::string(kAlgorithm) + " Credential=" + keys.id + "/" +
-                scope + ", SignedHeaders=" + names +
-                ", Signature=" + hexadecimal(hmac(key, to_sign)));
+  const std::string to_sign = std::string(kAlgorithm) + "\n" + now + "\n" + scope + "\n" +
+                              sha256_of(std::as_bytes(std::span(canonical)));
+  const std::string secret = "AWS4" + keys.secret;
+  HmacSum key = hmac({reinterpret_cast<const unsigned char*>(secret.data()), secret.size()}, day);
+  for (const std::string& part : {region, service, std::string("aws4_request")}) {
+    key = hmac(key, part);
+  }
+  out.push_back(
+      fmt::format("Authorization: {} Credential={}/{}, SignedHeaders={}, Signature={:02x}",
+                  kAlgorithm, keys.id, scope, names, fmt::join(hmac(key, to_sign), "")));
   return out;
 }
 

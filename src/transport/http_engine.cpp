@@ -92,8 +92,8 @@ struct HttpEngine::State {
   std::vector<EasyHandle> spare;
   std::set<std::string> known;  ///< origins that have answered
 
-  std::atomic<unsigned> limit{kLeastAtOnce};
-  std::atomic<std::int64_t> latency_us{0};
+  unsigned limit = kLeastAtOnce;  ///< of requests that are made at once
+  std::int64_t latency_us = 0;    ///< time to the first byte of an answer, lately
 
   void run();
   void take_inbox();
@@ -186,14 +186,6 @@ void HttpEngine::perform(HttpRequest request, std::shared_ptr<HttpReceiver> rece
   std::unique_lock lock(waiting->mutex);
   waiting->over.wait(lock, [&] { return waiting->is_over; });
   if (waiting->failure != nullptr) std::rethrow_exception(waiting->failure);
-}
-
-unsigned HttpEngine::limit() const noexcept {
-  return state_->limit;
-}
-
-std::chrono::microseconds HttpEngine::latency() const noexcept {
-  return std::chrono::microseconds(state_->latency_us.load());
 }
 
 void HttpEngine::State::end(const Job& job, std::exception_ptr failure) noexcept {

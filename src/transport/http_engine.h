@@ -108,11 +108,6 @@ class HttpEngine {
   /// The same, and waits. @throws what ends the request.
   void perform(HttpRequest request, std::shared_ptr<HttpReceiver> receiver);
 
-  /// Requests that are made at once, at most.
-  unsigned limit() const noexcept;
-  /// The time to the first byte of an answer, as measured lately; zero before the first.
-  std::chrono::microseconds latency() const noexcept;
-
  private:
   HttpEngine();
   ~HttpEngine() = default;

@@ -5,18 +5,9 @@
 #include <charconv>
 #include <limits>
 
+#include "transport/trimmed.h"
+
 namespace reshardfs {
-namespace {
-
-std::string_view trimmed(std::string_view text) noexcept {
-  constexpr std::string_view kBlank = " \t\r\n";
-  const std::size_t begin = text.find_first_not_of(kBlank);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
-}
-
-}  // namespace
-
 std::optional<std::uint64_t> parse_decimal(std::string_view text) noexcept {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

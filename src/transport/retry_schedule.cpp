@@ -3,24 +3,16 @@
 
 #include <algorithm>
 
+#include "base/scatter.h"
 #include "transport/http_message.h"
 
 namespace reshardfs {
 
-/// SplitMix64.
-std::uint64_t RetrySchedule::random() noexcept {
-  state_ += 0x9E3779B97F4A7C15U;
-  std::uint64_t z = state_;
-  z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
-  z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
-  return z ^ (z >> 31U);
-}
-
 RetrySchedule::Duration RetrySchedule::next(std::optional<Duration> at_least) noexcept {
   const Duration bound = std::min(kFirst * (std::int64_t{1} << std::min(attempts_, 16U)), kLongest);
-  ++attempts_;
+  const std::uint64_t random = scatter(seed_ + attempts_++);
   const auto span = static_cast<std::uint64_t>(bound.count()) + 1;
-  const Duration jitter(static_cast<std::int64_t>(random() % span));
+  const Duration jitter(static_cast<std::int64_t>(random % span));
   return at_least ? *at_least + jitter : jitter;
 }
 

@@ -18,16 +18,14 @@ class RetrySchedule {
   static constexpr Duration kLongest{5000};
 
   /// @param seed of the random numbers.
-  explicit RetrySchedule(std::uint64_t seed) noexcept : state_(seed) {}
+  explicit RetrySchedule(std::uint64_t seed) noexcept : seed_(seed) {}
 
   /// The time until the next attempt.
   /// @param at_least what the server asks for; a part of it is added at random.
   Duration next(std::optional<Duration> at_least = std::nullopt) noexcept;
 
  private:
-  std::uint64_t random() noexcept;
-
-  std::uint64_t state_;
+  std::uint64_t seed_;
   unsigned attempts_ = 0;
 };
 

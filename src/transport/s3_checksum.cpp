@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include <fmt/format.h>
 #include <openssl/evp.h>
 
 #include "reshardfs/error.h"
@@ -37,13 +38,7 @@ std::string base64(const Md5& sum) {
 }
 
 std::string etag_of(const Md5& sum) {
-  static constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : sum) {
-    text += kDigits[byte >> 4U];
-    text += kDigits[byte & 15U];
-  }
-  return text;
+  return fmt::format("{:02x}", fmt::join(sum, ""));
 }
 
 std::string etag_of_parts(std::span<const Md5> parts) {

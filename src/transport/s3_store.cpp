@@ -118,12 +118,7 @@ HttpRequest S3Store::request(const std::string& method, const S3Name& name,
                  url_encoded(name.key, /*keep_slashes=*/true);
   signing.query = query;
   signing.headers = signed_headers;
-  signing.payload_sha256 = kEmptySha256;
-  if (body) {
-    Sha256 hash;
-    hash.update(body->bytes);
-    signing.payload_sha256 = hash.finish();
-  }
+  signing.payload_sha256 = body ? sha256_of(body->bytes) : std::string(kEmptySha256);
   HttpRequest request;
   request.method = method;
   request.url = scheme_ + "://" + signing.host + signing.path + aws_query(query);

@@ -96,9 +96,7 @@ ModelMaps::ModelMaps(const ModelMapOptions& options, const std::filesystem::path
 
 std::string ModelMaps::read_file(const std::filesystem::path& file, std::uint64_t max_bytes) {
   std::string text = read_small_file(file, max_bytes, linkless_tree_of(linkless_root_, file));
-  Sha256 sum;
-  sum.update(std::as_bytes(std::span(text)));
-  digests_.push_back(sum.finish());
+  digests_.push_back(sha256_of(std::as_bytes(std::span(text))));
   return text;
 }
 
