@@ -91,6 +91,9 @@ class ByteSource {
 
 using ByteSourcePtr = std::shared_ptr<const ByteSource>;
 
+/// For read_at() of a source. @throws Error kBadInput if the range leaves it.
+void require_in_source(const ByteSource& source, std::uint64_t offset, std::uint64_t length);
+
 class DescriptorPool;
 
 /// Opens a regular file read-only (close-on-exec, never blocking on a FIFO or a device). Where the

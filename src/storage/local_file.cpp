@@ -145,13 +145,7 @@ DescriptorPtr LocalFile::open_again() const {
 }
 
 void LocalFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
-  if (offset > size() || out.size() > size() - offset) {
-    throw Error(ErrorKind::kBadInput, std::to_string(out.size()) +
-                                          " bytes were asked for, but the file has only " +
-                                          std::to_string(size()))
-        .in_file(name())
-        .at_offset(offset);
-  }
+  require_in_source(*this, offset, out.size());
   if (out.empty()) return;
   with_descriptor([&](int fd) {
     while (!out.empty()) {

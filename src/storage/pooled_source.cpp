@@ -37,29 +37,19 @@ PooledSource::~PooledSource() {
 }
 
 void PooledSource::read_at(std::uint64_t offset, std::span<std::byte> out) const {
-  if (offset > size() || out.size() > size() - offset) {
-    throw Error(ErrorKind::kBadInput, std::to_string(out.size()) +
-                                          " bytes were asked for, but the file has only " +
-                                          std::to_string(size()))
-        .in_file(name())
-        .at_offset(offset);
-  }
+  require_in_source(*this, offset, out.size());
   if (out.empty()) return;
   if (!ForeseenReads::any()) read_ahead_of(ByteRange(offset, out.size()));
-  if (!read_kept(offset, out)) pool_.read(number_, *fetcher_, offset, out);
-}
-
-/// @return false if it is not all in the cache on disk, or better read through the pool.
-bool PooledSource::read_kept(std::uint64_t offset, std::span<std::byte> out) const {
-  if (cached_ == nullptr || out.size() < kLeastDirect) return false;
-  while (!out.empty()) {
-    const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(
-        out.size(), BlockPool::kBlockBytes - offset % BlockPool::kBlockBytes));
-    if (!cached_->read_kept(offset, out.first(part))) return false;
-    out = out.subspan(part);
-    offset += part;
+  if (cached_ == nullptr || out.size() < kLeastDirect) {
+    return pool_.read(number_, *fetcher_, offset, out);
   }
-  return true;
+  while (!out.empty()) {
+    const auto part = out.first(static_cast<std::size_t>(std::min<std::uint64_t>(
+        out.size(), BlockPool::kBlockBytes - offset % BlockPool::kBlockBytes)));
+    if (!cached_->read_kept(offset, part)) pool_.read(number_, *fetcher_, offset, part);
+    out = out.subspan(part.size());
+    offset += part.size();
+  }
 }
 
 void PooledSource::read_ahead_of(const ByteRange& read) const noexcept {

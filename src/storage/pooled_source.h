@@ -34,7 +34,6 @@ class PooledSource final : public ByteSource {
   void read_ahead_of(const ByteRange& read) const noexcept;
 
   std::vector<ByteRange> not_kept(std::span<const ByteRange> ranges) const;
-  bool read_kept(std::uint64_t offset, std::span<std::byte> out) const;
 
   std::shared_ptr<const CachedFetcher> cached_;  ///< nullptr without a cache on disk
   RangeFetcherPtr fetcher_;

@@ -10,8 +10,7 @@
 #include "reshardfs/error.h"
 
 #include "storage/backend.h"
-#include "storage/pooled_source.h"
-#include "storage/remote_object.h"
+#include "storage/remote_source.h"
 #include "transport/s3_listing.h"
 #include "transport/s3_store.h"
 #include "transport/text_receiver.h"
@@ -59,7 +58,7 @@ class S3Backend final : public Backend {
     address.request = [object = S3Name::of(location.string()), name = address.name] {
       return S3Store::process().request("GET", object, name);
     };
-    return std::make_shared<PooledSource>(open_remote_object(std::move(address)));
+    return open_remote_source(std::move(address));
   }
 
   std::vector<DirectoryEntry> list(const std::filesystem::path& location) const override {

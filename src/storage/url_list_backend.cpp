@@ -19,8 +19,7 @@
 
 #include "storage/backend.h"
 #include "storage/location.h"
-#include "storage/pooled_source.h"
-#include "storage/remote_object.h"
+#include "storage/remote_source.h"
 #include "transport/url.h"
 
 namespace reshardfs {
@@ -174,17 +173,8 @@ class UrlListBackend final : public Backend {
       throw Error(ErrorKind::kMissing, "no such file").in_file(location.string());
     }
     if (split_url(found->second).scheme == "s3") return open_file(found->second);
-    RemoteAddress address;
-    address.name = location.string();
-    // Another list may have the name that this one has.
-    address.reader = shown_location(found->second);
-    address.request = [url = found->second, name = address.name] {
-      HttpRequest request;
-      request.url = url;
-      request.name = name;
-      return request;
-    };
-    return std::make_shared<PooledSource>(open_remote_object(std::move(address)));
+    // Another list may have the name that this one has: the reader tells them apart.
+    return open_web_source(location.string(), found->second, shown_location(found->second));
   }
 
   std::vector<DirectoryEntry> list(const std::filesystem::path& location) const override {

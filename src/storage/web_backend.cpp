@@ -12,8 +12,7 @@
 
 #include "storage/backend.h"
 #include "storage/location.h"
-#include "storage/pooled_source.h"
-#include "storage/remote_object.h"
+#include "storage/remote_source.h"
 #include "transport/text_receiver.h"
 #include "transport/url.h"
 #include "transport/web_index.h"
@@ -91,15 +90,7 @@ class WebBackend final : public Backend {
   }
 
   ByteSourcePtr open(const std::filesystem::path& location) const override {
-    RemoteAddress address;
-    address.name = location.string();
-    address.request = [url = web_url(location), name = address.name] {
-      HttpRequest request;
-      request.url = url;
-      request.name = name;
-      return request;
-    };
-    return std::make_shared<PooledSource>(open_remote_object(std::move(address)));
+    return open_web_source(location.string(), web_url(location));
   }
 
   std::vector<DirectoryEntry> list(const std::filesystem::path& location) const override {

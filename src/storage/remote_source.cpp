@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/remote_source.h"
+
+#include <memory>
+#include <utility>
+
+#include "storage/pooled_source.h"
+
+namespace reshardfs {
+
+ByteSourcePtr open_remote_source(RemoteAddress address) {
+  return std::make_shared<PooledSource>(open_remote_object(std::move(address)));
+}
+
+ByteSourcePtr open_web_source(const std::string& name, const std::string& url,
+                              const std::string& reader) {
+  const auto ask = [name, url] {
+    HttpRequest request;
+    request.url = url;
+    request.name = name;
+    return request;
+  };
+  return open_remote_source({.name = name, .request = ask, .reader = reader});
+}
+
+}  // namespace reshardfs
