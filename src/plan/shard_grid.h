@@ -100,6 +100,8 @@ class ShardGrid {
   /// 0 <= number < replica_count(); ascending by cell.
   Replica replica_at(std::size_t number) const;
 
+  /// Whether none of them stands in for its cell.
+  bool replicas_differ() const noexcept { return replicas_differ_; }
   /// This grid with replicas that may differ.
   std::shared_ptr<const ShardGrid> without_stand_ins() const;
 

@@ -2,7 +2,10 @@
 #include "view/params_directory.h"
 
 #include <deque>
+#include <map>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -20,33 +23,73 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The source's pipeline stages in which it is.
-std::set<std::int64_t> stages_of(const SourceTable& source, const SourceParameter& parameter) {
-  std::set<std::int64_t> stages;
-  for (const Holding& holder : parameter.holders) {
-    stages.insert(source.ranks().stage_of(holder.file->rank));
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// What is told of the files of a parameter. Parameters that lie alike share the answer: hundreds
+/// of ranks for each of thousands of parameters take long to find, and to write.
+class Origins {
+ public:
+  Origins(const TargetTable& target, Rank rank) : target_(target), rank_(rank) {}
+
+  /// The source's pipeline stages in which it is, as JSON.
+  const std::string& stages(const SourceParameter& parameter) {
+    Files files;
+    for (const Holders::Run& run : parameter.holders.runs()) {
+      files.emplace_back(run.first, run.count);
+    }
+    const auto [found, is_new] = stages_.try_emplace(std::move(files));
+    if (is_new) {
+      std::set<std::int64_t> stages;
+      for (const Holding& holder : parameter.holders) {
+        stages.insert(target_.source().ranks().stage_of(holder.file->rank));
+      }
+      found->second = text_of(stages);
+    }
+    return found->second;
   }
-  return stages;
-}
 
-std::set<Rank> source_ranks(const TensorView& view) {
-  std::set<Rank> ranks;
-  view.for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
-    if (holding && bytes > 0) ranks.insert(holding.file->rank);
-  });
-  return ranks;
-}
+  /// The source's ranks from which it is read, as JSON.
+  std::string ranks(const TargetParameter& parameter) {
+    if (!parameter.grid) return find_ranks(parameter);
+    const Key key{&parameter.grid->pattern(), parameter.by_stage.get(), parameter.stage_has.get(),
+                  parameter.copies, parameter.grid->replicas_differ()};
+    const auto [found, is_new] = ranks_.try_emplace(key);
+    if (is_new) found->second = find_ranks(parameter);
+    return found->second;
+  }
 
-Json describe(const TargetTable& target, Rank rank, const TargetParameter& parameter,
-              const std::string& file) {
+ private:
+  using Files = std::vector<std::pair<const RankFile*, std::size_t>>;
+  using Key = std::tuple<const void*, const void*, const void*, Copies, bool>;
+
+  std::string find_ranks(const TargetParameter& parameter) const {
+    std::set<Rank> ranks;
+    target_.view(parameter, rank_).for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
+      if (holding && bytes > 0) ranks.insert(holding.file->rank);
+    });
+    return text_of(ranks);
+  }
+
+  const TargetTable& target_;
+  Rank rank_;
+  std::map<Files, std::string> stages_;
+  std::map<Key, std::string> ranks_;
+};
+
+std::string describe(const TargetTable& target, Rank rank, const TargetParameter& parameter,
+                     const std::string& file, Origins& origins) {
   Json json{
       {"name", parameter.name}, {"file", nullptr}, {"dtype", plain_dtype_name(parameter.dtype)}};
   if (!file.empty()) json["file"] = file;
   json["shape"] = is_array(parameter.dtype) ? target.slice_shape(parameter, rank) : Shape{};
-  json["stages"] = stages_of(target.source(), *parameter.source);
-  json["source_ranks"] = source_ranks(target.view(parameter, rank));
-  if (const auto value = text_value(parameter)) json["value"] = *value;
-  return json;
+  std::string text = text_of(json);
+  text.pop_back();
+  text += ",\"stages\":" + origins.stages(*parameter.source);
+  text += ",\"source_ranks\":" + origins.ranks(parameter);
+  if (const auto value = text_value(parameter)) text += ",\"value\":" + text_of(*value);
+  return text += "}";
 }
 
 /// Linux takes paths of 4095 bytes. What is left is for the mount point: one path that is too long
@@ -64,12 +107,12 @@ std::string path_of(const TargetParameter& parameter) {
 
 /// Written item by item: all of them as JSON values would take many times the text's size.
 std::string list_of(const TargetTable& target, Rank rank) {
+  Origins origins(target, rank);
   std::string list = "[";
   for (const TargetParameter& parameter : target.parameters()) {
     if (!target.has(parameter, rank)) continue;
     list += list.size() == 1 ? "\n" : ",\n";
-    list += describe(target, rank, parameter, path_of(parameter))
-                .dump(-1, ' ', false, Json::error_handler_t::replace);
+    list += describe(target, rank, parameter, path_of(parameter), origins);
   }
   return list + "\n]\n";
 }

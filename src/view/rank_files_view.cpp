@@ -2,6 +2,7 @@
 /// rank_<r>/<prefix><r>.ckpt or .safetensors for every destination rank; rank_<r>/params/ if asked.
 #include <algorithm>
 
+#include "base/parallel.h"
 #include "view/ckpt_file.h"
 #include "view/completeness.h"
 #include "view/params_directory.h"
@@ -23,20 +24,21 @@ std::vector<OutputFile> rank_files_view(const ViewContext& context) {
   const auto common = any_safetensors ? safetensors_common(context, *context.target,
                                                            context.options.safetensors_metadata)
                                       : nullptr;
-  std::vector<OutputFile> files;
-  for (const Rank rank : context.ranks) {
+  const std::size_t formats = context.formats.size();
+  std::vector<OutputFile> files(context.ranks.size() * formats);
+  // Each works out its size, from all its parameters.
+  parallel_for(files.size(), [&](std::size_t i) {
+    const Rank rank = context.ranks[i / formats];
     const std::string stem = rank_directory(rank) + context.options.prefix + to_string(rank);
-    for (const OutputFormat format : context.formats) {
-      if (format == OutputFormat::kCkpt) {
-        files.push_back({stem + ".ckpt", std::make_shared<CkptFile>(context.target, rank,
-                                                                    context.options.append_crc)});
-      } else {
-        files.push_back({stem + ".safetensors",
-                         std::make_shared<SafetensorsFile>(
-                             context.target, rank, arrays_of(*context.target, rank), common)});
-      }
+    if (context.formats[i % formats] == OutputFormat::kCkpt) {
+      files[i] = {stem + ".ckpt",
+                  std::make_shared<CkptFile>(context.target, rank, context.options.append_crc)};
+    } else {
+      files[i] = {stem + ".safetensors",
+                  std::make_shared<SafetensorsFile>(context.target, rank,
+                                                    arrays_of(*context.target, rank), common)};
     }
-  }
+  });
   return files;
 }
 
