@@ -9,11 +9,11 @@
 
 namespace reshardfs {
 
-/// What a cache on a node takes from the store at once, bytes: a part of a file that begins at a
-/// multiple of this.
-inline constexpr std::uint64_t kCacheSector = std::uint64_t{64} << 10;
-/// What it keeps room for, bytes; a multiple of kCacheSector.
+/// What a cache on a node keeps room for, bytes: a block of a file, which begins at a multiple of
+/// this.
 inline constexpr std::uint64_t kCacheBlock = std::uint64_t{1} << 20;
+/// What it takes from the store at once, bytes; kCacheBlock is a multiple of it.
+inline constexpr std::uint64_t kCacheSector = kCacheBlock;
 
 /// Pieces of a tensor that begin less than this many bytes apart are read with what is between
 /// them: a request for each would take longer.

@@ -20,7 +20,7 @@ from make_checkpoint import GeneratedSet, Parallel, make_set  # noqa: E402
 from mounted import mounted, run_unittests, scratch  # noqa: E402
 
 SVG = "{http://www.w3.org/2000/svg}"
-SECTOR = 64 << 10
+BLOCK = 1 << 20
 # Per source, target and number of nodes: cuts along both dimensions, more and fewer ranks. Of these
 # sets the columns are narrow: those of a rank are fetched with the others between them.
 CHANGES = [
@@ -89,8 +89,8 @@ class Simulation(CommandTest):
                 self.assertLess(abs(measured / node["fetched_bytes"] - 1), 0.03,
                                 f"{measured} bytes, {node}")
 
-    def test_with_a_cache_each_sector_is_fetched_once(self) -> None:
-        # All ranks of a node: every byte that is needed at all, in sectors; never less than that.
+    def test_with_a_cache_each_block_is_fetched_once(self) -> None:
+        # All ranks of a node: every byte that is needed at all, in blocks; never less than that.
         with self.set_of(Parallel(tp=2), Parallel(tp=2, dp=4)) as made:
             (all_ranks,) = self.nodes(made, 1)
             files = [path.stat().st_size for path in made.source.rglob("*.ckpt")]
@@ -99,7 +99,7 @@ class Simulation(CommandTest):
             # Four ranks read the same.
             once = all_ranks["fetched_bytes"] / 4
             self.assertGreaterEqual(all_ranks["fetched_bytes_with_cache"], once)
-            self.assertLess(all_ranks["fetched_bytes_with_cache"], once + SECTOR * 2 * len(files) * 40)
+            self.assertLess(all_ranks["fetched_bytes_with_cache"], once + BLOCK * 2 * len(files) * 40)
             single = self.nodes(made, 8)
             self.assertEqual({node["cache_bytes"] for node in single[0::2]},
                              {single[0]["cache_bytes"]})
