@@ -127,8 +127,8 @@ void BlockCache::store(std::string_view name, const ObjectKey& object,
   }
 }
 
-void BlockCache::flush() noexcept {
-  parts_->queue.flush();
+void BlockCache::flush(std::chrono::seconds patience) noexcept {
+  parts_->queue.flush(std::chrono::steady_clock::now() + patience);
 }
 
 BlockCache::Stats BlockCache::stats() const noexcept {

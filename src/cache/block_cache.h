@@ -2,6 +2,7 @@
 /// A cache on disk of blocks of objects that are slow to read, and of values made of objects.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -78,7 +79,8 @@ class BlockCache {
 
   /// Waits until what was given to write() and store() is kept, or is not: for tests, and for
   /// programs that end soon.
-  void flush() noexcept;
+  /// @param patience the disk may hang
+  void flush(std::chrono::seconds patience = std::chrono::seconds(60)) noexcept;
 
   /// What this process has done so far; bytes_held alone is about all of them.
   struct Stats {

@@ -134,10 +134,10 @@ void FillQueue::put(const RecordId& id, Bytes content) noexcept {
   }
 }
 
-void FillQueue::flush() noexcept {
+void FillQueue::flush(std::chrono::steady_clock::time_point until) noexcept {
   std::unique_lock lock(state_->mutex);
-  state_->is_idle.wait(lock,
-                       [&] { return !state_->runs || (state_->waiting.empty() && !state_->busy); });
+  state_->is_idle.wait_until(
+      lock, until, [&] { return !state_->runs || (state_->waiting.empty() && !state_->busy); });
 }
 
 void FillQueue::run(State& state) noexcept {

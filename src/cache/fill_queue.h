@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,8 +30,8 @@ class FillQueue {
   /// Starts the thread, if that is not done yet. Not before: it would not survive a fork.
   void start() noexcept;
   void put(const RecordId& id, Bytes content) noexcept;
-  /// Waits until nothing waits.
-  void flush() noexcept;
+  /// Waits until nothing waits, or until a time.
+  void flush(std::chrono::steady_clock::time_point until) noexcept;
 
  private:
   struct State;
