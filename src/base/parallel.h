@@ -6,6 +6,9 @@
 
 namespace reshardfs {
 
+/// Threads for work that waits for servers.
+inline constexpr std::size_t kRequestsAtOnce = 32;
+
 /// Calls work(0) ... work(count-1), in any order, on up to `threads` threads, this one among them
 /// (0: a number that suits this machine and waiting for storage); on fewer where no more can be
 /// started, which is reported as a fault. Returns when all are done. If calls throw, the

@@ -13,6 +13,7 @@
 #include "checkpoint/index_reader.h"
 #include "checkpoint/segments.h"
 #include "checkpoint/set_format.h"
+#include "checkpoint/source_links.h"
 #include "checkpoint/step.h"
 #include "checkpoint/steps.h"
 #include "format/encrypted.h"
@@ -207,7 +208,8 @@ Problem problem_from(const Error& error) {
 }
 
 VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report) {
-  CheckpointOptions checkpoint{options.pattern, options.step, false, nullptr};
+  CheckpointOptions checkpoint =
+      listed_once(options.source, {options.pattern, options.step, false, nullptr});
   checkpoint.no_symlinks = options.no_symlinks;
   checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
   Discovery found = FileChoice(options, checkpoint, report).choose();

@@ -9,7 +9,9 @@
 
 #include "base/parallel.h"
 #include "base/rank_list.h"
+#include "base/url_path.h"
 #include "checkpoint/discovery.h"
+#include "checkpoint/index_cache.h"
 #include "checkpoint/index_reader.h"
 #include "storage/open_file_limit.h"
 
@@ -29,21 +31,39 @@ bool check_trailer(const RankFile& file) {
 
 }  // namespace
 
-RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options) {
+namespace {
+
+/// Servers answer many requests at once.
+std::size_t threads_for(const std::vector<FoundFile>& files) {
+  return !files.empty() && is_url(files.front().path) ? kRequestsAtOnce : 0;
+}
+
+RankFile open_as_it_is(const FoundFile& found) {
   RankFile file;
   file.rank = found.rank;
   file.part = found.part;
   file.path = found.path;
   file.source = open_file(found.path, found.tree);
-  if (input_format_of(found.path).may_be_encrypted) {
-    file.source = open_plain(std::move(file.source), options.decryption);
-  }
+  return file;
+}
+
+void make_plain(RankFile& file, const CheckpointOptions& options) {
+  if (!input_format_of(file.path).may_be_encrypted) return;
+  file.source = open_plain(std::move(file.source), options.decryption);
+}
+
+}  // namespace
+
+RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options) {
+  RankFile file = open_as_it_is(found);
+  make_plain(file, options);
   return file;
 }
 
 CheckpointSet::CheckpointSet(std::vector<RankFile> files,
-                             std::shared_ptr<const Catalogue> catalogue)
-    : files_(std::move(files)), catalogue_(std::move(catalogue)) {
+                             std::shared_ptr<const Catalogue> catalogue,
+                             std::optional<ObjectKey> identity)
+    : files_(std::move(files)), catalogue_(std::move(catalogue)), identity_(std::move(identity)) {
   if (files_.empty()) throw Error(ErrorKind::kBadInput, "a checkpoint set needs at least one file");
   std::sort(files_.begin(), files_.end(), [](const RankFile& a, const RankFile& b) {
     return std::pair(a.rank, a.part) < std::pair(b.rank, b.part);
@@ -100,22 +120,30 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   // Not vector<bool>: its neighbours share a byte, and threads write them.
   std::vector<char> has_trailer(found.files.size(), 1);
   const auto for_each_file = [&](const auto& work) {
-    parallel_for(found.files.size(), [&](std::size_t i) {
-      try {
-        work(i);
-      } catch (Error& error) {
-        error.in_file(found.files[i].path.string());
-        throw;
-      }
-    });
+    parallel_for(
+        found.files.size(),
+        [&](std::size_t i) {
+          try {
+            work(i);
+          } catch (Error& error) {
+            error.in_file(found.files[i].path.string());
+            throw;
+          }
+        },
+        threads_for(found.files));
   };
-  for_each_file([&](std::size_t i) { files[i] = open_rank_file(found.files[i], options); });
-  read_indexes(files, options);
+  for_each_file([&](std::size_t i) { files[i] = open_as_it_is(found.files[i]); });
+  // Nothing is kept of what is decrypted.
+  const IndexCache cache = options.decryption ? IndexCache() : IndexCache(files);
+  if (!cache.load(files, options)) {
+    for_each_file([&](std::size_t i) { make_plain(files[i], options); });
+    cache.store(files, read_indexes(files, options));
+  }
   if (options.check_crc) {
     for_each_file([&](std::size_t i) { has_trailer[i] = check_trailer(files[i]) ? 1 : 0; });
   }
 
-  CheckpointSet set(std::move(files), std::move(found.catalogue));
+  CheckpointSet set(std::move(files), std::move(found.catalogue), cache.key());
   set.require_places(found);
   set.root_ = path;
   set.step_ = std::move(found.step);

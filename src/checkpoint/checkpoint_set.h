@@ -5,15 +5,18 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "reshardfs/rank.h"
 
+#include "cache/object_key.h"
 #include "checkpoint/rank_file.h"
 #include "format/encrypted.h"
 #include "format/input_format.h"
+#include "storage/source_tree.h"
 
 namespace reshardfs {
 
@@ -35,6 +38,8 @@ struct CheckpointOptions {
   bool examine_all = false;
   /// Refuse symbolic links below the source; the source itself may be one, as the user named it.
   bool no_symlinks = false;
+  /// Of a source on a server: see listed_once(). nullptr: nothing has been listed yet.
+  SourceTreePtr listed{};
 };
 
 /// Opens a file, decrypting if it is to be; its index is not read.
@@ -51,10 +56,12 @@ class CheckpointSet {
 
   /// A set of files that are open already.
   /// @param catalogue what the set records of its layouts itself; nullptr if it does not.
+  /// @param identity see identity()
   /// @throws Error kBadInput if there is none, two of one rank are not different parts, or two
   ///         parts hold the same parameter, but for pieces of it.
   explicit CheckpointSet(std::vector<RankFile> files,
-                         std::shared_ptr<const Catalogue> catalogue = nullptr);
+                         std::shared_ptr<const Catalogue> catalogue = nullptr,
+                         std::optional<ObjectKey> identity = std::nullopt);
 
   /// Ascending by rank, then by part. A parameter is in one file of a rank at most, but for one
   /// that is there in pieces.
@@ -78,6 +85,9 @@ class CheckpointSet {
   const InputFormat& format() const { return input_format_of(files_.front().path); }
   /// What the set records of its layouts itself; nullptr if it does not.
   const std::shared_ptr<const Catalogue>& catalogue() const noexcept { return catalogue_; }
+  /// Tells its bytes from those of all other sets; nothing if there is no cache on disk to keep
+  /// anything by it, or that is not certain.
+  const std::optional<ObjectKey>& identity() const noexcept { return identity_; }
   /// Choices that were made and are worth a line in the log: the pattern, the step, ignored files.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
@@ -91,6 +101,7 @@ class CheckpointSet {
   std::vector<std::string> steps_;
   std::shared_ptr<const Catalogue> catalogue_;
   std::vector<std::string> notes_;
+  std::optional<ObjectKey> identity_;
 };
 
 }  // namespace reshardfs

@@ -162,7 +162,7 @@ void note_missing_ranks(const SourceFiles& source, Discovery& out) {
 
 SourceFiles find_source_files(const std::filesystem::path& source,
                               const CheckpointOptions& options) {
-  switch (path_kind(source)) {
+  switch (path_kind(source, options.listed)) {
     case PathKind::kMissing:
       throw Error(ErrorKind::kMissing, "no such file or directory")
           .in_file(source.string())
@@ -173,10 +173,11 @@ SourceFiles find_source_files(const std::filesystem::path& source,
     case PathKind::kDirectory:
       break;
   }
-  return find_by_pattern(source, options.pattern, source_tree(source, options.no_symlinks));
+  return find_by_pattern(source, options.pattern, source_tree(source, options));
 }
 
-Discovery discover(const std::filesystem::path& source, const CheckpointOptions& options) {
+Discovery discover(const std::filesystem::path& source, const CheckpointOptions& given) {
+  const CheckpointOptions options = listed_once(source, given);
   if (auto described = discover_described_set(source, options)) return std::move(*described);
   SourceFiles files = find_source_files(source, options);
   Discovery out;

@@ -8,7 +8,7 @@
 #include "reshardfs/error.h"
 
 #include "base/parallel.h"
-#include "base/retry_once.h"
+#include "checkpoint/assumed_source.h"
 #include "format/index_frame.h"
 #include "format/name_orders.h"
 
@@ -22,61 +22,6 @@ constexpr std::size_t kLeastSamples = 16;
 constexpr std::size_t kFilesForAStretch = 4;
 // Files of one size of which each is different are not compared forever.
 constexpr int kRounds = 32;
-
-/// A file that is taken to be like another, and compared with it before its first byte is used.
-class AssumedSource final : public ByteSource {
- public:
-  AssumedSource(ByteSourcePtr file, FramePtr frame, const InputFormat& format, std::string like)
-      : file_(std::move(file)), frame_(std::move(frame)), format_(format), like_(std::move(like)) {}
-
-  const std::string& name() const override { return file_->name(); }
-  std::uint64_t size() const override { return file_->size(); }
-  std::int64_t mtime_ns() const override { return file_->mtime_ns(); }
-  FileStamp stamp() const override { return file_->stamp(); }
-  void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
-    examine_once();
-    file_->read_at(offset, out);
-  }
-  void read_many(std::span<const ReadPart> parts) const override {
-    examine_once();
-    file_->read_many(parts);
-  }
-  bool is_far() const noexcept override { return file_->is_far(); }
-  void foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept override {
-    file_->foresee(ranges, when);
-  }
-  bool gather(const Pieces& pieces, std::byte* out) const override {
-    examine_once();
-    return file_->gather(pieces, out);
-  }
-  void check_unchanged() const override { file_->check_unchanged(); }
-  /// Whoever reads it does so without read_at().
-  std::shared_ptr<const Descriptor> descriptor() const override {
-    examine_once();
-    return file_->descriptor();
-  }
-
- private:
-  void examine_once() const {
-    examined_.call([this] { examine(); });
-  }
-
-  void examine() const {
-    if (frame_->fits(*file_)) return;
-    // What is damaged is said best by whoever reads it.
-    read_index(format_, *file_);
-    throw Error(ErrorKind::kBadInput, "its parameters differ from those of '" + printable(like_) +
-                                          "', though both have one size and look alike in samples")
-        .in_file(name())
-        .hint("--check-crc makes mount read every file in full");
-  }
-
-  ByteSourcePtr file_;
-  FramePtr frame_;
-  const InputFormat& format_;
-  std::string like_;
-  mutable RetryOnce examined_;  // a failed examination is made again by the next read
-};
 
 enum class Verdict : char { kOther, kPartly, kSampled, kEqual };
 
@@ -104,17 +49,20 @@ struct Group {
 class Reader {
  public:
   Reader(std::vector<RankFile>& files, const CheckpointOptions& options, std::size_t cheap)
-      : files_(files), options_(options), cheap_(cheap) {
+      : files_(files), options_(options), cheap_(cheap), likenesses_(files.size()) {
     std::map<std::pair<const InputFormat*, std::uint64_t>, Group> by_size;
     for (std::size_t i = 0; i < files.size(); ++i) {
       by_size[{&input_format_of(files[i].path), files[i].source->size()}].pending.push_back(i);
     }
     for (auto& [key, group] : by_size) groups_.push_back(std::move(group));
+    if (!files.empty() && files.front().source->is_far()) threads_ = kRequestsAtOnce;
   }
 
-  void run() {
+  /// @return of each file, the one that it was taken to be like by samples.
+  Likenesses run() {
     for (int round = 0; !groups_.empty() && round < kRounds; ++round) {
-      parallel_for(groups_.size(), [this](std::size_t i) { read_leader(groups_[i]); });
+      parallel_for(
+          groups_.size(), [this](std::size_t i) { read_leader(groups_[i]); }, threads_);
       compare_with_leaders();
       for (Group& group : groups_) settle(group);
       std::erase_if(groups_, [](const Group& group) { return group.pending.empty(); });
@@ -123,7 +71,9 @@ class Reader {
     for (const Group& group : groups_) {
       rest.insert(rest.end(), group.pending.begin(), group.pending.end());
     }
-    parallel_for(rest.size(), [&](std::size_t i) { read_whole(files_[rest[i]]); });
+    parallel_for(
+        rest.size(), [&](std::size_t i) { read_whole(files_[rest[i]]); }, threads_);
+    return std::move(likenesses_);
   }
 
  private:
@@ -183,19 +133,24 @@ class Reader {
         work.emplace_back(&group, i);
       }
     }
-    parallel_for(work.size(), [&](std::size_t i) {
-      Group* const group = work[i].first;
-      const std::size_t member = work[i].second;
-      const RankFile& file = files_[group->pending[member]];
-      with(file, [&] {
-        group->verdicts[member] = group->judge(member, *file.source, wanted == Verdict::kSampled);
-      });
-    });
+    parallel_for(
+        work.size(),
+        [&](std::size_t i) {
+          Group* const group = work[i].first;
+          const std::size_t member = work[i].second;
+          const RankFile& file = files_[group->pending[member]];
+          with(file, [&] {
+            group->verdicts[member] =
+                group->judge(member, *file.source, wanted == Verdict::kSampled);
+          });
+        },
+        threads_);
   }
 
   /// Those that are like the leader get its index; the others stay pending.
   void settle(Group& group) {
     std::vector<std::size_t> others;
+    LeaderFramePtr frame;
     for (std::size_t i = 0; i < group.pending.size(); ++i) {
       RankFile& file = files_[group.pending[i]];
       const Verdict verdict = group.verdicts[i];
@@ -205,9 +160,12 @@ class Reader {
       }
       file.index = group.frame->index();
       if (verdict == Verdict::kEqual) continue;
+      if (!frame) {
+        frame = std::make_shared<const LeaderFrame>(files_[group.leader], group.frame);
+      }
       file.unexamined = file.source;
-      file.source = std::make_shared<AssumedSource>(
-          file.source, group.frame, input_format_of(file.path), files_[group.leader].path.string());
+      file.source = assume_like(frame, file.source, input_format_of(file.path));
+      likenesses_[group.pending[i]] = group.leader;
     }
     group.pending = std::move(others);
   }
@@ -215,15 +173,17 @@ class Reader {
   std::vector<RankFile>& files_;
   const CheckpointOptions& options_;
   std::size_t cheap_;
+  std::size_t threads_ = 0;
   std::vector<Group> groups_;
+  Likenesses likenesses_;
   NameOrders orders_;
 };
 
 }  // namespace
 
-void read_indexes(std::vector<RankFile>& files, const CheckpointOptions& options,
-                  std::size_t cheap_parameters) {
-  Reader(files, options, cheap_parameters).run();
+Likenesses read_indexes(std::vector<RankFile>& files, const CheckpointOptions& options,
+                        std::size_t cheap_parameters) {
+  return Reader(files, options, cheap_parameters).run();
 }
 
 }  // namespace reshardfs

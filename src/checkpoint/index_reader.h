@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "checkpoint/checkpoint_set.h"
@@ -11,6 +12,10 @@ namespace reshardfs {
 
 /// Comparing one takes about a microsecond, and on a slow storage a thousand.
 inline constexpr std::size_t kCheapParameters = 200'000;
+
+/// Of each file of a set: the one whose index it was taken to have, since samples showed that it is
+/// like it.
+using Likenesses = std::vector<std::optional<std::size_t>>;
 
 /// Sets the index of each file, in parallel.
 ///
@@ -23,8 +28,9 @@ inline constexpr std::size_t kCheapParameters = 200'000;
 /// @param files with source and path; source may be replaced by one that compares.
 /// @param options check_crc and examine_all: nothing is left for later.
 /// @param cheap_parameters as many are compared in any case, counted in every file.
+/// @return of which files a part was left for later.
 /// @throws what reading an index throws.
-void read_indexes(std::vector<RankFile>& files, const CheckpointOptions& options,
-                  std::size_t cheap_parameters = kCheapParameters);
+Likenesses read_indexes(std::vector<RankFile>& files, const CheckpointOptions& options,
+                        std::size_t cheap_parameters = kCheapParameters);
 
 }  // namespace reshardfs

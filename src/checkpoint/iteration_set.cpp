@@ -19,6 +19,7 @@
 #include "checkpoint/step.h"
 #include "format/iteration_metadata.h"
 #include "storage/directory.h"
+#include "storage/linkless_tree.h"
 
 namespace reshardfs {
 namespace {
@@ -53,7 +54,7 @@ struct Iterations {
   }
 };
 
-std::string read_tracker(const std::filesystem::path& path, const LinklessTreePtr& tree) {
+std::string read_tracker(const std::filesystem::path& path, const SourceTreePtr& tree) {
   constexpr std::string_view kSpace = " \t\r\n\v\f";
   const std::string text = read_small_file(path, kMaxTrackerBytes, tree);
   const std::size_t begin = text.find_first_not_of(kSpace);
@@ -71,7 +72,7 @@ std::string read_tracker(const std::filesystem::path& path, const LinklessTreePt
 /// Nothing if the directory has no steps.
 /// @param needs_tracker what is wrong with the tracker matters.
 std::optional<Iterations> list_iterations(const std::filesystem::path& root,
-                                          const LinklessTreePtr& tree, bool needs_tracker) {
+                                          const SourceTreePtr& tree, bool needs_tracker) {
   Iterations out;
   out.root = root;
   bool has_tracker = false;
@@ -96,7 +97,7 @@ std::optional<Iterations> list_iterations(const std::filesystem::path& root,
 
 /// The same of the directory, or of the one below it where the writer's output directory has them.
 std::optional<Iterations> find_iterations(const std::filesystem::path& directory,
-                                          const LinklessTreePtr& tree, bool needs_tracker) {
+                                          const SourceTreePtr& tree, bool needs_tracker) {
   if (auto found = list_iterations(directory, tree, needs_tracker)) return found;
   const std::filesystem::path below = directory / kOutput;
   if (path_kind(below, tree) != PathKind::kDirectory) return std::nullopt;
@@ -142,7 +143,7 @@ const std::string& choose(const std::filesystem::path& root, const Iterations& f
 /// The files of one step's directory.
 class StepReader {
  public:
-  StepReader(const std::filesystem::path& directory, std::string step, const LinklessTreePtr& tree,
+  StepReader(const std::filesystem::path& directory, std::string step, const SourceTreePtr& tree,
              Discovery& out)
       : directory_(directory),
         step_(std::move(step)),
@@ -247,7 +248,7 @@ class StepReader {
 
   const std::filesystem::path& directory_;
   std::string step_;
-  const LinklessTreePtr& tree_;
+  const SourceTreePtr& tree_;
   Discovery& out_;
   std::vector<DirectoryEntry> entries_;
   std::vector<std::filesystem::path> links_;
@@ -267,7 +268,7 @@ void require_step(const std::filesystem::path& directory, const std::string& ste
 
 /// The step of a directory that is one's; empty if its name does not tell. Nothing if it is none.
 std::optional<std::string> step_of_directory(const std::filesystem::path& directory,
-                                             const LinklessTreePtr& tree) {
+                                             const SourceTreePtr& tree) {
   const std::vector<DirectoryEntry> entries = list_directory(directory, tree);
   if (is_published_model(entries)) return std::nullopt;
   // "." and a trailing slash say nothing.
@@ -285,7 +286,7 @@ std::optional<std::string> step_of_directory(const std::filesystem::path& direct
 }
 
 /// @throws Error kBadInput if the directory has both kinds of sets.
-void require_no_rank_files(const std::filesystem::path& root, const LinklessTreePtr& tree) {
+void require_no_rank_files(const std::filesystem::path& root, const SourceTreePtr& tree) {
   const auto other = find_known_pattern(root, tree);
   if (!other) return;
   throw Error(ErrorKind::kBadInput,
@@ -321,7 +322,7 @@ void note_other_steps(const Iterations& found, const std::string& wanted, Discov
 
 std::optional<Discovery> discover_iterations(const std::filesystem::path& directory,
                                              const CheckpointOptions& options,
-                                             const LinklessTreePtr& tree) {
+                                             const SourceTreePtr& tree) {
   Discovery out;
   if (const auto step = step_of_directory(directory, tree)) {
     require_step(directory, *step, options.step);
@@ -345,7 +346,7 @@ namespace {
 
 /// Judged by the names of the files: metadata.json of a large set takes long to read.
 StepInfo describe(const std::string& step, const std::filesystem::path& directory,
-                  const LinklessTreePtr& tree) {
+                  const SourceTreePtr& tree) {
   StepInfo info;
   info.name = step;
   std::map<bool, std::set<Rank>> ranks;  // by whether they are the optimizer's
@@ -378,7 +379,7 @@ StepInfo describe(const std::string& step, const std::filesystem::path& director
 }  // namespace
 
 std::optional<std::vector<StepInfo>> find_iteration_steps(const std::filesystem::path& directory,
-                                                          const LinklessTreePtr& tree) {
+                                                          const SourceTreePtr& tree) {
   if (const auto step = step_of_directory(directory, tree)) {
     if (step->empty()) return std::vector<StepInfo>();
     return std::vector{describe(*step, directory, tree)};

@@ -10,7 +10,7 @@
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/discovery.h"
 #include "checkpoint/steps.h"
-#include "storage/linkless_tree.h"
+#include "storage/source_tree.h"
 
 namespace reshardfs {
 
@@ -19,11 +19,11 @@ namespace reshardfs {
 ///         which ones count?
 std::optional<Discovery> discover_iterations(const std::filesystem::path& directory,
                                              const CheckpointOptions& options,
-                                             const LinklessTreePtr& tree);
+                                             const SourceTreePtr& tree);
 
 /// A step is complete if it is not newer than the tracker's, and no file is missing whose number
 /// lies below the count in the others' names.
 std::optional<std::vector<StepInfo>> find_iteration_steps(const std::filesystem::path& directory,
-                                                          const LinklessTreePtr& tree);
+                                                          const SourceTreePtr& tree);
 
 }  // namespace reshardfs

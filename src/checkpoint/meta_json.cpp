@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t kMaxMetaBytes = 64U << 10U;
 
 /// "10_2", or empty if the file says nothing of the kind.
-std::string step_in_meta(const std::filesystem::path& path, const LinklessTreePtr& tree) {
+std::string step_in_meta(const std::filesystem::path& path, const SourceTreePtr& tree) {
   std::string text;
   try {
     text = read_small_file(path, kMaxMetaBytes, tree);
@@ -38,7 +38,7 @@ std::string step_in_meta(const std::filesystem::path& path, const LinklessTreePt
 }  // namespace
 
 std::vector<std::string> compare_with_meta(const std::map<Rank, std::filesystem::path>& files,
-                                           const std::string& step, const LinklessTreePtr& tree) {
+                                           const std::string& step, const SourceTreePtr& tree) {
   std::map<std::string, std::vector<Rank>, OlderStep> ranks_by_step;
   for (const auto& [rank, path] : files) ranks_by_step[step_in_meta(path, tree)].push_back(rank);
   std::vector<std::string> notes;

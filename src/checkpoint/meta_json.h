@@ -9,7 +9,7 @@
 
 #include "reshardfs/rank.h"
 
-#include "storage/linkless_tree.h"
+#include "storage/source_tree.h"
 
 namespace reshardfs {
 
@@ -20,6 +20,6 @@ namespace reshardfs {
 /// @param tree what the files are opened in, if symbolic links are refused.
 /// @return one line for each thing it says that is not `step`, or that cannot be understood.
 std::vector<std::string> compare_with_meta(const std::map<Rank, std::filesystem::path>& files,
-                                           const std::string& step, const LinklessTreePtr& tree);
+                                           const std::string& step, const SourceTreePtr& tree);
 
 }  // namespace reshardfs

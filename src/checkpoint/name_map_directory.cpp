@@ -34,7 +34,7 @@ void require_plain_name(const std::filesystem::path& map, const std::string& nam
 
 /// Parameter name and file. Old versions of MindSpore write them without a "weight_map" around it.
 std::vector<std::pair<std::string, std::string>> read_map(const std::filesystem::path& path,
-                                                          const LinklessTreePtr& tree) {
+                                                          const SourceTreePtr& tree) {
   try {
     return read_json_texts(read_small_file(path, kMaxMapBytes, tree), "weight_map");
   } catch (Error& error) {
@@ -47,7 +47,7 @@ std::vector<std::pair<std::string, std::string>> read_map(const std::filesystem:
 }  // namespace
 
 std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& directory,
-                                              const LinklessTreePtr& tree) {
+                                              const SourceTreePtr& tree) {
   NameMapDirectory out;
   for (const std::string_view name : kMapNames) {
     if (path_kind(directory / name, tree) == PathKind::kMissing) continue;

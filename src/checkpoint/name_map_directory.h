@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "storage/linkless_tree.h"
+#include "storage/source_tree.h"
 
 namespace reshardfs {
 
@@ -29,6 +29,6 @@ struct NameMapDirectory {
 ///         kMissing if a file that it names is not there, kIo; kBadInput for a link that is
 ///         refused.
 std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& directory,
-                                              const LinklessTreePtr& tree = nullptr);
+                                              const SourceTreePtr& tree = nullptr);
 
 }  // namespace reshardfs

@@ -10,6 +10,7 @@
 #include "checkpoint/segments.h"
 #include "checkpoint/step.h"
 #include "storage/directory.h"
+#include "storage/linkless_tree.h"
 
 namespace reshardfs {
 namespace {
@@ -19,7 +20,7 @@ constexpr std::string_view kMetaName = "meta.json";
 
 class Walk {
  public:
-  Walk(const PathPattern& pattern, const LinklessTreePtr& tree) : pattern_(pattern), tree_(tree) {}
+  Walk(const PathPattern& pattern, const SourceTreePtr& tree) : pattern_(pattern), tree_(tree) {}
 
   void directory(const std::filesystem::path& path, std::size_t component,
                  const PathCaptures& captures);
@@ -29,13 +30,15 @@ class Walk {
   /// @return whether it is one of the set's.
   bool file(const std::filesystem::path& path, std::size_t component, const PathCaptures& captures);
   void link(const std::filesystem::path& path);
+  void foresee(const std::filesystem::path& path, const std::vector<DirectoryEntry>& entries,
+               std::size_t component, const PathCaptures& captures) const;
   bool unfinished(const std::filesystem::path& path, std::size_t component,
                   const PathCaptures& captures);
   FoundFile describe(const std::filesystem::path& path, const std::string& name,
                      const PathCaptures& captures) const;
 
   const PathPattern& pattern_;
-  const LinklessTreePtr& tree_;
+  const SourceTreePtr& tree_;
   RankFiles found_;
 };
 
@@ -43,7 +46,9 @@ void Walk::directory(const std::filesystem::path& path, std::size_t component,
                      const PathCaptures& captures) {
   const bool last = component + 1 == pattern_.depth();
   std::map<PathCaptures, std::string> seen;
-  for (const DirectoryEntry& entry : list_directory(path, tree_)) {
+  const std::vector<DirectoryEntry> entries = list_directory(path, tree_);
+  if (tree_ && !last) foresee(path, entries, component, captures);
+  for (const DirectoryEntry& entry : entries) {
     if (entry.is_directory == last) continue;
     if (last) {
       if (file(path / entry.name, component, captures) && entry.is_link) link(path / entry.name);
@@ -65,6 +70,16 @@ void Walk::directory(const std::filesystem::path& path, std::size_t component,
     if (entry.is_link) link(path / entry.name);
     directory(path / entry.name, component + 1, *matched);
   }
+}
+
+void Walk::foresee(const std::filesystem::path& path, const std::vector<DirectoryEntry>& entries,
+                   std::size_t component, const PathCaptures& captures) const {
+  std::vector<std::filesystem::path> directories;
+  for (const DirectoryEntry& entry : entries) {
+    const bool taken = entry.is_directory && pattern_.match(component, entry.name, captures);
+    if (taken) directories.push_back(path / entry.name);
+  }
+  tree_->foresee_lists(directories);
 }
 
 void Walk::link(const std::filesystem::path& path) {
@@ -109,7 +124,7 @@ FoundFile Walk::describe(const std::filesystem::path& path, const std::string& n
 }  // namespace
 
 RankFiles find_rank_files(const std::filesystem::path& root, const PathPattern& pattern,
-                          const LinklessTreePtr& tree) {
+                          const SourceTreePtr& tree) {
   Walk walk(pattern, tree);
   walk.directory(root, 0, {});
   return std::move(walk).take();

@@ -11,7 +11,7 @@
 #include "reshardfs/rank.h"
 
 #include "checkpoint/path_pattern.h"
-#include "storage/linkless_tree.h"
+#include "storage/source_tree.h"
 
 namespace reshardfs {
 
@@ -22,7 +22,7 @@ struct FoundFile {
   std::filesystem::path path;
   std::int64_t part = -1;  ///< see segments.h
   /// What it is opened in, if symbolic links are refused.
-  LinklessTreePtr tree{};
+  SourceTreePtr tree{};
 };
 
 struct RankFiles {
@@ -43,6 +43,6 @@ struct RankFiles {
 /// @throws Error kBadInput if two directories stand for one rank (rank_1 and rank_01), or if there
 ///         is a link and links are refused; kIo.
 RankFiles find_rank_files(const std::filesystem::path& root, const PathPattern& pattern,
-                          const LinklessTreePtr& tree = nullptr);
+                          const SourceTreePtr& tree = nullptr);
 
 }  // namespace reshardfs

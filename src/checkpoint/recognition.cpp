@@ -8,6 +8,7 @@
 
 #include "checkpoint/discovery.h"
 #include "checkpoint/set_format.h"
+#include "checkpoint/source_links.h"
 #include "format/foreign_content.h"
 #include "format/input_format.h"
 #include "storage/directory.h"
@@ -24,7 +25,7 @@ bool has_checkpoint_name(const fs::path& path) {
   });
 }
 
-bool begins_like_checkpoint(const fs::path& path, const LinklessTreePtr& tree) {
+bool begins_like_checkpoint(const fs::path& path, const SourceTreePtr& tree) {
   try {
     return is_checkpoint_content(*open_file(path, tree));
   } catch (const Error&) {
@@ -35,8 +36,9 @@ bool begins_like_checkpoint(const fs::path& path, const LinklessTreePtr& tree) {
 /// A directory from which a source would be taken.
 bool has_source_files(const fs::path& directory) {
   try {
-    if (find_described_steps(directory, {})) return true;
-    return !find_source_files(directory, {}).found.files.empty();
+    const CheckpointOptions options = listed_once(directory, {});
+    if (find_described_steps(directory, options)) return true;
+    return !find_source_files(directory, options).found.files.empty();
   } catch (const Error&) {
     return false;
   }
@@ -44,7 +46,7 @@ bool has_source_files(const fs::path& directory) {
 
 }  // namespace
 
-std::vector<std::string> checkpoint_files_in(const fs::path& directory, const LinklessTreePtr& tree,
+std::vector<std::string> checkpoint_files_in(const fs::path& directory, const SourceTreePtr& tree,
                                              std::size_t most) {
   std::vector<std::string> names;
   for (const DirectoryEntry& entry : list_directory(directory, tree)) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/linkless_tree.h"
+#include "storage/source_tree.h"
 
 namespace reshardfs {
 
@@ -18,6 +18,6 @@ bool is_checkpoint(const std::filesystem::path& path) noexcept;
 /// The names of checkpoint files directly in a directory, ascending: at most `most`, as each is
 /// opened.
 std::vector<std::string> checkpoint_files_in(const std::filesystem::path& directory,
-                                             const LinklessTreePtr& tree, std::size_t most);
+                                             const SourceTreePtr& tree, std::size_t most);
 
 }  // namespace reshardfs

@@ -14,8 +14,9 @@ namespace {
 template <typename Answer, typename Ask>
 std::optional<Answer> first_answer(const std::filesystem::path& source,
                                    const CheckpointOptions& options, Ask&& ask) {
-  if (!options.pattern.empty() || path_kind(source) != PathKind::kDirectory) return std::nullopt;
-  const LinklessTreePtr tree = source_tree(source, options.no_symlinks);
+  if (!options.pattern.empty()) return std::nullopt;
+  if (path_kind(source, options.listed) != PathKind::kDirectory) return std::nullopt;
+  const SourceTreePtr tree = source_tree(source, options);
   for (const SetFormat& format : set_formats()) {
     if (std::optional<Answer> answer = ask(format, tree)) return answer;
   }

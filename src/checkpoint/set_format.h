@@ -11,7 +11,7 @@
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/discovery.h"
 #include "checkpoint/steps.h"
-#include "storage/linkless_tree.h"
+#include "storage/source_tree.h"
 
 namespace reshardfs {
 
@@ -21,11 +21,10 @@ struct SetFormat {
   /// @param tree of the directory, if symbolic links are refused.
   /// @throws Error as CheckpointSet::open() does.
   std::optional<Discovery> (*discover)(const std::filesystem::path& directory,
-                                       const CheckpointOptions& options,
-                                       const LinklessTreePtr& tree);
+                                       const CheckpointOptions& options, const SourceTreePtr& tree);
   /// What find_steps() gives, from names alone. Nothing as above.
   std::optional<std::vector<StepInfo>> (*find_steps)(const std::filesystem::path& directory,
-                                                     const LinklessTreePtr& tree);
+                                                     const SourceTreePtr& tree);
 };
 
 std::span<const SetFormat> set_formats();

@@ -6,13 +6,24 @@
 
 #include "reshardfs/error.h"
 
+#include "checkpoint/checkpoint_set.h"
 #include "storage/directory.h"
+#include "storage/linkless_tree.h"
 #include "storage/location.h"
+#include "storage/remote_tree.h"
 
 namespace reshardfs {
 
-LinklessTreePtr source_tree(const std::filesystem::path& source, bool no_symlinks) {
-  return no_symlinks && !is_url(source) ? std::make_shared<const LinklessTree>(source) : nullptr;
+SourceTreePtr source_tree(const std::filesystem::path& source, const CheckpointOptions& options) {
+  if (is_url(source)) return listed_once(source, options).listed;
+  return options.no_symlinks ? std::make_shared<const LinklessTree>(source) : nullptr;
+}
+
+CheckpointOptions listed_once(const std::filesystem::path& source,
+                              const CheckpointOptions& options) {
+  CheckpointOptions out = options;
+  if (is_url(source) && !out.listed) out.listed = std::make_shared<const RemoteTree>(source);
+  return out;
 }
 
 std::optional<std::string> links_outside(const std::filesystem::path& root,

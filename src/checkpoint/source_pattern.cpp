@@ -15,6 +15,7 @@
 #include "checkpoint/step.h"
 #include "format/input_format.h"
 #include "storage/directory.h"
+#include "storage/linkless_tree.h"
 
 namespace reshardfs {
 namespace {
@@ -50,7 +51,7 @@ constexpr std::string_view kSafetensorsSuffix = ".safetensors";
 
 /// Files that are no rank's, as of a run on one device: which of them is meant, only the user
 /// knows.
-void refuse_plain_files(const std::filesystem::path& root, const LinklessTreePtr& tree) {
+void refuse_plain_files(const std::filesystem::path& root, const SourceTreePtr& tree) {
   constexpr std::size_t kMost = 100;
   const std::vector<std::string> names = checkpoint_files_in(root, tree, kMost + 1);
   if (names.empty()) return;
@@ -66,7 +67,7 @@ void refuse_plain_files(const std::filesystem::path& root, const LinklessTreePtr
 /// What a known pattern finds, in whichever format.
 /// @throws Error kBadInput if there are files of two formats: which one counts?
 std::optional<SourceFiles> find_known(const std::filesystem::path& root, std::string_view known,
-                                      const LinklessTreePtr& tree) {
+                                      const SourceTreePtr& tree) {
   std::optional<SourceFiles> source;
   for (const InputFormat& format : input_formats()) {
     const std::string pattern = std::string(known) + std::string(format.extension);
@@ -83,15 +84,14 @@ std::optional<SourceFiles> find_known(const std::filesystem::path& root, std::st
   return source;
 }
 
-void note_link(const std::filesystem::path& path, const LinklessTreePtr& tree,
-               SourceFiles& source) {
+void note_link(const std::filesystem::path& path, const SourceTreePtr& tree, SourceFiles& source) {
   if (!is_link(path)) return;
   if (tree) throw link_refused(path);
   source.found.links.push_back(path);
 }
 
 std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& root,
-                                                  const LinklessTreePtr& tree) {
+                                                  const SourceTreePtr& tree) {
   SourceFiles source;
   source.name_map = find_name_map(root, tree);
   if (!source.name_map) return std::nullopt;
@@ -108,7 +108,7 @@ std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& r
 
 /// A directory as a model is published in: one safetensors file, whatever else is there.
 std::optional<SourceFiles> find_single_file(const std::filesystem::path& root,
-                                            const LinklessTreePtr& tree) {
+                                            const SourceTreePtr& tree) {
   std::vector<std::string> names;
   for (const DirectoryEntry& entry : list_directory(root, tree)) {
     if (entry.is_regular && entry.name.ends_with(kSafetensorsSuffix)) names.push_back(entry.name);
@@ -135,7 +135,7 @@ void note_choice(const std::filesystem::path& root, std::string_view known, Sour
 }  // namespace
 
 std::optional<SourceFiles> find_known_pattern(const std::filesystem::path& root,
-                                              const LinklessTreePtr& tree) {
+                                              const SourceTreePtr& tree) {
   for (const std::string_view known : kKnownPatterns) {
     std::optional<SourceFiles> source = find_known(root, known, tree);
     if (!source) continue;
@@ -146,7 +146,7 @@ std::optional<SourceFiles> find_known_pattern(const std::filesystem::path& root,
 }
 
 SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string& wanted,
-                            const LinklessTreePtr& tree) {
+                            const SourceTreePtr& tree) {
   if (!wanted.empty()) {
     RankFiles found = find_rank_files(root, PathPattern(wanted), tree);
     if (!found.files.empty()) return {wanted, std::move(found), {}, {}};

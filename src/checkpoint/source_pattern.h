@@ -26,12 +26,12 @@ struct SourceFiles {
 /// @throws Error kMissing if no file is found; kBadInput if there are files of two formats, or for
 ///         a link if they are refused.
 SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string& wanted,
-                            const LinklessTreePtr& tree);
+                            const SourceTreePtr& tree);
 
 /// What the first of the known patterns that finds any file finds; nothing if none does.
 /// @throws Error as find_by_pattern().
 std::optional<SourceFiles> find_known_pattern(const std::filesystem::path& root,
-                                              const LinklessTreePtr& tree);
+                                              const SourceTreePtr& tree);
 
 SourceFiles take_one_file(const std::filesystem::path& path, const std::string& wanted);
 

@@ -8,6 +8,7 @@
 #include "checkpoint/discovery.h"
 #include "checkpoint/segments.h"
 #include "checkpoint/set_format.h"
+#include "checkpoint/source_links.h"
 
 namespace reshardfs {
 
@@ -54,7 +55,8 @@ std::vector<Rank> ranks_without(const StepInfo& step, const RankRange& wanted) {
 }
 
 std::vector<StepInfo> find_steps(const std::filesystem::path& path,
-                                 const CheckpointOptions& options) {
+                                 const CheckpointOptions& given) {
+  const CheckpointOptions options = listed_once(path, given);
   if (auto described = find_described_steps(path, options)) return std::move(*described);
   return describe_steps(path, find_source_files(path, options).found);
 }

@@ -3,16 +3,20 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <iostream>
 
 #include <spdlog/spdlog.h>
 
+#include "storage/cached_fetcher.h"
 #include "transport/http_engine.h"
 
 namespace reshardfs {
 
 int leave(int exit_code) noexcept {
+  // A command may be done before the cache has on disk what it found.
+  if (const auto& cache = source_cache()) cache->flush(std::chrono::seconds(2));
   if (!HttpEngine::is_running()) return exit_code;
   try {
     std::cout.flush();

@@ -63,6 +63,7 @@ ObjectFolder::Objects ObjectFolder::list(
   list_s3_objects(prefix_, [&](S3Object& object) {
     std::string path = object.key.substr(prefix_.key.size());
     if (wanted(path)) objects.insert_or_assign(std::move(path), std::move(object));
+    return true;
   });
   return objects;
 }

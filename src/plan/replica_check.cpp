@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -12,6 +13,7 @@
 #include "base/parallel.h"
 #include "base/scatter.h"
 #include "plan/content_equal.h"
+#include "plan/replica_cache.h"
 
 namespace reshardfs {
 namespace {
@@ -81,7 +83,7 @@ std::size_t read_sample(const Holding& holding, std::uint64_t offset,
   return size;
 }
 
-bool is_equal_at(const Pair& pair, std::uint64_t offset) {
+bool compare_at(const Pair& pair, std::uint64_t offset) {
   std::array<std::byte, kReplicaSampleBytes> one{};
   std::array<std::byte, kReplicaSampleBytes> other{};
   if (pair.one.entry->content_bytes != pair.other.entry->content_bytes) return false;
@@ -101,8 +103,14 @@ void require_examined(const Pair& pair) {
 
 class Check {
  public:
-  Check(const SourceTable& table, const std::vector<ReplicatedParameter>& parameters)
-      : table_(table), parameters_(parameters), first_difference_(parameters.size()) {
+  /// @param listing nothing is compared, but taken to be equal, and listed there; nullptr: it is
+  /// compared.
+  Check(const SourceTable& table, const std::vector<ReplicatedParameter>& parameters,
+        ComparisonList* listing)
+      : table_(table),
+        parameters_(parameters),
+        listing_(listing),
+        first_difference_(parameters.size()) {
     for (const ReplicatedParameter& parameter : parameters) copies_.emplace_back(table, parameter);
   }
 
@@ -110,6 +118,9 @@ class Check {
 
  private:
   bool all_are_few() const;
+  bool is_equal_at(const Pair& pair, std::uint64_t offset) const;
+  bool is_equal(const Pair& pair) const;
+  void for_each_parameter(const std::function<void(std::size_t)>& work) const;
   void compare_all();
   void compare_begins();
   void compare_samples();
@@ -119,10 +130,28 @@ class Check {
 
   const SourceTable& table_;
   const std::vector<ReplicatedParameter>& parameters_;
+  ComparisonList* listing_;
   std::vector<Copies> copies_;
   std::vector<std::optional<Pair>> first_difference_;
   ReplicaFindings findings_;
 };
+
+bool Check::is_equal_at(const Pair& pair, std::uint64_t offset) const {
+  if (listing_ == nullptr) return compare_at(pair, offset);
+  listing_->add_sample(pair.one, pair.other, offset);
+  return true;
+}
+
+bool Check::is_equal(const Pair& pair) const {
+  if (listing_ == nullptr) return content_equal(pair.one, pair.other);
+  listing_->add_whole(pair.one, pair.other);
+  return true;
+}
+
+/// In order, if they are listed.
+void Check::for_each_parameter(const std::function<void(std::size_t)>& work) const {
+  parallel_for(parameters_.size(), work, listing_ == nullptr ? 0 : 1);
+}
 
 bool Check::all_are_few() const {
   std::uint64_t reads = 0;
@@ -137,11 +166,11 @@ bool Check::all_are_few() const {
 
 void Check::compare_all() {
   std::vector<Outcome> outcomes(parameters_.size(), Outcome::kEqual);
-  parallel_for(parameters_.size(), [&](std::size_t p) {
+  for_each_parameter([&](std::size_t p) {
     for (std::size_t i = 0; i < copies_[p].pairs() && !first_difference_[p]; ++i) {
       const auto pair = copies_[p].pair(i);
       try {
-        if (pair && !content_equal(pair->one, pair->other)) first_difference_[p] = pair;
+        if (pair && !is_equal(*pair)) first_difference_[p] = pair;
       } catch (const Error& error) {
         if (error.kind() == ErrorKind::kInternal) throw;
         if (!table_.states_layouts()) is_equal_at(*pair, 0);  // of which something must be known
@@ -160,7 +189,7 @@ void Check::compare_all() {
 
 /// Of each copy, where nothing but its bytes shows that it is one.
 void Check::compare_begins() {
-  parallel_for(parameters_.size(), [&](std::size_t p) {
+  for_each_parameter([&](std::size_t p) {
     for (std::size_t i = 0; i < copies_[p].pairs(); ++i) {
       const auto pair = copies_[p].pair(i);
       if (!pair || is_equal_at(*pair, 0)) continue;
@@ -227,7 +256,7 @@ std::vector<Sample> Check::choose_samples() const {
 void Check::compare_samples() {
   const std::vector<Sample> samples = choose_samples();
   std::vector<Outcome> outcomes(samples.size(), Outcome::kEqual);
-  parallel_for(samples.size(), [&](std::size_t i) {
+  const auto compare = [&](std::size_t i) {
     const Sample& sample = samples[i];
     try {
       if (is_equal_at(sample.pair, sample.offset)) return;
@@ -238,7 +267,8 @@ void Check::compare_samples() {
       return;
     }
     require_examined(sample.pair);
-  });
+  };
+  parallel_for(samples.size(), compare, listing_ == nullptr ? 0 : 1);
   for (std::size_t i = 0; i < samples.size(); ++i) {
     if (outcomes[i] == Outcome::kUnreadable) ++findings_.unreadable;
     auto& first = first_difference_[samples[i].parameter];
@@ -264,7 +294,15 @@ ReplicaFindings Check::run() {
 
 ReplicaFindings check_replicas(const SourceTable& table,
                                const std::vector<ReplicatedParameter>& parameters) {
-  return Check(table, parameters).run();
+  const std::optional<ObjectKey>& set = table.checkpoint().identity();
+  if (!set) return Check(table, parameters, nullptr).run();
+  ComparisonList list(table.checkpoint());
+  ReplicaFindings equal = Check(table, parameters, &list).run();
+  const ReplicaCache cache(*set, list);
+  if (cache.has()) return equal;
+  ReplicaFindings findings = Check(table, parameters, nullptr).run();
+  if (findings.differing.empty() && findings.unreadable == 0) cache.keep();
+  return findings;
 }
 
 }  // namespace reshardfs

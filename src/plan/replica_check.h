@@ -41,7 +41,8 @@ struct ReplicaFindings {
 
 /// Compares everything where that takes no more than kReplicaReads; else spreads them over the
 /// parameters, the files, and places in them: always the same ones. Without a strategy the begin of
-/// each copy is compared in addition, as only that shows whether a parameter is whole.
+/// each copy is compared in addition, as only that shows whether a parameter is whole. With a cache
+/// on disk, that all were equal is kept there, and what it knows is not read again.
 /// @throws Error kBadInput if a file is not like others that it was taken to be like; without a
 ///         strategy, what the sources throw.
 ReplicaFindings check_replicas(const SourceTable& table,

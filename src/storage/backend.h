@@ -4,9 +4,13 @@
 /// of them pass one suite of tests, tests/conformance.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +18,14 @@
 #include "storage/directory.h"
 
 namespace reshardfs {
+
+/// What a list tells of an object.
+struct ListedObject {
+  std::string path{};  ///< below the directory that was listed
+  std::uint64_t size = 0;
+  std::string etag{};      ///< strong, without quotation marks; empty: it is not told
+  std::string modified{};  ///< as the store writes it
+};
 
 /// Every member function may be called from any number of threads at once. Locations are as in
 /// location.h, of one of the backend's schemes.
@@ -35,6 +47,22 @@ class Backend {
   virtual std::vector<DirectoryEntry> list(const std::filesystem::path& location) const = 0;
   /// @throws Error kIo if that cannot be found out.
   virtual PathKind kind(const std::filesystem::path& location) const = 0;
+
+  /// All objects below a directory, where one request tells of many.
+  /// @return nothing if there are more than `most`, or each directory is listed by itself; without
+  ///         elements if it does not exist.
+  /// @throws Error kMissing, kIo.
+  virtual std::optional<std::vector<ListedObject>> list_below(
+      const std::filesystem::path& /*location*/, std::size_t /*most*/) const {
+    return std::nullopt;
+  }
+  /// As open(), without a request: that it is not there, or is of another version than the list
+  /// told (kChanged), is found out by the first read.
+  /// @param object of list_below().
+  virtual ByteSourcePtr open_listed(const std::filesystem::path& location,
+                                    const ListedObject& /*object*/) const {
+    return open(location);
+  }
 };
 
 /// @throws Error kUnsupported if there is none for its scheme.

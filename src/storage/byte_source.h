@@ -54,6 +54,10 @@ class ByteSource {
   virtual std::int64_t mtime_ns() const = 0;
   /// Of the file whose bytes these are, as it was when it was opened; zeros if there is none.
   virtual FileStamp stamp() const { return {}; }
+  /// Tells these bytes from all others, of this file at another time and of any other file, on this
+  /// machine and as long as it lives; empty if nothing does for certain. To be asked for when the
+  /// source has just been opened.
+  virtual std::string identity() const { return {}; }
 
   /// Fills all of `out` from `offset` on, or throws; never fewer bytes.
   /// @throws Error kBadInput if the range leaves the source, kChanged if the source has become

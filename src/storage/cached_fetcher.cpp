@@ -65,12 +65,12 @@ std::uint64_t CachedFetcher::block_length(std::uint64_t block) const noexcept {
 }
 
 bool CachedFetcher::has(std::uint64_t block) const noexcept {
-  return cache_->has(key_, block);
+  return is_opened() && cache_->has(key_, block);
 }
 
 bool CachedFetcher::read_kept(std::uint64_t offset, std::span<std::byte> out) const noexcept {
   const std::uint64_t block = offset / kBlock;
-  return cache_->read_part(key_, block, block_length(block), offset % kBlock, out);
+  return is_opened() && cache_->read_part(key_, block, block_length(block), offset % kBlock, out);
 }
 
 void CachedFetcher::fetch(const ByteRange& range, std::vector<std::span<std::byte>> out,
@@ -99,7 +99,7 @@ void CachedFetcher::fetch(const ByteRange& range, std::vector<std::span<std::byt
     }
   };
   std::uint64_t missing_from = range.offset();
-  for (std::uint64_t at = range.offset(); at < range.end();) {
+  for (std::uint64_t at = range.offset(); at < range.end() && is_opened();) {
     const std::uint64_t block = at / kBlock;
     const std::uint64_t end = std::min(range.end(), (block + 1) * kBlock);
     const auto pieces = pieces_between(out, at - range.offset(), end - range.offset());

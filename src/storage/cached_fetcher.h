@@ -25,6 +25,7 @@ class CachedFetcher final : public RangeFetcher {
   std::int64_t mtime_ns() const noexcept override { return fetcher_->mtime_ns(); }
   FileStamp stamp() const noexcept override { return fetcher_->stamp(); }
   const std::string& identity() const noexcept override { return fetcher_->identity(); }
+  bool is_opened() const noexcept override { return fetcher_->is_opened(); }
   void check_unchanged() const override { fetcher_->check_unchanged(); }
   bool by_blocks() const noexcept override { return true; }
 

@@ -68,6 +68,23 @@ DirectoryEntry describe(DIR* directory, const dirent& found) {
   return entry;
 }
 
+/// Sorted by name.
+std::vector<DirectoryEntry> entries_of(const DirectoryStream& stream,
+                                       const std::filesystem::path& path) {
+  std::vector<DirectoryEntry> entries;
+  while (true) {
+    errno = 0;  // the only way to tell the end from an error
+    const dirent* found = ::readdir(stream.get());
+    if (found == nullptr) break;
+    const std::string_view name = found->d_name;
+    if (name != "." && name != "..") entries.push_back(describe(stream.get(), *found));
+  }
+  if (errno != 0) throw io_error("list directory", path.string(), errno);
+  std::sort(entries.begin(), entries.end(),
+            [](const DirectoryEntry& a, const DirectoryEntry& b) { return a.name < b.name; });
+  return entries;
+}
+
 }  // namespace
 
 bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& outer) {
@@ -86,20 +103,30 @@ bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& 
   }
 }
 
-PathKind path_kind(const std::filesystem::path& path, const LinklessTreePtr& tree) {
+PathKind path_kind(const std::filesystem::path& path) {
   if (is_url(path)) return backend_of(path).kind(path);
   struct stat status {};
-  const bool found = tree ? tree->examine(path, status) : ::stat(path.c_str(), &status) == 0;
-  if (found) {
+  const bool found = ::stat(path.c_str(), &status) == 0;
+  if (!found && errno != ENOENT && errno != ENOTDIR) {
+    throw io_error("examine", path.string(), errno);
+  }
+  return !found                    ? PathKind::kMissing
+         : S_ISDIR(status.st_mode) ? PathKind::kDirectory
+                                   : PathKind::kOther;
+}
+
+PathKind path_kind(const std::filesystem::path& path, const SourceTreePtr& tree) {
+  return tree ? tree->kind(path) : path_kind(path);
+}
+
+PathKind LinklessTree::kind(const std::filesystem::path& path) const {
+  struct stat status {};
+  if (examine(path, status)) {
     if (S_ISLNK(status.st_mode)) throw link_refused(path);
     return S_ISDIR(status.st_mode) ? PathKind::kDirectory : PathKind::kOther;
   }
   if (errno == ENOENT || errno == ENOTDIR) return PathKind::kMissing;
-  throw tree ? linkless_error("examine", path, errno) : io_error("examine", path.string(), errno);
-}
-
-PathKind path_kind(const std::filesystem::path& path) {
-  return path_kind(path, nullptr);
+  throw linkless_error("examine", path, errno);
 }
 
 bool is_link(const std::filesystem::path& path) {
@@ -111,25 +138,17 @@ bool is_link(const std::filesystem::path& path) {
 }
 
 std::vector<DirectoryEntry> list_directory(const std::filesystem::path& path) {
-  return list_directory(path, nullptr);
+  if (is_url(path)) return backend_of(path).list(path);
+  return entries_of(open_directory(path), path);
 }
 
 std::vector<DirectoryEntry> list_directory(const std::filesystem::path& path,
-                                           const LinklessTreePtr& tree) {
-  if (is_url(path)) return backend_of(path).list(path);
-  const DirectoryStream stream = tree ? open_below(*tree, path) : open_directory(path);
-  std::vector<DirectoryEntry> entries;
-  while (true) {
-    errno = 0;  // the only way to tell the end from an error
-    const dirent* found = ::readdir(stream.get());
-    if (found == nullptr) break;
-    const std::string_view name = found->d_name;
-    if (name != "." && name != "..") entries.push_back(describe(stream.get(), *found));
-  }
-  if (errno != 0) throw io_error("list directory", path.string(), errno);
-  std::sort(entries.begin(), entries.end(),
-            [](const DirectoryEntry& a, const DirectoryEntry& b) { return a.name < b.name; });
-  return entries;
+                                           const SourceTreePtr& tree) {
+  return tree ? tree->list(path) : list_directory(path);
+}
+
+std::vector<DirectoryEntry> LinklessTree::list(const std::filesystem::path& path) const {
+  return entries_of(open_below(*this, path), path);
 }
 
 std::string read_small_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
@@ -137,7 +156,7 @@ std::string read_small_file(const std::filesystem::path& path, std::uint64_t max
 }
 
 std::string read_small_file(const std::filesystem::path& path, std::uint64_t max_bytes,
-                            const LinklessTreePtr& tree) {
+                            const SourceTreePtr& tree) {
   const ByteSourcePtr source = open_file(path, tree);
   if (source->size() > max_bytes) {
     throw Error(ErrorKind::kBadInput, "has " + std::to_string(source->size()) + " bytes; at most " +

@@ -13,15 +13,16 @@
 
 #include "storage/byte_source.h"
 #include "storage/descriptor_pool.h"
-#include "storage/directory.h"
+#include "storage/source_tree.h"
 
 namespace reshardfs {
 
 /// A directory below which nothing is reached by a symbolic link, whatever is put there while it is
 /// in use: the kernel itself refuses links on the way, from the directory's descriptor on. Where it
 /// cannot (before Linux 5.6, and where a sandbox does not allow it), the way is gone step by step.
-/// Every member function may be called from any number of threads at once.
-class LinklessTree {
+/// What it opens for whom it is given to throws Error kBadInput for a link, and for a path that
+/// leads out of the root.
+class LinklessTree final : public SourceTree, public std::enable_shared_from_this<LinklessTree> {
  public:
   /// @param root what all paths begin with; it may be a link itself, or lie behind one.
   /// @throws Error kMissing, kBadInput if it is no directory, kIo.
@@ -35,6 +36,10 @@ class LinklessTree {
   int open(const std::filesystem::path& path, int flags) const;
   /// As lstat(2), where the last component alone may be a link. @return false with errno.
   bool examine(const std::filesystem::path& path, struct stat& out) const;
+
+  ByteSourcePtr open_source(const std::filesystem::path& path) const override;
+  std::vector<DirectoryEntry> list(const std::filesystem::path& path) const override;
+  PathKind kind(const std::filesystem::path& path) const override;
 
  private:
   std::filesystem::path below_root(const std::filesystem::path& path) const;
@@ -51,17 +56,10 @@ using LinklessTreePtr = std::shared_ptr<const LinklessTree>;
 LinklessTreePtr linkless_tree_of(const std::filesystem::path& root,
                                  const std::filesystem::path& path);
 
-/// As the functions of byte_source.h and directory.h, which follow links: what they open begins
-/// with the tree's root. Without a tree (nullptr) they are the same.
+/// @param tree nullptr: links are followed.
 /// @throws Error kBadInput for a link, and for a path that leads out of the root.
-ByteSourcePtr open_file(const std::filesystem::path& path, const LinklessTreePtr& tree);
 ByteSourcePtr open_local_file(const std::filesystem::path& path, DescriptorPool& pool,
                               const LinklessTreePtr& tree);
-std::string read_small_file(const std::filesystem::path& path, std::uint64_t max_bytes,
-                            const LinklessTreePtr& tree);
-std::vector<DirectoryEntry> list_directory(const std::filesystem::path& path,
-                                           const LinklessTreePtr& tree);
-PathKind path_kind(const std::filesystem::path& path, const LinklessTreePtr& tree);
 
 /// The error for a link that is refused.
 Error link_refused(const std::filesystem::path& link);

@@ -14,6 +14,7 @@
 #include "storage/file_times.h"
 #include "storage/file_version.h"
 #include "storage/linkless_tree.h"
+#include "storage/local_identity.h"
 #include "storage/mapped_gather.h"
 
 namespace reshardfs {
@@ -90,6 +91,7 @@ class LocalFile final : public ByteSource {
     const struct stat& found = version_.found();
     return {found.st_dev, found.st_ino, nanoseconds(found.st_ctim)};
   }
+  std::string identity() const override { return local_identity(name(), version_.found()); }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
   bool gather(const Pieces& pieces, std::byte* out) const override;
   void check_unchanged() const override;
@@ -183,8 +185,12 @@ ByteSourcePtr open_local_file(const std::filesystem::path& path, DescriptorPool&
   return open_local_file(path, pool, nullptr);
 }
 
-ByteSourcePtr open_file(const std::filesystem::path& path, const LinklessTreePtr& tree) {
-  return tree ? open_local_file(path, DescriptorPool::process(), tree) : open_file(path);
+ByteSourcePtr open_file(const std::filesystem::path& path, const SourceTreePtr& tree) {
+  return tree ? tree->open_source(path) : open_file(path);
+}
+
+ByteSourcePtr LinklessTree::open_source(const std::filesystem::path& path) const {
+  return open_local_file(path, DescriptorPool::process(), shared_from_this());
 }
 
 ByteSourcePtr open_local_file(const std::filesystem::path& path, DescriptorPool& pool,

@@ -24,6 +24,7 @@ class PooledSource final : public ByteSource {
   std::uint64_t size() const override { return fetcher_->size(); }
   std::int64_t mtime_ns() const override { return fetcher_->mtime_ns(); }
   FileStamp stamp() const override { return fetcher_->stamp(); }
+  std::string identity() const override { return fetcher_->identity(); }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
   void read_many(std::span<const ReadPart> parts) const override;
   bool is_far() const noexcept override { return true; }

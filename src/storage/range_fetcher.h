@@ -36,6 +36,9 @@ class RangeFetcher {
   /// Tells this version from all others of all objects, as far as it is certain; empty if it is
   /// not.
   virtual const std::string& identity() const noexcept = 0;
+  /// Whether bytes of it have been read, or it is known in another way that whoever asks may read
+  /// it.
+  virtual bool is_opened() const noexcept { return true; }
   /// @throws Error kChanged if it is known that there is another version.
   virtual void check_unchanged() const = 0;
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <mutex>
 #include <utility>
 
@@ -63,6 +64,7 @@ struct Known {
   Version version;
   std::string identity;
   std::atomic<bool> changed = false;
+  std::atomic<bool> opened = true;  ///< whether the server has answered with bytes of it
 
   [[noreturn]] void fail_changed(const std::string& what) {
     if (changed.exchange(true)) {
@@ -134,6 +136,7 @@ class RangeReceiver final : public HttpReceiver {
 
   void end() override {
     if (received_ != range_.length()) throw HttpRetry{"the answer is too short"};
+    known_->opened = true;
     counters().source_read(received_);
   }
 
@@ -205,11 +208,13 @@ class RemoteObject final : public RangeFetcher {
   std::uint64_t size() const noexcept override { return known_->version.size; }
   std::int64_t mtime_ns() const noexcept override { return known_->version.mtime_ns; }
   FileStamp stamp() const noexcept override {
-    const std::string version = known_->version.etag + "\n" + known_->version.last_modified;
+    const Version& found = known_->version;
+    const std::string& version = found.is_certain() ? found.etag : found.last_modified;
     return {.device = XXH3_64bits(name().data(), name().size()),
             .inode = XXH3_64bits(version.data(), version.size())};
   }
   const std::string& identity() const noexcept override { return known_->identity; }
+  bool is_opened() const noexcept override { return known_->opened; }
   void check_unchanged() const override {
     if (known_->changed) known_->fail_changed("has been replaced while it was in use");
   }
@@ -242,6 +247,21 @@ Version probe(const RemoteAddress& address) {
   return receiver->version;
 }
 
+/// @param version_id what else tells versions apart
+std::string identity_of(const RemoteAddress& address, const Version& version,
+                        const std::string& version_id) {
+  return address.reader + "\n" + address.name + "\n" + version_id + "\n" + version.etag + "\n" +
+         std::to_string(version.size);
+}
+
+/// "2026-01-31T12:34:56.000Z", in whole seconds as in the header of an answer. @return nanoseconds
+/// since the epoch; 0 if it is no such time.
+std::int64_t time_of_list(const std::string& text) {
+  std::tm time{};
+  if (::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time) == nullptr) return 0;
+  return std::int64_t{::timegm(&time)} * 1'000'000'000;
+}
+
 }  // namespace
 
 RangeFetcherPtr open_remote_object(RemoteAddress address) {
@@ -255,9 +275,20 @@ RangeFetcherPtr open_remote_object(RemoteAddress address) {
         .in_file(address.name);
   }
   if (version.is_certain()) {
-    known->identity = address.reader + "\n" + address.name + "\n" + version.version_id + "\n" +
-                      version.etag + "\n" + std::to_string(version.size);
+    known->identity = identity_of(address, version, version.version_id);
   }
+  known->address = std::move(address);
+  return std::make_shared<RemoteObject>(std::move(known));
+}
+
+RangeFetcherPtr open_listed_object(RemoteAddress address, const ListedObject& listed) {
+  auto known = std::make_shared<Known>();
+  known->version.size = listed.size;
+  known->version.etag = "\"" + listed.etag + "\"";
+  known->version.mtime_ns = time_of_list(listed.modified);
+  known->opened = false;
+  // A list does not tell the version's ID: its time stands for it.
+  known->identity = identity_of(address, known->version, listed.modified);
   known->address = std::move(address);
   return std::make_shared<RemoteObject>(std::move(known));
 }

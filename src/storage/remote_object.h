@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/byte_source.h"
+#include "storage/backend.h"
 #include "storage/range_fetcher.h"
 #include "transport/http_engine.h"
 
@@ -27,5 +27,10 @@ struct RemoteAddress {
 /// @throws Error kMissing if there is none; kUnsupported if the server does not serve ranges of it,
 ///         or gives nothing that tells its versions apart; kIo.
 RangeFetcherPtr open_remote_object(RemoteAddress address);
+
+/// The same without a request: the object is of the size and version that a list tells. Until its
+/// first bytes have come, nothing shows that whoever asks may read it: see is_opened().
+/// @param listed with an ETag.
+RangeFetcherPtr open_listed_object(RemoteAddress address, const ListedObject& listed);
 
 }  // namespace reshardfs

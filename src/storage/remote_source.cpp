@@ -12,6 +12,10 @@ ByteSourcePtr open_remote_source(RemoteAddress address) {
   return std::make_shared<PooledSource>(open_remote_object(std::move(address)));
 }
 
+ByteSourcePtr open_listed_source(RemoteAddress address, const ListedObject& listed) {
+  return std::make_shared<PooledSource>(open_listed_object(std::move(address), listed));
+}
+
 ByteSourcePtr open_web_source(const std::string& name, const std::string& url,
                               const std::string& reader) {
   const auto ask = [name, url] {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "storage/backend.h"
 #include "storage/remote_source.h"
 #include "transport/s3_listing.h"
+#include "transport/s3_objects.h"
 #include "transport/s3_store.h"
 #include "transport/text_receiver.h"
 
@@ -44,6 +46,16 @@ S3Name name_of(const std::filesystem::path& location) {
   return name;
 }
 
+RemoteAddress address_of(const std::filesystem::path& location) {
+  RemoteAddress address;
+  address.name = location.string();
+  address.reader = S3Store::process().reader();
+  address.request = [object = S3Name::of(location.string()), name = address.name] {
+    return S3Store::process().request("GET", object, name);
+  };
+  return address;
+}
+
 class S3Backend final : public Backend {
  public:
   std::span<const std::string_view> schemes() const noexcept override {
@@ -52,13 +64,30 @@ class S3Backend final : public Backend {
   }
 
   ByteSourcePtr open(const std::filesystem::path& location) const override {
-    RemoteAddress address;
-    address.name = location.string();
-    address.reader = S3Store::process().reader();
-    address.request = [object = S3Name::of(location.string()), name = address.name] {
-      return S3Store::process().request("GET", object, name);
-    };
-    return open_remote_source(std::move(address));
+    return open_remote_source(address_of(location));
+  }
+
+  ByteSourcePtr open_listed(const std::filesystem::path& location,
+                            const ListedObject& object) const override {
+    if (object.etag.empty()) return open(location);
+    return open_listed_source(address_of(location), object);
+  }
+
+  std::optional<std::vector<ListedObject>> list_below(const std::filesystem::path& location,
+                                                      std::size_t most) const override {
+    S3Name prefix = name_of(location);
+    if (!prefix.key.empty()) prefix.key += "/";
+    std::vector<ListedObject> objects;
+    bool all = true;
+    list_s3_objects(prefix, [&](S3Object& object) {
+      all = objects.size() < most;
+      if (!all) return false;
+      objects.push_back({object.key.substr(prefix.key.size()), object.size, std::move(object.etag),
+                         std::move(object.modified)});
+      return true;
+    });
+    if (!all) return std::nullopt;
+    return objects;
   }
 
   std::vector<DirectoryEntry> list(const std::filesystem::path& location) const override {

@@ -208,7 +208,7 @@ bool StrategyRules::is_rules_file(const std::filesystem::path& path) {
 
 StrategyRules StrategyRules::load(const std::filesystem::path& path,
                                   const std::filesystem::path& linkless_root) {
-  const LinklessTreePtr tree = linkless_tree_of(linkless_root, path);
+  const SourceTreePtr tree = linkless_tree_of(linkless_root, path);
   auto state = std::make_unique<State>();
   state->document = read_rules(path.string(), read_small_file(path, kMaxRulesBytes, tree));
   return StrategyRules(std::move(state));

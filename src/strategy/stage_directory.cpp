@@ -29,7 +29,7 @@ struct StageFile {
 using StageFiles = std::map<std::int64_t, StageFile>;
 
 /// The files *.ckpt, or the files *.json, sorted by name.
-std::vector<fs::path> strategy_files_in(const fs::path& directory, const LinklessTreePtr& tree) {
+std::vector<fs::path> strategy_files_in(const fs::path& directory, const SourceTreePtr& tree) {
   std::vector<fs::path> files;
   std::size_t json_files = 0;
   for (const DirectoryEntry& entry : list_directory(directory, tree)) {
@@ -55,7 +55,7 @@ std::vector<fs::path> strategy_files_in(const fs::path& directory, const Linkles
 /// have written one.
 std::vector<std::pair<fs::path, std::string>> read_distinct(const std::vector<fs::path>& files,
                                                             const fs::path& directory,
-                                                            const LinklessTreePtr& tree) {
+                                                            const SourceTreePtr& tree) {
   std::map<std::string, fs::path> seen;
   std::uint64_t total = 0;
   for (const fs::path& file : files) {
@@ -153,12 +153,12 @@ Strategy strategy_of_stages(StageFiles files, const fs::path& directory) {
 
 }  // namespace
 
-Strategy load_stage_directory(const fs::path& path, const LinklessTreePtr& tree) {
+Strategy load_stage_directory(const fs::path& path, const SourceTreePtr& tree) {
   return load_stage_files(strategy_files_in(path, tree), path, tree);
 }
 
 Strategy load_stage_files(const std::vector<fs::path>& paths, const fs::path& where,
-                          const LinklessTreePtr& tree) {
+                          const SourceTreePtr& tree) {
   const auto files = read_distinct(paths, where, tree);
   if (files.size() == 1) {
     const auto& [file, bytes] = files.front();

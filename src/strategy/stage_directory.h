@@ -6,7 +6,7 @@
 
 #include "reshardfs/strategy.h"
 
-#include "storage/linkless_tree.h"
+#include "storage/source_tree.h"
 
 namespace reshardfs {
 
@@ -14,12 +14,11 @@ namespace reshardfs {
 /// which is then read as if it had been named).
 /// @param tree what links are refused in, or nullptr.
 /// @throws Error kMissing if there is none, kBadInput if they do not fit together, kIo.
-Strategy load_stage_directory(const std::filesystem::path& path, const LinklessTreePtr& tree);
+Strategy load_stage_directory(const std::filesystem::path& path, const SourceTreePtr& tree);
 
 /// The same for files that are named one by one.
 /// @param where what messages call them together.
 Strategy load_stage_files(const std::vector<std::filesystem::path>& paths,
-                          const std::filesystem::path& where,
-                          const LinklessTreePtr& tree = nullptr);
+                          const std::filesystem::path& where, const SourceTreePtr& tree = nullptr);
 
 }  // namespace reshardfs

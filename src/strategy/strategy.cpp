@@ -62,7 +62,7 @@ void refuse_rules(const std::filesystem::path& path) {
 
 Strategy Strategy::load(const std::filesystem::path& path,
                         const std::filesystem::path& linkless_root) {
-  const LinklessTreePtr tree = linkless_tree_of(linkless_root, path);
+  const SourceTreePtr tree = linkless_tree_of(linkless_root, path);
   if (path_kind(path, tree) == PathKind::kDirectory) return load_stage_directory(path, tree);
   refuse_rules(path);
   return strategy_of_file(

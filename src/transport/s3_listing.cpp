@@ -134,6 +134,7 @@ S3ObjectPage parse_s3_objects(std::string_view xml, const std::string& name) {
     if (in_object && path.size() == 3) {
       if (path[2] == "Key") object.key = text;
       if (path[2] == "ETag") object.etag = bare_etag(text);
+      if (path[2] == "LastModified") object.modified = text;
       if (path[2] == "Size") {
         const auto size = parse_decimal(text);
         has_sizes = has_sizes && size;

@@ -23,7 +23,8 @@ S3Page parse_s3_page(std::string_view xml, const std::string& name);
 struct S3Object {
   std::string key{};
   std::uint64_t size = 0;
-  std::string etag{};  ///< without quotation marks
+  std::string etag{};      ///< without quotation marks
+  std::string modified{};  ///< as the store writes it
 };
 
 /// One page of ListObjectsV2 without a delimiter.

@@ -46,7 +46,7 @@ std::string checked_etag(const HttpHead& head, const Md5& sum, const S3Name& nam
       .os_error(EIO);
 }
 
-void list_s3_objects(const S3Name& prefix, const std::function<void(S3Object& object)>& visit) {
+void list_s3_objects(const S3Name& prefix, const std::function<bool(S3Object& object)>& visit) {
   const std::string shown = shown_s3(prefix);
   std::string token;
   do {
@@ -58,7 +58,7 @@ void list_s3_objects(const S3Name& prefix, const std::function<void(S3Object& ob
         S3Store::process().request("GET", {prefix.bucket, ""}, shown, query), receiver);
     S3ObjectPage page = parse_s3_objects(receiver->text(), shown);
     for (S3Object& object : page.objects) {
-      if (object.key.starts_with(prefix.key)) visit(object);
+      if (object.key.starts_with(prefix.key) && !visit(object)) return;
     }
     if (!page.next.empty() && page.next == token) {
       throw Error(ErrorKind::kBadInput, "the store's list has a page that leads to itself")
@@ -77,8 +77,10 @@ std::optional<S3Object> look_at_s3_object(const S3Name& name) {
     if (error.kind() == ErrorKind::kMissing) return std::nullopt;
     throw;
   }
-  return S3Object{name.key, receiver->head().number("content-length").value_or(0),
-                  bare_etag(receiver->head().value("etag"))};
+  return S3Object{name.key,
+                  receiver->head().number("content-length").value_or(0),
+                  bare_etag(receiver->head().value("etag")),
+                  {}};
 }
 
 std::optional<std::string> read_s3_text(const S3Name& name, std::size_t most) {

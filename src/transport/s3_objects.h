@@ -21,9 +21,10 @@ namespace reshardfs {
 /// As messages name it: "s3://BUCKET/KEY".
 std::string shown_s3(const S3Name& name);
 
-/// All objects whose keys begin with that of `prefix`, in the order of their keys.
+/// The objects whose keys begin with that of `prefix`, in the order of their keys.
+/// @param visit @return whether to go on
 /// @throws Error kMissing if there is no such bucket, kIo, kBadInput.
-void list_s3_objects(const S3Name& prefix, const std::function<void(S3Object& object)>& visit);
+void list_s3_objects(const S3Name& prefix, const std::function<bool(S3Object& object)>& visit);
 
 /// @return nothing if there is none. @throws Error kIo.
 std::optional<S3Object> look_at_s3_object(const S3Name& name);

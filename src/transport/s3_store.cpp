@@ -102,10 +102,11 @@ S3Store::S3Store(AwsConfiguration configuration, bool virtual_host)
 }
 
 std::string S3Store::reader() {
+  const std::string store = scheme_ + "://" + host_ + "\n";
   const auto keys = credentials_.get();
-  if (!keys) return "";
+  if (!keys) return store;
   // Of a session each has its own, while its role stays.
-  return keys->token.empty() ? keys->id : "role " + credentials_.configuration().role;
+  return store + (keys->token.empty() ? keys->id : "role " + credentials_.configuration().role);
 }
 
 HttpRequest S3Store::request(const std::string& method, const S3Name& name,

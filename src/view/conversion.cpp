@@ -12,6 +12,7 @@
 #include "base/rank_list.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint_set.h"
+#include "checkpoint/source_links.h"
 #include "format/encrypted.h"
 #include "format/index_sum.h"
 #include "plan/node_fetches.h"
@@ -142,9 +143,11 @@ void check_output_options(const ConversionOptions& options) {
   if (options.shard_bytes == 0) throw Error(ErrorKind::kUsage, "a shard size of 0 bytes");
 }
 
-CheckpointOptions checkpoint_options(const ConversionOptions& options) {
+CheckpointOptions checkpoint_options(const ConversionOptions& options,
+                                     const SourceTreePtr& listed) {
   CheckpointOptions checkpoint{options.src_pattern, options.step, options.check_crc, nullptr};
   checkpoint.no_symlinks = options.no_symlinks;
+  checkpoint.listed = listed;
   checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
   return checkpoint;
 }
@@ -284,10 +287,11 @@ Conversion Conversion::open(const ConversionOptions& options) {
   StrategyInput source_input(options.src_strategy, {}, linkless_root);
   StrategyInput target_input(options.dst_strategy, options.dst_sizes, linkless_root);
   const NameMap name_map = options.name_map.empty() ? NameMap() : NameMap::load(options.name_map);
-  const ModelMaps maps(options.maps, options.source, linkless_root);
+  const SourceTreePtr listed = listed_once(options.source, {}).listed;
+  const ModelMaps maps(options.maps, options.source, linkless_root, listed);
   maps.require_shared_values(options.replicas);
   state->checkpoint = std::make_shared<const CheckpointSet>(
-      CheckpointSet::open(options.source, checkpoint_options(options)));
+      CheckpointSet::open(options.source, checkpoint_options(options, listed)));
   state->notes = state->checkpoint->notes();
 
   SourceTableResult opened =

@@ -61,7 +61,7 @@ std::string text_of(const nlohmann::json& config, std::initializer_list<const ch
 
 /// What loaders would take from config.json that is not so.
 std::vector<std::string> config_warnings(const std::filesystem::path& file,
-                                         const LinklessTreePtr& tree,
+                                         const SourceTreePtr& tree,
                                          const std::optional<std::string>& type) {
   const auto config = nlohmann::json::parse(read_small_file(file, modelmap::kMaxConfigBytes, tree),
                                             nullptr, /*throws=*/false);
@@ -92,12 +92,12 @@ std::vector<std::filesystem::path> companions_of(const ShownModel& model) {
 }
 
 /// Of the files beside the source, if symbolic links are refused there.
-LinklessTreePtr tree_of(const ViewContext& context) {
+SourceTreePtr tree_of(const ViewContext& context) {
   return linkless_tree_of(context.options.no_symlinks ? context.options.source : "",
                           context.model.config_file);
 }
 
-void add_companions(const ViewContext& context, const LinklessTreePtr& tree,
+void add_companions(const ViewContext& context, const SourceTreePtr& tree,
                     std::vector<OutputFile>& files) {
   const ShownModel& model = context.model;
   for (const std::filesystem::path& path : companions_of(model)) {
@@ -126,7 +126,7 @@ std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
     return {};
   }
   if (files.empty()) return {};
-  const LinklessTreePtr tree = tree_of(context);
+  const SourceTreePtr tree = tree_of(context);
   add_companions(context, tree, files);
   if (!context.model.side.empty() && context.model.side != "Hugging Face") {
     context.warnings.push_back("hf/ has the names of " + printable(context.model.side) +

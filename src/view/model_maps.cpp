@@ -63,13 +63,13 @@ modelmap::PartsOf parts_in_destination(const ModelMap& map,
 }
 
 /// Whether the source has a model's configuration. What cannot be told is no reason to refuse it.
-bool has_config(const std::filesystem::path& source) {
+bool has_config(const std::filesystem::path& source, const SourceTreePtr& listed) {
   if (!is_url(source)) {
     std::error_code failed;
     return std::filesystem::exists(source / kConfigName, failed);
   }
   try {
-    return path_kind(source / kConfigName) == PathKind::kOther;
+    return path_kind(source / kConfigName, listed) == PathKind::kOther;
   } catch (const Error&) {
     return false;
   }
@@ -78,7 +78,7 @@ bool has_config(const std::filesystem::path& source) {
 }  // namespace
 
 ModelMaps::ModelMaps(const ModelMapOptions& options, const std::filesystem::path& source,
-                     std::filesystem::path linkless_root)
+                     std::filesystem::path linkless_root, const SourceTreePtr& listed)
     : linkless_root_(std::move(linkless_root)), directions_(options.directions) {
   for (const std::string& name : options.maps) maps_.push_back(load_map(name));
   if (directions_.empty()) directions_.assign(maps_.size(), MapDirection::kAuto);
@@ -90,7 +90,7 @@ ModelMaps::ModelMaps(const ModelMapOptions& options, const std::filesystem::path
   if (maps_.empty() && !options.variables.empty()) {
     throw Error(ErrorKind::kUsage, "--map-var without --map");
   }
-  read_config(options.model_config, source);
+  read_config(options.model_config, source, listed);
   read_variables(options.variables);
 }
 
@@ -107,12 +107,12 @@ ModelMap ModelMaps::load_map(const std::string& name) {
 }
 
 void ModelMaps::read_config(const std::filesystem::path& model_config,
-                            const std::filesystem::path& source) {
+                            const std::filesystem::path& source, const SourceTreePtr& listed) {
   if (!model_config.empty()) {
     const bool is_directory = path_kind(model_config) == PathKind::kDirectory;
     has_model_directory_ = is_directory;
     config_file_ = is_directory ? model_config / kConfigName : model_config;
-  } else if (has_config(source)) {
+  } else if (has_config(source, listed)) {
     config_file_ = source / kConfigName;
     has_model_directory_ = true;
     if (!maps_.empty()) {

@@ -15,6 +15,7 @@
 #include "modelmap/model_map.h"
 #include "plan/mapped_source.h"
 #include "plan/name_map.h"
+#include "storage/source_tree.h"
 #include "view/strategy_input.h"
 
 namespace reshardfs {
@@ -25,10 +26,11 @@ class ModelMaps {
   /// @param source of the checkpoint: if it is a directory with a config.json, as those of models
   ///        are, that counts where the options name none.
   /// @param linkless_root as for Strategy::load().
+  /// @param listed what a server has listed of the source; nullptr: nothing.
   /// @throws Error kMissing, kIo or kBadInput with the file; kUsage for a variable that is none or
   ///         that no map uses, and for a wrong number of directions.
   ModelMaps(const ModelMapOptions& options, const std::filesystem::path& source,
-            std::filesystem::path linkless_root = {});
+            std::filesystem::path linkless_root = {}, const SourceTreePtr& listed = nullptr);
 
   bool empty() const noexcept { return maps_.empty(); }
   std::size_t size() const noexcept { return maps_.size(); }
@@ -78,7 +80,8 @@ class ModelMaps {
  private:
   modelmap::ModelMap load_map(const std::string& name);
   std::string read_file(const std::filesystem::path& file, std::uint64_t max_bytes);
-  void read_config(const std::filesystem::path& model_config, const std::filesystem::path& source);
+  void read_config(const std::filesystem::path& model_config, const std::filesystem::path& source,
+                   const SourceTreePtr& listed);
   void read_variables(const std::vector<std::string>& texts);
   void add_suggestion(Error& error, std::size_t number,
                       const std::vector<modelmap::SourceTensor>& tensors) const;

@@ -8,7 +8,7 @@
 #include "reshardfs/virtual_file.h"
 
 #include "storage/byte_source.h"
-#include "storage/linkless_tree.h"
+#include "storage/source_tree.h"
 
 namespace reshardfs {
 
@@ -16,7 +16,7 @@ namespace reshardfs {
 class PassedFile final : public VirtualFile {
  public:
   /// @throws Error as open_file().
-  PassedFile(const std::filesystem::path& path, const LinklessTreePtr& tree)
+  PassedFile(const std::filesystem::path& path, const SourceTreePtr& tree)
       : source_(open_file(path, tree)) {}
 
   std::uint64_t size() const override { return source_->size(); }

@@ -95,7 +95,7 @@ std::optional<std::string> own_common(const ViewContext& context,
                                       const std::filesystem::path& directory,
                                       std::vector<std::string>& notes) {
   const std::filesystem::path path = directory / kIterationCommon;
-  const LinklessTreePtr tree =
+  const SourceTreePtr tree =
       linkless_tree_of(context.options.no_symlinks ? context.options.source : "", path);
   if (path_kind(path, tree) == PathKind::kMissing) return std::nullopt;
   std::string text = read_small_file(path, kMaxBytes, tree);

@@ -56,6 +56,9 @@ TEST(Conformance, AnotherVersionIsNeverMixedIn) {
   const ByteSourcePtr quiet = open("changing");
   const ByteSourcePtr ahead = open("changing");
   const ByteSourcePtr busy = open("changing");
+  const SourceTreePtr tree = tree_of(place().root);
+  tree->list(place().root);
+  const ByteSourcePtr unread = tree->open_source(place().root / "changing");
   expect_bytes(*quiet, 0, 100, kBefore);
   std::atomic<unsigned> reads = 0;
   std::atomic<bool> at_end = false;
@@ -76,6 +79,7 @@ TEST(Conformance, AnotherVersionIsNeverMixedIn) {
   ahead->foresee(std::vector<ByteRange>{ByteRange::whole(kLargeBytes)}, Foresight::kAhead);
   run(place().change);
   expect_changed(*quiet, kBefore);
+  expect_changed(*unread, kBefore);
   reads_as_before(*ahead, 0, kLargeBytes, kBefore);
   at_end = true;
   for (std::thread& thread : threads) thread.join();

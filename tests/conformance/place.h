@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,9 @@
 #include <gtest/gtest.h>
 
 #include "storage/backend.h"
+#include "storage/linkless_tree.h"
+#include "storage/location.h"
+#include "storage/remote_tree.h"
 
 namespace reshardfs::conformance {
 
@@ -29,6 +33,13 @@ inline const Backend& backend() {
 }
 inline ByteSourcePtr open(const std::string& name) {
   return backend().open(place().root / name);
+}
+
+/// What finds the files of a source.
+inline SourceTreePtr tree_of(const std::filesystem::path& root,
+                             std::size_t most_at_once = RemoteTree::kMostAtOnce) {
+  if (!is_url(root)) return std::make_shared<const LinklessTree>(root);
+  return std::make_shared<const RemoteTree>(root, most_at_once);
 }
 
 /// "large", "changing" and "removed".

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "storage/backend.h"
+#include "storage/source_tree.h"
+
+namespace reshardfs {
+
+/// What a server has listed of a source, so that each directory is listed once, several at a time,
+/// and all in one list where the server can do that. Then an object is opened without a request,
+/// too: the list tells its size and version. Meant to be kept while a set is found and opened, and
+/// no longer: what has been listed is taken to stay as it is.
+class RemoteTree final : public SourceTree {
+ public:
+  /// Of directories with more objects than this, each is listed by itself.
+  static constexpr std::size_t kMostAtOnce = 10'000;
+
+  /// @param root a URL, of a directory or of an object. Nothing is asked for yet.
+  explicit RemoteTree(std::filesystem::path root, std::size_t most_at_once = kMostAtOnce);
+
+  ByteSourcePtr open_source(const std::filesystem::path& path) const override;
+  std::vector<DirectoryEntry> list(const std::filesystem::path& path) const override;
+  PathKind kind(const std::filesystem::path& path) const override;
+  void foresee_lists(std::span<const std::filesystem::path> paths) const override;
+
+ private:
+  using Entries = std::map<std::string, DirectoryEntry>;
+
+  void list_all() const;
+  void add(ListedObject object) const;
+  /// Whether everything below the root was listed at once, and so what is not in it is not there.
+  bool knows(const std::filesystem::path& path) const;
+
+  std::filesystem::path root_;
+  std::size_t most_at_once_;
+  const Backend& backend_;
+  mutable std::mutex mutex_;  // guards all below
+  mutable bool asked_ = false;
+  mutable bool complete_ = false;
+  mutable std::map<std::string, Entries> directories_;  ///< if complete: by path
+  mutable std::map<std::string, ListedObject> objects_;
+  mutable std::map<std::string, std::vector<DirectoryEntry>> listed_;  ///< if not: by path
+};
+
+}  // namespace reshardfs

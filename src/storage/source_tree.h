@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "storage/byte_source.h"
+#include "storage/directory.h"
+
+namespace reshardfs {
+
+/// How the files of a source are reached, where that is not just by their names: without following
+/// links (linkless_tree.h), or from what a server has listed (remote_tree.h).
+/// Paths begin with the tree's root. Every member function may be called from any number of threads
+/// at once.
+class SourceTree {
+ public:
+  SourceTree() = default;
+  SourceTree(const SourceTree&) = delete;
+  SourceTree& operator=(const SourceTree&) = delete;
+  virtual ~SourceTree() = default;
+
+  /// @throws what open_file() throws.
+  virtual ByteSourcePtr open_source(const std::filesystem::path& path) const = 0;
+  /// @throws what list_directory() throws.
+  virtual std::vector<DirectoryEntry> list(const std::filesystem::path& path) const = 0;
+  /// @throws what path_kind() throws.
+  virtual PathKind kind(const std::filesystem::path& path) const = 0;
+
+  /// These directories are about to be listed, one after the other.
+  virtual void foresee_lists(std::span<const std::filesystem::path> /*paths*/) const {}
+};
+
+using SourceTreePtr = std::shared_ptr<const SourceTree>;
+
+/// As the functions of byte_source.h and directory.h; without a tree (nullptr) they are the same.
+/// @throws what those throw.
+ByteSourcePtr open_file(const std::filesystem::path& path, const SourceTreePtr& tree);
+std::string read_small_file(const std::filesystem::path& path, std::uint64_t max_bytes,
+                            const SourceTreePtr& tree);
+std::vector<DirectoryEntry> list_directory(const std::filesystem::path& path,
+                                           const SourceTreePtr& tree);
+PathKind path_kind(const std::filesystem::path& path, const SourceTreePtr& tree);
+
+}  // namespace reshardfs
