@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from network import Network
+
 
 @dataclass
 class Request:
@@ -190,8 +192,8 @@ class WebServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, told: Server) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, told: Server, address: str = "127.0.0.1") -> None:
+        super().__init__((address, 0), Handler)
         self.told = told
 
     def handle_error(self, *_: object) -> None:
@@ -199,11 +201,12 @@ class WebServer(ThreadingHTTPServer):
 
 
 @contextlib.contextmanager
-def serving(root: Path, **fields: object) -> Iterator[Server]:
-    """Serves a directory on a port of its own."""
+def serving(root: Path, behind: Network | None = None, **fields: object) -> Iterator[Server]:
+    """Serves a directory on a port of its own, of this machine or behind a link."""
     told = Server(root, **fields)  # type: ignore[arg-type]
-    server = WebServer(told)
-    told.url = f"http://127.0.0.1:{server.server_address[1]}"
+    server = (WebServer(told) if behind is None else
+              behind.inside(lambda: WebServer(told, behind.address)))
+    told.url = "http://{}:{}".format(*server.server_address)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
