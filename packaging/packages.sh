@@ -12,11 +12,12 @@ BUILD_PACKAGES=(
   libprotobuf-dev nlohmann-json3-dev protobuf-compiler python3 rapidjson-dev zlib1g-dev
 )
 # Only for the tests and benchmarks. The Python packages belong to Debian's /usr/bin/python3.
-# mandoc checks the manual, procps and strace look at the daemon, zsh and fish complete commands.
+# mandoc checks the manual, procps and strace look at the daemon, zsh and fish complete commands,
+# iproute2 and nftables make a network that loses packets.
 TEST_PACKAGES=(
   libbenchmark-dev libgmock-dev libgtest-dev
   python3-jsonschema python3-numpy python3-prometheus-client python3-protobuf python3-yaml
-  fish jq mandoc procps strace zsh
+  fish iproute2 jq mandoc nftables procps strace zsh
 )
 
 say() { printf '== %s\n' "$*"; }
