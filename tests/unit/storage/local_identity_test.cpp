@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/local_identity.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "support/temp_dir.h"
+
+namespace reshardfs {
+namespace {
+
+using std::chrono::seconds;
+using Clock = std::chrono::system_clock;
+
+using test::TempDir;
+
+struct stat examine(const std::filesystem::path& path) {
+  struct stat status {};
+  EXPECT_EQ(::stat(path.c_str(), &status), 0);
+  return status;
+}
+
+class LocalIdentity : public testing::Test {
+ protected:
+  LocalIdentity() { std::ofstream(path_) << "bytes"; }
+
+  TempDir directory_;
+  std::filesystem::path path_ = directory_.path() / "a";
+  Clock::time_point later_ = Clock::now() + seconds(10);
+};
+
+TEST_F(LocalIdentity, IsTheSameForTheSameFile) {
+  const std::string first = local_identity(path_, examine(path_), later_);
+  EXPECT_FALSE(first.empty());
+  EXPECT_EQ(local_identity(path_, examine(path_), later_ + seconds(1000)), first);
+}
+
+TEST_F(LocalIdentity, DependsOnEveryField) {
+  const struct stat found = examine(path_);
+  std::set<std::string> all{local_identity(path_, found, later_)};
+  std::array<struct stat, 4> changed{found, found, found, found};
+  ++changed[0].st_ino;
+  ++changed[1].st_size;
+  ++changed[2].st_mtim.tv_nsec;
+  ++changed[3].st_ctim.tv_nsec;
+  for (const struct stat& other : changed) all.insert(local_identity(path_, other, later_));
+  all.insert(local_identity(directory_.path() / "b", found, later_));
+  EXPECT_EQ(all.size(), 6U);
+}
+
+TEST_F(LocalIdentity, IsUnknownWhileAnotherWriteMightLeaveTheSameTimes) {
+  struct stat found = examine(path_);
+  const auto written = Clock::time_point(seconds(found.st_mtim.tv_sec) +
+                                         std::chrono::microseconds(found.st_mtim.tv_nsec / 1000));
+  EXPECT_EQ(local_identity(path_, found, written + std::chrono::milliseconds(1900)), "");
+  EXPECT_NE(local_identity(path_, found, written + std::chrono::milliseconds(2100)), "");
+  EXPECT_EQ(local_identity(path_, found, written - seconds(100)), "");
+  // An old modification time can be set; the change time cannot.
+  found.st_mtim.tv_sec -= 1000;
+  EXPECT_EQ(local_identity(path_, found, written + std::chrono::milliseconds(1900)), "");
+}
+
+TEST_F(LocalIdentity, HasAnAbsolutePath) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(directory_.path());
+  const std::string relative = local_identity("a", examine("a"), later_);
+  std::filesystem::current_path(before);
+  const std::filesystem::path real = std::filesystem::canonical(directory_.path()) / "a";
+  EXPECT_EQ(relative, local_identity(real, examine(path_), later_));
+}
+
+}  // namespace
+}  // namespace reshardfs
