@@ -27,6 +27,7 @@ class AssumedSource final : public ByteSource {
     file_->read_many(parts);
   }
   bool is_far() const noexcept override { return file_->is_far(); }
+  bool is_remote() const noexcept override { return file_->is_remote(); }
   void foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept override {
     file_->foresee(ranges, when);
   }

@@ -10,6 +10,7 @@
 #include <spdlog/spdlog.h>
 
 #include "storage/cached_fetcher.h"
+#include "storage/local_readers.h"
 #include "transport/http_engine.h"
 
 namespace reshardfs {
@@ -17,7 +18,7 @@ namespace reshardfs {
 int leave(int exit_code) noexcept {
   // A command may be done before the cache has on disk what it found.
   if (const auto& cache = source_cache()) cache->flush(std::chrono::seconds(2));
-  if (!HttpEngine::is_running()) return exit_code;
+  if (!HttpEngine::is_running() && !LocalReaders::is_running()) return exit_code;
   try {
     std::cout.flush();
     spdlog::default_logger_raw()->flush();

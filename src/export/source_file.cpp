@@ -73,7 +73,7 @@ Json source_file_identity(const ConversionSource& file, const std::string& shown
   const ByteSourcePtr source = open_file(file.path);
   require_opened(*source, file);
   // A server tells versions apart itself: its stamp is made of that.
-  const std::uint64_t samples = source->is_far() ? file.inode : sum_of_samples(*source);
+  const std::uint64_t samples = source->is_remote() ? file.inode : sum_of_samples(*source);
   source->check_unchanged();
   return {{"path", shown_path},
           {"bytes", file.bytes},

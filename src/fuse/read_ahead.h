@@ -13,7 +13,4 @@ namespace reshardfs {
 /// @param source that cannot be examined: as for one that answers at once.
 unsigned read_ahead_for(const std::filesystem::path& source) noexcept;
 
-/// Whether a file system of this type (statfs(2), f_type) waits for a network or another process.
-bool is_remote(unsigned long file_system_type) noexcept;
-
 }  // namespace reshardfs

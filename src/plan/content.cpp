@@ -84,8 +84,8 @@ void read_upper_halves(const Holding& holding, std::uint64_t offset, std::span<s
 
 void ReadBatch::use(const ByteSource& source) {
   last_ = &source;
-  // A far source has a limit in time of its own, and each wait for it is as long as another.
-  if (!lists()) now_using(source.is_far() ? nullptr : &source);
+  // A request to a server has a limit in time, and each wait for it is as long as another.
+  if (!lists()) now_using(source.is_remote() ? nullptr : &source);
   if (!used_.empty() && used_.back() == &source) return;
   if (std::find(used_.begin(), used_.end(), &source) == used_.end()) used_.push_back(&source);
 }
@@ -108,7 +108,7 @@ void ReadBatch::foresee(const Holding& holding, const Pieces& pieces) {
 void ReadBatch::check() {
   for (const ByteSource* source : used_) {
     last_ = source;
-    now_using(source->is_far() ? nullptr : source);
+    now_using(source->is_remote() ? nullptr : source);
     source->check_unchanged();
   }
   now_using(nullptr);

@@ -10,6 +10,8 @@
 
 #include "reshardfs/error.h"
 
+#include "storage/source_use.h"
+
 namespace reshardfs {
 namespace {
 
@@ -23,6 +25,9 @@ constexpr std::uint64_t kBlocksAtOnce = 8;
 constexpr std::uint64_t kRequestsAtOnce = 8;
 /// What was fetched ahead, and for so long nobody has read, nobody will read.
 constexpr std::chrono::seconds kForgotten{10};
+
+/// How often who waits looks whether what it waits for may hang.
+constexpr std::chrono::milliseconds kLookInterval{40};
 
 constexpr std::size_t kMostSpare = 16;
 
@@ -407,6 +412,15 @@ void BlockPool::read(std::uint64_t source, const RangeFetcher& fetcher, std::uin
   }
 }
 
+/// @throws what the run has failed with.
+void BlockPool::await(std::unique_lock<std::mutex>& lock, const RangeFetcher& fetcher,
+                      const Run& run) {
+  while (!arrived_.wait_for(lock, kLookInterval, [&run] { return run.done; })) {
+    if (fetcher.answers()) still_using();
+  }
+  if (run.failure != nullptr) throw_own(run.failure);
+}
+
 /// @return false if there is no room for the blocks.
 bool BlockPool::read_some(std::uint64_t source, const RangeFetcher& fetcher, std::uint64_t offset,
                           std::span<std::byte> out) {
@@ -444,10 +458,7 @@ bool BlockPool::read_some(std::uint64_t source, const RangeFetcher& fetcher, std
     start(fetcher, runs, Foresight::kNow);
     lock.lock();
   }
-  for (const RunPtr& run : awaited) {
-    arrived_.wait(lock, [&] { return run->done; });
-    if (run->failure != nullptr) throw_own(run->failure);
-  }
+  for (const RunPtr& run : awaited) await(lock, fetcher, *run);
   for (const BlockPtr& block : pins.blocks()) touch(*block);
   lock.unlock();
   for (const BlockPtr& block : pins.blocks()) {
@@ -480,8 +491,7 @@ void BlockPool::read_past(const RangeFetcher& fetcher, std::uint64_t offset,
   std::unique_lock lock(mutex_);
   figures_.fetched += out.size();
   ++figures_.requests;
-  arrived_.wait(lock, [&] { return run->done; });
-  if (run->failure != nullptr) throw_own(run->failure);
+  await(lock, fetcher, *run);
 }
 
 }  // namespace reshardfs

@@ -111,6 +111,7 @@ class BlockPool {
   void finished(Run& run, const std::exception_ptr& failure) noexcept;
   bool read_some(std::uint64_t source, const RangeFetcher& fetcher, std::uint64_t offset,
                  std::span<std::byte> out);
+  void await(std::unique_lock<std::mutex>& lock, const RangeFetcher& fetcher, const Run& run);
   void read_past(const RangeFetcher& fetcher, std::uint64_t offset, std::span<std::byte> out);
 
   std::atomic<std::uint64_t> capacity_;

@@ -73,6 +73,11 @@ class ByteSource {
   /// much longer than the bytes that it brings.
   virtual bool is_far() const noexcept { return false; }
 
+  /// Whether it is read by requests to a server, each of which has a limit in time, and its stamp
+  /// is made of what the server tells its versions apart by. A read of a file may hang with the
+  /// file system.
+  virtual bool is_remote() const noexcept { return false; }
+
   /// Begins to fetch what will be read, without waiting for it. Never fails: who reads the ranges
   /// gets the error. Nothing where is_far() is false.
   virtual void foresee(std::span<const ByteRange> /*ranges*/, Foresight /*when*/) const noexcept {}

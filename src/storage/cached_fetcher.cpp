@@ -2,35 +2,14 @@
 #include "storage/cached_fetcher.h"
 
 #include <algorithm>
-#include <atomic>
-#include <mutex>
 #include <utility>
+
+#include "storage/fetch_parts.h"
 
 namespace reshardfs {
 namespace {
 
 constexpr std::uint64_t kBlock = BlockCache::kBlockBytes;
-
-/// What one request consists of, until its last part has come.
-class Parts {
- public:
-  explicit Parts(RangeFetcher::Done done) : done_(std::move(done)) {}
-
-  void add() { ++open_; }
-  void end(const std::exception_ptr& failure) {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (failure_ == nullptr) failure_ = failure;
-    }
-    if (--open_ == 0) done_(failure_);
-  }
-
- private:
-  RangeFetcher::Done done_;
-  std::atomic<unsigned> open_ = 1;  ///< and one for who adds them
-  std::mutex mutex_;
-  std::exception_ptr failure_;  ///< guarded by mutex_
-};
 
 /// The pieces that have the bytes from `begin` to before `end` of what `out` is for.
 std::vector<std::span<std::byte>> pieces_between(const std::vector<std::span<std::byte>>& out,
@@ -75,7 +54,7 @@ bool CachedFetcher::read_kept(std::uint64_t offset, std::span<std::byte> out) co
 
 void CachedFetcher::fetch(const ByteRange& range, std::vector<std::span<std::byte>> out,
                           Foresight when, Done done) const {
-  const auto parts = std::make_shared<Parts>(std::move(done));
+  const auto parts = std::make_shared<FetchParts>(std::move(done));
   const auto fetch_rest = [&](std::uint64_t begin, std::uint64_t end) {
     if (begin == end) return;
     auto pieces = pieces_between(out, begin - range.offset(), end - range.offset());

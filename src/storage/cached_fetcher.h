@@ -26,7 +26,9 @@ class CachedFetcher final : public RangeFetcher {
   FileStamp stamp() const noexcept override { return fetcher_->stamp(); }
   const std::string& identity() const noexcept override { return fetcher_->identity(); }
   bool is_opened() const noexcept override { return fetcher_->is_opened(); }
+  bool is_remote() const noexcept override { return fetcher_->is_remote(); }
   void check_unchanged() const override { fetcher_->check_unchanged(); }
+  bool answers() const noexcept override { return fetcher_->answers(); }
   bool by_blocks() const noexcept override { return true; }
 
   /// Blocks that are in the cache are there when it returns; the others are fetched.

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "storage/backend.h"
+#include "storage/measured_file.h"
 
 namespace reshardfs {
 namespace {
@@ -14,7 +15,7 @@ class FileBackend final : public Backend {
     return kSchemes;
   }
   ByteSourcePtr open(const std::filesystem::path& location) const override {
-    return open_local_file(location);
+    return measured(open_local_file(location));
   }
   std::vector<DirectoryEntry> list(const std::filesystem::path& location) const override {
     return list_directory(location);

@@ -16,6 +16,7 @@
 #include "storage/linkless_tree.h"
 #include "storage/local_identity.h"
 #include "storage/mapped_gather.h"
+#include "storage/measured_file.h"
 
 namespace reshardfs {
 namespace {
@@ -190,7 +191,7 @@ ByteSourcePtr open_file(const std::filesystem::path& path, const SourceTreePtr& 
 }
 
 ByteSourcePtr LinklessTree::open_source(const std::filesystem::path& path) const {
-  return open_local_file(path, DescriptorPool::process(), shared_from_this());
+  return measured(open_local_file(path, DescriptorPool::process(), shared_from_this()));
 }
 
 ByteSourcePtr open_local_file(const std::filesystem::path& path, DescriptorPool& pool,

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "storage/file_system_type.h"
 #include "storage/file_times.h"
 
 namespace reshardfs {
@@ -55,7 +56,7 @@ std::string file_system_id(const std::string& path, dev_t device) {
   std::array<unsigned, 2> id{};
   static_assert(sizeof(id) == sizeof(system.f_fsid));
   std::memcpy(id.data(), &system.f_fsid, sizeof(id));
-  const auto type = static_cast<unsigned long>(system.f_type) & 0xFFFFFFFFUL;
+  const unsigned long type = type_of(system);
   const std::string kind = std::to_string(type);
   if (id != std::array<unsigned, 2>{}) {
     return kind + " " + std::to_string(id[0]) + " " + std::to_string(id[1]);

@@ -12,7 +12,7 @@
 
 namespace reshardfs {
 
-/// A far source, read through the pool.
+/// A far source, an object of a server or a slow file, read through the pool.
 class PooledSource final : public ByteSource {
  public:
   explicit PooledSource(RangeFetcherPtr fetcher, BlockPool& pool = BlockPool::process());
@@ -28,6 +28,7 @@ class PooledSource final : public ByteSource {
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
   void read_many(std::span<const ReadPart> parts) const override;
   bool is_far() const noexcept override { return true; }
+  bool is_remote() const noexcept override { return fetcher_->is_remote(); }
   void foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept override;
   void check_unchanged() const override { fetcher_->check_unchanged(); }
 

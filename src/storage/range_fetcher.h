@@ -39,8 +39,14 @@ class RangeFetcher {
   /// Whether bytes of it have been read, or it is known in another way that whoever asks may read
   /// it.
   virtual bool is_opened() const noexcept { return true; }
+  /// As ByteSource has it.
+  virtual bool is_remote() const noexcept { return true; }
   /// @throws Error kChanged if it is known that there is another version.
   virtual void check_unchanged() const = 0;
+
+  /// False once what is under way takes so long that it may never end: what is remote ends with an
+  /// error instead.
+  virtual bool answers() const noexcept { return true; }
 
   /// Whether whole blocks should be asked for (BlockPool::kBlockBytes), since they are kept as
   /// such.

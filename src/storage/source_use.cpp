@@ -16,12 +16,20 @@ SourceUse::Scope::~Scope() {
   watched_use = outer_;
 }
 
+// One thread writes: no read-modify-write is needed.
+void SourceUse::next_step() noexcept {
+  step_.store(step_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
 void now_using(const ByteSource* source) noexcept {
   SourceUse* const use = watched_use;
   if (use == nullptr) return;
-  // One thread writes: no read-modify-write is needed.
   use->source_.store(source, std::memory_order_relaxed);
-  use->step_.store(use->step_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  use->next_step();
+}
+
+void still_using() noexcept {
+  if (watched_use != nullptr) watched_use->next_step();
 }
 
 }  // namespace reshardfs

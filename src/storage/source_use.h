@@ -36,6 +36,8 @@ class SourceUse {
 
  private:
   friend void now_using(const ByteSource* source) noexcept;
+  friend void still_using() noexcept;
+  void next_step() noexcept;
 
   std::atomic<const ByteSource*> source_ = nullptr;
   std::atomic<std::uint64_t> step_ = 0;
@@ -44,5 +46,9 @@ class SourceUse {
 /// To be called before a source is read, or asked whether it has changed, and with nullptr when the
 /// thread has what it wanted. Costs a nanosecond, and nothing where nobody looks.
 void now_using(const ByteSource* source) noexcept;
+
+/// To be called now and then by a thread that waits for a source which answers, however late: it is
+/// not to be taken for one that hangs.
+void still_using() noexcept;
 
 }  // namespace reshardfs

@@ -3,6 +3,7 @@
 
 #include "storage/block_pool.h"
 #include "storage/cached_fetcher.h"
+#include "storage/local_readers.h"
 #include "transport/http_engine.h"
 
 namespace reshardfs {
@@ -17,10 +18,19 @@ std::vector<StorageFigure> storage_figures() {
       {"remote_failures", http.failures, true, "Requests given up"},
       {"remote_bytes", http.bytes, true, "Bytes that servers have sent"},
       {"prefetch_bytes", pool.blocks * BlockPool::kBlockBytes, false,
-       "Memory of blocks fetched from servers"},
+       "Memory of blocks fetched from servers and slow file systems"},
       {"prefetch_hit_bytes", pool.hits, true, "Bytes read that were in memory or on their way"},
       {"prefetch_unread_bytes", pool.unread, true, "Bytes fetched and dropped without being read"},
   };
+  if (LocalReaders::is_running()) {
+    const LocalReaders::Figures slow = LocalReaders::process().figures();
+    const std::vector<StorageFigure> more{
+        {"slow_file_reads", slow.reads, true, "Reads of files of slow file systems"},
+        {"slow_file_reads_in_flight", slow.in_flight, false, "Those that are under way"},
+        {"slow_file_reads_stuck", slow.stuck, false, "Those that take very long"},
+    };
+    out.insert(out.end(), more.begin(), more.end());
+  }
   if (source_cache() == nullptr) return out;
   const BlockCache::Stats cache = source_cache()->stats();
   const std::vector<StorageFigure> more{
