@@ -95,7 +95,7 @@ TEST(Conformance, WhatIsRemovedHasChanged) {
   expect_bytes(*source, 0, 100, kRemoved);
   run(place().remove);
   // A file of this machine that is open stays what it is.
-  if (source->is_far()) {
+  if (source->is_remote()) {
     expect_changed(*source, kRemoved);
   } else {
     reads_as_before(*source, 0, kLargeBytes, kRemoved);

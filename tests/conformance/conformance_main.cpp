@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// storage_conformance --location=PATH|URL [--change=COMMAND] [--remove=COMMAND] [--ca-file=FILE]
+///                     [--slow-files]
 #include <unistd.h>
 
 #include <cstdio>
@@ -12,6 +13,7 @@
 
 #include "conformance/place.h"
 #include "storage/location.h"
+#include "storage/measured_file.h"
 #include "support/shared_exceptions.h"
 #include "transport/settings.h"
 
@@ -37,6 +39,8 @@ bool take(std::string_view word) {
     place().remove = removing;
   } else if (const std::string file = value("--ca-file="); !file.empty()) {
     transport_settings().ca_file = file;
+  } else if (word == "--slow-files") {
+    slow_files() = SlowFiles::kAll;
   } else {
     return false;
   }

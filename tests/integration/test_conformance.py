@@ -125,6 +125,9 @@ class Conformance(unittest.TestCase):
     def test_files(self) -> None:
         self.passes(self.root, in_place=True)
 
+    def test_files_read_as_slow_ones(self) -> None:
+        self.passes(self.root, "--slow-files", in_place=True)
+
     def test_web_server(self) -> None:
         with serving(self.root) as server:
             self.passes(server.url)

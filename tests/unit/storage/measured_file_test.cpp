@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/measured_file.h"
+
+#include <chrono>
+#include <cstddef>
+#include <future>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "blocking_source.h"
+#include "storage/cached_fetcher.h"
+#include "storage/descriptor_pool.h"
+#include "storage/source_use.h"
+#include "support/errors.h"
+#include "support/temp_dir.h"
+
+namespace reshardfs {
+namespace {
+
+using test::BlockingSource;
+using test::expect_error;
+using test::is_of_object;
+using test::TempDir;
+using test::until;
+
+constexpr std::uint64_t kBlock = BlockPool::kBlockBytes;
+constexpr std::uint64_t kSize = 12 * kBlock + 5;
+
+class MeasuredFileTest : public testing::Test {
+ protected:
+  ~MeasuredFileTest() override {
+    bytes_->let_go();
+    until([this] { return readers_.figures().in_flight == 0; });
+    source_cache() = nullptr;
+  }
+
+  MeasuredFile::Way way(bool always_far = false) {
+    return {always_far, [this]() -> LocalReaders& { return readers_; }, &pool_};
+  }
+  void be_slow() {
+    for (int i = 0; i < 4; ++i) speed_->note(1, std::chrono::milliseconds(20));
+  }
+  void be_quick() {
+    for (int i = 0; i < 1000; ++i) speed_->note(1, std::chrono::nanoseconds(1));
+  }
+  static void read(const ByteSource& source, std::uint64_t offset, std::size_t count) {
+    std::vector<std::byte> out(count);
+    source.read_at(offset, out);
+    EXPECT_TRUE(is_of_object(out, offset));
+  }
+
+  std::shared_ptr<BlockingSource> bytes_ = std::make_shared<BlockingSource>(kSize);
+  std::shared_ptr<FileSystemSpeed> speed_ = std::make_shared<FileSystemSpeed>();
+  LocalReaders readers_{{.patience = std::chrono::hours(1)}};
+  BlockPool pool_{64 * kBlock};
+  MeasuredFile file_{bytes_, "version 1", speed_, way()};
+};
+
+const Pieces kPieces(ByteRange(0, 4), 3, {.source = 8, .memory = 4});
+
+TEST_F(MeasuredFileTest, IsReadAsItIsWhileItsFileSystemIsQuick) {
+  EXPECT_FALSE(file_.is_far());
+  read(file_, 7, 100);
+  read(file_, 7, 100);
+  EXPECT_EQ(bytes_->begun(), (std::vector<std::uint64_t>{7, 7}));
+  EXPECT_TRUE(file_.gather(kPieces, nullptr));
+  const ByteRange range(0, kBlock);
+  file_.foresee(std::span(&range, 1), Foresight::kNow);
+  EXPECT_EQ(readers_.figures().reads, 0U);
+}
+
+TEST_F(MeasuredFileTest, IsFarWhileItsFileSystemIsSlow) {
+  be_slow();
+  EXPECT_TRUE(file_.is_far());
+  EXPECT_FALSE(file_.is_remote());
+  EXPECT_FALSE(file_.gather(kPieces, nullptr));
+  EXPECT_EQ(file_.descriptor(), nullptr);
+  read(file_, 7, 100);
+  const std::uint64_t reads = readers_.figures().reads;
+  EXPECT_GT(reads, 0U);
+  read(file_, 7, 100);
+  EXPECT_EQ(readers_.figures().reads, reads);
+  read(file_, kSize - 5, 5);
+  be_quick();
+  EXPECT_FALSE(file_.is_far());
+  EXPECT_TRUE(file_.gather(kPieces, nullptr));
+}
+
+TEST_F(MeasuredFileTest, ReadsManyRangesAtOnce) {
+  be_slow();
+  bytes_->block();
+  const ByteRange range(kBlock, 8 * kBlock);
+  file_.foresee(std::span(&range, 1), Foresight::kAhead);
+  bytes_->await(8 * kBlock / LocalFetcher::kUnitBytes);
+  EXPECT_EQ(readers_.figures().in_flight, 8 * kBlock / LocalFetcher::kUnitBytes);
+  bytes_->let_go();
+  const ForeseenReads scope;  // nothing more is fetched ahead
+  for (std::uint64_t at = 0; at < 8; ++at) read(file_, (1 + at) * kBlock, kBlock);
+  EXPECT_EQ(bytes_->begun().size(), 8 * kBlock / LocalFetcher::kUnitBytes);
+}
+
+TEST_F(MeasuredFileTest, FetchesAheadOfWhoReadsOn) {
+  be_slow();
+  for (std::uint64_t at = 0; at < 8; ++at) read(file_, at * (64 << 10), 64 << 10);
+  until([this] { return bytes_->begun().back() >= kBlock; });
+}
+
+TEST_F(MeasuredFileTest, IsNotForeseenWhileItHangs) {
+  LocalReaders impatient({.patience = std::chrono::milliseconds(0)});
+  const MeasuredFile file(bytes_, "", speed_,
+                          {true, [&]() -> LocalReaders& { return impatient; }, &pool_});
+  bytes_->block();
+  auto reader = std::async(std::launch::async, [&] { read(file, 0, 10); });
+  bytes_->await(1);
+  const ByteRange range(4 * kBlock, kBlock);
+  file.foresee(std::span(&range, 1), Foresight::kNow);
+  EXPECT_EQ(impatient.figures().reads, 1U);
+  // Another file is read by another thread.
+  const auto other_bytes = std::make_shared<BlockingSource>(kSize);
+  const MeasuredFile other(other_bytes, "", speed_,
+                           {true, [&]() -> LocalReaders& { return impatient; }, &pool_});
+  read(other, 0, 10);
+  bytes_->let_go();
+  reader.get();
+  until([&] { return impatient.figures().in_flight == 0; });
+}
+
+/// Who waits for a file is watched; see SourceUse.
+class Watched {
+ public:
+  explicit Watched(const MeasuredFile& file) {
+    reader_ = std::async(std::launch::async, [&] {
+      const SourceUse::Scope scope(use_);
+      now_using(&file);
+      read_.set_value();
+      std::vector<std::byte> out(10);
+      file.read_at(0, out);
+    });
+    read_.get_future().wait();
+  }
+  std::uint64_t step() const { return use_.look().step; }
+  void wait() { reader_.get(); }
+
+ private:
+  SourceUse use_;
+  std::promise<void> read_;
+  std::future<void> reader_;
+};
+
+TEST_F(MeasuredFileTest, IsKnownToAnswerWhileItDoes) {
+  be_slow();
+  bytes_->block();
+  Watched watched(file_);
+  const std::uint64_t before = watched.step();
+  until([&] { return watched.step() > before + 1; });
+  bytes_->let_go();
+  watched.wait();
+}
+
+TEST_F(MeasuredFileTest, IsNotKnownToAnswerWhenItHangs) {
+  LocalReaders impatient({.patience = std::chrono::milliseconds(0)});
+  BlockPool pool(64 * kBlock);
+  const MeasuredFile file(bytes_, "", speed_,
+                          {true, [&]() -> LocalReaders& { return impatient; }, &pool});
+  bytes_->block();
+  Watched watched(file);
+  bytes_->await(1);
+  until([&] {
+    const std::uint64_t step = watched.step();
+    // Long enough for some looks.
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    return watched.step() == step;
+  });
+  bytes_->let_go();
+  watched.wait();
+  until([&] { return impatient.figures().in_flight == 0; });
+}
+
+TEST_F(MeasuredFileTest, TellsThatItHasChanged) {
+  be_slow();
+  read(file_, 0, 10);
+  bytes_->change();
+  expect_error(ErrorKind::kChanged, {"blocking.ckpt"}, [&] { file_.check_unchanged(); });
+  expect_error(ErrorKind::kChanged, {"blocking.ckpt"}, [&] { read(file_, 4 * kBlock, 10); });
+}
+
+TEST_F(MeasuredFileTest, IsKeptInTheCache) {
+  const TempDir directory;
+  source_cache() = BlockCache::open({directory.path() / "cache", 1 << 30});
+  {
+    const MeasuredFile file(bytes_, "version 1", speed_, way(true));
+    read(file, 0, kSize);
+    until([] { return source_cache()->stats().bytes_written >= kSize; });
+  }
+  const std::size_t before = bytes_->begun().size();
+  const MeasuredFile again(bytes_, "version 1", speed_, way(true));
+  read(again, 0, kSize);
+  EXPECT_EQ(bytes_->begun().size(), before);
+  const MeasuredFile other(bytes_, "version 2", speed_, way(true));
+  read(other, 0, kSize);
+  EXPECT_GT(bytes_->begun().size(), before);
+  const std::size_t after = bytes_->begun().size();
+  const MeasuredFile uncertain(bytes_, "", speed_, way(true));
+  read(uncertain, 0, kSize);
+  EXPECT_GT(bytes_->begun().size(), after);
+}
+
+TEST_F(MeasuredFileTest, WhatHasChangedMeanwhileIsNotKept) {
+  const TempDir directory;
+  source_cache() = BlockCache::open({directory.path() / "cache", 1 << 30});
+  const MeasuredFile file(bytes_, "version 1", speed_, way(true));
+  bytes_->change();
+  expect_error(ErrorKind::kChanged, {"blocking.ckpt"}, [&] { read(file, 0, kSize); });
+  EXPECT_EQ(source_cache()->stats().bytes_written, 0U);
+}
+
+TEST(Measured, FilesOfLocalFileSystemsAreReadAsTheyAre) {
+  const TempDir directory;
+  const ByteSourcePtr file = open_local_file(directory.write("a", "bytes"));
+  EXPECT_EQ(measured(file), file);
+  EXPECT_NE(open_file(directory.path() / "a")->descriptor(), nullptr);
+}
+
+TEST(Measured, AnyFileCanBeReadAsASlowOne) {
+  const TempDir directory;
+  const auto path = directory.write("a", "bytes");
+  slow_files() = SlowFiles::kAll;
+  const ByteSourcePtr file = open_file(path);
+  slow_files() = SlowFiles::kMeasured;
+  EXPECT_TRUE(file->is_far());
+  std::string got(5, ' ');
+  file->read_at(0, std::as_writable_bytes(std::span(got)));
+  file->check_unchanged();
+  EXPECT_EQ(got, "bytes");
+}
+
+}  // namespace
+}  // namespace reshardfs
