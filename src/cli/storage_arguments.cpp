@@ -44,14 +44,16 @@ void StorageArguments::add_to(CLI::App& command) {
       ->take_last();
   command
       .add_option("--prefetch-memory", prefetch_memory,
-                  "Memory for what is fetched from servers ahead of readers, e.g. 64MiB or 1GiB")
+                  "Memory for what is fetched ahead of readers from servers and slow file systems, "
+                  "e.g. 64MiB or 1GiB")
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       ->transform(size_with_unit("--prefetch-memory").description(""))
       ->default_str("256MiB")
       ->take_last();
   add_text(command, "--cache-dir", cache_dir,
-           "Keep what is fetched from servers in this directory, for later reads and other mounts")
+           "Keep what is fetched from servers and network file systems in this directory, for later "
+           "reads and other mounts")
       ->type_name("DIR");
   command
       .add_option("--cache-size", cache_size,

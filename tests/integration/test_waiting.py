@@ -68,6 +68,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 class Waiting(unittest.TestCase):
+    # What is wrong with the source while it is being mounted.
+    rules_at_mount: tuple[str, ...] = ()
     made: TwoArrays
     source: FaultySource
     stack: contextlib.ExitStack
@@ -78,6 +80,8 @@ class Waiting(unittest.TestCase):
             directory = self.stack.enter_context(scratch())
             self.made = TwoArrays(directory, EIGHTHS, HALVES, SHAPE)
             self.source = self.stack.enter_context(faulty(FaultFs.program, self.made.source))
+            self.source.set(*self.rules_at_mount)
+            self.source.forget_pages()
             yield self.stack.enter_context(
                 mounted(self.source.path, *self.made.options(), "--log-file", directory / "log",
                         *options))
