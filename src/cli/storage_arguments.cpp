@@ -51,9 +51,10 @@ void StorageArguments::add_to(CLI::App& command) {
       ->transform(size_with_unit("--prefetch-memory").description(""))
       ->default_str("256MiB")
       ->take_last();
-  add_text(command, "--cache-dir", cache_dir,
-           "Keep what is fetched from servers and network file systems in this directory, for later "
-           "reads and other mounts")
+  add_text(
+      command, "--cache-dir", cache_dir,
+      "Keep what is fetched from servers and network file systems in this directory, for later "
+      "reads and other mounts")
       ->type_name("DIR");
   command
       .add_option("--cache-size", cache_size,

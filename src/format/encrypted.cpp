@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -31,6 +33,10 @@ class Cleanse {
 /// What is read and decrypted at once: small enough for the processor's cache.
 constexpr std::uint64_t kPieceBytes = 256ULL << 10;
 
+/// Of a block that is verified as a whole, this is fetched at once, and as much again ahead.
+constexpr std::uint64_t kAheadBytes = 4ULL << 20;
+static_assert(kAheadBytes % kPieceBytes == 0);
+
 class DecryptedSource : public ByteSource {
  public:
   DecryptedSource(ByteSourcePtr encrypted, std::shared_ptr<const Decryption> decryption,
@@ -46,6 +52,20 @@ class DecryptedSource : public ByteSource {
   std::int64_t mtime_ns() const override { return encrypted_->mtime_ns(); }
   FileStamp stamp() const override { return encrypted_->stamp(); }
   void check_unchanged() const override { encrypted_->check_unchanged(); }
+  bool is_far() const noexcept override { return encrypted_->is_far(); }
+  bool is_remote() const noexcept override { return encrypted_->is_remote(); }
+  void foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept override {
+    try {
+      std::vector<ByteRange> stored;
+      for (const ByteRange& range : ranges) {
+        if (!ByteRange::whole(size_).contains(range)) return;  // who reads it gets the error
+        add_stored(range, stored);
+      }
+      encrypted_->foresee(stored, when);
+    } catch (const std::exception&) {
+      // Without memory for it, it is fetched when it is read.
+    }
+  }
 
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
     if (offset > size_ || out.size() > size_ - offset) {
@@ -76,6 +96,22 @@ class DecryptedSource : public ByteSource {
   const EncryptedBlock& block(std::uint64_t index) const noexcept { return blocks_[index]; }
 
  private:
+  /// Where a range is stored, with the cipher bytes before it, which CBC needs.
+  void add_stored(const ByteRange& range, std::vector<ByteRange>& out) const {
+    for (std::uint64_t at = range.offset(); at < range.end();) {
+      const std::uint64_t index = at / block_bytes_;
+      const std::uint64_t block_begin = index * block_bytes_;
+      const std::uint64_t block_end = block_begin + blocks_[index].plain_bytes;
+      const ByteRange& cipher = blocks_[index].cipher;
+      const std::uint64_t begin = (at - block_begin) / kCipherBlockBytes * kCipherBlockBytes;
+      const std::uint64_t end = std::min(range.end(), block_end) - block_begin;
+      out.push_back(ByteRange::between(
+          cipher.offset() + begin - std::min<std::uint64_t>(begin, kIvBytes),
+          cipher.offset() + std::min<std::uint64_t>(end + kCipherBlockBytes, cipher.length())));
+      at = block_end;
+    }
+  }
+
   ByteSourcePtr encrypted_;
   std::shared_ptr<const Decryption> decryption_;
   std::uint64_t block_bytes_;
@@ -148,6 +184,11 @@ class GcmSource final : public DecryptedSource {
     SecretBuffer plain(std::min(from.cipher.length(), kPieceBytes), SecretBuffer::Swap::kAllowed);
     CipherStream stream(decryption(), from.iv);
     for (std::uint64_t at = 0; at < from.cipher.length();) {
+      if (at % kAheadBytes == 0 && encrypted().is_far()) {
+        const ByteRange ahead(from.cipher.offset() + at,
+                              std::min(from.cipher.length() - at, 2 * kAheadBytes));
+        encrypted().foresee(std::span(&ahead, 1), Foresight::kNow);
+      }
       const auto piece = plain.bytes().first(std::min(from.cipher.length() - at, kPieceBytes));
       encrypted().read_at(from.cipher.offset() + at, piece);
       stream.decrypt(piece);

@@ -77,6 +77,59 @@ TEST(Encrypted, GivesThePlainBytesOfEveryGoldenFile) {
   }
 }
 
+/// Far away; notes what is foreseen, and what is read that was not.
+class FarSource final : public test::Decorator {
+ public:
+  using Decorator::Decorator;
+
+  bool is_far() const noexcept override { return true; }
+  void foresee(std::span<const ByteRange> ranges, Foresight /*when*/) const noexcept override {
+    foreseen.insert(foreseen.end(), ranges.begin(), ranges.end());
+  }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
+    const ByteRange read(offset, out.size());
+    if (std::none_of(foreseen.begin(), foreseen.end(),
+                     [&](const ByteRange& range) { return range.contains(read); })) {
+      ++surprises;
+    }
+    Decorator::read_at(offset, out);
+  }
+
+  mutable std::vector<ByteRange> foreseen;
+  mutable int surprises = 0;
+};
+
+TEST(Encrypted, TellsWhatWillBeReadOfItsFile) {
+  const std::string plain = sample(5 * kBlock + 77);
+  for (const std::string& mode : kModes) {
+    SCOPED_TRACE(mode);
+    const auto file = std::make_shared<FarSource>(
+        std::make_shared<MemorySource>(encrypt(mode, kKey, plain, kBlock)));
+    const ByteSourcePtr source = open(mode, file);
+    EXPECT_TRUE(source->is_far());
+    EXPECT_FALSE(source->is_remote());
+    file->surprises = 0;
+    if (mode == "AES-GCM") {
+      // What verifies the blocks tells it itself.
+      read_text(*source, 0, plain.size());
+      EXPECT_EQ(file->surprises, 0);
+    }
+    for (const ByteRange& range :
+         {ByteRange(0, 1), ByteRange(15, 2), ByteRange(100, 3 * kBlock), ByteRange(kBlock, kBlock),
+          ByteRange(5 * kBlock + 76, 1), ByteRange::whole(plain.size())}) {
+      file->foreseen.clear();
+      source->foresee(std::span(&range, 1), Foresight::kNow);
+      EXPECT_FALSE(file->foreseen.empty());
+      read_text(*source, range.offset(), range.length());
+    }
+    EXPECT_EQ(file->surprises, 0);
+    file->foreseen.clear();
+    const ByteRange beyond(plain.size() - 1, 2);
+    source->foresee(std::span(&beyond, 1), Foresight::kNow);
+    EXPECT_TRUE(file->foreseen.empty());
+  }
+}
+
 TEST(Encrypted, ReadsAnyRangeOfSeveralBlocks) {
   for (const std::string& mode : kModes) {
     for (const std::size_t bytes : {std::size_t{1}, std::size_t{15}, std::size_t{16}, kBlock - 1,
