@@ -7,8 +7,6 @@
 #include <span>
 #include <utility>
 
-#include "storage/fetch_parts.h"
-
 namespace reshardfs {
 
 LocalFetcher::LocalFetcher(ByteSourcePtr file, std::string identity,
@@ -36,37 +34,36 @@ void LocalFetcher::fetch(const ByteRange& range, std::vector<std::span<std::byte
         }
         done(failure);
       });
-  std::exception_ptr failure;
-  try {
-    std::uint64_t offset = range.offset();
-    for (std::span<std::byte> piece : out) {
-      while (!piece.empty()) {
-        const auto unit = piece.first(std::min<std::size_t>(piece.size(), kUnitBytes));
-        parts->add();
-        const auto read = [file = file_, file_system = file_system_, parts, offset, unit] {
-          try {
-            const auto began = std::chrono::steady_clock::now();
-            file->read_at(offset, unit);
-            file_system->note(unit.size(), std::chrono::steady_clock::now() - began);
-            parts->end(nullptr);
-          } catch (...) {
-            parts->end(std::current_exception());
-          }
-        };
-        try {
-          readers_().submit(reading_, when, read);
-        } catch (...) {
-          parts->end(std::current_exception());
-          throw;
-        }
-        piece = piece.subspan(unit.size());
-        offset += unit.size();
-      }
+  std::uint64_t offset = range.offset();
+  for (std::span<std::byte> piece : out) {
+    while (!piece.empty()) {
+      const auto unit = piece.first(std::min<std::size_t>(piece.size(), kUnitBytes));
+      submit(offset, unit, when, parts);
+      piece = piece.subspan(unit.size());
+      offset += unit.size();
     }
-  } catch (...) {
-    failure = std::current_exception();  // what has been begun must end first
   }
-  parts->end(failure);
+  parts->end(nullptr);
+}
+
+void LocalFetcher::submit(std::uint64_t offset, std::span<std::byte> unit, Foresight when,
+                          const std::shared_ptr<FetchParts>& parts) const {
+  const auto read = [file = file_, file_system = file_system_, parts, offset, unit] {
+    try {
+      const auto began = std::chrono::steady_clock::now();
+      file->read_at(offset, unit);
+      file_system->note(unit.size(), std::chrono::steady_clock::now() - began);
+      parts->end(nullptr);
+    } catch (...) {
+      parts->end(std::current_exception());
+    }
+  };
+  parts->add();
+  try {
+    readers_().submit(reading_, when, read);
+  } catch (...) {
+    parts->end(std::current_exception());  // the others must end, too
+  }
 }
 
 }  // namespace reshardfs

@@ -3,10 +3,12 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "storage/byte_source.h"
+#include "storage/fetch_parts.h"
 #include "storage/file_system_speed.h"
 #include "storage/local_readers.h"
 #include "storage/range_fetcher.h"
@@ -39,6 +41,10 @@ class LocalFetcher final : public RangeFetcher {
              Done done) const override;
 
  private:
+  /// One read of what `parts` consist of.
+  void submit(std::uint64_t offset, std::span<std::byte> unit, Foresight when,
+              const std::shared_ptr<FetchParts>& parts) const;
+
   const ByteSourcePtr file_;
   const std::string identity_;
   const std::shared_ptr<FileSystemSpeed> file_system_;

@@ -40,7 +40,7 @@ std::string mount_source(dev_t device) {
     std::string type;
     std::string source;
     tail >> type >> source;
-    return type + " " + source;
+    return type.append(" ").append(source);
   }
   return {};
 }
@@ -50,7 +50,7 @@ std::string mount_source(dev_t device) {
 /// that may be the name of the program only, so there the number must be the same, too.
 std::string file_system_id(const std::string& path, dev_t device) {
   constexpr unsigned long kFuse = 0x65735546;
-  const std::string number = std::to_string(device);
+  std::string number = std::to_string(device);
   struct statfs system {};
   if (::statfs(path.c_str(), &system) != 0) return number;
   std::array<unsigned, 2> id{};

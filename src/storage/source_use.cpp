@@ -29,7 +29,8 @@ void now_using(const ByteSource* source) noexcept {
 }
 
 void still_using() noexcept {
-  if (watched_use != nullptr) watched_use->next_step();
+  // What waits for no source in particular is looked after in its own way.
+  if (watched_use != nullptr && watched_use->look().source != nullptr) watched_use->next_step();
 }
 
 }  // namespace reshardfs
