@@ -21,21 +21,35 @@ constexpr std::uint64_t kJoinedGap = 64 << 10;
 constexpr std::uint64_t kMaxPieces = 4096;
 constexpr std::size_t kMaxRanges = 16384;
 
-/// Bytes as they are stored, over the borders of extents.
-void read_stored(const Holding& holding, std::uint64_t offset, std::span<std::byte> out) {
-  for (const ByteRange& extent : holding.entry->extents) {
-    if (out.empty()) return;
+/// Calls visit(range of the file) for the parts of a range of the stored bytes, in order.
+/// @return the bytes that are not stored.
+template <typename Visit>
+std::uint64_t for_each_stored_part(const TensorEntry& entry, std::uint64_t offset,
+                                   std::uint64_t length, Visit&& visit) {
+  for (const ByteRange& extent : entry.extents) {
+    if (length == 0) break;
     if (offset >= extent.length()) {
       offset -= extent.length();
       continue;
     }
-    const auto part =
-        static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), extent.length() - offset));
-    holding.file->source->read_at(extent.offset() + offset, out.first(part));
-    out = out.subspan(part);
+    const std::uint64_t part = std::min(length, extent.length() - offset);
+    visit(ByteRange(extent.offset() + offset, part));
+    length -= part;
     offset = 0;
   }
-  if (!out.empty()) {
+  return length;
+}
+
+/// Bytes as they are stored, over the borders of extents.
+void read_stored(const Holding& holding, std::uint64_t offset, std::span<std::byte> out) {
+  const ByteSource& source = *holding.file->source;
+  const std::uint64_t missing =
+      for_each_stored_part(*holding.entry, offset, out.size(), [&](const ByteRange& part) {
+        const auto length = static_cast<std::size_t>(part.length());
+        source.read_at(part.offset(), out.first(length));
+        out = out.subspan(length);
+      });
+  if (missing > 0) {
     throw Error(ErrorKind::kInternal, "a read leaves the content")
         .in_file(holding.file->source->name())
         .for_parameter(holding.entry->name);
@@ -46,18 +60,10 @@ void read_stored(const Holding& holding, std::uint64_t offset, std::span<std::by
 void add_stored_ranges(const TensorEntry& entry, const ByteRange& content,
                        std::vector<ByteRange>& out) {
   const bool halves = entry.encoding == ContentEncoding::kFloat32AsBFloat16;
-  std::uint64_t begin = halves ? content.offset() / 2 * 4 : content.offset();
-  std::uint64_t end = halves ? (content.end() + 1) / 2 * 4 : content.end();
-  for (const ByteRange& extent : entry.extents) {
-    if (begin >= end) return;
-    if (begin < extent.length()) {
-      const std::uint64_t part = std::min(end, extent.length()) - begin;
-      out.emplace_back(extent.offset() + begin, part);
-      begin += part;
-    }
-    begin -= extent.length();
-    end -= extent.length();
-  }
+  const std::uint64_t begin = halves ? content.offset() / 2 * 4 : content.offset();
+  const std::uint64_t end = halves ? (content.end() + 1) / 2 * 4 : content.end();
+  for_each_stored_part(entry, begin, end - begin,
+                       [&](const ByteRange& part) { out.push_back(part); });
 }
 
 /// The upper two bytes of each stored float32. The range may begin or end inside an element.

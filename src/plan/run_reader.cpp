@@ -4,15 +4,14 @@
 #include <algorithm>
 #include <vector>
 
+#include "reshardfs/node_fetches.h"
+
 #include "storage/block_pool.h"
 #include "storage/pieces.h"
 
 namespace reshardfs {
 namespace {
 
-// A call to read one piece costs as much as copying some 8 KiB. So pieces that lie further apart
-// than this are read one by one, closer ones together with what is between them.
-constexpr std::uint64_t kJoinStride = 8 << 10;
 // Two blocks of this size stay in a processor's own cache, beside what they are copied to.
 constexpr std::uint64_t kScratchBytes = 256 << 10;
 
@@ -85,7 +84,9 @@ void read_run(const StridedRun& run, std::span<std::byte> out, ReadBatch& batch)
   const Pieces pieces = pieces_of(run);
   if (is_worth_gathering(pieces) && gather_content(run.holding, pieces, out.data(), batch)) return;
   foresee_pieces(run, pieces);
-  const auto read = pieces.stride() >= kJoinStride ? read_one_by_one : read_with_gaps;
+  // A call to read one piece costs as much as copying some 8 KiB. So pieces that lie further apart
+  // are read one by one, closer ones together with what is between them.
+  const auto read = pieces.stride() >= kJoinedStride ? read_one_by_one : read_with_gaps;
   read(run.holding, pieces, out.data(), batch);
 }
 
