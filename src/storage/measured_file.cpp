@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/measured_file.h"
 
-#include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include <chrono>
@@ -11,8 +10,6 @@
 #include "storage/cached_fetcher.h"
 #include "storage/descriptor_pool.h"
 #include "storage/file_system_type.h"
-#include "storage/file_times.h"
-#include "storage/local_identity.h"
 
 namespace reshardfs {
 namespace {
@@ -24,14 +21,6 @@ void timed(FileSystemSpeed& file_system, std::uint64_t bytes, Read&& read) {
   const Clock::time_point began = Clock::now();
   read();
   file_system.note(bytes, Clock::now() - began);
-}
-
-bool is_that_of(const struct stat& found, const ByteSource& file) noexcept {
-  const FileStamp stamp = file.stamp();
-  return found.st_dev == stamp.device && found.st_ino == stamp.inode &&
-         nanoseconds(found.st_ctim) == stamp.ctime_ns &&
-         nanoseconds(found.st_mtim) == file.mtime_ns() &&
-         static_cast<std::uint64_t>(found.st_size) == file.size();
 }
 
 }  // namespace
@@ -47,14 +36,11 @@ ByteSourcePtr measured(ByteSourcePtr file) {
   struct statfs system {};
   if (::fstatfs(descriptor->get(), &system) != 0) return file;
   if (!all && !is_remote_type(type_of(system))) return file;
-  struct stat found {};
-  if (::fstat(descriptor->get(), &found) != 0) return file;
-  // Who reads a file that is another one by now gets an error: it has no identity.
-  std::string identity;
-  if (is_that_of(found, *file)) identity = local_identity(file->name(), found);
+  std::string identity = file->identity();
+  auto file_system = FileSystemSpeed::of(file->stamp().device);
   const bool is_kept = source_cache() != nullptr && !identity.empty();
   return std::make_shared<MeasuredFile>(std::move(file), std::move(identity),
-                                        FileSystemSpeed::of(found.st_dev),
+                                        std::move(file_system),
                                         MeasuredFile::Way{.always_far = all || is_kept});
 }
 

@@ -54,6 +54,7 @@ class MeasuredFile final : public ByteSource {
   std::uint64_t size() const override { return file_->size(); }
   std::int64_t mtime_ns() const override { return file_->mtime_ns(); }
   FileStamp stamp() const override { return file_->stamp(); }
+  std::string identity() const override { return identity_; }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
   void read_many(std::span<const ReadPart> parts) const override;
   bool is_far() const noexcept override { return way_.always_far || file_system_->is_slow(); }
