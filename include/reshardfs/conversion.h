@@ -22,6 +22,8 @@
 
 namespace reshardfs {
 
+class TensorSet;
+
 /// What happens to a parameter that only one of the two strategies lays out.
 enum class Unmatched : std::uint8_t {
   kDrop,       ///< left out, with one warning that names them
@@ -171,6 +173,14 @@ class RESHARDFS_EXPORT Conversion {
   std::size_t parameter_count() const;
   /// All files shown, rank_0 first. A path may hold several directories.
   const std::vector<OutputFile>& files() const;
+  /// What destination rank `rank` holds, tensor by tensor (tensor.h). Costs a look at each
+  /// parameter, and reads nothing.
+  /// @throws Error kUsage if there is no such rank, or it is not among the options' ranks; kMissing
+  ///         if no file has a part of what it holds.
+  TensorSet tensors(Rank rank) const;
+  /// The whole model, tensor by tensor: what the files in merged/ hold.
+  /// @throws Error kUsage if there is no such whole; its text says why.
+  TensorSet whole_tensors() const;
   /// What destination rank `rank` reads, ascending by source rank and part; lowest replica first
   /// choice.
   /// @throws Error kUsage if there is no such rank.
@@ -195,6 +205,8 @@ class RESHARDFS_EXPORT Conversion {
   std::int64_t mtime_ns() const;
   /// The step that was taken; empty if the file names carry none.
   const std::string& step() const;
+  /// All steps of the source, oldest first; empty if the file names carry none.
+  const std::vector<std::string>& steps() const;
   /// Things that the user should know (parameters left out, ...), one line each.
   const std::vector<std::string>& warnings() const;
   /// Parameters without a layout of their own that were placed by a rule, one line each.

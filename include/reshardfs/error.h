@@ -50,6 +50,9 @@ class RESHARDFS_EXPORT Error : public std::exception {
   const std::string& file() const noexcept { return file_; }
   const std::string& parameter() const noexcept { return parameter_; }
   const std::string& message() const noexcept { return message_; }
+  /// What to do about it; empty if that is not known.
+  const std::string& hint() const noexcept { return hint_; }
+  std::optional<Rank> rank() const noexcept { return rank_; }
   /// Bytes from the start of file(), if it is about a place in it.
   std::optional<std::uint64_t> offset() const noexcept { return offset_; }
 

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <iostream>
+#include <functional>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reshardfs/error.h"
+#include "reshardfs/tensor.h"
 
-#include "base/file_name.h"
 #include "base/near_name.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/conversion_arguments.h"
 #include "cli/shown_file.h"
 #include "cli/stop_signals.h"
+#include "format/npy.h"
 
 namespace reshardfs {
 namespace {
@@ -43,50 +44,27 @@ bool write_out(std::span<const std::byte> bytes) {
   return true;
 }
 
-void write_file_out(const VirtualFile& file, std::uint64_t offset) {
+void write_blocks_out(std::uint64_t size,
+                      const std::function<void(std::uint64_t, std::span<std::byte>)>& read) {
   constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20U;
-  std::vector<std::byte> block(std::min<std::uint64_t>(kBlockBytes, file.size()));
-  while (offset < file.size()) {
-    const auto part =
-        std::span(block).first(std::min<std::uint64_t>(block.size(), file.size() - offset));
-    file.read_at(offset, part);
+  std::vector<std::byte> block(std::min(kBlockBytes, size));
+  for (std::uint64_t offset = 0; offset < size;) {
+    const auto part = std::span(block).first(std::min<std::uint64_t>(block.size(), size - offset));
+    read(offset, part);
     if (!write_out(part)) return;
     offset += part.size();
   }
 }
 
-/// Where the elements begin: behind the magic, the version, and a text whose length stands before
-/// it in two bytes (version 1) or four.
-std::uint64_t npy_data_offset(const VirtualFile& file) {
-  constexpr std::size_t kLengthAt = 8;
-  std::array<std::byte, 12> begin{};
-  file.read_at(0, begin);
-  const std::size_t length_bytes = std::to_integer<unsigned>(begin[6]) == 1 ? 2 : 4;
-  std::uint64_t length = 0;
-  for (std::size_t i = 0; i < length_bytes; ++i) {
-    length |= std::to_integer<std::uint64_t>(begin.at(kLengthAt + i)) << (8 * i);
-  }
-  return kLengthAt + length_bytes + length;
-}
-
-/// The name of the array that a file of merged/params has.
-std::optional<std::string> parameter_of(std::string_view path) {
-  constexpr std::string_view kDirectory = "merged/params/";
-  if (!path.starts_with(kDirectory) || !path.ends_with(kParameterFileExtension)) return {};
-  path.remove_prefix(kDirectory.size());
-  path.remove_suffix(kParameterFileExtension.size());
-  return from_file_path(path);
-}
-
-const OutputFile& parameter_file(const Conversion& conversion, const std::string& name) {
-  const std::string path =
-      "merged/params/" + to_file_path(name) + std::string(kParameterFileExtension);
-  for (const OutputFile& file : conversion.files()) {
-    if (file.path == path) return file;
-  }
+/// A whole parameter that is an array.
+Tensor array_named(const Conversion& conversion, const std::string& name) {
+  const TensorSet tensors = conversion.whole_tensors();
+  const auto index = tensors.find(name);
+  if (index && is_array(tensors.info(*index).dtype)) return tensors.at(*index);
   std::vector<std::string> names;
-  for (const OutputFile& file : conversion.files()) {
-    if (const auto known = parameter_of(file.path)) names.push_back(*known);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    TensorInfo info = tensors.info(i);
+    if (is_array(info.dtype)) names.push_back(std::move(info.name));
   }
   throw Error(ErrorKind::kMissing, "the conversion has no array with this name")
       .for_parameter(name)
@@ -94,6 +72,16 @@ const OutputFile& parameter_file(const Conversion& conversion, const std::string
       .hint(
           "'reshardfs inspect' lists the names; "
           "merged/params.json has the values of texts");
+}
+
+void write_parameter_out(const Tensor& array, bool npy) {
+  if (npy) {
+    const std::string header = npy::header(array.dtype(), array.shape());
+    if (!write_out(std::as_bytes(std::span(header)))) return;
+  }
+  write_blocks_out(array.bytes(), [&](std::uint64_t offset, std::span<std::byte> block) {
+    array.read(offset, block);
+  });
 }
 
 void check_arguments(const CatArguments& arguments) {
@@ -119,13 +107,15 @@ int run_cat(const CatArguments& arguments) {
   // 'cat | head' ends without a word.
   ignore_signal(SIGPIPE);
   if (!arguments.parameter.empty()) {
-    const VirtualFile& file = *parameter_file(conversion, arguments.parameter).file;
-    write_file_out(file, arguments.npy ? 0 : npy_data_offset(file));
+    write_parameter_out(array_named(conversion, arguments.parameter), arguments.npy);
     return kExitDone;
   }
-  const std::shared_ptr<const VirtualFile> file = shown_file(conversion, arguments.file).file;
-  const std::shared_ptr<const VirtualFile> live = file->snapshot();
-  write_file_out(live != nullptr ? *live : *file, 0);
+  const std::shared_ptr<const VirtualFile> shown = shown_file(conversion, arguments.file).file;
+  const std::shared_ptr<const VirtualFile> live = shown->snapshot();
+  const VirtualFile& file = live != nullptr ? *live : *shown;
+  write_blocks_out(file.size(), [&](std::uint64_t offset, std::span<std::byte> block) {
+    file.read_at(offset, block);
+  });
   return kExitDone;
 }
 

@@ -30,6 +30,7 @@
 #include "view/source_input.h"
 #include "view/status_json.h"
 #include "view/strategy_input.h"
+#include "view/tensor_set.h"
 #include "view/view.h"
 
 namespace reshardfs {
@@ -58,6 +59,12 @@ std::vector<Rank> ranks_to_show(std::vector<Rank> ranks, std::int64_t count) {
                                        std::to_string(count - 1) + ")");
   }
   return ranks;
+}
+
+void require_rank(Rank rank, std::int64_t count) {
+  if (RankRange(Rank(), count).contains(rank)) return;
+  throw Error(ErrorKind::kUsage, "there is no target rank " + to_string(rank) +
+                                     ": the target has " + std::to_string(count));
 }
 
 /// Whether ranks that hold the same have one value there.
@@ -266,6 +273,8 @@ void drop_repeated(std::vector<std::string>& lines) {
 struct Conversion::State {
   std::shared_ptr<const CheckpointSet> checkpoint;
   std::shared_ptr<const TargetTable> target;
+  std::shared_ptr<const TargetTable> whole;
+  std::string no_whole;     ///< why there is none
   std::vector<Rank> ranks;  ///< those that are shown
   ReportSubject report;
   std::vector<OutputFile> files;
@@ -321,9 +330,13 @@ Conversion Conversion::open(const ConversionOptions& options) {
   if (options.replicas == Replicas::kOwn) require_own_ranks(options, *target);
   state->ranks = ranks_to_show(options.ranks, target->rank_count());
   if (options.replicas == Replicas::kOwn) require_own_files(*target, state->ranks);
-  const auto whole = shows_the_whole(options)
-                         ? whole_table(target, source, target_options, state->warnings)
-                         : nullptr;
+  const bool wants_whole = shows_the_whole(options);
+  const auto whole =
+      wants_whole ? whole_table(target, source, target_options, state->warnings) : nullptr;
+  state->whole = whole;
+  if (whole == nullptr) {
+    state->no_whole = wants_whole ? state->warnings.back() : "the whole model is not among --views";
+  }
   if (options.check_replicas) {
     const SettledReplicas settled =
         settle_replicas({*target, whole.get(), state->ranks}, options.replicas);
@@ -355,11 +368,22 @@ const std::vector<OutputFile>& Conversion::files() const {
   return state_->files;
 }
 
-std::vector<SourceTraffic> Conversion::traffic(Rank rank) const {
-  if (!RankRange(Rank(), rank_count()).contains(rank)) {
-    throw Error(ErrorKind::kUsage, "there is no target rank " + to_string(rank) +
-                                       ": the target has " + std::to_string(rank_count()));
+TensorSet Conversion::tensors(Rank rank) const {
+  require_rank(rank, rank_count());
+  if (!std::binary_search(state_->ranks.begin(), state_->ranks.end(), rank)) {
+    throw Error(ErrorKind::kUsage, "target rank " + to_string(rank) + " is not among --ranks");
   }
+  require_complete(*state_->target, {rank});
+  return TensorSet(std::make_shared<const TensorSet::State>(state_->target, rank));
+}
+
+TensorSet Conversion::whole_tensors() const {
+  if (state_->whole == nullptr) throw Error(ErrorKind::kUsage, state_->no_whole);
+  return TensorSet(std::make_shared<const TensorSet::State>(state_->whole, kWholeRank));
+}
+
+std::vector<SourceTraffic> Conversion::traffic(Rank rank) const {
+  require_rank(rank, rank_count());
   return traffic_of(*state_->target, rank);
 }
 
@@ -420,6 +444,9 @@ std::int64_t Conversion::mtime_ns() const {
 }
 const std::string& Conversion::step() const {
   return state_->checkpoint->step();
+}
+const std::vector<std::string>& Conversion::steps() const {
+  return state_->checkpoint->steps();
 }
 const std::vector<std::string>& Conversion::warnings() const {
   return state_->warnings;

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "view/tensor_set.h"
+
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/checked.h"
+#include "base/near_name.h"
+#include "base/text.h"
+#include "plan/foresight.h"
+#include "view/tensor_elements.h"
+
+namespace reshardfs {
+
+struct Tensor::State {
+  State(std::shared_ptr<const TensorElements> whole, Shape from, Shape to)
+      : elements(std::move(whole)),
+        begin(std::move(from)),
+        shape(std::move(to)),
+        layout(elements->view.shape(), begin, shape, elements->element_bytes()),
+        bytes(static_cast<std::uint64_t>(element_count(shape)) * elements->element_bytes()) {}
+
+  std::shared_ptr<const TensorElements> elements;
+  Shape begin;  ///< in the elements
+  Shape shape;
+  BoxLayout layout;
+  std::uint64_t bytes;
+};
+
+Tensor::Tensor(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+const std::string& Tensor::name() const noexcept {
+  return state_->elements->name;
+}
+DType Tensor::dtype() const noexcept {
+  return state_->elements->view.dtype();
+}
+const Shape& Tensor::shape() const noexcept {
+  return state_->shape;
+}
+std::uint64_t Tensor::bytes() const noexcept {
+  return state_->bytes;
+}
+
+void Tensor::read(std::uint64_t offset, std::span<std::byte> out) const {
+  const State& box = *state_;
+  if (offset > box.bytes || out.size() > box.bytes - offset) {
+    throw Error(ErrorKind::kUsage, "bytes " + std::to_string(offset) + " to " +
+                                       std::to_string(offset + out.size()) +
+                                       " leave the tensor, which has " + std::to_string(box.bytes))
+        .for_parameter(name());
+  }
+  if (out.empty()) return;
+  const TensorElements& elements = *box.elements;
+  try {
+    if (box.layout.is_one_run()) {
+      return read_foreseen(&elements, elements.view.size(), box.layout.begin_of_run(0) + offset,
+                           out,
+                           [&](std::uint64_t from, std::span<std::byte> part, ReadBatch& batch) {
+                             elements.view.read(from, part, batch);
+                           });
+    }
+    read_foreseen(&box, box.bytes, offset, out,
+                  [&](std::uint64_t from, std::span<std::byte> part, ReadBatch& batch) {
+                    read_box(elements, box.layout, from, part, batch);
+                  });
+  } catch (Error& error) {
+    error.for_parameter(name());
+    throw;
+  }
+}
+
+Tensor Tensor::box(const Shape& begin, const Shape& end) const {
+  const Shape& whole = shape();
+  if (begin.size() != whole.size() || end.size() != whole.size()) {
+    throw Error(ErrorKind::kUsage, "a box of " + counted(begin.size(), "dimension") +
+                                       " in a tensor of shape " + to_string(whole))
+        .for_parameter(name());
+  }
+  Shape from = state_->begin;
+  Shape lengths(whole.size());
+  for (std::size_t d = 0; d < whole.size(); ++d) {
+    if (begin[d] < 0 || end[d] < begin[d] || end[d] > whole[d]) {
+      throw Error(ErrorKind::kUsage, "a box from " + to_string(begin) + " to " + to_string(end) +
+                                         " leaves the tensor, whose shape is " + to_string(whole))
+          .for_parameter(name());
+    }
+    from[d] += begin[d];
+    lengths[d] = end[d] - begin[d];
+  }
+  return Tensor(
+      std::make_shared<const State>(state_->elements, std::move(from), std::move(lengths)));
+}
+
+TensorSet::State::State(std::shared_ptr<const TargetTable> of, Rank held_by)
+    : table(std::move(of)), rank(held_by) {
+  for (const TargetParameter& parameter : table->parameters()) {
+    if (!table->has(parameter, rank)) continue;
+    numbers.emplace(parameter.name, parameters.size());
+    parameters.push_back(&parameter);
+  }
+}
+
+TensorSet::TensorSet(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+std::size_t TensorSet::size() const noexcept {
+  return state_->parameters.size();
+}
+
+namespace {
+
+const TargetParameter& parameter_at(const std::vector<const TargetParameter*>& parameters,
+                                    std::size_t index) {
+  if (index < parameters.size()) return *parameters[index];
+  throw Error(ErrorKind::kUsage, "there is no tensor " + std::to_string(index) + ": there are " +
+                                     std::to_string(parameters.size()));
+}
+
+}  // namespace
+
+TensorInfo TensorSet::info(std::size_t index) const {
+  const TargetParameter& parameter = parameter_at(state_->parameters, index);
+  TensorInfo info{parameter.name, parameter.dtype,
+                  state_->table->slice_shape(parameter, state_->rank), 0};
+  info.bytes = static_cast<std::uint64_t>(
+      mul_or_throw(element_count(info.shape), element_size(info.dtype), "the size of a tensor"));
+  return info;
+}
+
+std::optional<std::size_t> TensorSet::find(std::string_view name) const {
+  const auto found = state_->numbers.find(name);
+  if (found == state_->numbers.end()) return std::nullopt;
+  return found->second;
+}
+
+Tensor TensorSet::at(std::size_t index) const {
+  const TargetParameter& parameter = parameter_at(state_->parameters, index);
+  auto elements = std::make_shared<const TensorElements>(
+      TensorElements{state_->table, parameter.name,
+                     ElementView(state_->table->view(parameter, state_->rank),
+                                 parameter.source->dtype, parameter.dtype)});
+  Shape shape = elements->view.shape();
+  return Tensor(std::make_shared<const Tensor::State>(std::move(elements), Shape(shape.size(), 0),
+                                                      std::move(shape)));
+}
+
+Tensor TensorSet::at(std::string_view name) const {
+  if (const auto index = find(name)) return at(*index);
+  std::vector<std::string> names;
+  for (const TargetParameter* parameter : state_->parameters) names.push_back(parameter->name);
+  throw Error(ErrorKind::kMissing, "the target has no parameter of this name")
+      .for_parameter(std::string(name))
+      .hint(did_you_mean(name, names));
+}
+
+}  // namespace reshardfs
