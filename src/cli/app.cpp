@@ -25,6 +25,7 @@
 #include "cli/complete_command.h"
 #include "cli/help_formatter.h"
 #include "cli/log.h"
+#include "cli/messages.h"
 #include "cli/mount_helper.h"
 #include "cli/process_start.h"
 #include "cli/usage_answers.h"
@@ -80,6 +81,7 @@ int report_errors(const std::function<int()>& work,
   try {
     return work();
   } catch (const Error& error) {
+    tell_error(error);
     tell(error.what());
     return exit_code_of(error.kind());
   } catch (const std::bad_alloc&) {
@@ -165,7 +167,9 @@ int run_command_line(std::vector<std::string> arguments, const std::string& prog
       app.parse(std::move(arguments));
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) return flush_output(app.exit(error));  // --help, --version
-      complain(usage_answer(app, error));
+      const std::string answer = usage_answer(app, error);
+      tell_error(ErrorKind::kUsage, answer);
+      complain(answer);
       return kExitBadInput;
     }
     return flush_output(action());

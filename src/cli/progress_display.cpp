@@ -14,6 +14,7 @@
 
 #include "reshardfs/error.h"
 
+#include "cli/messages.h"
 #include "cli/text.h"
 
 namespace reshardfs {
@@ -91,7 +92,8 @@ void ProgressDisplay::clear() {
 void ProgressDisplay::run() {
   std::string phase;
   auto begun = Clock::now();
-  const Clock::duration interval = terminal_ ? Clock::duration(kTerminalInterval) : kLineInterval;
+  const bool often = terminal_ || has_listener();
+  const Clock::duration interval = often ? Clock::duration(kTerminalInterval) : kLineInterval;
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, interval, [this] { return ended_; })) {
     const ExportProgress::Values values = progress_.values();
@@ -101,9 +103,12 @@ void ProgressDisplay::run() {
     phase = values.phase;
     show(values, std::chrono::duration<double>(now - begun).count());
   }
+  // Where it has come to in the end.
+  if (has_listener()) tell_progress(progress_.values());
 }
 
 void ProgressDisplay::show(const ExportProgress::Values& values, double seconds) {
+  if (has_listener()) return tell_progress(values);
   if (!terminal_) {
     std::cerr << "reshardfs: " + progress_text(values, seconds, 0) + "\n" << std::flush;
     return;
