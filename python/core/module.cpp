@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The module reshardfs._core: what the Python files beside it are made of. See _core.pyi.
+#include <array>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "reshardfs/conversion.h"
+#include "reshardfs/error.h"
+#include "reshardfs/tensor.h"
+
+#include "base/version.h"
+#include "cli/messages.h"
+#include "cli/model_tree_text.h"
+#include "core/dlpack.h"
+#include "core/handle.h"
+#include "core/memory.h"
+#include "core/process.h"
+#include "core/reading.h"
+#include "view/npy_file.h"
+
+namespace py = pybind11;
+
+namespace reshardfs::python {
+namespace {
+
+py::tuple tuple_of(const Shape& shape) {
+  py::tuple tuple(shape.size());
+  for (std::size_t d = 0; d < shape.size(); ++d) tuple[d] = py::int_(shape[d]);
+  return tuple;
+}
+
+/// reshardfs.Error with all that is known.
+void raise(const Error& error) {
+  const auto text_or_none = [](const std::string& text) -> py::object {
+    if (text.empty()) return py::none();
+    return py::reinterpret_steal<py::object>(
+        PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+  };
+  const py::object rank =
+      error.rank() ? py::object(py::int_(error.rank()->number())) : py::object(py::none());
+  const py::object number =
+      error.os_error() == 0 ? py::object(py::none()) : py::object(py::int_(error.os_error()));
+  const py::object made =
+      py::module_::import("reshardfs._errors")
+          .attr("made")(text_or_none(error.what()), name_of(error.kind()),
+                        text_or_none(error.file()), text_or_none(error.parameter()), rank,
+                        text_or_none(error.hint()), number);
+  PyErr_SetObject(py::type::of(made).ptr(), made.ptr());
+}
+
+void translate(std::exception_ptr thrown) {
+  try {
+    if (thrown) std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    raise(error);
+  }
+}
+
+/// Somebody else's memory, for as long as it is filled.
+class Borrowed {
+ public:
+  explicit Borrowed(const py::object& object) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS) != 0) {
+      throw py::error_already_set();
+    }
+  }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  /// A read that was left to itself ends without the GIL; then Python's main thread lets it go.
+  ~Borrowed() {
+    if (view_.obj == nullptr) return;
+    if (PyGILState_Check() != 0) {
+      PyBuffer_Release(&view_);
+      return;
+    }
+    auto view = std::make_unique<Py_buffer>(view_);
+    const auto release = [](void* late) {
+      const std::unique_ptr<Py_buffer> owned(static_cast<Py_buffer*>(late));
+      PyBuffer_Release(owned.get());
+      return 0;
+    };
+    if (Py_IsInitialized() != 0 && Py_AddPendingCall(release, view.get()) == 0) view.release();
+  }
+
+  /// With the GIL.
+  void release() { PyBuffer_Release(&view_); }
+  std::span<std::byte> bytes() const noexcept {
+    return {static_cast<std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
+  }
+
+ private:
+  Py_buffer view_{};
+};
+
+template <typename Handle>
+void read_into(const Handle& handle, std::uint64_t offset, std::size_t bytes,
+               const py::object& object) {
+  const auto borrowed = std::make_shared<Borrowed>(object);
+  if (borrowed->bytes().size() < bytes) {
+    const std::size_t size = borrowed->bytes().size();
+    borrowed->release();
+    throw Error(ErrorKind::kUsage, "the buffer has " + std::to_string(size) + " of " +
+                                       std::to_string(bytes) + " bytes");
+  }
+  auto reader = handle.reader();
+  ReadPart part{[reader = std::move(reader), offset](std::uint64_t at, std::span<std::byte> out) {
+                  reader(offset + at, out);
+                },
+                borrowed->bytes().first(bytes), borrowed};
+  read_parts({std::move(part)});
+  borrowed->release();
+}
+
+py::bytes read_bytes(const FileHandle& file, std::uint64_t offset, std::size_t bytes) {
+  auto text = py::reinterpret_steal<py::bytes>(
+      PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes)));
+  if (!text) throw py::error_already_set();
+  // A read that is left to itself still writes; then the bytes are never freed.
+  auto* keep = new py::bytes(text);
+  auto* place = reinterpret_cast<std::byte*>(PyBytes_AS_STRING(text.ptr()));
+  auto reader = file.reader();
+  ReadPart part{[reader = std::move(reader), offset](std::uint64_t at, std::span<std::byte> out) {
+                  reader(offset + at, out);
+                },
+                std::span(place, bytes), nullptr};
+  try {
+    read_parts({std::move(part)});
+  } catch (const py::error_already_set&) {
+    throw;
+  } catch (...) {
+    delete keep;
+    throw;
+  }
+  delete keep;
+  return text;
+}
+
+std::vector<MemoryPtr> read_all(const std::vector<TensorHandle>& tensors, std::size_t threads) {
+  std::vector<MemoryPtr> results;
+  std::vector<ReadPart> parts;
+  for (const TensorHandle& tensor : tensors) {
+    const auto bytes = static_cast<std::size_t>(tensor.get().bytes());
+    results.push_back(std::make_shared<Memory>(bytes));
+    parts.push_back({tensor.reader(), results.back()->bytes(), results.back()});
+  }
+  read_parts(std::move(parts), threads);
+  return results;
+}
+
+std::string drawn(const CheckpointHandle& checkpoint, const std::string& name) {
+  return call_interruptibly<std::string>([conversion = checkpoint.get(), name] {
+    std::string text;
+    conversion->draw_parameter(name, [&](std::string_view part) { text += part; });
+    return text;
+  });
+}
+
+std::string tree_of(const TensorSetHandle& set, std::size_t columns, std::size_t lines) {
+  std::vector<ModelTensor> tensors;
+  for (std::size_t i = 0; i < set.get().size(); ++i) {
+    const TensorInfo info = set.get().info(i);
+    tensors.push_back({info.name, info.dtype, info.shape, info.bytes});
+  }
+  return tree_text(model_tree(tensors), {.columns = columns, .lines = lines, .utf8 = true});
+}
+
+template <typename Function>
+auto without_gil(Function&& function) {
+  const py::gil_scoped_release release;
+  return function();
+}
+
+void add_memory(py::module_& module) {
+  py::class_<Memory, MemoryPtr>(module, "Buffer", py::buffer_protocol())
+      .def("__len__", [](const Memory& memory) { return memory.bytes().size(); })
+      .def_buffer([](Memory& memory) {
+        const auto size = static_cast<py::ssize_t>(memory.bytes().size());
+        return py::buffer_info(memory.bytes().data(), 1,
+                               py::format_descriptor<unsigned char>::value, 1, {size}, {1});
+      });
+}
+
+void add_tensors(py::module_& module) {
+  py::class_<TensorHandle>(module, "Tensor")
+      .def_property_readonly("name", [](const TensorHandle& t) { return t.facts().name(); })
+      .def_property_readonly(
+          "dtype", [](const TensorHandle& t) { return plain_dtype_name(t.facts().dtype()); })
+      .def_property_readonly("is_array",
+                             [](const TensorHandle& t) { return is_array(t.facts().dtype()); })
+      .def_property_readonly("shape",
+                             [](const TensorHandle& t) { return tuple_of(t.facts().shape()); })
+      .def_property_readonly("nbytes", [](const TensorHandle& t) { return t.facts().bytes(); })
+      .def("box", &TensorHandle::box)
+      .def("read", [](const TensorHandle& t) { return read_all({t}, 0).front(); })
+      .def("read_into",
+           [](const TensorHandle& t, const py::object& out) {
+             read_into(t, 0, static_cast<std::size_t>(t.get().bytes()), out);
+           })
+      .def("dlpack", [](const TensorHandle& t) {
+        const MemoryPtr memory = read_all({t}, 0).front();
+        return dlpack_capsule(memory, t.facts().dtype(), t.facts().shape());
+      });
+  py::class_<TensorSetHandle>(module, "TensorSet")
+      .def("__len__", [](const TensorSetHandle& set) { return set.facts().size(); })
+      .def("has", [](const TensorSetHandle& set,
+                     const std::string& name) { return set.facts().find(name).has_value(); })
+      .def("at", &TensorSetHandle::at)
+      .def("name", [](const TensorSetHandle& set,
+                      std::size_t index) { return set.facts().info(index).name; })
+      .def("info",
+           [](const TensorSetHandle& set, std::size_t index) {
+             const TensorInfo info = set.facts().info(index);
+             return py::make_tuple(info.name, plain_dtype_name(info.dtype), tuple_of(info.shape),
+                                   info.bytes, is_array(info.dtype));
+           })
+      .def("tree", &tree_of);
+  module.def("read_all", &read_all, py::arg("tensors"), py::arg("threads") = 0);
+}
+
+void add_checkpoint(py::module_& module) {
+  py::class_<FileHandle>(module, "File")
+      .def_property_readonly("size", &FileHandle::size)
+      .def("read_into", [](const FileHandle& file, std::uint64_t offset, std::size_t bytes,
+                           const py::object& out) { read_into(file, offset, bytes, out); })
+      .def("read", &read_bytes);
+  using Handle = CheckpointHandle;
+  py::class_<Handle, std::shared_ptr<Handle>>(module, "Checkpoint")
+      .def_property_readonly("ranks",
+                             [](const Handle& checkpoint) {
+                               std::vector<std::int64_t> numbers;
+                               for (const Rank rank : checkpoint.ranks()) {
+                                 numbers.push_back(rank.number());
+                               }
+                               return numbers;
+                             })
+      .def_property_readonly("rank_count", [](const Handle& c) { return c.get()->rank_count(); })
+      .def_property_readonly("warnings", [](const Handle& c) { return c.get()->warnings(); })
+      .def_property_readonly("notes", [](const Handle& c) { return c.get()->notes(); })
+      .def_property_readonly("step", [](const Handle& c) { return c.get()->step(); })
+      .def_property_readonly("steps", [](const Handle& c) { return c.get()->steps(); })
+      .def_property_readonly("closed", &Handle::is_closed)
+      .def("files",
+           [](const Handle& checkpoint) {
+             std::vector<std::pair<std::string, std::uint64_t>> files;
+             for (const OutputFile& file : checkpoint.get()->files()) {
+               if (!file.hidden) files.emplace_back(file.path, file.file->stat_size());
+             }
+             return files;
+           })
+      .def("tensors",
+           [](const Handle& c, std::int64_t rank) {
+             return without_gil([&] { return c.tensors(rank); });
+           })
+      .def("whole_tensors",
+           [](const Handle& c) { return without_gil([&] { return c.whole_tensors(); }); })
+      .def("file",
+           [](const Handle& c, const std::string& path) {
+             return without_gil([&] { return c.file(path); });
+           })
+      .def("draw_parameter", &drawn)
+      .def("close", &Handle::close);
+  module.def("open", [](const std::vector<std::string>& words) {
+    return call_interruptibly<std::shared_ptr<Handle>>([words] { return Handle::open(words); });
+  });
+}
+
+/// Also called from Python: a further interpreter gets a copy of what the first one has imported.
+bool is_main_interpreter() {
+  if (PyInterpreterState_Get() == PyInterpreterState_Main()) return true;
+  PyErr_SetString(PyExc_ImportError, "reshardfs works in the main interpreter only");
+  return false;
+}
+
+void fill(py::module_& module) {
+  // None of pybind11's own functions: those wait for the other interpreter's lock.
+  static std::array<PyMethodDef, 2> functions{{{"require_main_interpreter",
+                                                [](PyObject*, PyObject*) -> PyObject* {
+                                                  if (!is_main_interpreter()) return nullptr;
+                                                  Py_RETURN_NONE;
+                                                },
+                                                METH_NOARGS, nullptr},
+                                               {nullptr, nullptr, 0, nullptr}}};
+  if (PyModule_AddFunctions(module.ptr(), functions.data()) != 0) throw py::error_already_set();
+  watch_forks();
+  module.attr("version") = kVersion;
+  py::register_exception_translator(&translate);
+  add_memory(module);
+  add_tensors(module);
+  add_checkpoint(module);
+}
+
+}  // namespace
+}  // namespace reshardfs::python
+
+// As PYBIND11_MODULE has it, but for the first lines: pybind11 keeps what it knows of types for the
+// process, and not for an interpreter.
+extern "C" __attribute__((visibility("default"))) PyObject* PyInit__core();
+
+extern "C" PyObject* PyInit__core() {
+  if (!reshardfs::python::is_main_interpreter()) return nullptr;
+  PYBIND11_CHECK_PYTHON_VERSION
+  PYBIND11_ENSURE_INTERNALS_READY
+  static py::module_::module_def definition;
+  auto module = py::module_::create_extension_module("_core", nullptr, &definition);
+  try {
+    reshardfs::python::fill(module);
+    return module.ptr();
+  }
+  PYBIND11_CATCH_INIT_EXCEPTIONS
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/process.h"
+
+#include <pthread.h>
+
+#include <atomic>
+
+#include "core/workers.h"
+
+namespace reshardfs::python {
+namespace {
+
+std::atomic<std::uint64_t> generation{0};
+
+}  // namespace
+
+void watch_forks() {
+  ::pthread_atfork(nullptr, nullptr, [] {
+    ++generation;
+    Workers::forget_those_of_parent();
+  });
+}
+
+ProcessMark::ProcessMark() noexcept : generation_(generation) {}
+
+bool ProcessMark::is_here() const noexcept {
+  return generation_ == generation;
+}
+
+}  // namespace reshardfs::python

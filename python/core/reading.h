@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Reads and other calls that wait, made so that Ctrl-C ends them: they are done by other threads,
+/// while this one looks for signals.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace reshardfs::python {
+
+/// Something to be read from its first byte to its last.
+struct ReadPart {
+  /// May be called from many threads at once.
+  std::function<void(std::uint64_t offset, std::span<std::byte> out)> read;
+  std::span<std::byte> out;
+  /// Keeps `out`; may outlive the call where that is interrupted. Is let go without the GIL.
+  std::shared_ptr<void> keep;
+};
+
+/// Reads all parts, with some threads at once.
+/// @param threads 0: as many as there are processors, but two at least.
+/// @throws what the reads throw; pybind11::error_already_set if a handler of a signal has raised:
+///         then reads that do not come back are left to themselves.
+/// @pre the GIL is held; it is released meanwhile.
+void read_parts(std::vector<ReadPart> parts, std::size_t threads = 0);
+
+/// Runs `work` in the same way.
+void run_interruptibly(std::function<void()> work);
+
+/// The same, with a result.
+template <typename Result>
+Result call_interruptibly(std::function<Result()> work) {
+  auto result = std::make_shared<std::unique_ptr<Result>>();
+  run_interruptibly(
+      [result, work = std::move(work)] { *result = std::make_unique<Result>(work()); });
+  return std::move(**result);
+}
+
+}  // namespace reshardfs::python

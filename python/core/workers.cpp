@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/workers.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <csignal>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace reshardfs::python {
+namespace {
+
+/// Work behind that waits for a thread to be free; all may wait for a storage that does not answer.
+constexpr std::size_t kMostThreads = 256;
+/// More that have nothing to do end.
+constexpr std::size_t kMostIdle = 8;
+
+std::atomic<Workers*>& current() {
+  static std::atomic<Workers*> workers{nullptr};
+  return workers;
+}
+
+/// Signals are for Python's own threads. A new thread has the mask of the one that starts it.
+class NoSignals {
+ public:
+  NoSignals() noexcept {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+  ~NoSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+Workers& Workers::process() {
+  Workers* found = current().load();
+  if (found != nullptr) return *found;
+  auto* made = new Workers();  // used until the process ends
+  if (current().compare_exchange_strong(found, made)) return *made;
+  delete made;
+  return *found;
+}
+
+void Workers::forget_those_of_parent() noexcept {
+  current().store(nullptr);
+}
+
+void Workers::submit(std::function<void()> work) {
+  const std::lock_guard lock(mutex_);
+  waiting_.push_back(std::move(work));
+  if (waiting_.size() > idle_ && threads_ < kMostThreads) {
+    try {
+      start_one();
+    } catch (const std::system_error&) {
+      if (threads_ > 0) return;  // one of those comes to it
+      waiting_.pop_back();
+      throw;
+    }
+  }
+  wake_.notify_one();
+}
+
+void Workers::start_one() {
+  const NoSignals mask;
+  std::thread([this] { run(); }).detach();
+  ++threads_;
+}
+
+void Workers::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (waiting_.empty()) {
+      if (idle_ >= kMostIdle) break;
+      ++idle_;
+      wake_.wait(lock, [this] { return !waiting_.empty(); });
+      --idle_;
+    }
+    const std::function<void()> work = std::move(waiting_.front());
+    waiting_.pop_front();
+    lock.unlock();
+    work();
+    lock.lock();
+  }
+  --threads_;
+}
+
+}  // namespace reshardfs::python

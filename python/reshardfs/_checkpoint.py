@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A checkpoint under another strategy."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import Any
+
+from . import _core
+from ._command import checked, words_of
+from ._errors import Error
+from ._files import open_file
+from ._tensor import State
+
+
+class Checkpoint:
+    """What `reshardfs mount` would show of a checkpoint, without a mount. See open().
+
+    A context manager: at its end the checkpoint is closed. Any number of threads may use it. A process
+    that was forked must open it again; it can be pickled, which does the same.
+    """
+
+    def __init__(self, words: list[str]) -> None:
+        self._words = words
+        self._core = _core.open(words)
+
+    @property
+    def source(self) -> str:
+        """As it was named."""
+        return self._words[-1]
+
+    @property
+    def ranks(self) -> list[int]:
+        """The target ranks, or those of the option `ranks`."""
+        return self._core.ranks
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the command would warn of, one line each."""
+        return self._core.warnings
+
+    @property
+    def notes(self) -> list[str]:
+        """Choices made, one line each."""
+        return self._core.notes
+
+    @property
+    def step(self) -> str:
+        """The step that was taken; empty if the file names have none."""
+        return self._core.step
+
+    @property
+    def steps(self) -> list[str]:
+        """All steps that were found, oldest first."""
+        return self._core.steps
+
+    def rank(self, rank: int) -> State:
+        """The tensors of a target rank, none of them read.
+
+        Raises Error if there is no such rank."""
+        return State(self._core.tensors(rank), f"rank {rank}", self)
+
+    @property
+    def merged(self) -> State:
+        """The tensors of the whole model, none of them read.
+
+        Raises Error if there is no such whole."""
+        return State(self._core.whole_tensors(), "the whole model", self)
+
+    def files(self) -> dict[str, int]:
+        """The files of a mount, with their sizes in bytes."""
+        return dict(self._core.files())
+
+    def file(self, path: str) -> io.BufferedReader:
+        """A file of a mount, such as "rank_3/checkpoint_3.ckpt", opened for reading in binary.
+
+        Raises Error if there is no such file."""
+        return open_file(self._core, path)
+
+    def picture(self, name: str) -> str:
+        """From which source rank each part of a parameter's slices comes: an SVG document.
+
+        Raises Error if there is no parameter of this name."""
+        return self._core.draw_parameter(name)
+
+    def close(self) -> None:
+        """Closes the source. Its tensors and files cannot be read any more."""
+        self._core.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._core.closed
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        return Checkpoint, (self._words,)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{len(self.ranks)} ranks"
+        return f"<reshardfs.Checkpoint {self.source!r}: {state}>"
+
+    def _repr_html_(self) -> str:
+        from ._html import page_of_checkpoint
+        return page_of_checkpoint(self)
+
+
+def open_checkpoint(source: str | os.PathLike[str], **options: Any) -> Checkpoint:
+    path = os.fspath(source)
+    if not isinstance(path, str):
+        raise Error("the source is a path or a URL, as text")
+    # A name that begins with '-' is no option.
+    return Checkpoint([*words_of(options), "--", checked(path)])

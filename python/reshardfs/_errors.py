@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exceptions of reshardfs. Their texts are those of the command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class Error(Exception):
+    """What went wrong, in the words of the command `reshardfs`.
+
+    Besides the text it has `kind` ("usage", "bad input", "missing", "unsupported", "io", "changed" or
+    "internal"), and what is known of `path`, `parameter`, `rank`, `hint` and `errno`, else None.
+    """
+
+    def __init__(self, text: str, kind: str = "usage", path: str | None = None,
+                 parameter: str | None = None, rank: int | None = None, hint: str | None = None,
+                 errno: int | None = None) -> None:
+        super().__init__(text, kind, path, parameter, rank, hint, errno)
+        self.kind = kind
+        self.path = path
+        self.parameter = parameter
+        self.rank = rank
+        self.hint = hint
+        self.errno = errno
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class UnknownName(Error, KeyError):
+    """There is no tensor of this name. Also a KeyError, as of any mapping."""
+
+    __str__ = Error.__str__
+
+
+class WrongIndex(Error, IndexError):
+    """An index outside of a tensor's shape. Also an IndexError, as of any array."""
+
+    __str__ = Error.__str__
+
+
+def made(text: str, kind: str, path: str | None, parameter: str | None, rank: int | None,
+         hint: str | None, errno: int | None) -> Error:
+    """The exception for an error of the engine."""
+    return Error(text, kind, path, parameter, rank, hint, errno)
+
+
+def of_message(message: Mapping[str, Any]) -> Error:
+    """The exception for an error that the command tells of."""
+    return Error(message["text"], message["kind"], message["path"], message["parameter"],
+                 message["rank"], message["hint"])

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors that are read when they are asked for."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from . import _core
+from ._errors import Error, UnknownName, WrongIndex
+from ._types import numpy_dtype
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ._checkpoint import Checkpoint
+
+
+def _wrong(name: str, why: str) -> WrongIndex:
+    return WrongIndex(f"parameter '{name}': {why}", parameter=name)
+
+
+def _spread(index: Any, dimensions: int, name: str) -> list[SupportsIndex | slice]:
+    """One index for each dimension."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    dots = [place for place, part in enumerate(parts) if part is Ellipsis]
+    if len(dots) > 1:
+        raise _wrong(name, "an index has one '...' at most")
+    missing = dimensions - (len(parts) - len(dots))
+    if missing < 0:
+        raise _wrong(name, f"{len(parts) - len(dots)} indices for {dimensions} dimensions")
+    place = dots[0] if dots else len(parts)
+    parts[place:place + len(dots)] = [slice(None)] * missing
+    return parts
+
+
+class Tensor:
+    """A tensor of a rank, or of the whole model. Nothing is read until its elements are asked for.
+
+    An index reads only the box that it selects: `w[10:20, :]`, `w[3]`, `w[..., ::2]`.
+    """
+
+    __slots__ = ("_tensor", "_checkpoint")
+
+    def __init__(self, tensor: _core.Tensor, checkpoint: Checkpoint) -> None:
+        self._tensor = tensor
+        self._checkpoint = checkpoint
+
+    @property
+    def name(self) -> str:
+        return self._tensor.name
+
+    @property
+    def dtype(self) -> str:
+        """"float32", "bfloat16", ..., and "str" or "map" of what is no array."""
+        return self._tensor.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of what is no array: its number of bytes."""
+        return self._tensor.shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self._tensor.shape)
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        count = 1
+        for length in self._tensor.shape:
+            count *= length
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        return self._tensor.nbytes
+
+    @property
+    def is_array(self) -> bool:
+        """False of texts and maps, which are bytes."""
+        return self._tensor.is_array
+
+    def __repr__(self) -> str:
+        return f"<reshardfs.Tensor {self.name!r} {self.dtype} {list(self.shape)}>"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a tensor without dimensions has no length")
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        """The elements that an index of integers, slices and '...' selects; reads no others, but where
+        a slice has a step."""
+        begin: list[int] = []
+        end: list[int] = []
+        kept: list[int | slice] = []
+        shape = self.shape
+        for dimension, part in enumerate(_spread(index, len(shape), self.name)):
+            length = shape[dimension]
+            if isinstance(part, slice):
+                chosen = range(length)[part]
+                low, high = (min(chosen), max(chosen) + 1) if chosen else (0, 0)
+                begin.append(low)
+                end.append(high)
+                kept.append(slice(None, None, chosen.step))
+            else:
+                try:
+                    number = operator.index(part)
+                except TypeError:
+                    raise _wrong(self.name, "an index is an integer, a slice or '...', not "
+                                 + type(part).__name__) from None
+                if not -length <= number < length:
+                    raise _wrong(self.name, f"index {number} leaves dimension {dimension}, "
+                                 f"which has {length}")
+                begin.append(number % length)
+                end.append(number % length + 1)
+                kept.append(0)
+        return _array(self._tensor.box(begin, end))[tuple(kept)]
+
+    def numpy(self) -> np.ndarray:
+        """All of it, as a new array."""
+        return _array(self._tensor)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("a tensor is read into a new array")
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __dlpack__(self, *, stream: Any = None, **more: Any) -> Any:
+        """All of it in new memory, which whoever takes it keeps."""
+        return self._tensor.dlpack()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def read(self) -> memoryview:
+        """Its bytes in C order, little endian, in new memory that can be written."""
+        return memoryview(self._tensor.read())
+
+    def read_into(self, buffer: Any) -> int:
+        """Fills a writable buffer (a bytearray, an array, a pinned tensor's memory) with its bytes.
+
+        Returns how many these are."""
+        self._tensor.read_into(buffer)
+        return self.nbytes
+
+    def _repr_html_(self) -> str:
+        from ._html import page_of_tensor
+        return page_of_tensor(self.name, f"{self.dtype} {list(self.shape)}, {self.nbytes} bytes", self._checkpoint)
+
+    def __bytes__(self) -> bytes:
+        return bytes(self.read())
+
+
+def _as_array(buffer: memoryview, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    import numpy as np
+    return np.frombuffer(buffer, numpy_dtype(dtype)).reshape(shape)
+
+
+def _array(tensor: _core.Tensor) -> np.ndarray:
+    import numpy as np
+    if not tensor.is_array:
+        return np.frombuffer(memoryview(tensor.read()), np.uint8)
+    return _as_array(memoryview(tensor.read()), tensor.dtype, tensor.shape)
+
+
+class State(Mapping[str, Tensor]):
+    """The tensors of a rank, or of the whole model, by name. Nothing is read until one is."""
+
+    def __init__(self, tensors: _core.TensorSet, title: str, checkpoint: Checkpoint) -> None:
+        self._tensors = tensors
+        self._title = title
+        self._checkpoint = checkpoint
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def __iter__(self) -> Iterator[str]:
+        for number in range(len(self._tensors)):
+            yield self._tensors.name(number)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._tensors.has(name)
+
+    def __getitem__(self, name: str) -> Tensor:
+        try:
+            return Tensor(self._tensors.at(name), self._checkpoint)
+        except Error as error:
+            if error.kind != "missing" or name in self:
+                raise
+            raise UnknownName(*error.args) from None
+
+    def __repr__(self) -> str:
+        return f"<reshardfs.State of {self._title}: {len(self)} tensors, {self.nbytes} bytes>"
+
+    @property
+    def nbytes(self) -> int:
+        """Of all tensors together."""
+        return sum(self._tensors.info(number)[3] for number in range(len(self)))
+
+    def read(self, names: Iterable[str] | None = None, *, threads: int = 0) -> dict[str, memoryview]:
+        """The bytes of many tensors at once: all, or those that are named. Takes the memory of the
+        result and little more.
+
+        threads: how many read; by default one for each processor, but two at least."""
+        wanted = list(self if names is None else names)
+        handles = [self[name]._tensor for name in wanted]
+        return dict(zip(wanted, map(memoryview, _core.read_all(handles, threads))))
+
+    def numpy(self, names: Iterable[str] | None = None, *, threads: int = 0) -> dict[str, np.ndarray]:
+        """As read(), as arrays. Texts and maps, which are none, are left out if no names are given."""
+        tensors = {name: self[name] for name in (self.arrays() if names is None else names)}
+        buffers = self.read(tensors, threads=threads)
+        return {name: _as_array(buffers[name], tensor.dtype if tensor.is_array else "uint8", tensor.shape)
+                for name, tensor in tensors.items()}
+
+    def arrays(self) -> list[str]:
+        """The names of what is no text and no map."""
+        facts = map(self._tensors.info, range(len(self)))
+        return [name for name, _, _, _, is_array in facts if is_array]
+
+    def _repr_html_(self) -> str:
+        from ._html import page_of_state
+        return page_of_state(self._title, self._tensors)

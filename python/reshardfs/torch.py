@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints as PyTorch's tensors. Nothing but this module imports torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from ._checkpoint import Checkpoint, open_checkpoint
+from ._errors import Error
+from ._tensor import State, Tensor
+
+_NAMED = {"bool": "bool", "int4": "int8", "float8_e5m2": "float8_e5m2", "float8_e4m3fn": "float8_e4m3fn"}
+
+
+def _dtype(tensor: Tensor) -> torch.dtype:
+    found = getattr(torch, _NAMED.get(tensor.dtype, tensor.dtype), None)
+    if not isinstance(found, torch.dtype):
+        raise Error(f"parameter '{tensor.name}': PyTorch {torch.__version__} has no elements of type "
+                    f"{tensor.dtype}; leave it out with exclude=[{tensor.name!r}]", "unsupported",
+                    parameter=tensor.name)
+    return found
+
+
+def _made(tensor: Tensor, buffer: memoryview) -> torch.Tensor:
+    """Shares the buffer's memory."""
+    dtype = _dtype(tensor)
+    if not len(buffer):
+        return torch.empty(tensor.shape, dtype=dtype)
+    return torch.frombuffer(buffer, dtype=torch.uint8).view(dtype).reshape(tensor.shape)
+
+
+def tensor(lazy: Tensor) -> torch.Tensor:
+    """A tensor of a checkpoint, read."""
+    _dtype(lazy)
+    return _made(lazy, lazy.read())
+
+
+def load(source: Checkpoint | State | str | os.PathLike[str], rank: int | None = None, *,
+         device: Any = "cpu", names: Iterable[str] | None = None, threads: int = 0,
+         **options: Any) -> dict[str, torch.Tensor]:
+    """A state_dict with the tensors of a target rank, or, without a rank, of the whole model.
+
+    source: an opened checkpoint, the tensors of a rank, or what open() takes, with its options.
+    names: the tensors to load; by default all but texts and maps. On the CPU they share the memory that
+    was read into. threads: how many read; by default one for each processor, but two at least.
+    """
+    if isinstance(source, State):
+        return _load(source, device, names, threads)
+    if isinstance(source, Checkpoint):
+        state = source.merged if rank is None else source.rank(rank)
+        return _load(state, device, names, threads)
+    with open_checkpoint(source, **options) as checkpoint:
+        return load(checkpoint, rank, device=device, names=names, threads=threads)
+
+
+def _load(state: State, device: Any, names: Iterable[str] | None,
+          threads: int) -> dict[str, torch.Tensor]:
+    tensors = {name: state[name] for name in (state.arrays() if names is None else names)}
+    for lazy in tensors.values():
+        _dtype(lazy)
+    if torch.device(device).type == "cpu":
+        buffers = state.read(tensors, threads=threads)
+        return {name: _made(lazy, buffers[name]) for name, lazy in tensors.items()}
+    # In turns, so that the host never has all of it.
+    loaded: dict[str, torch.Tensor] = {}
+    for names_of_turn in _turns(tensors):
+        buffers = state.read(names_of_turn, threads=threads)
+        for name in names_of_turn:
+            loaded[name] = _made(tensors[name], buffers.pop(name)).to(device)
+    return loaded
+
+
+_TURN_BYTES = 256 << 20
+
+
+def _turns(tensors: dict[str, Tensor]) -> Iterable[list[str]]:
+    turn: list[str] = []
+    size = 0
+    for name, lazy in tensors.items():
+        if turn and size + lazy.nbytes > _TURN_BYTES:
+            yield turn
+            turn, size = [], 0
+        turn.append(name)
+        size += lazy.nbytes
+    if turn:
+        yield turn

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions have the options of the commands, as their stub says."""
+
+from __future__ import annotations
+
+import ast
+import unittest
+
+import program_help
+import python_stub
+from mounted import Settings, scratch
+from python_sets import ROOT, options_of, run_unittests_without_mounts, small_set
+
+import reshardfs
+
+STUB = (ROOT / "python/reshardfs/__init__.pyi").read_text()
+
+
+class Options(unittest.TestCase):
+    def test_stub_is_that_of_the_program(self) -> None:
+        self.assertEqual(STUB, python_stub.stub(str(Settings.binary)),
+                         "write it again: packaging/python_stub.py")
+
+    def test_stub_has_each_function_and_option(self) -> None:
+        """By the module and by --help, not by what has written the stub."""
+        functions = {node.name: {argument.arg for argument in node.args.kwonlyargs}
+                     for node in ast.parse(STUB).body if isinstance(node, ast.FunctionDef)}
+        self.assertEqual(set(functions), {name for name in reshardfs.__all__ if name.islower()})
+        for name, own in functions.items():
+            command, without, _ = python_stub.FUNCTIONS[name]
+            found = program_help.read_help(str(Settings.binary), [command]).options
+            known = {option.long_name for option in found} - {"help", "verbose", "quiet"} - without
+            self.assertEqual(own - {"progress"}, {option.replace("-", "_") for option in known}, name)
+
+    def test_open_takes_each_of_its_options(self) -> None:
+        """Whatever is wrong with the value, the option is not unknown."""
+        with small_set() as made, scratch() as directory:
+            for option in python_stub.options_of(str(Settings.binary), "open"):
+                name = option.long_name.replace("-", "_")
+                value = f"{directory}/no/such" if option.argument else True
+                try:
+                    reshardfs.open(made.source, **{**options_of(made), name: value}).close()
+                except reshardfs.Error as error:
+                    self.assertNotIn("no option", str(error))
+
+    def test_texts_have_no_zeros(self) -> None:
+        with self.assertRaisesRegex(ValueError, "null"):
+            reshardfs.open("/", cache_dir="a\0b")
+        with self.assertRaisesRegex(ValueError, "null"):
+            reshardfs.open("/\0")
+
+    def test_open_refuses_those_of_programs(self) -> None:
+        for name in ("verbose", "quiet", "log_level", "log_file", "config", "foreground", "help", "json"):
+            with self.assertRaisesRegex(reshardfs.Error, f"no option '--{name.replace('_', '-')}'"):
+                reshardfs.open("/", **{name: "x"})
+        with self.assertRaisesRegex(reshardfs.Error, "no option 'foreground'"), reshardfs.mount("/", foreground=True):
+            pass
+
+
+if __name__ == "__main__":
+    run_unittests_without_mounts()

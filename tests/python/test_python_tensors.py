@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors as NumPy has them: any index, any layout, every element type."""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+import random
+import unittest
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from format_files import TYPES, full_model, random_array, write_safetensors
+from mounted import scratch
+from python_sets import arrays_only, check_tensors, opened, options_of, run_unittests_without_mounts, small_set
+
+import reshardfs
+
+# Source and target; each divides the model's dimensions.
+PAIRS = [("tp=4", "tp=2,pp=2"), ("tp=2,dp=2,opt=-1", "tp=4"), ("tp=2,dp=4,opt=2,experts=0", "tp=1"),
+         ("tp=2,pp=2", "tp=4,dp=2,opt=-1"), ("tp=1", "tp=2,dp=2,nested=1"), ("tp=4,dp=1,experts=0", "dp=4,opt=4,experts=0"),
+         ("tp=8", "tp=1,pp=2"), ("dp=4,opt=-1", "tp=2,dp=2,experts=0")]
+INDEXES = 40
+
+
+def raw(array: np.ndarray) -> bytes:
+    return np.ascontiguousarray(array).tobytes()
+
+
+def random_index(rng: random.Random, shape: tuple[int, ...]) -> Any:
+    """An index of integers, slices and '...' that NumPy takes."""
+    parts: list[Any] = []
+    for length in shape:
+        kind = rng.randrange(5)
+        if kind == 0 and length:
+            parts.append(rng.randrange(-length, length))
+        elif kind == 1:
+            parts.append(slice(None))
+        else:
+            ends = [rng.choice([None, rng.randrange(-length - 2, length + 3)]) for _ in range(2)]
+            parts.append(slice(*ends, rng.choice([None, 1, 2, 3, -1, -2])))
+    cut = rng.randrange(len(parts) + 1)
+    if rng.randrange(3) == 0:
+        dropped = rng.randrange(len(parts) + 1 - cut)
+        parts[cut:cut + dropped] = [...]
+    elif rng.randrange(3) == 0:
+        parts = parts[:cut]
+    return parts[0] if len(parts) == 1 and rng.randrange(2) else tuple(parts)
+
+
+class Layouts(unittest.TestCase):
+    def test_ranks_and_merged_of_random_sets(self) -> None:
+        for seed, (src, dst) in enumerate(PAIRS):
+            with self.subTest(src=src, dst=dst), small_set(src, dst, seed=seed) as made, opened(made) as checkpoint:
+                self.assertEqual(checkpoint.ranks, list(range(made.dst.rank_count)))
+                for rank in checkpoint.ranks:
+                    check_tensors(self, checkpoint.rank(rank), made.expected(rank))
+                check_tensors(self, checkpoint.merged, made.merged())
+
+    def test_any_index_is_as_of_an_array(self) -> None:
+        for seed, (src, dst) in enumerate(PAIRS):
+            rng = random.Random(seed)
+            with small_set(src, dst, seed=seed) as made, opened(made) as checkpoint:
+                for rank in checkpoint.ranks:
+                    state = checkpoint.rank(rank)
+                    for name, record in arrays_only(made.expected(rank)).items():
+                        array, tensor = record.array(), state[name]
+                        for _ in range(INDEXES if array.ndim > 1 else 4):
+                            index = random_index(rng, array.shape)
+                            with self.subTest(seed=seed, rank=rank, name=name, index=index):
+                                got, want = tensor[index], array[index]
+                                self.assertEqual(got.shape, want.shape)
+                                self.assertEqual(raw(got), raw(want))
+
+    def test_cast(self) -> None:
+        with small_set() as made, opened(made, cast="fp32->fp16") as checkpoint:
+            name = "model.tok_embeddings.embedding_weight"
+            with np.errstate(over="ignore", invalid="ignore"):
+                want = made.merged()[name].array().astype("<f2")
+            got = checkpoint.merged[name]
+            self.assertEqual(got.dtype, "float16")
+            finite = np.isfinite(want)
+            np.testing.assert_array_equal(got.numpy()[finite], want[finite])
+            np.testing.assert_array_equal(got[1:3, ::2][finite[1:3, ::2]], want[1:3, ::2][finite[1:3, ::2]])
+
+
+class Types(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        directory = cls.enterClassContext(scratch())
+        rng = np.random.default_rng(1)
+        cls.model = full_model(2) | {"f8.a": ("F8_E4M3", random_array(rng, "u1", (3, 5))),
+                                     "f8.b": ("F8_E5M2", random_array(rng, "u1", (2,)))}
+        write_safetensors(directory / "m.safetensors", cls.model)
+        cls.checkpoint = cls.enterClassContext(reshardfs.open(directory / "m.safetensors"))
+        cls.state = cls.checkpoint.rank(0)
+
+    def test_names_types_shapes_and_bytes(self) -> None:
+        plain = {st: mindspore.lower() for mindspore, st, _, _ in TYPES}
+        plain |= {"F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
+        self.assertEqual(set(self.state), set(self.model))
+        for name, (st, array) in self.model.items():
+            tensor = self.state[name]
+            self.assertEqual((tensor.name, tensor.dtype, tensor.shape, tensor.nbytes),
+                             (name, plain[st], array.shape, array.nbytes))
+            self.assertEqual((tensor.ndim, tensor.size), (array.ndim, array.size))
+            self.assertEqual(bytes(tensor), array.tobytes())
+
+    def test_arrays(self) -> None:
+        by_type = {st: descr for _, st, _, descr in TYPES}
+        all_of_it = self.state.numpy()
+        for name, (st, array) in self.model.items():
+            for got in (self.state[name].numpy(), np.asarray(self.state[name]), all_of_it[name]):
+                self.assertEqual(got.shape, array.shape)
+                self.assertEqual(got.tobytes(), array.tobytes(), name)
+                if st in by_type and not st.startswith("BF"):
+                    self.assertEqual(got.dtype.str, by_type[st])
+                self.assertTrue(got.flags.writeable)
+
+    def test_array_of_another_type(self) -> None:
+        got = np.asarray(self.state["type.UInt8"], dtype=np.float64)
+        np.testing.assert_array_equal(got, self.model["type.UInt8"][1])
+
+    def test_dlpack(self) -> None:
+        for name in ("type.Float32", "type.Int64", "type.UInt8", "scalar", "nothing"):
+            got = np.from_dlpack(self.state[name])
+            self.assertEqual((got.shape, got.tobytes()),
+                             (self.model[name][1].shape, self.model[name][1].tobytes()))
+        self.assertEqual(self.state["type.BFloat16"].__dlpack_device__(), (1, 0))
+
+    def test_dlpack_of_bfloat16_without_another_library(self) -> None:
+        """The structure that another library gets; the capsule goes away untaken."""
+        capsule = self.state["type.BFloat16"].__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+        fields = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32),
+                  ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                  ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64))]
+        array = type("Array", (ctypes.Structure,), {"_fields_": fields}).from_address(pointer(capsule, b"dltensor"))
+        shape = [array.shape[d] for d in range(array.ndim)]
+        self.assertEqual((array.code, array.bits, array.lanes, shape), (4, 16, 1, [4, 3]))
+        self.assertEqual([array.strides[d] for d in range(2)], [3, 1])
+        self.assertEqual(ctypes.string_at(array.data, 24), self.model["type.BFloat16"][1].tobytes())
+
+    def test_dlpack_refuses_what_it_has_no_type_for(self) -> None:
+        with self.assertRaisesRegex(BufferError, "no elements of type"):
+            self.state["f8.a"].__dlpack__()
+
+    def test_read_into(self) -> None:
+        want = self.model["type.Float64"][1]
+        for buffer in (bytearray(want.nbytes), np.zeros(want.shape), memoryview(bytearray(want.nbytes + 3))):
+            self.assertEqual(self.state["type.Float64"].read_into(buffer), want.nbytes)
+            self.assertEqual(bytes(memoryview(buffer).cast("B")[:want.nbytes]), want.tobytes())
+        free = bytearray(want.nbytes)
+        self.state["type.Float64"].read_into(free)
+        free.clear()  # nobody holds it any more
+        for wrong in (b"bytes" * 100, np.zeros((99, 99))[:, ::2]):
+            with self.assertRaises((BufferError, ValueError)):
+                self.state["type.Float64"].read_into(wrong)
+        with self.assertRaisesRegex(reshardfs.Error, "the buffer has 5 of 96 bytes"):
+            self.state["type.Float64"].read_into(bytearray(5))
+
+
+class States(unittest.TestCase):
+    def test_is_a_mapping(self) -> None:
+        with small_set() as made, opened(made) as checkpoint:
+            state = checkpoint.rank(1)
+            self.assertIsInstance(state, Mapping)
+            self.assertEqual(len(state), len(made.expected(1)))
+            self.assertIn("lm_head.weight", checkpoint.merged)
+            self.assertNotIn("no.such", state)
+            self.assertNotIn(3, state)
+            self.assertIsNone(state.get("no.such"))
+            self.assertEqual([tensor.name for tensor in state.values()], list(state))
+            self.assertEqual(state.nbytes, sum(tensor.nbytes for tensor in state.values()))
+
+    def test_texts_are_bytes(self) -> None:
+        with small_set() as made, opened(made) as checkpoint:
+            name = checkpoint.merged["run_name"]
+            self.assertFalse(name.is_array)
+            self.assertEqual(bytes(name).decode("utf-32-le").rstrip("\0"), "llama α 模型")
+            self.assertEqual(name.numpy().dtype, np.uint8)
+            self.assertNotIn("run_name", checkpoint.merged.numpy())
+            self.assertEqual(checkpoint.merged.numpy(["run_name"])["run_name"].tobytes(), bytes(name))
+
+    def test_only_what_is_asked_for(self) -> None:
+        with small_set() as made, opened(made, include=["*wq.weight", "lm_*"], ranks=[1, 3]) as checkpoint:
+            self.assertEqual(checkpoint.ranks, [1, 3])
+            self.assertEqual(set(checkpoint.rank(3)), {name for name in made.expected(3)
+                                                       if name.endswith("wq.weight") or name.startswith("lm_")})
+
+    def test_facts(self) -> None:
+        with small_set() as made, opened(made) as checkpoint:
+            self.assertEqual((checkpoint.step, checkpoint.steps), ("3_100", ["3_100"]))
+            self.assertEqual(checkpoint.warnings, [])
+            self.assertIsInstance(checkpoint.notes, list)
+            self.assertIn("4 ranks", repr(checkpoint))
+            self.assertIn("rank 0", repr(checkpoint.rank(0)))
+            tensor = checkpoint.merged["lm_head.weight"]
+            self.assertRegex(repr(tensor), r"'lm_head.weight' float64 \[\d+, \d+\]")
+            self.assertEqual(len(tensor), tensor.shape[0])
+
+    def test_pickle_opens_again(self) -> None:
+        with small_set() as made, opened(made) as checkpoint:
+            with pickle.loads(pickle.dumps(checkpoint)) as again:
+                self.assertEqual(bytes(again.rank(0)["run_name"]), bytes(checkpoint.rank(0)["run_name"]))
+
+    def test_paths_and_values_of_options(self) -> None:
+        with small_set() as made:
+            options = {key: Path(value) for key, value in options_of(made).items()}
+            with reshardfs.open(Path(made.source), **options, ranks=range(2), step="latest", cast=None,
+                                check_crc=False, align=64) as checkpoint:
+                self.assertEqual(checkpoint.ranks, [0, 1])
+
+
+if __name__ == "__main__":
+    run_unittests_without_mounts()
