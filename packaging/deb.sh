@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds reshardfs_*.deb and libreshardfs-dev_*.deb into build/deb. For others to install, set who
-# answers for them, as for Debian's own tools: DEBFULLNAME='A Name' DEBEMAIL=name@example.org
+# Builds reshardfs_*.deb, libreshardfs-dev_*.deb and python3-reshardfs_*.deb into build/deb. For others
+# to install, set who answers for them, as for Debian's own tools:
+#   DEBFULLNAME='A Name' DEBEMAIL=name@example.org packaging/deb.sh
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 # shellcheck source-path=SCRIPTDIR source=packages.sh

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Two Debian packages: reshardfs (program, library, manual) and libreshardfs-dev. Built by deb.sh.
+# Debian packages: reshardfs (program, library, manual), libreshardfs-dev and, if it is built,
+# python3-reshardfs. Built by deb.sh.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME reshardfs)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
@@ -47,4 +48,30 @@ set(CPACK_COMPONENT_DEV_DESCRIPTION
 Headers, CMake package and pkg-config file of libreshardfs, the library below
 reshardfs: open a checkpoint set under a strategy, and read any byte range of
 the files that it would have.")
+if(TARGET reshardfs_python)
+  list(APPEND CPACK_COMPONENTS_ALL python)
+  # The module is for this version of Python alone.
+  execute_process(COMMAND ${RESHARDFS_PYTHON} -c "import sys
+print(*sys.version_info[:2], sys.version_info[1] + 1, sep=';', end='')" OUTPUT_VARIABLE python_version)
+  list(GET python_version 0 1 python_this)
+  list(GET python_version 0 2 python_next)
+  string(REPLACE ";" "." python_this "${python_this}")
+  string(REPLACE ";" "." python_next "${python_next}")
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-reshardfs)
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_SOURCE reshardfs)
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS ON)
+  # It runs the program for what it does not do itself, and loads libcurl as that does.
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3 (>= ${python_this}), python3 (<< ${python_next}), \
+reshardfs (= ${CPACK_DEBIAN_VERSION}), libcurl4")
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_RECOMMENDS python3-numpy)
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "python3-torch, python3-fsspec")
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA
+      ${debian_dir}/python/postinst ${debian_dir}/python/prerm)
+  set(CPACK_COMPONENT_PYTHON_DESCRIPTION
+"reads distributed checkpoints under another strategy - Python module
+A checkpoint that many ranks saved, as tensors for NumPy and PyTorch under
+another parallel strategy, without a mount and without a conversion: what is
+indexed is read, and nothing else.")
+endif()
 include(CPack)

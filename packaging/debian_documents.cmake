@@ -6,7 +6,7 @@ set(mode FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
 # Of SOURCE_DATE_EPOCH, if that is set.
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
 
-foreach(package "runtime;reshardfs" "dev;libreshardfs-dev")
+foreach(package "runtime;reshardfs" "dev;libreshardfs-dev" "python;python3-reshardfs")
   list(GET package 0 component)
   list(GET package 1 name)
   set(share "${CPACK_TEMPORARY_DIRECTORY}/${component}/usr/share")

@@ -10,6 +10,7 @@ BUILD_PACKAGES=(
   fuse3 libfuse3-dev
   libcli11-dev libcurl4-openssl-dev libexpat1-dev libfmt-dev libspdlog-dev libssl-dev libtomlplusplus-dev libutf8proc-dev libxxhash-dev
   libprotobuf-dev nlohmann-json3-dev protobuf-compiler python3 rapidjson-dev zlib1g-dev
+  pybind11-dev python3-dev  # the Python module
 )
 # Only for the tests and benchmarks. The Python packages belong to Debian's /usr/bin/python3.
 # mandoc checks the manual, procps and strace look at the daemon, zsh and fish complete commands,
@@ -17,6 +18,7 @@ BUILD_PACKAGES=(
 TEST_PACKAGES=(
   libbenchmark-dev libgmock-dev libgtest-dev
   python3-jsonschema python3-numpy python3-prometheus-client python3-protobuf python3-yaml
+  mypy python3-fsspec python3-venv patchelf
   fish iproute2 jq mandoc nftables procps strace zsh
 )
 

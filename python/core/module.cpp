@@ -24,6 +24,7 @@
 #include "core/memory.h"
 #include "core/process.h"
 #include "core/reading.h"
+#include "view/installed_maps.h"
 #include "view/npy_file.h"
 
 namespace py = pybind11;
@@ -280,6 +281,7 @@ bool is_main_interpreter() {
 }
 
 void fill(py::module_& module) {
+  module.def("set_program", [](const std::string& path) { set_program(path); });
   // None of pybind11's own functions: those wait for the other interpreter's lock.
   static std::array<PyMethodDef, 2> functions{{{"require_main_interpreter",
                                                 [](PyObject*, PyObject*) -> PyObject* {

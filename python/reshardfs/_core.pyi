@@ -5,6 +5,7 @@ from typing import Any
 version: str
 
 def require_main_interpreter() -> None: ...
+def set_program(path: str) -> None: ...
 
 # Memory that was read into: a writable buffer of bytes, which older checkers have no type for.
 Buffer = Any

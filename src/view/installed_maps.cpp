@@ -19,6 +19,11 @@ namespace {
 
 constexpr const char* kSuffix = ".toml";
 
+std::filesystem::path& other_program() {
+  static std::filesystem::path path;
+  return path;
+}
+
 std::string comment_of(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::string text;
@@ -33,10 +38,16 @@ std::string comment_of(const std::filesystem::path& path) {
 
 }  // namespace
 
+void set_program(const std::filesystem::path& path) {
+  other_program() = path;
+}
+
 std::filesystem::path installed_maps_directory() {
   // Beside the program first: a tree may be installed anywhere, and be moved.
   std::error_code failed;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failed);
+  const std::filesystem::path program =
+      other_program().empty() ? std::filesystem::read_symlink("/proc/self/exe", failed)
+                              : other_program();
   if (!failed) {
     const std::filesystem::path beside =
         program.parent_path().parent_path() / "share" / "reshardfs" / "maps";

@@ -11,6 +11,10 @@ namespace reshardfs {
 /// build installs it. It may not exist.
 std::filesystem::path installed_maps_directory();
 
+/// Lets another program's count, for a library within a program that is not reshardfs. Before maps
+/// are asked for.
+void set_program(const std::filesystem::path& path);
+
 struct InstalledMap {
   std::string name{};
   std::filesystem::path file{};

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The snippets of README.md about the module do what it says, beside the sample that it makes."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+from mounted import fuse_problem, scratch
+from python_sets import ROOT, run_unittests_without_mounts
+from readme_sets import Sets
+from shown_commands import fenced
+
+SECONDS = 300.0
+README = (ROOT / "README.md").read_text()
+# What a snippet must have got when it ends.
+CHECKS = {
+    "weight[10:20, :]": "assert rows.shape == (10, 512) and whole.shape == (7680, 512), whole.shape\n"
+                        "assert rows.tobytes() == arrays['lm_head.weight'][10:20].tobytes()\n"
+                        "assert len(begin) == 100 and ckpt.rank(3).nbytes == sum(a.nbytes for a in arrays.values())\n",
+    "reshardfs.torch.load": "assert str(state['lm_head.weight'].dtype) == 'torch.bfloat16'\n"
+                            "assert tuple(state['lm_head.weight'].shape) == (1920, 512)\n",
+    "reshardfs.mount(": "import os\nassert os.path.exists('out/rank_3/checkpoint_3.ckpt') and not os.path.exists(path)\n",
+}
+
+
+class Snippets(unittest.TestCase):
+    def test_each_does_what_it_says(self) -> None:
+        snippets = [block for language, block in fenced(README) if language == "python" and "reshardfs" in block]
+        self.assertEqual(len(snippets), len(CHECKS))
+        with scratch() as directory:
+            here = Sets(directory, README).directory_of("")
+            for snippet in snippets:
+                (check,) = [check for words, check in CHECKS.items() if words in snippet]
+                with self.subTest(snippet.splitlines()[0]):
+                    if "torch" in snippet and not importlib.util.find_spec("torch"):
+                        self.skipTest("python3-torch is not installed")
+                    if "reshardfs.mount(" in snippet and (problem := fuse_problem()):
+                        self.skipTest(problem)
+                    self.run_there(snippet + check, here)
+
+    def run_there(self, program: str, here: Path) -> None:
+        done = subprocess.run([sys.executable, "-c", program], cwd=here, capture_output=True, text=True,
+                              timeout=SECONDS, check=False, env=os.environ)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+if __name__ == "__main__":
+    run_unittests_without_mounts()

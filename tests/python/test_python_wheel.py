@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel, installed in an empty environment without network: it needs nothing but Python and glibc."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+import zipfile
+from pathlib import Path
+
+from mounted import SKIP, fuse_problem, parse_binary, run, scratch
+from python_sets import ROOT, options_of, small_set
+
+SECONDS = 300.0
+# Without NumPy, too.
+PROGRAM = """
+import ctypes, json, sys
+import reshardfs
+source, options = sys.argv[1], json.loads(sys.argv[2])
+with reshardfs.open(source, **options) as checkpoint:
+    state = checkpoint.rank(1)
+    tensors = {name: bytes(content).hex() for name, content in state.read().items()}
+    state["run_name"].__dlpack_device__()
+    into = bytearray(state["run_name"].nbytes)
+    state["run_name"].read_into(into)
+    plan = reshardfs.plan(source, rank=1, **options)
+print(json.dumps({"file": reshardfs.__file__, "tensors": tensors, "into": into.hex(), "plan": plan}))
+"""
+
+
+class Wheel(unittest.TestCase):
+    build: Path
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.directory = cls.enterClassContext(scratch())
+        subprocess.run([sys.executable, str(ROOT / "packaging/bundle_wheel.py"), str(cls.build),
+                        str(cls.directory)], check=True, timeout=SECONDS)
+        (cls.wheel,) = cls.directory.glob("*.whl")
+        cls.environment = {name: value for name, value in os.environ.items()
+                           if not name.startswith(("PYTHON", "LD_"))} | {"PATH": "/usr/bin:/bin"}
+        place = cls.directory / "venv"
+        cls.python = place / "bin/python"
+        subprocess.run([sys.executable, "-m", "venv", str(place)], check=True, env=cls.environment, timeout=SECONDS)
+        # No index, and no proxy that could lead to one.
+        subprocess.run([str(cls.python), "-m", "pip", "--quiet", "--disable-pip-version-check", "install",
+                        "--no-index", str(cls.wheel)], check=True, timeout=SECONDS,
+                       env={**cls.environment, "https_proxy": "http://127.0.0.1:9"})
+        (cls.installed,) = (place / "lib").glob("python3*/site-packages/reshardfs")
+
+    def output(self, *words: str | Path) -> str:
+        done = subprocess.run([str(self.python), *map(str, words)], capture_output=True, text=True,
+                              env=self.environment, cwd=self.directory, timeout=SECONDS, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    def test_name_says_what_it_needs(self) -> None:
+        version = sys.version_info
+        self.assertRegex(self.wheel.name, rf"^reshardfs-\d+\.\d+\.\d+-cp{version[0]}{version[1]}-cp{version[0]}"
+                                          rf"{version[1]}-manylinux_2_\d+_\w+\.whl$")
+
+    def test_reads_without_numpy(self) -> None:
+        with small_set() as made:
+            said = json.loads(self.output("-c", PROGRAM, made.source, json.dumps(options_of(made))))
+            self.assertTrue(said["file"].startswith(str(self.installed)))
+            self.assertEqual(said["tensors"], {name: record.content.hex()
+                                               for name, record in made.expected(1).items()})
+            self.assertEqual(said["into"], said["tensors"]["run_name"])
+            self.assertEqual(said["plan"]["rank"], 1)
+
+    def test_is_the_command_with_its_maps(self) -> None:
+        self.assertEqual(self.output("-m", "reshardfs", "--version"), run("--version").stdout)
+        script = subprocess.run([str(self.python.parent / "reshardfs"), "map", "list"], capture_output=True, text=True,
+                                env=self.environment, timeout=SECONDS, check=True)
+        self.assertEqual(script.stdout, run("map", "list").stdout)
+        code = "import reshardfs\ntry: reshardfs.open('/', map='mindformers-qwen')\nexcept reshardfs.Error as e: print(e)"
+        self.assertIn("mindformers-qwen3", self.output("-c", code))
+
+    def test_mounts(self) -> None:
+        if problem := fuse_problem():
+            self.skipTest(problem)
+        with small_set() as made:
+            code = ("import json, os, sys, reshardfs\n"
+                    "with reshardfs.mount(sys.argv[1], **json.loads(sys.argv[2])) as path: print(sorted(os.listdir(path)))")
+            self.assertIn("'rank_0', 'rank_1'", self.output("-c", code, made.source, json.dumps(options_of(made))))
+
+    def test_libraries_are_inside(self) -> None:
+        """But for those of the compilers."""
+        (module,) = self.installed.glob("_core*.so")
+        for path in (module, self.installed / "bin/reshardfs", *(self.installed / "lib").iterdir()):
+            listed = subprocess.run(["ldd", str(path)], capture_output=True, text=True, env=self.environment,
+                                    check=True, timeout=SECONDS).stdout
+            for name, place in re.findall(r"^\s*(\S+) => (\S+)", listed, re.M):
+                inside = place.startswith(str(self.installed))
+                self.assertTrue(inside or re.match(r"lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s)\.so", name),
+                                f"{path.name} needs {name} => {place}")
+
+    def test_packs_the_same_twice(self) -> None:
+        again = self.directory / "again"
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+        contents = []
+        for _ in range(2):
+            subprocess.run([sys.executable, str(ROOT / "packaging/bundle_wheel.py"), str(self.build), str(again)],
+                           check=True, timeout=SECONDS, env=environment)
+            contents.append((again / self.wheel.name).read_bytes())
+        self.assertEqual(contents[0], contents[1])
+        with zipfile.ZipFile(again / self.wheel.name) as archive:
+            names = archive.namelist()
+        self.assertTrue(any(name.endswith("licenses/libprotobuf.txt") for name in names), names)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=Path, required=True)
+    parser.add_argument("tests", nargs="*", help="Class or Class.test; default: all")
+    args = parse_binary(parser)
+    missing = [name for name in ("patchelf", "objdump", "strip") if not shutil.which(name)]
+    missing += [name for name in ("venv", "ensurepip") if not importlib.util.find_spec(name)]
+    if missing:
+        print(f"skipped: there is no {' and no '.join(missing)}")
+        sys.exit(SKIP)
+    Wheel.build = args.build.resolve()
+    unittest.main(argv=[sys.argv[0], "-v", *args.tests])
+
+
+if __name__ == "__main__":
+    main()
