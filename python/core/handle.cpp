@@ -53,6 +53,14 @@ std::shared_ptr<const Conversion> CheckpointHandle::get() const {
   return conversion_;
 }
 
+std::vector<std::pair<std::string, std::uint64_t>> CheckpointHandle::files() const {
+  std::vector<std::pair<std::string, std::uint64_t>> files;
+  for (const OutputFile& file : get()->files()) {
+    if (!file.hidden) files.emplace_back(file.path, file.file->stat_size());
+  }
+  return files;
+}
+
 TensorSetHandle CheckpointHandle::tensors(std::int64_t rank) const {
   return {access_, get()->tensors(Rank(rank))};
 }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reshardfs/conversion.h"
@@ -102,6 +103,8 @@ class CheckpointHandle {
   std::shared_ptr<const Conversion> get() const;
   const std::vector<Rank>& ranks() const noexcept { return ranks_; }
 
+  /// Those that are listed, with their sizes.
+  std::vector<std::pair<std::string, std::uint64_t>> files() const;
   TensorSetHandle tensors(std::int64_t rank) const;
   TensorSetHandle whole_tensors() const;
   /// @throws Error kMissing if there is no such file.

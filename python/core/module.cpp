@@ -6,6 +6,8 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <pybind11/functional.h>
@@ -165,18 +167,24 @@ std::string drawn(const CheckpointHandle& checkpoint, const std::string& name) {
 }
 
 std::string tree_of(const TensorSetHandle& set, std::size_t columns, std::size_t lines) {
-  std::vector<ModelTensor> tensors;
-  for (std::size_t i = 0; i < set.get().size(); ++i) {
-    const TensorInfo info = set.get().info(i);
-    tensors.push_back({info.name, info.dtype, info.shape, info.bytes});
-  }
-  return tree_text(model_tree(tensors), {.columns = columns, .lines = lines, .utf8 = true});
+  return call_interruptibly<std::string>([set, columns, lines] {
+    std::vector<ModelTensor> tensors;
+    for (std::size_t i = 0; i < set.get().size(); ++i) {
+      const TensorInfo info = set.get().info(i);
+      tensors.push_back({info.name, info.dtype, info.shape, info.bytes});
+    }
+    return tree_text(model_tree(tensors), {.columns = columns, .lines = lines, .utf8 = true});
+  });
 }
 
-template <typename Function>
-auto without_gil(Function&& function) {
-  const py::gil_scoped_release release;
-  return function();
+using HandlePtr = std::shared_ptr<CheckpointHandle>;
+
+/// Calls a member function that may take long, so that Ctrl-C ends it.
+template <typename Result, typename... Arguments>
+auto interruptibly(Result (CheckpointHandle::*function)(Arguments...) const) {
+  return [function](const HandlePtr& checkpoint, std::decay_t<Arguments>... arguments) {
+    return call_interruptibly<Result>([=] { return ((*checkpoint).*function)(arguments...); });
+  };
 }
 
 void add_memory(py::module_& module) {
@@ -233,7 +241,7 @@ void add_checkpoint(py::module_& module) {
                            const py::object& out) { read_into(file, offset, bytes, out); })
       .def("read", &read_bytes);
   using Handle = CheckpointHandle;
-  py::class_<Handle, std::shared_ptr<Handle>>(module, "Checkpoint")
+  py::class_<Handle, HandlePtr>(module, "Checkpoint")
       .def_property_readonly("ranks",
                              [](const Handle& checkpoint) {
                                std::vector<std::int64_t> numbers;
@@ -248,28 +256,14 @@ void add_checkpoint(py::module_& module) {
       .def_property_readonly("step", [](const Handle& c) { return c.get()->step(); })
       .def_property_readonly("steps", [](const Handle& c) { return c.get()->steps(); })
       .def_property_readonly("closed", &Handle::is_closed)
-      .def("files",
-           [](const Handle& checkpoint) {
-             std::vector<std::pair<std::string, std::uint64_t>> files;
-             for (const OutputFile& file : checkpoint.get()->files()) {
-               if (!file.hidden) files.emplace_back(file.path, file.file->stat_size());
-             }
-             return files;
-           })
-      .def("tensors",
-           [](const Handle& c, std::int64_t rank) {
-             return without_gil([&] { return c.tensors(rank); });
-           })
-      .def("whole_tensors",
-           [](const Handle& c) { return without_gil([&] { return c.whole_tensors(); }); })
-      .def("file",
-           [](const Handle& c, const std::string& path) {
-             return without_gil([&] { return c.file(path); });
-           })
+      .def("files", interruptibly(&Handle::files))
+      .def("tensors", interruptibly(&Handle::tensors))
+      .def("whole_tensors", interruptibly(&Handle::whole_tensors))
+      .def("file", interruptibly(&Handle::file))
       .def("draw_parameter", &drawn)
-      .def("close", &Handle::close);
+      .def("close", &Handle::close, py::call_guard<py::gil_scoped_release>());
   module.def("open", [](const std::vector<std::string>& words) {
-    return call_interruptibly<std::shared_ptr<Handle>>([words] { return Handle::open(words); });
+    return call_interruptibly<HandlePtr>([words] { return Handle::open(words); });
   });
 }
 

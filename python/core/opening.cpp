@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <mutex>
 
 #include <CLI/CLI.hpp>
@@ -18,6 +19,12 @@ namespace {
 
 /// About a process of its own: the caller has a log, and hands over options itself.
 constexpr std::array kOfPrograms{"--config", "--verbose", "--quiet", "--log-level", "--log-file"};
+
+/// What is said of servers and the cache holds for the process, and is read while a source opens.
+std::atomic<std::mutex*>& one_at_a_time() {
+  static std::atomic<std::mutex*> mutex{new std::mutex()};  // used until the process ends
+  return mutex;
+}
 
 ConversionOptions parsed(std::vector<std::string> words) {
   CLI::App app("", "reshardfs");
@@ -48,10 +55,12 @@ std::vector<Rank> shown_ranks(std::vector<Rank> ranks, const Conversion& convers
 
 }  // namespace
 
+void forget_opens_of_parent() {
+  one_at_a_time() = new std::mutex();
+}
+
 OpenedSource open_source(std::vector<std::string> words) {
-  // What is said of servers and the cache holds for the process, and is read while a source opens.
-  static std::mutex one_at_a_time;
-  const std::lock_guard lock(one_at_a_time);
+  const std::lock_guard lock(*one_at_a_time().load());
   const ConversionOptions options = parsed(std::move(words));
   Conversion conversion = Conversion::open(options);
   std::vector<Rank> ranks = shown_ranks(options.ranks, conversion);

@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "core/opening.h"
 #include "core/workers.h"
 
 namespace reshardfs::python {
@@ -18,6 +19,7 @@ void watch_forks() {
   ::pthread_atfork(nullptr, nullptr, [] {
     ++generation;
     Workers::forget_those_of_parent();
+    forget_opens_of_parent();
   });
 }
 

@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every golden case through Python: the files are those that a mount shows, and the tensors of each rank
-are those of its file."""
+"""Every golden case through Python, those of Checkpoint 2.0 and of model maps, too: the files are
+those that a mount shows, and the tensors of each rank are those of its file."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import random
 import sys
+import unittest
 from collections.abc import Iterator
 from pathlib import Path
 
 import run_golden
+import test_checkpoint2
+import test_goldenmap
 from ckpt_format import by_name
+from format_files import read_safetensors
 from mounted import MountFailed, Result, parse_binary, scratch
+from test_python_tensors import random_index
 
 import reshardfs
 
@@ -21,24 +27,41 @@ FLAGS = ("--check-crc", "--crc")
 
 def keywords(words: list[str | Path]) -> dict[str, object]:
     """A command line's options as those of open()."""
-    found: dict[str, object] = {}
+    found: dict[str, list[object]] = {}
     rest = iter(words)
     for word in rest:
         name = str(word).removeprefix("--").replace("-", "_")
-        found[name] = True if word in FLAGS else next(rest)
-    return found
+        value = True if word in FLAGS else next(rest)
+        found[name] = [*found[name], value] if name in found else [value]
+    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
 
 
-def check_rank(checkpoint: reshardfs.Checkpoint, rank: int, path: str, content: bytes) -> None:
-    if not path.endswith(".ckpt"):
-        return
-    state, records = checkpoint.rank(rank), by_name(content)
+def contents(path: Path) -> dict[str, bytes]:
+    if path.suffix == ".ckpt":
+        return {name: record.content for name, record in by_name(path.read_bytes()).items()}
+    return {name: array.tobytes() for name, (_, array) in read_safetensors(path)[0].items()}
+
+
+def check_rank(checkpoint: reshardfs.Checkpoint, rank: int, path: Path) -> None:
+    """The tensors are those of the file, whole and in parts."""
+    state = checkpoint.rank(rank)
     buffers = state.read()
-    for name, record in records.items():
-        run_golden.check(bytes(memoryview(buffers.pop(name))) == record.content,
-                         f"rank {rank}: tensor '{name}' differs from the file")
-    # A .ckpt file has no parameters without elements.
-    run_golden.check(not any(map(len, buffers.values())), f"rank {rank}: more than the file: {list(buffers)}")
+    rng = random.Random(rank)
+    for name, content in contents(path).items():
+        run_golden.check(bytes(buffers.pop(name)) == content, f"rank {rank}: tensor '{name}' differs from the file")
+        check_boxes(state[name], rng)
+    # A .ckpt file has no parameters without elements, and a safetensors file no texts.
+    more = [name for name, content in buffers.items() if len(content) and state[name].is_array]
+    run_golden.check(not more, f"rank {rank}: more than the file: {more}")
+
+
+def check_boxes(tensor: reshardfs.Tensor, rng: random.Random) -> None:
+    if not tensor.is_array:
+        return
+    whole = tensor.numpy()
+    for _ in range(3):
+        index = random_index(rng, tensor.shape)
+        run_golden.check(tensor[index].tobytes() == whole[index].tobytes(), f"tensor '{tensor.name}'[{index}] differs")
 
 
 @contextlib.contextmanager
@@ -55,8 +78,8 @@ def written(source: Path, *words: str | Path) -> Iterator[Path]:
             with checkpoint.file(name) as file:
                 path.write_bytes(file.read())
         for rank in checkpoint.ranks:
-            for path in (directory / f"rank_{rank}").iterdir():
-                check_rank(checkpoint, rank, path.name, path.read_bytes())
+            for path in (directory / f"rank_{rank}").glob("*.*"):
+                check_rank(checkpoint, rank, path)
         yield directory
 
 
@@ -73,8 +96,15 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("cases", nargs="*", help="names; default: all")
     args = parse_binary(parser)
-    run_golden.mounted, run_golden.refused = written, refused
-    return run_golden.run_cases(args.cases)
+    for module in (run_golden, test_goldenmap, test_checkpoint2):
+        module.mounted = written
+    run_golden.refused = refused
+    code = run_golden.run_cases(args.cases)
+    if args.cases:
+        return code
+    tests = unittest.TestSuite([test_goldenmap.GoldenMap("test_tensors_are_those_of_the_original"),
+                                test_checkpoint2.Golden("test_mounts")])
+    return code or 1 - unittest.TextTestRunner(verbosity=2).run(tests).wasSuccessful()
 
 
 if __name__ == "__main__":

@@ -165,6 +165,32 @@ class Forks(unittest.TestCase):
 
             self.assertEqual(self.in_child(again), "True")
 
+    def test_forked_while_others_read_and_open(self) -> None:
+        with small_set() as made, opened(made) as checkpoint:
+            want = bytes(checkpoint.merged["lm_head.weight"])
+            stop = threading.Event()
+
+            def work() -> None:
+                while not stop.is_set():
+                    with opened(made) as mine:
+                        mine.merged.read()
+
+            def again() -> bool:
+                signal.alarm(int(SECONDS))
+                with opened(made) as mine:
+                    return bytes(mine.merged["lm_head.weight"]) == want
+
+            threads = [threading.Thread(target=work) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            try:
+                for _ in range(20):
+                    self.assertEqual(self.in_child(again), "True")
+            finally:
+                stop.set()
+                for thread in threads:
+                    thread.join(SECONDS)
+
     def test_the_parent_goes_on(self) -> None:
         with small_set() as made, opened(made) as checkpoint:
             self.in_child(lambda: 1)
@@ -188,8 +214,10 @@ print(reshardfs.__name__)
         for first in ("", "import reshardfs"):
             done = subprocess.run([sys.executable, "-c", code.format(first=first)], capture_output=True, text=True,
                                   timeout=SECONDS, check=False)
-            self.assertEqual((done.returncode, done.stdout),
-                             (0, "reshardfs works in the main interpreter only\nreshardfs\n"), done.stderr)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            # Later versions of Python refuse it themselves.
+            self.assertRegex(done.stdout, "^(reshardfs works in the main interpreter only|module .* does not support "
+                                          "loading in subinterpreters)\nreshardfs\n$")
 
 
 class Signals(unittest.TestCase):
