@@ -100,7 +100,7 @@ pybind11::capsule dlpack_capsule(const MemoryPtr& memory, DType dtype, const Sha
                       [](ManagedArray* array) { delete static_cast<Context*>(array->context); }};
   PyObject* capsule = PyCapsule_New(&context->managed, kUnused, end_capsule);
   if (capsule == nullptr) throw pybind11::error_already_set();
-  context.release();  // the capsule's now
+  static_cast<void>(context.release());  // the capsule's now
   return pybind11::reinterpret_steal<pybind11::capsule>(capsule);
 }
 

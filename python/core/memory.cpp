@@ -3,19 +3,30 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <mutex>
 #include <new>
 
 namespace reshardfs::python {
 namespace {
 
-/// From here on huge pages are asked for: to give a process small ones takes as long as to copy
-/// what is read into them.
-constexpr std::size_t kLarge = std::size_t{4} << 20U;
-constexpr std::size_t kHugePage = std::size_t{2} << 20U;
+constexpr std::size_t kMiB = std::size_t{1} << 20U;
+/// From here on: pages of its own.
+constexpr std::size_t kMapped = 4 * kMiB;
+/// From here on huge pages are asked for.
+constexpr std::size_t kLarge = 4 * kMiB;
+constexpr std::size_t kHugePage = 2 * kMiB;
+constexpr std::size_t kPage = 4096;
 /// What vectors of a processor are aligned to.
 constexpr std::size_t kAlignment = 64;
+/// Of what nobody uses at the moment.
+constexpr std::size_t kMostKept = 32 * kMiB;
+/// Of results that share pages: all of it stays as long as one of them is used.
+constexpr std::size_t kShared = 16 * kMiB;
+constexpr std::size_t kMostShared = kShared / 2;
 
 std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -31,18 +42,78 @@ std::byte* map_pages(std::size_t bytes) {
   const std::size_t before = rounded_up(address, kHugePage) - address;
   if (before > 0) ::munmap(begin, before);
   if (before < kHugePage) ::munmap(begin + before + bytes, kHugePage - before);
-  ::madvise(begin + before, bytes, MADV_HUGEPAGE);
+  if (bytes >= kLarge) ::madvise(begin + before, bytes, MADV_HUGEPAGE);
   return begin + before;
+}
+
+struct Pages {
+  std::byte* begin = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// Pages that were used, and are there for whoever needs as many.
+class KeptPages {
+ public:
+  /// None where there are none that fit.
+  Pages take(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    // The last ones first: they are still in a processor's cache.
+    const auto found = std::find_if(kept_.rbegin(), kept_.rend(), [bytes](const Pages& pages) {
+      return pages.bytes >= bytes && pages.bytes / 2 <= bytes;
+    });
+    if (found == kept_.rend()) return {};
+    const Pages pages = *found;
+    kept_.erase(std::next(found).base());
+    bytes_ -= pages.bytes;
+    return pages;
+  }
+
+  void give(const Pages& pages) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (pages.bytes > kMostKept || !add(pages)) {
+      ::munmap(pages.begin, pages.bytes);
+      return;
+    }
+    while (bytes_ > kMostKept) {
+      ::munmap(kept_.front().begin, kept_.front().bytes);
+      bytes_ -= kept_.front().bytes;
+      kept_.erase(kept_.begin());
+    }
+  }
+
+ private:
+  bool add(const Pages& pages) noexcept {
+    try {
+      kept_.push_back(pages);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    bytes_ += pages.bytes;
+    return true;
+  }
+
+  std::mutex mutex_;  // guards both below
+  std::vector<Pages> kept_;
+  std::size_t bytes_ = 0;
+};
+
+std::atomic<KeptPages*>& kept_pages() {
+  static std::atomic<KeptPages*> pages{new KeptPages()};  // used until the process ends
+  return pages;
 }
 
 }  // namespace
 
 Memory::Memory(std::size_t bytes) : size_(bytes) {
   if (bytes > SIZE_MAX / 2) throw std::bad_alloc();
-  if (bytes >= kLarge) {
-    constexpr std::size_t kPage = 4096;
-    mapped_ = rounded_up(bytes, kPage);
-    data_ = map_pages(mapped_);
+  if (bytes >= kMapped) {
+    Pages pages = kept_pages().load()->take(bytes);
+    if (pages.begin == nullptr) {
+      pages.bytes = rounded_up(bytes, kPage);
+      pages.begin = map_pages(pages.bytes);
+    }
+    data_ = pages.begin;
+    mapped_ = pages.bytes;
     return;
   }
   void* place = std::aligned_alloc(kAlignment, rounded_up(bytes + 1, kAlignment));
@@ -51,11 +122,40 @@ Memory::Memory(std::size_t bytes) : size_(bytes) {
 }
 
 Memory::~Memory() {
+  if (whole_ != nullptr) return;
   if (mapped_ > 0) {
-    ::munmap(data_, mapped_);
+    kept_pages().load()->give({data_, mapped_});
   } else {
     std::free(data_);
   }
+}
+
+void Memory::forget_that_of_parent() noexcept {
+  kept_pages() = new (std::nothrow) KeptPages();
+}
+
+std::vector<MemoryPtr> memory_for(const std::vector<std::size_t>& sizes) {
+  std::vector<MemoryPtr> results;
+  results.reserve(sizes.size());
+  std::size_t next = 0;
+  while (next < sizes.size()) {
+    std::size_t shared = 0;
+    std::size_t end = next;
+    while (end < sizes.size() && sizes[end] < kMostShared && shared + sizes[end] <= kShared) {
+      shared = rounded_up(shared + sizes[end++], kAlignment);
+    }
+    if (end <= next + 1) {  // alone
+      results.push_back(std::make_shared<Memory>(sizes[next++]));
+      continue;
+    }
+    const auto whole = std::make_shared<Memory>(shared);
+    std::size_t at = 0;
+    for (; next < end; ++next) {
+      results.push_back(std::make_shared<Memory>(whole, whole->bytes().subspan(at, sizes[next])));
+      at = rounded_up(at + sizes[next], kAlignment);
+    }
+  }
+  return results;
 }
 
 }  // namespace reshardfs::python

@@ -59,6 +59,7 @@ void raise(const Error& error) {
   PyErr_SetObject(py::type::of(made).ptr(), made.ptr());
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): as pybind11 takes it
 void translate(std::exception_ptr thrown) {
   try {
     if (thrown) std::rethrow_exception(thrown);
@@ -90,7 +91,9 @@ class Borrowed {
       PyBuffer_Release(owned.get());
       return 0;
     };
-    if (Py_IsInitialized() != 0 && Py_AddPendingCall(release, view.get()) == 0) view.release();
+    if (Py_IsInitialized() != 0 && Py_AddPendingCall(release, view.get()) == 0) {
+      static_cast<void>(view.release());
+    }
   }
 
   /// With the GIL.
@@ -147,12 +150,15 @@ py::bytes read_bytes(const FileHandle& file, std::uint64_t offset, std::size_t b
 }
 
 std::vector<MemoryPtr> read_all(const std::vector<TensorHandle>& tensors, std::size_t threads) {
-  std::vector<MemoryPtr> results;
-  std::vector<ReadPart> parts;
+  std::vector<std::size_t> sizes;
+  sizes.reserve(tensors.size());
   for (const TensorHandle& tensor : tensors) {
-    const auto bytes = static_cast<std::size_t>(tensor.get().bytes());
-    results.push_back(std::make_shared<Memory>(bytes));
-    parts.push_back({tensor.reader(), results.back()->bytes(), results.back()});
+    sizes.push_back(static_cast<std::size_t>(tensor.get().bytes()));
+  }
+  std::vector<MemoryPtr> results = memory_for(sizes);
+  std::vector<ReadPart> parts;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    parts.push_back({tensors[i].reader(), results[i]->bytes(), results[i]});
   }
   read_parts(std::move(parts), threads);
   return results;
@@ -274,16 +280,16 @@ bool is_main_interpreter() {
   return false;
 }
 
+PyObject* require_main_interpreter(PyObject* /*module*/, PyObject* /*none*/) {
+  if (!is_main_interpreter()) return nullptr;
+  Py_RETURN_NONE;
+}
+
 void fill(py::module_& module) {
-  module.def("set_program", [](const std::string& path) { set_program(path); });
   // None of pybind11's own functions: those wait for the other interpreter's lock.
-  static std::array<PyMethodDef, 2> functions{{{"require_main_interpreter",
-                                                [](PyObject*, PyObject*) -> PyObject* {
-                                                  if (!is_main_interpreter()) return nullptr;
-                                                  Py_RETURN_NONE;
-                                                },
-                                                METH_NOARGS, nullptr},
-                                               {nullptr, nullptr, 0, nullptr}}};
+  static std::array<PyMethodDef, 2> functions{
+      {{"require_main_interpreter", require_main_interpreter, METH_NOARGS, nullptr}, {}}};
+  module.def("set_program", [](const std::string& path) { set_program(path); });
   if (PyModule_AddFunctions(module.ptr(), functions.data()) != 0) throw py::error_already_set();
   watch_forks();
   module.attr("version") = kVersion;
@@ -296,6 +302,8 @@ void fill(py::module_& module) {
 }  // namespace
 }  // namespace reshardfs::python
 
+// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming):
+// the name that Python looks for.
 // As PYBIND11_MODULE has it, but for the first lines: pybind11 keeps what it knows of types for the
 // process, and not for an interpreter.
 extern "C" __attribute__((visibility("default"))) PyObject* PyInit__core();
@@ -312,3 +320,4 @@ extern "C" PyObject* PyInit__core() {
   }
   PYBIND11_CATCH_INIT_EXCEPTIONS
 }
+// NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming)

@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "core/memory.h"
 #include "core/opening.h"
 #include "core/workers.h"
 
@@ -20,6 +21,7 @@ void watch_forks() {
     ++generation;
     Workers::forget_those_of_parent();
     forget_opens_of_parent();
+    Memory::forget_that_of_parent();
   });
 }
 

@@ -31,6 +31,9 @@ from ._tensor import State, Tensor  # noqa: E402
 __all__ = ["Checkpoint", "Error", "State", "Tensor", "UnknownName", "WrongIndex", "diff", "export", "mount",
            "open", "plan", "verify"]
 __version__: str = _core.version
+# As they are called, not where they are.
+for _public in (Checkpoint, Error, State, Tensor, UnknownName, WrongIndex):
+    _public.__module__ = __name__
 # Model maps are beside the command.
 with contextlib.suppress(Error):
     _core.set_program(os.path.realpath(_command.program()))
