@@ -18,7 +18,7 @@ from ._errors import Error
 from ._files import names_below
 
 
-class ReshardFileSystem(AbstractFileSystem):  # type: ignore[misc]
+class ReshardFileSystem(AbstractFileSystem):
     """source: an opened checkpoint, or what reshardfs.open() takes, with its options."""
 
     protocol = "reshardfs"

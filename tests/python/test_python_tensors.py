@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import pickle
 import random
 import unittest
@@ -17,6 +18,7 @@ from mounted import scratch
 from python_sets import arrays_only, check_tensors, opened, options_of, run_unittests_without_mounts, small_set
 
 import reshardfs
+from web_server import serving
 
 # Source and target; each divides the model's dimensions.
 PAIRS = [("tp=4", "tp=2,pp=2"), ("tp=2,dp=2,opt=-1", "tp=4"), ("tp=2,dp=4,opt=2,experts=0", "tp=1"),
@@ -161,6 +163,33 @@ class Types(unittest.TestCase):
                 self.state["type.Float64"].read_into(wrong)
         with self.assertRaisesRegex(reshardfs.Error, "the buffer has 5 of 96 bytes"):
             self.state["type.Float64"].read_into(bytearray(5))
+
+
+class Servers(unittest.TestCase):
+    def test_reads_from_a_server_of_the_same_process(self) -> None:
+        """It answers only if the interpreter is free meanwhile."""
+        with small_set() as made, serving(made.directory) as server:
+            options = {"src_strategy": f"{server.url}/src_strategy.ckpt", "dst_strategy": str(made.dst_strategy)}
+            with reshardfs.open(f"{server.url}/src", **options) as checkpoint:
+                check_tensors(self, checkpoint.rank(1), made.expected(1))
+                tensor, array = checkpoint.merged["lm_head.weight"], made.merged()["lm_head.weight"].array()
+                self.assertEqual(raw(tensor[1:, 2:5]), raw(array[1:, 2:5]))
+                child = os.fork()
+                if child == 0:
+                    os._exit(0 if refused_in_child(checkpoint) else 1)
+                self.assertEqual(os.waitpid(child, 0)[1], 0)
+            with self.assertRaises(reshardfs.Error) as caught:
+                reshardfs.open(f"{server.url}/nothing")
+            self.assertEqual(caught.exception.kind, "missing")
+
+
+def refused_in_child(checkpoint: reshardfs.Checkpoint) -> bool:
+    try:
+        checkpoint.rank(0)
+    except reshardfs.Error:
+        del checkpoint
+        return True
+    return False
 
 
 class States(unittest.TestCase):
