@@ -22,6 +22,7 @@
 #include "cli/messages.h"
 #include "cli/model_tree_text.h"
 #include "core/dlpack.h"
+#include "core/faults.h"
 #include "core/handle.h"
 #include "core/memory.h"
 #include "core/process.h"
@@ -292,6 +293,7 @@ void fill(py::module_& module) {
   module.def("set_program", [](const std::string& path) { set_program(path); });
   if (PyModule_AddFunctions(module.ptr(), functions.data()) != 0) throw py::error_already_set();
   watch_forks();
+  collect_faults();
   module.attr("version") = kVersion;
   py::register_exception_translator(&translate);
   add_memory(module);

@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "core/faults.h"
 #include "core/memory.h"
 #include "core/opening.h"
 #include "core/workers.h"
@@ -21,6 +22,7 @@ void watch_forks() {
     ++generation;
     Workers::forget_those_of_parent();
     forget_opens_of_parent();
+    forget_faults_of_parent();
     Memory::forget_that_of_parent();
   });
 }

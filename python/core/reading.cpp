@@ -12,6 +12,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include "core/faults.h"
 #include "core/workers.h"
 
 namespace reshardfs::python {
@@ -140,6 +141,7 @@ void finish(const std::shared_ptr<Job>& job) {
       const pybind11::gil_scoped_release release;
       over = job->wait_for(kInterval);
     }
+    log_faults();
     if (over) break;
     if (PyErr_CheckSignals() != 0) {
       job->stop();

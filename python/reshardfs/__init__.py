@@ -8,7 +8,8 @@
 
 The options of all functions are those of the command of the same name (open() takes those of `mount`
 about the source and the target), with '_' for '-': see `reshardfs mount --help`. What the command
-refuses raises Error with the same words.
+refuses raises Error with the same words. What it would warn of while it reads, such as a replica that was
+read in place of a file that fails, goes to the logger "reshardfs".
 """
 
 from __future__ import annotations

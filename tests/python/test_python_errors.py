@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from mounted import run, scratch
-from python_sets import opened, options_of, run_unittests_without_mounts, small_set
+from python_sets import check_tensors, opened, options_of, run_unittests_without_mounts, small_set
 
 import reshardfs
 
@@ -127,6 +127,15 @@ class Errors(unittest.TestCase):
             self.assertTrue(good)
             for call in (state.numpy, checkpoint.file("rank_0/checkpoint_0.ckpt").read):
                 self.assertEqual(self.raised(call).kind, "changed")
+
+    def test_what_was_got_around_is_logged(self) -> None:
+        """A replica is read in place of a file that has changed, as by a mount."""
+        with small_set("tp=2,dp=2,experts=0", "tp=1") as made, opened(made) as checkpoint:
+            path = made.source_files(0)[0]
+            path.write_bytes(bytes(path.stat().st_size))
+            with self.assertLogs("reshardfs", "WARNING") as logged:
+                check_tensors(self, checkpoint.rank(0), made.expected(0))
+            self.assertIn(str(path), logged.output[0])
 
     def test_has_what_is_known_and_can_be_pickled(self) -> None:
         error = reshardfs.Error("text", "io", "/path", "name", 3, "do that", 5)

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/faults.h"
+
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <pybind11/pybind11.h>
+
+#include "base/failure_log.h"
+#include "base/fault_report.h"
+
+namespace reshardfs::python {
+namespace {
+
+/// Lines that wait for somebody who has the GIL: those who report them must not wait for it.
+class Faults {
+ public:
+  void add(const std::string& cause, const std::string& text) noexcept {
+    log_.add("", cause, text);
+  }
+
+  std::vector<std::string> take() {
+    if (!any_) return {};
+    const std::lock_guard lock(mutex_);
+    any_ = false;
+    return std::exchange(lines_, {});
+  }
+
+ private:
+  void keep(const std::string& line) noexcept {
+    constexpr std::size_t kMostLines = 1000;
+    const std::lock_guard lock(mutex_);
+    try {
+      if (lines_.size() < kMostLines) lines_.push_back(line);
+      any_ = true;
+    } catch (const std::bad_alloc&) {
+      // Nor is there memory to tell of it.
+    }
+  }
+
+  std::atomic<bool> any_{false};
+  std::mutex mutex_;  // guards lines_
+  std::vector<std::string> lines_;
+  FailureLog log_{[this](const std::string& line) { keep(line); }};
+};
+
+std::atomic<Faults*>& faults() {
+  static std::atomic<Faults*> collected{new Faults()};  // used until the process ends
+  return collected;
+}
+
+}  // namespace
+
+void collect_faults() {
+  set_fault_listener([](const std::string& cause, const std::string& text) {
+    if (Faults* const found = faults()) found->add(cause, text);
+  });
+}
+
+void log_faults() {
+  Faults* const found = faults();
+  if (found == nullptr) return;
+  for (const std::string& line : found->take()) {
+    pybind11::module_::import("logging").attr("getLogger")("reshardfs").attr("warning")("%s", line);
+  }
+}
+
+void forget_faults_of_parent() noexcept {
+  faults() = new (std::nothrow) Faults();
+}
+
+}  // namespace reshardfs::python
