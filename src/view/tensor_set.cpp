@@ -65,9 +65,9 @@ void Tensor::read(std::uint64_t offset, std::span<std::byte> out) const {
                   [&](std::uint64_t from, std::span<std::byte> part, ReadBatch& batch) {
                     read_box(elements, box.layout, from, part, batch);
                   });
-  } catch (Error& error) {
-    error.for_parameter(name());
-    throw;
+  } catch (const Error& error) {
+    // A copy: threads that wait for one read get one and the same exception.
+    throw Error(error).for_parameter(name());
   }
 }
 
