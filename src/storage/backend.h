@@ -23,7 +23,7 @@ namespace reshardfs {
 struct ListedObject {
   std::string path{};  ///< below the directory that was listed
   std::uint64_t size = 0;
-  std::string etag{};      ///< strong, without quotation marks; empty: it is not told
+  std::string etag{};      ///< without quotation marks, unless it is weak; empty: it is not told
   std::string modified{};  ///< as the store writes it
 };
 

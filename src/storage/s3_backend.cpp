@@ -69,7 +69,8 @@ class S3Backend final : public Backend {
 
   ByteSourcePtr open_listed(const std::filesystem::path& location,
                             const ListedObject& object) const override {
-    if (object.etag.empty()) return open(location);
+    // A weak one ("W/...") does not tell the version for certain.
+    if (object.etag.empty() || object.etag.find('"') != std::string::npos) return open(location);
     return open_listed_source(address_of(location), object);
   }
 
