@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/workers.h"
 
-#include <pthread.h>
-
 #include <atomic>
-#include <csignal>
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include "base/no_signals.h"
 
 namespace reshardfs::python {
 namespace {
@@ -21,22 +20,6 @@ std::atomic<Workers*>& current() {
   static std::atomic<Workers*> workers{nullptr};
   return workers;
 }
-
-/// Signals are for Python's own threads. A new thread has the mask of the one that starts it.
-class NoSignals {
- public:
-  NoSignals() noexcept {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  NoSignals(const NoSignals&) = delete;
-  NoSignals& operator=(const NoSignals&) = delete;
-  ~NoSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
 
 }  // namespace
 

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/fill_queue.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <deque>
 #include <future>
 #include <new>
@@ -16,6 +13,7 @@
 #include <utility>
 
 #include "base/fault_report.h"
+#include "base/no_signals.h"
 #include "base/resource_limits.h"
 #include "cache/unfilled_bytes.h"
 
@@ -26,22 +24,6 @@ struct Waiting {
   RecordId id;
   UnfilledBytes record;
   std::size_t size = 0;  ///< of the record, with its header
-};
-
-/// Signals are for other threads, and a file that becomes too large is an error, not a signal.
-class NoSignals {
- public:
-  NoSignals() noexcept {
-    sigset_t all{};
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  NoSignals(const NoSignals&) = delete;
-  NoSignals& operator=(const NoSignals&) = delete;
-  ~NoSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
 };
 
 }  // namespace
@@ -88,7 +70,7 @@ void FillQueue::start() noexcept {
   const std::lock_guard lock(start_mutex_);
   if (started_) return;
   try {
-    const NoSignals none;
+    const NoSignals none;  // a file that becomes too large is an error, not a signal
     const std::lock_guard state_lock(state_->mutex);
     thread_ = std::thread([state = state_] { run(*state); });
     state_->runs = true;

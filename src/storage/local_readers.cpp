@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/local_readers.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <csignal>
 #include <exception>
 #include <list>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
 #include <utility>
+
+#include "base/no_signals.h"
 
 namespace reshardfs {
 namespace {
@@ -24,23 +24,6 @@ constexpr std::chrono::milliseconds kLookInterval{20};
 constexpr std::chrono::seconds kIdle{10};
 /// A read that takes so many times as long as usual is stuck.
 constexpr int kManyTimes = 8;
-
-/// Signals are for the threads that wait for them. Faults are for whoever causes them.
-class NoSignals {
- public:
-  NoSignals() noexcept {
-    sigset_t all;
-    ::sigfillset(&all);
-    for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) ::sigdelset(&all, fault);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  NoSignals(const NoSignals&) = delete;
-  NoSignals& operator=(const NoSignals&) = delete;
-  ~NoSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
 
 }  // namespace
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
-#include <csignal>
 #include <deque>
 #include <list>
 #include <map>
@@ -18,6 +17,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/no_signals.h"
 #include "transport/http_attempt.h"
 #include "transport/retry_schedule.h"
 #include "transport/settings.h"
@@ -148,13 +148,8 @@ HttpEngine::HttpEngine() : state_(std::make_unique<State>()) {
   state_->multi = state_->curl.multi_init();
   if (state_->multi == nullptr) throw std::bad_alloc();
   state_->curl.multi_setopt(state_->multi, CURLMOPT_MAXCONNECTS, long{2 * kMostAtOnce});
-  // Signals are for the threads that wait for them.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const NoSignals none;
   std::thread([state = state_.get()] { state->run(); }).detach();
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void HttpEngine::submit(HttpRequest request, std::shared_ptr<HttpReceiver> receiver,
