@@ -12,6 +12,9 @@ bool glob_match(const std::string& pattern, const std::string& text);
 
 using NameGlobs = std::vector<std::string>;
 
+/// The pattern that only this text matches.
+std::string glob_of(const std::string& text);
+
 /// Whether `name` matches any of the globs.
 bool matches_any(const NameGlobs& globs, const std::string& name);
 

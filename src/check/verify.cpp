@@ -233,6 +233,14 @@ void Verification::report_lost_names(const VerifyContext& context) {
     problem.message = "is in no file, though the set's metadata names it";
     report_.problems.push_back(std::move(problem));
   }
+  for (const RefusedTensor& tensor : context.catalogue->refused()) {
+    if (!options_.names.takes(tensor.name)) continue;
+    Problem problem;
+    problem.kind = ProblemKind::kMissingPart;
+    problem.parameter = tensor.name;
+    problem.message = "cannot be shown: " + tensor.reason;
+    report_.problems.push_back(std::move(problem));
+  }
 }
 
 /// A rank may leave a parameter to its replicas; but a file that was cut off looks the same.

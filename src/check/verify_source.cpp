@@ -121,6 +121,7 @@ std::set<Rank> ranks_with_directory(const VerifyOptions& options,
 }
 
 void read_index_of(RankFile& file, const CheckpointOptions& options) {
+  if (file.index) return;  // by the set's metadata
   try {
     file.index =
         std::make_shared<const FileIndex>(read_index(input_format_of(file.path), *file.source));

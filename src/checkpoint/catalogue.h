@@ -16,6 +16,7 @@
 #include "checkpoint/device_ranks.h"
 #include "checkpoint/holders.h"
 #include "checkpoint/source_ranks.h"
+#include "format/dcp_table.h"
 #include "layout/box_set.h"
 
 namespace reshardfs {
@@ -98,6 +99,9 @@ class Catalogue {
 
   /// Parameters that are lost if no file has them.
   virtual std::vector<std::string> required_names() const { return {}; }
+
+  /// Tensors that cannot be shown, and why. Files may have nothing of them.
+  virtual std::vector<RefusedTensor> refused() const { return {}; }
 
   /// What was found wrong with what is stated and could be set right, one line each: of the
   /// parameters that placements() was asked for so far.

@@ -44,11 +44,15 @@ RankFile open_as_it_is(const FoundFile& found) {
   file.part = found.part;
   file.path = found.path;
   file.source = open_file(found.path, found.tree);
+  if (found.content) {
+    file.index = found.content->index();
+    file.source = found.content->tensors(std::move(file.source));
+  }
   return file;
 }
 
 void make_plain(RankFile& file, const CheckpointOptions& options) {
-  if (!input_format_of(file.path).may_be_encrypted) return;
+  if (file.index || !input_format_of(file.path).may_be_encrypted) return;
   file.source = open_plain(std::move(file.source), options.decryption);
 }
 
@@ -85,6 +89,7 @@ void CheckpointSet::require_one_place_for_each_name() const {
   for (const RankFile& file : files_) {
     for (const RankFile& before : files_of(file.rank)) {
       if (&before == &file) break;
+      if (before.index->has_only_pieces() && file.index->has_only_pieces()) continue;
       for (const TensorEntry& entry : file.index->entries()) {
         const TensorEntry* twin = before.index->find(entry.name);
         if (twin == nullptr) continue;
@@ -134,12 +139,14 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   };
   for_each_file([&](std::size_t i) { files[i] = open_as_it_is(found.files[i]); });
   // Nothing is kept of what is decrypted.
-  const IndexCache cache = options.decryption ? IndexCache() : IndexCache(files);
-  if (!cache.load(files, options)) {
+  const bool described = std::any_of(found.files.begin(), found.files.end(),
+                                     [](const FoundFile& file) { return file.content != nullptr; });
+  const IndexCache cache = options.decryption || described ? IndexCache() : IndexCache(files);
+  if (!described && !cache.load(files, options)) {
     for_each_file([&](std::size_t i) { make_plain(files[i], options); });
     cache.store(files, read_indexes(files, options));
   }
-  if (options.check_crc) {
+  if (options.check_crc && !described) {
     for_each_file([&](std::size_t i) { has_trailer[i] = check_trailer(files[i]) ? 1 : 0; });
   }
 

@@ -52,6 +52,7 @@ class Reader {
       : files_(files), options_(options), cheap_(cheap), likenesses_(files.size()) {
     std::map<std::pair<const InputFormat*, std::uint64_t>, Group> by_size;
     for (std::size_t i = 0; i < files.size(); ++i) {
+      if (files[i].index) continue;  // by the set's metadata
       by_size[{&input_format_of(files[i].path), files[i].source->size()}].pending.push_back(i);
     }
     for (auto& [key, group] : by_size) groups_.push_back(std::move(group));

@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "reshardfs/rank.h"
 
+#include "checkpoint/described_content.h"
 #include "checkpoint/path_pattern.h"
 #include "storage/source_tree.h"
 
@@ -23,6 +25,8 @@ struct FoundFile {
   std::int64_t part = -1;  ///< see segments.h
   /// What it is opened in, if symbolic links are refused.
   SourceTreePtr tree{};
+  /// Set if the set's metadata tells what it has: nothing is then read from it to open it.
+  std::shared_ptr<const DescribedContent> content{};
 };
 
 struct RankFiles {

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "checkpoint/dcp_set.h"
 #include "checkpoint/iteration_set.h"
 #include "checkpoint/source_links.h"
 #include "storage/directory.h"
@@ -27,6 +28,7 @@ std::optional<Answer> first_answer(const std::filesystem::path& source,
 
 std::span<const SetFormat> set_formats() {
   static constexpr std::array kFormats{
+      SetFormat{discover_dcp, find_dcp_steps},
       SetFormat{discover_iterations, find_iteration_steps},
   };
   return kFormats;

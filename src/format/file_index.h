@@ -68,6 +68,7 @@ class FileIndex {
   std::span<const std::uint32_t> find_all(std::string_view name) const noexcept;
 
   bool has_pieces() const noexcept { return !pieces_.empty(); }
+  bool has_only_pieces() const noexcept { return pieces_.size() == entries_.size(); }
   /// Where a piece begins in the full tensor; nothing if the entry is no piece. O(log n).
   /// @param entry one of entries().
   std::optional<std::span<const std::int64_t>> piece_offsets(

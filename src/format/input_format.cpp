@@ -13,11 +13,25 @@
 namespace reshardfs {
 namespace {
 
+/// What it has is told by the table beside it alone.
+FileIndex refuse_part(const ByteSource& source, const NameOrders* /*known*/) {
+  throw Error(ErrorKind::kUnsupported, "is one file of a distributed checkpoint of PyTorch")
+      .in_file(source.name())
+      .hint("name the directory, which has a .metadata, as the source");
+}
+
+CrcCheck no_trailer(const ByteSource& /*source*/) {
+  return CrcCheck::kNoTrailer;
+}
+
 constexpr std::array kFormats{
     InputFormat{"ckpt", ".ckpt", true, ckpt::read_index, ckpt::check_crc},
     InputFormat{"safetensors", ".safetensors", false, safetensors::read_index,
                 safetensors::check_crc},
 };
+
+/// Not among the others: no pattern finds such files.
+constexpr InputFormat kDcp{"dcp", ".distcp", false, refuse_part, no_trailer};
 
 bool tells_what_it_is_not(const Error& error) {
   return error.message().starts_with("is not a");
@@ -45,7 +59,7 @@ const InputFormat& input_format_of(const std::filesystem::path& path) {
   for (const InputFormat& format : kFormats) {
     if (format.extension == extension) return format;
   }
-  return kFormats.front();
+  return extension == kDcp.extension ? kDcp : kFormats.front();
 }
 
 FileIndex read_index(const InputFormat& format, const ByteSource& source, const NameOrders* known) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/rank_list.h"
+#include "base/shell_text.h"
 #include "base/text.h"
 #include "checkpoint/whole_catalogue.h"
 #include "plan/content_equal.h"
@@ -35,6 +36,7 @@ SourceTable::SourceTable(std::shared_ptr<const CheckpointSet> checkpoint,
   if (!catalogue_) {
     catalogue_ = std::make_shared<WholeCatalogue>(*checkpoint_, std::move(join), takes);
   }
+  require_none_refused(takes);
   collect_holders();
   for (SourceParameter& parameter : parameters_) {
     require_one_type(parameter);
@@ -109,6 +111,25 @@ void SourceTable::collect_holders() {
     if (!is_left_out(parameter)) kept.push_back(std::move(parameter));
   }
   parameters_.swap(kept);
+}
+
+/// All at once, with what shows the others: a user should not find them one by one.
+void SourceTable::require_none_refused(const NameTaker& takes) const {
+  constexpr std::size_t kShown = 100;
+  std::string list;
+  std::string options;
+  std::size_t count = 0;
+  for (const RefusedTensor& tensor : catalogue_->refused()) {
+    if (takes && !takes(tensor.name)) continue;
+    if (++count > kShown) continue;
+    list += (count == 1 ? "'" : ", '") + printable(tensor.name) + "' (" + tensor.reason + ")";
+    options += " --exclude " + shell_word(glob_of(tensor.name));
+  }
+  if (count == 0) return;
+  if (count > kShown) list += " and " + std::to_string(count - kShown) + " more";
+  throw Error(ErrorKind::kUnsupported, counted(count, "tensor") + " cannot be shown: " + list)
+      .in_file(checkpoint_->root().string())
+      .hint("the others are shown with" + options);
 }
 
 /// What the checkpoint says that it has, but no file of it.

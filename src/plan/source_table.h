@@ -106,6 +106,7 @@ class SourceTable {
 
  private:
   void collect_holders();
+  void require_none_refused(const NameTaker& takes) const;
   void require_names(const NameTaker& takes) const;
   void lay_out(SourceParameter& parameter);
   void require_uncut(const SourceParameter& parameter) const;

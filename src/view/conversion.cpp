@@ -162,8 +162,8 @@ CheckpointOptions checkpoint_options(const ConversionOptions& options,
 std::vector<OutputFormat> formats_of(const ConversionOptions& options,
                                      const CheckpointSet& checkpoint) {
   if (!options.formats.empty()) return options.formats;
-  const bool safetensors = checkpoint.format().name == "safetensors";
-  return {safetensors ? OutputFormat::kSafetensors : OutputFormat::kCkpt};
+  const bool ckpt = checkpoint.format().name == "ckpt";
+  return {ckpt ? OutputFormat::kCkpt : OutputFormat::kSafetensors};
 }
 
 template <typename Value>

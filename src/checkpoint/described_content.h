@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "format/file_index.h"
+#include "storage/byte_source.h"
+
+namespace reshardfs {
+
+/// What a set's metadata tells of one of its files, where that need not be read from the file.
+class DescribedContent {
+ public:
+  DescribedContent() = default;
+  DescribedContent(const DescribedContent&) = delete;
+  DescribedContent& operator=(const DescribedContent&) = delete;
+  virtual ~DescribedContent() = default;
+
+  /// Its extents are places in what tensors() gives.
+  virtual std::shared_ptr<const FileIndex> index() const = 0;
+  /// The contents of the file's tensors, one behind the other. Reads nothing yet: what contradicts
+  /// the metadata is found by the first read of each tensor.
+  virtual ByteSourcePtr tensors(ByteSourcePtr file) const = 0;
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/torch_items.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/checked.h"
+#include "checkpoint/strided_read.h"
+#include "format/torch_zip_tensors.h"
+
+namespace reshardfs {
+namespace {
+
+/// What torch.save writes before the data of one tensor, for what will be read.
+constexpr std::uint64_t kUsualHead = 4096;
+/// What is known of an entry: nothing, that it is in strided_, or (this and more) where it begins.
+constexpr std::uint64_t kUnknown = 0;
+constexpr std::uint64_t kStrided = 1;
+constexpr std::uint64_t kFirstPlace = 2;
+
+class ItemSource final : public ByteSource {
+ public:
+  ItemSource(std::shared_ptr<const TorchItems> items, ByteSourcePtr file)
+      : items_(std::move(items)),
+        file_(std::move(file)),
+        known_(items_->index()->entries().size()) {}
+
+  const std::string& name() const override { return file_->name(); }
+  std::uint64_t size() const override { return items_->size(); }
+  std::int64_t mtime_ns() const override { return file_->mtime_ns(); }
+  FileStamp stamp() const override { return file_->stamp(); }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
+  void read_many(std::span<const ReadPart> parts) const override;
+  bool is_far() const noexcept override { return file_->is_far(); }
+  void foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept override;
+  bool gather(const Pieces& pieces, std::byte* out) const override;
+  void check_unchanged() const override { file_->check_unchanged(); }
+
+ private:
+  const TensorEntry& entry(std::size_t number) const { return items_->index()->entries()[number]; }
+  std::uint64_t find_out(std::size_t number) const;
+  TorchTensor read_archive(std::size_t number) const;
+  std::shared_ptr<const TorchTensor> strided(std::size_t number) const;
+  /// Where bytes of one entry are in the file; nothing if they are not side by side there.
+  std::optional<std::uint64_t> place_of(std::uint64_t offset, std::uint64_t length) const;
+
+  std::shared_ptr<const TorchItems> items_;
+  ByteSourcePtr file_;
+  mutable std::vector<std::atomic<std::uint64_t>> known_;
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<std::size_t, std::shared_ptr<const TorchTensor>> strided_;
+};
+
+TorchTensor ItemSource::read_archive(std::size_t number) const {
+  const TensorEntry& expected = entry(number);
+  try {
+    TorchTensor tensor = read_torch_tensor(*file_, items_->place(number));
+    if (tensor.dtype != expected.dtype || tensor.shape != expected.shape) {
+      throw Error(ErrorKind::kBadInput, "should be " + std::string(mindspore_name(expected.dtype)) +
+                                            " " + to_string(expected.shape) +
+                                            " by the checkpoint's metadata, but the file has " +
+                                            std::string(mindspore_name(tensor.dtype)) + " " +
+                                            to_string(tensor.shape))
+          .in_file(file_->name())
+          .at_offset(items_->place(number).offset())
+          .hint("take all files from one save");
+    }
+    return tensor;
+  } catch (Error& error) {
+    throw error.for_parameter(expected.name);
+  }
+}
+
+/// Two threads may do the same: they find the same.
+std::uint64_t ItemSource::find_out(std::size_t number) const {
+  const std::uint64_t known = known_[number].load(std::memory_order_acquire);
+  if (known != kUnknown) return known;
+  TorchTensor tensor = read_archive(number);
+  std::uint64_t found = kStrided;
+  if (is_contiguous(tensor)) {
+    const auto first = static_cast<std::uint64_t>(tensor.first * element_size(tensor.dtype));
+    found = kFirstPlace + tensor.storage.offset() + first;
+  } else {
+    const std::scoped_lock lock(mutex_);
+    strided_.try_emplace(number, std::make_shared<const TorchTensor>(std::move(tensor)));
+  }
+  known_[number].store(found, std::memory_order_release);
+  return found;
+}
+
+std::shared_ptr<const TorchTensor> ItemSource::strided(std::size_t number) const {
+  const std::scoped_lock lock(mutex_);
+  return strided_.at(number);
+}
+
+std::optional<std::uint64_t> ItemSource::place_of(std::uint64_t offset,
+                                                  std::uint64_t length) const {
+  const std::size_t number = items_->entry_at(offset);
+  const std::uint64_t within = offset - items_->begin(number);
+  if (within + length > entry(number).content_bytes) return std::nullopt;
+  const std::uint64_t known = find_out(number);
+  if (known == kStrided) return std::nullopt;
+  return known - kFirstPlace + within;
+}
+
+void ItemSource::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  require_in_source(*this, offset, out.size());
+  while (!out.empty()) {
+    const std::size_t number = items_->entry_at(offset);
+    const std::uint64_t within = offset - items_->begin(number);
+    const auto part = out.first(static_cast<std::size_t>(
+        std::min<std::uint64_t>(out.size(), entry(number).content_bytes - within)));
+    const std::uint64_t known = find_out(number);
+    if (known == kStrided) {
+      read_strided(*file_, *strided(number), within, part);
+    } else {
+      file_->read_at(known - kFirstPlace + within, part);
+    }
+    offset += part.size();
+    out = out.subspan(part.size());
+  }
+}
+
+void ItemSource::read_many(std::span<const ReadPart> parts) const {
+  std::vector<ReadPart> direct;
+  for (const ReadPart& part : parts) {
+    if (part.out.empty()) continue;
+    require_in_source(*this, part.offset, part.out.size());
+    if (const auto place = place_of(part.offset, part.out.size())) {
+      direct.push_back({*place, part.out});
+    } else {
+      read_at(part.offset, part.out);
+    }
+  }
+  file_->read_many(direct);
+}
+
+/// Does not wait for an archive's directory: where it is not known yet, a little more than needed
+/// is fetched.
+void ItemSource::foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept {
+  if (!file_->is_far()) return;
+  try {
+    std::vector<ByteRange> there;
+    for (const ByteRange& range : ranges) {
+      if (range.empty() || range.end() > size()) continue;
+      const std::size_t number = items_->entry_at(range.offset());
+      const std::uint64_t within = range.offset() - items_->begin(number);
+      const std::uint64_t known = known_[number].load(std::memory_order_acquire);
+      const ByteRange& place = items_->place(number);
+      if (known >= kFirstPlace) {
+        there.emplace_back(known - kFirstPlace + within, range.length());
+      } else if (within < place.length()) {
+        there.push_back(place.behind_first(within).first(range.length() + kUsualHead));
+      }
+    }
+    file_->foresee(there, when);
+  } catch (const std::exception&) {
+    // Whoever reads it finds out.
+  }
+}
+
+bool ItemSource::gather(const Pieces& pieces, std::byte* out) const {
+  require_in_source(*this, pieces.span().offset(), pieces.span().length());
+  const auto place = place_of(pieces.span().offset(), pieces.span().length());
+  return place && file_->gather(pieces.moved_to(*place), out);
+}
+
+}  // namespace
+
+TorchItems::TorchItems(std::vector<TensorEntry> entries, PieceOffsets pieces,
+                       std::vector<ByteRange> places)
+    : places_(std::move(places)) {
+  begins_.reserve(entries.size());
+  for (TensorEntry& entry : entries) {
+    begins_.push_back(size_);
+    entry.content_bytes =
+        mul_or_throw(static_cast<std::uint64_t>(element_count(entry.shape)),
+                     static_cast<std::uint64_t>(element_size(entry.dtype)), "the size of a tensor");
+    entry.extents.clear();
+    if (entry.content_bytes > 0) entry.extents.emplace_back(size_, entry.content_bytes);
+    size_ = add_or_throw(size_, entry.content_bytes, "the size of all tensors");
+  }
+  index_ = std::make_shared<const FileIndex>(std::move(entries), IndexHints{}, std::move(pieces));
+}
+
+ByteSourcePtr TorchItems::tensors(ByteSourcePtr file) const {
+  return std::make_shared<const ItemSource>(shared_from_this(), std::move(file));
+}
+
+std::size_t TorchItems::entry_at(std::uint64_t offset) const {
+  const auto next = std::upper_bound(begins_.begin(), begins_.end(), offset);
+  return static_cast<std::size_t>(next - begins_.begin()) - 1;
+}
+
+}  // namespace reshardfs
