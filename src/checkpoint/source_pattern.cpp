@@ -64,6 +64,30 @@ void refuse_plain_files(const std::filesystem::path& root, const SourceTreePtr& 
             "'net_{rank}.ckpt'");
 }
 
+/// Files of other programs that are a model all the same: what they are, and what converts them.
+void refuse_torch_files(const std::filesystem::path& root, const SourceTreePtr& tree) {
+  std::string other;
+  for (const DirectoryEntry& entry : list_directory(root, tree)) {
+    if (!entry.is_regular) continue;
+    const std::string& name = entry.name;
+    if (name.ends_with("_optim_states.pt") || name.ends_with("_model_states.pt")) {
+      throw Error(ErrorKind::kUnsupported, "has files of DeepSpeed (" + printable(name) +
+                                               "), which only DeepSpeed can put together")
+          .in_file(root.string())
+          .hint("its zero_to_fp32.py writes safetensors with --safe_serialization");
+    }
+    const bool torch = name.ends_with(".pt") || name.ends_with(".pth");
+    if (torch && other.empty()) other = name;
+  }
+  if (other.empty()) return;
+  throw Error(ErrorKind::kUnsupported, "has files of torch.save (" + printable(other) +
+                                           "), which do not tell how a tensor is cut")
+      .in_file(root.string())
+      .hint(
+          "load them with the program that saved them, and save the model with "
+          "torch.distributed.checkpoint, or whole as safetensors");
+}
+
 /// What a known pattern finds, in whichever format.
 /// @throws Error kBadInput if there are files of two formats: which one counts?
 std::optional<SourceFiles> find_known(const std::filesystem::path& root, std::string_view known,
@@ -157,6 +181,7 @@ SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string
     if (std::optional<SourceFiles> source = find(root, tree)) return std::move(*source);
   }
   refuse_plain_files(root, tree);
+  refuse_torch_files(root, tree);
   throw_nothing_found(root, wanted);
 }
 

@@ -154,6 +154,15 @@ class GoldenDcp(unittest.TestCase):
             self.assertEqual(result.code, 1, result.stdout + result.stderr)
             self.assertIn(words, result.stdout + result.stderr)
 
+    def test_other_files_of_torch_are_named_for_what_they_are(self) -> None:
+        for name, word in (("zero_pp_rank_0_mp_rank_00_optim_states.pt", "zero_to_fp32.py"),
+                           ("mp_rank_00_model_states.pt", "DeepSpeed"),
+                           ("rank0.pt", "torch.distributed.checkpoint")):
+            source = self.root / name.partition(".")[0]
+            source.mkdir()
+            (source / name).write_bytes(b"PK")
+            self.assert_refused(source, name, word)
+
     def test_one_file_is_no_source(self) -> None:
         self.assert_refused(GOLDEN / "single_file_113/src/__0_0.distcp",
                             "one file of a distributed checkpoint", "name the directory")
