@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mounted import mounted, run, run_unittests, scratch
+from web_server import serving
 
 GOLDEN = Path(__file__).resolve().parents[1] / "goldendcp"
 HOSTILE_SECONDS = 60.0  # they take some hundredths of a second
@@ -162,6 +163,16 @@ class GoldenDcp(unittest.TestCase):
             source.mkdir()
             (source / name).write_bytes(b"PK")
             self.assert_refused(source, name, word)
+
+    def test_a_server_may_have_the_files(self) -> None:
+        for name in ("fsdp_tp_2x", "transposed_113"):
+            with serving(GOLDEN / name / "src", html=True) as server:
+                out = self.root / f"web_{name}"
+                result = run("export", f"{server.url}/", out, "--views", "ranks", "--dst-strategy",
+                             "none")
+                self.assertEqual(result.code, 0, result.stderr)
+            want = read_tensors(GOLDEN / name / "expected.safetensors")
+            self.assertEqual(read_tensors(out / "rank_0/checkpoint_0.safetensors"), want)
 
     def test_one_file_is_no_source(self) -> None:
         self.assert_refused(GOLDEN / "single_file_113/src/__0_0.distcp",
