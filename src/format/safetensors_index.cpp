@@ -8,6 +8,7 @@
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
+#include "format/dcp_sharding.h"
 #include "format/safetensors.h"
 #include "format/safetensors_header.h"
 
@@ -155,8 +156,11 @@ auto read_unchanged(const ByteSource& source, Read&& read) {
 }  // namespace
 
 FileIndex read_index(const ByteSource& source, const NameOrders* known) {
-  return read_unchanged(source,
-                        [&] { return make_index(read_header(source), source.size(), known); });
+  return read_unchanged(source, [&] {
+    File file = read_header(source);
+    require_whole_tensors(file.header, source.name());
+    return make_index(std::move(file), source.size(), known);
+  });
 }
 
 std::map<std::string, std::string> read_metadata(const ByteSource& source) {
