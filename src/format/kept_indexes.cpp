@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "format/kept_indexes.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -65,14 +66,14 @@ std::shared_ptr<const FileIndex> index_of(const kept::Index& kept, NameOrders& o
 
 /// Whether the numbers are those of files and indexes that there are.
 bool is_consistent(const kept::Set& kept) {
-  for (const kept::File& file : kept.files()) {
+  const auto is_right = [&](const kept::File& file) {
     if (file.index() >= static_cast<std::uint32_t>(kept.indexes_size())) return false;
-    if (file.like() == 0) continue;
+    if (file.like() == 0) return true;
     if (file.like() > static_cast<std::uint32_t>(kept.files_size())) return false;
     const kept::File& leader = kept.files(static_cast<int>(file.like()) - 1);
-    if (leader.like() != 0 || leader.index() != file.index()) return false;
-  }
-  return true;
+    return leader.like() == 0 && leader.index() == file.index();
+  };
+  return std::all_of(kept.files().begin(), kept.files().end(), is_right);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ bool is_name(std::string_view name) {
 
 }  // namespace
 
-RemoteTree::RemoteTree(std::filesystem::path root, std::size_t most_at_once)
+RemoteTree::RemoteTree(const std::filesystem::path& root, std::size_t most_at_once)
     : root_(without_slash(root)), most_at_once_(most_at_once), backend_(backend_of(root_)) {}
 
 /// To be called with the mutex held, so that whoever else needs the list waits for it.

@@ -25,7 +25,7 @@ class RemoteTree final : public SourceTree {
   static constexpr std::size_t kMostAtOnce = 10'000;
 
   /// @param root a URL, of a directory or of an object. Nothing is asked for yet.
-  explicit RemoteTree(std::filesystem::path root, std::size_t most_at_once = kMostAtOnce);
+  explicit RemoteTree(const std::filesystem::path& root, std::size_t most_at_once = kMostAtOnce);
 
   ByteSourcePtr open_source(const std::filesystem::path& path) const override;
   std::vector<DirectoryEntry> list(const std::filesystem::path& path) const override;
