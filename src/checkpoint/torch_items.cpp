@@ -38,6 +38,7 @@ class ItemSource final : public ByteSource {
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
   void read_many(std::span<const ReadPart> parts) const override;
   bool is_far() const noexcept override { return file_->is_far(); }
+  bool is_remote() const noexcept override { return file_->is_remote(); }
   void foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept override;
   bool gather(const Pieces& pieces, std::byte* out) const override;
   void check_unchanged() const override { file_->check_unchanged(); }
