@@ -27,6 +27,12 @@ from pathlib import Path
 
 SKIP = 77
 COMMAND_SECONDS = 60.0
+# `reshardfs status` has a patience of 2 s; machines may be busy.
+SOON = 8.0
+NOBODY = 65534
+# Of no account: neither capabilities nor a way to get any back.
+UNPRIVILEGED = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
+                "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"]
 
 
 class Settings:

@@ -20,6 +20,7 @@ from ckpt_format import Record, encode_checkpoint
 from command_tests import on_terminal
 from mounted import (
     COMMAND_SECONDS,
+    NOBODY,
     Settings,
     command,
     is_mounted,
@@ -32,7 +33,6 @@ from mounted import (
     wait_until,
 )
 
-NOBODY = 65534
 Words = list[str | Path]
 
 

@@ -21,6 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 from ckpt_format import Record, encode_checkpoint  # noqa: E402
 from mounted import (  # noqa: E402
     COMMAND_SECONDS,
+    NOBODY,
+    UNPRIVILEGED,
     Settings,
     assert_gone,
     command,
@@ -33,10 +35,6 @@ from mounted import (  # noqa: E402
 )
 
 DATA = encode_checkpoint([Record("w", "Float32", (1000,), bytes(range(250)) * 16)])
-NOBODY = 65534
-# Of no account: neither capabilities nor a way to get any back.
-UNPRIVILEGED = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
-                "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"]
 MS_RDONLY, MS_NOSUID, MS_NODEV = 1, 2, 4
 EXAMPLE = Path(__file__).resolve().parents[2] / "packaging/examples/mount_descriptor.py"
 FILE = "rank_0/checkpoint_0.ckpt"

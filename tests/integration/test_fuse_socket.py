@@ -24,6 +24,8 @@ from ckpt_format import Record, encode_checkpoint  # noqa: E402
 from mount_descriptor import mount as mount_descriptor  # noqa: E402
 from mounted import (  # noqa: E402
     COMMAND_SECONDS,
+    NOBODY,
+    UNPRIVILEGED,
     Settings,
     abort_connection,
     assert_gone,
@@ -36,9 +38,6 @@ from mounted import (  # noqa: E402
 )
 
 DATA = encode_checkpoint([Record("w", "Float32", (1000,), bytes(range(250)) * 16)])
-NOBODY = 65534
-UNPRIVILEGED = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
-                "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"]
 FILE = "rank_0/checkpoint_0.ckpt"
 # What a storage driver says beside the descriptor; more than one read of the daemon takes.
 OPTIONS = json.dumps({"args": ["--x"] * 1000}).encode()

@@ -22,6 +22,7 @@ from ckpt_format import by_name, encode_checkpoint  # noqa: E402
 from make_checkpoint import GeneratedSet, Parallel, make_set, rank_records  # noqa: E402
 from mounted import (  # noqa: E402
     COMMAND_SECONDS,
+    NOBODY,
     Settings,
     abort_connection,
     assert_gone,
@@ -124,8 +125,6 @@ class Unmounting(unittest.TestCase):
                         self.assertEqual(process.wait(20), 0)
                     assert_gone(mountpoint)
 
-
-NOBODY = 65534
 
 # Runs in a mount namespace of its own, where users may open /dev/fuse whatever its mode is outside.
 AS_USER = r"""

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 from make_checkpoint import Parallel, make_set  # noqa: E402
 from mounted import (  # noqa: E402
     COMMAND_SECONDS,
+    NOBODY,
     Settings,
     command,
     errno_name,
@@ -32,7 +33,6 @@ from mounted import (  # noqa: E402
     scratch,
 )
 
-NOBODY = 65534
 LIBC = ctypes.CDLL(None, use_errno=True)
 FALLOC_FL_PUNCH_HOLE_KEEP_SIZE = 3
 

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 from ckpt_format import Record, encode_checkpoint  # noqa: E402
 from mounted import (  # noqa: E402
     COMMAND_SECONDS,
+    SOON,
     Settings,
     command,
     mounted,
@@ -34,8 +35,6 @@ from mounted import (  # noqa: E402
 )
 
 DATA = encode_checkpoint([Record("w", "Float32", (2,), b"abcdefgh")])
-# The patience of the command is 2 s; machines may be busy.
-SOON = 8.0
 
 
 class Ready(unittest.TestCase):

@@ -18,7 +18,7 @@ from share_tests import RANKS, TASKS, SharedExport
 from command_tests import run_command_tests
 from export_tests import files_below
 from make_checkpoint import Parallel, make_set
-from mounted import SKIP, Settings, clean_up, fuse_problem, run, wait_until
+from mounted import NOBODY, SKIP, Settings, clean_up, fuse_problem, run, wait_until
 from slurm_cluster import NODES, SECONDS, Cluster, cluster, slurm_problem
 
 BATCH_SCRIPT = Path(__file__).resolve().parents[2] / "packaging/slurm/export.sbatch"
@@ -118,7 +118,6 @@ class Slurm(SharedExport):
 
 
 SCRIPTS = BATCH_SCRIPT.parent
-NOBODY = 65534
 
 
 @unittest.skipIf(fuse_problem(), fuse_problem())

@@ -21,6 +21,7 @@ from ckpt_format import Record, encode_checkpoint  # noqa: E402
 from command_tests import on_terminal  # noqa: E402
 from make_checkpoint import Parallel, make_set  # noqa: E402
 from mounted import (  # noqa: E402
+    SOON,
     Result,
     Settings,
     mounted,
@@ -35,8 +36,6 @@ from mounted import (  # noqa: E402
 )
 
 DATA = encode_checkpoint([Record("w", "Float32", (2,), b"abcdefgh")])
-# The patience of the command is 2 s; machines may be busy.
-SOON = 8.0
 
 
 @contextlib.contextmanager
