@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/state_names.h"
+
 namespace reshardfs {
 
 bool glob_match(const std::string& pattern, const std::string& text) {
@@ -26,6 +28,7 @@ bool matches_any(const NameGlobs& globs, const std::string& name) {
 }
 
 bool NameFilter::takes(const std::string& name) const {
+  if (weights_only && is_training_state(name, state_prefixes)) return false;
   return (include.empty() || matches_any(include, name)) && !matches_any(exclude, name);
 }
 

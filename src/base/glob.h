@@ -19,10 +19,12 @@ std::string glob_of(const std::string& text);
 bool matches_any(const NameGlobs& globs, const std::string& name);
 
 /// The `--include`/`--exclude` rule: taken if it matches an include pattern (or there is none) and
-/// no exclude pattern.
+/// no exclude pattern. With weights_only, what training keeps beside the weights is left out, too.
 struct NameFilter {
-  NameGlobs include;
-  NameGlobs exclude;
+  NameGlobs include{};
+  NameGlobs exclude{};
+  bool weights_only = false;
+  std::vector<std::string> state_prefixes{};  ///< see is_training_state()
 
   bool takes(const std::string& name) const;
 };

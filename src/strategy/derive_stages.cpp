@@ -8,6 +8,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/state_names.h"
 #include "base/text.h"
 #include "strategy/derive_names.h"
 

@@ -7,9 +7,9 @@
 #include <tuple>
 #include <utility>
 
+#include "base/state_names.h"
 #include "base/text.h"
 #include "strategy/derive_cuts.h"
-#include "strategy/derive_names.h"
 #include "strategy/guess_evidence.h"
 #include "strategy/guess_shapes.h"
 #include "strategy/guess_words.h"

@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "strategy/derive_names.h"
+#include "base/state_names.h"
 
 namespace reshardfs {
 namespace {

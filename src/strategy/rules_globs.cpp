@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/glob.h"
-#include "strategy/derive_names.h"
+#include "base/state_names.h"
 
 namespace reshardfs {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/state_names.h"
 #include "base/utf8.h"
-#include "strategy/derive_names.h"
 #include "strategy/rules_cuts.h"
 
 namespace reshardfs {
