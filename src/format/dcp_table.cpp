@@ -5,12 +5,14 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
 #include "base/utf8.h"
+#include "format/dcp_cover.h"
 #include "format/pickle_globals.h"
 #include "format/pickle_tree.h"
 #include "layout/box_set.h"
@@ -21,6 +23,8 @@ namespace {
 constexpr std::size_t kMostDimensions = 64;
 constexpr std::int64_t kMostElements = 1LL << 62U;
 constexpr std::uint32_t kNone = 0xffffffff;
+/// As hyper-parallel tells where a tensor is: somewhere in its file.
+constexpr std::int64_t kWholeFile = -1;
 
 /// What is wrong with one tensor.
 struct Refusal {
@@ -37,7 +41,7 @@ struct Stored {
 
 class TableReader {
  public:
-  explicit TableReader(const PickleTree& tree) : tree_(tree) {}
+  TableReader(const PickleTree& tree, DcpTableKind kind) : tree_(tree), kind_(kind) {}
 
   DcpTable read();
 
@@ -60,14 +64,16 @@ class TableReader {
   std::uint32_t file_number(std::string_view path);
 
   void read_entry(std::string_view name, PickleValue value);
+  using Names = std::unordered_set<std::string_view>;
+  void read_paths(PickleValue paths, const Names& names);
   void read_tensor(std::string_view name, PickleValue value);
   DType dtype_of(PickleValue properties) const;
   void require_strided(PickleValue layout) const;
   void read_boxes(std::string_view name, PickleValue chunks, DcpTensor& tensor);
-  void require_cover(const DcpTensor& tensor) const;
   void require_not_reformulated(std::string_view name) const;
 
   const PickleTree& tree_;
+  DcpTableKind kind_;
   DcpTable out_;
   std::vector<Stored> stored_;
   std::vector<std::uint32_t> buckets_;
@@ -168,6 +174,7 @@ DcpPlace TableReader::place_of(PickleValue info) {
   const auto offset = tree_.integer(field(info, "offset", 1));
   const auto length = tree_.integer(field(info, "length", 2));
   if (!path || !offset || !length) throw Refusal{"its place is not told"};
+  if (out_.by_name && *offset == 0 && *length == kWholeFile) return {file_number(*path), {}};
   if (*offset < 0 || *length < 0 || *offset > kMostElements || *length > kMostElements) {
     throw Refusal{"its place is " + std::to_string(*length) + " bytes at offset " +
                   std::to_string(*offset)};
@@ -228,7 +235,7 @@ void TableReader::read_tensor(std::string_view name, PickleValue value) {
   tensor.first_bound = out_.bounds.size();
   const PickleValue properties = field(value, "properties", 0);
   tensor.dtype = dtype_of(properties);
-  require_strided(field(properties, "layout", 1));
+  if (!out_.by_name) require_strided(field(properties, "layout", 1));
   require_not_reformulated(name);
   if (!sizes_of(field(value, "size", 1), tensor.shape)) {
     throw Refusal{"its size is no list of possible numbers"};
@@ -241,12 +248,19 @@ void TableReader::read_tensor(std::string_view name, PickleValue value) {
     throw Refusal{"its size " + to_string(tensor.shape) + " is too large"};
   }
   read_boxes(name, field(value, "chunks", 2), tensor);
-  require_cover(tensor);
+  if (kind_ == DcpTableKind::kWhole) {
+    if (auto problem = cover_problem(out_, tensor, /*replicas=*/false)) throw Refusal{*problem};
+  }
   out_.tensors.push_back(std::move(tensor));
 }
 
 DType TableReader::dtype_of(PickleValue properties) const {
-  const auto type = tree_.global(field(properties, "dtype", 0));
+  const PickleValue told = field(properties, "dtype", 0);
+  if (const auto text = tree_.text(told); text && out_.by_name) {
+    if (const auto dtype = pickle::dtype_from_text(*text)) return *dtype;
+    throw Refusal{"its type is '" + printable(std::string(*text)) + "'"};
+  }
+  const auto type = tree_.global(told);
   if (!type || !pickle::is_torch_type(*type)) throw Refusal{"its type is not told"};
   if (const auto dtype = pickle::dtype_from_torch(type->name)) return *dtype;
   throw Refusal{"its type is " + to_string(*type)};
@@ -296,10 +310,16 @@ void TableReader::read_boxes(std::string_view name, PickleValue chunks, DcpTenso
       }
     }
     const Stored* const stored = find(name, offsets);
+    // In the table of another rank.
+    if (stored == nullptr && kind_ == DcpTableKind::kOfOneRank) return true;
     if (stored == nullptr) {
       throw Refusal{"the chunk " + to_string(Box{offsets, sizes}) + " has no place"};
     }
-    out_.places.push_back(place_of(stored->info));
+    const DcpPlace place = place_of(stored->info);
+    if (out_.by_name && place.item.length() > 0) {
+      throw Refusal{"its place is part of a file, which should be found by its name"};
+    }
+    out_.places.push_back(place);
     out_.bounds.insert(out_.bounds.end(), offsets.begin(), offsets.end());
     out_.bounds.insert(out_.bounds.end(), sizes.begin(), sizes.end());
     ++tensor.boxes;
@@ -307,42 +327,34 @@ void TableReader::read_boxes(std::string_view name, PickleValue chunks, DcpTenso
   });
 }
 
-/// Boxes that have as many elements as the tensor and do not overlap are all of it.
-void TableReader::require_cover(const DcpTensor& tensor) const {
-  const std::size_t dimensions = tensor.shape.size();
-  const std::int64_t wanted = element_count(tensor.shape);
-  std::int64_t covered = 0;
-  for (std::size_t i = 0; i < tensor.boxes; ++i) {
-    const auto sizes = out_.box_bounds(tensor, i).last(dimensions);
-    // In bounds, so that none has more elements than the tensor.
-    std::int64_t elements = 1;
-    for (const std::int64_t size : sizes) elements *= size;
-    if (elements > wanted - covered) throw Refusal{"its chunks overlap"};
-    covered += elements;
-  }
-  if (covered != wanted) {
-    throw Refusal{"its chunks have " + std::to_string(covered) + " of its " +
-                  std::to_string(wanted) + " elements"};
-  }
-  if (tensor.boxes < 2) return;
-  std::vector<Box> boxes(tensor.boxes);
-  for (std::size_t i = 0; i < tensor.boxes; ++i) {
-    const auto bounds = out_.box_bounds(tensor, i);
-    boxes[i].offsets.assign(bounds.begin(),
-                            bounds.begin() + static_cast<std::ptrdiff_t>(dimensions));
-    boxes[i].sizes.assign(bounds.begin() + static_cast<std::ptrdiff_t>(dimensions), bounds.end());
-  }
-  if (BoxSet(tensor.shape, boxes).overlap()) throw Refusal{"its chunks overlap"};
+/// A name is its path, joined by dots (_nested_dict.py). What is anything else does not count: the
+/// tensors are read without it.
+void TableReader::read_paths(PickleValue paths, const Names& names) {
+  tree_.for_each_pair(paths, [&](PickleValue key, PickleValue value) {
+    const auto name = tree_.text(key);
+    const auto elements = tree_.tuple(value);
+    if (!name || elements.size() < 2 || !names.contains(*name) || !is_utf8(*name)) return true;
+    DcpPath path;
+    std::string joined;
+    for (const PickleValue element : elements) {
+      const auto number = tree_.integer(element);
+      const auto text = tree_.text(element);
+      if (!number && !text) return true;
+      if (!path.empty()) joined += '.';
+      joined += number ? std::to_string(*number) : std::string(*text);
+      if (joined.size() > name->size()) return true;
+      number ? path.emplace_back(*number) : path.emplace_back(std::string(*text));
+    }
+    if (joined == *name) out_.paths.insert_or_assign(std::move(joined), std::move(path));
+    return true;
+  });
 }
 
 DcpTable TableReader::read() {
   const PickleValue root = tree_.root();
   const auto maker = tree_.maker(root);
   if (!maker) refuse("it is " + std::string(kind_words(root.kind())));
-  if (maker->module.starts_with("hyper_parallel.")) {
-    throw Error(ErrorKind::kUnsupported,
-                "is the table of a checkpoint of hyper-parallel, which cannot be read yet");
-  }
+  out_.by_name = maker->module.starts_with("hyper_parallel.");
   if (maker->name != "Metadata" && maker->name != "MCoreMetadata") {
     refuse("it is a " + printable(to_string(*maker)));
   }
@@ -353,23 +365,24 @@ DcpTable TableReader::read() {
   const PickleValue state = tree_.state(root);
   if (state.is(PickleKind::kDict)) mcore_data_ = tree_.find(state, "mcore_data");
   collect_places(storage);
-  std::unordered_map<std::string_view, bool> names;
+  Names names;
   names.reserve(tree_.count(tensors));
   tree_.for_each_pair(tensors, [&](PickleValue key, PickleValue value) {
     const auto name = tree_.text(key);
     if (!name) refuse("the name of a tensor is no text");
-    if (!names.try_emplace(*name, true).second) refuse("a name is there twice");
+    if (!names.insert(*name).second) refuse("a name is there twice");
     read_entry(*name, value);
     return true;
   });
+  read_paths(field(root, "planner_data", 1), names);
   return std::move(out_);
 }
 
 }  // namespace
 
-DcpTable read_dcp_table(std::string bytes) {
+DcpTable read_dcp_table(std::string bytes, DcpTableKind kind) {
   const PickleTree tree(std::move(bytes), pickle::kTableRules);
-  return TableReader(tree).read();
+  return TableReader(tree, kind).read();
 }
 
 }  // namespace reshardfs

@@ -87,8 +87,8 @@ bool allowed_in_archive(const PickleGlobal& global) {
 
 }  // namespace
 
-const PickleRules kTableRules{allowed_in_table, false};
-const PickleRules kArchiveRules{allowed_in_archive, true};
+const PickleRules kTableRules{allowed_in_table, false, "all_local_plans"};
+const PickleRules kArchiveRules{allowed_in_archive, true, {}};
 
 bool is_torch_type(const PickleGlobal& global) {
   if (global.module != "torch") return false;
@@ -109,11 +109,27 @@ std::optional<DType> dtype_from_torch(std::string_view name) noexcept {
   return std::nullopt;
 }
 
+std::optional<DType> dtype_from_text(std::string_view text) noexcept {
+  constexpr std::string_view kTorch = "torch.";
+  if (text.starts_with(kTorch)) return dtype_from_torch(text.substr(kTorch.size()));
+  for (const TorchType& type : kTypes) {
+    if (mindspore_name(type.dtype) == text) return type.dtype;
+  }
+  return std::nullopt;
+}
+
 std::optional<DType> dtype_of_storage(std::string_view name) noexcept {
   for (const TorchType& type : kTypes) {
     if (!type.storage.empty() && type.storage == name) return type.dtype;
   }
   return std::nullopt;
+}
+
+std::string_view storage_of(DType dtype) noexcept {
+  for (const TorchType& type : kTypes) {
+    if (type.dtype == dtype) return type.storage;
+  }
+  return {};
 }
 
 std::string_view torch_name(DType dtype) noexcept {

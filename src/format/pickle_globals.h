@@ -20,8 +20,12 @@ extern const PickleRules kArchiveRules;
 bool is_torch_type(const PickleGlobal& global);
 /// By its name in torch ("float32"); nothing if it has no counterpart.
 std::optional<DType> dtype_from_torch(std::string_view name) noexcept;
+/// By what a program prints of it: "torch.float32", or "Float32" of MindSpore.
+std::optional<DType> dtype_from_text(std::string_view text) noexcept;
 /// By the class of its storage ("FloatStorage"); nothing if it has none or no counterpart.
 std::optional<DType> dtype_of_storage(std::string_view name) noexcept;
+/// The class of its storage; empty if it has none.
+std::string_view storage_of(DType dtype) noexcept;
 /// "float32"
 std::string_view torch_name(DType dtype) noexcept;
 

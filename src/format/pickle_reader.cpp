@@ -89,7 +89,9 @@ constexpr PickleGlobal kOrderedDict{"collections", "OrderedDict"};
 constexpr std::uint32_t kNoMaker = 0xffffffff;
 /// So many nodes may be there whatever the length; beyond that each takes some bytes.
 constexpr std::size_t kFreeNodes = 65536;
-constexpr std::size_t kBytesANode = 3;
+constexpr std::size_t kBytesANode = 5;
+/// What is kept in the memo takes at least its own opcode and that which keeps it.
+constexpr std::size_t kBytesAMemoNumber = 2;
 constexpr std::size_t kLeastProtocol = 2;
 constexpr std::size_t kMostProtocol = 5;
 constexpr std::size_t kLongestLong = 9;
@@ -173,6 +175,7 @@ void PickleReader::read() {
     if (at_ == bytes_.size()) refuse("it ends without its last opcode");
     const auto opcode = static_cast<std::uint8_t>(bytes_[at_++]);
     if (opcode == kStop) break;
+    look_for_unneeded(opcode);
     if (opcode == kFrame) {
       if (take(8) > bytes_.size() - at_) refuse("a frame reaches beyond the end");
       continue;
@@ -182,6 +185,39 @@ void PickleReader::read() {
   }
   if (stack_.size() != 1 || !marks_.empty()) refuse("it should leave one value");
   tree_.root_ = stack_.front();
+}
+
+/// A list's values come behind a mark, or a single one before its APPEND: that one is kept.
+void PickleReader::look_for_unneeded(std::uint8_t opcode) {
+  const bool is_nothing =
+      opcode == kMemoize || opcode == kBinPut || opcode == kLongBinPut || opcode == kFrame;
+  if (dropping_) {
+    const bool at_list = stack_.size() == dropping_->height && marks_.size() == dropping_->marks;
+    if (at_list && opcode != kMark && !is_nothing) dropping_.reset();
+    return;
+  }
+  if (rules_.unneeded.empty() || marks_.size() > 1 || stack_.empty()) return;
+  if (!may_be_unneeded_ || opcode != kMark) {
+    may_be_unneeded_ = (may_be_unneeded_ && is_nothing) ||
+                       (opcode == kEmptyList && tree_.text(stack_.back()) == rules_.unneeded);
+    return;
+  }
+  may_be_unneeded_ = false;
+  const PickleValue list = stack_.back();
+  const auto dummy = static_cast<std::uint32_t>(tree_.containers_.size());
+  tree_.containers_.emplace_back();
+  dropping_ = Dropping{stack_.size(), marks_.size(), list, dummy};
+}
+
+/// @return whether the values from `first` on are dropped.
+bool PickleReader::drop(PickleValue container, std::size_t first) {
+  if (!dropping_) return false;
+  if (container.payload() != dropping_->dummy && !(container == dropping_->list)) {
+    refuse("values are added to " + std::string(kind_words(container.kind())) +
+           " from another one");
+  }
+  stack_.resize(first);
+  return true;
 }
 
 bool PickleReader::read_constant(std::uint8_t opcode) {
@@ -368,6 +404,10 @@ void PickleReader::push_long() {
 
 void PickleReader::push_tuple(std::size_t count) {
   require(count);
+  if (dropping_) {
+    stack_.resize(stack_.size() - count);
+    return push(pickle::tuple(0, 0, 1));
+  }
   const std::uint64_t start = tree_.values_.size();
   if (count > pickle::kMaxTupleLength || start > pickle::kMaxTupleStart) {
     refuse("a tuple of " + std::to_string(count) + " values");
@@ -389,6 +429,7 @@ void PickleReader::count_node() const {
 }
 
 PickleValue PickleReader::new_container(PickleKind kind, bool ordered) {
+  if (dropping_) return {kind, dropping_->dummy};
   count_node();
   tree_.containers_.emplace_back().ordered = ordered;
   return {kind, tree_.containers_.size() - 1};
@@ -396,6 +437,7 @@ PickleValue PickleReader::new_container(PickleKind kind, bool ordered) {
 
 /// Adds the values of the stack from `first` on.
 void PickleReader::append(PickleValue container, std::size_t first) {
+  if (drop(container, first)) return;
   const auto head = static_cast<std::uint32_t>(container.payload());
   unsigned depth = tree_.containers_[head].depth - 1U;
   for (std::size_t i = first; i < stack_.size(); ++i) depth = std::max(depth, depth_of(stack_[i]));
@@ -427,6 +469,7 @@ void PickleReader::append(PickleValue container, std::size_t first) {
 }
 
 PickleValue PickleReader::new_object(PickleKind kind, std::uint32_t maker, PickleValue arguments) {
+  if (dropping_) return {PickleKind::kNone, 0};
   count_node();
   tree_.objects_.push_back({maker, above(depth_of(arguments)), arguments, {}});
   return {kind, tree_.objects_.size() - 1};
@@ -455,7 +498,7 @@ void PickleReader::call() {
   }
   if (!arguments.is(PickleKind::kTuple)) refuse("the arguments of a call should be a tuple");
   const PickleGlobal& maker = tree_.globals_[callee.payload()];
-  if (is_getattr(maker)) check_getattr(arguments);
+  if (is_getattr(maker) && !dropping_) check_getattr(arguments);
   if (maker == kOrderedDict) {
     if (!tree_.tuple(arguments).empty()) refuse("an OrderedDict with arguments");
     return push(new_container(PickleKind::kDict, true));
@@ -475,6 +518,7 @@ void PickleReader::build() {
   require(2);
   const PickleValue state = pop();
   const PickleValue target = stack_.back();
+  if (dropping_) return;
   const std::uint8_t depth = above(depth_of(state));
   if (target.is(PickleKind::kObject)) {
     PickleTree::Object& object = tree_.objects_[target.payload()];
@@ -492,7 +536,9 @@ void PickleReader::build() {
 
 void PickleReader::put(std::uint64_t number) {
   require(1);
-  if (number > bytes_.size()) refuse("the memo's number " + std::to_string(number));
+  if (number > kFreeNodes + bytes_.size() / kBytesAMemoNumber) {
+    refuse("the memo's number " + std::to_string(number));
+  }
   if (number >= memo_.size()) memo_.resize(static_cast<std::size_t>(number) + 1);
   memo_[static_cast<std::size_t>(number)] = stack_.back();
 }

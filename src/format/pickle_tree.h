@@ -62,6 +62,9 @@ struct PickleRules {
   /// Whether a global may be there at all.
   bool (*allows)(const PickleGlobal& global) = nullptr;
   bool persistent_ids = false;
+  /// In a dictionary at the top, the list that is the value of this text is empty in the tree: it
+  /// is checked, but nobody needs it, and it may be larger than all else. Empty: there is none.
+  std::string_view unneeded{};
 };
 
 /// A pickle that was read. Values may be shared, and lists and dictionaries may contain themselves:

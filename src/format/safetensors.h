@@ -24,6 +24,7 @@ inline constexpr std::string_view kMetadataKey = "__metadata__";
 /// Finds all tensors without reading their bytes, in the order of their bytes in the file (tensors
 /// without elements: in the header's order where they stand at the same place). An I8 tensor is an
 /// Int4 one if the metadata says so: MindSpore writes its name there with the value "Int4".
+/// Where the file has parts of tensors, its entries are pieces: see part_offsets().
 /// Costs the header, which is read once and not kept.
 /// @throws Error kBadInput with file and (where known) parameter for anything that is not a whole,
 ///         consistent file; kUnsupported for element types that reshardfs does not know; what the

@@ -111,7 +111,7 @@ bool is_int4(const ParsedTensor& tensor, const ParsedHeader& header) {
   return found != header.metadata.end() && found->second == mindspore_name(DType::kInt4);
 }
 
-FileIndex make_index(File file, std::uint64_t file_bytes, const NameOrders* known) {
+FileIndex make_index(File file, const ByteSource& source, const NameOrders* known) {
   std::vector<ParsedTensor>& tensors = file.header.tensors;
   if (tensors.empty()) throw bad("is not a checkpoint: it holds no parameter");
   check_sizes(tensors);
@@ -119,14 +119,17 @@ FileIndex make_index(File file, std::uint64_t file_bytes, const NameOrders* know
   std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
-  check_places(tensors, file_bytes - file.data_begin);
+  check_places(tensors, source.size() - file.data_begin);
+  const PartOffsets parts = part_offsets(file.header, source.name());
 
   std::vector<TensorEntry> entries;
   entries.reserve(tensors.size());
+  PieceOffsets pieces;
   for (ParsedTensor& tensor : tensors) {
     TensorEntry& entry = entries.emplace_back();
     entry.dtype = is_int4(tensor, file.header) ? DType::kInt4 : tensor.dtype;
     entry.name = std::move(tensor.name);
+    if (!parts.empty()) pieces.add(entries.size() - 1, parts.at(entry.name));
     entry.shape = std::move(tensor.shape);
     // Its vector has grown with it, and an index lives as long as a mount.
     entry.shape.shrink_to_fit();
@@ -135,7 +138,7 @@ FileIndex make_index(File file, std::uint64_t file_bytes, const NameOrders* know
     entry.extents.push_back(
         {add_or_throw(file.data_begin, tensor.begin, "the content's offset"), entry.content_bytes});
   }
-  return FileIndex(std::move(entries), {known, {}});
+  return FileIndex(std::move(entries), {known, {}}, std::move(pieces));
 }
 
 /// Runs `read`, which must look at nothing but the file, and sees to it that the file stayed the
@@ -158,8 +161,7 @@ auto read_unchanged(const ByteSource& source, Read&& read) {
 FileIndex read_index(const ByteSource& source, const NameOrders* known) {
   return read_unchanged(source, [&] {
     File file = read_header(source);
-    require_whole_tensors(file.header, source.name());
-    return make_index(std::move(file), source.size(), known);
+    return make_index(std::move(file), source, known);
   });
 }
 

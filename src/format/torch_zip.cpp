@@ -33,6 +33,8 @@ constexpr std::uint64_t kEndsBytes = 4096;
 /// About 200,000 entries.
 constexpr std::uint64_t kMostDirectoryBytes = 32ULL << 20U;
 constexpr std::uint64_t kMostByteOrder = 16;
+/// Before the header of safetensors.
+constexpr std::size_t kHeaderLengthBytes = 8;
 
 std::uint64_t number_at(std::string_view bytes, std::uint64_t at, std::size_t width) {
   std::uint64_t value = 0;
@@ -56,6 +58,17 @@ std::optional<std::string_view> wide_field(std::string_view extra) {
   return std::nullopt;
 }
 
+/// What a release of torch.distributed.checkpoint writes as an option and cannot read itself
+/// (SerializationFormat.SAFETENSORS of FileSystemWriter): its table has the place of each tensor as
+/// that of the whole file, but the length of its elements.
+bool is_safetensors(const ByteSource& source, std::uint64_t begin) {
+  if (source.size() - begin <= kHeaderLengthBytes) return false;
+  std::string bytes(kHeaderLengthBytes + 1, '\0');
+  source.read_at(begin, std::as_writable_bytes(std::span(bytes)));
+  return bytes.back() == '{' &&
+         number_at(bytes, 0, kHeaderLengthBytes) <= source.size() - begin - kHeaderLengthBytes;
+}
+
 }  // namespace
 
 TorchZip::TorchZip(const ByteSource& source, const ByteRange& place)
@@ -67,7 +80,7 @@ TorchZip::TorchZip(const ByteSource& source, const ByteRange& place)
         .in_file(source.name())
         .at_offset(place.offset());
   }
-  if (place.length() < kLocalBytes + kEndBytes) refuse("it is too short", 0);
+  if (place.length() < kLocalBytes + kEndBytes) refuse_start("it is too short");
   const auto ends = static_cast<std::size_t>(std::min(kEndsBytes, place.length()));
   head_.resize(ends);
   tail_.resize(ends);
@@ -76,7 +89,7 @@ TorchZip::TorchZip(const ByteSource& source, const ByteRange& place)
       ReadPart{place.end() - ends, std::as_writable_bytes(std::span(tail_))},
   };
   source.read_many(parts);
-  if (!head_.starts_with(kLocalMark)) refuse("it does not begin as a ZIP archive", 0);
+  if (!head_.starts_with(kLocalMark)) refuse_start("it does not begin as a ZIP archive");
   const Directory directory = find_directory();
   read_directory(directory);
   set_limits(directory.offset);
@@ -90,6 +103,15 @@ void TorchZip::refuse(const std::string& what, std::uint64_t offset) const {
   throw Error(ErrorKind::kBadInput, "is not an archive of torch.save here: " + what)
       .in_file(source_.name())
       .at_offset(place_.offset() + offset);
+}
+
+void TorchZip::refuse_start(const std::string& what) const {
+  if (!is_safetensors(source_, place_.offset())) refuse(what, 0);
+  throw Error(ErrorKind::kUnsupported,
+              "is safetensors here, not an archive of torch.save: PyTorch cannot load this either")
+      .in_file(source_.name())
+      .at_offset(place_.offset())
+      .hint("save without serialization_format, or with HuggingFaceStorageWriter");
 }
 
 /// @throws Error if they are not all in the archive.

@@ -45,6 +45,7 @@ class TorchZip {
   };
 
   [[noreturn]] void refuse(const std::string& what, std::uint64_t offset) const;
+  [[noreturn]] void refuse_start(const std::string& what) const;
   std::string bytes_at(std::uint64_t offset, std::uint64_t length) const;
   Directory find_directory() const;
   Directory wide_directory(std::uint64_t end_record) const;

@@ -18,6 +18,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const test::MemorySource source(bytes, "memory.safetensors");
   fuzz::may_refuse([&] { fuzz::check_index(safetensors::read_index(source), bytes.size()); });
+  // What has parts of tensors by its name.
+  const test::MemorySource part(bytes, "shard-00001-model-00001-of-00001.safetensors");
+  fuzz::may_refuse([&] { fuzz::check_index(safetensors::read_index(part), bytes.size()); });
   fuzz::may_refuse([&] { safetensors::read_metadata(source); });
   fuzz::may_refuse([&] { safetensors::check_crc(source); });
   return 0;

@@ -18,34 +18,60 @@ ParsedHeader header(const std::string& info) {
   return out;
 }
 
+const char* const kWhole = R"({"w": {"saved_offsets": [0, 0]}, "scalar": {"saved_offsets": []}})";
+
 TEST(DcpSharding, TensorsFromTheirBeginningAreWhole) {
-  require_whole_tensors(header(""), "set/shard-1.safetensors");
-  require_whole_tensors(
-      header(R"({"w": {"saved_offsets": [0, 0]}, "scalar": {"saved_offsets": []}})"),
-      "set/model-00001-of-00002.safetensors");
+  EXPECT_TRUE(part_offsets(header(""), "set/shard-1.safetensors").empty());
+  EXPECT_TRUE(part_offsets(header(kWhole), "set/model-00001-of-00002.safetensors").empty());
 }
 
-TEST(DcpSharding, PartsAreRefused) {
-  const std::string whole = R"({"w": {"saved_offsets": [0, 0]}, "scalar": {"saved_offsets": []}})";
-  expect_error(ErrorKind::kUnsupported, {"parts of tensors", "consolidate"}, [&] {
-    require_whole_tensors(header(whole), "set/shard-00001-model-00001-of-00001.safetensors");
-  });
-  expect_error(ErrorKind::kUnsupported, {"w", "parts of tensors"}, [&] {
-    require_whole_tensors(
-        header(R"({"w": {"saved_offsets": [0, 8]}, "scalar": {"saved_offsets": []}})"),
-        "set/model.safetensors");
-  });
+TEST(DcpSharding, PartsHaveOffsets) {
+  const PartOffsets first =
+      part_offsets(header(kWhole), "set/shard-00001-model-00001-of-00001.safetensors");
+  EXPECT_EQ(first.at("w"), (Shape{0, 0}));
+  EXPECT_EQ(first.at("scalar"), Shape());
+  const PartOffsets later =
+      part_offsets(header(R"({"w": {"other": {"x": [[1]]}, "saved_offsets": [4, 8], "saved": [3]},
+                 "scalar": {"saved_offsets": []}, "more": {"saved_offsets": [1]}})"),
+                   "set/model.safetensors");
+  EXPECT_EQ(later.at("w"), (Shape{4, 8}));
 }
 
-TEST(DcpSharding, WhatTheWriterDoesNotSayIsRefused) {
-  for (const char* info : {"[]", "{", "{}", R"({"w": 3, "scalar": {"saved_offsets": []}})",
-                           R"({"w": {"saved_offsets": [0]}, "scalar": {"saved_offsets": []}})",
-                           R"({"w": {"saved_offsets": [0, -4]}, "scalar": {"saved_offsets": []}})",
-                           R"({"w": {"saved_offsets": [0, 0.5]}, "scalar": {"saved_offsets": []}})",
-                           R"({"w": {"saved_offsets": [0, 0]}})"}) {
+TEST(DcpSharding, WhatTheWriterDoesNotStateIsRefused) {
+  for (const char* info :
+       {"[]",
+        "{",
+        "{}",
+        "3",
+        "[3]",
+        "",
+        R"({"w": 3, "scalar": {"saved_offsets": []}})",
+        R"({"w": [0, 0], "scalar": {"saved_offsets": []}})",
+        R"({"w": {}, "scalar": {"saved_offsets": []}})",
+        R"({"w": {"saved_offsets": 0}, "scalar": {"saved_offsets": []}})",
+        R"({"w": {"saved_offsets": {"a": 0}}, "scalar": {"saved_offsets": []}})",
+        R"({"w": {"saved_offsets": [[0, 0]]}, "scalar": {"saved_offsets": []}})",
+        R"({"w": {"saved_offsets": [0, null]}, "scalar": {"saved_offsets": []}})",
+        R"({"w": {"saved_offsets": [0], "saved_offsets": [0]}, "scalar": {"saved_offsets": []}})",
+        R"({"w": {"saved_offsets": [0, 0]}, "w": {"saved_offsets": [0, 0]}})",
+        R"({"w": {"saved_offsets": [0]}, "scalar": {"saved_offsets": []}})",
+        R"({"w": {"saved_offsets": [0, -4]}, "scalar": {"saved_offsets": []}})",
+        R"({"w": {"saved_offsets": [0, 18446744073709551615]}, "scalar": {"saved_offsets": []}})",
+        R"({"w": {"saved_offsets": [0, 0.5]}, "scalar": {"saved_offsets": []}})",
+        R"({"w": {"saved_offsets": [0, 0]}})"}) {
+    SCOPED_TRACE(info);
+    ParsedHeader bad = header("{}");
+    bad.metadata["DCP_SHARDING_INFO"] = info;
     expect_error(ErrorKind::kBadInput, {"DCP_SHARDING_INFO"},
-                 [&] { require_whole_tensors(header(info), "set/model.safetensors"); });
+                 [&] { part_offsets(bad, "set/model.safetensors"); });
   }
+}
+
+TEST(DcpSharding, DeepJsonIsRefusedAtOnce) {
+  ParsedHeader bad = header("{}");
+  bad.metadata["DCP_SHARDING_INFO"] = R"({"w": {"x": )" + std::string(10'000'000, '[');
+  expect_error(ErrorKind::kBadInput, {"DCP_SHARDING_INFO"},
+               [&] { part_offsets(bad, "set/model.safetensors"); });
 }
 
 }  // namespace

@@ -246,6 +246,49 @@ TEST(PickleTree, ReadsAListInItself) {
   EXPECT_EQ(tree.count(tree.root()), 1U);
 }
 
+const std::string kUnneeded = text("all_local_plans");
+const std::string kIndexClass = "ctorch.distributed.checkpoint.metadata\nMetadataIndex\n";
+const std::string kOneAndTwo = "](K\1K\2e";
+
+TEST(PickleTree, DropsAListThatNobodyNeeds) {
+  // Two batches, with objects, states, dictionaries, tuples and lists; then another key.
+  const std::string item =
+      "]" + kIndexClass + ")\x81}(" + text("fqn") + text("w") + text("at") + "K\1K\2\x86ubaK\5\x85";
+  const PickleTree tree =
+      tree_of("}(" + text("first") + kOneAndTwo + kUnneeded + "]\x94(" + item + item + "e(" + item +
+              item + "e" + text("last") + kOneAndTwo + "u");
+  std::size_t elements = 0;
+  const auto count = [&](PickleValue /*value*/) { return ++elements > 0; };
+  tree.for_each(tree.find(tree.root(), "all_local_plans"), count);
+  EXPECT_EQ(elements, 0U);
+  tree.for_each(tree.find(tree.root(), "first"), count);
+  EXPECT_EQ(elements, 2U);
+  tree.for_each(tree.find(tree.root(), "last"), count);
+  EXPECT_EQ(elements, 4U);
+}
+
+TEST(PickleTree, WhatIsDroppedIsCheckedAllTheSame) {
+  const std::string begin = "}(" + kUnneeded + "](";
+  expect_refused(begin + "cos\nsystem\n)Re" + text("x") + "Nu", "'os.system'", begin.size());
+  expect_refused(begin + "0", "POP", begin.size());
+  expect_refused(begin + "K\1K\2R", "no class", begin.size() + 4);
+  const std::string other = "}(" + text("a") + "]\x94" + kUnneeded + "](" + "h" + '\0' + "K\1";
+  expect_refused(other + "a", "from another one", other.size());
+}
+
+TEST(PickleTree, WhatHasTheNameElsewhereIsKept) {
+  const auto elements = [](const PickleTree& tree, PickleValue dict) {
+    std::size_t count = 0;
+    tree.for_each(tree.find(dict, "all_local_plans"),
+                  [&](PickleValue /*v*/) { return ++count > 0; });
+    return count;
+  };
+  const PickleTree inner = tree_of("}(" + text("names") + "}(" + kUnneeded + kOneAndTwo + "uu");
+  EXPECT_EQ(elements(inner, inner.find(inner.root(), "names")), 2U);
+  const PickleTree archive = tree_of("}(" + kUnneeded + kOneAndTwo + "u", pickle::kArchiveRules);
+  EXPECT_EQ(elements(archive, archive.root()), 2U);
+}
+
 TEST(PickleGlobals, KnowsTypes) {
   EXPECT_EQ(pickle::dtype_from_torch("bfloat16"), DType::kBFloat16);
   EXPECT_EQ(pickle::dtype_from_torch("complex64"), std::nullopt);

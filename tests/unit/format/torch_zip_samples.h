@@ -11,7 +11,10 @@ namespace reshardfs::test {
 
 inline std::string little(std::uint64_t value, std::size_t width) {
   std::string bytes;
-  for (std::size_t i = 0; i < width; ++i) bytes += static_cast<char>(value >> (8 * i));
+  for (std::size_t i = 0; i < width; ++i) {
+    bytes += static_cast<char>(value & 0xffU);
+    value >>= 8U;
+  }
   return bytes;
 }
 

@@ -83,6 +83,23 @@ TEST(TorchZip, RefusesDamage) {
   expect_bad(comment, "has a comment");
 }
 
+/// The length of an item in the table is that of its elements: shorter than any archive, too.
+TEST(TorchZip, NamesSafetensorsWhereAnArchiveShouldBe) {
+  const std::string file("\x10\0\0\0\0\0\0\0{\"__metadata__\":0123456789", 33);
+  for (const std::uint64_t length : {16U, 60U}) {
+    const MemorySource source("before" + file + std::string(80, 'd'), "x.distcp");
+    expect_error(ErrorKind::kUnsupported, {"x.distcp", "offset 6", "is safetensors here"},
+                 [&] { read_torch_tensor(source, ByteRange(6, length)); });
+    const MemorySource other(
+        "before" + file.substr(0, 7) + "\x01" + file.substr(8) + std::string(80, 'd'), "x.distcp");
+    expect_error(ErrorKind::kBadInput, {"is not an archive of torch.save"},
+                 [&] { read_torch_tensor(other, ByteRange(6, length)); });
+  }
+  const MemorySource end("before{{{{{{{{", "x.distcp");
+  expect_error(ErrorKind::kBadInput, {"too short"},
+               [&] { read_torch_tensor(end, ByteRange(6, 8)); });
+}
+
 TEST(TorchZip, RefusesEntriesThatAreNotPlain) {
   const auto with = [](const ZipEntry& entry) {
     std::vector<ZipEntry> entries = tensor_entries(kPlain, kData);
