@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,13 +17,15 @@
 #include "checkpoint/device_ranks.h"
 #include "checkpoint/holders.h"
 #include "checkpoint/source_ranks.h"
-#include "format/dcp_table.h"
+#include "format/listed_items.h"
 #include "layout/box_set.h"
 
 namespace reshardfs {
 
 /// Which parameters are wanted, by their names in the source; nothing: all.
 using NameTaker = std::function<bool(const std::string& name)>;
+
+struct SavedObjects;
 
 /// Where the slices of one parameter lie in the full tensor.
 struct SlicePlacement {
@@ -102,6 +105,13 @@ class Catalogue {
 
   /// Tensors that cannot be shown, and why. Files may have nothing of them.
   virtual std::vector<RefusedTensor> refused() const { return {}; }
+
+  /// What the set has beside its tensors; nullptr: nothing that could be passed on.
+  virtual std::shared_ptr<const SavedObjects> saved_objects() const { return nullptr; }
+
+  /// Whether files may have pieces of tensors (see FileIndex::piece_offsets()), which boxes() then
+  /// places.
+  virtual bool has_pieces() const { return false; }
 
   /// What was found wrong with what is stated and could be set right, one line each: of the
   /// parameters that placements() was asked for so far.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -10,6 +11,7 @@
 #include "base/parallel.h"
 #include "base/rank_list.h"
 #include "base/url_path.h"
+#include "checkpoint/catalogue.h"
 #include "checkpoint/discovery.h"
 #include "checkpoint/index_cache.h"
 #include "checkpoint/index_reader.h"
@@ -29,10 +31,6 @@ bool check_trailer(const RankFile& file) {
   return result == CrcCheck::kGood;
 }
 
-}  // namespace
-
-namespace {
-
 /// Servers answer many requests at once.
 std::size_t threads_for(const std::vector<FoundFile>& files) {
   return !files.empty() && is_url(files.front().path) ? kRequestsAtOnce : 0;
@@ -44,11 +42,35 @@ RankFile open_as_it_is(const FoundFile& found) {
   file.part = found.part;
   file.path = found.path;
   file.source = open_file(found.path, found.tree);
-  if (found.content) {
-    file.index = found.content->index();
-    file.source = found.content->tensors(std::move(file.source));
-  }
   return file;
+}
+
+/// Gives the file what the set's metadata tells of it.
+void describe(RankFile& file, const FoundFile& found) {
+  if (!found.content) return;
+  file.index = found.content->index();
+  file.source = found.content->tensors(std::move(file.source));
+}
+
+/// Looking at so many places of local files takes less than a second, even if none is in memory.
+constexpr std::size_t kCheapPlaces = 2000;
+
+bool are_cheap(const std::vector<FoundFile>& files) {
+  std::size_t places = 0;
+  for (const FoundFile& file : files) places += file.content ? file.content->places() : 0;
+  return places <= kCheapPlaces;
+}
+
+/// Of a tensor in several files that cannot be read, the first reason.
+std::vector<RefusedTensor> once_each(std::vector<std::vector<RefusedTensor>>& by_file) {
+  std::vector<RefusedTensor> all;
+  std::set<std::string> names;
+  for (std::vector<RefusedTensor>& of_file : by_file) {
+    for (RefusedTensor& tensor : of_file) {
+      if (names.insert(tensor.name).second) all.push_back(std::move(tensor));
+    }
+  }
+  return all;
 }
 
 void make_plain(RankFile& file, const CheckpointOptions& options) {
@@ -60,6 +82,7 @@ void make_plain(RankFile& file, const CheckpointOptions& options) {
 
 RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options) {
   RankFile file = open_as_it_is(found);
+  describe(file, found);
   make_plain(file, options);
   return file;
 }
@@ -67,7 +90,7 @@ RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options
 CheckpointSet::CheckpointSet(std::vector<RankFile> files,
                              std::shared_ptr<const Catalogue> catalogue,
                              std::optional<ObjectKey> identity)
-    : files_(std::move(files)), catalogue_(std::move(catalogue)), identity_(std::move(identity)) {
+    : files_(std::move(files)), catalogue_(std::move(catalogue)), identity_(identity) {
   if (files_.empty()) throw Error(ErrorKind::kBadInput, "a checkpoint set needs at least one file");
   std::sort(files_.begin(), files_.end(), [](const RankFile& a, const RankFile& b) {
     return std::pair(a.rank, a.part) < std::pair(b.rank, b.part);
@@ -81,8 +104,27 @@ CheckpointSet::CheckpointSet(std::vector<RankFile> files,
                                           "' and '" + printable((twice + 1)->path.string()) + "'")
         .for_rank(twice->rank);
   }
+  require_pieces_to_be_placed();
   require_one_place_for_each_name();
   root_ = files_.front().path.parent_path().parent_path();
+}
+
+/// A part must not be taken for the whole.
+void CheckpointSet::require_pieces_to_be_placed() const {
+  if (catalogue_ && catalogue_->has_pieces()) return;
+  const auto file = std::find_if(files_.begin(), files_.end(), [](const RankFile& candidate) {
+    return candidate.index->has_pieces();
+  });
+  if (file == files_.end()) return;
+  const FileIndex& index = *file->index;
+  const auto piece = std::find_if(
+      index.entries().begin(), index.entries().end(),
+      [&](const TensorEntry& entry) { return index.piece_offsets(entry).has_value(); });
+  throw Error(ErrorKind::kUnsupported,
+              "is a part of a tensor, as torch.distributed.checkpoint saves them to safetensors")
+      .in_file(file->path.string())
+      .for_parameter(piece->name)
+      .hint("name the directory that has all of these files, and nothing else, as the source");
 }
 
 void CheckpointSet::require_one_place_for_each_name() const {
@@ -137,10 +179,18 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
         },
         threads_for(found.files));
   };
-  for_each_file([&](std::size_t i) { files[i] = open_as_it_is(found.files[i]); });
-  // Nothing is kept of what is decrypted.
   const bool described = std::any_of(found.files.begin(), found.files.end(),
                                      [](const FoundFile& file) { return file.content != nullptr; });
+  const bool cheap = are_cheap(found.files);
+  std::vector<std::vector<RefusedTensor>> unreadable(described ? files.size() : 0);
+  for_each_file([&](std::size_t i) {
+    files[i] = open_as_it_is(found.files[i]);
+    if (!found.files[i].content) return;
+    const ByteSource& file = *files[i].source;
+    unreadable[i] = found.files[i].content->examine(file, cheap && !file.is_far());
+    describe(files[i], found.files[i]);
+  });
+  // Nothing is kept of what is decrypted.
   const IndexCache cache = options.decryption || described ? IndexCache() : IndexCache(files);
   if (!described && !cache.load(files, options)) {
     for_each_file([&](std::size_t i) { make_plain(files[i], options); });
@@ -152,6 +202,7 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
 
   CheckpointSet set(std::move(files), std::move(found.catalogue), cache.key());
   set.require_places(found);
+  set.unreadable_ = once_each(unreadable);
   set.root_ = path;
   set.step_ = std::move(found.step);
   set.steps_ = std::move(found.steps);
@@ -169,6 +220,13 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
     set.notes_.push_back("no CRC trailer to check on rank " + format_rank_list(unchecked));
   }
   return set;
+}
+
+std::vector<RefusedTensor> CheckpointSet::refused() const {
+  std::vector<RefusedTensor> all =
+      catalogue_ ? catalogue_->refused() : std::vector<RefusedTensor>();
+  all.insert(all.end(), unreadable_.begin(), unreadable_.end());
+  return all;
 }
 
 std::span<const RankFile> CheckpointSet::files_of(Rank rank) const noexcept {

@@ -16,6 +16,7 @@
 #include "checkpoint/rank_file.h"
 #include "format/encrypted.h"
 #include "format/input_format.h"
+#include "format/listed_items.h"
 #include "storage/source_tree.h"
 
 namespace reshardfs {
@@ -58,7 +59,8 @@ class CheckpointSet {
   /// @param catalogue what the set records of its layouts itself; nullptr if it does not.
   /// @param identity see identity()
   /// @throws Error kBadInput if there is none, two of one rank are not different parts, or two
-  ///         parts hold the same parameter, but for pieces of it.
+  ///         parts hold the same parameter, but for pieces of it; kUnsupported if one has pieces
+  ///         that no catalogue places.
   explicit CheckpointSet(std::vector<RankFile> files,
                          std::shared_ptr<const Catalogue> catalogue = nullptr,
                          std::optional<ObjectKey> identity = std::nullopt);
@@ -85,6 +87,9 @@ class CheckpointSet {
   const InputFormat& format() const { return input_format_of(files_.front().path); }
   /// What the set records of its layouts itself; nullptr if it does not.
   const std::shared_ptr<const Catalogue>& catalogue() const noexcept { return catalogue_; }
+  /// Tensors that cannot be shown, and why: by the set's metadata, and by what opening saw of the
+  /// files.
+  std::vector<RefusedTensor> refused() const;
   /// Tells its bytes from those of all other sets; nothing if there is no cache on disk to keep
   /// anything by it, or that is not certain.
   const std::optional<ObjectKey>& identity() const noexcept { return identity_; }
@@ -94,12 +99,14 @@ class CheckpointSet {
  private:
   void require_one_place_for_each_name() const;
   void require_places(const Discovery& found) const;
+  void require_pieces_to_be_placed() const;
 
   std::vector<RankFile> files_;
   std::filesystem::path root_;
   std::string step_;
   std::vector<std::string> steps_;
   std::shared_ptr<const Catalogue> catalogue_;
+  std::vector<RefusedTensor> unreadable_;
   std::vector<std::string> notes_;
   std::optional<ObjectKey> identity_;
 };

@@ -2,265 +2,235 @@
 #include "checkpoint/dcp_set.h"
 
 #include <algorithm>
-#include <memory>
+#include <charconv>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <unordered_map>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
 #include "base/text.h"
-#include "base/url_path.h"
-#include "checkpoint/catalogue.h"
-#include "checkpoint/piece_boxes.h"
-#include "checkpoint/steps.h"
-#include "checkpoint/torch_items.h"
+#include "checkpoint/dcp_contents.h"
+#include "checkpoint/set_format.h"
+#include "checkpoint/source_links.h"
+#include "checkpoint/step_directories.h"
+#include "format/dcp_join.h"
 #include "format/dcp_table.h"
 #include "storage/directory.h"
 
 namespace reshardfs {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::string_view kTable = ".metadata";
 constexpr std::string_view kExtension = ".distcp";
+/// Beside the table, written after it.
+constexpr const char* kMegatronConfig = "metadata.json";
+constexpr const char* kBackend = "sharded_backend";
+constexpr const char* kReadBackend = "torch_dist";
 constexpr std::uint64_t kMostTableBytes = 4ULL << 30U;
+constexpr std::uint64_t kMostConfigBytes = 64ULL << 10U;
 
-/// The tensors of a table, each in boxes, which the files' indexes have as pieces.
-class DcpCatalogue final : public Catalogue {
- public:
-  /// @param files how many there are; each is a rank.
-  DcpCatalogue(std::int64_t files, std::unordered_map<std::string, Shape> shapes,
-               std::vector<RefusedTensor> refused)
-      : Catalogue(SourceRanks(RankRange(Rank(), files), files)),
-        shapes_(std::move(shapes)),
-        refused_(std::move(refused)) {}
-
-  std::vector<const Layout*> layouts_of(const std::string& /*name*/) const override { return {}; }
-  std::vector<SlicePlacement> placements(const std::string& /*name*/,
-                                         const Holders& /*holders*/) const override {
-    return {};
-  }
-  std::optional<BoxPlacement> boxes(const std::string& name,
-                                    const Holders& holders) const override {
-    const auto shape = shapes_.find(name);
-    if (shape == shapes_.end()) return std::nullopt;
-    return boxes_of_pieces(holders, shape->second);
-  }
-  std::string hint() const override { return "take all files from one save"; }
-  std::vector<RefusedTensor> refused() const override { return refused_; }
-
- private:
-  std::unordered_map<std::string, Shape> shapes_;
-  std::vector<RefusedTensor> refused_;
-};
-
-std::uint64_t take_number(std::string_view& text) {
-  std::uint64_t number = 0;
-  while (!text.empty() && text.front() >= '0' && text.front() <= '9') {
-    number = number * 10 + static_cast<std::uint64_t>(text.front() - '0');  // wraps: just an order
-    text.remove_prefix(1);
-  }
-  return number;
+/// The number between two words, if the text is that and nothing else.
+std::optional<std::int64_t> number_between(std::string_view before, std::string_view text,
+                                           std::string_view after) {
+  if (!text.starts_with(before) || !text.ends_with(after)) return std::nullopt;
+  if (text.size() <= before.size() + after.size()) return std::nullopt;
+  const std::string_view digits =
+      text.substr(before.size(), text.size() - before.size() - after.size());
+  std::int64_t number = 0;
+  const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool good = failed == std::errc() && end == digits.data() + digits.size() && number >= 0;
+  return good ? std::optional(number) : std::nullopt;
 }
 
-/// As texts, but numbers in them by their value: __2_0 before __10_0.
-bool comes_before(std::string_view a, std::string_view b) {
-  const auto is_digit = [](std::string_view text) {
-    return !text.empty() && text.front() >= '0' && text.front() <= '9';
-  };
-  const std::string_view whole_a = a;
-  const std::string_view whole_b = b;
-  while (!a.empty() && !b.empty()) {
-    if (is_digit(a) && is_digit(b)) {
-      const std::uint64_t number_a = take_number(a);
-      const std::uint64_t number_b = take_number(b);
-      if (number_a != number_b) return number_a < number_b;
-      continue;
-    }
-    if (a.front() != b.front()) return a.front() < b.front();
-    a.remove_prefix(1);
-    b.remove_prefix(1);
-  }
-  if (a.empty() != b.empty()) return a.empty();
-  return whole_a < whole_b;
+/// Of which rank a table is: "__3.metadata", and ".rank3_metadata" of hyper-parallel.
+std::optional<std::int64_t> rank_of_table(std::string_view name) {
+  if (const auto rank = number_between("__", name, kTable)) return rank;
+  return number_between(".rank", name, "_metadata");
 }
 
-/// What a file is to have, while it is collected.
-struct Content {
-  std::vector<TensorEntry> entries;
-  PieceOffsets pieces;
-  std::vector<ByteRange> places;
+/// "10" for "iter_0000010".
+std::optional<std::string> parse_iter_directory(std::string_view name) {
+  constexpr std::string_view kBefore = "iter_";
+  constexpr std::size_t kDigits = 7;
+  if (name.size() < kBefore.size() + kDigits) return std::nullopt;
+  const auto step = number_between(kBefore, name, "");
+  return step ? std::optional(std::to_string(*step)) : std::nullopt;
+}
 
-  void add(const DcpTensor& tensor, const Shape& offsets, Shape sizes, const ByteRange& place) {
-    TensorEntry entry;
-    entry.name = tensor.name;
-    entry.dtype = tensor.dtype;
-    entry.shape = std::move(sizes);
-    pieces.add(entries.size(), offsets);
-    entries.push_back(std::move(entry));
-    places.push_back(place);
-  }
-};
+constexpr StepNames kIterNames{parse_iter_directory, "release"};
 
-class SetReader {
- public:
-  SetReader(const std::filesystem::path& directory, const SourceTreePtr& tree)
-      : directory_(directory), tree_(tree) {}
-
-  Discovery read();
-
- private:
-  DcpTable read_table() const;
-  /// Nothing if all is well.
-  std::string problem_of(const std::string& file) const;
-  void take_tensors(DcpTable& table);
-  [[noreturn]] void refuse_all(const DcpTable& table) const;
-
-  const std::filesystem::path& directory_;
-  const SourceTreePtr& tree_;
-  std::vector<std::string> problems_;  ///< of each file
-  std::vector<Content> contents_;
-  std::unordered_map<std::string, Shape> shapes_;
-};
-
-DcpTable SetReader::read_table() const {
-  const std::filesystem::path path = directory_ / kTable;
-  std::string bytes = read_small_file(path, kMostTableBytes, tree_);
+/// What Megatron-Core tells of a checkpoint. @return empty: it is none of its.
+std::string megatron_backend(const fs::path& directory, const SourceTreePtr& tree) {
+  const fs::path path = directory / kMegatronConfig;
+  if (path_kind(path, tree) != PathKind::kOther) return {};
+  nlohmann::json config;
   try {
-    return read_dcp_table(std::move(bytes));
-  } catch (Error& error) {
-    throw error.in_file(path.string());
+    config = nlohmann::json::parse(read_small_file(path, kMostConfigBytes, tree), nullptr, false);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kBadInput) throw;
+    return {};  // larger: of MindSpore Transformers
   }
+  if (!config.is_object() || !config.contains(kBackend)) return {};
+  const nlohmann::json& backend = config[kBackend];
+  return backend.is_string() ? backend.get<std::string>() : backend.dump();
 }
 
-/// The table names its files, and whoever made it may not choose what else of the machine is read.
-std::string SetReader::problem_of(const std::string& file) const {
-  const std::filesystem::path path = directory_ / file;
-  if (path_kind(path, tree_) != PathKind::kOther) {
-    return "its file '" + printable(file) + "' is missing";
-  }
-  if (tree_ || is_url(directory_)) return {};
-  std::error_code failed;
-  const auto top = std::filesystem::canonical(directory_, failed);
-  const auto target = std::filesystem::canonical(path, failed);
-  if (!failed && is_inside(target, top)) return {};
-  return "its file '" + printable(file) + "' is a link that leads out of the directory";
-}
+/// The tables of a directory.
+struct Tables {
+  bool is_one = false;                        ///< .metadata
+  std::map<std::int64_t, std::string> files;  ///< else by rank
 
-void SetReader::take_tensors(DcpTable& table) {
-  contents_.resize(table.files.size());
-  for (const DcpTensor& tensor : table.tensors) {
-    const std::size_t dimensions = tensor.shape.size();
-    std::string problem;
-    for (std::size_t i = 0; i < tensor.boxes && problem.empty(); ++i) {
-      problem = problems_[table.places[tensor.first_box + i].file];
-    }
-    if (!problem.empty()) {
-      table.refused.push_back({tensor.name, std::move(problem)});
-      continue;
-    }
-    shapes_.emplace(tensor.name, tensor.shape);
-    for (std::size_t i = 0; i < tensor.boxes; ++i) {
-      const auto bounds = table.box_bounds(tensor, i);
-      const auto offsets = bounds.first(dimensions);
-      const auto sizes = bounds.last(dimensions);
-      const DcpPlace& place = table.places[tensor.first_box + i];
-      contents_[place.file].add(tensor, Shape(offsets.begin(), offsets.end()),
-                                Shape(sizes.begin(), sizes.end()), place.item);
-    }
-    if (tensor.boxes > 0) continue;
-    // Without elements it is in no file, but has a name and a shape.
-    const auto file = std::find(problems_.begin(), problems_.end(), std::string());
-    if (file == problems_.end()) continue;
-    contents_[static_cast<std::size_t>(file - problems_.begin())].add(tensor, Shape(dimensions, 0),
-                                                                      tensor.shape, {});
-  }
-}
+  explicit operator bool() const { return is_one || !files.empty(); }
+};
 
-void SetReader::refuse_all(const DcpTable& table) const {
-  if (table.refused.empty()) {
-    throw Error(ErrorKind::kMissing, "has no tensor").in_file((directory_ / kTable).string());
-  }
-  throw Error(ErrorKind::kBadInput,
-              "none of its tensors can be shown: " + table.refused.front().reason)
-      .in_file((directory_ / kTable).string())
-      .for_parameter(table.refused.front().name);
-}
-
-Discovery SetReader::read() {
-  DcpTable table = read_table();
-  for (const std::string& file : table.files) problems_.push_back(problem_of(file));
-  take_tensors(table);
-  Discovery out;
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < contents_.size(); ++i) {
-    if (!contents_[i].entries.empty()) order.push_back(i);
-  }
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return comes_before(table.files[a], table.files[b]);
-  });
-  for (const std::size_t i : order) {
-    Content& content = contents_[i];
-    const auto number = static_cast<std::int64_t>(out.files.size());
-    FoundFile file{Rank(number), {}, directory_ / table.files[i], -1, tree_};
-    file.content = std::make_shared<const TorchItems>(
-        std::move(content.entries), std::move(content.pieces), std::move(content.places));
-    out.files.push_back(std::move(file));
-  }
-  if (out.files.empty()) refuse_all(table);
-  if (!table.byte_items.empty()) {
-    std::vector<std::string> names;
-    for (const DcpByteItem& item : table.byte_items) names.push_back(item.name);
-    out.notes.push_back("left out, because they are no tensors: " + name_list(names));
-  }
-  out.catalogue = std::make_shared<const DcpCatalogue>(
-      static_cast<std::int64_t>(out.files.size()), std::move(shapes_), std::move(table.refused));
-  return out;
-}
-
-/// @throws Error if the files are there, but not the table.
-bool is_dcp(const std::filesystem::path& directory, const SourceTreePtr& tree) {
-  if (path_kind(directory / kTable, tree) == PathKind::kOther) return true;
-  const std::vector<DirectoryEntry> entries = list_directory(directory, tree);
-  const auto file = std::find_if(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
-    return entry.is_regular && entry.name.ends_with(kExtension);
-  });
-  if (file == entries.end()) return false;
-  const bool by_rank = std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
-    return entry.name.starts_with("__") && entry.name.ends_with(kTable);
-  });
-  if (by_rank) {
-    throw Error(ErrorKind::kUnsupported,
-                "was saved without collectives (a .metadata for each rank), which cannot be read")
+/// @throws Error if the files are there, but no table, or cannot be read anyway.
+Tables find_tables(const fs::path& directory, const SourceTreePtr& tree) {
+  Tables tables;
+  const std::string backend = megatron_backend(directory, tree);
+  if (!backend.empty() && backend != kReadBackend) {
+    throw Error(ErrorKind::kUnsupported, "is a checkpoint of Megatron-Core in the format '" +
+                                             printable(backend) + "', which cannot be read")
         .in_file(directory.string())
-        .hint("save it with collectives, as is torch's default");
+        .hint("save it as torch_dist (--ckpt-format torch_dist)");
   }
-  throw Error(ErrorKind::kMissing, "has " + printable(file->name) +
+  tables.is_one = path_kind(directory / kTable, tree) == PathKind::kOther;
+  if (tables.is_one) return tables;
+  std::string data = backend.empty() ? std::string() : kMegatronConfig;
+  for (const DirectoryEntry& entry : list_directory(directory, tree)) {
+    if (!entry.is_regular) continue;
+    if (const auto rank = rank_of_table(entry.name)) {
+      const auto [known, is_new] = tables.files.emplace(*rank, entry.name);
+      if (is_new) continue;
+      throw Error(ErrorKind::kBadInput, "has two tables of rank " + std::to_string(*rank) + ": '" +
+                                            printable(known->second) + "' and '" +
+                                            printable(entry.name) + "'")
+          .in_file(directory.string());
+    }
+    if (data.empty() && entry.name.ends_with(kExtension)) data = entry.name;
+  }
+  if (tables || data.empty()) return tables;
+  throw Error(ErrorKind::kMissing, "has " + printable(data) +
                                        ", but no .metadata, which torch.distributed.checkpoint "
                                        "writes last: the save was interrupted or is still running")
       .in_file(directory.string())
       .hint("choose another checkpoint, or wait until this one is saved");
 }
 
-}  // namespace
-
-std::optional<Discovery> discover_dcp(const std::filesystem::path& directory,
-                                      const CheckpointOptions& options, const SourceTreePtr& tree) {
-  if (!is_dcp(directory, tree)) return std::nullopt;
-  if (options.step != kLatestStep) {
-    throw Error(ErrorKind::kUsage, "is one checkpoint, without steps")
-        .in_file(directory.string())
-        .hint("leave --step out, and name the directory of the step as the source");
+DcpTable read_table(const fs::path& path, const SourceTreePtr& tree, DcpTableKind kind) {
+  std::string bytes = read_small_file(path, kMostTableBytes, tree);
+  try {
+    return read_dcp_table(std::move(bytes), kind);
+  } catch (Error& error) {
+    throw error.in_file(path.string());
   }
-  return SetReader(directory, tree).read();
 }
 
-std::optional<std::vector<StepInfo>> find_dcp_steps(const std::filesystem::path& directory,
+/// The ranks must be 0 to n: what only one of them had would be missing without a trace.
+void require_all_ranks(const fs::path& directory, const Tables& tables) {
+  std::int64_t expected = 0;
+  for (const auto& [rank, name] : tables.files) {
+    if (rank == expected++) continue;
+    throw Error(ErrorKind::kMissing, "was saved without collectives, and has a table of rank " +
+                                         std::to_string(rank) + ", but none of rank " +
+                                         std::to_string(expected - 1))
+        .in_file(directory.string())
+        .hint("bring the files of all ranks into this directory");
+  }
+}
+
+Discovery read_tables(const fs::path& directory, const Tables& tables, const SourceTreePtr& tree) {
+  if (tables.is_one) {
+    return dcp_contents(directory, read_table(directory / kTable, tree, DcpTableKind::kWhole),
+                        tree);
+  }
+  require_all_ranks(directory, tables);
+  DcpJoin join;
+  for (const auto& [rank, name] : tables.files) {
+    join.add(read_table(directory / name, tree, DcpTableKind::kOfOneRank));
+  }
+  Discovery out = dcp_contents(directory, join.finish(), tree);
+  out.notes.push_back("saved without collectives: the tables of " +
+                      counted(tables.files.size(), "rank") + " are joined");
+  return out;
+}
+
+/// Nothing if the directory has no steps as Megatron names them. The tracker alone is another
+/// framework's, too.
+std::optional<StepDirectories> find_iters(const fs::path& directory, const SourceTreePtr& tree,
+                                          bool needs_tracker) {
+  auto found = list_steps(directory, kIterNames, tree, needs_tracker);
+  if (!found) return std::nullopt;
+  const bool has_release = found->release && found->tracks_release;
+  if (found->directories.empty() && !has_release) return std::nullopt;
+  return found;
+}
+
+}  // namespace
+
+std::optional<Discovery> discover_dcp(const fs::path& directory, const CheckpointOptions& options,
+                                      const SourceTreePtr& tree) {
+  const Tables tables = find_tables(directory, tree);
+  if (!tables) return std::nullopt;
+  const auto step = parse_iter_directory(directory_name(directory));
+  if (step) {
+    require_step(directory, *step, options.step);
+  } else if (options.step != kLatestStep) {
+    throw no_steps(directory);
+  }
+  Discovery out = read_tables(directory, tables, tree);
+  if (step) {
+    out.step = *step;
+    out.steps = {*step};
+  }
+  return out;
+}
+
+std::optional<std::vector<StepInfo>> find_dcp_steps(const fs::path& directory,
                                                     const SourceTreePtr& tree) {
-  if (!is_dcp(directory, tree)) return std::nullopt;
-  return std::vector<StepInfo>();
+  if (!find_tables(directory, tree)) return std::nullopt;
+  const auto step = parse_iter_directory(directory_name(directory));
+  if (!step) return std::vector<StepInfo>();
+  return std::vector<StepInfo>{{*step, {Rank()}, true}};
+}
+
+std::optional<Discovery> discover_megatron(const fs::path& directory,
+                                           const CheckpointOptions& options,
+                                           const SourceTreePtr& tree) {
+  const auto found = find_iters(directory, tree, options.step == kLatestStep);
+  if (!found) return std::nullopt;
+  const ChosenStep chosen = choose_step(*found, options.step);
+  const Tables tables = find_tables(chosen.directory, tree);
+  if (!tables) {
+    throw Error(ErrorKind::kUnsupported,
+                "has no .metadata: it is no distributed checkpoint (torch_dist) of Megatron-Core")
+        .in_file(chosen.directory.string())
+        .hint("save it as torch_dist (--ckpt-format torch_dist)");
+  }
+  Discovery out = read_tables(chosen.directory, tables, tree);
+  out.step = chosen.step;
+  if (auto note = links_outside(directory, found->links)) out.notes.push_back(std::move(*note));
+  note_other_steps(*found, options.step, out);
+  return out;
+}
+
+std::optional<std::vector<StepInfo>> find_megatron_steps(const fs::path& directory,
+                                                         const SourceTreePtr& tree) {
+  const auto found = find_iters(directory, tree, /*needs_tracker=*/true);
+  if (!found) return std::nullopt;
+  std::vector<StepInfo> steps;
+  for (const auto& [step, path] : found->directories) {
+    const bool complete = found->tracked && found->is_finished(step) &&
+                          path_kind(path / kTable, tree) == PathKind::kOther;
+    steps.push_back({step, {Rank()}, complete});
+  }
+  return steps;
 }
 
 }  // namespace reshardfs

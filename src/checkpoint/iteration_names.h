@@ -11,8 +11,6 @@
 
 namespace reshardfs {
 
-/// Beside the directories of the steps: the one that was saved last.
-inline constexpr std::string_view kIterationTracker = "latest_checkpointed_iteration.txt";
 inline constexpr std::string_view kIterationMetadata = "metadata.json";
 inline constexpr std::string_view kIterationCommon = "common.json";
 

@@ -17,6 +17,7 @@
 #include "checkpoint/source_links.h"
 #include "checkpoint/source_pattern.h"
 #include "checkpoint/step.h"
+#include "checkpoint/step_directories.h"
 #include "format/iteration_metadata.h"
 #include "storage/directory.h"
 #include "storage/linkless_tree.h"
@@ -25,7 +26,6 @@ namespace reshardfs {
 namespace {
 
 constexpr std::string_view kExtension = ".safetensors";
-constexpr std::uint64_t kMaxTrackerBytes = 4096;
 /// Where the writer's output directory has the steps.
 constexpr std::string_view kOutput = "checkpoint";
 
@@ -42,102 +42,20 @@ bool has(const std::vector<DirectoryEntry>& entries, std::string_view name) {
                      [&](const DirectoryEntry& entry) { return entry.name == name; });
 }
 
-/// The directories of steps, and which one the tracker names.
-struct Iterations {
-  std::filesystem::path root;
-  std::map<std::string, std::filesystem::path, OlderStep> directories;  ///< by step
-  std::optional<std::string> tracked;                                   ///< nothing: no tracker
-  std::vector<std::filesystem::path> links;
-
-  bool is_finished(const std::string& step) const {
-    return !tracked || std::is_lteq(compare_steps(step, *tracked));
-  }
-};
-
-std::string read_tracker(const std::filesystem::path& path, const SourceTreePtr& tree) {
-  constexpr std::string_view kSpace = " \t\r\n\v\f";
-  const std::string text = read_small_file(path, kMaxTrackerBytes, tree);
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  std::string step = begin == std::string::npos
-                         ? std::string()
-                         : text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-  const bool is_number = !step.empty() && std::all_of(step.begin(), step.end(),
-                                                      [](char c) { return c >= '0' && c <= '9'; });
-  if (is_number) return step;
-  throw Error(ErrorKind::kBadInput, "should name the last step, but has '" + printable(step) + "'")
-      .in_file(path.string())
-      .hint("name a --step, or the directory of a step as the source");
-}
-
-/// Nothing if the directory has no steps.
-/// @param needs_tracker what is wrong with the tracker matters.
-std::optional<Iterations> list_iterations(const std::filesystem::path& root,
-                                          const SourceTreePtr& tree, bool needs_tracker) {
-  Iterations out;
-  out.root = root;
-  bool has_tracker = false;
-  for (const DirectoryEntry& entry : list_directory(root, tree)) {
-    const bool is_tracker = entry.name == kIterationTracker;
-    const auto step = entry.is_directory ? parse_iteration_directory(entry.name) : std::nullopt;
-    if (!is_tracker && !step) continue;
-    if (entry.is_link && tree) throw link_refused(root / entry.name);
-    if (entry.is_link) out.links.push_back(root / entry.name);
-    has_tracker = has_tracker || is_tracker;
-    if (step) out.directories.emplace(*step, root / entry.name);
-  }
-  if (out.directories.empty() && !has_tracker) return std::nullopt;
-  if (!has_tracker) return out;
-  try {
-    out.tracked = read_tracker(root / kIterationTracker, tree);
-  } catch (const Error&) {
-    if (needs_tracker) throw;
-  }
-  return out;
-}
-
-/// The same of the directory, or of the one below it where the writer's output directory has them.
-std::optional<Iterations> find_iterations(const std::filesystem::path& directory,
-                                          const SourceTreePtr& tree, bool needs_tracker) {
-  if (auto found = list_iterations(directory, tree, needs_tracker)) return found;
+/// The directories of steps in a directory, or in the one below it where the writer's output
+/// directory has them.
+std::optional<StepDirectories> find_iterations(const std::filesystem::path& directory,
+                                               const SourceTreePtr& tree, bool needs_tracker) {
+  constexpr StepNames kNames{parse_iteration_directory, {}};
+  if (auto found = list_steps(directory, kNames, tree, needs_tracker)) return found;
   const std::filesystem::path below = directory / kOutput;
   if (path_kind(below, tree) != PathKind::kDirectory) return std::nullopt;
-  auto found = list_iterations(below, tree, needs_tracker);
+  auto found = list_steps(below, kNames, tree, needs_tracker);
   if (found && is_link(below)) {
     if (tree) throw link_refused(below);
     found->links.push_back(below);
   }
   return found;
-}
-
-Error choice_error(const std::filesystem::path& root, ErrorKind kind, const std::string& what,
-                   const Iterations& found) {
-  std::vector<std::string> steps;
-  for (const auto& [step, directory] : found.directories) steps.push_back(step);
-  return Error(kind, what + "; available: " + (steps.empty() ? "none" : join_steps(steps)))
-      .in_file(root.string())
-      .hint("choose one with --step");
-}
-
-const std::string& choose(const std::filesystem::path& root, const Iterations& found,
-                          const std::string& wanted) {
-  if (wanted == kAllSteps) {
-    throw choice_error(root, ErrorKind::kUsage, kAllStepsRefused, found);
-  }
-  if (wanted == kLatestStep && !found.tracked) {
-    throw choice_error(
-        root, ErrorKind::kMissing,
-        "has no " + std::string(kIterationTracker) + ", which names the last step saved", found);
-  }
-  const std::string& step = wanted == kLatestStep ? *found.tracked : wanted;
-  const bool is_step = !step.empty() && step_prefix_length(step) == step.size();
-  const auto known = is_step ? found.directories.find(step) : found.directories.end();
-  if (known != found.directories.end()) return known->first;
-  throw choice_error(root, ErrorKind::kMissing,
-                     (wanted == kLatestStep ? std::string(kIterationTracker) + " names step '"
-                                            : "there is no directory of step '") +
-                         printable(step) +
-                         (wanted == kLatestStep ? "', but that directory does not exist" : "'"),
-                     found);
 }
 
 /// The files of one step's directory.
@@ -254,26 +172,12 @@ class StepReader {
   std::vector<std::filesystem::path> links_;
 };
 
-/// @throws Error if a directory of one step is not of that which is wanted.
-void require_step(const std::filesystem::path& directory, const std::string& step,
-                  const std::string& wanted) {
-  if (wanted == kLatestStep || (!step.empty() && std::is_eq(compare_steps(step, wanted)))) return;
-  const bool all = wanted == kAllSteps;
-  throw Error(all ? ErrorKind::kUsage : ErrorKind::kMissing,
-              "is the directory of " + (step.empty() ? "one step" : "step " + step) +
-                  (all ? std::string(" alone") : ", not of step '" + printable(wanted) + "'"))
-      .in_file(directory.string())
-      .hint("leave --step out, or name the directory above as the source");
-}
-
 /// The step of a directory that is one's; empty if its name does not tell. Nothing if it is none.
 std::optional<std::string> step_of_directory(const std::filesystem::path& directory,
                                              const SourceTreePtr& tree) {
   const std::vector<DirectoryEntry> entries = list_directory(directory, tree);
   if (is_published_model(entries)) return std::nullopt;
-  // "." and a trailing slash say nothing.
-  const auto last = std::filesystem::absolute(directory / "x").lexically_normal().parent_path();
-  auto step = parse_iteration_directory(last.filename().string());
+  auto step = parse_iteration_directory(directory_name(directory));
   const bool named = std::any_of(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
     return entry.is_regular && parse_iteration_file(entry.name).has_value();
   });
@@ -296,28 +200,6 @@ void require_no_rank_files(const std::filesystem::path& root, const SourceTreePt
             "'");
 }
 
-void note_other_steps(const Iterations& found, const std::string& wanted, Discovery& out) {
-  std::vector<std::string> older;
-  std::vector<std::string> newer;
-  for (const auto& [step, directory] : found.directories) {
-    out.steps.push_back(step);
-    if (std::is_eq(compare_steps(step, out.step))) continue;
-    (found.is_finished(step) ? older : newer).push_back(step);
-  }
-  const std::string tracker(kIterationTracker);
-  if (wanted == kLatestStep && !older.empty()) {
-    out.notes.push_back("using step " + out.step + "; also available: " + join_steps(older));
-  }
-  if (wanted == kLatestStep && !newer.empty()) {
-    out.notes.push_back("newer than the step that " + tracker +
-                        " names, and perhaps not complete: " + join_steps(newer));
-  }
-  if (!found.is_finished(out.step)) {
-    out.notes.push_back("step " + out.step + " is newer than the one that " + tracker +
-                        " names: it may not be complete");
-  }
-}
-
 }  // namespace
 
 std::optional<Discovery> discover_iterations(const std::filesystem::path& directory,
@@ -334,8 +216,8 @@ std::optional<Discovery> discover_iterations(const std::filesystem::path& direct
   const auto found = find_iterations(directory, tree, options.step == kLatestStep);
   if (!found) return std::nullopt;
   require_no_rank_files(directory, tree);
-  const std::string& step = choose(found->root, *found, options.step);
-  auto links = StepReader(found->directories.at(step), step, tree, out).read();
+  const ChosenStep chosen = choose_step(*found, options.step);
+  auto links = StepReader(chosen.directory, chosen.step, tree, out).read();
   links.insert(links.begin(), found->links.begin(), found->links.end());
   if (auto note = links_outside(directory, links)) out.notes.push_back(std::move(*note));
   note_other_steps(*found, options.step, out);

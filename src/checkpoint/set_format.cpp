@@ -5,6 +5,7 @@
 
 #include "checkpoint/dcp_set.h"
 #include "checkpoint/iteration_set.h"
+#include "checkpoint/shard_set.h"
 #include "checkpoint/source_links.h"
 #include "storage/directory.h"
 
@@ -29,9 +30,17 @@ std::optional<Answer> first_answer(const std::filesystem::path& source,
 std::span<const SetFormat> set_formats() {
   static constexpr std::array kFormats{
       SetFormat{discover_dcp, find_dcp_steps},
+      SetFormat{discover_megatron, find_megatron_steps},
+      SetFormat{discover_shards, find_shard_steps},
       SetFormat{discover_iterations, find_iteration_steps},
   };
   return kFormats;
+}
+
+Error no_steps(const std::filesystem::path& directory) {
+  return Error(ErrorKind::kUsage, "is one checkpoint, without steps")
+      .in_file(directory.string())
+      .hint("leave --step out, and name the directory of the step as the source");
 }
 
 std::optional<Discovery> discover_described_set(const std::filesystem::path& source,

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "reshardfs/error.h"
+
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/discovery.h"
 #include "checkpoint/steps.h"
@@ -28,6 +30,9 @@ struct SetFormat {
 };
 
 std::span<const SetFormat> set_formats();
+
+/// Where --step names one of a set that is one checkpoint.
+Error no_steps(const std::filesystem::path& directory);
 
 /// What the first kind that knows the source gives. Nothing if it is none of them, or if the user
 /// says where the ranks' files are.

@@ -11,6 +11,7 @@
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
+#include "checkpoint/named_tensors.h"
 #include "checkpoint/strided_read.h"
 #include "format/torch_zip_tensors.h"
 
@@ -23,6 +24,28 @@ constexpr std::uint64_t kUsualHead = 4096;
 constexpr std::uint64_t kUnknown = 0;
 constexpr std::uint64_t kStrided = 1;
 constexpr std::uint64_t kFirstPlace = 2;
+
+/// Where the tensor of an entry is in the file.
+/// @param named what is known of the file's names.
+/// @throws Error that names the tensor, if it is not there or is another one.
+TorchTensor read_tensor(const TorchItems& items, std::size_t number, const ByteSource& file,
+                        const NamedTensors& named) {
+  const TensorEntry& expected = items.entry(number);
+  const std::optional<ByteRange> place = items.place(number);
+  try {
+    TorchTensor tensor = place ? read_torch_tensor(file, *place) : named.find(file, expected.name);
+    if (tensor.dtype == expected.dtype && tensor.shape == expected.shape) return tensor;
+    Error error(ErrorKind::kBadInput,
+                "should be " + std::string(mindspore_name(expected.dtype)) + " " +
+                    to_string(expected.shape) + " by the checkpoint's metadata, but the file has " +
+                    std::string(mindspore_name(tensor.dtype)) + " " + to_string(tensor.shape));
+    error.in_file(file.name()).hint("take all files from one save");
+    if (place) error.at_offset(place->offset());
+    throw error;
+  } catch (Error& error) {
+    throw error.for_parameter(expected.name);
+  }
+}
 
 class ItemSource final : public ByteSource {
  public:
@@ -44,45 +67,25 @@ class ItemSource final : public ByteSource {
   void check_unchanged() const override { file_->check_unchanged(); }
 
  private:
-  const TensorEntry& entry(std::size_t number) const { return items_->index()->entries()[number]; }
+  const TensorEntry& entry(std::size_t number) const { return items_->entry(number); }
   std::uint64_t find_out(std::size_t number) const;
-  TorchTensor read_archive(std::size_t number) const;
   std::shared_ptr<const TorchTensor> strided(std::size_t number) const;
   /// Where bytes of one entry are in the file; nothing if they are not side by side there.
   std::optional<std::uint64_t> place_of(std::uint64_t offset, std::uint64_t length) const;
 
   std::shared_ptr<const TorchItems> items_;
   ByteSourcePtr file_;
+  NamedTensors named_;
   mutable std::vector<std::atomic<std::uint64_t>> known_;
   mutable std::mutex mutex_;
   mutable std::unordered_map<std::size_t, std::shared_ptr<const TorchTensor>> strided_;
 };
 
-TorchTensor ItemSource::read_archive(std::size_t number) const {
-  const TensorEntry& expected = entry(number);
-  try {
-    TorchTensor tensor = read_torch_tensor(*file_, items_->place(number));
-    if (tensor.dtype != expected.dtype || tensor.shape != expected.shape) {
-      throw Error(ErrorKind::kBadInput, "should be " + std::string(mindspore_name(expected.dtype)) +
-                                            " " + to_string(expected.shape) +
-                                            " by the checkpoint's metadata, but the file has " +
-                                            std::string(mindspore_name(tensor.dtype)) + " " +
-                                            to_string(tensor.shape))
-          .in_file(file_->name())
-          .at_offset(items_->place(number).offset())
-          .hint("take all files from one save");
-    }
-    return tensor;
-  } catch (Error& error) {
-    throw error.for_parameter(expected.name);
-  }
-}
-
 /// Two threads may do the same: they find the same.
 std::uint64_t ItemSource::find_out(std::size_t number) const {
   const std::uint64_t known = known_[number].load(std::memory_order_acquire);
   if (known != kUnknown) return known;
-  TorchTensor tensor = read_archive(number);
+  TorchTensor tensor = read_tensor(*items_, number, *file_, named_);
   std::uint64_t found = kStrided;
   if (is_contiguous(tensor)) {
     const auto first = static_cast<std::uint64_t>(tensor.first * element_size(tensor.dtype));
@@ -153,11 +156,11 @@ void ItemSource::foresee(std::span<const ByteRange> ranges, Foresight when) cons
       const std::size_t number = items_->entry_at(range.offset());
       const std::uint64_t within = range.offset() - items_->begin(number);
       const std::uint64_t known = known_[number].load(std::memory_order_acquire);
-      const ByteRange& place = items_->place(number);
+      const std::optional<ByteRange> place = items_->place(number);
       if (known >= kFirstPlace) {
         there.emplace_back(known - kFirstPlace + within, range.length());
-      } else if (within < place.length()) {
-        there.push_back(place.behind_first(within).first(range.length() + kUsualHead));
+      } else if (place && within < place->length()) {
+        there.push_back(place->behind_first(within).first(range.length() + kUsualHead));
       }
     }
     file_->foresee(there, when);
@@ -170,6 +173,20 @@ bool ItemSource::gather(const Pieces& pieces, std::byte* out) const {
   require_in_source(*this, pieces.span().offset(), pieces.span().length());
   const auto place = place_of(pieces.span().offset(), pieces.span().length());
   return place && file_->gather(pieces.moved_to(*place), out);
+}
+
+/// What the work throws of the file's content; empty if it does not. Nothing if the storage fails:
+/// it may have the file the next time, or another replica.
+template <typename Work>
+std::optional<std::string> problem_in(Work&& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kChanged || error.kind() == ErrorKind::kInternal) throw;
+    if (error.kind() == ErrorKind::kIo) return std::nullopt;
+    return error.message();
+  }
+  return "";
 }
 
 }  // namespace
@@ -188,6 +205,39 @@ TorchItems::TorchItems(std::vector<TensorEntry> entries, PieceOffsets pieces,
     size_ = add_or_throw(size_, entry.content_bytes, "the size of all tensors");
   }
   index_ = std::make_shared<const FileIndex>(std::move(entries), IndexHints{}, std::move(pieces));
+}
+
+TorchItems::TorchItems(std::vector<TensorEntry> entries, PieceOffsets pieces)
+    : TorchItems(std::move(entries), std::move(pieces), {}) {}
+
+std::optional<ByteRange> TorchItems::place(std::size_t entry) const {
+  if (places_.empty()) return std::nullopt;
+  return places_[entry];
+}
+
+std::vector<RefusedTensor> TorchItems::examine(const ByteSource& file, bool read_all) const {
+  std::vector<RefusedTensor> refused;
+  const NamedTensors named;
+  std::string unreadable;  // what is wrong with all of the file
+  if (read_all && places_.empty()) {
+    const auto problem = problem_in([&] { named.read(file); });
+    read_all = problem.has_value();
+    unreadable = problem.value_or("");
+  }
+  for (std::size_t i = 0; i < begins_.size(); ++i) {
+    if (entry(i).content_bytes == 0) continue;
+    const std::optional<ByteRange> item = place(i);
+    std::string problem = unreadable;
+    if (item && item->end() > file.size()) {
+      problem = "its place ends at byte " + std::to_string(item->end()) + ", but the file has " +
+                std::to_string(file.size()) + " bytes";
+    } else if (read_all && problem.empty()) {
+      problem = problem_in([&] { read_tensor(*this, i, file, named); }).value_or("");
+    }
+    if (problem.empty()) continue;
+    refused.push_back({entry(i).name, "'" + printable(file.name()) + "': " + problem});
+  }
+  return refused;
 }
 
 ByteSourcePtr TorchItems::tensors(ByteSourcePtr file) const {

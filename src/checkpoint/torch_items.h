@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/byte_range.h"
@@ -10,17 +11,24 @@
 
 namespace reshardfs {
 
-/// A file of archives of torch.save, each with one tensor.
+/// A file of tensors as torch.save writes them: one archive behind the other, each with one tensor;
+/// or all in one file, under their names.
 class TorchItems final : public DescribedContent, public std::enable_shared_from_this<TorchItems> {
  public:
   /// @param entries with their types and shapes; their extents are set here.
   /// @param places of their archives in the file; one without elements may have none (empty).
   TorchItems(std::vector<TensorEntry> entries, PieceOffsets pieces, std::vector<ByteRange> places);
+  /// The same of a file in which tensors are found by their names: see NamedTensors.
+  TorchItems(std::vector<TensorEntry> entries, PieceOffsets pieces);
 
   std::shared_ptr<const FileIndex> index() const override { return index_; }
   ByteSourcePtr tensors(ByteSourcePtr file) const override;
+  std::size_t places() const override { return places_.empty() ? 1 : places_.size(); }
+  std::vector<RefusedTensor> examine(const ByteSource& file, bool read_all) const override;
 
-  const ByteRange& place(std::size_t entry) const { return places_[entry]; }
+  const TensorEntry& entry(std::size_t number) const { return index_->entries()[number]; }
+  /// Nothing if it is found by its name.
+  std::optional<ByteRange> place(std::size_t entry) const;
   /// Where the content of an entry begins in tensors().
   std::uint64_t begin(std::size_t entry) const { return begins_[entry]; }
   /// The entry whose content is at an offset below size(): the last one that begins there.
@@ -28,7 +36,7 @@ class TorchItems final : public DescribedContent, public std::enable_shared_from
   std::uint64_t size() const noexcept { return size_; }
 
  private:
-  std::vector<ByteRange> places_;
+  std::vector<ByteRange> places_;  ///< none: by name
   std::vector<std::uint64_t> begins_;
   std::uint64_t size_ = 0;
   std::shared_ptr<const FileIndex> index_;

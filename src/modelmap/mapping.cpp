@@ -150,11 +150,13 @@ void MappingWork::find_applications() {
 void MappingWork::match_tensor(std::uint32_t number) {
   if (fates_[number] != Fate::kUnknown) return;
   const std::string& name = tensors_[number].name;
-  if (take_matches(number, name, 0)) return;
+  const bool is_left_out = options_.leaves_out && options_.leaves_out(name);
+  if (!is_left_out && take_matches(number, name, 0)) return;
   const std::string prefix = state_prefix_of(prefixes_, name);
   const std::string bare = name.substr(prefix.size());
-  if (!prefix.empty() && take_matches(number, bare, set_of_prefix(prefix))) return;
-  if (!is_dropped(name, bare)) return;
+  const bool is_state = !prefix.empty() && !is_left_out;
+  if (is_state && take_matches(number, bare, set_of_prefix(prefix))) return;
+  if (!is_left_out && !is_dropped(name, bare)) return;
   fates_[number] = Fate::kDropped;
   out_.dropped.push_back(number);
 }

@@ -47,6 +47,8 @@ struct MapOptions {
   ModelConfig config{};
   PartsOf to_parts{};    ///< empty: the `to` side has no strategy
   PartsOf from_parts{};  ///< of the `from` side
+  /// Source tensors that are dropped, whatever rule would take them; empty: none.
+  std::function<bool(const std::string& name)> leaves_out{};
 };
 
 struct MapProblem {

@@ -7,7 +7,6 @@
 #include <set>
 #include <utility>
 
-#include <gumbo.h>
 #include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"

@@ -45,8 +45,8 @@ TEST(PieceBoxes, BeginAtTheBeginWithoutOffsets) {
 }
 
 TEST(CheckpointSet, HasPiecesOfAParameterInSeveralPartsOfARank) {
-  const CheckpointSet set({piece_file(0, {kLow}, 0), piece_file(0, {kHigh}, 1)});
-  EXPECT_EQ(set.files_of(Rank(0)).size(), 2U);
+  const auto set = test::box_set({piece_file(0, {kLow}, 0), piece_file(0, {kHigh}, 1)}, {});
+  EXPECT_EQ(set->files_of(Rank(0)).size(), 2U);
 }
 
 TEST(CheckpointSet, RefusesAPieceBesideAWholeParameter) {
@@ -55,8 +55,13 @@ TEST(CheckpointSet, RefusesAPieceBesideAWholeParameter) {
   entry.name = "w";
   whole.index = std::make_shared<const FileIndex>(std::vector{entry});
   test::expect_error(ErrorKind::kBadInput, {"'w'", "two parts"}, [&] {
-    CheckpointSet({piece_file(0, {kLow}, 0), whole});
+    test::box_set({piece_file(0, {kLow}, 0), whole}, {});
   });
+}
+
+TEST(CheckpointSet, RefusesPiecesThatNoCatalogPlaces) {
+  test::expect_error(ErrorKind::kUnsupported, {"'w'", "part of a tensor", "name the directory"},
+                     [] { CheckpointSet({piece_file(0, {kHigh}, 0)}); });
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -94,10 +95,51 @@ TEST(StridedRead, ReadsLargeTensorsBlockByBlock) {
   const std::string file = noise(tensor.storage.end(), random);
   const std::string all = elements_of(tensor, file);
   EXPECT_EQ(read(MemorySource(file), tensor, 0, all.size()), all);
+  // Blocks of many rows that begin and end within one.
+  for (const auto& [begin, bytes] : {std::pair{5U, 3U << 20U}, {4399U, 2U << 20U}, {1U, 50'000U}}) {
+    EXPECT_EQ(read(MemorySource(file), tensor, begin, bytes), all.substr(begin, bytes));
+  }
   // One row is in as many places as it has elements, and little else is read.
   const CountingSource counting(std::make_shared<MemorySource>(file));
   EXPECT_EQ(read(counting, tensor, 4400, 4400), all.substr(4400, 4400));
   EXPECT_EQ(counting.bytes(), 4400U);
+}
+
+/// A photograph's channels last, rows that are swapped with others, and a batch of transposed ones.
+TEST(StridedRead, ReadsWhatIsPartlyInOrder) {
+  struct Case {
+    Shape shape;
+    Shape strides;
+  };
+  std::mt19937 random(2);
+  for (const Case& one :
+       {Case{{30, 3, 40, 50}, {6000, 1, 150, 3}}, Case{{64, 100, 33}, {33, 2112, 1}},
+        Case{{20, 90, 80}, {7200, 1, 90}}, Case{{700, 5, 60}, {60, 0, 1}}}) {
+    TorchTensor tensor;
+    tensor.dtype = DType::kBFloat16;
+    tensor.shape = one.shape;
+    tensor.strides = one.strides;
+    tensor.storage = {9, static_cast<std::uint64_t>(2 * element_count(one.shape))};
+    const std::string file = noise(tensor.storage.end(), random);
+    const std::string all = elements_of(tensor, file);
+    for (int round = 0; round < 20; ++round) {
+      const std::size_t begin = random() % all.size();
+      const std::size_t bytes = random() % (all.size() - begin + 1);
+      EXPECT_EQ(read(MemorySource(file), tensor, begin, bytes), all.substr(begin, bytes));
+    }
+  }
+}
+
+TEST(StridedRead, ReadsPiecesThatShareElements) {
+  TorchTensor tensor;
+  tensor.dtype = DType::kUInt8;
+  tensor.shape = {4, 1800};
+  tensor.strides = {800'000, 500};
+  tensor.storage = {0, 6'000'000};
+  std::mt19937 random(3);
+  const std::string file = noise(tensor.storage.end(), random);
+  const std::string all = elements_of(tensor, file);
+  EXPECT_EQ(read(MemorySource(file), tensor, 0, all.size()), all);
 }
 
 }  // namespace

@@ -33,5 +33,28 @@ TEST(TorchItems, AreWhereTheirFileIs) {
   EXPECT_TRUE(there->is_remote());
 }
 
+TEST(TorchItems, WhosePlaceIsNotInTheFileAreSeenByItsSize) {
+  TensorEntry entry;
+  entry.name = "w";
+  entry.shape = {4};
+  TensorEntry later = entry;
+  later.name = "x";
+  TensorEntry empty = entry;
+  empty.name = "empty";
+  empty.shape = {0};
+  const auto items = std::make_shared<const TorchItems>(
+      std::vector<TensorEntry>{entry, later, empty}, PieceOffsets(),
+      std::vector<ByteRange>{{0, 16}, {1, 16}, {900, 16}});
+  EXPECT_EQ(items->places(), 3U);
+  const test::MemorySource file(std::string(16, 'x'), "f");
+  const auto by_size = items->examine(file, /*read_all=*/false);
+  ASSERT_EQ(by_size.size(), 1U);
+  EXPECT_EQ(by_size[0].name, "x");
+  EXPECT_EQ(by_size[0].reason, "'f': its place ends at byte 17, but the file has 16 bytes");
+  const auto read = items->examine(file, /*read_all=*/true);
+  ASSERT_EQ(read.size(), 2U);
+  EXPECT_EQ(read[0].name, "w");
+}
+
 }  // namespace
 }  // namespace reshardfs
