@@ -40,11 +40,18 @@ struct CheckpointParameter {
   std::vector<Rank> ranks{};  ///< ascending; one that holds several, once for each
 };
 
+/// What is no tensor, in a set whose metadata lists such things: nobody opens it.
+struct CheckpointByteItem {
+  std::string name{};
+  std::uint64_t bytes = 0;
+};
+
 struct CheckpointContents {
   std::string step{};                   ///< empty if the file names carry none
   std::vector<std::string> steps{};     ///< all steps found, oldest first
   std::vector<CheckpointFile> files{};  ///< ascending by rank; a rank may have several parts
   std::vector<CheckpointParameter> parameters{};  ///< in file order, lowest rank first
+  std::vector<CheckpointByteItem> byte_items{};   ///< by name
   std::vector<std::string> notes{};               ///< choices made, one line each
   bool records_layouts = false;                   ///< the set itself says how parameters are cut
 };

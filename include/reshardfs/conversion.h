@@ -56,8 +56,18 @@ enum class ViewKind : std::uint8_t {
   kHuggingFace,        ///< hf/: weights and companions as transformers and vLLM load them
   kUnified,            ///< unified/: what load_distributed_checkpoint(format="safetensors") reads
   kIteration,          ///< iteration/: MindSpore Transformers' Checkpoint 2.0
+  kDcp,                ///< dcp/: a directory of torch.distributed.checkpoint
+  kDcpHuggingFace,     ///< dcp-hf/: the same in its Hugging Face form, as safetensors
   kStrategy,           ///< strategy/: both strategies as JSON and text
 };
+
+/// The release of PyTorch whose names dcp/ has for torch's classes.
+enum class TorchRelease : std::uint8_t {
+  k2,    ///< 2.0 and later
+  k113,  ///< 1.13
+};
+
+inline constexpr std::int64_t kMostDcpShards = 99'999;
 
 struct ConversionOptions {
   /// A directory with one directory or file for each rank, or one checkpoint file.
@@ -95,6 +105,9 @@ struct ConversionOptions {
   /// Globs over parameter names (those in the destination).
   std::vector<std::string> include{};
   std::vector<std::string> exclude{};
+  /// Leave out what training keeps beside the weights: states of optimizers (also those of
+  /// `state_prefixes`), of schedulers and of the loop. Their names tell; see reshardfs(1).
+  bool weights_only = false;
   /// Check the CRCs that source files carry: reads all of these files, and refuses a damaged one.
   bool check_crc = false;
   /// Refuse symbolic links below the source (the source itself may be one).
@@ -106,8 +119,8 @@ struct ConversionOptions {
 
   /// The files of each rank directory; empty: one file, in the source's format.
   std::vector<OutputFormat> formats{};
-  /// What to show; empty: everything but kIteration, and kHuggingFace only if a map
-  /// shows the side "Hugging Face".
+  /// What to show; empty: everything but kIteration, kDcp and kDcpHuggingFace, and kHuggingFace
+  /// only if a map shows the side "Hugging Face".
   std::vector<ViewKind> views{};
   /// The `format` that safetensors metadata states: "ms" (MindSpore) or "pt" (PyTorch).
   std::string safetensors_metadata = "ms";
@@ -115,6 +128,10 @@ struct ConversionOptions {
   std::uint64_t align = 8;
   /// merged/model-*.safetensors hold at most this many bytes of tensors, if more than one.
   std::uint64_t shard_bytes = 5'000'000'000;
+  /// Files of dcp/ and dcp-hf/, over which the whole model is spread evenly, at most
+  /// kMostDcpShards; 0: those of the destination's ranks.
+  std::int64_t dcp_shards = 0;
+  TorchRelease dcp_release = TorchRelease::k2;
   /// Show rank_<r>/params/ too.
   bool rank_params = false;
   /// "[GLOB:]FROM->TO": element types to convert, e.g. "fp32->bf16", "*.weight:fp32->fp16".

@@ -53,6 +53,7 @@ class RESHARDFS_EXPORT Tensor {
  private:
   struct State;
   friend class TensorSet;
+  friend struct TensorAccess;
   explicit Tensor(std::shared_ptr<const State> state);
   std::shared_ptr<const State> state_;
 };

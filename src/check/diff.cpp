@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "plan/element_view.h"
 #include "plan/tensor_view.h"
+#include "view/tensor_set.h"
 
 namespace reshardfs {
 namespace {
@@ -78,14 +79,18 @@ class Comparison {
     Whole() = default;
     explicit Whole(ShardGridPtr shown) : Whole(shown, shown->dtype()) {}
     Whole(ShardGridPtr shown, DType type) : grid(std::move(shown)), dtype(type) {}
-    ElementView view() const { return {TensorView(grid), dtype}; }
+    Tensor tensor(const std::string& name) const {
+      // The sides have what the grid points into.
+      return TensorAccess::whole(std::make_shared<const TensorElements>(
+          name, ElementView(TensorView(grid), dtype), nullptr, std::make_shared<ForeseenFile>()));
+    }
   };
 
   static ParameterDiff describe(const std::string& name, const Whole& a, const Whole& b);
   ParameterDiff only_one(const Pair& pair) const;
   ParameterDiff compare_wholes(const std::string& name, const Whole& a, const Whole& b) const;
   std::vector<ParameterDiff> compare_ranks(const Pair& pair) const;
-  void compare_values(const ElementView& a, const ElementView& b, ParameterDiff& result) const;
+  void compare_values(const Tensor& a, const Tensor& b, ParameterDiff& result) const;
 
   const DiffSide& a_;
   const DiffSide& b_;
@@ -138,7 +143,7 @@ ParameterDiff Comparison::compare_wholes(const std::string& name, const Whole& a
   } else if (a.grid->full_shape() != b.grid->full_shape()) {
     result.status = DiffStatus::kShape;
   } else {
-    compare_values(a.view(), b.view(), result);
+    compare_values(a.tensor(name), b.tensor(name), result);
     if (result.tally.different > 0) {
       result.status = DiffStatus::kDifferent;
     } else if (options_.strict_types && result.types_differ()) {
@@ -178,20 +183,17 @@ std::vector<ParameterDiff> Comparison::compare_ranks(const Pair& pair) const {
   return results;
 }
 
-void Comparison::compare_values(const ElementView& a, const ElementView& b,
-                                ParameterDiff& result) const {
+void Comparison::compare_values(const Tensor& a, const Tensor& b, ParameterDiff& result) const {
   const auto a_size = static_cast<std::uint64_t>(element_size(*result.a_type));
   const auto b_size = static_cast<std::uint64_t>(element_size(*result.b_type));
-  const std::uint64_t elements = a.size() / a_size;
+  const std::uint64_t elements = a.bytes() / a_size;
   const std::uint64_t block = std::min(elements, kBlockBytes / std::max(a_size, b_size));
   std::vector<std::byte> left(block * a_size);
   std::vector<std::byte> right(block * b_size);
   for (std::uint64_t done = 0; done < elements; done += block) {
     const std::uint64_t part = std::min(block, elements - done);
-    ReadBatch batch;
-    a.read(done * a_size, std::span(left).first(part * a_size), batch);
-    b.read(done * b_size, std::span(right).first(part * b_size), batch);
-    batch.check();
+    a.read(done * a_size, std::span(left).first(part * a_size));
+    b.read(done * b_size, std::span(right).first(part * b_size));
     compare_elements({*result.a_type, left.data()}, {*result.b_type, right.data()}, part, done,
                      options_.tolerance, result.tally);
     progress_.done += part * (a_size + b_size);

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
+#include "base/state_names.h"
 #include "plan/content_equal.h"
 #include "plan/name_map.h"
 #include "plan/replica_check.h"
@@ -33,14 +35,26 @@ StrategyInput strategy_of(const DiffSource& source) {
   return StrategyInput(source.strategy, {}, linkless_root(source));
 }
 
+MappedSourceOptions mapped_options(const DiffSource& source) {
+  MappedSourceOptions options;
+  if (source.weights_only) {
+    options.leaves_out = [](const std::string& name) { return is_training_state(name); };
+  }
+  return options;
+}
+
 }  // namespace
 
-DiffSide DiffSide::open(const DiffSource& source) {
+DiffSide DiffSide::open(const DiffSource& source, std::shared_ptr<const CheckpointSet> set) {
   const ModelMaps maps(source.maps, source.path, linkless_root(source));
   StrategyInput strategy = strategy_of(source);
-  const auto set = open_set(source);
-  auto table = std::make_shared<const SourceTable>(set, strategy.for_source(*set), source.join);
-  DiffSide side(maps.apply(std::move(table), {}, {.compares_ranks = false}).table);
+  if (!set) set = open_set(source);
+  std::optional<Strategy> laid_out = strategy.for_source(*set);
+  auto table =
+      std::make_shared<const SourceTable>(std::move(set), std::move(laid_out), source.join);
+  MappedSourceOptions mapped = mapped_options(source);
+  mapped.compares_ranks = false;
+  DiffSide side(maps.apply(std::move(table), {}, mapped).table);
   side.notes_ = maps.notes();
   return side;
 }
@@ -52,7 +66,7 @@ DiffSide DiffSide::open_checked(const DiffSource& source, const NameTaker& takes
   // Through a map other tensors may need what has the name that is not wanted.
   const NameTaker wanted = maps.empty() ? takes : NameTaker();
   SourceTableResult opened = source_table(open_set(source), strategy, {source.join, wanted, {}});
-  const ModelMaps::Result shown = maps.apply(std::move(opened.table), {}, {});
+  const ModelMaps::Result shown = maps.apply(std::move(opened.table), {}, mapped_options(source));
   DiffSide side(shown.table, source.replicas);
   side.warnings_ = std::move(opened.warnings);
   side.notes_ = maps.notes();

@@ -29,6 +29,8 @@ struct DiffSource {
   std::filesystem::path dec_key_file{};
   std::string dec_mode = "AES-GCM";
   bool no_symlinks = false;
+  /// The maps need no rule for states of training: see NameFilter.
+  bool weights_only = false;
   Replicas replicas = Replicas::kSame;
 };
 
@@ -36,8 +38,10 @@ struct DiffSource {
 class DiffSide {
  public:
   /// Reads no data: what no rule takes has no layout, and replicas are believed to be the same.
+  /// @param set the source's, open; nullptr: it is opened.
   /// @throws Error as CheckpointSet::open(), Strategy::load() and SourceTable.
-  static DiffSide open(const DiffSource& source);
+  static DiffSide open(const DiffSource& source,
+                       std::shared_ptr<const CheckpointSet> set = nullptr);
   /// Checks both, as a mount does, of the parameters that `takes` takes.
   /// @throws Error kBadInput besides, where what is read would be a guess.
   static DiffSide open_checked(const DiffSource& source, const NameTaker& takes);

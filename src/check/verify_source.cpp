@@ -221,6 +221,7 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
   VerifySource out;
   out.step = found.step;
   out.files = found.files.size();
+  out.described = !found.files.empty() && found.files.front().content != nullptr;
   std::set<Rank> empty = ranks_with_directory(options, checkpoint);
   for (const FoundFile& file : found.files) {
     out.paths.push_back(file.path);

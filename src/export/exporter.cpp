@@ -25,6 +25,7 @@
 #include "export/object_exporter.h"
 #include "export/other_manifests.h"
 #include "export/partial_file.h"
+#include "export/planned_files.h"
 #include "export/shared_sums.h"
 #include "export/target_directory.h"
 
@@ -121,12 +122,6 @@ class WriteJob final : public BlockJob {
   std::optional<PartialFile> partial_;
 };
 
-/// A view's paths come from names in files; no name may lead out of the directory.
-void require_plain_path(const fs::path& path) {
-  if (is_plain_path(path)) return;
-  throw Error(ErrorKind::kInternal, "a view has a file '" + printable(path.string()) + "'");
-}
-
 [[noreturn]] void throw_in_the_way(const fs::path& path, const std::string& what) {
   throw Error(ErrorKind::kUsage, what)
       .in_file(path)
@@ -140,17 +135,9 @@ class Exporter {
       : options_(options),
         directory_(options.directory, conversion_options.source,
                    options.share ? Lock::kShared : Lock::kExclusive),
-        identity_(conversion_identity(conversion_options, conversion)) {
-    std::vector<const OutputFile*> files = exported_files(conversion);
-    for (const OutputFile* output : files) {
-      require_plain_path(output->path);
-      tops_.insert(top_of(output->path));
-    }
-    if (options.share) {
-      share_ = plan_share(files, *options.share);
-      files = files_of_share(files, *options.share);
-    }
-    for (const OutputFile* output : files) {
+        identity_(conversion_identity(conversion_options, conversion)),
+        planned_(conversion, options.share) {
+    for (const OutputFile* output : planned_.files) {
       Item item;
       item.output = output;
       item.path = output->path;
@@ -185,17 +172,9 @@ class Exporter {
   /// What an export of the same conversion has written under another manifest need not be compared
   /// with the source.
   void adopt(const Manifest::Entries& known, Manifest& manifest) const {
-    const auto add = [&](const std::string& path, const Manifest::Entry& entry) {
+    adopt_entries(planned_, known, [&](const std::string& path, const Manifest::Entry& entry) {
       if (!manifest.find(path)) manifest.add(path, entry);
-    };
-    if (!share_) {
-      for (const auto& [path, entry] : known) add(path, entry);
-      return;
-    }
-    for (const Item& item : items_) {
-      const auto found = known.find(item.output->path);
-      if (found != known.end()) add(found->first, found->second);
-    }
+    });
   }
 
   /// Of processes that were killed. Whoever else might write these files has been locked out where
@@ -334,7 +313,7 @@ class Exporter {
 
   /// Loaders take every rank directory that they find.
   void warn_of_others(const Manifest& manifest) {
-    std::set<std::string> own = tops_;
+    std::set<std::string> own = planned_.tops;
     for (const auto& [path, entry] : manifest.entries()) own.insert(top_of(path));
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(root().path(), error)) {
@@ -351,26 +330,16 @@ class Exporter {
     return found ? static_cast<std::uint64_t>(found->st_size) : 0;
   }
 
-  static std::string top_of(const std::string& path) { return path.substr(0, path.find('/')); }
-
   const ExportOptions& options_;
   TargetDirectory directory_;
   nlohmann::ordered_json identity_;
-  std::optional<SharePlan> share_;
+  PlannedFiles planned_;
+  const std::optional<SharePlan>& share_ = planned_.share;
   std::vector<Item> items_;
-  std::set<std::string> tops_;  ///< the first names of all paths, those of other shares, too
   ExportResult result_;
 };
 
 }  // namespace
-
-std::vector<const OutputFile*> exported_files(const Conversion& conversion) {
-  std::vector<const OutputFile*> files;
-  for (const OutputFile& output : conversion.files()) {
-    if (!output.hidden && output.file->snapshot() == nullptr) files.push_back(&output);
-  }
-  return files;
-}
 
 ExportResult export_conversion(const Conversion& conversion,
                                const ConversionOptions& conversion_options,

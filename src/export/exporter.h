@@ -46,9 +46,6 @@ struct ExportResult {
   std::vector<std::string> warnings{};
 };
 
-/// The files that an export writes: not those that are hidden, and not those whose contents change.
-std::vector<const OutputFile*> exported_files(const Conversion& conversion);
-
 /// @param conversion opened with `conversion_options`.
 /// @throws Error kUsage if a file is in the way (nothing has been written then), or the memory is
 ///         not enough for a part; kIo, also if there is not enough space; kChanged. Interrupted. In

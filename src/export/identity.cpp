@@ -56,12 +56,16 @@ Json content_of(const std::optional<fs::path>& path) {
   return path ? content_of(*path) : Json();
 }
 
-Json source_files_of(const ConversionOptions& options, const Conversion& conversion) {
+enum class Samples : std::uint8_t { kTaken, kNone };
+
+Json source_files_of(const ConversionOptions& options, const Conversion& conversion,
+                     Samples samples) {
   const std::vector<ConversionSource> sources = conversion.source_files();
   std::vector<Json> files(sources.size());
   parallel_for(sources.size(), [&](std::size_t i) {
     const std::string path = sources[i].path.lexically_relative(options.source).string();
-    files[i] = source_file_identity(sources[i], path);
+    files[i] = samples == Samples::kTaken ? source_file_identity(sources[i], path)
+                                          : source_file_facts(sources[i], path);
   });
   return files;
 }
@@ -109,32 +113,61 @@ Json formats_of(const ConversionOptions& options) {
   return formats;
 }
 
+/// All but the version and the source files.
+Json options_of(const ConversionOptions& options) {
+  Json json{{"src-strategy", content_of(options.src_strategy)},
+            {"dst-strategy", options.dst_sizes.empty() ? content_of(options.dst_strategy)
+                                                       : Json(options.dst_sizes)},
+            {"src-join", options.src_join},
+            {"name-map", options.name_map.empty() ? Json() : content_of(options.name_map)},
+            {"map", options.maps.maps.empty() ? Json() : maps_of(options)},
+            {"state-prefix", options.state_prefixes},
+            {"prefix", options.prefix},
+            {"unmatched", static_cast<int>(options.unmatched)},
+            {"replicas", static_cast<int>(options.replicas)},
+            {"include", options.include},
+            {"exclude", options.exclude},
+            {"format", formats_of(options)},
+            {"metadata", options.safetensors_metadata},
+            {"align", options.align},
+            {"shard-size", options.shard_bytes},
+            {"dcp-shards", options.dcp_shards},
+            {"dcp-release", static_cast<int>(options.dcp_release)},
+            {"cast", options.casts},
+            {"crc", options.append_crc}};
+  // What was exported before there was the option goes on without it.
+  if (options.weights_only) json["weights-only"] = true;
+  return json;
+}
+
+/// As it is when it has been written and read: names need not be UTF-8.
+Json as_read(const Json& json) {
+  return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+Json identity_of(const ConversionOptions& options, const Conversion& conversion, Samples samples) {
+  Json identity{{"version", kVersion},
+                {kSourceFiles, source_files_of(options, conversion, samples)}};
+  identity.update(options_of(options));
+  return as_read(identity);
+}
+
 }  // namespace
 
 Json conversion_identity(const ConversionOptions& options, const Conversion& conversion) {
-  const Json identity{
-      {"version", kVersion},
-      {kSourceFiles, source_files_of(options, conversion)},
-      {"src-strategy", content_of(options.src_strategy)},
-      {"dst-strategy",
-       options.dst_sizes.empty() ? content_of(options.dst_strategy) : Json(options.dst_sizes)},
-      {"src-join", options.src_join},
-      {"name-map", options.name_map.empty() ? Json() : content_of(options.name_map)},
-      {"map", options.maps.maps.empty() ? Json() : maps_of(options)},
-      {"state-prefix", options.state_prefixes},
-      {"prefix", options.prefix},
-      {"unmatched", static_cast<int>(options.unmatched)},
-      {"replicas", static_cast<int>(options.replicas)},
-      {"include", options.include},
-      {"exclude", options.exclude},
-      {"format", formats_of(options)},
-      {"metadata", options.safetensors_metadata},
-      {"align", options.align},
-      {"shard-size", options.shard_bytes},
-      {"cast", options.casts},
-      {"crc", options.append_crc}};
-  // As it is when it has been written and read: names need not be UTF-8.
-  return Json::parse(identity.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return identity_of(options, conversion, Samples::kTaken);
+}
+
+Json mount_identity(const ConversionOptions& options, const Conversion& conversion) {
+  Json identity = identity_of(options, conversion, Samples::kNone);
+  identity.erase("version");
+  return identity;
+}
+
+Json steps_identity(const ConversionOptions& options) {
+  Json identity{{"steps", "all"}, {"source", options.source.string()}};
+  identity.update(options_of(options));
+  return as_read(identity);
 }
 
 IdentityDifference identity_difference(const Json& old, const Json& now) {

@@ -22,6 +22,15 @@ namespace reshardfs {
 nlohmann::ordered_json conversion_identity(const ConversionOptions& options,
                                            const Conversion& conversion);
 
+/// The same for a mount that other processes may go on with: without the version of the program,
+/// which may be another one's, and without samples, since the source files are those of this
+/// machine. Reads the strategy files alone.
+nlohmann::ordered_json mount_identity(const ConversionOptions& options,
+                                      const Conversion& conversion);
+
+/// The same for a mount of all steps: without their source files, which come and go.
+nlohmann::ordered_json steps_identity(const ConversionOptions& options);
+
 struct IdentityDifference {
   std::string what{};  ///< for a message
   std::string hint{};

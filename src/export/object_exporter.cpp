@@ -19,6 +19,7 @@
 #include "export/object_manifest.h"
 #include "export/object_sums.h"
 #include "export/other_object_manifests.h"
+#include "export/planned_files.h"
 #include "export/upload_job.h"
 #include "transport/s3_objects.h"
 
@@ -26,10 +27,6 @@ namespace reshardfs {
 namespace {
 
 constexpr const char* kRankPrefix = "rank_";
-
-std::string top_of(const std::string& path) {
-  return path.substr(0, path.find('/'));
-}
 
 [[noreturn]] void throw_in_the_way(const std::filesystem::path& object, const std::string& what) {
   throw Error(ErrorKind::kUsage, what)
@@ -43,17 +40,7 @@ class ObjectExporter {
                  const ExportOptions& options)
       : options_(options),
         folder_(options.directory, conversion_options.source),
-        files_(exported_files(conversion)) {
-    for (const OutputFile* file : files_) {
-      if (!is_plain_path(file->path)) {
-        throw Error(ErrorKind::kInternal, "a view has a file '" + printable(file->path) + "'");
-      }
-      tops_.insert(top_of(file->path));
-    }
-    if (options.share) {
-      share_ = plan_share(files_, *options.share);
-      files_ = files_of_share(files_, *options.share);
-    }
+        planned_(conversion, options.share) {
     choose_workers();
     identity_ = conversion_identity(conversion_options, conversion);
   }
@@ -121,18 +108,10 @@ class ObjectExporter {
 
   /// What the same conversion has written under another manifest need not be written again.
   void adopt(const Manifest::Entries& known, ObjectManifest& manifest) const {
-    const auto add = [&](const std::string& path, const Manifest::Entry& entry) {
+    adopt_entries(planned_, known, [&](const std::string& path, const Manifest::Entry& entry) {
       const Manifest::Entry* own = manifest.find(path);
       if (own == nullptr || own->sha256.empty()) manifest.set(path, entry);
-    };
-    if (!share_) {
-      for (const auto& [path, entry] : known) add(path, entry);
-      return;
-    }
-    for (const OutputFile* file : files_) {
-      const auto found = known.find(file->path);
-      if (found != known.end()) add(found->first, found->second);
-    }
+    });
   }
 
   /// Decides what is to be written; nothing is before all of it is known to be right.
@@ -240,7 +219,7 @@ class ObjectExporter {
 
   /// Loaders take every rank directory that they find.
   void warn_of_others(const ObjectManifest& manifest) {
-    std::set<std::string> own = tops_;
+    std::set<std::string> own = planned_.tops;
     for (const auto& [path, entry] : manifest.entries()) own.insert(top_of(path));
     for (const std::string& name : found_tops_) {
       if (own.contains(name)) continue;
@@ -251,12 +230,12 @@ class ObjectExporter {
 
   const ExportOptions& options_;
   ObjectFolder folder_;
-  std::vector<const OutputFile*> files_;  ///< of the share
+  PlannedFiles planned_;
+  const std::vector<const OutputFile*>& files_ = planned_.files;
+  const std::optional<SharePlan>& share_ = planned_.share;
   BlockEngineOptions engine_;
   nlohmann::ordered_json identity_;
-  std::optional<SharePlan> share_;
   std::vector<const OutputFile*> pending_;  ///< those of them that are to be written
-  std::set<std::string> tops_;              ///< the first names of all paths, of other shares, too
   std::set<std::string> found_tops_;        ///< of rank directories that are there
   ExportResult result_;
 };

@@ -75,13 +75,15 @@ Json source_file_identity(const ConversionSource& file, const std::string& shown
   // A server tells versions apart itself: its stamp is made of that.
   const std::uint64_t samples = source->is_remote() ? file.inode : sum_of_samples(*source);
   source->check_unchanged();
-  return {{"path", shown_path},
-          {"bytes", file.bytes},
-          {"mtime_ns", file.mtime_ns},
-          {"ctime_ns", file.ctime_ns},
-          {"inode", file.inode},
-          {"index", fmt::format("{:016x}", file.index_sum)},
-          {"samples", fmt::format("{:016x}", samples)}};
+  Json identity = source_file_facts(file, shown_path);
+  identity["samples"] = fmt::format("{:016x}", samples);
+  return identity;
+}
+
+Json source_file_facts(const ConversionSource& file, const std::string& shown_path) {
+  return {{"path", shown_path},        {"bytes", file.bytes},
+          {"mtime_ns", file.mtime_ns}, {"ctime_ns", file.ctime_ns},
+          {"inode", file.inode},       {"index", fmt::format("{:016x}", file.index_sum)}};
 }
 
 std::string source_file_difference(const Json& old, const Json& now) {

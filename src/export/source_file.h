@@ -15,6 +15,10 @@ namespace reshardfs {
 nlohmann::ordered_json source_file_identity(const ConversionSource& file,
                                             const std::string& shown_path);
 
+/// The same without a look at the file, and without samples of its bytes.
+nlohmann::ordered_json source_file_facts(const ConversionSource& file,
+                                         const std::string& shown_path);
+
 /// In what two of them differ, in words: "has another size"; empty if they do not.
 std::string source_file_difference(const nlohmann::ordered_json& old,
                                    const nlohmann::ordered_json& now);

@@ -6,13 +6,11 @@
 
 #include "reshardfs/error.h"
 
-#include "plan/foresight.h"
-
 namespace reshardfs {
 
 void FileImage::append_literal(const std::string& bytes) {
   if (bytes.empty()) return;
-  pieces_.push_back({size_, literals_.size(), -1});
+  pieces_.push_back({.begin = size_, .from = literals_.size()});
   literals_ += bytes;
   size_ += bytes.size();
 }
@@ -24,7 +22,7 @@ std::size_t FileImage::add_view(ElementView view) {
 
 void FileImage::append_range(std::size_t view, std::uint64_t offset, std::uint64_t length) {
   if (length == 0) return;
-  pieces_.push_back({size_, offset, static_cast<std::int64_t>(view)});
+  pieces_.push_back({.begin = size_, .from = offset, .view = static_cast<std::int64_t>(view)});
   size_ += length;
 }
 
@@ -33,27 +31,23 @@ void FileImage::append(ElementView view) {
   append_range(add_view(std::move(view)), 0, bytes);
 }
 
+void FileImage::append_source(const ByteSource& source, const ByteRange& range) {
+  if (range.empty()) return;
+  pieces_.push_back({.begin = size_, .from = range.offset(), .source = &source});
+  size_ += range.length();
+}
+
 void FileImage::read_piece(const Piece& piece, std::uint64_t offset, std::span<std::byte> out,
                            ReadBatch& batch) const {
   const std::uint64_t from = piece.from + (offset - piece.begin);
-  if (piece.view < 0) {
+  if (piece.is_literal()) {
     std::memcpy(out.data(), literals_.data() + from, out.size());
+  } else if (piece.source != nullptr) {
+    batch.use(*piece.source);
+    if (!batch.lists()) piece.source->read_at(from, out);
   } else {
     views_[static_cast<std::size_t>(piece.view)].read(from, out, batch);
   }
-}
-
-void FileImage::read_at(std::uint64_t offset, std::span<std::byte> out, const void* file) const {
-  read_foreseen(file == nullptr ? this : file, size_, offset, out,
-                [&](std::uint64_t from, std::span<std::byte> part, ReadBatch& batch) {
-                  read(from, part, batch);
-                });
-}
-
-std::vector<const ByteSource*> FileImage::sources_of(std::uint64_t offset,
-                                                     std::uint64_t length) const {
-  return sources_read(
-      length, [&](std::span<std::byte> out, ReadBatch& batch) { read(offset, out, batch); });
 }
 
 void FileImage::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
@@ -79,7 +73,8 @@ ByteSourcePtr FileImage::only_source() const {
   const RankFile* file = nullptr;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& piece = pieces_[i];
-    if (piece.view < 0) continue;
+    if (piece.source != nullptr) return nullptr;
+    if (piece.is_literal()) continue;
     const Holding holding = views_[static_cast<std::size_t>(piece.view)].whole_cell();
     if (!holding || (file != nullptr && file != holding.file)) return nullptr;
     file = holding.file;
@@ -94,7 +89,7 @@ bool FileImage::has_literals(const ByteSource& source) const {
   std::vector<std::byte> block;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& piece = pieces_[i];
-    if (piece.view >= 0) continue;
+    if (!piece.is_literal()) continue;
     const std::uint64_t length = end_of(i) - piece.begin;
     for (std::uint64_t done = 0; done < length; done += block.size()) {
       block.resize(static_cast<std::size_t>(std::min(length - done, kBlock)));

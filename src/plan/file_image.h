@@ -11,8 +11,8 @@
 namespace reshardfs {
 
 /// A destination file, or a part of one: an ordered, gap-free list of pieces, each either literal
-/// bytes or a range of a tensor view. Its memory is the literals and the views' segments. It
-/// belongs to a file, which keeps the checkpoint that the views point into.
+/// bytes, a range of a tensor view, or a range of a source. Its memory is the literals and the
+/// views' segments. It belongs to a file, which keeps the checkpoint that the views point into.
 class FileImage {
  public:
   /// Appends bytes; only while it is built, before any reader sees it.
@@ -22,14 +22,12 @@ class FileImage {
   void append_range(std::size_t view, std::uint64_t offset, std::uint64_t length);
   /// All of a view.
   void append(ElementView view);
+  /// Bytes of a source as they are.
+  /// @param range inside of the source, which whoever has the image keeps.
+  void append_source(const ByteSource& source, const ByteRange& range);
 
   std::uint64_t size() const noexcept { return size_; }
-  /// As VirtualFile::read_at().
-  /// @param file whose image it is, where others of the same file are read as well.
-  void read_at(std::uint64_t offset, std::span<std::byte> out, const void* file = nullptr) const;
-  /// As VirtualFile::sources_of().
-  std::vector<const ByteSource*> sources_of(std::uint64_t offset, std::uint64_t length) const;
-  /// read_at() with a batch that the caller checks.
+  /// As VirtualFile::read_at(), with a batch that the caller checks.
   void read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
   /// The source file that has exactly these bytes, or nullptr. Found without reading tensor data:
   /// every view is a whole slice of the same file and stands there at the same place, so that only
@@ -39,9 +37,11 @@ class FileImage {
 
  private:
   struct Piece {
-    std::uint64_t begin = 0;  ///< in the file
-    std::uint64_t from = 0;   ///< in literals_, or in the view
-    std::int64_t view = -1;   ///< -1: literal
+    std::uint64_t begin = 0;             ///< in the file
+    std::uint64_t from = 0;              ///< in literals_, in the view or in the source
+    std::int64_t view = -1;              ///< -1: literal
+    const ByteSource* source = nullptr;  ///< of what is no view's
+    bool is_literal() const noexcept { return view < 0 && source == nullptr; }
   };
   std::uint64_t end_of(std::size_t piece) const noexcept {
     return piece + 1 == pieces_.size() ? size_ : pieces_[piece + 1].begin;

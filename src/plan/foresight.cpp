@@ -26,7 +26,7 @@ StreamWindows& readers() {
 }
 
 /// @return bytes of sources.
-std::uint64_t foresee(const ByteRange& range, Foresight when, const ReadRange& read) {
+std::uint64_t foresee_range(const ByteRange& range, Foresight when, const ReadRange& read) {
   ReadBatch batch(ReadBatch::Purpose::kForesee);
   for (std::uint64_t at = range.offset(); at < range.end(); at += kChunk) {
     const std::uint64_t bytes = std::min(kChunk, range.end() - at);
@@ -42,15 +42,20 @@ std::uint64_t foresee(const ByteRange& range, Foresight when, const ReadRange& r
 
 }  // namespace
 
-void foresee_read(const void* file, std::uint64_t size, const ByteRange& range,
-                  const ReadRange& read) noexcept {
+ForeseenFile::~ForeseenFile() {
+  if (has_readers_.load(std::memory_order_relaxed)) readers().forget(this);
+}
+
+void ForeseenFile::foresee(std::uint64_t size, const ByteRange& range,
+                           const ReadRange& read) const noexcept {
   try {
-    const auto advice = readers().advance(file, size, range, BlockPool::process().window(),
+    has_readers_.store(true, std::memory_order_relaxed);
+    const auto advice = readers().advance(this, size, range, BlockPool::process().window(),
                                           StreamWindows::Clock::now());
-    if (!advice.foreseen) foresee(range, Foresight::kNow, read);
+    if (!advice.foreseen) foresee_range(range, Foresight::kNow, read);
     if (advice.ahead.empty()) return;
-    const std::uint64_t bytes = foresee(advice.ahead, Foresight::kAhead, read);
-    readers().set_cost(file, bytes / advice.ahead.length());
+    const std::uint64_t bytes = foresee_range(advice.ahead, Foresight::kAhead, read);
+    readers().set_cost(this, bytes / advice.ahead.length());
   } catch (const std::exception&) {
     // The read itself gets the error, and tells of it.
   }

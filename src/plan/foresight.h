@@ -3,6 +3,7 @@
 /// which sources those are follows from the plan.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -17,20 +18,31 @@ namespace reshardfs {
 using ReadRange =
     std::function<void(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch)>;
 
-/// What a read needs is asked for at once, however many sources that are; and if it goes on where
-/// another one ended, so is what the next ones will need.
-/// @param file tells readers of one file from those of others.
-/// @param size bytes of the file.
-void foresee_read(const void* file, std::uint64_t size, const ByteRange& range,
-                  const ReadRange& read) noexcept;
+/// Tells the reads of one file from those of others, by its address.
+class ForeseenFile {
+ public:
+  ForeseenFile() = default;
+  ForeseenFile(const ForeseenFile&) = delete;
+  ForeseenFile& operator=(const ForeseenFile&) = delete;
+  /// What is known of its readers is forgotten: another file may get the address.
+  ~ForeseenFile();
+
+  /// What a read needs is asked for at once, however many sources that are; and if it goes on where
+  /// another one ended, so is what the next ones will need.
+  /// @param size bytes of the file.
+  void foresee(std::uint64_t size, const ByteRange& range, const ReadRange& read) const noexcept;
+
+ private:
+  mutable std::atomic<bool> has_readers_ = false;
+};
 
 /// read_checked() of a range of a file, foreseen where any source is far away.
 template <typename Read>
-void read_foreseen(const void* file, std::uint64_t size, std::uint64_t offset,
+void read_foreseen(const ForeseenFile& file, std::uint64_t size, std::uint64_t offset,
                    std::span<std::byte> out, Read&& read) {
   const auto checked = [&] { read_checked([&](ReadBatch& batch) { read(offset, out, batch); }); };
   if (!BlockPool::is_used()) return checked();
-  foresee_read(file, size, ByteRange(offset, out.size()), std::ref(read));
+  file.foresee(size, ByteRange(offset, out.size()), std::ref(read));
   const ForeseenReads scope;
   checked();
 }

@@ -3,6 +3,7 @@
 /// the source, whatever those are cut into.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@ struct MappedSourceOptions {
   bool source_has_rules = false;
   /// See weight_of().
   std::vector<std::string> state_prefixes{};
+  /// See modelmap::MapOptions.
+  std::function<bool(const std::string& name)> leaves_out{};
 };
 
 /// The full tensors of a table, in its order, as a map is to see them. Of what has no layout: as

@@ -5,9 +5,9 @@
 
 #include "reshardfs/error.h"
 
+#include "base/state_names.h"
 #include "format/json_texts.h"
 #include "storage/directory.h"
-#include "strategy/derive_names.h"
 
 namespace reshardfs {
 namespace {
@@ -46,6 +46,11 @@ NameMap NameMap::load(const std::filesystem::path& path) {
 const std::string& NameMap::target(const std::string& source) const {
   const auto found = names_.find(source);
   return found == names_.end() ? source : found->second;
+}
+
+bool takes(const NameFilter& filter, const NameMap& names, const std::string& source) {
+  if (filter.weights_only && is_training_state(source, filter.state_prefixes)) return false;
+  return filter.takes(names.target(source));
 }
 
 }  // namespace reshardfs

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/glob.h"
+
 namespace reshardfs {
 
 /// The weight that an optimizer state belongs to by its name ("w" of "adam_m.w"), or nothing.
@@ -26,5 +28,9 @@ class NameMap {
  private:
   std::map<std::string, std::string> names_;
 };
+
+/// Whether a parameter is shown: by its name in the destination, and only if the filter leaves it
+/// out as a state under neither of its names.
+bool takes(const NameFilter& filter, const NameMap& names, const std::string& source);
 
 }  // namespace reshardfs

@@ -119,7 +119,7 @@ void SourceTable::require_none_refused(const NameTaker& takes) const {
   std::string list;
   std::string options;
   std::size_t count = 0;
-  for (const RefusedTensor& tensor : catalogue_->refused()) {
+  for (const RefusedTensor& tensor : checkpoint_->refused()) {
     if (takes && !takes(tensor.name)) continue;
     if (++count > kShown) continue;
     list += (count == 1 ? "'" : ", '") + printable(tensor.name) + "' (" + tensor.reason + ")";

@@ -39,10 +39,11 @@ std::string source_words(const Layout* layout, const ShardGrid& grid) {
 
 /// Names by what became of them, for one line each.
 struct TargetTable::Verdicts {
-  std::vector<std::string> dropped;    ///< in one strategy only
-  std::vector<std::string> refused;    ///< in one strategy only, and not to be guessed
-  std::vector<std::string> differing;  ///< in neither, and not equal on all ranks
-  std::vector<std::string> following;  ///< in neither, laid out like their weight
+  std::vector<std::string> dropped;     ///< in one strategy only
+  std::vector<std::string> refused;     ///< in one strategy only, and not to be guessed
+  std::vector<std::string> differing;   ///< in neither, and not equal on all ranks
+  std::vector<std::string> following;   ///< in neither, laid out like their weight
+  std::vector<std::string> no_weights;  ///< left out, where only weights are wanted
 };
 
 TargetTable::TargetTable(std::shared_ptr<const SourceTable> source,
@@ -57,8 +58,14 @@ TargetTable::TargetTable(std::shared_ptr<const SourceTable> source,
       replicas_(options.replicas) {
   Verdicts verdicts;
   parameters_.reserve(source_->parameters().size());
+  NameFilter with_states = options.names;
+  with_states.weights_only = false;
   for (const SourceParameter& parameter : source_->parameters()) {
-    if (options.names.takes(name_map_.target(parameter.name))) place(parameter, verdicts);
+    if (takes(options.names, name_map_, parameter.name)) {
+      place(parameter, verdicts);
+    } else if (takes(with_states, name_map_, parameter.name)) {
+      verdicts.no_weights.push_back(parameter.name);
+    }
   }
   report(verdicts);
   require_distinct_names();
@@ -335,6 +342,9 @@ void TargetTable::report(const Verdicts& verdicts) {
   }
   if (!verdicts.following.empty()) {
     notes_.push_back("cut like their weights: " + name_list(verdicts.following));
+  }
+  if (!verdicts.no_weights.empty()) {
+    notes_.push_back("left out by --weights-only: " + name_list(verdicts.no_weights));
   }
 }
 

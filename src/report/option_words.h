@@ -33,12 +33,15 @@ inline constexpr std::array<OptionWord<Replicas>, 3> kReplicasWords{
 inline constexpr std::array<OptionWord<OutputFormat>, 2> kFormatWords{
     {{OutputFormat::kCkpt, "ckpt"}, {OutputFormat::kSafetensors, "safetensors"}}};
 
+inline constexpr std::array<OptionWord<TorchRelease>, 2> kTorchReleaseWords{
+    {{TorchRelease::k2, "2"}, {TorchRelease::k113, "1.13"}}};
+
 inline constexpr std::array<OptionWord<MapDirection>, 3> kMapDirectionWords{
     {{MapDirection::kAuto, "auto"},
      {MapDirection::kForward, "forward"},
      {MapDirection::kInverse, "inverse"}}};
 
-inline constexpr std::array<OptionWord<ViewKind>, 10> kViewWords{
+inline constexpr std::array<OptionWord<ViewKind>, 12> kViewWords{
     {{ViewKind::kRanks, "ranks"},
      {ViewKind::kMerged, "merged"},
      {ViewKind::kMergedCkpt, "merged-ckpt"},
@@ -48,6 +51,8 @@ inline constexpr std::array<OptionWord<ViewKind>, 10> kViewWords{
      {ViewKind::kHuggingFace, "hf"},
      {ViewKind::kUnified, "unified"},
      {ViewKind::kIteration, "iteration"},
+     {ViewKind::kDcp, "dcp"},
+     {ViewKind::kDcpHuggingFace, "dcp-hf"},
      {ViewKind::kStrategy, "strategy"}}};
 
 template <typename Value, std::size_t kCount>

@@ -60,6 +60,9 @@ void add_output_options(const ConversionOptions& options, Words& words) {
   words.add("--metadata", options.safetensors_metadata, usual.safetensors_metadata);
   words.add("--align", std::to_string(options.align), std::to_string(usual.align));
   words.add("--shard-size", std::to_string(options.shard_bytes), std::to_string(usual.shard_bytes));
+  if (options.dcp_shards > 0) words.add("--dcp-shards", std::to_string(options.dcp_shards));
+  words.add("--dcp-release", word_of(kTorchReleaseWords, options.dcp_release),
+            word_of(kTorchReleaseWords, usual.dcp_release));
   words.add("--cast", options.casts);
   words.flag("--params", options.rank_params);
   words.flag("--crc", options.append_crc);
@@ -89,6 +92,7 @@ std::vector<std::string> report_command(const ConversionOptions& options, const 
   if (!options.ranks.empty()) words.add("--ranks", format_rank_list(options.ranks));
   words.add("--include", options.include);
   words.add("--exclude", options.exclude);
+  words.flag("--weights-only", options.weights_only);
   if (!options.dec_key_file.empty()) {
     words.add("--dec-key-file", options.dec_key_file.string());
     words.add("--dec-mode", options.dec_mode, usual.dec_mode);

@@ -102,15 +102,17 @@ std::vector<PartedFile::Part> CkptFile::parts() const {
   std::uint64_t end = 0;
   for (const TargetParameter* parameter : in_file_order(target(), rank())) {
     const std::uint64_t bytes = records_bytes(*parameter);
-    if (bytes > 0) parts.push_back({end, parameter});
+    const auto number = static_cast<std::size_t>(parameter - target().parameters().data());
+    if (bytes > 0) parts.push_back({end, number});
     end += bytes;
   }
-  if (crc_) parts.push_back({end, nullptr});
+  if (crc_) parts.push_back({end, kFrame});
   parts.shrink_to_fit();
   return parts;
 }
 
-void CkptFile::append_to(FileImage& image, const TargetParameter& parameter) const {
+void CkptFile::append_to(FileImage& image, std::size_t number) const {
+  const TargetParameter& parameter = target().parameters()[number];
   const DType dtype = parameter.dtype;
   ElementView elements(target().view(parameter, rank()), parameter.source->dtype, dtype);
   const Shape shape = record_shape(dtype, elements.shape());

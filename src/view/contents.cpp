@@ -1,33 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "view/contents.h"
+
+#include <algorithm>
 #include <map>
 #include <tuple>
-
-#include "reshardfs/checkpoint.h"
+#include <utility>
 
 #include "checkpoint/catalogue.h"
-#include "checkpoint/checkpoint_set.h"
+#include "checkpoint/saved_objects.h"
 
 namespace reshardfs {
-namespace {
 
 CheckpointOptions options_of(const CheckpointQuery& query) {
   CheckpointOptions options{query.src_pattern, query.step, query.check_crc, nullptr};
   options.no_symlinks = query.no_symlinks;
   options.decryption = Decryption::load_if_named(query.dec_key_file, query.dec_mode);
+  options.examine_all = true;
   return options;
 }
 
-}  // namespace
-
 CheckpointContents read_contents(const std::filesystem::path& path, const CheckpointQuery& query) {
-  CheckpointOptions options = options_of(query);
-  options.examine_all = true;
-  const CheckpointSet set = CheckpointSet::open(path, options);
+  return contents_of(CheckpointSet::open(path, options_of(query)));
+}
+
+CheckpointContents contents_of(const CheckpointSet& set) {
   CheckpointContents contents;
   contents.step = set.step();
   contents.steps = set.steps();
   contents.notes = set.notes();
   contents.records_layouts = set.catalogue() != nullptr && set.catalogue()->states_layouts();
+  if (set.catalogue() != nullptr) {
+    if (const auto saved = set.catalogue()->saved_objects()) {
+      for (const SavedObject& object : saved->objects) {
+        contents.byte_items.push_back({object.name, object.place.length()});
+      }
+    }
+  }
+  std::sort(contents.byte_items.begin(), contents.byte_items.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
   std::map<std::tuple<std::string, DType, Shape>, std::size_t> known;
   for (const RankFile& file : set.files()) {
     const auto& entries = file.index->entries();

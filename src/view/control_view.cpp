@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <system_error>
 
 #include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
 #include "base/counters.h"
+#include "base/mount_record.h"
 #include "base/version.h"
 #include "plan/traffic.h"
 #include "report/page.h"
@@ -95,12 +98,42 @@ OutputFile control(const std::string& name, std::shared_ptr<const VirtualFile> f
   return {".reshardfs/" + name, std::move(file), /*hidden=*/true};
 }
 
+/// null instead of a time that there was not.
+Json time_json(std::int64_t seconds) {
+  return seconds == 0 ? Json() : Json(seconds);
+}
+
+/// In which the number of this process holds; null where that cannot be found out.
+Json pid_namespace() {
+  std::error_code failed;
+  const auto name = std::filesystem::read_symlink("/proc/self/ns/pid", failed);
+  return failed ? Json() : Json(name.string());
+}
+
+Json mount_json(const MountRecord& record) {
+  Json json{{"version", kVersion},
+            {"pid_namespace", pid_namespace()},
+            {"mounted_at", time_json(record.mounted_at)},
+            {"upgrades", record.upgrades},
+            {"crash_restarts", record.crashes},
+            {"handed_over_at", time_json(record.last_at)},
+            {"handed_over_from", nullptr},
+            {"replacements", record.replaced},
+            {"replacing", is_telling_kernel()},
+            {"reloads", record.reloads},
+            {"reload_refused", nullptr}};
+  if (!record.last_program.empty()) json["handed_over_from"] = record.last_program;
+  if (!record.refusal.empty()) json["reload_refused"] = record.refusal;
+  return json;
+}
+
 OutputFile status_file(const Json& known) {
   using std::chrono::steady_clock;
   return control(
       "status.json", std::make_shared<LiveFile>([known, begin = steady_clock::now()] {
         Json json = known;
         json["pid"] = ::getpid();
+        json["mount"] = mount_json(mount_record());
         json["uptime_seconds"] =
             std::chrono::duration_cast<std::chrono::seconds>(steady_clock::now() - begin).count();
         json["activity"] = activity_json(counters().values());
@@ -164,9 +197,12 @@ OutputFile all_steps_ready() {
 
 std::vector<OutputFile> process_files() {
   return {
-      control("metrics", std::make_shared<LiveFile>(
-                             [] { return counters().prometheus_text() + storage_metrics(); })),
-      control("version", std::make_shared<TextFile>(std::string("reshardfs ") + kVersion + "\n")),
+      control("metrics", std::make_shared<LiveFile>([] {
+                return counters().prometheus_text() + mount_metrics() + storage_metrics();
+              })),
+      // Another version may take the mount over.
+      control("version", std::make_shared<LiveFile>(
+                             [] { return std::string("reshardfs ") + kVersion + "\n"; })),
   };
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/near_name.h"
 #include "base/rank_list.h"
+#include "base/state_names.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/source_links.h"
@@ -72,8 +73,14 @@ bool has_one_value(ViewKind kind) {
   return kind != ViewKind::kRanks && kind != ViewKind::kStrategy;
 }
 
+/// A second copy of the rank files takes as long to make as the first: only if it is asked for.
+bool is_optional(ViewKind kind) {
+  return kind == ViewKind::kIteration || kind == ViewKind::kDcp ||
+         kind == ViewKind::kDcpHuggingFace;
+}
+
 bool shows_the_whole(ViewKind kind) {
-  return has_one_value(kind) && kind != ViewKind::kIteration;
+  return has_one_value(kind) && !is_optional(kind);
 }
 
 /// The whole model, or nothing and a warning: what has no whole form (a parameter that the target
@@ -147,6 +154,10 @@ void check_output_options(const ConversionOptions& options) {
                                        printable(options.safetensors_metadata) +
                                        "' is neither ms nor pt");
   }
+  if (options.dcp_shards < 0 || options.dcp_shards > kMostDcpShards) {
+    throw Error(ErrorKind::kUsage, std::to_string(options.dcp_shards) + " shards of dcp")
+        .hint("use 1 to " + std::to_string(kMostDcpShards));
+  }
   if (options.shard_bytes == 0) throw Error(ErrorKind::kUsage, "a shard size of 0 bytes");
 }
 
@@ -188,10 +199,13 @@ bool is_of_merged(ViewKind kind, const std::vector<OutputFormat>& formats) {
 bool is_wanted(const View& view, const ConversionOptions& options) {
   if (!view.kind) return true;
   const std::vector<ViewKind>& wanted = options.views;
-  // A second copy of the rank files takes as long to make as the first.
-  if (wanted.empty()) return *view.kind != ViewKind::kIteration;
+  if (wanted.empty()) return !is_optional(*view.kind);
   return contains(wanted, *view.kind) ||
          (contains(wanted, ViewKind::kMerged) && is_of_merged(*view.kind, options.formats));
+}
+
+NameFilter filter_of(const ConversionOptions& options) {
+  return {options.include, options.exclude, options.weights_only, options.state_prefixes};
 }
 
 /// Where a layout of the source does not fit, the message has the destination's too: whoever mixed
@@ -200,15 +214,13 @@ SourceTableResult open_source(const ConversionOptions& options,
                               const std::shared_ptr<const CheckpointSet>& checkpoint,
                               StrategyInput& input, const NameMap& names,
                               const StrategyInput& target) {
-  const NameFilter filter{options.include, options.exclude};
+  const NameFilter filter = filter_of(options);
   // Through a map other tensors may need what has the name that is not wanted.
   const NameTaker all;
-  const NameTaker wanted = [&](const std::string& name) {
-    return filter.takes(names.target(name));
-  };
-  const NameTaker& takes = options.maps.maps.empty() ? wanted : all;
+  const NameTaker wanted = [&](const std::string& name) { return takes(filter, names, name); };
+  const NameTaker& taken = options.maps.maps.empty() ? wanted : all;
   try {
-    return source_table(checkpoint, input, {options.src_join, takes, options.state_prefixes});
+    return source_table(checkpoint, input, {options.src_join, taken, options.state_prefixes});
   } catch (Error& error) {
     // What is about the strategy's own file has no layout to compare with.
     const bool is_of_layout = error.kind() == ErrorKind::kBadInput && !error.parameter().empty() &&
@@ -305,17 +317,19 @@ Conversion Conversion::open(const ConversionOptions& options) {
 
   SourceTableResult opened =
       open_source(options, state->checkpoint, source_input, name_map, target_input);
-  const MappedSourceOptions mapped{true, source_input.is_rules(), options.state_prefixes};
+  MappedSourceOptions mapped{true, source_input.is_rules(), options.state_prefixes, {}};
+  if (options.weights_only) {
+    mapped.leaves_out = [&](const std::string& name) {
+      return is_training_state(name, options.state_prefixes);
+    };
+  }
   const ModelMaps::Result shown =
       maps.apply(std::move(opened.table), {&target_input, &name_map}, mapped);
   const std::shared_ptr<const SourceTable> source = shown.table;
-  const TargetOptions target_options{options.unmatched,
-                                     {options.include, options.exclude},
-                                     name_map,
-                                     options.state_prefixes,
-                                     Casts(options.casts),
-                                     source_input.is_rules() && maps.empty(),
-                                     options.replicas};
+  const TargetOptions target_options{
+      options.unmatched,      filter_of(options),   name_map,
+      options.state_prefixes, Casts(options.casts), source_input.is_rules() && maps.empty(),
+      options.replicas};
   std::optional<Strategy> target_strategy = target_input.for_target(*source, name_map);
   const auto target = open_target(options, source, std::move(target_strategy), target_options);
   state->target = target;

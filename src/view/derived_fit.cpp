@@ -66,7 +66,7 @@ class Fit {
   void for_each_layout(const Strategy& strategy, Visit&& visit) const {
     for (const SourceParameter& parameter : source_.parameters()) {
       const std::string& name = names_.target(parameter.name);
-      if (!parameter.grid || !filter_.takes(name)) continue;
+      if (!parameter.grid || !takes(filter_, names_, parameter.name)) continue;
       for (const std::int64_t stage : strategy.stages_of(name)) {
         visit(strategy.stage(stage).at(name), parameter.grid->full_shape());
       }

@@ -9,9 +9,9 @@
 
 #include "reshardfs/error.h"
 
+#include "base/state_names.h"
 #include "base/text.h"
 #include "modelmap/variables.h"
-#include "plan/name_map.h"
 #include "storage/linkless_tree.h"
 #include "view/companions.h"
 #include "view/hub_shards.h"
@@ -116,7 +116,7 @@ std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
       [states = context.model.states,
        prefixes = context.options.state_prefixes](const TargetParameter& parameter) {
         return !states->contains(parameter.source->name) &&
-               weight_of(parameter.source->name, prefixes).empty();
+               !is_training_state(parameter.source->name, prefixes);
       };
   std::vector<OutputFile> files;
   try {

@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "checkpoint/iteration_names.h"
+#include "checkpoint/step_directories.h"
 #include "format/iteration_metadata_text.h"
 #include "view/completeness.h"
 #include "view/saved_parameters.h"

@@ -199,6 +199,7 @@ ModelMaps::Result ModelMaps::apply(std::shared_ptr<const SourceTable> source,
     const auto tensors = full_tensors(*result.table, options.state_prefixes);
     try {
       modelmap::MapOptions map = map_options(i, result.table, tensors);
+      map.leaves_out = options.leaves_out;
       if (destination.strategy != nullptr && needs_target_parts(i, *map.direction)) {
         target_parts(map) = parts_in_destination(maps_[i], tensors, map, destination);
       }

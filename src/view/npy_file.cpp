@@ -2,12 +2,21 @@
 #include "view/npy_file.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/checked.h"
 #include "format/npy.h"
-#include "plan/file_image.h"
+#include "view/tensor_set.h"
 
 namespace reshardfs {
+namespace {
+
+/// How many bytes of a range at the beginning are in the file's header.
+std::size_t bytes_of_head(std::uint64_t head, std::uint64_t offset, std::uint64_t length) {
+  return static_cast<std::size_t>(offset < head ? std::min(length, head - offset) : 0);
+}
+
+}  // namespace
 
 NpyFile::NpyFile(std::shared_ptr<const TargetTable> table, Rank own_rank,
                  const TargetParameter& parameter)
@@ -22,20 +31,28 @@ std::string NpyFile::header() const {
   return npy::header(parameter_.dtype, target().slice_shape(parameter_, rank()));
 }
 
-FileImage NpyFile::image() const {
-  FileImage image;
-  image.append_literal(header());
-  image.append({target().view(parameter_, rank()), parameter_.source->dtype, parameter_.dtype});
-  return image;
+Tensor NpyFile::tensor() const {
+  // It ends with the read, the file does not.
+  return TensorAccess::whole(std::make_shared<const TensorElements>(
+      parameter_.name, elements_of(target(), rank(), parameter_), nullptr,
+      std::shared_ptr<const ForeseenFile>(std::shared_ptr<void>(), &reads_)));
 }
 
 void NpyFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
-  image().read_at(offset, out, this);
+  require_inside(offset, out.size());
+  const std::string head = header();
+  const std::size_t from_head = bytes_of_head(head.size(), offset, out.size());
+  if (from_head > 0) std::memcpy(out.data(), head.data() + offset, from_head);
+  out = out.subspan(from_head);
+  if (!out.empty()) tensor().read(offset + from_head - head.size(), out);
 }
 
 std::vector<const ByteSource*> NpyFile::sources_of(std::uint64_t offset,
                                                    std::uint64_t length) const {
-  return image().sources_of(offset, length);
+  const std::size_t head = header().size();
+  const std::size_t from_head = bytes_of_head(head, offset, length);
+  if (length == from_head) return {};
+  return TensorAccess::sources_of(tensor(), offset + from_head - head, length - from_head);
 }
 
 std::vector<std::string> NpyFile::attribute_names() const {

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "plan/file_image.h"
+#include "reshardfs/tensor.h"
+
+#include "plan/foresight.h"
 #include "view/tensor_file.h"
 
 namespace reshardfs {
@@ -28,9 +30,10 @@ class NpyFile final : public TensorFile {
  private:
   std::vector<const TargetParameter*> parameters() const override { return {&parameter_}; }
   std::string header() const;
-  FileImage image() const;
+  Tensor tensor() const;
 
   const TargetParameter& parameter_;
+  ForeseenFile reads_;
 };
 
 /// "float32", "bfloat16", ...: as NumPy and its extensions spell it.

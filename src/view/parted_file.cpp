@@ -6,20 +6,17 @@
 
 #include "reshardfs/error.h"
 
-#include "plan/foresight.h"
-
 namespace reshardfs {
 
 void PartedFile::read_part(const Part& part, std::uint64_t end, std::uint64_t offset,
                            std::span<std::byte> out, ReadBatch& batch) const {
-  if (part.parameter == nullptr) return read_frame(offset - part.begin, out);
+  if (part.number == kFrame) return read_frame(offset - part.begin, out);
   FileImage image;
-  append_to(image, *part.parameter);
+  append_to(image, part.number);
   if (image.size() != end - part.begin) {
     throw Error(ErrorKind::kInternal, "takes " + std::to_string(image.size()) +
                                           " bytes of a file of target rank " + to_string(rank()) +
-                                          " instead of " + std::to_string(end - part.begin))
-        .for_parameter(part.parameter->name);
+                                          " instead of " + std::to_string(end - part.begin));
   }
   image.read(offset - part.begin, out, batch);
 }
@@ -33,8 +30,8 @@ std::shared_ptr<const ByteSource> PartedFile::equal_source() const {
   compared_.call([this] {
     FileImage image;
     for (const Part& part : parts_) {
-      if (part.parameter != nullptr) {
-        append_to(image, *part.parameter);
+      if (part.number != kFrame) {
+        append_to(image, part.number);
         continue;
       }
       std::string frame(static_cast<std::size_t>(end_of(part) - part.begin), '\0');
@@ -47,12 +44,10 @@ std::shared_ptr<const ByteSource> PartedFile::equal_source() const {
 }
 
 void PartedFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
-  if (offset > size() || out.size() > size() - offset) {
-    throw Error(ErrorKind::kBadInput, "a read leaves the file").at_offset(offset);
-  }
+  require_inside(offset, out.size());
   if (out.empty()) return;
   listed_.call([this] { parts_ = parts(); });
-  read_foreseen(this, size(), offset, out,
+  read_foreseen(reads_, size(), offset, out,
                 [&](std::uint64_t from, std::span<std::byte> part, ReadBatch& batch) {
                   read_parts(from, part, batch);
                 });

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "base/retry_once.h"
 #include "plan/file_image.h"
+#include "plan/foresight.h"
 #include "view/tensor_file.h"
 
 namespace reshardfs {
@@ -26,17 +28,19 @@ class PartedFile : public TensorFile {
   /// A stretch of the file, up to where the next one begins.
   struct Part {
     std::uint64_t begin = 0;
-    const TargetParameter* parameter = nullptr;  ///< nullptr: the frame, which is of none
+    std::size_t number = kFrame;  ///< of what it holds, as the file counts
   };
+  /// What belongs to no parameter.
+  static constexpr std::size_t kFrame = SIZE_MAX;
 
   using TensorFile::TensorFile;
 
  private:
   /// All parts, in order; none is empty.
   virtual std::vector<Part> parts() const = 0;
-  /// Appends the bytes of a parameter's part.
-  virtual void append_to(FileImage& image, const TargetParameter& parameter) const = 0;
-  /// Bytes of a part that belongs to no parameter.
+  /// Appends the bytes of a part that is not of the frame.
+  virtual void append_to(FileImage& image, std::size_t number) const = 0;
+  /// Bytes of a part of the frame.
   /// @param offset in the part.
   virtual void read_frame(std::uint64_t offset, std::span<std::byte> out) const = 0;
 
@@ -45,6 +49,7 @@ class PartedFile : public TensorFile {
   void read_part(const Part& part, std::uint64_t end, std::uint64_t offset,
                  std::span<std::byte> out, ReadBatch& batch) const;
 
+  ForeseenFile reads_;
   mutable RetryOnce listed_;  ///< guards parts_; a failed try is made again
   mutable std::vector<Part> parts_;
   mutable RetryOnce compared_;  ///< guards equal_source_

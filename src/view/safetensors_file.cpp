@@ -14,22 +14,30 @@ SafetensorsFile::SafetensorsFile(std::shared_ptr<const TargetTable> table, Rank 
     : PartedFile(std::move(table), own_rank),
       parameters_(std::move(parameters)),
       common_(std::move(common)) {
-  set_size(header().file_bytes());
+  set_size(safetensors::make_header(slices(), common_->metadata, common_->align).file_bytes());
 }
+
+SafetensorsFile::SafetensorsFile(std::shared_ptr<const TargetTable> table, Rank own_rank,
+                                 std::shared_ptr<const Common> common)
+    : PartedFile(std::move(table), own_rank), common_(std::move(common)) {}
 
 SafetensorsFile::~SafetensorsFile() {
   recent_texts().forget(this);
 }
 
-/// Made for the size and again for readers: those of all ranks would take much memory.
-safetensors::Header SafetensorsFile::header() const {
+std::vector<safetensors::HeaderTensor> SafetensorsFile::slices() const {
   std::vector<safetensors::HeaderTensor> tensors;
   tensors.reserve(parameters_.size());
   for (const TargetParameter* parameter : parameters_) {
     tensors.push_back(
         {parameter->name, parameter->dtype, target().slice_shape(*parameter, rank())});
   }
-  return safetensors::make_header(tensors, common_->metadata, common_->align);
+  return tensors;
+}
+
+/// Made for the size and again for readers: those of all ranks would take much memory.
+safetensors::Header SafetensorsFile::header() const {
+  return safetensors::make_header(tensors(), metadata(), common_->align);
 }
 
 std::vector<PartedFile::Part> SafetensorsFile::parts() const {
@@ -38,18 +46,19 @@ std::vector<PartedFile::Part> SafetensorsFile::parts() const {
   recent_texts().get(this, [&] { return head.bytes; });
   std::vector<Part> parts;
   parts.reserve(head.order.size() + 1);
-  parts.push_back({0, nullptr});
+  parts.push_back({0, kFrame});
   for (const std::size_t number : head.order) {
     const std::uint64_t begin = head.bytes.size() + head.data_offsets[number];
     // What has no bytes begins where the next one does.
     if (begin == parts.back().begin) parts.pop_back();
-    parts.push_back({begin, parameters_[number]});
+    parts.push_back({begin, number});
   }
   if (parts.back().begin == size()) parts.pop_back();
   return parts;
 }
 
-void SafetensorsFile::append_to(FileImage& image, const TargetParameter& parameter) const {
+void SafetensorsFile::append_to(FileImage& image, std::size_t number) const {
+  const TargetParameter& parameter = *parameters_[number];
   image.append({target().view(parameter, rank()), parameter.source->dtype, parameter.dtype});
 }
 

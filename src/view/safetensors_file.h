@@ -11,7 +11,7 @@
 namespace reshardfs {
 
 /// Parameters of one destination rank as a .safetensors file.
-class SafetensorsFile final : public PartedFile {
+class SafetensorsFile : public PartedFile {
  public:
   /// What goes into all files of one table, the tensors aside.
   struct Common {
@@ -27,12 +27,24 @@ class SafetensorsFile final : public PartedFile {
                   std::shared_ptr<const Common> common);
   ~SafetensorsFile() override;
 
+ protected:
+  /// For what has other tensors than a rank has, or other metadata. Its constructor has to call
+  /// measure().
+  SafetensorsFile(std::shared_ptr<const TargetTable> target, Rank rank,
+                  std::shared_ptr<const Common> common);
+  void measure() { set_size(header().file_bytes()); }
+  virtual safetensors::Metadata metadata() const { return common_->metadata; }
+
  private:
-  safetensors::Header header() const;
-  std::vector<Part> parts() const override;
-  void append_to(FileImage& image, const TargetParameter& parameter) const override;
-  void read_frame(std::uint64_t offset, std::span<std::byte> out) const override;
+  /// append_to() has their numbers.
+  virtual std::vector<safetensors::HeaderTensor> tensors() const { return slices(); }
+  void append_to(FileImage& image, std::size_t number) const override;
   std::vector<const TargetParameter*> parameters() const override { return parameters_; }
+
+  std::vector<safetensors::HeaderTensor> slices() const;
+  safetensors::Header header() const;
+  std::vector<Part> parts() const final;
+  void read_frame(std::uint64_t offset, std::span<std::byte> out) const final;
 
   std::vector<const TargetParameter*> parameters_;
   std::shared_ptr<const Common> common_;

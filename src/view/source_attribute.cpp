@@ -44,9 +44,8 @@ class Files {
   std::vector<std::pair<const RankFile*, std::uint64_t>> list_;
 };
 
-Json pieces(const TensorView& view, Files& files) {
+void add_pieces(const TensorView& view, Files& files, Json& out) {
   const SourceRanges found = source_ranges(view, kMaxRanges);
-  Json out = Json::array();
   for (const SourceRange& range : found.ranges) {
     Json piece{{"file", files.number(range.file)},
                {"offset", range.first.offset()},
@@ -58,25 +57,35 @@ Json pieces(const TensorView& view, Files& files) {
     out.push_back(std::move(piece));
   }
   if (!found.complete) out.push_back(nullptr);
-  return out;
 }
 
 }  // namespace
 
 std::string source_attribute(const TargetTable& target, Rank rank,
                              const std::vector<const TargetParameter*>& parameters) {
-  // Even of one piece each, more parameters than this would not fit.
-  constexpr std::size_t kMaxParameters = 1000;
-  const bool detailed = parameters.size() <= kMaxParameters;
+  return source_attribute(parameters.size(), [&](const ViewVisitor& visit) {
+    for (const TargetParameter* parameter : parameters) {
+      visit(parameter->name, target.view(*parameter, rank));
+    }
+  });
+}
+
+std::string source_attribute(std::size_t count,
+                             const std::function<void(const ViewVisitor& visit)>& for_each_view) {
+  // Even of one piece each, more than this would not fit.
+  constexpr std::size_t kMaxCount = 1000;
+  const bool detailed = count <= kMaxCount;
   Files files;
   Json by_parameter = Json::object();
-  for (const TargetParameter* parameter : parameters) {
-    const TensorView view = target.view(*parameter, rank);
+  for_each_view([&](const std::string& name, const TensorView& view) {
     view.for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
       if (holding && bytes > 0) files.add(holding.file, bytes);
     });
-    if (detailed) by_parameter[parameter->name] = pieces(view, files);
-  }
+    if (!detailed) return;
+    Json& pieces = by_parameter[name];
+    if (pieces.is_null()) pieces = Json::array();
+    add_pieces(view, files, pieces);
+  });
   Json json{{"files", files.json()}, {"parameters", detailed ? std::move(by_parameter) : Json()}};
   std::string out = text(json);
   if (out.size() <= kMaxBytes) return out;

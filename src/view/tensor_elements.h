@@ -11,15 +11,18 @@
 #include "reshardfs/shape.h"
 
 #include "plan/element_view.h"
-#include "plan/target_table.h"
+#include "plan/foresight.h"
 
 namespace reshardfs {
 
-/// A parameter of a destination rank. `table` keeps what the view points into.
+/// What a tensor's bytes are made of.
 struct TensorElements {
-  std::shared_ptr<const TargetTable> table;
   std::string name;
   ElementView view;
+  /// What the view points into; nullptr: it outlives the tensor.
+  std::shared_ptr<const void> owner;
+  /// Whose reads those of the tensor are. It may be read by many tensors, one after the other.
+  std::shared_ptr<const ForeseenFile> reads;
 
   std::uint64_t element_bytes() const noexcept {
     return static_cast<std::uint64_t>(element_size(view.dtype()));

@@ -33,6 +33,11 @@ void TensorFile::set_size(std::uint64_t bytes) {
   size_ = bytes;
 }
 
+void TensorFile::require_inside(std::uint64_t offset, std::uint64_t length) const {
+  if (offset <= size_ && length <= size_ - offset) return;
+  throw Error(ErrorKind::kBadInput, "a read leaves the file").at_offset(offset);
+}
+
 std::vector<std::string> TensorFile::attribute_names() const {
   std::vector<std::string> names{"source"};
   if (!target_->source().checkpoint().step().empty()) names.emplace_back("step");

@@ -31,6 +31,8 @@ class TensorFile : public VirtualFile {
   /// To be called by the constructor of each file.
   /// @throws Error kBadInput if that is more than a file can have.
   void set_size(std::uint64_t bytes);
+  /// @throws Error kBadInput if the range leaves the file.
+  void require_inside(std::uint64_t offset, std::uint64_t length) const;
 
   const TargetTable& target() const noexcept { return *target_; }
   Rank rank() const noexcept { return rank_; }

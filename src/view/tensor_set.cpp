@@ -8,8 +8,6 @@
 #include "base/checked.h"
 #include "base/near_name.h"
 #include "base/text.h"
-#include "plan/foresight.h"
-#include "view/tensor_elements.h"
 
 namespace reshardfs {
 
@@ -26,6 +24,7 @@ struct Tensor::State {
   Shape shape;
   BoxLayout layout;
   std::uint64_t bytes;
+  ForeseenFile reads{};  ///< of a box that is in many places
 };
 
 Tensor::Tensor(std::shared_ptr<const State> state) : state_(std::move(state)) {}
@@ -55,13 +54,13 @@ void Tensor::read(std::uint64_t offset, std::span<std::byte> out) const {
   const TensorElements& elements = *box.elements;
   try {
     if (box.layout.is_one_run()) {
-      return read_foreseen(&elements, elements.view.size(), box.layout.begin_of_run(0) + offset,
-                           out,
+      return read_foreseen(*elements.reads, elements.view.size(),
+                           box.layout.begin_of_run(0) + offset, out,
                            [&](std::uint64_t from, std::span<std::byte> part, ReadBatch& batch) {
                              elements.view.read(from, part, batch);
                            });
     }
-    read_foreseen(&box, box.bytes, offset, out,
+    read_foreseen(box.reads, box.bytes, offset, out,
                   [&](std::uint64_t from, std::span<std::byte> part, ReadBatch& batch) {
                     read_box(elements, box.layout, from, part, batch);
                   });
@@ -91,6 +90,23 @@ Tensor Tensor::box(const Shape& begin, const Shape& end) const {
   }
   return Tensor(
       std::make_shared<const State>(state_->elements, std::move(from), std::move(lengths)));
+}
+
+Tensor TensorAccess::whole(std::shared_ptr<const TensorElements> elements) {
+  Shape shape = elements->view.shape();
+  return Tensor(std::make_shared<const Tensor::State>(std::move(elements), Shape(shape.size(), 0),
+                                                      std::move(shape)));
+}
+
+std::vector<const ByteSource*> TensorAccess::sources_of(const Tensor& tensor, std::uint64_t offset,
+                                                        std::uint64_t length) {
+  return sources_read(length, [&](std::span<std::byte> out, ReadBatch& batch) {
+    tensor.state_->elements->view.read(offset, out, batch);
+  });
+}
+
+ElementView elements_of(const TargetTable& table, Rank rank, const TargetParameter& parameter) {
+  return {table.view(parameter, rank), parameter.source->dtype, parameter.dtype};
 }
 
 TensorSet::State::State(std::shared_ptr<const TargetTable> of, Rank held_by)
@@ -136,13 +152,9 @@ std::optional<std::size_t> TensorSet::find(std::string_view name) const {
 
 Tensor TensorSet::at(std::size_t index) const {
   const TargetParameter& parameter = parameter_at(state_->parameters, index);
-  auto elements = std::make_shared<const TensorElements>(
-      TensorElements{state_->table, parameter.name,
-                     ElementView(state_->table->view(parameter, state_->rank),
-                                 parameter.source->dtype, parameter.dtype)});
-  Shape shape = elements->view.shape();
-  return Tensor(std::make_shared<const Tensor::State>(std::move(elements), Shape(shape.size(), 0),
-                                                      std::move(shape)));
+  return TensorAccess::whole(std::make_shared<const TensorElements>(
+      parameter.name, elements_of(*state_->table, state_->rank, parameter), state_->table,
+      std::make_shared<const ForeseenFile>()));
 }
 
 Tensor TensorSet::at(std::string_view name) const {

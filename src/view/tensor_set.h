@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <unordered_map>
@@ -9,8 +10,20 @@
 #include "reshardfs/tensor.h"
 
 #include "plan/target_table.h"
+#include "view/tensor_elements.h"
 
 namespace reshardfs {
+
+/// Tensors for those who know what the elements are made of.
+struct TensorAccess {
+  static Tensor whole(std::shared_ptr<const TensorElements> elements);
+  /// As VirtualFile::sources_of(), of a tensor that is no box of another.
+  static std::vector<const ByteSource*> sources_of(const Tensor& tensor, std::uint64_t offset,
+                                                   std::uint64_t length);
+};
+
+/// A parameter that the rank has. It points into the table.
+ElementView elements_of(const TargetTable& table, Rank rank, const TargetParameter& parameter);
 
 /// The parameters of one rank of a table, which the views of the names below point into.
 struct TensorSet::State {

@@ -14,6 +14,8 @@ const std::vector<View>& view_registry() {
       {ViewKind::kParams, params_view},
       {ViewKind::kUnified, unified_view},
       {ViewKind::kIteration, iteration_view},
+      {ViewKind::kDcp, dcp_view},
+      {ViewKind::kDcpHuggingFace, dcp_hugging_face_view},
       {ViewKind::kStrategy, strategy_view},
       {std::nullopt, control_view},
   };

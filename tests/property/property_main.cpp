@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The property test: random checkpoints under random pairs of strategies. Every destination file
 /// must equal the full tensors cut by the naive model, whatever is read of it and in which order,
-/// and converting back must give the source again.
+/// and converting back must give the source again. The same tensors are saved in random boxes, too,
+/// as torch.distributed.checkpoint does.
 ///
 ///   property [--pairs N] [--seed N] [--tensors N]
 ///
@@ -23,6 +24,7 @@
 
 #include "reshardfs/conversion.h"
 
+#include "dcp_files.h"
 #include "mindspore_files.h"
 #include "naive.h"
 #include "random_set.h"
@@ -220,6 +222,37 @@ void run_set(const RandomSet& set, Random& random) {
   }
 }
 
+/// The arrays of a set, in boxes.
+std::vector<DcpTensor> boxed(const RandomSet& set, Random& random) {
+  std::vector<DcpTensor> tensors;
+  for (const std::vector<Tensor>* list : {&set.laid, &set.unlaid}) {
+    for (const Tensor& tensor : *list) {
+      if (tensor.full.type == "str") continue;
+      tensors.push_back({tensor.name, tensor.full.type, tensor.element_size, tensor.full.shape,
+                         tensor.full.content, random_boxes(random, tensor.full.shape)});
+    }
+  }
+  return tensors;
+}
+
+void run_boxes(RandomSet set, Random& random) {
+  const ScratchDirectory scratch;
+  write_dcp(boxed(set, random), scratch.path() / "dcp", random);
+  // What is no array is none of its tensors.
+  std::erase_if(set.unlaid, [](const Tensor& tensor) { return tensor.full.type == "str"; });
+  reshardfs::ConversionOptions options;
+  options.source = scratch.path() / "dcp";
+  options.dst_strategy = write_strategy(set.dst, scratch.path() / "dst_strategy", random);
+  options.unmatched = reshardfs::Unmatched::kReplicate;
+  options.formats = {reshardfs::OutputFormat::kCkpt};
+  const auto conversion = reshardfs::Conversion::open(options);
+  try {
+    check_conversion(set, set.dst, conversion, random);
+  } catch (const std::exception& error) {
+    fail(std::string("from boxes: ") + error.what());
+  }
+}
+
 /// What is known of the set in which something failed; the tensor's layouts if one is named.
 void report(const RandomSet& set, const Arguments& arguments, std::uint64_t seed,
             const char* what) {
@@ -269,6 +302,7 @@ int run(const Arguments& arguments) {
     const RandomSet set = make_random_set(random, arguments.tensors);
     try {
       run_set(set, random);
+      run_boxes(set, random);
     } catch (const std::exception& error) {
       report(set, arguments, seed, error.what());
       if (++failures == 10) break;

@@ -68,6 +68,7 @@ class BoxCatalogue final : public Catalogue {
                         std::map<std::string, std::vector<Box>> lost = {})
       : Catalogue(ranks), full_shapes_(std::move(full_shapes)), lost_(std::move(lost)) {}
 
+  bool has_pieces() const override { return true; }
   std::vector<const Layout*> layouts_of(const std::string& /*name*/) const override { return {}; }
   std::vector<SlicePlacement> placements(const std::string& /*name*/,
                                          const Holders& /*holders*/) const override {

@@ -11,6 +11,7 @@
 
 #include "export/checksums.h"
 #include "export/manifest.h"
+#include "export/planned_files.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
 

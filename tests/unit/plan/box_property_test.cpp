@@ -348,7 +348,8 @@ TEST_F(RandomBoxes, AreReadLikeTheTensorThatTheyAreOf) {
     SCOPED_TRACE("tensor " + std::to_string(round) + ", seed " + std::to_string(kSeed));
     Tensor tensor = this->tensor();
     lose(tensor);
-    const CheckpointSet set(files(tensor));
+    const auto checkpoint = test::box_set(files(tensor), {});
+    const CheckpointSet& set = *checkpoint;
     Holders holders;
     for (const RankFile& file : set.files()) {
       for (const std::uint32_t number : file.index->find_all("w")) {

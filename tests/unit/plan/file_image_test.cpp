@@ -34,7 +34,8 @@ struct PlainFile {
 
 std::string read(const FileImage& image, std::uint64_t offset, std::size_t count) {
   std::string out(count, '?');
-  image.read_at(offset, std::as_writable_bytes(std::span(out)));
+  read_checked(
+      [&](ReadBatch& batch) { image.read(offset, std::as_writable_bytes(std::span(out)), batch); });
   return out;
 }
 

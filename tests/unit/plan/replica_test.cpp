@@ -61,7 +61,8 @@ class Replicas : public testing::Test {
       image.append(ElementView(target->view(parameter, Rank(0)), parameter.dtype));
     }
     std::string out(image.size(), '\0');
-    image.read_at(0, std::as_writable_bytes(std::span(out)));
+    read_checked(
+        [&](ReadBatch& batch) { image.read(0, std::as_writable_bytes(std::span(out)), batch); });
     return out;
   }
 

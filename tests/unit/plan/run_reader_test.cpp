@@ -147,7 +147,7 @@ class ColumnsOnDisk : public ::testing::Test {
   }
   static std::string read_all(const FileImage& image) {
     std::vector<std::byte> out(image.size());
-    image.read_at(0, out);
+    read_checked([&](ReadBatch& batch) { image.read(0, out, batch); });
     return test::text_of(out);
   }
 

@@ -34,11 +34,17 @@ TargetPtr target(SetPtr set, const std::optional<Strategy>& source = std::nullop
   return std::make_shared<const TargetTable>(std::move(table), destination, options);
 }
 
-/// Of a file, a list of pieces or a source.
+/// Of a file or a source.
 template <typename Bytes>
 std::string all_of(const Bytes& bytes) {
   std::vector<std::byte> out(bytes.size());
   bytes.read_at(0, out);
+  return test::text_of(out);
+}
+
+std::string all_of(const FileImage& image) {
+  std::vector<std::byte> out(image.size());
+  read_checked([&](ReadBatch& batch) { image.read(0, out, batch); });
   return test::text_of(out);
 }
 

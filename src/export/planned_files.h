@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "reshardfs/conversion.h"
+
+#include "export/manifest.h"
+#include "export/share.h"
+
+namespace reshardfs {
+
+/// The files that an export writes: not those that are hidden, and not those whose contents change.
+std::vector<const OutputFile*> exported_files(const Conversion& conversion);
+
+/// The first name of a path.
+std::string top_of(const std::string& path);
+
+/// What one run of an export writes, wherever to.
+struct PlannedFiles {
+  /// @param wanted nothing: all files.
+  /// @throws Error kInternal if a path could lead out of the directory.
+  PlannedFiles(const Conversion& conversion, const std::optional<Share>& wanted);
+
+  std::vector<const OutputFile*> files;  ///< of the share
+  std::optional<SharePlan> share;
+  std::set<std::string> tops;  ///< the first names of all paths, those of other shares, too
+};
+
+/// Calls add(path, entry) for what another manifest of the same conversion knows of these files:
+/// that need not be found out again.
+void adopt_entries(const PlannedFiles& planned, const Manifest::Entries& known,
+                   const std::function<void(const std::string&, const Manifest::Entry&)>& add);
+
+}  // namespace reshardfs
