@@ -25,7 +25,8 @@ namespace {
 
 constexpr int kExitFailure = 3;
 
-/// Leaves the terminal and the directory that the program was started from.
+}  // namespace
+
 void detach_from_caller() {
   ::setsid();
   if (::chdir("/") != 0) throw io_error("enter", "/", errno);
@@ -35,6 +36,8 @@ void detach_from_caller() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, stream);
   if (null > STDERR_FILENO) ::close(null);
 }
+
+namespace {
 
 [[noreturn]] void run_child(int parent,
                             const std::function<int(const std::function<void()>&)>& work) {

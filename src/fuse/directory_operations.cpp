@@ -84,16 +84,29 @@ std::optional<WaitClass> wait_for(ServedTree& all, const Tree& tree, const Node&
 // --- listings ----------------------------------------------------------------------------------
 
 // A directory that changes is listed in several requests from one generation, which its handle
-// holds. Other directories have no state.
+// holds; of other directories the table of openings knows of which tree they are.
 
-Reply open_listing(ServedTree& all, InodeNumber inode, fuse_file_info info) {
+void end_listing(ServedTree& all, OpeningHandle handle, std::uint64_t tree) noexcept {
+  if (holds_something(handle)) return all.listings.remove(handle);
+  all.source.closed(tree);
+}
+
+/// @param info of the request. @param request its number.
+Reply open_listing(ServedTree& all, InodeNumber inode, fuse_file_info info, std::uint64_t request) {
   const TreePtr tree = all.source.current();
   const Node* node = tree->find(inode);
   if (node == nullptr) return Reply::error(ESTALE);
-  info.fh = node->changing ? all.listings.add(tree) : OpenHandles<Tree>::kNone;
+  const OpeningHandle handle = opening_handle(request, node->changing);
+  info.fh = handle;
+  if (node->changing) all.listings.add(handle, tree);
   info.cache_readdir = node->changing ? 0 : 1;
   info.keep_cache = node->changing ? 0 : 1;
-  return Reply::opened(info, [&all, number = info.fh] { all.listings.remove(number); });
+  return Reply::opened(info, all.source.tree_of_listing(inode),
+                       [&all, handle](Reply::Outcome outcome) {
+                         if (!holds_something(handle)) return;
+                         if (outcome == Reply::Outcome::kNot) all.listings.remove(handle);
+                         if (outcome == Reply::Outcome::kOpen) all.listings.confirm(handle);
+                       });
 }
 
 /// Collects directory entries in the kernel's format, with or without attributes.
@@ -134,6 +147,7 @@ struct ListingPart {
   std::size_t size = 0;      ///< bytes
   std::size_t position = 0;  ///< 0 is ".", 1 is "..", 2 + i is the i-th child
   bool plus = false;         ///< with attributes
+  bool is_former = false;    ///< of a tree that is not shown any more
 };
 
 /// Hidden children have a position, too, so that one means the same entry in every listing.
@@ -152,18 +166,28 @@ Reply list(const ServedTree& all, const Tree& tree, const ListingPart& part) {
     if (!dots && node.hidden) continue;
     fuse_entry_param entry = entry_of(node, attributes_at_once(node, all.options));
     // No lookup of "." and "..": the kernel has these nodes. Of a file whose size is not known it
-    // asks by itself.
-    if (dots || has_size_to_make(node)) entry.ino = 0;
+    // asks by itself, and of former nodes it shall keep no more.
+    if (dots || part.is_former || has_size_to_make(node)) entry.ino = 0;
     const char* name = at == 0 ? "." : at == 1 ? ".." : node.name.data();
     if (!listing.add(name, entry, at + 1)) break;
   }
   return std::move(listing).reply();
 }
 
-void list(fuse_req_t request, const ListingPart& part, const fuse_file_info* info) noexcept {
+void list(fuse_req_t request, ListingPart part, const fuse_file_info* info) noexcept {
   counters().request(Operation::kReaddir);
   ServedTree& all = served(request);
-  const TreePtr held = all.listings.find(info->fh);
+  const bool holds = holds_something(info->fh);
+  const TreePtr held = holds ? all.listings.find(info->fh) : nullptr;
+  const std::uint64_t number =
+      all.openings->tree_of(info->fh).value_or(all.source.tree_of_listing(part.directory));
+  const TreePtr tree = holds ? held : all.source.of_listing(number);
+  const Node* const directory = tree == nullptr ? nullptr : tree->find(part.directory);
+  // Where a listing of a generation goes on that a process held which has crashed, nobody knows.
+  if (directory == nullptr || (directory->changing && !holds)) {
+    fuse_reply_err(request, ESTALE);
+    return;
+  }
   if (held != nullptr && part.position == 0) {
     // A listing that begins (again) is of the newest generation.
     answer_in_turn(request, part.directory, "readdir", WaitClass::kLook, no_key,
@@ -175,8 +199,8 @@ void list(fuse_req_t request, const ListingPart& part, const fuse_file_info* inf
                    });
     return;
   }
-  answer(request, part.directory, "readdir",
-         [&] { return list(all, held != nullptr ? *held : *all.source.current(), part); });
+  part.is_former = !holds && all.source.is_former(number);
+  answer(request, part.directory, "readdir", [&] { return list(all, *tree, part); });
 }
 
 }  // namespace
@@ -250,11 +274,15 @@ void opendir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcep
     return;
   }
   answer_when_open(request, *node, "opendir",
-                   [&all, inode, handle = *info] { return open_listing(all, inode, handle); });
+                   [&all, inode, handle = *info, number = request_number()] {
+                     return open_listing(all, inode, handle, number);
+                   });
 }
 
 void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) noexcept {
-  served(request).listings.remove(info->fh);
+  ServedTree& all = served(request);
+  const OpeningHandle handle = info->fh;
+  if (const auto tree = take_opening(request, handle)) end_listing(all, handle, *tree);
   fuse_reply_err(request, 0);
 }
 

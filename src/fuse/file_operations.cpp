@@ -16,41 +16,53 @@ namespace reshardfs {
 namespace {
 
 using FilePtr = std::shared_ptr<const VirtualFile>;
-using Handles = OpenHandles<VirtualFile>;
 
 // --- open --------------------------------------------------------------------------------------
 
 /// A file that has been opened.
 struct Opening {
   InodeNumber inode = 0;
-  std::uint64_t snapshot = Handles::kNone;
+  std::uint64_t tree = 0;
+  OpeningHandle handle = 0;
   bool backed = false;  ///< counted by Passthrough::files
 };
 
 void end(ServedTree& all, const Opening& opening) noexcept {
   if (opening.backed) all.passthrough.files.close(opening.inode);
-  all.snapshots.remove(opening.snapshot);
-  all.source.file_closed(opening.inode);
+  if (holds_something(opening.handle)) all.snapshots.remove(opening.handle);
+  all.source.closed(opening.tree);
 }
 
-/// @param info of the request.
-Reply open_file(ServedTree& all, InodeNumber inode, const VirtualFile& file, fuse_file_info info) {
+/// @param info of the request. @param request its number.
+Reply open_file(ServedTree& all, InodeNumber inode, const VirtualFile& file, fuse_file_info info,
+                std::uint64_t request) {
   if (!all.source.file_opened(inode)) return Reply::error(ESTALE);
-  Opening opening{.inode = inode};
+  Opening opening{
+      .inode = inode, .tree = all.source.tree_of(inode), .handle = opening_handle(request, false)};
   try {
-    info.fh = opening.snapshot = all.snapshots.add(file.snapshot());
+    if (auto snapshot = file.snapshot()) {
+      opening.handle = opening_handle(request, true);
+      all.snapshots.add(opening.handle, std::move(snapshot));
+    }
+    info.fh = opening.handle;
+    const bool changes = holds_something(opening.handle);
     // A file with changing contents has size 0, beyond which the kernel's page cache would not
     // read.
-    const bool direct_io = all.options.direct_io || info.fh != Handles::kNone;
+    const bool direct_io = all.options.direct_io || changes;
     info.direct_io = direct_io ? 1 : 0;
     info.keep_cache = direct_io ? 0 : 1;
     // Contents that change have no source.
-    if (all.passthrough.on && info.fh == Handles::kNone) {
+    if (all.passthrough.on && !changes) {
       const std::int32_t number = all.passthrough.files.open(inode, file);
       opening.backed = true;
       if (number != BackingFiles::kNone) read_from_backing_file(info, number);
     }
-    return Reply::opened(info, [&all, opening] { end(all, opening); });
+    return Reply::opened(info, opening.tree, [&all, opening](Reply::Outcome outcome) {
+      if (outcome == Reply::Outcome::kNot) return end(all, opening);
+      // The source was told of it when this process began.
+      if (outcome == Reply::Outcome::kWasOpen) return all.source.closed(opening.tree);
+      if (holds_something(opening.handle)) all.snapshots.confirm(opening.handle);
+    });
   } catch (...) {
     end(all, opening);
     throw;
@@ -120,8 +132,8 @@ void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept {
     fuse_reply_err(request, EROFS);
     return;
   }
-  auto open = [&all, inode, file = node->file, handle = *info] {
-    return open_file(all, inode, *file, handle);
+  auto open = [&all, inode, file = node->file, handle = *info, number = request_number()] {
+    return open_file(all, inode, *file, handle, number);
   };
   if (has_size_to_make(*node)) {
     answer_in_turn(request, inode, "open", WaitClass::kMade, no_key, std::move(open));
@@ -135,9 +147,11 @@ void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept {
 
 void release(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept {
   ServedTree& all = served(request);
-  const bool backed = all.passthrough.on && info->fh == Handles::kNone;
+  const bool backed = all.passthrough.on && !holds_something(info->fh);
   const ByteSourcePtr source = backed ? all.passthrough.files.close(inode) : nullptr;
-  end(all, {.inode = inode, .snapshot = info->fh});
+  const OpeningHandle handle = info->fh;
+  const auto tree = take_opening(request, handle);
+  if (tree) end(all, {.inode = inode, .tree = *tree, .handle = handle});
   fuse_reply_err(request, 0);
   if (source) check_later(all, inode, source);
 }
@@ -153,11 +167,16 @@ void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
   const TreePtr tree = all.source.current();
   const Node* node = tree->find(inode);
   // It is kept with the read: of a killed program the file may be closed before the read has ended.
-  FilePtr file = all.snapshots.find(info->fh);
+  const bool holds = holds_something(info->fh);
+  FilePtr file = holds ? all.snapshots.find(info->fh) : nullptr;
+  // A text that a process held which has crashed is gone; the file as such would have no bytes, as
+  // it would for a handle that was never given.
+  const bool is_empty = node != nullptr && node->file != nullptr && node->size == 0;
+  const bool lost = file == nullptr && (holds || (is_empty && !all.openings->tree_of(info->fh)));
   if (file == nullptr && node != nullptr) file = node->file;
   ReadTally tally;
-  if (node == nullptr || file == nullptr) {
-    const int error = node == nullptr ? ESTALE : EISDIR;
+  if (node == nullptr || lost || file == nullptr) {
+    const int error = node == nullptr || lost ? ESTALE : EISDIR;
     tally.failed(error);
     fuse_reply_err(request, error);
     return;

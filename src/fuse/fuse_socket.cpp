@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -24,6 +23,7 @@
 #include "reshardfs/error.h"
 
 #include "base/resource_limits.h"
+#include "fuse/descriptor_message.h"
 #include "fuse/fuse_descriptor.h"
 
 namespace reshardfs {
@@ -36,9 +36,6 @@ constexpr std::string_view kListen = "listen:";
 /// How often it is looked whether to stop, and whether the other side is there by now: the first
 /// connections to a socket that is about to be made are refused, and nothing tells of its making.
 constexpr std::chrono::milliseconds kLook{50};
-/// What the kernel lets one message carry (SCM_MAX_FD). With room for all of them none is lost
-/// unseen.
-constexpr std::size_t kMostDescriptors = 253;
 
 Error failure(const FuseSocket& socket, const std::string& what) {
   return Error(ErrorKind::kIo, what).in_file(socket.path);
@@ -183,47 +180,21 @@ class Listener {
 
 // --- what comes ---------------------------------------------------------------------------------
 
-using Descriptors = std::vector<Descriptor>;
+/// What a message says besides is skipped.
+constexpr std::size_t kSkippedBytes = 4096;
 
-/// One message, or what has come of it.
-struct Message {
-  bool is_end = false;
-  bool is_truncated = false;
-  Descriptors descriptors;
-};
-
-/// @return nothing if none is there.
-std::optional<Message> receive(const FuseSocket& socket, int connection) {
-  std::array<std::byte, 4096> skipped{};
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kMostDescriptors * sizeof(int))> control{};
-  iovec place{.iov_base = skipped.data(), .iov_len = skipped.size()};
-  msghdr header{};
-  header.msg_iov = &place;
-  header.msg_iovlen = 1;
-  header.msg_control = control.data();
-  header.msg_controllen = control.size();
-  const ssize_t count = ::recvmsg(connection, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return {};
-  if (count < 0 && errno != ECONNRESET) throw io_error("receive from", socket.path, errno);
-  Message message;
-  message.is_end = count <= 0;
-  if (message.is_end) return message;
-  message.is_truncated = (header.msg_flags & MSG_CTRUNC) != 0;
-  for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t bytes = part->cmsg_len - CMSG_LEN(0);
-    for (std::size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int)) {
-      int descriptor = -1;
-      std::memcpy(&descriptor, CMSG_DATA(part) + at, sizeof(int));
-      message.descriptors.emplace_back(descriptor);
-    }
+/// @throws Error kIo
+std::optional<DescriptorMessage> receive(const FuseSocket& socket, int connection) {
+  try {
+    return receive_message(connection, kSkippedBytes);
+  } catch (Error& error) {
+    throw error.in_file(socket.path);
   }
-  return message;
 }
 
 /// The descriptor of a message that has any.
 /// @throws Error if it is not the one of a live mount.
-int only_descriptor(const FuseSocket& socket, const Message& message) {
+int only_descriptor(const FuseSocket& socket, const DescriptorMessage& message) {
   if (message.is_truncated) {
     throw failure(socket, "what was handed over has not all arrived")
         .hint(limit_hint(Resource::kOpenFiles));

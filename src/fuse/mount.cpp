@@ -7,17 +7,22 @@
 #include <exception>
 #include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <spdlog/spdlog.h>
 
 #include "reshardfs/error.h"
 
 #include "base/resource_limits.h"
+#include "fuse/keeper.h"
+#include "fuse/mount_handover.h"
 #include "fuse/mount_table.h"
 #include "fuse/passthrough.h"
 #include "fuse/served_tree.h"
 #include "fuse/session.h"
 #include "fuse/signals.h"
+#include "fuse/takeover.h"
 #include "fuse/wake_pipe.h"
 #include "fuse/worker_threads.h"
 
@@ -47,11 +52,17 @@ void set_read_ahead(const std::filesystem::path& mountpoint, unsigned kib) noexc
   }
 }
 
-enum class Ending : std::uint8_t { kSignal, kUnmounted, kSignalBeforeLive, kNeverLive };
+enum class Ending : std::uint8_t {
+  kSignal,
+  kUnmounted,
+  kSignalBeforeLive,
+  kNeverLive,
+  kHandedOver,
+};
 
 /// Waits for the end of the mount. The mount is live when the kernel's INIT has been answered: a
 /// mount(2) that has returned shows only that the kernel will send it.
-Ending supervise(const WakePipe& events, const MountOptions& options,
+Ending supervise(const WakePipe& events, const MountOptions& options, MountHandover& handover,
                  const std::function<void()>& on_live) {
   bool live = false;
   for (;;) {
@@ -63,6 +74,20 @@ Ending supervise(const WakePipe& events, const MountOptions& options,
         break;
       case Event::kHangup:
         options.on_hangup();
+        break;
+      case Event::kReload:
+        handover.start(/*replace=*/false);
+        break;
+      case Event::kReplace:
+        handover.start(/*replace=*/true);
+        break;
+      case Event::kToldKernel:
+        handover.told_kernel();
+        break;
+      case Event::kSuccessor:
+        if (handover.give()) return Ending::kHandedOver;
+        break;
+      case Event::kChild:
         break;
       case Event::kSignal:
         return live ? Ending::kSignal : Ending::kSignalBeforeLive;
@@ -107,7 +132,7 @@ void start_refresher(Refresher& refresher) {
 }
 
 /// @return whether all have ended.
-bool stop_threads(WorkerThreads& workers, ServedTree& served) {
+bool stop_threads(WorkerThreads& workers, ServedTree& served, MountHandover& handover) {
   Refresher& refresher = served.refresher;
   // The refresher is told first, but only waited for with what the workers have left of the time.
   refresher.stop(std::chrono::milliseconds(0));
@@ -116,7 +141,8 @@ bool stop_threads(WorkerThreads& workers, ServedTree& served) {
   served.storage.stop();
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
       deadline - std::chrono::steady_clock::now());
-  return refresher.stop(std::max(left, std::chrono::milliseconds(1)));
+  const auto rest = std::max(left, std::chrono::milliseconds(1));
+  return refresher.stop(rest) && handover.stop(rest);
 }
 
 /// A mount that nobody could use is a failure, whoever has ended it.
@@ -124,6 +150,7 @@ std::exception_ptr failure_of(Ending ending, const MountOptions& options) {
   switch (ending) {
     case Ending::kSignal:
     case Ending::kUnmounted:
+    case Ending::kHandedOver:
       return nullptr;
     case Ending::kSignalBeforeLive:
       return std::make_exception_ptr(
@@ -141,8 +168,27 @@ std::exception_ptr failure_of(Ending ending, const MountOptions& options) {
 
 /// Later, looking at the mount point would be a request to this very process.
 MountOptions with_real_mountpoint(MountOptions options) {
-  options.mountpoint = real_mountpoint(options.mountpoint);
+  const Takeover* const takeover = options.handover.takeover;
+  // A mount that nobody serves yet must not be looked at.
+  options.mountpoint = takeover != nullptr ? std::filesystem::path(takeover->state().mountpoint)
+                                           : real_mountpoint(options.mountpoint);
   return options;
+}
+
+/// Another process has the mount.
+void leave_mount(Session& session, ServedTree& served, WorkerThreads& workers,
+                 MountHandover& handover) {
+  const pid_t successor = *handover.successor();
+  const HandoverOptions& options = served.options.handover;
+  session.release();
+  if (options.on_successor) options.on_successor(successor);
+  handover.finish();
+  const bool ended = stop_threads(workers, served, handover);
+  served.failures.tell_counts();
+  if (options.after_hand_over) options.after_hand_over(successor);
+  if (ended) return;
+  spdlog::default_logger()->flush();
+  std::_Exit(EXIT_SUCCESS);
 }
 
 }  // namespace
@@ -156,29 +202,43 @@ void serve(TreeSource& source, const MountOptions& given_options,
            const std::function<void()>& on_live) {
   const MountOptions options = with_real_mountpoint(given_options);
   const WakePipe events;
-  const SignalGuard signals(events, options.on_hangup ? Hangup::kEvent : Hangup::kEnds);
+  const SignalGuard signals(events, options.on_hangup ? Hangup::kEvent : Hangup::kEnds,
+                            {.reload = options.handover.successor.has_value()});
   ServedTree served(source, options);
   Session session(options, served);
-  session.mount();
+  std::vector<std::string> again;
+  if (options.handover.takeover != nullptr) {
+    again = go_on_with_mount(session, served);
+  } else {
+    session.mount();
+  }
   served.passthrough.device = fuse_session_fd(session.get());
   WorkerThreads workers(session.get(), served, events);
-  workers.start();
+  MountHandover handover(session, served, workers, events);
+  workers.start(std::move(again));
+  if (options.handover.takeover != nullptr) options.handover.takeover->live();
 
   auto ending = Ending::kSignal;
   std::exception_ptr failure;
   try {
     if (source.changes()) start_refresher(served.refresher);
-    ending = supervise(events, options, [&] {
+    ending = supervise(events, options, handover, [&] {
       session.watch_for_unmount();
+      handover.begin();
+      if (options.handover.takeover != nullptr) options.handover.takeover->wait_for_end();
       if (options.passthrough) explain_passthrough(served.passthrough);
       if (on_live) on_live();
     });
   } catch (...) {
     failure = std::current_exception();
   }
+  if (ending == Ending::kHandedOver && !failure) {
+    return leave_mount(session, served, workers, handover);
+  }
+  if (options.handover.keeper != nullptr) options.handover.keeper->release();
   if (options.on_end) options.on_end();
   if (!failure) failure = failure_of(ending, options);
-  if (!stop_threads(workers, served)) end_process(session, served, failure);
+  if (!stop_threads(workers, served, handover)) end_process(session, served, failure);
   if (failure) std::rethrow_exception(failure);
   if (workers.error() != 0) throw io_error("talk to the kernel", "/dev/fuse", workers.error());
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "fuse/handover_options.h"
 #include "fuse/mount_table.h"
 #include "vfs/tree_source.h"
 
@@ -43,6 +44,7 @@ struct MountOptions {
   /// checked against changes of the source; openings are, and what is found when a file is closed
   /// is logged.
   bool passthrough = false;
+  HandoverOptions handover{};
   /// If set, SIGHUP does not end the mount, but calls this, on the thread that called serve(). It
   /// must not throw.
   std::function<void()> on_hangup;
@@ -59,6 +61,7 @@ struct MountOptions {
 /// @param on_live called once on the calling thread, when the kernel's INIT request has been
 ///        answered. If it throws, the mount is undone and the exception passed on. Not called if
 ///        a signal comes first.
+/// It also returns when another process has taken the mount over (HandoverOptions).
 /// @throws Error kIo (with what to do) if it cannot be mounted; kUsage for mount options that are
 ///         unknown or that contradict those always set, and for a mount point that is not empty.
 void serve(TreeSource& source, const MountOptions& options, const std::function<void()>& on_live);

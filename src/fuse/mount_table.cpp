@@ -91,6 +91,11 @@ std::optional<MountEntry> mount_at(const std::filesystem::path& path) {
   return *it;
 }
 
+bool is_still_there(const MountEntry& mount) {
+  const auto now = mount_at(mount.mountpoint);
+  return now && now->id == mount.id && now->device == mount.device;
+}
+
 std::vector<MountEntry> reshardfs_mounts() {
   // A mount that covers another one at the same place comes after it.
   std::map<std::string, MountEntry> topmost;

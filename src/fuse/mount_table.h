@@ -29,6 +29,10 @@ std::vector<MountEntry> parse_mount_table(std::string_view text);
 /// @throws Error kIo
 std::optional<MountEntry> mount_at(const std::filesystem::path& path);
 
+/// Whether that mount is there still, and no later one at the same place.
+/// @throws Error kIo
+bool is_still_there(const MountEntry& mount);
+
 inline bool is_reshardfs(const MountEntry& mount) {
   return mount.type == kMountType;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/reply.h"
 
+#include "fuse/served_tree.h"
+
 namespace reshardfs {
 
 void Reply::send(fuse_req_t request) noexcept {
@@ -48,8 +50,26 @@ void Reply::send(fuse_req_t request, const struct statvfs& statistics) noexcept 
 }
 
 void Reply::send(fuse_req_t request, Opened& opened) noexcept {
-  // Refused if the program has been killed meanwhile.
-  if (fuse_reply_open(request, &opened.info) == 0) opened.undo.forget();
+  ServedTree& all = *static_cast<ServedTree*>(fuse_req_userdata(request));
+  bool is_new = false;
+  {
+    // In one piece: who takes the mount over gets what the kernel has heard of, and nothing else.
+    const Channel::Pass pass(all.channel);
+    if (!pass.is_open()) {
+      fuse_reply_err(request, 0);  // so that libfuse forgets it
+      return;
+    }
+    // Before the kernel knows: a process that is killed between the two leaves it noted.
+    is_new = all.openings->add(opened.info.fh, opened.tree);
+    // Refused if the program has been killed meanwhile, or if a process that was killed has
+    // answered: then the opening that it has noted counts.
+    if (fuse_reply_open(request, &opened.info) != 0) {
+      if (is_new) all.openings->remove(opened.info.fh);
+      return;
+    }
+    opened.settling.settle(Outcome::kOpen);
+  }
+  if (!is_new) opened.settling.settle(Outcome::kWasOpen);
 }
 
 }  // namespace reshardfs

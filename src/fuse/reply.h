@@ -5,6 +5,7 @@
 #include <sys/statvfs.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -40,10 +41,18 @@ class Reply {
   }
   static Reply link(std::string target) { return Reply(Link{std::move(target)}); }
   static Reply statistics(const struct statvfs& statistics) { return Reply(statistics); }
-  /// @param undo closes what has been opened. Called if the kernel does not hear of the opening,
-  ///        or has no use for it any more: then it will not ask to close it. Must not throw.
-  static Reply opened(const fuse_file_info& info, std::function<void()> undo) {
-    return Reply(Opened{info, Undo(std::move(undo))});
+  /// What became of an opening.
+  enum class Outcome : std::uint8_t {
+    kOpen,
+    kWasOpen,  ///< told after kOpen: a process before this one has noted it, too
+    kNot,      ///< the kernel has not heard of it, or has no use for it any more, and will not ask
+               ///< to close it
+  };
+  /// @param tree of which it is, for the table of openings.
+  /// @param settle is told once. Must not throw.
+  static Reply opened(const fuse_file_info& info, std::uint64_t tree,
+                      std::function<void(Outcome)> settle) {
+    return Reply(Opened{info, tree, Settling(std::move(settle))});
   }
 
   /// Answers the request, once.
@@ -74,22 +83,27 @@ class Reply {
   struct Link {
     std::string target;
   };
-  class Undo {
+  class Settling {
    public:
-    explicit Undo(std::function<void()> undo) : undo_(std::move(undo)) {}
-    Undo(Undo&& other) noexcept : undo_(std::exchange(other.undo_, nullptr)) {}
-    Undo& operator=(Undo&&) = delete;
-    ~Undo() {
-      if (undo_) undo_();
+    explicit Settling(std::function<void(Outcome)> settle) : settle_(std::move(settle)) {}
+    Settling(Settling&& other) noexcept : settle_(std::exchange(other.settle_, nullptr)) {}
+    Settling& operator=(Settling&&) = delete;
+    ~Settling() {
+      if (settle_ && !settled_) settle_(Outcome::kNot);
     }
-    void forget() noexcept { undo_ = nullptr; }
+    void settle(Outcome outcome) noexcept {
+      settled_ = true;
+      settle_(outcome);
+    }
 
    private:
-    std::function<void()> undo_;
+    bool settled_ = false;
+    std::function<void(Outcome)> settle_;
   };
   struct Opened {
     fuse_file_info info;
-    Undo undo;
+    std::uint64_t tree;
+    Settling settling;
   };
   using Value = std::variant<Error, Bytes, EndOfFile, Data, DataSize, fuse_entry_param, Attributes,
                              Link, struct statvfs, Opened>;

@@ -44,6 +44,17 @@ void log_failure(ServedTree& served, fuse_ino_t inode, const char* operation) no
   }
 }
 
+std::uint64_t& request_number() noexcept {
+  static thread_local std::uint64_t number = 0;
+  return number;
+}
+
+std::optional<std::uint64_t> take_opening(fuse_req_t request, OpeningHandle handle) noexcept {
+  ServedTree& all = served(request);
+  const Channel::Pass pass(all.channel);
+  return pass.is_open() ? all.openings->remove(handle) : std::nullopt;
+}
+
 double node_seconds(const Node& node) noexcept {
   return node.brief ? kShortSeconds : kLongSeconds;
 }

@@ -2,7 +2,9 @@
 /// What the answers to the kernel's requests have in common.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "fuse/errno_mapping.h"
@@ -61,6 +63,15 @@ void answer_in_turn(fuse_req_t request, fuse_ino_t inode, const char* operation,
     }
   }
 }
+
+/// The number of the request that this thread is being asked to answer, before the operation
+/// returns.
+std::uint64_t& request_number() noexcept;
+
+/// Takes an opening out of the table, before the answer that it is closed.
+/// @return its tree. Nothing if there was none, or if the mount is being handed over: whoever goes
+///         on with it answers, and ends the opening.
+std::optional<std::uint64_t> take_opening(fuse_req_t request, OpeningHandle handle) noexcept;
 
 /// The key of work that reads no sources of its own.
 inline StorageQueue::Key no_key() {

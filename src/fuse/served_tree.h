@@ -5,7 +5,9 @@
 
 #include "base/failure_log.h"
 #include "fuse/buffer_pool.h"
+#include "fuse/channel.h"
 #include "fuse/mount.h"
+#include "fuse/opening_table.h"
 #include "fuse/passthrough.h"
 #include "fuse/storage_queue.h"
 #include "vfs/open_handles.h"
@@ -39,12 +41,19 @@ class ServedTree {
 
   TreeSource& source;
   const MountOptions& options;
+  /// Before all that answers.
+  Channel channel;
   FailureLog failures;
   BufferPool buffers;
+  /// All openings: of this process alone, or those that MountHandover shares.
+  OpeningTable own_openings{std::span<OpeningTable::Entry>()};
+  OpeningTable* openings = &own_openings;
   /// What the openings of files with changing contents see.
   OpenHandles<VirtualFile> snapshots;
   /// The generations that listings of directories that change are of.
   OpenHandles<Tree> listings;
+  /// Of MountOptions::handover, where it came with a mount that was taken over.
+  Descriptor connection{-1};
   Passthrough passthrough;
   /// Without a thread if the source does not change.
   Refresher refresher;

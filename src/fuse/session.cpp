@@ -11,6 +11,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <spdlog/spdlog.h>
@@ -119,7 +120,8 @@ bool end_connection(fuse_session* session) noexcept {
 
 }  // namespace
 
-Session::Session(const MountOptions& options, ServedTree& served) : options_(options) {
+Session::Session(const MountOptions& options, ServedTree& served)
+    : options_(options), channel_(served.channel) {
   const MessageCollector messages;
   Arguments arguments(mount_words(options));
   session_ = fuse_session_new(arguments.get(), &operations(), sizeof(fuse_lowlevel_ops), &served);
@@ -129,6 +131,10 @@ Session::Session(const MountOptions& options, ServedTree& served) : options_(opt
 }
 
 Session::~Session() {
+  if (released_) {
+    fuse_session_destroy(session_);
+    return;
+  }
   // libfuse unmounts whatever is at the place, unless the connection has ended. So it must have
   // where the place does not show this mount.
   if (!mount_ || is_in_place() || end_connection(session_)) fuse_session_unmount(session_);
@@ -153,6 +159,28 @@ void Session::mount() {
     throw cannot_mount(of_fusermount.finish() + messages.text()).in_file(options_.mountpoint);
   }
   mount_ = mount_at(options_.mountpoint);
+  channel_.connect(session_, fuse_session_fd(session_));
+}
+
+std::string Session::replay(const Negotiation& before) {
+  // In the place of the mount's descriptor, which libfuse closes itself.
+  const int place = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (place < 0) throw io_error("open", "/dev/null", errno);
+  channel_.connect(session_, place);
+  return channel_.replay(session_, before);
+}
+
+void Session::adopt(Descriptor fuse, std::optional<MountEntry> place) {
+  if (::dup3(fuse.get(), fuse_session_fd(session_), O_CLOEXEC) < 0) {
+    throw io_error("keep the mount's descriptor", "/dev/fuse", errno);
+  }
+  mount_ = std::move(place);
+}
+
+void Session::release() noexcept {
+  released_ = true;
+  // Threads that still wait for a source would answer at their end.
+  end_connection(session_);
 }
 
 void Session::watch_for_unmount() noexcept {
@@ -184,8 +212,7 @@ bool Session::is_in_place() noexcept {
   try {
     // First the table: while there is no notice, the device's number is still this mount's. The
     // mount's own is not if the file system is mounted elsewhere, too (mount --bind).
-    const auto now = mount_at(options_.mountpoint);
-    if (!now || now->id != mount_->id || now->device != mount_->device) return false;
+    if (!is_still_there(*mount_)) return false;
   } catch (const std::exception& error) {
     spdlog::warn("the mount may be left there: {}", error.what());
     return false;

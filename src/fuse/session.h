@@ -7,6 +7,7 @@
 #include "fuse/mount_table.h"
 #include "fuse/served_tree.h"
 #include "fuse/unmount_notice.h"
+#include "storage/descriptor_pool.h"
 
 namespace reshardfs {
 
@@ -22,6 +23,18 @@ class Session {
   /// @throws Error kIo with libfuse's reason and what to do, or if the list of mounts cannot be
   /// read.
   void mount();
+  /// Instead of mount(), first: agrees with the kernel on what was agreed before, without asking
+  /// it.
+  /// @return empty, or what would be different now. @throws Error kIo
+  std::string replay(const Negotiation& before);
+  /// And then: goes on with a mount that another process has served.
+  /// @param place as the list of mounts shows it; none: it came as a descriptor.
+  /// @throws Error kIo
+  void adopt(Descriptor fuse, std::optional<MountEntry> place);
+  /// Another process goes on with the mount: this one answers nothing any more, and leaves it where
+  /// it is.
+  void release() noexcept;
+  const std::optional<MountEntry>& place() const noexcept { return mount_; }
   /// From now on a mount that another process has taken away is not mistaken for the next one at
   /// its place. To be called when requests are answered, by a thread that answers none.
   void watch_for_unmount() noexcept;
@@ -41,6 +54,8 @@ class Session {
   void take_away() noexcept;
 
   const MountOptions& options_;
+  Channel& channel_;
+  bool released_ = false;
   fuse_session* session_ = nullptr;
   std::optional<MountEntry> mount_;  ///< none if it came as a descriptor
   std::optional<UnmountNotice> notice_;

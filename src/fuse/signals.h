@@ -13,8 +13,18 @@ namespace reshardfs {
 /// done with it, and a process that has no handler for it ignores it.
 inline constexpr int kKickSignal = SIGURG;
 
+/// SIGUSR2 with this value, as sigqueue(3) sends it, is Event::kReplace.
+inline constexpr int kReplaceValue = 1;
+
 /// What SIGHUP becomes: Event::kSignal or Event::kHangup.
 enum class Hangup : std::uint8_t { kEnds, kEvent };
+
+/// Further signals that become events: SIGUSR2 (Event::kReload, or Event::kReplace) and SIGCHLD
+/// (Event::kChild).
+struct MoreSignals {
+  bool reload = false;
+  bool children = false;
+};
 
 /// While it lives, SIGINT, SIGTERM and SIGHUP become events, whichever thread they reach
 /// (libraries have threads too, so blocking them in our own would not do). Signals that were
@@ -22,13 +32,14 @@ enum class Hangup : std::uint8_t { kEnds, kEvent };
 /// Event::kHangup. One at a time.
 class SignalGuard {
  public:
-  SignalGuard(const WakePipe& pipe, Hangup hangup);
+  SignalGuard(const WakePipe& pipe, Hangup hangup, MoreSignals more = {});
   SignalGuard(const SignalGuard&) = delete;
   SignalGuard& operator=(const SignalGuard&) = delete;
   ~SignalGuard();
 
  private:
-  static constexpr std::array<int, 5> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, kKickSignal};
+  static constexpr std::array<int, 7> kSignals = {SIGINT,  SIGTERM, SIGHUP,     SIGPIPE,
+                                                  SIGUSR2, SIGCHLD, kKickSignal};
 
   std::array<struct sigaction, kSignals.size()> previous_{};
 };

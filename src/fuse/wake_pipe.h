@@ -9,10 +9,15 @@ namespace reshardfs {
 
 /// What the thread that supervises a mount waits for.
 enum class Event : char {
-  kLive = 'L',    ///< the kernel's INIT request has been answered
-  kEnded = 'E',   ///< a worker has left its loop: unmounted, aborted or failed
-  kSignal = 'S',  ///< SIGINT, SIGTERM or SIGHUP: the mount shall end
-  kHangup = 'H',  ///< SIGHUP, where it has another meaning
+  kLive = 'L',        ///< the kernel's INIT request has been answered
+  kEnded = 'E',       ///< a worker has left its loop: unmounted, aborted or failed
+  kSignal = 'S',      ///< SIGINT, SIGTERM or SIGHUP: the mount shall end
+  kHangup = 'H',      ///< SIGHUP, where it has another meaning
+  kReload = 'R',      ///< SIGUSR2: another process shall take the mount over
+  kReplace = 'P',     ///< the same, to show another tree in the place of this one
+  kToldKernel = 'T',  ///< the kernel knows what has changed
+  kSuccessor = 'N',   ///< that process is ready to, or has failed
+  kChild = 'C',       ///< SIGCHLD, where it is waited for
 };
 
 /// Events for one waiting thread. A pipe, because signal handlers may write to it.
@@ -30,6 +35,8 @@ class WakePipe {
   Event wait() const;
   /// The next event, or nothing after `timeout`.
   std::optional<Event> wait_for(std::chrono::milliseconds timeout) const;
+  /// The end to wait at, where other things are waited for, too.
+  int read_end() const noexcept { return ends_[0]; }
   /// The end to write to, for a signal handler.
   int write_end() const noexcept { return ends_[1]; }
 

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/worker_threads.h"
 
+#include <linux/fuse.h>
 #include <pthread.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 
 #include <spdlog/spdlog.h>
 
 #include "base/resource_limits.h"
+#include "fuse/request.h"
 #include "fuse/signals.h"
 
 namespace reshardfs {
@@ -50,7 +53,20 @@ WorkerThreads::WorkerThreads(fuse_session* session, ServedTree& served, const Wa
   served_.storage.on_thread_taken([this] { keep_one_idle(); });
 }
 
-void WorkerThreads::start() {
+void WorkerThreads::start(std::vector<std::string> again) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (std::string& request : again) again_.push_back(std::move(request));
+    // Those of before the pause.
+    threads_.remove_if([](Thread& thread) {
+      if (!thread.ended) return false;
+      thread.thread.join();
+      return true;
+    });
+  }
+  paused_ = false;
+  // What was agreed on with the kernel before needs no answer to INIT.
+  if (served_.initialised && !live_.exchange(true)) events_.post(Event::kLive);
   start_one();
 }
 
@@ -60,7 +76,7 @@ bool WorkerThreads::has_threads_enough() const noexcept {
 
 bool WorkerThreads::start_one() {
   const std::lock_guard lock(mutex_);
-  if (stopping_ || idle_ > 0 || has_threads_enough()) return false;
+  if (stopping_ || paused_ || idle_ > 0 || has_threads_enough()) return false;
   const SignalsBlocked blocked;
   Thread& own = threads_.emplace_back();
   ++running_;
@@ -89,9 +105,17 @@ void WorkerThreads::keep_one_idle() noexcept {
 }
 
 void WorkerThreads::work(Thread& own) noexcept {
-  answer_requests(own);
+  const bool pauses = answer_requests(own);
+  --idle_;
   --running_;
-  events_.post(Event::kEnded);
+  own.receives = false;  // now: pause() waits for threads that are idle no more
+  if (!pauses) {
+    events_.post(Event::kEnded);
+  } else if (!paused_) {
+    // Too late for that pause: start() may have counted on this thread.
+    keep_one_idle();
+  }
+  own.ended = true;  // last: start() holds the lock when it joins
 }
 
 /// For what may take long: there shall be a thread that waits for requests meanwhile.
@@ -103,16 +127,27 @@ void WorkerThreads::while_busy(Work&& work) {
   ++idle_;
 }
 
-void WorkerThreads::answer_requests(Thread& own) {
+/// @return whether it ends for a pause. Then it still counts as receiving.
+bool WorkerThreads::answer_requests(Thread& own) {
   ReceiveBuffer receive;
   int failed = 0;
   while (!stopping_) {
+    // First said, then asked: pause() must not miss a thread that is about to.
     own.receives = true;
+    if (paused_) return true;
+    if (auto request = take_again()) {
+      own.receives = false;
+      fuse_buf buffer{};
+      buffer.mem = request->data();
+      buffer.size = request->size();
+      process(buffer);
+      continue;
+    }
     const int received = fuse_session_receive_buf(session_, &receive.buffer);
     own.receives = false;
     if (received == -EINTR) {
       // Kicked, to end or because there is work that waits for a thread.
-      if (!stopping_) while_busy([this] { served_.storage.help(); });
+      if (!stopping_ && !paused_) while_busy([this] { served_.storage.help(); });
       continue;
     }
     if (received == -EAGAIN) continue;
@@ -122,10 +157,42 @@ void WorkerThreads::answer_requests(Thread& own) {
       continue;
     }
     if (received < 0) error_ = -received;
-    if (received <= 0) return;
+    if (received <= 0) return false;
 
-    while_busy([&] { fuse_session_process_buf(session_, &receive.buffer); });
-    if (!live_ && served_.initialised && !live_.exchange(true)) events_.post(Event::kLive);
+    process(receive.buffer);
+  }
+  return false;
+}
+
+void WorkerThreads::process(fuse_buf& buffer) {
+  fuse_in_header header{};
+  std::memcpy(&header, buffer.mem, std::min(buffer.size, sizeof header));
+  request_number() = header.unique;
+  while_busy([&] { fuse_session_process_buf(session_, &buffer); });
+  if (!live_ && served_.initialised && !live_.exchange(true)) events_.post(Event::kLive);
+}
+
+std::optional<std::string> WorkerThreads::take_again() {
+  const std::lock_guard lock(mutex_);
+  if (again_.empty()) return std::nullopt;
+  std::string request = std::move(again_.front());
+  again_.pop_front();
+  return request;
+}
+
+void WorkerThreads::pause() noexcept {
+  constexpr std::chrono::milliseconds kKickInterval{1};
+  paused_ = true;
+  for (;; std::this_thread::sleep_for(kKickInterval)) {
+    // Again and again: a thread may have been about to wait for a request when it was kicked.
+    const std::lock_guard lock(mutex_);
+    bool any = false;
+    for (Thread& thread : threads_) {
+      if (!thread.receives) continue;
+      any = true;
+      ::pthread_kill(thread.thread.native_handle(), kKickSignal);
+    }
+    if (!any) return;
   }
 }
 

@@ -3,9 +3,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <list>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "fuse/libfuse.h"
 #include "fuse/served_tree.h"
@@ -31,8 +35,13 @@ class WorkerThreads {
   /// Only after stop() has returned true, or without start().
   ~WorkerThreads() = default;
 
+  /// @param again requests that another process, or these threads before pause(), have taken and
+  ///        not answered: they come first.
   /// @throws std::system_error if not even one thread can be started.
-  void start();
+  void start(std::vector<std::string> again = {});
+  /// Returns when no thread takes requests any more. Those that have one go on with it; start()
+  /// ends the pause.
+  void pause() noexcept;
 
   /// Lets every thread finish the request that it has and end. A signal cuts the time short.
   /// @return whether all have ended; if not, they still use the session and what it serves.
@@ -45,6 +54,7 @@ class WorkerThreads {
   struct Thread {
     std::thread thread;
     std::atomic<bool> receives = false;  ///< waits for a request, or is about to
+    std::atomic<bool> ended = false;
   };
 
   bool has_threads_enough() const noexcept;
@@ -52,7 +62,9 @@ class WorkerThreads {
   bool start_one();
   void keep_one_idle() noexcept;
   void work(Thread& own) noexcept;
-  void answer_requests(Thread& own);
+  bool answer_requests(Thread& own);
+  std::optional<std::string> take_again();
+  void process(fuse_buf& buffer);
   template <typename Work>
   void while_busy(Work&& work);
   void kick_idle(unsigned count) noexcept;
@@ -61,13 +73,15 @@ class WorkerThreads {
   ServedTree& served_;
   const WakePipe& events_;
   std::atomic<bool> stopping_ = false;
+  std::atomic<bool> paused_ = false;
   std::atomic<bool> live_ = false;
   std::atomic<int> error_ = 0;
   std::atomic<bool> told_of_lack_ = false;  ///< of threads, until one can be started again
   std::atomic<unsigned> running_ = 0;
   std::atomic<unsigned> idle_ = 0;
   std::mutex mutex_;
-  std::list<Thread> threads_;  ///< guarded by mutex_
+  std::list<Thread> threads_;      ///< guarded by mutex_
+  std::deque<std::string> again_;  ///< guarded by mutex_
 };
 
 }  // namespace reshardfs

@@ -20,6 +20,12 @@ InodeNumber inode_number(std::string_view path, std::uint64_t attempt) {
   return number > kRootInode ? number : number + 2;
 }
 
+InodeNumber version_inode_number(std::uint64_t version, std::string_view path,
+                                 std::uint64_t attempt) {
+  constexpr unsigned kAttemptBits = 16;
+  return inode_number(path, version << kAttemptBits | attempt);
+}
+
 BranchNumber branch_number(std::string_view name, std::uint64_t attempt) {
   return static_cast<BranchNumber>(hash(name, attempt)) & kMaxBranchNumber;
 }

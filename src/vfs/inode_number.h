@@ -15,6 +15,13 @@ inline constexpr InodeNumber kRootInode = 1;
 /// @param attempt 0, or 1, 2, ... for further numbers when the earlier ones are taken.
 InodeNumber inode_number(std::string_view path, std::uint64_t attempt);
 
+/// For what has bytes in a tree that has replaced others, the version-th one of its mount: the
+/// kernel must not take them for those of another version. Version 0 has inode_number(), and so
+/// have directories in all versions, and files that show no size (what is read of them is not
+/// kept).
+InodeNumber version_inode_number(std::uint64_t version, std::string_view path,
+                                 std::uint64_t attempt);
+
 using InodeNumbering = std::function<InodeNumber(std::string_view path, std::uint64_t attempt)>;
 
 // --- trees with branches -----------------------------------------------------------------------

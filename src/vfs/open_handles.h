@@ -6,32 +6,51 @@
 #include <mutex>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace reshardfs {
 
-/// What openings hold, each its own, by numbers that the kernel keeps for them. Numbers that were
-/// never given, or are no longer in use, stand for nothing: so they can do no harm. Every member
-/// function may be called from any number of threads at once.
+/// What openings hold, each its own, by numbers that the kernel keeps for them. Numbers that are
+/// not in use stand for nothing: so they can do no harm. Every member function may be called from
+/// any number of threads at once.
 template <typename Held>
 class OpenHandles {
  public:
-  /// Stands for an opening that holds nothing.
-  static constexpr std::uint64_t kNone = 0;
-
-  /// @return its number, or kNone if there is nothing to keep. @throws std::bad_alloc
-  std::uint64_t add(std::shared_ptr<const Held> held) {
-    if (held == nullptr) return kNone;
+  /// In the place of what the number has stood for. @throws std::bad_alloc
+  void add(std::uint64_t number, std::shared_ptr<const Held> held) {
+    Entry entry{std::move(held), false};  // what was held is freed without the lock: by this
     const std::lock_guard lock(mutex_);
-    by_number_.emplace(last_ + 1, std::move(held));
-    return ++last_;
+    std::swap(by_number_[number], entry);
+  }
+
+  /// The kernel knows the number from now on.
+  void confirm(std::uint64_t number) noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto it = by_number_.find(number);
+    if (it != by_number_.end()) it->second.confirmed = true;
+  }
+
+  /// Those that the kernel knows, for whoever goes on with them.
+  std::vector<std::pair<std::uint64_t, std::shared_ptr<const Held>>> confirmed() const {
+    std::vector<std::pair<std::uint64_t, std::shared_ptr<const Held>>> all;
+    const std::lock_guard lock(mutex_);
+    for (const auto& [number, entry] : by_number_) {
+      if (entry.confirmed) all.emplace_back(number, entry.held);
+    }
+    return all;
+  }
+
+  /// Holds again what another process has held under this number. @throws std::bad_alloc
+  void restore(std::uint64_t number, std::shared_ptr<const Held> held) {
+    const std::lock_guard lock(mutex_);
+    by_number_.insert_or_assign(number, Entry{std::move(held), true});
   }
 
   /// nullptr if there is none of that number.
   std::shared_ptr<const Held> find(std::uint64_t number) const noexcept {
-    if (number == kNone) return nullptr;
     const std::lock_guard lock(mutex_);
     const auto it = by_number_.find(number);
-    return it == by_number_.end() ? nullptr : it->second;
+    return it == by_number_.end() ? nullptr : it->second.held;
   }
 
   /// Does nothing if there is none of that number.
@@ -39,23 +58,26 @@ class OpenHandles {
     // What was held is freed without the lock: by `held`.
     const std::lock_guard lock(mutex_);
     const auto it = by_number_.find(number);
-    if (it != by_number_.end()) it->second.swap(held);
+    if (it != by_number_.end()) it->second.held.swap(held);
   }
 
   void remove(std::uint64_t number) noexcept {
-    if (number == kNone) return;
     std::shared_ptr<const Held> held;  // freed without the lock
     const std::lock_guard lock(mutex_);
     const auto it = by_number_.find(number);
     if (it == by_number_.end()) return;
-    held = std::move(it->second);
+    held = std::move(it->second.held);
     by_number_.erase(it);
   }
 
  private:
+  struct Entry {
+    std::shared_ptr<const Held> held;
+    bool confirmed = false;
+  };
+
   mutable std::mutex mutex_;
-  std::uint64_t last_ = kNone;                                                ///< guarded
-  std::unordered_map<std::uint64_t, std::shared_ptr<const Held>> by_number_;  ///< guarded
+  std::unordered_map<std::uint64_t, Entry> by_number_;  ///< guarded
 };
 
 }  // namespace reshardfs

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vfs/step_tree.h"
 
+#include <algorithm>
+#include <exception>
 #include <set>
 #include <utility>
 
@@ -31,6 +33,18 @@ std::int64_t wall_clock_ns() {
       .count();
 }
 
+// --- numbers for openings ---
+
+std::uint64_t number_of_files(BranchNumber branch) noexcept {
+  return branch;
+}
+
+std::uint64_t number_of_listings(BranchNumber branch) noexcept {
+  return std::uint64_t{1} << 32 | branch;
+}
+
+constexpr std::uint64_t kTrunkNumber = std::uint64_t{1} << 33;
+
 [[noreturn]] void throw_vanished() {
   throw Error(ErrorKind::kMissing, "the step is not there any more");
 }
@@ -42,6 +56,17 @@ StepTree::StepTree(Callbacks callbacks)
   const std::vector<std::string> names = callbacks_.list();
   const std::lock_guard lock(steps_mutex_);
   changed_ns_ = wall_clock_ns();
+  static_cast<void>(show(names));
+  static_cast<void>(publish());
+}
+
+StepTree::StepTree(Callbacks callbacks, const GoingOn& before)
+    : callbacks_(std::move(callbacks)),
+      directory_(directory_number()),
+      after_crash_(before.after_crash) {
+  const std::vector<std::string> names = callbacks_.list();
+  const std::lock_guard lock(steps_mutex_);
+  adopt(decode_steps(before.saved), before.count, /*open_all=*/!after_crash_);
   static_cast<void>(show(names));
   static_cast<void>(publish());
 }
@@ -73,9 +98,31 @@ void StepTree::look() {
     callbacks_.report("", error);
     return;
   }
-  TreePtr old;
-  const std::lock_guard lock(steps_mutex_);
-  old = show(names);
+  {
+    TreePtr old;
+    const std::lock_guard lock(steps_mutex_);
+    old = show(names);
+  }
+  look_into_known();
+}
+
+/// What a process before this one had opened: whether it is the same is not known before.
+void StepTree::look_into_known() {
+  std::vector<InodeNumber> known;
+  {
+    const std::lock_guard lock(steps_mutex_);
+    for (const auto& [branch, step] : steps_) {
+      const Node& root = step.tree->root();
+      if (root.pending && !step.identity.empty()) known.push_back(root.inode);
+    }
+  }
+  for (const InodeNumber inode : known) {
+    try {
+      open_directory(inode);
+    } catch (const Error&) {
+      // Whoever looks into it is told.
+    }
+  }
 }
 
 StepTree::TreePtr StepTree::show(const std::vector<std::string>& names) {
@@ -104,26 +151,140 @@ void StepTree::add_step(const std::string& name) {
     branch = branch_number(name, attempt);
     if (used_.insert(branch).second) break;
   }
+  Step step;
+  step.name = name;
+  step.tree = pending_step(branch, name);
+  steps_.emplace(branch, std::move(step));
+}
+
+StepTree::TreePtr StepTree::pending_step(BranchNumber branch, const std::string& name) const {
   TreeBuilder builder(BranchRoot{branch, directory_, name});
   builder.set_pending();
   builder.set_mtime(changed_ns_);
   if (callbacks_.common) callbacks_.common(builder);
-  Step step;
-  step.name = name;
-  step.tree = std::make_shared<const Tree>(std::move(builder).build());
-  steps_.emplace(branch, std::move(step));
+  return std::make_shared<const Tree>(std::move(builder).build());
+}
+
+TreeBuilder StepTree::begin_trunk(std::int64_t changed_ns, const std::string& newest) const {
+  TreeBuilder builder = trunk();
+  builder.set_mtime(changed_ns);
+  if (callbacks_.common) callbacks_.common(builder);
+  if (!newest.empty()) builder.add_link(kLatest, std::string(kDirectory) + "/" + newest);
+  return builder;
 }
 
 StepTree::TreePtr StepTree::publish() {
-  TreeBuilder builder = trunk();
-  builder.set_mtime(changed_ns_);
-  if (callbacks_.common) callbacks_.common(builder);
-  if (!newest_.empty()) builder.add_link(kLatest, std::string(kDirectory) + "/" + newest_);
+  save();
+  TreeBuilder builder = begin_trunk(changed_ns_, newest_);
   for (const auto& [branch, step] : steps_) builder.add_branch(step.tree, step.shown);
   TreePtr tree = std::make_shared<const Tree>(std::move(builder).build());
   const std::lock_guard lock(tree_mutex_);
   tree_.swap(tree);
   return tree;
+}
+
+// --- going on in another process -----------------------------------------------------------------
+
+void StepTree::recall(const std::string& saved, const CountOpenings& count) {
+  if (saved.empty()) return;
+  TreePtr old;
+  const std::lock_guard lock(steps_mutex_);
+  adopt(decode_steps(saved), count, /*open_all=*/false);
+  old = publish();
+}
+
+void StepTree::adopt(const SavedSteps& saved, const CountOpenings& count, bool open_all) {
+  used_.insert(saved.used.begin(), saved.used.end());
+  changed_ns_ = std::max(changed_ns_, saved.changed_ns);
+  newest_ = saved.newest;
+  Steps before = std::exchange(steps_, {});
+  for (const SavedSteps::Step& step : saved.steps) {
+    const std::uint64_t files = count(number_of_files(step.branch));
+    const bool in_use = files > 0 || count(number_of_listings(step.branch)) > 0;
+    if (!step.shown && !in_use) continue;
+    const auto known = before.find(step.branch);
+    Step mine = known == before.end() ? again(step) : std::move(known->second);
+    mine.shown = step.shown;
+    mine.open_files = files;
+    const bool must_open = in_use || (open_all && !step.identity.empty());
+    if (!must_open || !mine.tree->root().pending || open_again(step, mine, in_use)) {
+      steps_.emplace(step.branch, std::move(mine));
+    }
+  }
+}
+
+StepTree::Step StepTree::again(const SavedSteps::Step& saved) const {
+  Step step;
+  step.name = saved.name;
+  step.identity = saved.identity;
+  step.tree = pending_step(saved.branch, saved.name);
+  return step;
+}
+
+/// @return false if it is not what it was: as a new step it may be shown.
+bool StepTree::open_again(const SavedSteps::Step& saved, Step& step, bool in_use) const {
+  std::optional<Error> failure;
+  try {
+    Opened opened = open_step(saved.branch, saved.name);
+    if (saved.identity.empty() || saved.identity == opened.identity) {
+      step.tree = std::move(opened.tree);
+      step.identity = std::move(opened.identity);
+      return true;
+    }
+    failure.emplace(ErrorKind::kChanged, "its files are other ones now");
+  } catch (const Error& error) {
+    failure = error;
+  }
+  if (!in_use) return false;
+  Error refusal(ErrorKind::kChanged,
+                "programs have files of step " + printable(saved.name) +
+                    " open, and it cannot be shown any more: " + failure->what());
+  if (!after_crash_) throw refusal.hint("close them first");
+  callbacks_.report(saved.name, refusal);
+  return false;
+}
+
+void StepTree::save_through(const std::function<void(const std::string&)>& keep) {
+  const std::lock_guard lock(steps_mutex_);
+  keep_ = keep;
+  save();
+}
+
+void StepTree::save() noexcept {
+  if (!keep_) return;
+  try {
+    SavedSteps saved;
+    for (const auto& [branch, step] : steps_) {
+      saved.steps.push_back({branch, step.name, step.shown, step.identity});
+    }
+    saved.used.assign(used_.begin(), used_.end());
+    saved.newest = newest_;
+    saved.changed_ns = changed_ns_;
+    keep_(encode(saved));
+  } catch (const std::exception&) {
+    // No memory: what was saved last holds.
+  }
+}
+
+std::string StepTree::save_listing(const Tree& tree) const {
+  SavedSteps saved;
+  const Node* const directory = tree.find(directory_);
+  saved.changed_ns = directory->mtime_ns.value_or(0);
+  for (const InodeNumber child : directory->children) {
+    saved.steps.push_back({branch_of(child), std::string(tree.find(child)->name), true, ""});
+  }
+  const Node* const latest = tree.lookup(kRootInode, kLatest);
+  if (latest != nullptr) saved.newest = latest->link.substr(latest->link.rfind('/') + 1);
+  return encode(saved);
+}
+
+std::shared_ptr<const Tree> StepTree::restore_listing(const std::string& text) const {
+  const SavedSteps saved = decode_steps(text);
+  TreeBuilder builder = begin_trunk(saved.changed_ns, saved.newest);
+  for (const SavedSteps::Step& step : saved.steps) {
+    builder.add_branch(pending_step(step.branch, step.name), true);
+  }
+  return std::make_shared<const Tree>(std::move(builder).build());
 }
 
 // --- opening a step ----------------------------------------------------------------------------
@@ -140,9 +301,9 @@ void StepTree::open_directory(InodeNumber inode) {
     if (step.failure && callbacks_.now() < step.retry_at) throw *step.failure;
     name = step.name;
   }
-  TreePtr tree;
+  Opened opened;
   try {
-    tree = open_step(branch, name);
+    opened = open_step(branch, name);
   } catch (const Error& error) {
     remember_failure(branch, error);
     throw;
@@ -151,16 +312,27 @@ void StepTree::open_directory(InodeNumber inode) {
   const std::lock_guard lock(steps_mutex_);
   const auto it = steps_.find(branch);
   if (it == steps_.end()) throw_vanished();
-  it->second.tree = std::move(tree);
-  it->second.failure.reset();
-  it->second.reported.clear();
+  Step& step = it->second;
+  if (!step.identity.empty() && step.identity != opened.identity) {
+    // What a process before this one has shown is another step.
+    steps_.erase(it);
+    add_step(name);
+    old = publish();
+    throw_vanished();
+  }
+  step.tree = std::move(opened.tree);
+  step.identity = std::move(opened.identity);
+  step.failure.reset();
+  step.reported.clear();
   old = publish();
 }
 
-StepTree::TreePtr StepTree::open_step(BranchNumber branch, const std::string& name) const {
+StepTree::Opened StepTree::open_step(BranchNumber branch, const std::string& name) const {
   TreeBuilder builder(BranchRoot{branch, directory_, name});
-  callbacks_.open(name, builder);
-  return std::make_shared<const Tree>(std::move(builder).build());
+  std::string identity = callbacks_.open(name, builder);
+  Tree tree = std::move(builder).build();
+  identity += " " + std::to_string(tree.sum());
+  return {std::make_shared<const Tree>(std::move(tree)), std::move(identity)};
 }
 
 void StepTree::remember_failure(BranchNumber branch, const Error& error) {
@@ -182,6 +354,14 @@ void StepTree::remember_failure(BranchNumber branch, const Error& error) {
 
 // --- open files --------------------------------------------------------------------------------
 
+std::uint64_t StepTree::tree_of(InodeNumber inode) const noexcept {
+  return is_in_branch(inode) ? number_of_files(branch_of(inode)) : kTrunkNumber;
+}
+
+std::uint64_t StepTree::tree_of_listing(InodeNumber inode) const noexcept {
+  return is_in_branch(inode) ? number_of_listings(branch_of(inode)) : kTrunkNumber;
+}
+
 bool StepTree::file_opened(InodeNumber inode) {
   if (!is_in_branch(inode)) return true;  // the common files are in every generation
   const std::lock_guard lock(steps_mutex_);
@@ -191,12 +371,12 @@ bool StepTree::file_opened(InodeNumber inode) {
   return true;
 }
 
-void StepTree::file_closed(InodeNumber inode) noexcept {
-  if (!is_in_branch(inode)) return;
+void StepTree::closed(std::uint64_t tree) noexcept {
+  if (tree > kMaxBranchNumber) return;  // of no branch, or a listing
   try {
     TreePtr old;
     const std::lock_guard lock(steps_mutex_);
-    const auto it = steps_.find(branch_of(inode));
+    const auto it = steps_.find(static_cast<BranchNumber>(tree));
     if (it == steps_.end() || it->second.open_files == 0) return;
     if (--it->second.open_files > 0 || it->second.shown) return;
     steps_.erase(it);

@@ -12,6 +12,7 @@
 
 #include "reshardfs/error.h"
 
+#include "vfs/saved_steps.h"
 #include "vfs/tree_source.h"
 
 namespace reshardfs {
@@ -33,8 +34,8 @@ class StepTree final : public TreeSource {
   struct Callbacks {
     /// The names of the steps to show, oldest first. @throws Error
     std::function<std::vector<std::string>()> list;
-    /// Adds a step's files. @throws Error
-    std::function<void(const std::string& step, TreeBuilder& builder)> open;
+    /// Adds a step's files. @return what tells them from others'. @throws Error
+    std::function<std::string(const std::string& step, TreeBuilder& builder)> open;
     /// Is told of problems, once of each: those of list() with an empty step.
     std::function<void(const std::string& step, const Error& error)> report;
     std::function<Clock::time_point()> now = Clock::now;
@@ -48,18 +49,36 @@ class StepTree final : public TreeSource {
 
   /// Lists the steps. @throws Error as list() does.
   explicit StepTree(Callbacks callbacks);
+  /// Where another process has stopped.
+  struct GoingOn {
+    std::string saved;    ///< by that process
+    CountOpenings count;  ///< its openings
+    bool after_crash = false;
+  };
+  /// Goes on with what it has shown, and opens the steps that it had opened; after a crash those in
+  /// use, since readers wait. A step that has changed meanwhile is shown as another one.
+  /// @throws Error as list() does, and if a step in use has changed or gone; after a crash that is
+  ///         reported, and openings of it are stale.
+  StepTree(Callbacks callbacks, const GoingOn& before);
 
   std::shared_ptr<const Tree> current() const override;
   bool changes() const noexcept override { return true; }
   void refresh() noexcept override;
   void open_directory(InodeNumber inode) override;
   bool file_opened(InodeNumber inode) override;
-  void file_closed(InodeNumber inode) noexcept override;
+  void closed(std::uint64_t tree) noexcept override;
+  std::uint64_t tree_of(InodeNumber inode) const noexcept override;
+  std::uint64_t tree_of_listing(InodeNumber inode) const noexcept override;
+  void recall(const std::string& saved, const CountOpenings& count) override;
+  void save_through(const std::function<void(const std::string&)>& keep) override;
+  std::string save_listing(const Tree& tree) const override;
+  std::shared_ptr<const Tree> restore_listing(const std::string& text) const override;
 
  private:
   struct Step {
     std::string name;
     std::shared_ptr<const Tree> tree;  ///< pending, or with all files
+    std::string identity;              ///< of its files, once they are known
     bool shown = true;
     std::uint64_t open_files = 0;
     std::optional<Error> failure;  ///< of the last attempt to open it
@@ -71,18 +90,31 @@ class StepTree final : public TreeSource {
   using TreePtr = std::shared_ptr<const Tree>;
 
   void look();
+  void look_into_known();
   // These need steps_mutex_. What they return is the generation before, for the caller to drop when
   // the lock is free: the last one to hold it closes the sources that no other generation has.
   [[nodiscard]] TreePtr show(const std::vector<std::string>& names);
   [[nodiscard]] TreePtr publish();
   void add_step(const std::string& name);
+  void save() noexcept;
 
-  TreePtr open_step(BranchNumber branch, const std::string& name) const;
+  struct Opened {
+    TreePtr tree;
+    std::string identity;
+  };
+  Opened open_step(BranchNumber branch, const std::string& name) const;
+  TreePtr pending_step(BranchNumber branch, const std::string& name) const;
+  TreeBuilder begin_trunk(std::int64_t changed_ns, const std::string& newest) const;
+  // With steps_mutex_. These may call back with it: nobody else uses the tree yet.
+  void adopt(const SavedSteps& saved, const CountOpenings& count, bool open_all);
+  Step again(const SavedSteps::Step& saved) const;
+  bool open_again(const SavedSteps::Step& saved, Step& step, bool in_use) const;
   void remember_failure(BranchNumber branch, const Error& error);
 
   const Callbacks callbacks_;
   /// Where the branches hang.
   const InodeNumber directory_;
+  const bool after_crash_ = false;
   std::string list_problem_;  ///< what was told last of list(); for refresh() alone
 
   mutable std::mutex steps_mutex_;  ///< before tree_mutex_
@@ -90,6 +122,7 @@ class StepTree final : public TreeSource {
   std::unordered_set<BranchNumber> used_;  ///< all numbers that were ever given to a step
   std::string newest_;
   std::int64_t changed_ns_ = 0;  ///< when the shown steps last changed
+  std::function<void(const std::string&)> keep_;
 
   /// Held for the time of copying a pointer only: every request needs it.
   mutable std::mutex tree_mutex_;

@@ -2,6 +2,9 @@
 #include "vfs/tree.h"
 
 #include <algorithm>
+#include <utility>
+
+#include <xxhash.h>
 
 namespace reshardfs {
 
@@ -13,6 +16,9 @@ const Node* Tree::own(InodeNumber inode) const noexcept {
 
 const Node* Tree::find(InodeNumber inode) const noexcept {
   if (const Node* node = own(inode)) return node;
+  for (const auto& tree : trees_) {
+    if (const Node* node = tree->find(inode)) return node;
+  }
   if (branches_.empty() || !is_in_branch(inode)) return nullptr;
   const auto branch = branches_.find(branch_of(inode));
   return branch == branches_.end() ? nullptr : branch->second->find(inode);
@@ -38,6 +44,41 @@ std::string Tree::path(InodeNumber inode) const {
     path.insert(0, node->name);
   }
   return path;
+}
+
+void Tree::for_each(const std::function<void(const Node&)>& call) const {
+  if (!trees_.empty()) return trees_.front()->for_each(call);
+  for (const Node& node : nodes_) call(node);
+  for (const auto& [number, branch] : branches_) branch->for_each(call);
+}
+
+Tree Tree::with_former(std::vector<std::shared_ptr<const Tree>> trees) {
+  Tree tree;
+  tree.total_bytes_ = trees.front()->total_bytes_;
+  tree.node_count_ = trees.front()->node_count_;
+  tree.trees_ = std::move(trees);
+  return tree;
+}
+
+std::uint64_t Tree::sum() const {
+  std::string text;
+  const auto add = [&text](std::uint64_t value) {
+    text.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  std::uint64_t sum = 0;
+  for (const Node& node : nodes_) {
+    text.clear();
+    add(sum);
+    add(node.inode);
+    add(node.parent);
+    add(node.size);
+    add(static_cast<std::uint64_t>(node.mtime_ns.value_or(-1)));
+    add(node.name.size());
+    text.append(node.name).append(node.link);
+    text.append({node.hidden ? 'h' : '-', node.file != nullptr ? 'f' : '-'});
+    sum = XXH3_64bits(text.data(), text.size());
+  }
+  return sum;
 }
 
 }  // namespace reshardfs

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -57,10 +58,20 @@ class Tree {
   /// The node's path below the root, for messages; empty for the root and for unknown numbers.
   std::string path(InodeNumber inode) const;
   const Node& root() const { return *find(root_); }
+  /// Calls with each node, the root and hidden ones and those of branches among them; of former
+  /// trees with none.
+  void for_each(const std::function<void(const Node&)>& call) const;
   /// The sum of all file sizes, bytes; 2^64-1 if it is greater.
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
+  /// A sum of all that the kernel may keep of the nodes: their numbers, names, links, sizes and
+  /// times. Of branches nothing.
+  std::uint64_t sum() const;
   /// Nodes, the root and hidden ones among them.
   std::uint64_t node_count() const noexcept { return node_count_; }
+
+  /// A tree that shows the first of these. Of the others it shows nothing, but finds the nodes that
+  /// the first one does not have.
+  static Tree with_former(std::vector<std::shared_ptr<const Tree>> trees);
 
  private:
   friend class TreeBuilder;
@@ -72,6 +83,8 @@ class Tree {
   InodeNumber root_ = kRootInode;
   /// Trees that hang on this one, its trunk.
   std::unordered_map<BranchNumber, std::shared_ptr<const Tree>> branches_;
+  /// Of with_former(); then there are no nodes of its own.
+  std::vector<std::shared_ptr<const Tree>> trees_;
   std::uint64_t total_bytes_ = 0;
   std::uint64_t node_count_ = 0;
 };
@@ -89,6 +102,8 @@ class TreeBuilder {
  public:
   /// @param numbering other than inode_number() for trunks, and in tests of collisions.
   explicit TreeBuilder(InodeNumbering numbering = inode_number);
+  /// Of a tree that has replaced others: see version_inode_number().
+  explicit TreeBuilder(std::uint64_t version);
   /// Of a branch; its paths are relative to its root.
   /// @throws Error kBadInput if the root's name cannot be a file's.
   explicit TreeBuilder(BranchRoot root);
@@ -137,10 +152,11 @@ class TreeBuilder {
   class Texts;
   std::size_t text_bytes() const;
   Node root_node(Texts& texts) const;
-  Node make_node(InodeNumber number, const Node& parent, Entry&& entry) const;
+  Node make_node(const Node& parent, Entry&& entry) const;
   void attach_branches(Tree& tree);
 
   InodeNumbering numbering_;
+  std::uint64_t version_ = 0;
   /// By path. A directory sorts before all that is below it, and siblings sort by name.
   std::map<std::string, Entry, std::less<>> entries_;
   BranchRoot root_;

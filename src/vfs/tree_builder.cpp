@@ -72,6 +72,10 @@ TreeBuilder::TreeBuilder(InodeNumbering numbering) : numbering_(std::move(number
   root_.parent = kRootInode;
 }
 
+TreeBuilder::TreeBuilder(std::uint64_t version) : TreeBuilder(inode_number) {
+  version_ = version;
+}
+
 TreeBuilder::TreeBuilder(BranchRoot root)
     : numbering_([branch = root.branch](std::string_view path, std::uint64_t attempt) {
         return branch_inode_number(branch, path, attempt);
@@ -192,9 +196,8 @@ Node TreeBuilder::root_node(Texts& texts) const {
   return root;
 }
 
-Node TreeBuilder::make_node(InodeNumber number, const Node& parent, Entry&& entry) const {
+Node TreeBuilder::make_node(const Node& parent, Entry&& entry) const {
   Node node;
-  node.inode = number;
   node.parent = parent.inode;
   node.hidden = entry.hidden;
   node.changing = entry.changing;
@@ -241,9 +244,11 @@ Tree TreeBuilder::build() && {
   taken.reserve(entries_.size() + 1);
   // Paths come in sorted order, so which of two colliding paths keeps its first number does not
   // depend on the order in which they were added.
-  const auto free_number = [&](std::string_view path) {
+  const auto free_number = [&](std::string_view path, bool has_bytes) {
     for (std::uint64_t attempt = 0;; ++attempt) {
-      const InodeNumber number = numbering_(path, attempt);
+      const InodeNumber number = version_ != 0 && has_bytes
+                                     ? version_inode_number(version_, path, attempt)
+                                     : numbering_(path, attempt);
       if (taken.insert(number).second) return number;
     }
   };
@@ -255,7 +260,8 @@ Tree TreeBuilder::build() && {
       directories.emplace(path, nodes.size());
       if (!entry.hidden) ++parent.listed_directories;
     }
-    Node node = make_node(free_number(path), parent, std::move(entry));
+    Node node = make_node(parent, std::move(entry));
+    node.inode = free_number(path, node.size != 0);
     node.name = texts.add(name);
     if (!entry.link.empty()) node.link = texts.add(entry.link);
     parent.children.push_back(node.inode);

@@ -49,7 +49,10 @@ class StepFiles {
   std::unique_ptr<TreeSource> source() const {
     StepTree::Callbacks callbacks;
     callbacks.list = [this] { return list(); };
-    callbacks.open = [this](const std::string& step, TreeBuilder& builder) { open(step, builder); };
+    callbacks.open = [this](const std::string& step, TreeBuilder& builder) {
+      open(step, builder);
+      return step;
+    };
     callbacks.report = [this](const std::string&, const Error&) { ++shared_.reads; };
     return std::make_unique<StepTree>(std::move(callbacks));
   }

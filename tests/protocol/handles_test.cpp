@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Openings and their ends, also such as nobody has asked for.
+#include <cerrno>
 #include <random>
 #include <utility>
 #include <vector>
@@ -24,16 +25,17 @@ TEST_F(ProtocolHandles, ListingsHoldTheirGenerationUntilTheyEnd) {
   EXPECT_TRUE(holds_trees(0));
 }
 
-TEST_F(ProtocolHandles, ThatWereNeverGivenDoNoHarm) {
+TEST_F(ProtocolHandles, ThatWereNeverGivenAreStaleAndDoNoHarm) {
   const std::uint64_t changing = node("changing");
   const std::uint64_t status = node("status");
   const std::uint64_t listing = open(changing, FUSE_OPENDIR);
   const std::uint64_t opening = open(status);
   for (const std::uint64_t wild : {std::uint64_t{4711}, kWild, ~std::uint64_t{0}}) {
-    EXPECT_EQ(error_of(FUSE_READDIR, changing, read_body(wild, 0, 4096)), 0);
-    EXPECT_EQ(error_of(FUSE_READDIRPLUS, changing, read_body(wild, 5, 4096)), 0);
+    EXPECT_EQ(error_of(FUSE_READDIR, changing, read_body(wild, 0, 4096)), ESTALE);
+    EXPECT_EQ(error_of(FUSE_READDIRPLUS, changing, read_body(wild, 5, 4096)), ESTALE);
     EXPECT_EQ(error_of(FUSE_RELEASEDIR, changing, release_body(wild)), 0);
-    EXPECT_EQ(read(status, wild, 0, 4096).body.size(), 0U);
+    // Not the end of an empty file.
+    EXPECT_EQ(error_of(FUSE_READ, status, read_body(wild, 0, 4096)), ESTALE);
     EXPECT_EQ(error_of(FUSE_RELEASE, status, release_body(wild)), 0);
     EXPECT_EQ(error_of(FUSE_RELEASE, 4711, release_body(wild)), 0);
   }

@@ -9,6 +9,7 @@
 #include <map>
 #include <random>
 
+#include "fuse/opening_table.h"
 #include "protocol/protocol_test.h"
 
 namespace reshardfs::testing_protocol {
@@ -45,9 +46,16 @@ class ProtocolRandom : public ProtocolTest {
     const std::uint64_t offset = pick(16) == 0 ? random() : pick(end + 5000);
     const auto size = static_cast<std::uint32_t>(pick(100) == 0 ? 1U << 20U : pick(9000));
     const std::uint64_t left = offset < end ? end - offset : 0;
-    // No opening of these files has contents of its own, so every handle will do.
-    reads[kernel().send(FUSE_READ, files[i], read_body(any_handle() | 1ULL << 40U, offset, size),
-                        any_caller())] = {offset, std::min<std::uint64_t>(left, size)};
+    // What has no bytes may be a text that an opening holds: without one nothing is known of it.
+    if (end == 0 || pick(4) == 0) {
+      const std::uint64_t wild = opening_handle(any_handle(), true);
+      errors[kernel().send(FUSE_READ, files[i], read_body(wild, offset, size), any_caller())] =
+          ESTALE;
+      return;
+    }
+    // No opening of these files has contents of its own.
+    reads[kernel().send(FUSE_READ, files[i], read_body(0, offset, size), any_caller())] = {
+        offset, std::min<std::uint64_t>(left, size)};
   }
   void send_open() {
     const bool directory = pick(2) == 0;

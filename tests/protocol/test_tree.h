@@ -82,7 +82,10 @@ class TestTree : public TreeSource {
     ++open_files_;
     return true;
   }
-  void file_closed(InodeNumber) noexcept override { --open_files_; }
+  std::uint64_t tree_of_listing(InodeNumber) const noexcept override { return kListing; }
+  void closed(std::uint64_t tree) noexcept override {
+    if (tree != kListing) --open_files_;
+  }
 
   /// Openings that have not been closed.
   int open_files() const noexcept { return open_files_; }
@@ -92,6 +95,8 @@ class TestTree : public TreeSource {
   long held_trees() const noexcept { return tree_.use_count() - 1; }
 
  private:
+  static constexpr std::uint64_t kListing = 1;
+
   const std::shared_ptr<int> snapshots_ = std::make_shared<int>();
   std::atomic<int> open_files_ = 0;
   std::shared_ptr<const Tree> tree_;

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "unit/vfs/sized_file.h"
+#include "unit/vfs/step_tree_fixture.h"
 
 namespace reshardfs {
 namespace {
@@ -16,77 +16,9 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing_vfs::child_names;
 using testing_vfs::file_of;
+using testing_vfs::Names;
 using testing_vfs::resolve;
-using Names = std::vector<std::string>;
-
-/// A source whose steps a test makes and deletes. A file is as large as its step's name is long.
-class Source {
- public:
-  StepTree::Callbacks callbacks() {
-    return {[this] {
-              if (list_error) throw *list_error;
-              return names;
-            },
-            [this](const std::string& step, TreeBuilder& builder) { open(step, builder); },
-            [this](const std::string& step, const Error& error) {
-              reports.push_back(step + ": " + error.what());
-            },
-            [this] { return now.load(); }};
-  }
-
-  Names names;
-  std::optional<Error> list_error;
-  std::optional<Error> open_error;
-  Names opened;
-  Names reports;
-  std::function<void()> while_opening = [] {};
-  std::weak_ptr<const VirtualFile> last_file;
-  std::atomic<StepTree::Clock::time_point> now{StepTree::Clock::time_point(100s)};
-
- private:
-  void open(const std::string& step, TreeBuilder& builder) {
-    const auto file = file_of(step.size());
-    {
-      const std::lock_guard lock(mutex_);
-      opened.push_back(step);
-      last_file = file;
-    }
-    while_opening();
-    if (open_error) throw *open_error;
-    builder.add_file("rank_0/a", file);
-    builder.set_mtime(42);
-  }
-
-  std::mutex mutex_;
-};
-
-class StepTreeTest : public testing::Test {
- protected:
-  std::unique_ptr<StepTree> make(Names names) {
-    source.names = std::move(names);
-    return std::make_unique<StepTree>(source.callbacks());
-  }
-
-  static Names shown(const StepTree& steps) {
-    const auto tree = steps.current();
-    return child_names(*tree, *resolve(*tree, {"steps"}));
-  }
-  static InodeNumber number(const StepTree& steps, const Names& names) {
-    const auto tree = steps.current();
-    const Node* node = resolve(*tree, names);
-    return node == nullptr ? 0 : node->inode;
-  }
-  static std::string latest(const StepTree& steps) {
-    const auto tree = steps.current();
-    const Node* node = resolve(*tree, {"latest"});
-    return std::string(node == nullptr ? std::string_view() : node->link);
-  }
-  static void open(StepTree& steps, const std::string& step) {
-    steps.open_directory(number(steps, {"steps", step}));
-  }
-
-  Source source;
-};
+using testing_vfs::StepTreeTest;
 
 TEST_F(StepTreeTest, ShowsAllStepsAndALinkToTheNewest) {
   const auto steps = make({"9_50", "10_50"});  // oldest first; as names, the other way round
@@ -161,7 +93,7 @@ TEST_F(StepTreeTest, AVanishedStepIsGivenUpIfNothingOfItIsOpen) {
   open(*steps, "1_1");
   const InodeNumber file = number(*steps, {"steps", "1_1", "rank_0", "a"});
   EXPECT_TRUE(steps->file_opened(file));
-  steps->file_closed(file);
+  steps->closed(steps->tree_of(file));
   EXPECT_FALSE(source.last_file.expired());
   source.names = {"1_2"};
   steps->refresh();
@@ -184,9 +116,9 @@ TEST_F(StepTreeTest, OpenFilesOfAVanishedStepStayUntilTheLastIsClosed) {
   ASSERT_NE(steps->current()->find(file), nullptr);
   EXPECT_EQ(steps->current()->find(file)->size, 3U);
   EXPECT_EQ(steps->current()->path(file), "steps/1_1/rank_0/a");
-  steps->file_closed(file);
+  steps->closed(steps->tree_of(file));
   EXPECT_NE(steps->current()->find(file), nullptr);
-  steps->file_closed(file);
+  steps->closed(steps->tree_of(file));
   EXPECT_EQ(steps->current()->find(file), nullptr);
   EXPECT_TRUE(source.last_file.expired());
 }
@@ -207,7 +139,7 @@ TEST_F(StepTreeTest, AStepThatComesBackIsAnotherOne) {
   EXPECT_THAT(source.opened, ElementsAre("1_1", "1_1"));
   EXPECT_NE(number(*steps, {"steps", "1_1", "rank_0", "a"}), file);
   EXPECT_NE(steps->current()->find(file), nullptr);
-  steps->file_closed(file);
+  steps->closed(steps->tree_of(file));
   EXPECT_EQ(steps->current()->find(file), nullptr);
   EXPECT_THAT(shown(*steps), ElementsAre("1_1"));
 }
@@ -277,7 +209,7 @@ TEST_F(StepTreeTest, MayBeUsedByManyThreads) {
         const InodeNumber file = number(*steps, {"steps", "1_1", "rank_0", "a"});
         if (file != 0 && steps->file_opened(file)) {
           EXPECT_NE(steps->current()->find(file), nullptr);
-          steps->file_closed(file);
+          steps->closed(steps->tree_of(file));
         }
       }
     });

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/kernel_caches.h"
+
+#include <linux/fuse.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cerrno>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "base/no_signals.h"
+
+namespace reshardfs {
+namespace {
+
+/// Not through the channel: nobody shall have to wait for a message that the kernel takes late.
+void send(int fuse, int code, const void* what, std::size_t size, std::string_view name) noexcept {
+  fuse_out_header header{};
+  const std::string_view end("\0", 1);
+  const std::size_t text = name.empty() ? 0 : name.size() + 1;
+  header.len = static_cast<std::uint32_t>(sizeof header + size + text);
+  header.error = code;
+  std::array<iovec, 4> pieces{{{&header, sizeof header},
+                               {const_cast<void*>(what), size},
+                               {const_cast<char*>(name.data()), name.size()},
+                               {const_cast<char*>(end.data()), end.size()}}};
+  // The kernel refuses to forget what it does not know, which is as well.
+  while (::writev(fuse, pieces.data(), text == 0 ? 2 : 4) < 0 && errno == EINTR) {
+  }
+}
+
+void forget_name(int fuse, InodeNumber directory, std::string_view name) noexcept {
+  fuse_notify_inval_entry_out out{};
+  out.parent = directory;
+  out.namelen = static_cast<std::uint32_t>(name.size());
+  send(fuse, FUSE_NOTIFY_INVAL_ENTRY, &out, sizeof out, name);
+}
+
+/// Of a directory the kept listing, too.
+void forget_attributes(int fuse, InodeNumber inode, bool is_directory) noexcept {
+  fuse_notify_inval_inode_out out{};
+  out.ino = inode;
+  out.off = is_directory ? 0 : -1;
+  send(fuse, FUSE_NOTIFY_INVAL_INODE, &out, sizeof out, {});
+}
+
+std::string key_of(InodeNumber directory, std::string_view name) {
+  return std::to_string(directory) + "/" + std::string(name);
+}
+
+}  // namespace
+
+std::vector<KnownName> names_of(const Tree& tree) {
+  std::vector<KnownName> names;
+  names.reserve(tree.node_count());
+  tree.for_each([&](const Node& node) {
+    if (node.inode == kRootInode) return;
+    names.push_back({node.parent, node.inode, node.is_directory(), std::string(node.name)});
+  });
+  return names;
+}
+
+void KernelCaches::start(int fuse, TreeChange change, std::shared_ptr<const Tree> now,
+                         const WakePipe& events) {
+  const NoSignals none;
+  const std::lock_guard lock(mutex_);
+  running_ = true;
+  thread_ = std::thread([this, fuse, change = std::move(change), now = std::move(now), &events] {
+    try {
+      tell(fuse, change, *now);
+    } catch (const std::exception& error) {
+      spdlog::warn("the kernel may show some of the former files for a while: {}", error.what());
+    }
+    events.post(Event::kToldKernel);
+    const std::lock_guard end(mutex_);
+    running_ = false;
+    ended_.notify_all();
+  });
+}
+
+void KernelCaches::tell(int fuse, const TreeChange& change, const Tree& now) const {
+  std::unordered_set<std::string> known;
+  for (const KnownName& name : change.names) {
+    if (stopping_) return;
+    known.insert(key_of(name.directory, name.name));
+    const Node* const node = now.lookup(name.directory, name.name);
+    if (node != nullptr && node->inode == name.inode) continue;
+    forget_name(fuse, name.directory, name.name);
+  }
+  // That there is no such name is kept, too.
+  if (change.is_replaced) {
+    now.for_each([&](const Node& node) {
+      if (stopping_ || node.inode == kRootInode) return;
+      if (!known.contains(key_of(node.parent, node.name))) {
+        forget_name(fuse, node.parent, node.name);
+      }
+    });
+  }
+  for (const KnownName& name : change.names) {
+    if (name.is_directory && !stopping_) forget_attributes(fuse, name.inode, true);
+  }
+  now.for_each([&](const Node& node) {
+    if (!stopping_) forget_attributes(fuse, node.inode, node.is_directory());
+  });
+}
+
+bool KernelCaches::is_running() const {
+  const std::lock_guard lock(mutex_);
+  return running_;
+}
+
+bool KernelCaches::stop(std::chrono::milliseconds limit) noexcept {
+  stopping_ = true;
+  {
+    std::unique_lock lock(mutex_);
+    if (!ended_.wait_for(lock, limit, [this] { return !running_; })) return false;
+  }
+  if (thread_.joinable()) thread_.join();
+  return true;
+}
+
+}  // namespace reshardfs

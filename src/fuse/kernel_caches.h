@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "fuse/mounted_tree.h"
+#include "fuse/wake_pipe.h"
+#include "vfs/tree.h"
+
+namespace reshardfs {
+
+/// All names of a tree, as the kernel may have kept them.
+std::vector<KnownName> names_of(const Tree& tree);
+
+/// Tells the kernel what of that which it has kept of a mount is out of date, on a thread: the
+/// kernel does not listen while a program waits for an answer in the directory that is spoken of.
+class KernelCaches {
+ public:
+  KernelCaches() = default;
+  KernelCaches(const KernelCaches&) = delete;
+  KernelCaches& operator=(const KernelCaches&) = delete;
+  /// Only after stop() has returned true, or without start().
+  ~KernelCaches() = default;
+
+  /// Posts Event::kToldKernel at the end. @throws std::system_error
+  void start(int fuse, TreeChange change, std::shared_ptr<const Tree> now, const WakePipe& events);
+  bool is_running() const;
+  /// @return whether the thread has ended; if not, it waits for the kernel.
+  bool stop(std::chrono::milliseconds limit) noexcept;
+
+ private:
+  void tell(int fuse, const TreeChange& change, const Tree& now) const;
+
+  std::atomic<bool> stopping_ = false;
+  mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  bool running_ = false;  ///< guarded
+  std::thread thread_;
+};
+
+}  // namespace reshardfs

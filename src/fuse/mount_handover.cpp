@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/mount_handover.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <ctime>
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "reshardfs/error.h"
+
+#include "base/mount_record.h"
+#include "base/version.h"
+#include "fuse/keeper.h"
+#include "fuse/resend.h"
+#include "fuse/takeover.h"
+
+namespace reshardfs {
+namespace {
+
+/// A text that an opening in another process holds.
+class RestoredText final : public VirtualFile {
+ public:
+  explicit RestoredText(std::string text) : text_(std::move(text)) {}
+
+  std::uint64_t size() const override { return text_.size(); }
+  Effort effort() const noexcept override { return Effort::kNone; }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
+    if (offset > text_.size() || out.size() > text_.size() - offset) {
+      throw Error(ErrorKind::kBadInput, "a read leaves the file").at_offset(offset);
+    }
+    std::memcpy(out.data(), text_.data() + offset, out.size());
+  }
+
+ private:
+  std::string text_;
+};
+
+void restore_openings(ServedTree& served, MemoryRecord&& texts) {
+  OpenState state = decode_open_state(texts.read());
+  for (HeldText& text : state.texts) {
+    served.snapshots.restore(text.handle,
+                             std::make_shared<const RestoredText>(std::move(text.bytes)));
+  }
+  for (const HeldText& listing : state.listings) {
+    served.listings.restore(listing.handle, served.source.restore_listing(listing.bytes));
+  }
+}
+
+std::string text_of(const VirtualFile& file) {
+  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> go_on_with_mount(Session& session, ServedTree& served) {
+  Takeover& takeover = *served.options.handover.takeover;
+  const HandoverState& state = takeover.state();
+  const std::string found = session.replay(state.negotiation);
+  if (!found.empty()) {
+    throw Error(ErrorKind::kUnsupported, "this version cannot go on with the mount: " + found)
+        .hint("unmount, and mount with this version");
+  }
+  MountDescriptors taken = takeover.take();
+  takeover.openings().reread();
+  for (const std::uint64_t version : served.options.handover.without_openings) {
+    if (takeover.openings().of(version) == 0) continue;
+    throw Error(ErrorKind::kIo, "a former file has been opened that cannot be kept open")
+        .hint("try again");
+  }
+  served.source.recall(
+      takeover.record().read(MemoryRecord::Text::kTree),
+      [&openings = takeover.openings()](std::uint64_t tree) { return openings.of(tree); });
+  if (taken.texts.get() >= 0) restore_openings(served, MemoryRecord(std::move(taken.texts)));
+  served.channel.use_table(std::move(taken.requests));
+  session.adopt(std::move(taken.fuse), state.mount);
+  if (taken.keeper.get() >= 0 && served.options.handover.keeper != nullptr) {
+    served.options.handover.keeper->take_connection(std::move(taken.keeper));
+  }
+  served.connection = std::move(taken.connection);
+  // From the first answer on.
+  set_mount_record(state.record);
+  RequestTable& table = served.channel.table();
+  if (takeover.after_crash() && resend_requests(fuse_session_fd(session.get()))) table.clear();
+  return table.unanswered();
+}
+
+MountHandover::MountHandover(Session& session, ServedTree& served, WorkerThreads& workers,
+                             const WakePipe& events)
+    : session_(session), served_(served), workers_(workers), events_(events) {
+  if (Takeover* const takeover = options().takeover) {
+    record_ = &takeover->record();
+    served_.openings = &takeover->openings();
+  } else {
+    try {
+      record_ = &own_record_.emplace();
+      served_.openings = &own_openings_.emplace(record_->openings());
+    } catch (const std::exception& error) {
+      cannot_be_handed_over(error);
+    }
+  }
+  save_tree();
+}
+
+void MountHandover::save_tree() {
+  if (record_ == nullptr) return;
+  served_.source.save_through([this, record = record_](const std::string& saved) {
+    // The process that the mount is handed over to has the record then.
+    const Channel::Pass pass(served_.channel);
+    if (pass.is_open()) record->write(saved, MemoryRecord::Text::kTree);
+  });
+}
+
+/// It lives as long as this process.
+void MountHandover::cannot_be_handed_over(const std::exception& why) {
+  record_ = nullptr;
+  spdlog::warn("the mount cannot be handed over to another process: {}", why.what());
+}
+
+void MountHandover::begin() noexcept {
+  if (record_ == nullptr) return;
+  try {
+    if (Takeover* const takeover = options().takeover) {
+      state_ = takeover->state();
+    } else {
+      state_.mountpoint = served_.options.mountpoint.string();
+      state_.mount = session_.place();
+      state_.negotiation = served_.channel.negotiation();
+      state_.processes = 1;
+      state_.record.mounted_at = static_cast<std::int64_t>(std::time(nullptr));
+    }
+    state_.program = kVersion;
+    state_.trees = options().trees;
+    keep_state();
+    if (options().keeper != nullptr && !options().is_kept) {
+      options().keeper->keep(fuse_session_fd(session_.get()), served_.channel.table().descriptor(),
+                             record_->descriptor());
+    }
+    tell_kernel();
+  } catch (const std::exception& error) {
+    cannot_be_handed_over(error);
+  }
+}
+
+void MountHandover::tell_kernel() {
+  if (!options().change) return;
+  set_telling_kernel(true);
+  caches_.start(fuse_session_fd(session_.get()), *options().change, served_.source.current(),
+                events_);
+}
+
+void MountHandover::told_kernel() noexcept {
+  caches_.stop(std::chrono::milliseconds(100));
+  state_.is_new = false;
+  try {
+    if (record_ != nullptr) keep_state();
+  } catch (const std::exception&) {
+    // Whoever goes on with the mount will tell the kernel again.
+  }
+  set_telling_kernel(false);
+}
+
+void MountHandover::keep_state() {
+  set_mount_record(state_.record);
+  record_->write(encode(state_));
+}
+
+void MountHandover::require_possible() const {
+  if (!options().obstacle.empty()) throw Error(ErrorKind::kUsage, options().obstacle);
+  if (caches_.is_running()) {
+    throw Error(ErrorKind::kIo, "the kernel is still being told of the last change")
+        .hint("try again when it has been; 'reshardfs status' shows it as replacing");
+  }
+  if (state_.processes == 0) throw Error(ErrorKind::kIo, "the mount is not ready yet");
+  const bool shared = served_.channel.table().descriptor() >= 0;
+  if (record_ != nullptr && shared && served_.channel.negotiation().is_done()) return;
+  throw Error(ErrorKind::kIo, "there was no memory to share when the mount began");
+}
+
+void MountHandover::start(bool replace) noexcept {
+  if (successor_) return;  // it is under way
+  if (options().on_reload) options().on_reload();
+  try {
+    require_possible();
+    SuccessorOffer offer{.state = record_->descriptor()};
+    if (replace) {
+      offer.names.emplace().write(encode(names_of(*served_.source.current())));
+    }
+    successor_.emplace(*options().successor, std::move(offer), events_);
+  } catch (const std::exception& error) {
+    refused(error.what());
+  }
+}
+
+void MountHandover::refused(const std::string& why) noexcept {
+  try {
+    spdlog::error("the mount stays with this process: {}", why);
+    ++state_.record.reloads;
+    state_.record.refusal = why;
+    set_mount_record(state_.record);
+    if (record_ != nullptr) keep_state();
+  } catch (const std::exception&) {
+    // No memory to say so.
+  }
+  if (options().on_refusal) options().on_refusal();
+}
+
+MemoryRecord MountHandover::texts() const {
+  OpenState state;
+  for (const auto& [handle, file] : served_.snapshots.confirmed()) {
+    state.texts.push_back({handle, text_of(*file)});
+  }
+  for (const auto& [handle, tree] : served_.listings.confirmed()) {
+    state.listings.push_back({handle, served_.source.save_listing(*tree)});
+  }
+  MemoryRecord record;
+  record.write(encode(state));
+  return record;
+}
+
+bool MountHandover::give() noexcept {
+  if (!successor_) return false;
+  std::string failure = successor_->failure();
+  if (failure.empty()) {
+    workers_.pause();
+    served_.channel.close();
+    try {
+      given_ = try_to_give();
+      failure = successor_->failure();
+    } catch (const std::exception& error) {
+      failure = error.what();
+    }
+    if (!given_) {
+      successor_.reset();  // first: it may have taken requests, and takes none any more
+      served_.channel.open();
+      RequestTable& table = served_.channel.table();
+      table.reread();
+      if (resend_requests(fuse_session_fd(session_.get()))) table.clear();
+      served_.openings->reread();
+      save_tree();
+      workers_.start(table.unanswered());
+    }
+  }
+  if (given_) return true;
+  successor_.reset();
+  refused(failure);
+  return false;
+}
+
+bool MountHandover::try_to_give() {
+  if (!served_.channel.table().is_complete()) {
+    throw Error(ErrorKind::kIo, "more requests wait than can be handed over")
+        .hint("try again when the source answers");
+  }
+  const MemoryRecord held = texts();
+  const MountKeeper* const keeper = options().keeper;
+  const int connection =
+      served_.connection.get() >= 0 ? served_.connection.get() : options().connection;
+  return successor_->give({fuse_session_fd(session_.get()), served_.channel.table().descriptor(),
+                           held.descriptor(), keeper == nullptr ? -1 : keeper->connection(),
+                           connection});
+}
+
+std::optional<pid_t> MountHandover::successor() const noexcept {
+  if (!given_) return std::nullopt;
+  return successor_->process();
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The trees of a mount as they pass from one process to another.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "vfs/inode_number.h"
+
+namespace reshardfs {
+
+struct MountedTree {
+  std::uint64_t version = 0;
+  /// What tells its contents from others'; empty: that is not known.
+  std::string subject{};
+  /// The command line that shows it, without the program's name and with nothing left to be looked
+  /// up in a configuration file.
+  std::vector<std::string> words{};
+  std::string source{};  ///< where its path led, whatever a link in it leads to by now
+  std::string step{};    ///< of the source, whichever is the newest by now; empty: it has none
+};
+
+/// A name that the kernel may have kept.
+struct KnownName {
+  InodeNumber directory = 0;
+  InodeNumber inode = 0;
+  bool is_directory = false;
+  std::string name{};
+};
+
+/// What the kernel is to be told of.
+struct TreeChange {
+  std::vector<KnownName> names{};  ///< of the trees before
+  bool is_replaced = false;        ///< by another tree; or else attributes alone have changed
+};
+
+}  // namespace reshardfs

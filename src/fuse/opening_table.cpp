@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/opening_table.h"
+
+#include <algorithm>
+#include <exception>
+
+namespace reshardfs {
+namespace {
+
+/// The kernel marks requests with this bit that it sends again (FUSE_UNIQUE_RESEND).
+constexpr std::uint64_t kSentAgain = std::uint64_t{1} << 63;
+constexpr std::uint64_t kHolds = std::uint64_t{1} << 62;
+
+}  // namespace
+
+OpeningHandle opening_handle(std::uint64_t unique, bool holds) noexcept {
+  return (unique & ~kSentAgain) | (holds ? kHolds : 0);
+}
+
+bool holds_something(OpeningHandle handle) noexcept {
+  return (handle & kHolds) != 0;
+}
+
+// The first entry holds no opening, but in its handle how many entries were ever used: what is
+// beyond them is not looked at, so that it never becomes memory.
+
+OpeningTable::OpeningTable(std::span<Entry> entries) : entries_(entries) {
+  reread();
+}
+
+void OpeningTable::reread() {
+  const std::lock_guard lock(mutex_);
+  by_handle_.clear();
+  free_.clear();
+  if (entries_.empty()) return;
+  const std::size_t used = std::min<std::uint64_t>(entries_.front().handle, entries_.size() - 1);
+  for (std::size_t i = used; i > 0; --i) {
+    const Entry& entry = entries_[i];
+    if (entry.tree_plus_1 == 0) {
+      free_.push_back(i);
+    } else {
+      by_handle_[entry.handle] = {i, entry.tree_plus_1 - 1};
+    }
+  }
+}
+
+std::optional<std::size_t> OpeningTable::take_entry() noexcept {
+  if (!free_.empty()) {
+    const std::size_t entry = free_.back();
+    free_.pop_back();
+    return entry;
+  }
+  if (entries_.empty() || entries_.front().handle + 1 >= entries_.size()) return std::nullopt;
+  return ++entries_.front().handle;
+}
+
+bool OpeningTable::add(OpeningHandle handle, std::uint64_t tree) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    const auto [it, is_new] = by_handle_.try_emplace(handle);
+    if (!is_new) return false;
+    it->second = {take_entry(), tree};
+    if (!it->second.entry) return true;
+    Entry& entry = entries_[*it->second.entry];
+    entry.handle = handle;
+    entry.tree_plus_1 = tree + 1;
+  } catch (const std::exception&) {
+    // No memory to know of it: its tree may be dropped before it is closed.
+  }
+  return true;
+}
+
+std::optional<std::uint64_t> OpeningTable::remove(OpeningHandle handle) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto it = by_handle_.find(handle);
+  if (it == by_handle_.end()) return std::nullopt;
+  const Place place = it->second;
+  by_handle_.erase(it);
+  if (!place.entry) return place.tree;
+  entries_[*place.entry].tree_plus_1 = 0;
+  try {
+    free_.push_back(*place.entry);
+  } catch (const std::exception&) {
+    // It is not used again.
+  }
+  return place.tree;
+}
+
+std::optional<std::uint64_t> OpeningTable::tree_of(OpeningHandle handle) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto it = by_handle_.find(handle);
+  return it == by_handle_.end() ? std::nullopt : std::optional(it->second.tree);
+}
+
+std::uint64_t OpeningTable::of(std::uint64_t tree) const noexcept {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::uint64_t>(
+      std::count_if(by_handle_.begin(), by_handle_.end(),
+                    [tree](const auto& opening) { return opening.second.tree == tree; }));
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/request_table.h"
+
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace reshardfs {
+namespace {
+
+constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+
+std::string request(std::uint32_t opcode, std::uint64_t unique, std::size_t length = 100) {
+  std::string bytes(length, 'x');
+  fuse_in_header header{};
+  header.len = static_cast<std::uint32_t>(length);
+  header.opcode = opcode;
+  header.unique = unique;
+  std::memcpy(bytes.data(), &header, sizeof header);
+  return bytes;
+}
+
+/// A device that keeps messages apart.
+class RequestTableTest : public ::testing::Test {
+ protected:
+  RequestTableTest() {
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends_.data()), 0);
+  }
+  ~RequestTableTest() override {
+    for (const int end : ends_) ::close(end);
+  }
+
+  /// What libfuse gets of a request that comes.
+  std::string receive(RequestTable& table, const std::string& bytes) {
+    EXPECT_EQ(::send(ends_[0], bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+    std::string buffer(kBufferBytes, '\0');
+    const ssize_t got = table.receive(ends_[1], buffer.data(), buffer.size());
+    buffer.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+    return buffer;
+  }
+
+  static RequestTable of_other_process(const RequestTable& table) {
+    return RequestTable(Descriptor(::dup(table.descriptor())));
+  }
+
+  std::array<int, 2> ends_{};
+};
+
+TEST_F(RequestTableTest, KeepsWhatIsNotAnswered) {
+  RequestTable table;
+  const std::string first = request(FUSE_READ, 2);
+  const std::string second = request(FUSE_LOOKUP, 4, 300);
+  EXPECT_EQ(receive(table, first), first);
+  EXPECT_EQ(receive(table, second), second);
+  table.answered(2);
+  EXPECT_EQ(table.unanswered(), std::vector{second});
+  const RequestTable other = of_other_process(table);
+  EXPECT_EQ(other.unanswered(), std::vector{second});
+  table.answered(4);
+  table.answered(4);
+  table.answered(17);
+  EXPECT_TRUE(table.unanswered().empty());
+  EXPECT_TRUE(of_other_process(table).unanswered().empty());
+}
+
+TEST_F(RequestTableTest, KeepsNothingThatHasNoAnswer) {
+  RequestTable table;
+  for (const std::uint32_t opcode : {FUSE_FORGET, FUSE_BATCH_FORGET, FUSE_INTERRUPT}) {
+    receive(table, request(opcode, 6));
+  }
+  EXPECT_TRUE(table.unanswered().empty());
+  EXPECT_TRUE(of_other_process(table).unanswered().empty());
+}
+
+TEST_F(RequestTableTest, PassesLongRequestsWhole) {
+  RequestTable table;
+  const std::string longer = request(FUSE_SETXATTR, 8, 70000);
+  EXPECT_EQ(receive(table, longer), longer);
+  ASSERT_EQ(table.unanswered().size(), 1U);
+  EXPECT_EQ(table.unanswered().front(), longer.substr(0, RequestTable::kSlotBytes) +
+                                            std::string(RequestTable::kSlotBytes, '\0'));
+}
+
+TEST_F(RequestTableTest, TellsOfRequestsThatFoundNoSlot) {
+  RequestTable table;
+  std::uint64_t unique = 0;
+  for (std::size_t i = 0; i + 1 < RequestTable::kSlots; ++i) {
+    receive(table, request(FUSE_READ, unique += 2));
+  }
+  EXPECT_TRUE(table.is_complete());
+  const std::string more = request(FUSE_READ, unique += 2);
+  EXPECT_EQ(receive(table, more), more);
+  EXPECT_FALSE(table.is_complete());
+  table.answered(unique);
+  EXPECT_TRUE(table.is_complete());
+  EXPECT_EQ(of_other_process(table).unanswered().size(), RequestTable::kSlots - 1);
+  table.clear();
+  EXPECT_TRUE(of_other_process(table).unanswered().empty());
+}
+
+TEST_F(RequestTableTest, LearnsWhatAnotherProcessHasDone) {
+  RequestTable table;
+  receive(table, request(FUSE_READ, 2));
+  RequestTable other = of_other_process(table);
+  other.answered(2);
+  const std::string later = request(FUSE_READ, 10);
+  receive(other, later);
+  table.reread();
+  EXPECT_EQ(table.unanswered(), std::vector{later});
+}
+
+}  // namespace
+}  // namespace reshardfs
