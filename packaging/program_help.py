@@ -54,7 +54,7 @@ def _option(title, head, description):
     values, description = _bracketed("possible values", description)
     # Without a list of values, the words in lower case of "STEP|latest".
     choices = values.split(", ") if values else [
-        word for word in argument.split("|") if re.fullmatch("[a-z]+", word)]
+        word for word in argument.split("|") if re.fullmatch("[a-z]+|[0-9.]+", word)]
     if re.fullmatch("[A-Z0-9-]+(\\|[A-Z0-9-]+)+", argument) and "-" in argument:
         choices = argument.split("|")
     return Option(tuple(words.group(1).split(", ")), argument, default,

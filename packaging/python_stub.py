@@ -31,7 +31,7 @@ FUNCTIONS = {
                "progress: Callable[[Mapping[str, Any]], None] | None = None{options}) -> None: ..."),
 }
 # What stands for a number in --help, and options that it tells nothing of.
-NUMBERS = {"BYTES", "SECONDS", "SIZE", "INT", "UINT", "FLOAT", "MODE", "NODES", "USER", "GROUP", "NUM", "NUMBER",
+NUMBERS = {"N", "BYTES", "SECONDS", "SIZE", "INT", "UINT", "FLOAT", "MODE", "NODES", "USER", "GROUP", "NUM", "NUMBER",
            "jobs", "atol", "rtol", "read-ahead-kb"}
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
 # Written by packaging/python_stub.py.

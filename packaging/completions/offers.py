@@ -5,7 +5,7 @@ import dataclasses
 import re
 
 # Their MOUNTPOINT has a mount; that of others is to get one.
-MOUNTED = {"umount", "status"}
+MOUNTED = {"umount", "reload", "status"}
 # Their FILE is one that a mount would show.
 OF_A_MOUNT = {"hash", "cat"}
 

@@ -28,6 +28,7 @@
 #include "cli/messages.h"
 #include "cli/mount_helper.h"
 #include "cli/process_start.h"
+#include "cli/program_start.h"
 #include "cli/usage_answers.h"
 
 namespace reshardfs {
@@ -103,6 +104,7 @@ namespace {
 void add_commands(CLI::App& app, CommandAction& action) {
   add_mount_command(app, action);
   add_umount_command(app, action);
+  add_reload_command(app, action);
   add_status_command(app, action);
   add_export_command(app, action);
   add_hash_command(app, action);
@@ -121,7 +123,7 @@ void add_commands(CLI::App& app, CommandAction& action) {
 
 void group_commands(CLI::App& app) {
   const std::vector<std::pair<const char*, std::vector<const char*>>> groups{
-      {"Show a checkpoint", {"mount", "umount", "status", "export", "hash", "cat"}},
+      {"Show a checkpoint", {"mount", "umount", "reload", "status", "export", "hash", "cat"}},
       {"Look into it", {"inspect", "plan", "report"}},
       {"Check it", {"verify", "diff"}},
       {"Strategies and model maps", {"strategy", "map"}},
@@ -131,49 +133,73 @@ void group_commands(CLI::App& app) {
   }
 }
 
+/// The words with nothing left to be looked up in a configuration file. After a crash those of the
+/// mount that goes on: whatever is in the file by now, nobody has asked for it yet.
+std::vector<std::string> plain(const CLI::App& app, std::vector<std::string> words) {
+  const Takeover* const before = predecessor();
+  if (before != nullptr && before->after_crash() && !before->state().trees.back().words.empty()) {
+    set_log_level_source([&app, words = std::move(words)] {
+      const auto reread = expand_arguments(app, words).reread_log_level;
+      return reread ? reread() : std::string();
+    });
+    return before->state().trees.back().words;
+  }
+  ExpandedArguments expanded = expand_arguments(app, std::move(words));
+  if (expanded.reread_log_level) set_log_level_source(std::move(expanded.reread_log_level));
+  return std::move(expanded.words);
+}
+
+/// @param tell for what is wrong with the words.
+int run_words(std::vector<std::string> arguments, const std::string& program,
+              const std::function<void(const std::string&)>& tell) {
+  if (!arguments.empty() && arguments.front() == kCompleteCommand) {
+    return flush_output(run_complete({arguments.begin() + 1, arguments.end()}));
+  }
+  CLI::App app{
+      "Mount a distributed checkpoint as the files of another parallel strategy, without "
+      "converting it.",
+      "reshardfs"};
+  app.set_version_flag("--version", std::string("reshardfs ") + kVersion,
+                       "Print the version and exit");
+  app.require_subcommand(1);
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  // Commands inherit it when they are added.
+  app.formatter(help_formatter());
+  app.footer(
+      "'reshardfs demo' gives a first look; reshardfs-tutorial(7) shows how to serve a training "
+      "job's output; reshardfs(1) is the reference.\nExit status: 0 success; 1 a check found a "
+      "difference or damage; 2 bad usage or bad input; 3 an I/O error.");
+  CommandAction action;
+  add_commands(app, action);
+  group_commands(app);
+  try {
+    if (auto helper = mount_helper_arguments(program, arguments)) arguments = std::move(*helper);
+    arguments = expand_help(note_program_start(program, std::move(arguments)));
+    check_command_words(app, arguments);
+    meet_predecessor();
+    arguments = plain(app, std::move(arguments));
+    note_plain_words(arguments);
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return flush_output(app.exit(error));  // --help, --version
+    const std::string answer = usage_answer(app, error);
+    tell_error(ErrorKind::kUsage, answer);
+    tell(answer);
+    return kExitBadInput;
+  }
+  return flush_output(action());
+}
+
 }  // namespace
 
 int run_command_line(std::vector<std::string> arguments, const std::string& program) {
+  const auto tell = [](const std::string& message) {
+    complain(message);
+    tell_predecessor(message);
+  };
   // There may not be memory even for what is known of the options.
-  return report_errors([&] {
-    if (!arguments.empty() && arguments.front() == kCompleteCommand) {
-      return flush_output(run_complete({arguments.begin() + 1, arguments.end()}));
-    }
-    CLI::App app{
-        "Mount a distributed checkpoint as the files of another parallel strategy, without "
-        "converting it.",
-        "reshardfs"};
-    app.set_version_flag("--version", std::string("reshardfs ") + kVersion,
-                         "Print the version and exit");
-    app.require_subcommand(1);
-    app.set_help_flag("-h,--help", "Print this help and exit");
-    // Commands inherit it when they are added.
-    app.formatter(help_formatter());
-    app.footer(
-        "'reshardfs demo' gives a first look; reshardfs-tutorial(7) shows how to serve a training "
-        "job's output; reshardfs(1) is the reference.\nExit status: 0 success; 1 a check found a "
-        "difference or damage; 2 bad usage or bad input; 3 an I/O error.");
-    CommandAction action;
-    add_commands(app, action);
-    group_commands(app);
-    try {
-      if (auto helper = mount_helper_arguments(program, arguments)) arguments = std::move(*helper);
-      arguments = expand_help(std::move(arguments));
-      check_command_words(app, arguments);
-      ExpandedArguments expanded = expand_arguments(app, std::move(arguments));
-      if (expanded.reread_log_level) set_log_level_source(std::move(expanded.reread_log_level));
-      arguments = std::move(expanded.words);
-      std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
-      app.parse(std::move(arguments));
-    } catch (const CLI::ParseError& error) {
-      if (error.get_exit_code() == 0) return flush_output(app.exit(error));  // --help, --version
-      const std::string answer = usage_answer(app, error);
-      tell_error(ErrorKind::kUsage, answer);
-      complain(answer);
-      return kExitBadInput;
-    }
-    return flush_output(action());
-  });
+  return report_errors([&] { return run_words(std::move(arguments), program, tell); }, tell);
 }
 
 }  // namespace reshardfs

@@ -50,6 +50,12 @@ void add_replicas_option(CLI::App& command, const std::string& name, Replicas& r
   add_word_option(command, name, replicas, kReplicasWords, text);
 }
 
+void add_weights_option(CLI::App& command, bool& weights_only) {
+  command.add_flag("--weights-only", weights_only,
+                   "Leave out what training keeps beside the weights: states of optimizers, "
+                   "schedulers and the training loop, as their names tell");
+}
+
 void add_jobs_option(CLI::App& command, std::size_t& jobs) {
   command.add_option("-j,--jobs", jobs, "Number of threads; 0 to choose one for this machine")
       ->type_name("NUMBER")

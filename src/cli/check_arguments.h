@@ -53,6 +53,9 @@ void add_replicas_option(CLI::App& command, const std::string& name, Replicas& r
 /// --dec-mode, or what it is called for one side.
 void add_decryption_mode(CLI::App& command, const std::string& name, std::string& mode);
 
+/// --weights-only.
+void add_weights_option(CLI::App& command, bool& weights_only);
+
 /// -j, --jobs.
 void add_jobs_option(CLI::App& command, std::size_t& jobs);
 

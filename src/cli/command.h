@@ -14,6 +14,7 @@ using CommandAction = std::function<int()>;
 
 void add_mount_command(CLI::App& app, CommandAction& action);
 void add_umount_command(CLI::App& app, CommandAction& action);
+void add_reload_command(CLI::App& app, CommandAction& action);
 void add_status_command(CLI::App& app, CommandAction& action);
 void add_export_command(CLI::App& app, CommandAction& action);
 void add_hash_command(CLI::App& app, CommandAction& action);

@@ -100,6 +100,7 @@ void ConversionArguments::add_choice_options(CLI::App& command) {
   add_texts(command, "--exclude", exclude,
             "Leave out parameters that match this pattern (repeatable)")
       ->type_name("GLOB");
+  add_weights_option(command, weights_only);
 }
 
 void ConversionArguments::add_output_options(CLI::App& command) {
@@ -112,11 +113,13 @@ void ConversionArguments::add_output_options(CLI::App& command) {
       ->type_name("LIST")
       ->check(CLI::IsMember(all_words(kFormatWords)));
   list("--views", views,
-       "Views to show, separated by commas; by default, all but iteration, and hf only where a map "
-       "shows Hugging Face's names. merged stands for merged-ckpt, merged-safetensors and hub, or "
+       "Views to show, separated by commas; by default, all but iteration, dcp and dcp-hf, and hf "
+       "only where a map shows Hugging Face's names. merged stands for merged-ckpt, "
+       "merged-safetensors and hub, or "
        "with --format for the single files of these formats; hub is model-*.safetensors; params is "
        "NumPy files; hf is for transformers and vLLM; unified is for MindSpore's "
-       "load_distributed_checkpoint; iteration is Checkpoint 2.0")
+       "load_distributed_checkpoint; iteration is Checkpoint 2.0; dcp is for PyTorch's "
+       "torch.distributed.checkpoint, dcp-hf for its Hugging Face reader")
       ->type_name("LIST")
       ->check(CLI::IsMember(all_words(kViewWords)));
   command.add_flag("--params", rank_params,
@@ -142,6 +145,15 @@ void ConversionArguments::add_output_options(CLI::App& command) {
       ->transform(not_negative())
       ->transform(size_with_unit("--shard-size").description(""))
       ->default_str("5GB");
+  command
+      .add_option("--dcp-shards", dcp_shards,
+                  "Spread the whole model evenly over N files in dcp and dcp-hf; by default, they "
+                  "have a file for each target rank")
+      ->take_last()
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, kMostDcpShards).description(""));
+  add_word_option(command, "--dcp-release", dcp_release, kTorchReleaseWords,
+                  "Release of PyTorch that loads dcp: 2 stands for 2.0 and later");
   add_texts(command, "--cast", casts,
             "Convert element types: [GLOB:]FROM->TO, in quotes, e.g. 'fp32->bf16' or "
             "'*.weight:fp32->fp16' (repeatable; the first match applies)")
@@ -182,6 +194,7 @@ ConversionOptions ConversionArguments::options() const {
   if (!ranks.empty()) options.ranks = parse_rank_list(ranks);
   options.include = include;
   options.exclude = exclude;
+  options.weights_only = weights_only;
   options.check_crc = check_crc;
   options.no_symlinks = no_symlinks;
   if (!dec_key_file.empty()) options.dec_key_file = absolute_location(dec_key_file);
@@ -191,6 +204,8 @@ ConversionOptions ConversionArguments::options() const {
   options.safetensors_metadata = safetensors_metadata;
   options.align = align;
   options.shard_bytes = shard_bytes;
+  options.dcp_shards = dcp_shards;
+  options.dcp_release = dcp_release;
   options.rank_params = rank_params;
   options.casts = casts;
   options.append_crc = append_crc;

@@ -36,6 +36,7 @@ struct ConversionArguments {
   std::string ranks;
   std::vector<std::string> include;
   std::vector<std::string> exclude;
+  bool weights_only = false;
   bool check_crc = false;
   bool no_symlinks = false;
   std::string dec_key_file;
@@ -45,6 +46,8 @@ struct ConversionArguments {
   std::string safetensors_metadata = "ms";
   std::uint64_t align = 8;
   std::uint64_t shard_bytes = 5'000'000'000;
+  std::int64_t dcp_shards = 0;
+  TorchRelease dcp_release = TorchRelease::k2;
   bool rank_params = false;
   std::vector<std::string> casts;
   bool append_crc = false;

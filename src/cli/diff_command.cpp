@@ -213,6 +213,7 @@ DiffSide open_side(const DiffArguments& arguments, std::size_t number, const Dif
                                   "a strategy file or a directory of them");
   try {
     source.no_symlinks = arguments.no_symlinks;
+    source.weights_only = options.names.weights_only;
     source.maps = arguments.maps.at(number).options();
     DiffSide side = DiffSide::open_checked(source, [&](const std::string& name) {
       return options.names.takes(number == 0 ? options.name_map.target(name) : name);
@@ -310,6 +311,7 @@ void add_comparison_options(CLI::App& command, DiffArguments& arguments) {
         "Keep only parameters that match this pattern (repeatable)");
   globs("--exclude", options.names.exclude,
         "Leave out parameters that match this pattern (repeatable)");
+  add_weights_option(command, options.names.weights_only);
   add_jobs_option(command, options.jobs);
   command.add_flag("--no-symlinks", arguments.no_symlinks, "Refuse symbolic links below A and B");
   command.add_flag("--json", arguments.json, "Print JSON");

@@ -23,6 +23,7 @@
 #include "cli/text.h"
 #include "export/checksums.h"
 #include "export/exporter.h"
+#include "export/planned_files.h"
 #include "storage/location.h"
 
 namespace reshardfs {

@@ -11,8 +11,8 @@
 #include "cli/shown_file.h"
 #include "cli/stop_signals.h"
 #include "export/checksums.h"
-#include "export/exporter.h"
 #include "export/hashing.h"
+#include "export/planned_files.h"
 
 namespace reshardfs {
 namespace {

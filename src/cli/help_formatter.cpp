@@ -50,7 +50,7 @@ const std::vector<OptionGroup>& option_groups_in_order() {
       {"Names and model families", {"map", "map-direction", "model-config", "map-var", "name-map"}},
       {"What is shown",
        {"views", "format", "include", "exclude", "cast", "params", "prefix", "shard-size",
-        "metadata", "align", "crc"}},
+        "dcp-shards", "dcp-release", "metadata", "align", "crc"}},
       {"Comparison", {"atol", "rtol", "nan-differs", "strict-types"}},
       {"Mount",
        {"foreground", "check-only", "nonempty", "allow-other", "uid", "gid", "file-mode",

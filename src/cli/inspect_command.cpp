@@ -31,6 +31,7 @@
 #include "cli/terminal.h"
 #include "cli/text.h"
 #include "storage/location.h"
+#include "view/contents.h"
 
 namespace reshardfs {
 namespace {
@@ -80,6 +81,7 @@ DiffSource diff_source(const InspectArguments& arguments) {
   source.dec_key_file = arguments.query.dec_key_file;
   source.dec_mode = arguments.query.dec_mode;
   source.no_symlinks = arguments.query.no_symlinks;
+  source.weights_only = arguments.names.weights_only;
   return source;
 }
 
@@ -108,19 +110,22 @@ std::vector<CheckpointParameter> shown_parameters(const DiffSide& shown) {
 }
 
 Inspected open_inspected(const InspectArguments& arguments) {
-  Inspected inspected{read_contents(located(arguments.path), arguments.query), std::nullopt};
+  // Opened once: a large set takes its time, and its memory.
+  const auto set = std::make_shared<const CheckpointSet>(
+      CheckpointSet::open(located(arguments.path), options_of(arguments.query)));
+  Inspected inspected{contents_of(*set), std::nullopt};
   DiffSource source = diff_source(arguments);
   if (!source.maps.maps.empty()) {
-    inspected.laid_out = DiffSide::open(source);
+    inspected.laid_out = DiffSide::open(source, set);
     inspected.contents.parameters = shown_parameters(*inspected.laid_out);
   }
-  std::erase_if(inspected.contents.parameters, [&](const CheckpointParameter& parameter) {
-    return !arguments.names.takes(parameter.name);
-  });
+  const auto is_left_out = [&](const auto& listed) { return !arguments.names.takes(listed.name); };
+  std::erase_if(inspected.contents.parameters, is_left_out);
+  std::erase_if(inspected.contents.byte_items, is_left_out);
   if (inspected.laid_out) return inspected;
   if (!source.strategy && !inspected.contents.records_layouts) return inspected;
   try {
-    inspected.laid_out = DiffSide::open(source);
+    inspected.laid_out = DiffSide::open(source, set);
   } catch (const Error& error) {
     if (source.strategy) throw;
     // What the files hold can be shown all the same.
@@ -209,6 +214,11 @@ nlohmann::ordered_json as_json(const CheckpointContents& contents, const FullSha
     json["parameters"].back()["full_shape"] = nullptr;
     if (found != shapes->end()) json["parameters"].back()["full_shape"] = found->second;
   }
+  if (contents.byte_items.empty()) return json;
+  json["byte_items"] = nlohmann::ordered_json::array();
+  for (const CheckpointByteItem& item : contents.byte_items) {
+    json["byte_items"].push_back({{"name", item.name}, {"bytes", item.bytes}});
+  }
   return json;
 }
 
@@ -245,6 +255,16 @@ void print_list(const CheckpointContents& contents, const FullShapes* shapes,
       row.push_back(found == shapes->end() ? "no layout" : to_string(found->second));
     }
     table.add_row(std::move(row));
+  }
+  std::cout << "\n" << table.str();
+}
+
+/// What is no tensor: never opened.
+void print_byte_items(const CheckpointContents& contents) {
+  if (contents.byte_items.empty()) return;
+  TextTable table({"NO TENSOR", "BYTES"}, {1});
+  for (const CheckpointByteItem& item : contents.byte_items) {
+    table.add_row({printable(item.name), std::to_string(item.bytes)});
   }
   std::cout << "\n" << table.str();
 }
@@ -297,6 +317,7 @@ bool print_text(const InspectArguments& arguments, const Inspected& inspected,
   } else {
     print_list(inspected.contents, nullptr, "SHAPE");
   }
+  print_byte_items(inspected.contents);
   return false;
 }
 
@@ -380,6 +401,7 @@ void add_inspect_command(CLI::App& app, CommandAction& action) {
         "Keep only parameters that match this pattern (repeatable)");
   globs("--exclude", arguments->names.exclude,
         "Leave out parameters that match this pattern (repeatable)");
+  add_weights_option(*command, arguments->names.weights_only);
   add_output_options(*command, *arguments);
   command->add_flag("--check-crc", arguments->query.check_crc, "Check the CRCs too");
   command->add_flag("--no-symlinks", arguments->query.no_symlinks,

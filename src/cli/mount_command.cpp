@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cstddef>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <set>
-#include <string_view>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -22,12 +16,15 @@
 #include "base/free_memory.h"
 #include "base/text.h"
 #include "checkpoint/step.h"
-#include "cli/access_arguments.h"
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/conversion_arguments.h"
+#include "cli/mount_arguments.h"
+#include "cli/mount_role.h"
 #include "cli/mount_tree.h"
+#include "cli/mount_versions.h"
 #include "cli/process_end.h"
+#include "cli/program_start.h"
+#include "cli/service_manager.h"
 #include "cli/stop_signals.h"
 #include "cli/swapped_places.h"
 #include "cli/terminal.h"
@@ -35,50 +32,11 @@
 #include "fuse/fuse_socket.h"
 #include "fuse/mount.h"
 #include "fuse/read_ahead.h"
+#include "fuse/supervisor.h"
 #include "storage/location.h"
 
 namespace reshardfs {
 namespace {
-
-struct MountArguments {
-  ConversionArguments conversion;
-  /// With a FUSE socket: what the mount is called, or empty.
-  std::string mountpoint;
-  std::optional<FuseSocket> fuse_socket;
-  unsigned fuse_socket_wait = 60;
-  std::vector<std::string> fuse_options;
-  bool foreground = false;
-  bool check_only = false;
-  bool nonempty = false;
-  bool allow_other = false;
-  bool direct_io = false;
-  bool passthrough = false;
-  std::optional<unsigned> read_ahead_kb;
-  AccessArguments access;
-};
-
-/// Tells the service manager that started this process how it is, as sd_notify(3) does: lines such
-/// as READY=1 or STATUS=TEXT. Nothing if $NOTIFY_SOCKET names no such manager; a manager that does
-/// not listen is no reason to stop.
-void notify_service_manager(const std::string& state) noexcept {
-  const char* name = std::getenv("NOTIFY_SOCKET");
-  if (name == nullptr) return;
-  const std::string_view path = name;
-  sockaddr_un address{};
-  // Its last byte stays zero, as the end of a path.
-  if (path.size() < 2 || path.size() >= sizeof(address.sun_path)) return;
-  if (path[0] != '/' && path[0] != '@') return;
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  // An abstract socket: its name begins with a zero byte, and has no end but its length.
-  if (path[0] == '@') address.sun_path[0] = '\0';
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
-  const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (socket < 0) return;
-  static_cast<void>(::sendto(socket, state.data(), state.size(), MSG_NOSIGNAL,
-                             reinterpret_cast<const sockaddr*>(&address), length));
-  ::close(socket);
-}
 
 /// Whether a terminal is this process's, so that SIGHUP says that it has gone.
 bool has_terminal() {
@@ -92,6 +50,14 @@ void reload(const LogArguments& log) {
   notify_service_manager("RELOADING=1");
   log.reload();
   notify_service_manager("READY=1");
+}
+
+MountRoleChoices role_choices(const MountArguments& arguments) {
+  return {.supervise = arguments.supervise,
+          .foreground = arguments.foreground,
+          .passthrough = arguments.passthrough,
+          .crash_limit = arguments.crash_limit,
+          .fuse_options = arguments.fuse_options};
 }
 
 MountOptions mount_options(const MountArguments& arguments) {
@@ -157,25 +123,38 @@ std::string contents_words(const Conversion& conversion, const ConversionOptions
 template <typename Source>
 void serve_at(Source& source, const MountArguments& arguments, MountOptions options,
               const std::function<void()>& on_live) {
-  if (!arguments.fuse_socket) return serve(source, options, on_live);
+  if (!arguments.fuse_socket || options.handover.takeover != nullptr) {
+    return serve(source, options, on_live);
+  }
   const HandedDescriptor handed = [&] {
     const StopSignals stop;
     return receive_fuse_descriptor(*arguments.fuse_socket,
                                    std::chrono::seconds(arguments.fuse_socket_wait), stop.flag());
   }();
   options.mountpoint = "/dev/fd/" + std::to_string(handed.fuse);
+  options.handover.connection = handed.connection.get();
   serve(source, options, on_live);
 }
 
+HandoverOptions handover_options(const MountRole& role, MountVersions& versions) {
+  HandoverOptions options = role.options();
+  options.trees = std::move(versions.known);
+  options.change = std::move(versions.change);
+  options.without_openings = std::move(versions.without_openings);
+  return options;
+}
+
 void mount_one_step(const MountArguments& arguments, const ConversionOptions& options,
-                    const std::function<void()>& ready) {
+                    const MountRole& role, const std::function<void()>& ready) {
   // The tree keeps what it needs of the conversion.
   auto conversion = std::make_optional(open_conversion(options));
   const std::int64_t ranks = conversion->rank_count();
   const std::string shown = contents_words(*conversion, options);
   MountOptions mount = mount_options(arguments);
   mount.mtime_ns = conversion->mtime_ns();
-  const Tree tree = conversion_tree(*conversion);
+  MountVersions versions = mount_versions(options, *conversion, mount, role.takeover());
+  mount.handover = handover_options(role, versions);
+  TreeVersions tree(std::move(versions.trees));
   conversion.reset();
   return_free_memory();
   serve_at(tree, arguments, std::move(mount), [&] {
@@ -186,9 +165,18 @@ void mount_one_step(const MountArguments& arguments, const ConversionOptions& op
 }
 
 void mount_all_steps(const MountArguments& arguments, const ConversionOptions& options,
-                     const std::function<void()>& ready) {
-  const std::unique_ptr<StepTree> tree = all_steps_tree(options);
-  serve_at(*tree, arguments, mount_options(arguments), [&] {
+                     const MountRole& role, const std::function<void()>& ready) {
+  MountOptions mount = mount_options(arguments);
+  MountVersions versions = steps_versions(options, mount, role.takeover());
+  std::optional<StepTree::GoingOn> before;
+  if (Takeover* const takeover = role.takeover()) {
+    const auto count = [takeover](std::uint64_t tree) { return takeover->openings().of(tree); };
+    before = StepTree::GoingOn{takeover->record().read(MemoryRecord::Text::kTree), count,
+                               takeover->after_crash()};
+  }
+  const std::unique_ptr<StepTree> tree = all_steps_tree(options, before);
+  mount.handover = handover_options(role, versions);
+  serve_at(*tree, arguments, std::move(mount), [&] {
     report_live("all complete steps", arguments);
     tell_terminal("all complete steps", arguments);
     ready();
@@ -198,11 +186,11 @@ void mount_all_steps(const MountArguments& arguments, const ConversionOptions& o
 /// Everything that can go wrong with the input happens before `ready` is called; with all steps,
 /// what is wrong with a single step is that step's directory's.
 int mount_and_serve(const MountArguments& arguments, const ConversionOptions& options,
-                    const std::function<void()>& ready) {
+                    const MountRole& role, const std::function<void()>& ready) {
   keep_little_free_memory();
   arguments.conversion.log.apply();
   const auto mount = options.step == kAllSteps ? mount_all_steps : mount_one_step;
-  mount(arguments, options, ready);
+  mount(arguments, options, role, ready);
   return kExitDone;
 }
 
@@ -217,7 +205,49 @@ int check(const MountArguments& arguments, const ConversionOptions& options) {
   return kExitDone;
 }
 
+/// Goes on with a mount that there is. What is wrong its other process tells, who has it still.
+int go_on_with_mount(MountArguments& arguments, MountRole& role) {
+  arguments.mountpoint = role.takeover()->state().mountpoint;
+  bool live = false;
+  const auto tell = [&](const std::string& message) {
+    if (live) spdlog::error("the mount has ended: {}", message);
+    if (!live) role.fail(message);
+  };
+  const auto ready = [&] {
+    live = true;
+    if (!arguments.foreground && ::chdir("/") != 0) spdlog::warn("the working directory stays");
+  };
+  return leave(report_errors(
+      [&] {
+        const ConversionOptions options =
+            options_after(arguments.conversion.options(), *role.takeover());
+        return mount_and_serve(arguments, options, role, ready);
+      },
+      tell));
+}
+
+/// A process of its own serves the mount, and this one keeps it.
+int supervise(const MountArguments& arguments, const ConversionOptions& options, MountRole& role,
+              const std::function<void()>& ready,
+              const std::function<void(const std::string&)>& tell) {
+  arguments.conversion.log.apply();
+  SupervisorOptions supervisor{.start = role.successor(), .crash_limit = arguments.crash_limit};
+  if (!arguments.foreground) {
+    supervisor.on_live = [&] {
+      detach_from_caller();
+      arguments.conversion.log.leave_terminal();
+    };
+  }
+  return supervise_mount(supervisor, [&](Descriptor connection) {
+    role.supervise_by(std::move(connection));
+    return leave(
+        report_errors([&] { return mount_and_serve(arguments, options, role, ready); }, tell));
+  });
+}
+
 int run_mount(MountArguments arguments) {
+  MountRole role(role_choices(arguments), take_predecessor());
+  if (role.takeover() != nullptr) return go_on_with_mount(arguments, role);
   if (!arguments.fuse_socket) {
     refuse_swapped_places(arguments.conversion.source, arguments.mountpoint);
   }
@@ -227,7 +257,12 @@ int run_mount(MountArguments arguments) {
     arguments.mountpoint = real_mountpoint(arguments.mountpoint);
   }
   if (arguments.check_only) return check(arguments, options);
-  if (arguments.foreground) return mount_and_serve(arguments, options, [] {});
+  const auto run = [&](const std::function<void()>& ready,
+                       const std::function<void(const std::string&)>& tell) {
+    return role.wants_supervisor() ? supervise(arguments, options, role, ready, tell)
+                                   : mount_and_serve(arguments, options, role, ready);
+  };
+  if (arguments.foreground) return run([] {}, complain);
   // The daemon leaves the working directory.
   if (arguments.fuse_socket) {
     arguments.fuse_socket->path = std::filesystem::absolute(arguments.fuse_socket->path);
@@ -246,8 +281,7 @@ int run_mount(MountArguments arguments) {
     const auto tell = [&](const std::string& message) {
       live ? spdlog::error("the mount has ended: {}", message) : complain(message);
     };
-    return leave(
-        report_errors([&] { return mount_and_serve(arguments, options, detached); }, tell));
+    return leave(report_errors([&] { return run(detached, tell); }, tell));
   });
 }
 
@@ -257,65 +291,7 @@ void add_mount_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<MountArguments>();
   CLI::App* command =
       app.add_subcommand("mount", "Mount a checkpoint as another strategy's files, read-only");
-  command
-      ->add_option(
-          "SOURCE", arguments->conversion.source,
-          "The checkpoint: a directory of rank directories or with a whole model, or a file")
-      ->required();
-  CLI::Option* mountpoint =
-      command
-          ->add_option("MOUNTPOINT", arguments->mountpoint,
-                       "An empty directory, or /dev/fd/N; not required with --fuse-socket")
-          ->required();
-  arguments->conversion.add_to(*command);
-  command->get_option("--step")
-      ->description(
-          "The step to show, as inspect lists it (e.g. 9_50); all for each step in steps/ and the "
-          "newest in latest/, including steps saved later")
-      ->type_name("STEP|latest|all");
-  command->add_flag("-f,--foreground", arguments->foreground, "Stay in the foreground");
-  command->add_flag("--check-only", arguments->check_only,
-                    "Run all checks of a mount without mounting");
-  command->add_flag("--nonempty", arguments->nonempty, "Allow a mount point that is not empty");
-  command->add_flag("--allow-other", arguments->allow_other, "Let other users read the mount");
-  command->add_flag(
-      "--direct-io", arguments->direct_io,
-      "Bypass the kernel's page cache: saves memory, slows down small reads, and rules out "
-      "shared memory maps");
-  command->add_flag("--passthrough", arguments->passthrough,
-                    "Let the kernel serve files that equal a source file, without checking for "
-                    "changes while they are open (root, Linux 6.9)");
-  command
-      ->add_option(
-          "--read-ahead-kb", arguments->read_ahead_kb,
-          "Kernel read-ahead of the mount in KiB; 0 keeps the kernel's own; by default, 1024, or "
-          "4096 if the source is on a network or FUSE file system")
-      ->type_name("KIB")
-      ->take_last();
-  arguments->access.add_to(*command);
-  command
-      ->add_option_function<std::string>(
-          "--fuse-socket",
-          [arguments, mountpoint](const std::string& text) {
-            arguments->fuse_socket = parse_fuse_socket(text);
-            mountpoint->required(false);
-          },
-          "Serve a mount whose FUSE descriptor another program hands over through this Unix "
-          "socket; with listen:PATH, make the socket instead of connecting to it")
-      ->type_name("PATH")
-      ->take_last();
-  command
-      ->add_option("--fuse-socket-wait", arguments->fuse_socket_wait,
-                   "How long to wait for the descriptor")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(1, 86400).description(""))
-      ->capture_default_str()
-      ->take_last();
-  command
-      ->add_option("--fuse-option", arguments->fuse_options,
-                   "Mount option to pass to FUSE and the kernel (repeatable)")
-      ->take_all()
-      ->expected(1);
+  arguments->add_to(*command);
   command->footer(
       "-o takes mount options as mount(8) passes them: ro, allow_other, uid=, gid=, and every long "
       "option as key=value.\n\nExample:\n  reshardfs mount ckpt /mnt/tp4 --src-strategy train.ckpt "

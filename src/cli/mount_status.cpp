@@ -17,9 +17,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A live mount answers in milliseconds, even one whose source is slow.
-constexpr std::chrono::milliseconds kPatience{2000};
-
 /// Objects inside each other in it are few. What prints it calls itself for each.
 constexpr int kDeepest = 32;
 
@@ -80,11 +77,12 @@ std::optional<BoundedTask> try_to_ask(const MountEntry& mount) {
 
 }  // namespace
 
-std::vector<MountStatus> mount_statuses(const std::vector<MountEntry>& mounts) {
+std::vector<MountStatus> mount_statuses(const std::vector<MountEntry>& mounts,
+                                        std::chrono::milliseconds patience) {
   std::vector<std::optional<BoundedTask>> tasks;
   tasks.reserve(mounts.size());
   for (const MountEntry& mount : mounts) tasks.push_back(try_to_ask(mount));
-  const auto deadline = BoundedTask::Clock::now() + kPatience;
+  const auto deadline = BoundedTask::Clock::now() + patience;
   std::vector<MountStatus> statuses;
   for (std::size_t i = 0; i < mounts.size(); ++i) {
     const TaskResult no_process{EAGAIN, ""};
@@ -99,7 +97,7 @@ MountEntry bounded_find_mount(const std::string& path) {
     const auto found = find_mount(path);
     return TaskResult{0, found ? found->mountpoint : std::string()};
   });
-  const auto result = task.wait_until(BoundedTask::Clock::now() + kPatience);
+  const auto result = task.wait_until(BoundedTask::Clock::now() + kMountPatience);
   if (!result) {
     throw Error(ErrorKind::kIo, "this leads through a mount that does not answer")
         .in_file(path)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -25,9 +26,13 @@ struct MountStatus {
   nlohmann::ordered_json json;  ///< its .reshardfs/status.json; null if it is not live
 };
 
-/// How these mounts are, in the same order. Takes no longer than some 2 s in all, whatever they do:
-/// anything may be mounted under the name of reshardfs.
-std::vector<MountStatus> mount_statuses(const std::vector<MountEntry>& mounts);
+/// A live mount answers in milliseconds, even one whose source is slow.
+inline constexpr std::chrono::milliseconds kMountPatience{2000};
+
+/// How these mounts are, in the same order. Takes no longer than `patience` in all, whatever they
+/// do: anything may be mounted under the name of reshardfs.
+std::vector<MountStatus> mount_statuses(const std::vector<MountEntry>& mounts,
+                                        std::chrono::milliseconds patience = kMountPatience);
 
 /// The reshardfs mount at `path`, found in as short a time.
 /// @throws Error kUsage if there is none, kIo if `path` leads through a mount that does not answer.

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/mount_tree.h"
 
+#include <span>
 #include <utility>
 
+#include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
 #include "reshardfs/error.h"
 
 #include "base/free_memory.h"
 #include "base/rank_list.h"
+#include "base/sha256.h"
 #include "cli/complete_steps.h"
 #include "cli/conversion_arguments.h"
+#include "export/identity.h"
 #include "storage/open_file_limit.h"
 #include "view/strategy_input.h"
 #include "view/view.h"
@@ -25,15 +29,20 @@ void add_files(const std::vector<OutputFile>& files, TreeBuilder& builder) {
   }
 }
 
-void add_step(ConversionOptions options, const std::string& step, TreeBuilder& builder) {
+/// @return what tells its files from others'.
+std::string add_step(ConversionOptions options, const std::string& step, TreeBuilder& builder) {
   options.step = step;
+  std::string identity;
   {
     const Conversion conversion = open_conversion(options);
     builder.set_mtime(conversion.mtime_ns());
     add_files(conversion.files(), builder);
+    const std::string text = mount_identity(options, conversion).dump();
+    identity = sha256_of(std::as_bytes(std::span(text)));
   }
   return_free_memory();
   spdlog::info("opened step {}", step);
+  return identity;
 }
 
 void report(const std::string& step, const Error& error) {
@@ -67,13 +76,14 @@ void warn_of_no_step(const std::vector<StepInfo>& steps) {
 
 }  // namespace
 
-Tree conversion_tree(const Conversion& conversion) {
-  TreeBuilder builder;
+Tree conversion_tree(const Conversion& conversion, std::uint64_t version) {
+  TreeBuilder builder(version);
   add_files(conversion.files(), builder);
   return std::move(builder).build();
 }
 
-std::unique_ptr<StepTree> all_steps_tree(const ConversionOptions& options) {
+std::unique_ptr<StepTree> all_steps_tree(const ConversionOptions& options,
+                                         const std::optional<StepTree::GoingOn>& before) {
   // More than any set has, so that it is raised as far as it can be: many steps may be open.
   constexpr std::size_t kManyFiles = std::size_t{1} << 20;
   const auto steps = std::make_shared<CompleteSteps>(options, check_input(options));
@@ -82,7 +92,7 @@ std::unique_ptr<StepTree> all_steps_tree(const ConversionOptions& options) {
   if (steps->names().empty()) warn_of_no_step(steps_of(options));
   callbacks.list = [steps] { return steps->names(); };
   callbacks.open = [options](const std::string& step, TreeBuilder& builder) {
-    add_step(options, step, builder);
+    return add_step(options, step, builder);
   };
   // Monitoring finds them at one place, whichever steps there are.
   std::vector<OutputFile> common = process_files();
@@ -92,6 +102,7 @@ std::unique_ptr<StepTree> all_steps_tree(const ConversionOptions& options) {
     add_files(files, builder);
   };
   callbacks.report = report;
+  if (before) return std::make_unique<StepTree>(std::move(callbacks), *before);
   return std::make_unique<StepTree>(std::move(callbacks));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -43,10 +44,30 @@ const char* state_name(MountState state) {
   return "unreadable";
 }
 
+/// "; 2 upgrades, 1 crash, last 5 min ago, reshardfs 0.1.0": what has become of a mount, if
+/// anything.
+std::string handover_text(const Json& mount) {
+  const auto number = [&mount](const char* key) {
+    const Json value = mount.is_object() ? mount.value<Json>(key, Json()) : Json();
+    return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
+  };
+  const std::uint64_t upgrades = number("upgrades");
+  const std::uint64_t crashes = number("crash_restarts");
+  const std::uint64_t replaced = number("replacements");
+  if (upgrades + crashes == 0) return "";
+  const auto ago = static_cast<std::uint64_t>(std::time(nullptr)) - number("handed_over_at");
+  const Json version = mount.value<Json>("version", Json());
+  const std::string contents =
+      replaced == 0 ? "" : fmt::format(" ({} with other contents)", replaced);
+  return fmt::format("; {}{}, {}, last {} ago, version {}", counted(upgrades, "upgrade"), contents,
+                     crashes == 1 ? "1 crash" : std::to_string(crashes) + " crashes",
+                     duration_text(ago), version.is_string() ? printable(version) : "unknown");
+}
+
 std::string state_text(const MountStatus& status) {
   switch (status.state) {
     case MountState::kLive:
-      return "live";
+      return "live" + handover_text(status.json.value<Json>("mount", Json()));
     case MountState::kDead:
       return "dead: reshardfs umount " + printable(status.mount.mountpoint);
     case MountState::kStalled:
@@ -83,10 +104,15 @@ std::uint64_t error_count(const Json& activity) {
   return count;
 }
 
+/// The kernel knows only what was mounted first.
+std::string source_text(const MountStatus& status) {
+  const Json source = status.json.is_object() ? status.json.value<Json>("source", Json()) : Json();
+  return printable(source.is_string() ? source.get<std::string>() : status.mount.source);
+}
+
 std::vector<std::string> row(const MountStatus& status) {
   const Json& json = status.json;
-  std::vector<std::string> cells{printable(status.mount.mountpoint),
-                                 printable(status.mount.source)};
+  std::vector<std::string> cells{printable(status.mount.mountpoint), source_text(status)};
   if (status.state == MountState::kLive) {
     const Json activity = json.value<Json>("activity", Json::object());
     cells.insert(cells.end(), {fmt::format("{} -> {}", strategy_text(json, "src_strategy"),

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,7 @@ namespace {
 struct UmountArguments {
   std::string mountpoint;
   bool if_mounted = false;
+  bool if_dead = false;
 };
 
 /// ", process 4242", or nothing where the mount does not say.
@@ -49,6 +51,16 @@ void tell_of_survivor(const MountEntry& mount) {
                   printable(mount.mountpoint), where, daemon_words(*left, mount)));
 }
 
+/// Whether the mount's connection has ended, which the kernel itself answers. One whose process has
+/// crashed, but whose descriptors are kept, does not answer: another process will go on with it,
+/// and a service manager that runs this command starts that process afterwards.
+bool is_dead(const std::string& mountpoint) {
+  constexpr std::chrono::milliseconds kPatience{500};
+  const auto mount = find_mount(mountpoint);
+  return mount && is_reshardfs(*mount) &&
+         mount_statuses({*mount}, kPatience).front().state == MountState::kDead;
+}
+
 }  // namespace
 
 void add_umount_command(CLI::App& app, CommandAction& action) {
@@ -59,11 +71,14 @@ void add_umount_command(CLI::App& app, CommandAction& action) {
                    "A mount point, or with --config a mount's name")
       ->required();
   command->add_flag("--if-mounted", arguments->if_mounted, "Succeed even if nothing is mounted");
+  command->add_flag("--if-dead", arguments->if_dead,
+                    "Unmount only what no process serves or can go on with");
   command->add_option("--config", "Look up MOUNTPOINT as a mount's name in a TOML file")
       ->type_name("FILE.toml");
   command->footer("Example:\n  reshardfs umount /mnt/tp4");
   command->callback([&action, arguments] {
     action = [arguments] {
+      if (arguments->if_dead && !is_dead(arguments->mountpoint)) return kExitDone;
       if (!arguments->if_mounted || find_mount(arguments->mountpoint)) {
         tell_of_survivor(unmount(arguments->mountpoint));
       }

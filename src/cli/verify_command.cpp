@@ -135,6 +135,7 @@ int run_verify(const VerifyArguments& arguments) {
   options.strategy =
       existing_path(arguments.strategy, "--src-strategy", "a strategy file or a directory of them");
   options.maps = arguments.map.options();
+  options.names.state_prefixes = options.state_prefixes;
   if (!arguments.manifest.empty()) {
     options.manifest =
         existing_path(arguments.manifest, "--against", "what sha256sum writes").value_or("none");
@@ -198,6 +199,7 @@ void add_verify_command(CLI::App& app, CommandAction& action) {
   many("--exclude", options.names.exclude,
        "Leave out parameters that match this pattern (repeatable)")
       ->type_name("GLOB");
+  add_weights_option(*command, options.names.weights_only);
   command->add_flag("--no-symlinks", options.no_symlinks, "Refuse symbolic links below the source");
   one("--against", arguments->manifest, "Also compare the files with this output of sha256sum")
       ->type_name("FILE");

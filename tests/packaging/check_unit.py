@@ -46,7 +46,7 @@ def verify_problems(text, binary):
     with tempfile.TemporaryDirectory() as folder:
         unit = Path(folder) / "reshardfs@.service"
         # The program need not be installed, but must be there.
-        unit.write_text(re.sub(r"/\S+/reshardfs (?=mount|umount)", f"{binary} ", text))
+        unit.write_text(re.sub(r"/\S+/reshardfs (?=mount|umount|reload)", f"{binary} ", text))
         done = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=no",
                                f"{folder}/reshardfs@sample.service"], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
