@@ -77,7 +77,7 @@ void find_piece(benchmark::State& state) {
   std::vector<std::byte> out(64);
   std::uint64_t offset = 0;
   for (auto _ : state) {
-    image.read_at(offset, out);
+    read_checked([&](ReadBatch& batch) { image.read(offset, out, batch); });
     offset = (offset + 123'457) % (image.size() - out.size());
   }
 }

@@ -127,6 +127,28 @@ class HandedOver(unittest.TestCase):
             self.assert_ends(pid)
             assert_gone(mountpoint)
 
+    def test_passes_to_another_process(self) -> None:
+        for more in ([], ["--supervise"]):
+            with self.subTest(more=more), self.place() as (directory, mountpoint):
+                descriptor = mount_descriptor(mountpoint)
+                done = subprocess.run(self.words(directory, descriptor, *more), stdin=subprocess.DEVNULL,
+                                      pass_fds=(descriptor,), timeout=COMMAND_SECONDS, check=False)
+                os.close(descriptor)
+                self.assertEqual(done.returncode, 0)
+                pid = self.check_reads(mountpoint)
+                with open(mountpoint / FILE, "rb", buffering=0) as file:
+                    reloaded = run("reload", mountpoint)
+                    self.assertEqual(reloaded.code, 0, reloaded.stderr)
+                    self.assertNotEqual(self.check_reads(mountpoint), pid)
+                    self.assert_ends(pid)
+                    if more:
+                        os.kill(self.check_reads(mountpoint), signal.SIGKILL)
+                    self.assertEqual(file.read(), DATA)
+                pid = self.check_reads(mountpoint)
+                command("umount", mountpoint)
+                self.assert_ends(pid)
+                assert_gone(mountpoint)
+
     def test_sigterm_ends_the_daemon_and_leaves_the_mount_to_its_owner(self) -> None:
         with self.place() as (directory, mountpoint):
             descriptor = mount_descriptor(mountpoint)

@@ -243,6 +243,18 @@ class HandedOver(FuseSocket):
                 finally:
                     daemon.kill()
 
+    def test_passes_to_another_process(self) -> None:
+        with self.place() as place, place.listen() as listener, place.daemon() as daemon:
+            connection = listener.accept()[0]
+            place.send(connection)
+            pid = mounted_process(place)
+            os.kill(pid, signal.SIGUSR2)
+            self.assertTrue(wait_until(lambda: mounted_process(place) != pid, SECONDS))
+            self.assertIsNone(daemon.poll())  # it waits for the other one
+            command("umount", place.mountpoint)
+            self.assert_ends(daemon, 0)
+            assert_gone(place.mountpoint)
+
     def test_bad_input_leaves_the_descriptor_for_another_attempt(self) -> None:
         with self.place() as place, place.listen() as listener:
             place.source.write_bytes(DATA[:-1])

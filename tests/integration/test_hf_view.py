@@ -97,6 +97,18 @@ class Weights(HfTest):
                 whole = read_safetensors(mountpoint / "merged/checkpoint_merged.safetensors")[0]
                 same(self, whole, golden(case.name, other))
 
+    def test_states_of_pytorch_are_left_out(self) -> None:
+        """No map tells which ones they are."""
+        case = GOLDEN.parent / "goldendcp/fsdp_tp_2x"
+        everything = read_safetensors(case / "expected.safetensors")[0]
+        want = {name: tensor for name, tensor in everything.items() if name.startswith("model.")}
+        self.assertEqual({name.partition(".")[0] for name in everything} - {"model"}, {"optim"})
+        words = ("--views", "hf,merged", "--dst-strategy", "none")
+        with mounted(case / "src", *words) as mountpoint:
+            self.assert_hf(mountpoint / "hf", want, set())
+            same(self, read_safetensors(mountpoint / "merged/checkpoint_merged.safetensors")[0],
+                 everything)
+
     def test_states_whose_prefix_the_map_changes(self) -> None:
         """They are no longer known by their names alone."""
         text = f"extends = {json.dumps(str(GOLDEN / 'qwen3_mcore/map.toml'))}\n"

@@ -217,7 +217,7 @@ class Injected(unittest.TestCase):
             with self.subTest(error), self.mount_to_be_ended() as mountpoint:
                 # strace stays until the end: a thread that waits for requests is hardly ever
                 # outside of this call, and where strace lets go within it, it returns ENOSYS.
-                with injected(self.daemon, "read,splice", f"error={error}:when=1+3", "-P",
+                with injected(self.daemon, "readv", f"error={error}:when=1+3", "-P",
                               "/dev/fuse") as injection:
                     self.assert_all_right(mountpoint)
                     self.assertEqual(run("umount", mountpoint).code, 0)
@@ -228,7 +228,7 @@ class Injected(unittest.TestCase):
     def test_requests_that_cannot_be_taken(self) -> None:
         """The mount ends, its readers get an error, and the log says why."""
         with self.mount_to_be_ended() as mountpoint:
-            with injected(self.daemon, "read,splice", "error=ENOSYS:when=3", "-P", "/dev/fuse"):
+            with injected(self.daemon, "readv", "error=ENOSYS:when=3", "-P", "/dev/fuse"):
                 for rank in range(2):
                     # As long as it ends; then there is no such file.
                     self.assertIn(self.read(mountpoint, rank), ("ENOTCONN", "ECONNABORTED", "ENOENT"))

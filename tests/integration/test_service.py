@@ -66,7 +66,10 @@ class Manager:
         self.environment = {**os.environ, "NOTIFY_SOCKET": address}
 
     def next(self) -> list[str]:
-        return self.socket.recv(4096).decode().split("\n")
+        """But for what it is given to keep; the test of hand-overs has that."""
+        while (lines := self.socket.recv(4096).decode().split("\n"))[0].startswith("FDSTORE"):
+            pass
+        return lines
 
     def is_silent(self) -> bool:
         self.socket.settimeout(0.2)

@@ -321,12 +321,12 @@ class Killed(SharedExport):
         """Stopped in the midst of a file, and continued when the new one is done."""
         for index in range(TASKS):
             old = self.started(index)
-            os.kill(old.pid, signal.SIGSTOP)
+            old.send_signal(signal.SIGSTOP)  # unless it has ended
             self.forget_lock(index)
             try:
                 self.assertEqual(self.finish(start(*self.task(index)[1:])), (DONE, ""))
             finally:
-                os.kill(old.pid, signal.SIGCONT)
+                old.send_signal(signal.SIGCONT)
             code, complaint = self.finish(old)
             # Its file is gone, or it had been complete.
             self.assertIn(code, (DONE, IO_ERROR), complaint)
@@ -339,7 +339,7 @@ class Killed(SharedExport):
         for _ in range(10):  # until one is stopped in the midst
             shutil.rmtree(self.out, ignore_errors=True)
             old = self.started(1)
-            os.kill(old.pid, signal.SIGSTOP)
+            old.send_signal(signal.SIGSTOP)  # unless it has ended
             if old.poll() is None:
                 break
         self.forget_lock(1)
@@ -348,7 +348,7 @@ class Killed(SharedExport):
             result = run(*shared, "--share", f"{index}/{TASKS}")
             self.assertEqual(result.code, DONE, result.stderr)
         before = results(self.out)
-        os.kill(old.pid, signal.SIGCONT)
+        old.send_signal(signal.SIGCONT)
         code, complaint = self.finish(old)
         # It sees the other conversion, or first that its file has been taken away.
         words = {BAD_INPUT: "another export has begun",

@@ -239,8 +239,8 @@ class Starting(unittest.TestCase):
             with self.place() as (made, mountpoint):
                 # The kernel's first request is taken late.
                 mount = subprocess.Popen(
-                    ["strace", "-f", "-qq", "-o", made.source.parent / "calls", "-e", "trace=read",
-                     "-P", "/dev/fuse", "-e", "inject=read:delay_enter=2s", Settings.binary, "mount",
+                    ["strace", "-f", "-qq", "-o", made.source.parent / "calls", "-e", "trace=readv",
+                     "-P", "/dev/fuse", "-e", "inject=readv:delay_enter=2s", Settings.binary, "mount",
                      made.source, mountpoint, *made.options(), *([] if background else ["-f"])],
                     stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
                 try:
