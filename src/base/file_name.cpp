@@ -131,4 +131,8 @@ bool is_plain_file_name(std::string_view name) noexcept {
          name.find_first_of(kNeverInside) == std::string_view::npos;
 }
 
+std::filesystem::path without_trailing_slash(const std::filesystem::path& path) {
+  return path.has_filename() || !path.has_relative_path() ? path : path.parent_path();
+}
+
 }  // namespace reshardfs

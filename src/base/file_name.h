@@ -3,6 +3,7 @@
 /// And what is the name of a file at all.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,5 +27,8 @@ std::optional<std::string> from_file_path(std::string_view path);
 
 /// Whether it names an entry of a directory, and nothing outside of it.
 bool is_plain_file_name(std::string_view name) noexcept;
+
+/// Without the empty last component that a slash at the end makes: "dir/" names dir.
+std::filesystem::path without_trailing_slash(const std::filesystem::path& path);
 
 }  // namespace reshardfs

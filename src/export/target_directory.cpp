@@ -12,6 +12,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/file_name.h"
 #include "base/url_path.h"
 #include "storage/directory.h"
 
@@ -24,8 +25,7 @@ fs::path resolved(const fs::path& path) {
   std::error_code error;
   const fs::path found = fs::weakly_canonical(fs::absolute(path), error);
   if (error) throw io_error("look at", path, error.value());
-  // Without the empty last component of "out/".
-  return found.has_filename() ? found : found.parent_path();
+  return without_trailing_slash(found);
 }
 
 void check_apart(const fs::path& directory, const fs::path& source) {

@@ -11,6 +11,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/file_name.h"
+
 namespace reshardfs {
 namespace {
 
@@ -114,8 +116,7 @@ std::optional<MountEntry> find_mount(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   const auto is_ours = [](const auto& mount) { return mount && is_reshardfs(*mount); };
   std::error_code ignored;
-  fs::path plain = fs::absolute(path).lexically_normal();
-  if (!plain.has_filename()) plain = plain.parent_path();  // "dir/" names dir
+  const fs::path plain = without_trailing_slash(fs::absolute(path).lexically_normal());
   // The spelling that needs no look at the mount itself comes first: the mount may be dead, or may
   // not answer.
   auto mount = mount_at(plain);

@@ -10,6 +10,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/file_name.h"
 #include "base/near_name.h"
 #include "fuse/fusermount.h"
 #include "fuse/mount.h"
@@ -36,19 +37,36 @@ void unmount_as_user(const std::string& mountpoint) {
   throw Error(ErrorKind::kIo, "cannot unmount: " + printable(reason)).in_file(mountpoint);
 }
 
+/// A mount point like this path in the same directory, or those below it. Paths as wholes are not
+/// compared: they are alike for the directories that they have in common.
+std::string meant_mount(const std::string& path, const std::vector<MountEntry>& mounts) {
+  const fs::path parent = fs::path(path).parent_path();
+  std::vector<std::string> neighbours;
+  std::vector<std::string> below;
+  for (const MountEntry& mount : mounts) {
+    const fs::path place = mount.mountpoint;
+    if (place.parent_path() == parent) neighbours.push_back(place.filename());
+    if (mount.mountpoint.starts_with(path + "/")) below.push_back(mount.mountpoint);
+  }
+  if (const auto near = near_name(fs::path(path).filename().string(), neighbours)) {
+    return "did you mean '" + printable(parent / *near) + "'?";
+  }
+  return did_you_mean(path, below);
+}
+
 /// The path may be misspelt, or the source's.
 Error nothing_mounted(const fs::path& mountpoint) {
   Error error(ErrorKind::kUsage, "nothing is mounted here");
   error.in_file(mountpoint);
-  const std::string path = fs::absolute(mountpoint).lexically_normal().string();
-  std::vector<std::string> places;
-  for (const MountEntry& other : reshardfs_mounts()) {
-    places.push_back(other.mountpoint);
+  const std::string path =
+      without_trailing_slash(fs::absolute(mountpoint).lexically_normal()).string();
+  const std::vector<MountEntry> mounts = reshardfs_mounts();
+  for (const MountEntry& other : mounts) {
     if (fs::path(other.source).lexically_normal() == path) {
       error.hint("it is the source of a mount: reshardfs umount " + printable(other.mountpoint));
     }
   }
-  return error.hint(did_you_mean(path, places))
+  return error.hint(meant_mount(path, mounts))
       .hint("'reshardfs status' lists what is mounted where");
 }
 

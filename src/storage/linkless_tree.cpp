@@ -10,17 +10,13 @@
 #include <cerrno>
 #include <optional>
 
+#include "base/file_name.h"
 #include "storage/location.h"
 
 namespace reshardfs {
 namespace {
 
 constexpr const char* kHint = "put the file or directory itself there, or go without that option";
-
-/// Without the empty component that a slash at the end makes.
-std::filesystem::path without_slash(const std::filesystem::path& path) {
-  return path.has_filename() || !path.has_relative_path() ? path : path.parent_path();
-}
 
 int open_by_kernel(int directory, const std::filesystem::path& path, int flags) {
   open_how how{};
@@ -88,7 +84,7 @@ LinklessTreePtr linkless_tree_of(const std::filesystem::path& root,
 }
 
 LinklessTree::LinklessTree(const std::filesystem::path& root)
-    : root_path_(without_slash(root)), root_(open_root(root)) {}
+    : root_path_(without_trailing_slash(root)), root_(open_root(root)) {}
 
 bool LinklessTree::holds(const std::filesystem::path& path) const {
   const auto end = std::mismatch(root_path_.begin(), root_path_.end(), path.begin(), path.end());

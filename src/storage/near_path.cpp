@@ -6,6 +6,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/file_name.h"
 #include "base/near_name.h"
 #include "storage/directory.h"
 
@@ -13,8 +14,7 @@ namespace reshardfs {
 
 std::string did_you_mean_path(const std::filesystem::path& path) noexcept {
   try {
-    const std::filesystem::path plain =
-        path.has_filename() ? path : path.parent_path();  // "dir/" names dir
+    const std::filesystem::path plain = without_trailing_slash(path);
     const std::filesystem::path parent = plain.has_parent_path() ? plain.parent_path() : ".";
     std::vector<std::string> names;
     for (const DirectoryEntry& entry : list_directory(parent)) names.push_back(entry.name);

@@ -24,6 +24,7 @@ from mounted import (
     Settings,
     command,
     is_mounted,
+    mounted,
     mountpoint_guard,
     one_line,
     processes_of,
@@ -189,9 +190,12 @@ class Misspelt(Answers):
                 self.answer(list(words), expected)
 
     def test_umount(self) -> None:
-        self.answer(["umount", self.mountpoint], f"{self.mountpoint}: nothing is mounted here; "
-                    "'reshardfs status' lists what is mounted where")
-
+        nothing = "nothing is mounted here; 'reshardfs status' lists what is mounted where"
+        # Another mount, whose path is like it but for its directory, is not what was meant.
+        with mounted(self.made.source, *self.strategies()) as other:
+            self.assertEqual(other.name, self.mountpoint.name)
+            for place in (self.mountpoint, other.with_name("no") / other.name):
+                self.answer(["umount", place], f"{place}: {nothing}")
 
     def test_umount_of_the_source(self) -> None:
         result = run("mount", self.made.source, self.mountpoint, *self.strategies())
@@ -199,11 +203,14 @@ class Misspelt(Answers):
         for path, hint in (
             (self.made.source, f"it is the source of a mount: reshardfs umount {self.mountpoint}"),
             (self.mountpoint.with_name("mn"), f"did you mean '{self.mountpoint}'?"),
+            (f"{self.mountpoint}t/", f"did you mean '{self.mountpoint}'?"),
+            (self.mountpoint.parent, f"did you mean '{self.mountpoint}'?"),
         ):
-            result = run("umount", path)
-            self.assertEqual(result.code, 2)
-            self.assertEqual(one_line(result),
-                             f"reshardfs: {path}: nothing is mounted here; {hint}")
+            with self.subTest(path):
+                result = run("umount", path)
+                self.assertEqual(result.code, 2)
+                self.assertEqual(one_line(result),
+                                 f"reshardfs: {path}: nothing is mounted here; {hint}")
         self.assertEqual(run("umount", self.mountpoint).code, 0)
 
     def test_steps(self) -> None:

@@ -189,5 +189,13 @@ TEST(PlainFileName, IsAnEntryOfADirectory) {
   }
 }
 
+TEST(WithoutTrailingSlash, NamesTheDirectoryItself) {
+  EXPECT_EQ(without_trailing_slash("a/b/"), "a/b");
+  EXPECT_EQ(without_trailing_slash("/a/"), "/a");
+  for (const char* name : {"a", "a/b", "/a", ".", "..", "/", ""}) {
+    EXPECT_EQ(without_trailing_slash(name), name);
+  }
+}
+
 }  // namespace
 }  // namespace reshardfs
