@@ -7,6 +7,7 @@
 #include <cstring>
 #include <ctime>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include <xxhash.h>
@@ -63,15 +64,27 @@ struct Known {
   RemoteAddress address;
   Version version;
   std::string identity;
-  std::atomic<bool> changed = false;
   std::atomic<bool> opened = true;  ///< whether the server has answered with bytes of it
 
+  /// What was found first is the reason from then on: a request that was under way meanwhile, or
+  /// ahead of any reader, may have found it. @throws Error kChanged
   [[noreturn]] void fail_changed(const std::string& what) {
-    if (changed.exchange(true)) {
-      throw Error(ErrorKind::kChanged, what).in_file(address.name);  // it is counted once
-    }
-    throw reshardfs::changed(address.name, what);
+    const std::lock_guard lock(mutex_);
+    if (!change_) change_ = reshardfs::changed(address.name, what);  // which counts it
+    has_changed_ = true;
+    throw Error(*change_);
   }
+  /// @throws Error kChanged if fail_changed() was called.
+  void require_unchanged() {
+    if (!has_changed_) return;
+    const std::lock_guard lock(mutex_);
+    throw Error(*change_);
+  }
+
+ private:
+  std::atomic<bool> has_changed_ = false;
+  std::mutex mutex_;
+  std::optional<Error> change_;  ///< guarded by mutex_
 };
 
 /// Takes one range.
@@ -215,9 +228,7 @@ class RemoteObject final : public RangeFetcher {
   }
   const std::string& identity() const noexcept override { return known_->identity; }
   bool is_opened() const noexcept override { return known_->opened; }
-  void check_unchanged() const override {
-    if (known_->changed) known_->fail_changed("has been replaced while it was in use");
-  }
+  void check_unchanged() const override { known_->require_unchanged(); }
 
   void fetch(const ByteRange& range, std::vector<std::span<std::byte>> out, Foresight when,
              Done done) const override {

@@ -314,11 +314,17 @@ class Refusals(Remote):
                                ({"Content-Encoding": "gzip"}, "encoding 'gzip'")):
             with self.subTest(words):
                 self.set_up(ROWS, HALVES, MANY)
+                (self.root / "log").unlink(missing_ok=True)
                 with self.mount("--direct-io", *SMALL) as mountpoint:
                     self.server.rules = [lie(headers)]
-                    with self.assertRaises(OSError):
-                        self.read(mountpoint)
-                    self.assertIn(words, self.log.read_text())
+                    # Whoever found it, and whether it has been found before.
+                    for _ in range(2):
+                        with self.assertRaises(OSError):
+                            self.read(mountpoint)
+                    lines = self.log.read_text().splitlines()
+                    self.assertTrue(lines)
+                    for line in lines:
+                        self.assertIn(words, line)
 
     def test_redirections(self) -> None:
         with serving(self.server.root) as other:
