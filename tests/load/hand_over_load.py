@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Upgrades a mount in place, replaces its contents by those of a copy, or kills its process, again
-and again, while readers compare each byte that they read, others list directories and keep files open, and some readers are killed; then says
-how long calls took, and whether anything has grown.
+and again, while readers compare each byte that they read, others list directories and keep files
+open, and some readers are killed; then reports how long calls took, and whether anything has grown.
 
     hand_over_load.py --binary build/release/bin/reshardfs \\
         --verify-reads build/release/bin/verify_reads --upgrades 1000 --replacements 200 --kills 1000
@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 
 from load_mount import VIEWS, Daemon, Load, Readers, lived_longer  # noqa: E402
 from mounted import is_sanitized, mounted, parse_settings, program_of, run, scratch, wait_until  # noqa: E402
+from stuck import ended_when_stuck  # noqa: E402
 
 # What a call may take beside what it takes anyway.
 MOST_SECONDS = {"upgrade": 0.5, "replacement": 0.5, "kill": 1.0}
@@ -35,6 +36,8 @@ COUNTED_AS = {"upgrade": "upgrades", "replacement": "replacements", "kill": "cra
 START_SECONDS = 60.0
 GROWTH_KIB = 8192
 PAUSE_SECONDS = 0.05
+# Several times what the slowest kind takes on a busy machine.
+STUCK_SECONDS = {"start": 120.0, "each": 4.0}
 
 
 def status(mountpoint: Path) -> dict:
@@ -121,7 +124,9 @@ class HandOverLoad(Load):
             self.copies = [self.directory / "copy", source]
             source = self.directory / "link"
             source.symlink_to(self.made.source)
-        with mounted(source, *options) as mountpoint:
+        stuck = STUCK_SECONDS["start"] + count * STUCK_SECONDS["each"]
+        with (mounted(source, *options) as mountpoint,
+              ended_when_stuck(mountpoint, stuck, self.problems)):
             files = self.files(mountpoint)
             readers = Readers(self.settings.verify_reads, self.directory / f"{kind}-readers", files,
                               self.settings.readers, ["--seconds", "1e6"], self.settings.seed)
