@@ -15,6 +15,7 @@ import os
 import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -268,6 +269,16 @@ def fuse_problem() -> str | None:
         return f"/dev/fuse cannot be opened: {error.strerror}"
     if os.geteuid() != 0 and shutil.which("fusermount3") is None:
         return "not root, and there is no fusermount3"
+    return None
+
+
+def user_mount_problem() -> str | None:
+    """Why a test cannot mount as another user, or nothing."""
+    helper = shutil.which("fusermount3")
+    if os.geteuid() != 0 or helper is None or shutil.which("setpriv") is None:
+        return "needs root to become another user, fusermount3 and setpriv"
+    if os.stat("/dev/fuse").st_mode & 0o006 != 0o006 or not os.stat(helper).st_mode & stat.S_ISUID:
+        return "/dev/fuse is not open to users here, or fusermount3 is not setuid"
     return None
 
 

@@ -8,8 +8,8 @@ import os
 import pty
 import shutil
 import signal
-import stat
 import subprocess
+import unittest
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from mounted import (
     run,
     run_unittests,
     scratch,
+    user_mount_problem,
     wait_until,
 )
 
@@ -454,17 +455,12 @@ class Unmounting(Answers):
         self.assertTrue(wait_until(lambda: not processes_of(self.mountpoint), 20))
 
 
+@unittest.skipIf(user_mount_problem(), user_mount_problem())
 class OrdinaryUser(Answers):
     """What fusermount3 refuses is one line, with what to do."""
 
     def setUp(self) -> None:
         super().setUp()
-        helper = shutil.which("fusermount3")
-        if os.geteuid() != 0 or helper is None or shutil.which("setpriv") is None:
-            self.skipTest("needs root to become another user, fusermount3 and setpriv")
-        device = os.stat("/dev/fuse").st_mode
-        if device & 0o006 != 0o006 or not os.stat(helper).st_mode & stat.S_ISUID:
-            self.skipTest("/dev/fuse is not open to users here, or fusermount3 is not setuid")
         self.program = self.made.directory / "reshardfs"
         shutil.copy(Settings.binary, self.program)
         command("chown", "-R", f"{NOBODY}:{NOBODY}", self.made.directory)

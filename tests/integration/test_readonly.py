@@ -31,6 +31,7 @@ from mounted import (  # noqa: E402
     run,
     run_unittests,
     scratch,
+    user_mount_problem,
 )
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -426,15 +427,11 @@ class WhoMayRead(OneSet):
             self.assertIn("EACCES", self.seen_by(mountpoint, 1))
 
 
+@unittest.skipIf(user_mount_problem(), user_mount_problem())
 class OrdinaryUser(unittest.TestCase):
     """Through fusermount3, where this machine lets users mount."""
 
     def test_mount(self) -> None:
-        helper = shutil.which("fusermount3")
-        if os.geteuid() != 0 or helper is None:
-            self.skipTest("needs root to become another user, and fusermount3")
-        if os.stat("/dev/fuse").st_mode & 0o006 != 0o006 or not os.stat(helper).st_mode & 0o4000:
-            self.skipTest("/dev/fuse is not open to users here, or fusermount3 is not setuid")
         with scratch() as directory:
             made = make_set(directory, Parallel(tp=2), Parallel(tp=1), layers=1)
             shutil.copy(Settings.binary, directory / "reshardfs")

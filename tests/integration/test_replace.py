@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 from ckpt_format import Record, encode_checkpoint  # noqa: E402
 from faulty_source import forget_pages  # noqa: E402
 from handover_place import FILE, Place, place, run_handover_tests, unmounted_at_end  # noqa: E402
-from mounted import NOBODY, Settings, assert_gone, run, wait_until  # noqa: E402
+from mounted import NOBODY, Settings, assert_gone, run, user_mount_problem, wait_until  # noqa: E402
 
 MIB = 1 << 20
 
@@ -265,7 +265,7 @@ class Replace(unittest.TestCase):
             self.assertEqual(run("umount", made.mountpoint).code, 0)
 
 
-@unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
+@unittest.skipIf(user_mount_problem(), user_mount_problem())
 class AsAUser(unittest.TestCase):
     """Without any right, but for fusermount3."""
 

@@ -18,7 +18,16 @@ from share_tests import RANKS, TASKS, SharedExport
 from command_tests import run_command_tests
 from export_tests import files_below
 from make_checkpoint import Parallel, make_set
-from mounted import NOBODY, SKIP, Settings, clean_up, fuse_problem, run, wait_until
+from mounted import (
+    NOBODY,
+    SKIP,
+    Settings,
+    clean_up,
+    fuse_problem,
+    run,
+    user_mount_problem,
+    wait_until,
+)
 from slurm_cluster import NODES, SECONDS, Cluster, cluster, slurm_problem
 
 BATCH_SCRIPT = Path(__file__).resolve().parents[2] / "packaging/slurm/export.sbatch"
@@ -187,22 +196,27 @@ class Mounts(unittest.TestCase):
         """Words that run lines of a shell which know `$mount`."""
         return ["sh", "-c", f"mount={self.base}/$SLURM_JOB_ID/$SLURMD_NODENAME; {lines}"]
 
+    def each_node_has_its_own_ranks(self, user: int) -> None:
+        """The files of a finished conversion."""
+        for nodes in (2, 4):
+            with self.subTest(nodes=nodes):
+                each = 8 // nodes
+                done = self.srun(f"-N{nodes}", "-n8", "--ntasks-per-node", str(each), user=user, *self.job(
+                    'ls "$mount"; cmp "$mount"/rank_$SLURM_PROCID/checkpoint_$SLURM_PROCID.ckpt '
+                    f'{self.cluster.root}/out/rank_$SLURM_PROCID/*'))
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                for task in range(8):
+                    shown = [line[3:] for line in done.stdout.splitlines()
+                             if line.startswith(f"{task}: rank_")]
+                    first = task // each * each
+                    self.assertEqual(shown, [f"rank_{rank}" for rank in range(first, first + each)])
+
     def test_each_node_has_its_own_ranks(self) -> None:
-        """The files of a finished conversion, for root and for a user."""
-        for user in (0, NOBODY):
-            for nodes in (2, 4):
-                with self.subTest(user=user, nodes=nodes):
-                    done = self.srun(f"-N{nodes}", "-n8", "--ntasks-per-node",
-                                     str(8 // nodes), user=user, *self.job(
-                        'ls "$mount"; cmp "$mount"/rank_$SLURM_PROCID/checkpoint_$SLURM_PROCID.ckpt '
-                        f'{self.cluster.root}/out/rank_$SLURM_PROCID/*'))
-                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-                    each = 8 // nodes
-                    for task in range(8):
-                        shown = [line[3:] for line in done.stdout.splitlines()
-                                 if line.startswith(f"{task}: rank_")]
-                        first = task // each * each
-                        self.assertEqual(shown, [f"rank_{rank}" for rank in range(first, first + each)])
+        self.each_node_has_its_own_ranks(0)
+
+    @unittest.skipIf(user_mount_problem(), user_mount_problem())
+    def test_each_node_has_its_own_ranks_of_a_user(self) -> None:
+        self.each_node_has_its_own_ranks(NOBODY)
 
     def test_all_ranks(self) -> None:
         """Where they are asked for, or cannot be shared out among the nodes."""
