@@ -217,15 +217,24 @@ def scratch() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def mountpoint_guard(mountpoint: Path) -> Iterator[None]:
-    """Bounds the life of whatever is mounted there, and takes it away at the end in any case."""
-    watchdog = threading.Timer(longest_mount(Settings.binary), clean_up, (mountpoint,))
+def unless_done(seconds: float, action: Callable[[], None]) -> Iterator[None]:
+    """Runs the action, on a thread of its own, if the block takes longer."""
+    watchdog = threading.Timer(seconds, action)
     watchdog.daemon = True
     watchdog.start()
     try:
         yield
     finally:
         watchdog.cancel()
+
+
+@contextlib.contextmanager
+def mountpoint_guard(mountpoint: Path) -> Iterator[None]:
+    """Bounds the life of whatever is mounted there, and takes it away at the end in any case."""
+    try:
+        with unless_done(longest_mount(Settings.binary), lambda: clean_up(mountpoint)):
+            yield
+    finally:
         if is_mounted(mountpoint) or processes_of(mountpoint):
             clean_up(mountpoint)
 

@@ -6,11 +6,9 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
-from mounted import clean_up, mount_entry, processes_of
+from mounted import clean_up, mount_entry, processes_of, unless_done
 
 
 def _lines(path: Path) -> list[str]:
@@ -38,8 +36,8 @@ def describe(mountpoint: Path) -> str:
     return "\n".join(lines)
 
 
-@contextlib.contextmanager
-def ended_when_stuck(mountpoint: Path, seconds: float, problems: list[str]) -> Iterator[None]:
+def ended_when_stuck(mountpoint: Path, seconds: float,
+                     problems: list[str]) -> contextlib.AbstractContextManager[None]:
     """After this time, tells what the mount waits for, and ends it: whoever waits for it gets an error."""
     def report() -> None:
         problems.append(f"still at work after {seconds:.0f} s")
@@ -49,10 +47,4 @@ def ended_when_stuck(mountpoint: Path, seconds: float, problems: list[str]) -> I
         sys.stdout.flush()
         clean_up(mountpoint)
 
-    watchdog = threading.Timer(seconds, report)
-    watchdog.daemon = True
-    watchdog.start()
-    try:
-        yield
-    finally:
-        watchdog.cancel()
+    return unless_done(seconds, report)
