@@ -45,7 +45,7 @@ std::vector<MountEntry> reshardfs_mounts();
 /// The mount at `path`, which may be written in several ways; one of another type only if none of
 /// them leads to one of reshardfs. A path that is a mount point as it stands is answered from the
 /// list alone; any other may lead through a mount that does not answer, and then this waits.
-/// @throws Error kIo
+/// @throws Error kIo, kUsage if the path is empty
 std::optional<MountEntry> find_mount(const std::filesystem::path& path);
 
 }  // namespace reshardfs
