@@ -2,6 +2,7 @@
 #include "checkpoint/recognition.h"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 
 #include "reshardfs/error.h"
@@ -55,6 +56,27 @@ std::vector<std::string> checkpoint_files_in(const fs::path& directory, const So
     if (begins_like_checkpoint(directory / entry.name, tree)) names.push_back(entry.name);
   }
   return names;
+}
+
+std::optional<fs::path> described_set_in(const fs::path& directory, const SourceTreePtr& tree) {
+  constexpr std::size_t kMost = 256;
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : list_directory(directory, tree)) {
+    if (entry.is_directory && !entry.is_link) names.push_back(entry.name);
+  }
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return ::strverscmp(a.c_str(), b.c_str()) > 0;
+  });
+  if (names.size() > kMost) names.resize(kMost);
+  for (const std::string& name : names) {
+    try {
+      const fs::path path = directory / name;
+      if (find_described_steps(path, listed_once(path, {}))) return path;
+    } catch (const Error&) {
+      // It is not one to name.
+    }
+  }
+  return std::nullopt;
 }
 
 bool is_checkpoint(const fs::path& path) noexcept {

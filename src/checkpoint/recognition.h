@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,5 +20,10 @@ bool is_checkpoint(const std::filesystem::path& path) noexcept;
 /// opened.
 std::vector<std::string> checkpoint_files_in(const std::filesystem::path& directory,
                                              const SourceTreePtr& tree, std::size_t most);
+
+/// Of the directories in `directory`, one that is a set which records its layouts: the last by its
+/// number ("step-20" comes after "step-3"). Looks into a few hundred at most, and into no link.
+std::optional<std::filesystem::path> described_set_in(const std::filesystem::path& directory,
+                                                      const SourceTreePtr& tree);
 
 }  // namespace reshardfs

@@ -31,23 +31,27 @@ constexpr std::array<std::string_view, 6> kKnownPatterns = {"rank_{rank}/*", "no
                                                             kWholePattern,   kWeightsPattern};
 constexpr std::string_view kSafetensorsSuffix = ".safetensors";
 
-[[noreturn]] void throw_nothing_found(const std::filesystem::path& root,
-                                      const std::string& wanted) {
-  std::string looked_for = printable(wanted);
-  if (wanted.empty()) {
-    for (const std::string_view known : kKnownPatterns) {
-      looked_for += (looked_for.empty() ? "" : ", ") + std::string(known);
-    }
-    looked_for += " with the extension";
-    for (const InputFormat& format : input_formats()) {
-      const bool first = &format == &input_formats().front();
-      looked_for += (first ? " " : " or ") + std::string(format.extension);
-    }
-  }
-  throw Error(ErrorKind::kMissing, "no rank's checkpoint was found; looked for " + looked_for)
-      .in_file(root.string())
-      .hint("give their location with --src-pattern, for example 'rank_{rank}/*.ckpt'");
+Error nothing_found(const std::filesystem::path& root, const std::string& looked_for) {
+  return Error(ErrorKind::kMissing, "no checkpoint was found; looked for " + looked_for)
+      .in_file(root.string());
 }
+
+/// What every known form of a source is recognized by.
+std::string all_forms() {
+  std::string forms = ".metadata of a distributed checkpoint, and files of ranks:";
+  for (const std::string_view known : kKnownPatterns) {
+    forms += (known == kKnownPatterns.front() ? " " : ", ") + std::string(known);
+  }
+  forms += " with the extension";
+  for (const InputFormat& format : input_formats()) {
+    const bool first = &format == &input_formats().front();
+    forms += (first ? " " : " or ") + std::string(format.extension);
+  }
+  return forms;
+}
+
+constexpr const char* kGivePattern =
+    "give their location with --src-pattern, for example 'rank_{rank}/*.ckpt'";
 
 /// Files that are no rank's, as of a run on one device: which of them is meant, only the user
 /// knows.
@@ -174,7 +178,7 @@ SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string
   if (!wanted.empty()) {
     RankFiles found = find_rank_files(root, PathPattern(wanted), tree);
     if (!found.files.empty()) return {wanted, std::move(found), {}, {}};
-    throw_nothing_found(root, wanted);
+    throw nothing_found(root, printable(wanted)).hint(kGivePattern);
   }
   if (auto known = find_known_pattern(root, tree)) return std::move(*known);
   for (const auto find : {find_parts_by_name_map, find_single_file}) {
@@ -182,7 +186,13 @@ SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string
   }
   refuse_plain_files(root, tree);
   refuse_torch_files(root, tree);
-  throw_nothing_found(root, wanted);
+  if (const auto below = described_set_in(root, tree)) {
+    throw Error(ErrorKind::kMissing, "is not a checkpoint itself, but its directory '" +
+                                         printable(below->filename().string()) + "' is one")
+        .in_file(root.string())
+        .hint("give " + printable(below->string()) + " as the source");
+  }
+  throw nothing_found(root, all_forms()).hint(kGivePattern);
 }
 
 SourceFiles take_one_file(const std::filesystem::path& path, const std::string& wanted) {

@@ -235,7 +235,8 @@ class Mistaken(Answers):
     def test_an_empty_source_is_not_swapped(self) -> None:
         empty = self.made.directory / "empty"
         empty.mkdir()
-        line = self.refused_words(["mount", empty, self.mountpoint], str(empty), "no rank's")
+        line = self.refused_words(
+            ["mount", empty, self.mountpoint], str(empty), "no checkpoint was found")
         self.assertNotIn("swapped", line)
 
     def test_checkpoint_as_strategy(self) -> None:

@@ -143,6 +143,15 @@ TEST_F(CheckpointSetTest, SaysWhatItLookedFor) {
   expect_refused(ErrorKind::kMissing, {"x{rank}.ckpt", "--src-pattern"}, options);
 }
 
+TEST_F(CheckpointSetTest, NamesTheNewestDistributedCheckpointBelow) {
+  dir_.write("step-9/.metadata", "a table");
+  dir_.write("step-10/.metadata", "a table");
+  dir_.write("step-11/__0_0.distcp", "a save that was interrupted");
+  dir_.write("step-12.log", "no directory");
+  expect_refused(ErrorKind::kMissing,
+                 {"is not a checkpoint itself", "'step-10'", (dir_.path() / "step-10").string()});
+}
+
 TEST_F(CheckpointSetTest, TakesFilesOfOneFormatOnly) {
   dir_.write("rank_0/net.safetensors", kTensorA);
   EXPECT_EQ(open().format().name, "safetensors");
