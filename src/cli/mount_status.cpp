@@ -93,6 +93,7 @@ std::vector<MountStatus> mount_statuses(const std::vector<MountEntry>& mounts,
 }
 
 MountEntry bounded_find_mount(const std::string& path) {
+  require_mount_path(path);
   BoundedTask task([&path] {
     const auto found = find_mount(path);
     return TaskResult{0, found ? found->mountpoint : std::string()};

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -25,7 +27,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct StatusArguments {
-  std::string mountpoint;
+  std::optional<std::string> mountpoint;
   bool json = false;
   bool ready = false;
 };
@@ -188,6 +190,7 @@ void print_json(const std::vector<MountStatus>& statuses) {
 
 /// The one line of a probe.
 int tell_readiness(const std::string& mountpoint) {
+  require_mount_path(mountpoint);
   const Readiness readiness = mount_readiness(mountpoint);
   std::cout << printable(mountpoint) << ": "
             << (readiness.ready ? "ready" : "not ready: " + readiness.why) << "\n";
@@ -195,10 +198,9 @@ int tell_readiness(const std::string& mountpoint) {
 }
 
 int run_status(const StatusArguments& arguments) {
-  if (arguments.ready) return tell_readiness(arguments.mountpoint);
-  const auto mounts = arguments.mountpoint.empty()
-                          ? reshardfs_mounts()
-                          : std::vector{bounded_find_mount(arguments.mountpoint)};
+  if (arguments.ready) return tell_readiness(arguments.mountpoint.value());
+  const auto mounts = arguments.mountpoint ? std::vector{bounded_find_mount(*arguments.mountpoint)}
+                                           : reshardfs_mounts();
   const std::vector<MountStatus> statuses = mount_statuses(mounts);
   if (arguments.json) {
     print_json(statuses);
@@ -224,13 +226,12 @@ void add_status_command(CLI::App& app, CommandAction& action) {
   CLI::Option* json = command->add_flag("--json", arguments->json, "Print JSON");
   command
       ->add_flag("--ready", arguments->ready,
-                 "Only say whether the mount answers and its source is unchanged, for probes")
+                 "Only report whether the mount answers and its source is unchanged, for probes")
       ->needs(mountpoint)
       ->excludes(json);
   command->footer(
       "Exit status 1: a mount is dead, does not answer, or is not ready.\n\nExample:\n  reshardfs "
-      "status "
-      "/mnt/tp4");
+      "status /mnt/tp4");
   command->callback(
       [&action, arguments] { action = [arguments] { return run_status(*arguments); }; });
 }

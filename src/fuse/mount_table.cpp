@@ -112,10 +112,14 @@ std::vector<MountEntry> reshardfs_mounts() {
   return mounts;
 }
 
+void require_mount_path(const std::filesystem::path& path) {
+  if (path.empty()) throw Error(ErrorKind::kUsage, "the path of the mount point is empty");
+}
+
 std::optional<MountEntry> find_mount(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   const auto is_ours = [](const auto& mount) { return mount && is_reshardfs(*mount); };
-  if (path.empty()) throw Error(ErrorKind::kUsage, "the path of the mount point is empty");
+  require_mount_path(path);
   std::error_code ignored;
   const fs::path plain = without_trailing_slash(fs::absolute(path).lexically_normal());
   // The spelling that needs no look at the mount itself comes first: the mount may be dead, or may

@@ -42,10 +42,13 @@ inline bool is_reshardfs(const MountEntry& mount) {
 /// @throws Error kIo
 std::vector<MountEntry> reshardfs_mounts();
 
+/// @throws Error kUsage if the path of a mount point is empty, as of a variable that is not set.
+void require_mount_path(const std::filesystem::path& path);
+
 /// The mount at `path`, which may be written in several ways; one of another type only if none of
 /// them leads to one of reshardfs. A path that is a mount point as it stands is answered from the
 /// list alone; any other may lead through a mount that does not answer, and then this waits.
-/// @throws Error kIo, kUsage if the path is empty
+/// @throws Error kIo, and as require_mount_path()
 std::optional<MountEntry> find_mount(const std::filesystem::path& path);
 
 }  // namespace reshardfs

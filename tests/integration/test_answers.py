@@ -192,7 +192,8 @@ class Misspelt(Answers):
 
     def test_umount(self) -> None:
         nothing = "nothing is mounted here; 'reshardfs status' lists what is mounted where"
-        self.answer(["umount", ""], "the path of the mount point is empty")
+        for words in (["umount"], ["reload"], ["status"], ["status", "--ready"]):
+            self.answer([*words, ""], "the path of the mount point is empty")
         # Another mount, whose path is like it but for its directory, is not what was meant.
         with mounted(self.made.source, *self.strategies()) as other:
             self.assertEqual(other.name, self.mountpoint.name)
