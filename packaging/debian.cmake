@@ -35,9 +35,10 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA
     ${debian_dir}/postinst ${debian_dir}/prerm ${debian_dir}/postrm ${debian_dir}/triggers)
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION
 "mounts a distributed checkpoint under another parallel strategy
-reshardfs mounts a MindSpore checkpoint that many ranks saved, and shows
-read-only the files that another parallel strategy would have. Nothing is
-converted or copied: every byte is read from the source when it is asked for.")
+reshardfs mounts a checkpoint that many ranks saved, of MindSpore or PyTorch,
+and shows read-only the files that another parallel strategy would have.
+Nothing is converted or copied: every byte is read from the source when a
+program asks for it.")
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libreshardfs-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)

@@ -40,7 +40,7 @@ struct CheckpointParameter {
   std::vector<Rank> ranks{};  ///< ascending; one that holds several, once for each
 };
 
-/// What is no tensor, in a set whose metadata lists such things: nobody opens it.
+/// An object that a set's metadata lists and that is not a tensor. It is never opened.
 struct CheckpointByteItem {
   std::string name{};
   std::uint64_t bytes = 0;

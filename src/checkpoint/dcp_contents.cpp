@@ -238,9 +238,8 @@ Discovery ContentsReader::read(DcpTable table) {
   if (!table.byte_items.empty()) {
     std::vector<std::string> names;
     for (const DcpByteItem& item : table.byte_items) names.push_back(item.name);
-    const std::string_view shown = table.by_name
-                                       ? "left out, because they are no tensors: "
-                                       : "no tensors, so that only --views dcp has them: ";
+    const std::string_view shown = table.by_name ? "left out, because they are not tensors: "
+                                                 : "not tensors, and shown only by --views dcp: ";
     out.notes.push_back(std::string(shown) + name_list(names));
   }
   auto objects = take_objects(table);

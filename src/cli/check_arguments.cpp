@@ -52,8 +52,8 @@ void add_replicas_option(CLI::App& command, const std::string& name, Replicas& r
 
 void add_weights_option(CLI::App& command, bool& weights_only) {
   command.add_flag("--weights-only", weights_only,
-                   "Leave out what training keeps beside the weights: states of optimizers, "
-                   "schedulers and the training loop, as their names tell");
+                   "Leave out the states of optimizers, schedulers and the training loop, which "
+                   "are recognized by their names");
 }
 
 void add_jobs_option(CLI::App& command, std::size_t& jobs) {

@@ -38,7 +38,7 @@ void MountArguments::add_to(CLI::App& command) {
                    "changes while they are open (root, Linux 6.9)");
   command.add_flag("--supervise", supervise,
                    "Keep the mount when its process crashes: a small second process starts "
-                   "another one, which goes on with the mount");
+                   "another one, which takes over");
   command
       .add_option("--crash-limit", crash_limit, "Crashes within a minute that the mount survives")
       ->type_name("NUMBER")

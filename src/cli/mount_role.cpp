@@ -30,13 +30,11 @@ MountRole::MountRole(MountRoleChoices choices, std::unique_ptr<Takeover> takeove
     : choices_(std::move(choices)), successor_(program_start()), takeover_(std::move(takeover)) {
   if (choices_.supervise && choices_.passthrough) {
     throw Error(ErrorKind::kUsage, "--supervise and --passthrough exclude each other")
-        .hint(
-            "the kernel answers EIO for files that it reads itself when another process goes on "
-            "with the mount");
+        .hint("if another process took over, files that the kernel reads itself would return EIO");
   }
   if (choices_.supervise && has_word(choices_.fuse_options, "auto_unmount")) {
     throw Error(ErrorKind::kUsage, "--supervise and auto_unmount exclude each other")
-        .hint("a supervisor unmounts by itself what cannot go on");
+        .hint("the supervisor unmounts by itself if no process can take over");
   }
   by_manager_ = choices_.foreground && has_service_manager() && !choices_.supervise;
   if (by_manager_ && obstacle().empty()) {

@@ -145,16 +145,16 @@ int run_reload(const ReloadArguments& arguments) {
                                         ": " + now.refusal)
             .in_file(mount.mountpoint);
       }
-      std::cout << fmt::format("{}: process {} (reshardfs {}) goes on with the mount\n",
+      std::cout << fmt::format("{}: process {} (reshardfs {}) now serves the mount\n",
                                printable(mount.mountpoint), now.process, printable(now.version));
       return kExitDone;
     }
     if (Clock::now() > deadline) {
       throw Error(ErrorKind::kIo,
-                  fmt::format("no other process was ready within {} seconds", arguments.timeout))
+                  fmt::format("the new process was not ready within {} seconds", arguments.timeout))
           .in_file(mount.mountpoint)
           .hint("process " + std::to_string(now.process) +
-                " still serves the mount, and hands it over when the other one is ready");
+                " still serves the mount, and hands it over when the new one is ready");
     }
   }
 }
@@ -163,8 +163,8 @@ int run_reload(const ReloadArguments& arguments) {
 
 void add_reload_command(CLI::App& app, CommandAction& action) {
   auto arguments = std::make_shared<ReloadArguments>();
-  CLI::App* command = app.add_subcommand(
-      "reload", "Let the installed program go on with a mount, without unmounting");
+  CLI::App* command =
+      app.add_subcommand("reload", "Upgrade or reconfigure a mount while it is in use");
   command
       ->add_option("MOUNTPOINT", arguments->mountpoint,
                    "A mount point, or with --config a mount's name")
@@ -172,7 +172,7 @@ void add_reload_command(CLI::App& app, CommandAction& action) {
   command->add_flag("--replace", arguments->replace,
                     "Show what the command line and the configuration file now describe, even if "
                     "it is something else: open files keep their contents");
-  command->add_option("--timeout", arguments->timeout, "How long to wait for the other process")
+  command->add_option("--timeout", arguments->timeout, "How long to wait for the new process")
       ->type_name("SECONDS")
       ->check(CLI::Range(1, 86400).description(""))
       ->capture_default_str()

@@ -43,23 +43,24 @@ void StorageArguments::add_to(CLI::App& command) {
       ->capture_default_str()
       ->take_last();
   command
-      .add_option("--prefetch-memory", prefetch_memory,
-                  "Memory for what is fetched ahead of readers from servers and slow file systems, "
-                  "e.g. 64MiB or 1GiB")
+      .add_option(
+          "--prefetch-memory", prefetch_memory,
+          "Memory for data that is fetched ahead of readers from servers and slow file systems, "
+          "e.g. 64MiB or 1GiB")
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       ->transform(size_with_unit("--prefetch-memory").description(""))
       ->default_str("256MiB")
       ->take_last();
-  add_text(
-      command, "--cache-dir", cache_dir,
-      "Keep what is fetched from servers and network file systems in this directory, for later "
-      "reads and other mounts")
+  add_text(command, "--cache-dir", cache_dir,
+           "Keep data fetched from servers and network file systems in this directory, for later "
+           "reads and other mounts")
       ->type_name("DIR");
   command
-      .add_option("--cache-size", cache_size,
-                  "Disk space that the cache may take, e.g. 500GiB; what was not used for the "
-                  "longest time makes room")
+      .add_option(
+          "--cache-size", cache_size,
+          "Disk space that the cache may take, e.g. 500GiB; when it is full, the blocks that "
+          "were not used for the longest time are removed")
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       ->transform(size_with_unit("--cache-size").description(""))

@@ -72,7 +72,7 @@ void add_umount_command(CLI::App& app, CommandAction& action) {
       ->required();
   command->add_flag("--if-mounted", arguments->if_mounted, "Succeed even if nothing is mounted");
   command->add_flag("--if-dead", arguments->if_dead,
-                    "Unmount only what no process serves or can go on with");
+                    "Unmount only if no process serves the mount or can take it over");
   command->add_option("--config", "Look up MOUNTPOINT as a mount's name in a TOML file")
       ->type_name("FILE.toml");
   command->footer("Example:\n  reshardfs umount /mnt/tp4");

@@ -65,14 +65,15 @@ std::vector<std::string> go_on_with_mount(Session& session, ServedTree& served) 
   const HandoverState& state = takeover.state();
   const std::string found = session.replay(state.negotiation);
   if (!found.empty()) {
-    throw Error(ErrorKind::kUnsupported, "this version cannot go on with the mount: " + found)
+    throw Error(ErrorKind::kUnsupported, "this version cannot take over the mount: " + found)
         .hint("unmount, and mount with this version");
   }
   MountDescriptors taken = takeover.take();
   takeover.openings().reread();
   for (const std::uint64_t version : served.options.handover.without_openings) {
     if (takeover.openings().of(version) == 0) continue;
-    throw Error(ErrorKind::kIo, "a former file has been opened that cannot be kept open")
+    throw Error(ErrorKind::kIo,
+                "a file of the former contents has been opened meanwhile and cannot be kept open")
         .hint("try again");
   }
   served.source.recall(

@@ -109,7 +109,7 @@ bool Successor::give(const std::array<int, kHandedNames.size()>& descriptors) no
     const auto live = socket_.receive(kLivePatience);
     given_ = live && live->step == HandoverStep::kLive;
     if (live && !given_) failure_ = live->text;
-    if (!live) failure_ = "it did not go on with the mount";
+    if (!live) failure_ = "it did not take over the mount";
   } catch (const std::exception& error) {
     failure_ = error.what();
   }

@@ -194,15 +194,14 @@ class Supervisor {
       return give_up();
     }
     try {
-      spdlog::warn(
-          "the process of the mount has ended (signal {}), and another one goes on with it",
-          reaper_.signal());
+      spdlog::warn("the process of the mount has ended (signal {}); another one takes over",
+                   reaper_.signal());
       auto [own, its] = message_sockets();
       start_successor(options_.start, its);
       talk_.emplace(std::move(own));
       return true;
     } catch (const std::exception& error) {
-      spdlog::error("the mount cannot go on: {}", error.what());
+      spdlog::error("cannot start another process for the mount: {}", error.what());
       exit_code_ = kExitIo;
       return give_up();
     }
@@ -247,7 +246,7 @@ class Supervisor {
 
   void refuse(const std::string& why) {
     refused_ = true;
-    spdlog::error("the mount cannot go on after its process has ended: {}", why);
+    spdlog::error("the new process cannot take over the mount: {}", why);
   }
 
   /// Takes the mount away. @return false.

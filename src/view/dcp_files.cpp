@@ -75,7 +75,8 @@ void DcpFiles::require_names() const {
   if (names.empty()) return;
   for (const TargetParameter* parameter : plan_.parameters()) {
     if (!names.contains(parameter->name)) continue;
-    throw Error(ErrorKind::kBadInput, "has the name of an object of the source that is no tensor")
+    throw Error(ErrorKind::kBadInput,
+                "has the same name as an object in the source that is not a tensor")
         .for_parameter(parameter->name)
         .hint("give it another name, or leave both out with --exclude");
   }

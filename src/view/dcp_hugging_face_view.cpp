@@ -126,14 +126,16 @@ std::vector<OutputFile> dcp_hugging_face_view(const ViewContext& context) {
   const auto plan = std::make_shared<const BoxPlan>(box_plan(context));
   require_known_types(*plan);
   const auto common = safetensors_common(context, "pt");
+  std::vector<std::vector<std::vector<std::size_t>>> all;
   std::size_t parts = 1;
   for (std::size_t file = 0; file < plan->file_count(); ++file) {
-    parts = std::max(parts, divided(*plan, file).size());
+    all.push_back(divided(*plan, file));
+    parts = std::max(parts, all.back().size());
   }
   std::vector<OutputFile> files;
   for (const std::size_t file : shown_files(context, *plan, std::string(kDirectory))) {
     std::size_t part = 0;
-    for (std::vector<std::size_t>& items : divided(*plan, file)) {
+    for (std::vector<std::size_t>& items : all[file]) {
       files.push_back({fmt::format("{}shard-{:05}-model-{:05}-of-{:05}.safetensors", kDirectory,
                                    file + 1, ++part, parts),
                        std::make_shared<ShardFile>(plan, Rank(static_cast<std::int64_t>(file)),

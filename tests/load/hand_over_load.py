@@ -155,7 +155,7 @@ class HandOverLoad(Load):
             self.judge(kind, count, readers, holders, warm, end, took)
             self.check_status(kind, count, mountpoint)
         bad = [line for line in (log.read_text().splitlines() if log.exists() else [])
-               if "another one goes on with it" not in line]
+               if "another one takes over" not in line]
         if bad:
             self.problems.append(f"the log: {bad[:5]}")
 
