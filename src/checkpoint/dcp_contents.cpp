@@ -93,6 +93,7 @@ struct Content {
   std::vector<TensorEntry> entries;
   PieceOffsets pieces;
   std::vector<ByteRange> places;
+  TorchItems::Runs runs;
 
   void add(const DcpTensor& tensor, const Shape& offsets, Shape sizes, const ByteRange& place) {
     TensorEntry entry;
@@ -169,8 +170,11 @@ void ContentsReader::take_tensors(DcpTable& table) {
       const auto offsets = bounds.first(dimensions);
       const auto sizes = bounds.last(dimensions);
       const DcpPlace& place = table.places[tensor.first_box + i];
-      contents_[place.file].add(tensor, Shape(offsets.begin(), offsets.end()),
-                                Shape(sizes.begin(), sizes.end()), place.item);
+      Content& content = contents_[place.file];
+      const auto run = table.runs.find(tensor.first_box + i);
+      if (run != table.runs.end()) content.runs.emplace(content.entries.size(), run->second);
+      content.add(tensor, Shape(offsets.begin(), offsets.end()), Shape(sizes.begin(), sizes.end()),
+                  place.item);
     }
     if (tensor.boxes > 0) continue;
     // Without elements it is in no file, but has a name and a shape.
@@ -229,9 +233,9 @@ Discovery ContentsReader::read(DcpTable table) {
     FoundFile file{Rank(number), {}, directory_ / table.files[i], -1, tree_};
     file.content = table.by_name ? std::make_shared<const TorchItems>(std::move(content.entries),
                                                                       std::move(content.pieces))
-                                 : std::make_shared<const TorchItems>(std::move(content.entries),
-                                                                      std::move(content.pieces),
-                                                                      std::move(content.places));
+                                 : std::make_shared<const TorchItems>(
+                                       std::move(content.entries), std::move(content.pieces),
+                                       std::move(content.places), std::move(content.runs));
     out.files.push_back(std::move(file));
   }
   if (out.files.empty()) refuse_all(table);

@@ -34,10 +34,11 @@ TorchTensor read_tensor(const TorchItems& items, std::size_t number, const ByteS
   const std::optional<ByteRange> place = items.place(number);
   try {
     TorchTensor tensor = place ? read_torch_tensor(file, *place) : named.find(file, expected.name);
-    if (tensor.dtype == expected.dtype && tensor.shape == expected.shape) return tensor;
+    const Shape shape = items.stored_shape(number);
+    if (tensor.dtype == expected.dtype && tensor.shape == shape) return tensor;
     Error error(ErrorKind::kBadInput,
                 "should be " + std::string(mindspore_name(expected.dtype)) + " " +
-                    to_string(expected.shape) + " by the checkpoint's metadata, but the file has " +
+                    to_string(shape) + " by the checkpoint's metadata, but the file has " +
                     std::string(mindspore_name(tensor.dtype)) + " " + to_string(tensor.shape));
     error.in_file(file.name()).hint("take all files from one save");
     if (place) error.at_offset(place->offset());
@@ -89,7 +90,7 @@ std::uint64_t ItemSource::find_out(std::size_t number) const {
   std::uint64_t found = kStrided;
   if (is_contiguous(tensor)) {
     const auto first = static_cast<std::uint64_t>(tensor.first * element_size(tensor.dtype));
-    found = kFirstPlace + tensor.storage.offset() + first;
+    found = kFirstPlace + tensor.storage.offset() + first + items_->first_in_place(number);
   } else {
     const std::scoped_lock lock(mutex_);
     strided_.try_emplace(number, std::make_shared<const TorchTensor>(std::move(tensor)));
@@ -122,7 +123,7 @@ void ItemSource::read_at(std::uint64_t offset, std::span<std::byte> out) const {
         std::min<std::uint64_t>(out.size(), entry(number).content_bytes - within)));
     const std::uint64_t known = find_out(number);
     if (known == kStrided) {
-      read_strided(*file_, *strided(number), within, part);
+      read_strided(*file_, *strided(number), items_->first_in_place(number) + within, part);
     } else {
       file_->read_at(known - kFirstPlace + within, part);
     }
@@ -159,8 +160,11 @@ void ItemSource::foresee(std::span<const ByteRange> ranges, Foresight when) cons
       const std::optional<ByteRange> place = items_->place(number);
       if (known >= kFirstPlace) {
         there.emplace_back(known - kFirstPlace + within, range.length());
-      } else if (place && within < place->length()) {
-        there.push_back(place->behind_first(within).first(range.length() + kUsualHead));
+        continue;
+      }
+      const std::uint64_t first = items_->first_in_place(number) + within;
+      if (place && first < place->length()) {
+        there.push_back(place->behind_first(first).first(range.length() + kUsualHead));
       }
     }
     file_->foresee(there, when);
@@ -192,8 +196,8 @@ std::optional<std::string> problem_in(Work&& work) {
 }  // namespace
 
 TorchItems::TorchItems(std::vector<TensorEntry> entries, PieceOffsets pieces,
-                       std::vector<ByteRange> places)
-    : places_(std::move(places)) {
+                       std::vector<ByteRange> places, Runs runs)
+    : places_(std::move(places)), runs_(std::move(runs)) {
   begins_.reserve(entries.size());
   for (TensorEntry& entry : entries) {
     begins_.push_back(size_);
@@ -213,6 +217,21 @@ TorchItems::TorchItems(std::vector<TensorEntry> entries, PieceOffsets pieces)
 std::optional<ByteRange> TorchItems::place(std::size_t entry) const {
   if (places_.empty()) return std::nullopt;
   return places_[entry];
+}
+
+Shape TorchItems::stored_shape(std::size_t entry) const {
+  const Shape& shape = index_->entries()[entry].shape;
+  const auto run = runs_.find(entry);
+  if (run == runs_.end()) return shape;
+  Shape stored(shape.size(), 1);
+  stored.push_back(run->second.elements);
+  return stored;
+}
+
+std::uint64_t TorchItems::first_in_place(std::size_t entry) const {
+  const auto run = runs_.find(entry);
+  if (run == runs_.end()) return 0;
+  return static_cast<std::uint64_t>(run->second.first * element_size(this->entry(entry).dtype));
 }
 
 std::vector<RefusedTensor> TorchItems::examine(const ByteSource& file, bool read_all) const {

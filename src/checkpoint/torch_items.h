@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "base/byte_range.h"
 #include "checkpoint/described_content.h"
+#include "format/item_run.h"
 
 namespace reshardfs {
 
@@ -15,9 +17,13 @@ namespace reshardfs {
 /// or all in one file, under their names.
 class TorchItems final : public DescribedContent, public std::enable_shared_from_this<TorchItems> {
  public:
+  using Runs = std::unordered_map<std::size_t, ItemRun>;  ///< by the numbers of entries
+
   /// @param entries with their types and shapes; their extents are set here.
   /// @param places of their archives in the file; one without elements may have none (empty).
-  TorchItems(std::vector<TensorEntry> entries, PieceOffsets pieces, std::vector<ByteRange> places);
+  /// @param runs where entries are in archives that have more than them.
+  TorchItems(std::vector<TensorEntry> entries, PieceOffsets pieces, std::vector<ByteRange> places,
+             Runs runs = {});
   /// The same of a file in which tensors are found by their names: see NamedTensors.
   TorchItems(std::vector<TensorEntry> entries, PieceOffsets pieces);
 
@@ -29,6 +35,10 @@ class TorchItems final : public DescribedContent, public std::enable_shared_from
   const TensorEntry& entry(std::size_t number) const { return index_->entries()[number]; }
   /// Nothing if it is found by its name.
   std::optional<ByteRange> place(std::size_t entry) const;
+  /// The shape of what its archive has.
+  Shape stored_shape(std::size_t entry) const;
+  /// Where its content begins in that of its archive, in bytes.
+  std::uint64_t first_in_place(std::size_t entry) const;
   /// Where the content of an entry begins in tensors().
   std::uint64_t begin(std::size_t entry) const { return begins_[entry]; }
   /// The entry whose content is at an offset below size(): the last one that begins there.
@@ -37,6 +47,7 @@ class TorchItems final : public DescribedContent, public std::enable_shared_from
 
  private:
   std::vector<ByteRange> places_;  ///< none: by name
+  Runs runs_;
   std::vector<std::uint64_t> begins_;
   std::uint64_t size_ = 0;
   std::shared_ptr<const FileIndex> index_;

@@ -13,6 +13,7 @@
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "format/dcp_cover.h"
+#include "format/dcp_reformulated.h"
 #include "format/pickle_globals.h"
 #include "format/pickle_tree.h"
 #include "layout/box_set.h"
@@ -70,7 +71,9 @@ class TableReader {
   DType dtype_of(PickleValue properties) const;
   void require_strided(PickleValue layout) const;
   void read_boxes(std::string_view name, PickleValue chunks, DcpTensor& tensor);
-  void require_not_reformulated(std::string_view name) const;
+  static void require_countable(DType dtype, const Shape& shape);
+  void collect_original_shapes(PickleValue data);
+  void restore_shape(PickleValue original, DcpTensor& tensor);
 
   const PickleTree& tree_;
   DcpTableKind kind_;
@@ -78,8 +81,9 @@ class TableReader {
   std::vector<Stored> stored_;
   std::vector<std::uint32_t> buckets_;
   std::unordered_map<std::string_view, std::uint32_t> files_;
-  PickleValue mcore_data_;
-  std::size_t seen_ = 0;  ///< boxes
+  std::unordered_map<std::string_view, PickleValue> original_shapes_;
+  std::size_t seen_ = 0;   ///< boxes
+  std::size_t added_ = 0;  ///< boxes that restore_shape() has made beyond those in the table
   Shape scratch_;
 };
 
@@ -236,21 +240,16 @@ void TableReader::read_tensor(std::string_view name, PickleValue value) {
   const PickleValue properties = field(value, "properties", 0);
   tensor.dtype = dtype_of(properties);
   if (!out_.by_name) require_strided(field(properties, "layout", 1));
-  require_not_reformulated(name);
   if (!sizes_of(field(value, "size", 1), tensor.shape)) {
     throw Refusal{"its size is no list of possible numbers"};
   }
-  std::optional<std::int64_t> bytes = element_size(tensor.dtype);
-  for (const std::int64_t size : tensor.shape) {
-    if (bytes) bytes = checked_mul(*bytes, std::max<std::int64_t>(size, 1));
-  }
-  if (!bytes || *bytes >= kMostElements) {
-    throw Refusal{"its size " + to_string(tensor.shape) + " is too large"};
-  }
+  require_countable(tensor.dtype, tensor.shape);
   read_boxes(name, field(value, "chunks", 2), tensor);
   if (kind_ == DcpTableKind::kWhole) {
     if (auto problem = cover_problem(out_, tensor, /*replicas=*/false)) throw Refusal{*problem};
   }
+  const auto original = original_shapes_.find(name);
+  if (original != original_shapes_.end()) restore_shape(original->second, tensor);
   out_.tensors.push_back(std::move(tensor));
 }
 
@@ -278,13 +277,45 @@ void TableReader::require_strided(PickleValue layout) const {
   throw Refusal{"its layout is not torch.strided"};
 }
 
-/// Releases of Megatron-Core until 2025 store some tensors in another shape than they have.
-void TableReader::require_not_reformulated(std::string_view name) const {
-  const PickleValue data = tree_.find(mcore_data_, name);
-  if (tree_.find(data, "nd_reformulated_orig_global_shape").is(PickleKind::kUnset)) return;
-  throw Refusal{
-      "Megatron-Core has stored it in another shape than it has (optimizer states of "
-      "fully_sharded_model_space)"};
+/// @throws Refusal
+void TableReader::require_countable(DType dtype, const Shape& shape) {
+  std::optional<std::int64_t> bytes = element_size(dtype);
+  for (const std::int64_t size : shape) {
+    if (bytes) bytes = checked_mul(*bytes, std::max<std::int64_t>(size, 1));
+  }
+  if (!bytes || *bytes >= kMostElements) {
+    throw Refusal{"its size " + to_string(shape) + " is too large"};
+  }
+}
+
+void TableReader::collect_original_shapes(PickleValue data) {
+  std::size_t seen = 0;
+  tree_.for_each_pair(data, [&](PickleValue key, PickleValue value) {
+    const auto name = tree_.text(key);
+    tree_.for_each_pair(value, [&](PickleValue what, PickleValue shape) {
+      // One dictionary may be there under many names.
+      if (++seen > tree_.size()) refuse("its mcore_data lists more than it can have");
+      const bool is_shape = tree_.text(what) == "nd_reformulated_orig_global_shape";
+      if (name && is_shape) original_shapes_.insert_or_assign(*name, shape);
+      return true;
+    });
+    return true;
+  });
+}
+
+/// @throws Refusal
+void TableReader::restore_shape(PickleValue original, DcpTensor& tensor) {
+  Shape shape;
+  if (!sizes_of(original, shape)) {
+    throw Refusal{"its original shape in Megatron-Core's table is no list of possible numbers"};
+  }
+  require_countable(tensor.dtype, shape);
+  if (out_.by_name || kind_ != DcpTableKind::kWhole) {
+    throw Refusal{"it is stored in another shape than it has, in the table of one rank"};
+  }
+  const std::size_t before = tensor.boxes;
+  if (auto problem = undo_reformulation(out_, tensor, shape)) throw Refusal{*problem};
+  added_ += tensor.boxes - before;
 }
 
 void TableReader::read_boxes(std::string_view name, PickleValue chunks, DcpTensor& tensor) {
@@ -294,7 +325,7 @@ void TableReader::read_boxes(std::string_view name, PickleValue chunks, DcpTenso
   Shape sizes;
   tree_.for_each(chunks, [&](PickleValue chunk) {
     // One list may be there under many names: each box takes some bytes of its own.
-    if (++seen_ > tree_.size() || out_.places.size() > stored_.size()) {
+    if (++seen_ > tree_.size() || out_.places.size() - added_ > stored_.size()) {
       refuse("it lists more boxes than it has places");
     }
     if (!is_a(chunk, "ChunkStorageMetadata") || !sizes_of(field(chunk, "offsets", 0), offsets) ||
@@ -363,7 +394,7 @@ DcpTable TableReader::read() {
   if (!tensors.is(PickleKind::kDict)) refuse("it has no state_dict_metadata");
   if (!storage.is(PickleKind::kDict)) refuse("it has no storage_data");
   const PickleValue state = tree_.state(root);
-  if (state.is(PickleKind::kDict)) mcore_data_ = tree_.find(state, "mcore_data");
+  if (state.is(PickleKind::kDict)) collect_original_shapes(tree_.find(state, "mcore_data"));
   collect_places(storage);
   Names names;
   names.reserve(tree_.count(tensors));

@@ -15,6 +15,7 @@
 
 #include "base/byte_range.h"
 #include "format/dcp_path.h"
+#include "format/item_run.h"
 #include "format/listed_items.h"
 
 namespace reshardfs {
@@ -55,6 +56,8 @@ struct DcpTable {
   /// What names stand for (planner_data); those that are missing are keys themselves.
   std::unordered_map<std::string, DcpPath> paths;
   std::vector<DcpPlace> places;  ///< of all boxes
+  /// Of boxes that are not all of their items: see undo_reformulation().
+  std::unordered_map<std::size_t, ItemRun> runs;
   /// Of each box its offsets, then its sizes.
   std::vector<std::int64_t> bounds;
 

@@ -130,6 +130,34 @@ class DcpSizes(unittest.TestCase):
                 self.assertIn(cost.code, (2, 3), cost.stderr)
                 self.assert_cheap(cost, HOSTILE_SECONDS, HOSTILE_BYTES)
 
+    def test_one_dictionary_under_many_names_costs_little(self) -> None:
+        pickle = Pickle()
+
+        def empty() -> None:
+            pickle.out.extend(b"}")
+
+        def shared() -> None:
+            pickle.out.extend(b"}(")
+            for number in range(50_000):
+                pickle.number(number)
+                pickle.number(0)
+            pickle.out.extend(b"u")
+
+        def named() -> None:
+            pickle.out.extend(b"}(")
+            for number in range(20_000):
+                pickle.text(f"{number}")
+                pickle.shared("dictionary", shared)
+            pickle.out.extend(b"u")
+
+        pickle.instance("megatron.core.dist_checkpointing.strategies.torch", "MCoreMetadata",
+                        state_dict_metadata=empty, storage_data=empty, mcore_data=named)
+        (self.root / ".metadata").write_bytes(bytes(pickle.out) + b".")
+        cost = cost_of("export", self.root, self.root / "out", directory=self.root)
+        self.assertEqual(cost.code, 2, cost.stderr)
+        self.assertIn("mcore_data lists more than it can have", cost.stderr)
+        self.assert_cheap(cost, HOSTILE_SECONDS, HOSTILE_BYTES)
+
     def test_floods_of_opcodes_cost_little(self) -> None:
         for number, flood in enumerate((b"N", b"]", b"}", b"(t", b"](Ne", b"]\x94", b"N\x94",
                                         b"K\x01" + b"h\x00" * 8)):

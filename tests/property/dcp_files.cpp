@@ -14,6 +14,9 @@ namespace {
 
 using naive::Numbers;
 
+/// Of so many dimensions at most.
+constexpr std::size_t kMostReformulated = 8;
+
 std::string little(std::uint64_t value, std::size_t width) {
   std::string bytes;
   for (std::size_t i = 0; i < width; ++i) {
@@ -151,6 +154,65 @@ std::string archive(const DcpTensor& tensor, const DcpBox& box, Random& random) 
   return zip(entries);
 }
 
+std::int64_t random_divisor(Random& random, std::int64_t number) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t i = 1; i <= number; ++i) {
+    if (number % i == 0) divisors.push_back(i);
+  }
+  return divisors[static_cast<std::size_t>(
+      pick(random, 0, static_cast<std::int64_t>(divisors.size()) - 1))];
+}
+
+/// As the distributed optimizer of older releases of Megatron-Core stores its states: each block of
+/// the tensor is one row, and the rows are cut anywhere.
+DcpTensor reformulated(const DcpTensor& tensor, Random& random) {
+  DcpTensor out{tensor.name, tensor.type, tensor.element_size, {}, {}, {}};
+  Numbers block;
+  for (const std::int64_t length : tensor.shape) {
+    out.shape.push_back(random_divisor(random, length));
+    block.push_back(length / out.shape.back());
+  }
+  const std::int64_t elements = naive::product(block);
+  const std::int64_t rows = naive::product(out.shape);
+  out.content.resize(tensor.content.size());
+  Numbers index(block.size(), 0);
+  for (std::int64_t i = 0; i < elements * rows; ++i) {
+    std::int64_t row = 0;
+    std::int64_t within = 0;
+    for (std::size_t d = 0; d < block.size(); ++d) {
+      row = row * out.shape[d] + index[d] / block[d];
+      within = within * block[d] + index[d] % block[d];
+    }
+    const auto to = static_cast<std::size_t>(row * elements + within) * tensor.element_size;
+    out.content.replace(to, tensor.element_size, tensor.content,
+                        static_cast<std::size_t>(i) * tensor.element_size, tensor.element_size);
+    for (std::size_t d = index.size(); d-- > 0;) {
+      if (++index[d] < tensor.shape[d]) break;
+      index[d] = 0;
+    }
+  }
+  for (std::int64_t row = 0; row < rows; ++row) {
+    DcpBox box;
+    std::int64_t rest = row;
+    for (std::size_t d = block.size(); d-- > 0;) {
+      box.offsets.insert(box.offsets.begin(), rest % out.shape[d]);
+      rest /= out.shape[d];
+    }
+    box.sizes.assign(block.size(), 1);
+    box.offsets.push_back(0);
+    std::int64_t& begin = box.offsets.back();
+    while (begin < elements) {
+      box.sizes.push_back(one_in(random, 3) ? elements - begin : pick(random, 1, elements - begin));
+      out.boxes.push_back(box);
+      begin += box.sizes.back();
+      box.sizes.pop_back();
+    }
+  }
+  std::shuffle(out.boxes.begin(), out.boxes.end(), random);
+  out.shape.push_back(elements);
+  return out;
+}
+
 void write(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream file(path, std::ios::binary);
   if (!(file << bytes).flush()) throw std::runtime_error("cannot write " + path.string());
@@ -195,7 +257,15 @@ void write_dcp(const std::vector<DcpTensor>& tensors, const std::filesystem::pat
   const auto name_of = [](std::size_t file) { return "__" + std::to_string(file) + "_0.distcp"; };
   std::string listed = "}(";
   std::string places = "}(";
-  for (const DcpTensor& tensor : tensors) {
+  std::string original_shapes = "}(";
+  for (const DcpTensor& given : tensors) {
+    const bool is_empty = naive::product(given.shape) == 0;
+    const bool changed = !is_empty && given.shape.size() <= kMostReformulated && one_in(random, 3);
+    if (changed) {
+      original_shapes += text(given.name) + "}" + text("nd_reformulated_orig_global_shape") +
+                         numbers(given.shape) + "s";
+    }
+    const DcpTensor tensor = changed ? reformulated(given, random) : given;
     std::string chunks = "](";
     for (const DcpBox& box : tensor.boxes) {
       const auto file =
@@ -219,8 +289,14 @@ void write_dcp(const std::vector<DcpTensor>& tensors, const std::filesystem::pat
     listed += text(tensor.name) + call(global(module, "TensorStorageMetadata"),
                                        {properties, torch_size(tensor.shape), chunks});
   }
-  write(directory / ".metadata",
-        "\x80\x02" + call(global(module, "Metadata"), {listed + "u", "N", places + "u"}) + ".");
+  const std::string metadata =
+      original_shapes.size() == 2
+          ? call(global(module, "Metadata"), {listed + "u", "N", places + "u"})
+          : global("megatron.core.dist_checkpointing.strategies.torch", "MCoreMetadata") +
+                ")\x81}(" + text("state_dict_metadata") + listed + "u" + text("planner_data") +
+                "N" + text("storage_data") + places + "u" + text("mcore_data") + original_shapes +
+                "u" + "ub";
+  write(directory / ".metadata", "\x80\x02" + metadata + ".");
   for (std::size_t i = 0; i < files.size(); ++i) write(directory / name_of(i), files[i]);
 }
 

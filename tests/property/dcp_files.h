@@ -30,7 +30,8 @@ struct DcpTensor {
 std::vector<DcpBox> random_boxes(Random& random, const naive::Numbers& shape);
 
 /// Writes the boxes in any order to files of any number, with several of one tensor in a file;
-/// their elements in any order of the dimensions, some in larger storages.
+/// their elements in any order of the dimensions, some in larger storages; some tensors in the
+/// other shape in which releases of Megatron-Core until 2025 stored states of optimizers.
 void write_dcp(const std::vector<DcpTensor>& tensors, const std::filesystem::path& directory,
                Random& random);
 

@@ -2,10 +2,14 @@
 #include "checkpoint/torch_items.h"
 
 #include <memory>
+#include <span>
+#include <utility>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "support/sources.h"
+#include "unit/format/torch_zip_samples.h"
 
 namespace reshardfs {
 namespace {
@@ -31,6 +35,53 @@ TEST(TorchItems, AreWhereTheirFileIs) {
   const ByteSourcePtr there = items->tensors(std::make_shared<RemoteSource>(local));
   EXPECT_TRUE(there->is_far());
   EXPECT_TRUE(there->is_remote());
+}
+
+/// [1, 4] of float32, of which an entry is each half.
+void expect_halves(const std::string& content, const char* strides, int elements) {
+  const std::string archive = test::zip_file(
+      {{"a/data.pkl", test::tensor_pickle("FloatStorage", elements, 0, "K\x01K\x04\x86", strides)},
+       {"a/data/0", content},
+       {"a/version", "3\n"}});
+  const auto file = std::make_shared<test::MemorySource>(archive);
+  TensorEntry half;
+  half.name = "w";
+  half.shape = {2};
+  PieceOffsets pieces;
+  pieces.add(0, {2});
+  pieces.add(1, {0});
+  const ByteRange place = ByteRange::whole(archive.size());
+  const auto items = std::make_shared<const TorchItems>(
+      std::vector<TensorEntry>{half, half}, std::move(pieces), std::vector<ByteRange>{place, place},
+      TorchItems::Runs{{0, {2, 4}}, {1, {0, 4}}});
+  EXPECT_TRUE(items->examine(*file, /*read_all=*/true).empty());
+  std::string got(16, '\0');
+  items->tensors(file)->read_at(0, std::as_writable_bytes(std::span(got)));
+  EXPECT_EQ(got, "ccccddddaaaabbbb");
+}
+
+TEST(TorchItems, MayBePartsOfWhatIsStored) {
+  expect_halves("aaaabbbbccccdddd", "K\x04K\x01\x86", 4);
+  expect_halves("aaaa____bbbb____cccc____dddd", "K\x08K\x02\x86", 7);
+}
+
+TEST(TorchItems, OfWhichAPartIsWantedMustBeAsLargeAsTheyShouldBe) {
+  const std::string archive =
+      test::zip_file({{"a/data.pkl", test::tensor_pickle("FloatStorage", 4, 0, "K\x01K\x04\x86",
+                                                         "K\x04K\x01\x86")},
+                      {"a/data/0", std::string(16, 'x')},
+                      {"a/version", "3\n"}});
+  const test::MemorySource file(archive, "f");
+  TensorEntry half;
+  half.name = "w";
+  half.shape = {2};
+  const auto items = std::make_shared<const TorchItems>(
+      std::vector<TensorEntry>{half}, PieceOffsets(),
+      std::vector<ByteRange>{ByteRange::whole(archive.size())}, TorchItems::Runs{{0, {0, 5}}});
+  const auto refused = items->examine(file, /*read_all=*/true);
+  ASSERT_EQ(refused.size(), 1U);
+  EXPECT_THAT(refused[0].reason, testing::HasSubstr("should be Float32 [1, 5] by the checkpoint's "
+                                                    "metadata, but the file has Float32 [1, 4]"));
 }
 
 TEST(TorchItems, WhosePlaceIsNotInTheFileAreSeenByItsSize) {
