@@ -23,6 +23,10 @@ std::int64_t boxed(const DcpTable& table, const DcpTensor& tensor) {
       elements *= length;
     }
     covered += elements;
+    const auto run = table.runs.find(tensor.first_box + i);
+    fuzz::require(run == table.runs.end() || (run->second.first >= 0 &&
+                                              elements <= run->second.elements - run->second.first),
+                  "a box leaves its item");
     fuzz::require(table.places[tensor.first_box + i].file < table.files.size(),
                   "a box is in no file");
   }
