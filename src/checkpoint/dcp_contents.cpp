@@ -13,6 +13,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/parallel.h"
 #include "base/text.h"
 #include "base/url_path.h"
 #include "checkpoint/catalogue.h"
@@ -103,6 +104,12 @@ struct Content {
     pieces.add(entries.size(), offsets);
     entries.push_back(std::move(entry));
     places.push_back(place);
+  }
+
+  std::shared_ptr<const TorchItems> items(bool by_name) && {
+    if (by_name) return std::make_shared<const TorchItems>(std::move(entries), std::move(pieces));
+    return std::make_shared<const TorchItems>(std::move(entries), std::move(pieces),
+                                              std::move(places), std::move(runs));
   }
 };
 
@@ -228,16 +235,12 @@ Discovery ContentsReader::read(DcpTable table) {
     return comes_before(table.files[a], table.files[b]);
   });
   for (const std::size_t i : order) {
-    Content& content = contents_[i];
     const auto number = static_cast<std::int64_t>(out.files.size());
-    FoundFile file{Rank(number), {}, directory_ / table.files[i], -1, tree_};
-    file.content = table.by_name ? std::make_shared<const TorchItems>(std::move(content.entries),
-                                                                      std::move(content.pieces))
-                                 : std::make_shared<const TorchItems>(
-                                       std::move(content.entries), std::move(content.pieces),
-                                       std::move(content.places), std::move(content.runs));
-    out.files.push_back(std::move(file));
+    out.files.push_back({Rank(number), {}, directory_ / table.files[i], -1, tree_});
   }
+  parallel_for(order.size(), [&](std::size_t number) {
+    out.files[number].content = std::move(contents_[order[number]]).items(table.by_name);
+  });
   if (out.files.empty()) refuse_all(table);
   if (!table.byte_items.empty()) {
     std::vector<std::string> names;
