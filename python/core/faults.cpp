@@ -13,6 +13,7 @@
 
 #include "base/failure_log.h"
 #include "base/fault_report.h"
+#include "base/process_state.h"
 
 namespace reshardfs::python {
 namespace {
@@ -49,29 +50,26 @@ class Faults {
   FailureLog log_{[this](const std::string& line) { keep(line); }};
 };
 
-std::atomic<Faults*>& faults() {
-  static std::atomic<Faults*> collected{new Faults()};  // used until the process ends
-  return collected;
-}
+ProcessState<Faults> faults("Python's faults", make_new<Faults>);
 
 }  // namespace
 
 void collect_faults() {
   set_fault_listener([](const std::string& cause, const std::string& text) {
-    if (Faults* const found = faults()) found->add(cause, text);
+    try {
+      faults.get().add(cause, text);
+    } catch (const std::bad_alloc&) {
+      // Nor is there memory to tell of it.
+    }
   });
 }
 
 void log_faults() {
-  Faults* const found = faults();
+  Faults* const found = faults.made();
   if (found == nullptr) return;
   for (const std::string& line : found->take()) {
     pybind11::module_::import("logging").attr("getLogger")("reshardfs").attr("warning")("%s", line);
   }
-}
-
-void forget_faults_of_parent() noexcept {
-  faults() = new (std::nothrow) Faults();
 }
 
 }  // namespace reshardfs::python

@@ -9,7 +9,5 @@ namespace reshardfs::python {
 void collect_faults();
 /// Logs what was collected since. With the GIL.
 void log_faults();
-/// In the child of a fork, whose parent may have been at it.
-void forget_faults_of_parent() noexcept;
 
 }  // namespace reshardfs::python

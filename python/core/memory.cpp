@@ -4,11 +4,12 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
 #include <new>
+
+#include "base/process_state.h"
 
 namespace reshardfs::python {
 namespace {
@@ -97,17 +98,14 @@ class KeptPages {
   std::size_t bytes_ = 0;
 };
 
-std::atomic<KeptPages*>& kept_pages() {
-  static std::atomic<KeptPages*> pages{new KeptPages()};  // used until the process ends
-  return pages;
-}
+ProcessState<KeptPages> kept_pages("Python's kept pages", make_new<KeptPages>);
 
 }  // namespace
 
 Memory::Memory(std::size_t bytes) : size_(bytes) {
   if (bytes > SIZE_MAX / 2) throw std::bad_alloc();
   if (bytes >= kMapped) {
-    Pages pages = kept_pages().load()->take(bytes);
+    Pages pages = kept_pages.get().take(bytes);
     if (pages.begin == nullptr) {
       pages.bytes = rounded_up(bytes, kPage);
       pages.begin = map_pages(pages.bytes);
@@ -124,14 +122,16 @@ Memory::Memory(std::size_t bytes) : size_(bytes) {
 Memory::~Memory() {
   if (whole_ != nullptr) return;
   if (mapped_ > 0) {
-    kept_pages().load()->give({data_, mapped_});
+    // A child of a fork has the memory of its parent, and keeps pages of its own.
+    KeptPages* const kept = kept_pages.made();
+    if (kept == nullptr) {
+      ::munmap(data_, mapped_);
+    } else {
+      kept->give({data_, mapped_});
+    }
   } else {
     std::free(data_);
   }
-}
-
-void Memory::forget_that_of_parent() noexcept {
-  kept_pages() = new (std::nothrow) KeptPages();
 }
 
 std::vector<MemoryPtr> memory_for(const std::vector<std::size_t>& sizes) {

@@ -24,9 +24,6 @@ class Memory {
 
   std::span<std::byte> bytes() const noexcept { return {data_, size_}; }
 
-  /// In the child of a fork: another thread of the parent may have been at what is kept.
-  static void forget_that_of_parent() noexcept;
-
  private:
   std::shared_ptr<const Memory> whole_;
   std::byte* data_ = nullptr;

@@ -25,7 +25,6 @@
 #include "core/faults.h"
 #include "core/handle.h"
 #include "core/memory.h"
-#include "core/process.h"
 #include "core/reading.h"
 #include "view/installed_maps.h"
 #include "view/npy_file.h"
@@ -292,7 +291,6 @@ void fill(py::module_& module) {
       {{"require_main_interpreter", require_main_interpreter, METH_NOARGS, nullptr}, {}}};
   module.def("set_program", [](const std::string& path) { set_program(path); });
   if (PyModule_AddFunctions(module.ptr(), functions.data()) != 0) throw py::error_already_set();
-  watch_forks();
   collect_faults();
   module.attr("version") = kVersion;
   py::register_exception_translator(&translate);

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <mutex>
 
 #include <CLI/CLI.hpp>
 
 #include "reshardfs/error.h"
 
+#include "base/process_state.h"
 #include "cli/command_words.h"
 #include "cli/conversion_arguments.h"
 #include "cli/usage_answers.h"
@@ -21,10 +21,7 @@ namespace {
 constexpr std::array kOfPrograms{"--config", "--verbose", "--quiet", "--log-level", "--log-file"};
 
 /// What is said of servers and the cache holds for the process, and is read while a source opens.
-std::atomic<std::mutex*>& one_at_a_time() {
-  static std::atomic<std::mutex*> mutex{new std::mutex()};  // used until the process ends
-  return mutex;
-}
+ProcessState<std::mutex> one_at_a_time("opening of Python's checkpoints", make_new<std::mutex>);
 
 ConversionOptions parsed(std::vector<std::string> words) {
   CLI::App app("", "reshardfs");
@@ -55,12 +52,8 @@ std::vector<Rank> shown_ranks(std::vector<Rank> ranks, const Conversion& convers
 
 }  // namespace
 
-void forget_opens_of_parent() {
-  one_at_a_time() = new std::mutex();
-}
-
 OpenedSource open_source(std::vector<std::string> words) {
-  const std::lock_guard lock(*one_at_a_time().load());
+  const std::lock_guard lock(one_at_a_time.get());
   const ConversionOptions options = parsed(std::move(words));
   Conversion conversion = Conversion::open(options);
   std::vector<Rank> ranks = shown_ranks(options.ranks, conversion);

@@ -8,9 +8,6 @@
 
 namespace reshardfs::python {
 
-/// In the child of a fork: a lock that another thread of the parent holds would never be free.
-void forget_opens_of_parent();
-
 struct OpenedSource {
   Conversion conversion;
   std::vector<Rank> ranks;  ///< those that are shown, ascending

@@ -7,16 +7,15 @@
 #include <memory>
 #include <utility>
 
-namespace reshardfs::python {
+#include "base/process_state.h"
 
-/// Notices forks from now on. To be called once, before the first ProcessMark.
-void watch_forks();
+namespace reshardfs::python {
 
 /// The process in which it was made.
 class ProcessMark {
  public:
-  ProcessMark() noexcept;
-  bool is_here() const noexcept;
+  ProcessMark() noexcept : generation_(process_generation()) {}
+  bool is_here() const noexcept { return generation_ == process_generation(); }
 
  private:
   std::uint64_t generation_;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/workers.h"
 
-#include <atomic>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/no_signals.h"
+#include "base/process_state.h"
 
 namespace reshardfs::python {
 namespace {
@@ -16,24 +16,12 @@ constexpr std::size_t kMostThreads = 256;
 /// More that have nothing to do end.
 constexpr std::size_t kMostIdle = 8;
 
-std::atomic<Workers*>& current() {
-  static std::atomic<Workers*> workers{nullptr};
-  return workers;
-}
+ProcessState<Workers> the_workers("Python's workers", make_new<Workers>);
 
 }  // namespace
 
 Workers& Workers::process() {
-  Workers* found = current().load();
-  if (found != nullptr) return *found;
-  auto* made = new Workers();  // used until the process ends
-  if (current().compare_exchange_strong(found, made)) return *made;
-  delete made;
-  return *found;
-}
-
-void Workers::forget_those_of_parent() noexcept {
-  current().store(nullptr);
+  return the_workers.get();
 }
 
 void Workers::submit(std::function<void()> work) {

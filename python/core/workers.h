@@ -13,10 +13,8 @@ namespace reshardfs::python {
 /// are never joined: one may wait for ever.
 class Workers {
  public:
-  /// Those of this process, which are started as they are needed.
+  /// Those of this process, which are started as they are needed. The child of a fork has others.
   static Workers& process();
-  /// In the child of a fork, which has none of the parent's threads.
-  static void forget_those_of_parent() noexcept;
 
   /// Runs `work`, which must not throw, on some thread.
   /// @throws std::system_error if there is no thread, and none can be started.

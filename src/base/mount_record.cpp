@@ -2,36 +2,29 @@
 #include "base/mount_record.h"
 
 #include <atomic>
-#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/process_state.h"
+
 namespace reshardfs {
 namespace {
 
-std::mutex& record_mutex() {
-  static std::mutex mutex;
-  return mutex;
-}
-
-MountRecord& record_of_process() {
-  static MountRecord record;
-  return record;
-}
+MountRecord record_of_process;  // read and written under a ForkLock
 
 std::atomic<bool> telling_kernel = false;
 
 }  // namespace
 
 MountRecord mount_record() {
-  const std::lock_guard lock(record_mutex());
-  return record_of_process();
+  const ForkLock lock;
+  return record_of_process;
 }
 
 void set_mount_record(MountRecord record) {
-  const std::lock_guard lock(record_mutex());
-  std::swap(record_of_process(), record);
+  const ForkLock lock;
+  std::swap(record_of_process, record);
 }
 
 bool is_telling_kernel() {

@@ -33,7 +33,8 @@ RecordId value_id(std::string_view name, const ObjectKey& object) {
 
 struct BlockCache::Parts {
   explicit Parts(const Options& options)
-      : max_bytes(options.max_bytes),
+      : opened_with(options),
+        max_bytes(options.max_bytes),
         counters(std::make_shared<CacheCounters>()),
         current(std::make_shared<CurrentDirectory>(options.directory)),
         queue(std::make_unique<RecordWriter>(current, options.max_bytes, counters), counters) {}
@@ -46,6 +47,7 @@ struct BlockCache::Parts {
     return found == Found::kThere;
   }
 
+  const Options opened_with;
   const std::uint64_t max_bytes;
   const std::shared_ptr<CacheCounters> counters;
   const std::shared_ptr<CurrentDirectory> current;
@@ -148,6 +150,10 @@ BlockCache::Stats BlockCache::stats() const noexcept {
   stats.bytes_held = balance.known ? balance.held : 0;
   stats.max_bytes = parts_->max_bytes;
   return stats;
+}
+
+const BlockCache::Options& BlockCache::options() const noexcept {
+  return parts_->opened_with;
 }
 
 std::filesystem::path BlockCache::directory() const {

@@ -28,9 +28,8 @@ namespace reshardfs {
 /// credentials of the user, so that nobody is given what he could not read himself.
 ///
 /// All functions save open() may be called from any number of threads at once, and do not throw.
-/// The first call of any but open() and stats() starts a thread, so a process that becomes a daemon
-/// must fork before; open() itself may come before a fork if only one of the processes then uses
-/// it.
+/// The first call of any but open() and stats() starts a thread. The child of a fork opens another
+/// one with the same options.
 class BlockCache {
  public:
   static constexpr std::size_t kBlockBytes = 1 << 20;
@@ -99,6 +98,8 @@ class BlockCache {
   };
   Stats stats() const noexcept;
 
+  /// With which it was opened.
+  const Options& options() const noexcept;
   /// The user's own directory in the one that was given.
   std::filesystem::path directory() const;
 

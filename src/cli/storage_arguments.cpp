@@ -3,7 +3,11 @@
 
 #include <chrono>
 #include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
 
+#include "base/process_state.h"
 #include "cli/check_arguments.h"
 #include "cli/value_checks.h"
 #include "storage/block_pool.h"
@@ -69,6 +73,17 @@ void StorageArguments::add_to(CLI::App& command) {
 }
 
 void StorageArguments::apply() const {
+  std::optional<std::filesystem::path> certificates;
+  if (!ca_file.empty()) {
+    certificates = existing_path(ca_file, "--ca-file", "a file of certificates in PEM");
+  }
+  std::shared_ptr<BlockCache> cache;
+  if (!cache_dir.empty()) {
+    cache = BlockCache::open({std::filesystem::absolute(cache_dir), cache_size});
+  }
+  // Before the lock: the one before may be the last of its kind, and waits for its disk.
+  std::shared_ptr<BlockCache> replaced;
+  const ForkLock lock;
   S3Settings& s3 = s3_settings();
   s3.endpoint = s3_endpoint;
   s3.region = s3_region;
@@ -79,14 +94,9 @@ void StorageArguments::apply() const {
                                             : S3Addressing::kByEndpoint;
   TransportSettings& transport = transport_settings();
   transport.patience = std::chrono::seconds(remote_timeout);
-  if (!ca_file.empty()) {
-    transport.ca_file =
-        existing_path(ca_file, "--ca-file", "a file of certificates in PEM").value_or("");
-  }
+  if (!ca_file.empty()) transport.ca_file = certificates.value_or("");
   BlockPool::process().set_capacity(prefetch_memory);
-  if (!cache_dir.empty()) {
-    source_cache() = BlockCache::open({std::filesystem::absolute(cache_dir), cache_size});
-  }
+  if (cache != nullptr) replaced = std::exchange(source_cache(), std::move(cache));
 }
 
 std::string located(const std::string& source) {

@@ -29,8 +29,8 @@ std::string output_name() {
 }  // namespace
 
 void refuse_sizes_without_equals(const std::string& text) {
-  static const std::regex all("(tp|mp|dp|pp)[:-]?[0-9]+(,(tp|mp|dp|pp)[:-]?[0-9]+)*");
-  static const std::regex one("(tp|mp|dp|pp)[:-]?([0-9]+)");
+  const std::regex all("(tp|mp|dp|pp)[:-]?[0-9]+(,(tp|mp|dp|pp)[:-]?[0-9]+)*");
+  const std::regex one("(tp|mp|dp|pp)[:-]?([0-9]+)");
   if (!std::regex_match(text, all)) return;
   throw Error(ErrorKind::kUsage, "there is no strategy file '" + text + "'")
       .hint("sizes are written with '=': --dst-strategy " + std::regex_replace(text, one, "$1=$2"));

@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 
+#include "base/process_state.h"
 #include "storage/stream_windows.h"
 
 namespace reshardfs {
@@ -19,10 +20,12 @@ std::span<std::byte> scratch() {
   return {buffer.get(), kChunk};
 }
 
+ProcessState<StreamWindows> the_readers("stream windows", [](const StreamWindows* /*before*/) {
+  return new StreamWindows(StreamWindows::Begin::kAtFirstByte);
+});
+
 StreamWindows& readers() {
-  static auto* const windows =
-      new StreamWindows(StreamWindows::Begin::kAtFirstByte);  // used until the process ends
-  return *windows;
+  return the_readers.get();
 }
 
 /// @return bytes of sources.

@@ -10,6 +10,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process_state.h"
 #include "storage/source_use.h"
 
 namespace reshardfs {
@@ -164,10 +165,16 @@ BlockPool::BlockPool(std::uint64_t bytes) : capacity_(bytes) {
 
 BlockPool::~BlockPool() = default;
 
+namespace {
+
+ProcessState<BlockPool> the_pool("block pool", [](const BlockPool* before) {
+  return new BlockPool(before == nullptr ? kDefaultCapacity : before->capacity());
+});
+
+}  // namespace
+
 BlockPool& BlockPool::process() {
-  // Never freed: requests that are under way at the end of the process write to its blocks.
-  static BlockPool* const pool = new BlockPool(kDefaultCapacity);
-  return *pool;
+  return the_pool.get();
 }
 
 bool BlockPool::is_used() noexcept {
@@ -256,8 +263,11 @@ BlockPool::BlockPtr BlockPool::make(const Key& key, std::uint64_t object_size,
     block->memory = std::move(spare_.back());
     spare_.pop_back();
   }
-  block->place = unread_.insert(unread_.end(), block.get());
+  // What needs memory comes first: a list must not have a block that the table has not.
+  BlockList place{block.get()};
   blocks_.emplace(key, block);
+  block->place = place.begin();
+  unread_.splice(unread_.end(), place);
   return block;
 }
 

@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "reshardfs/error.h"
+
+#include "base/fault_report.h"
+#include "base/process_state.h"
 #include "storage/fetch_parts.h"
 
 namespace reshardfs {
@@ -30,10 +34,27 @@ std::vector<std::span<std::byte>> pieces_between(const std::vector<std::span<std
 
 }  // namespace
 
+namespace {
+
+/// A child opens the directory anew: its cache has no thread yet, and locks of its own.
+std::shared_ptr<BlockCache>* cache_like(const std::shared_ptr<BlockCache>* before) {
+  auto cache = std::make_unique<std::shared_ptr<BlockCache>>();
+  if (before == nullptr || *before == nullptr) return cache.release();
+  try {
+    *cache = BlockCache::open((*before)->options());
+  } catch (const Error& error) {
+    report_fault("the cache of a child process",
+                 std::string("the cache is not used after a fork: ") + error.what());
+  }
+  return cache.release();
+}
+
+ProcessState<std::shared_ptr<BlockCache>> the_cache("cache of sources", cache_like);
+
+}  // namespace
+
 std::shared_ptr<BlockCache>& source_cache() noexcept {
-  // Never freed: threads use it until the process ends.
-  static auto* const cache = new std::shared_ptr<BlockCache>;
-  return *cache;
+  return the_cache.get();
 }
 
 CachedFetcher::CachedFetcher(RangeFetcherPtr fetcher, std::shared_ptr<BlockCache> cache)

@@ -10,7 +10,7 @@
 namespace reshardfs {
 
 /// The cache on disk that all sources of the process share; nullptr if there is none. To be set
-/// before the first source is opened.
+/// before the first source is opened, under a ForkLock where other threads run.
 std::shared_ptr<BlockCache>& source_cache() noexcept;
 
 /// Ranges of an object whose blocks may be in the cache already, and are kept there when they have

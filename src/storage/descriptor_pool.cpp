@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/process_state.h"
 #include "storage/open_file_limit.h"
 
 namespace reshardfs {
@@ -16,9 +17,21 @@ Descriptor::~Descriptor() {
 DescriptorPool::DescriptorPool(std::size_t places, std::size_t shared)
     : places_(places), shared_(shared) {}
 
+DescriptorPool* DescriptorPool::make(const DescriptorPool* before) {
+  auto pool = std::make_unique<DescriptorPool>(0, 1);
+  // The parent's files are open in a child, too.
+  if (before != nullptr) pool->taken_ = before->taken_.load();
+  return pool.release();
+}
+
+namespace {
+
+ProcessState<DescriptorPool> the_pool("descriptor pool", &DescriptorPool::make);
+
+}  // namespace
+
 DescriptorPool& DescriptorPool::process() {
-  // Never destroyed: sources may outlive what is static.
-  static DescriptorPool& pool = *new DescriptorPool(0, 1);
+  DescriptorPool& pool = the_pool.get();
   pool.fit(open_file_limit());
   return pool;
 }
@@ -58,8 +71,10 @@ DescriptorPtr DescriptorPool::get(const void* file, const std::function<Descript
   Kept closed;  // destroyed, and its files closed, after the lock is given back
   const std::lock_guard lock(mutex_);
   if (DescriptorPtr known = find(file)) return known;
-  kept_.emplace_front(file, opened);
-  by_file_[file] = kept_.begin();
+  Kept place;
+  place.emplace_front(file, opened);
+  by_file_[file] = place.begin();  // the last that needs memory
+  kept_.splice(kept_.begin(), place);
   while (kept_.size() > shared_) {
     by_file_.erase(kept_.back().first);
     closed.splice(closed.end(), kept_, std::prev(kept_.end()));

@@ -45,6 +45,8 @@ class DescriptorPool {
 
   /// Of the process: as large as its limit of open files allows.
   static DescriptorPool& process();
+  /// For process() alone. @param before of a parent, whose files are open here, too.
+  static DescriptorPool* make(const DescriptorPool* before);
   /// @param limit files that the process may have open.
   void fit(std::size_t limit) noexcept;
 

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/process_state.h"
+
 namespace reshardfs {
 namespace {
 
@@ -21,15 +23,20 @@ constexpr int kMost = 2 * kSlow;
 
 constexpr std::chrono::milliseconds kLongest{250};
 
+struct Speeds {
+  std::mutex mutex;
+  std::unordered_map<dev_t, std::weak_ptr<FileSystemSpeed>> of_device;  ///< guarded by mutex
+};
+
+ProcessState<Speeds> the_speeds("speeds of file systems", make_new<Speeds>);
+
 }  // namespace
 
 std::shared_ptr<FileSystemSpeed> FileSystemSpeed::of(dev_t device) {
-  // Never freed: sources may outlive what is static.
-  static auto* const mutex = new std::mutex;
-  static auto* const all = new std::unordered_map<dev_t, std::weak_ptr<FileSystemSpeed>>;
-  const std::scoped_lock lock(*mutex);
+  Speeds& speeds = the_speeds.get();
+  const std::scoped_lock lock(speeds.mutex);
   // The number belongs to another file system only after all files of this one were closed.
-  std::weak_ptr<FileSystemSpeed>& known = (*all)[device];
+  std::weak_ptr<FileSystemSpeed>& known = speeds.of_device[device];
   std::shared_ptr<FileSystemSpeed> speed = known.lock();
   if (speed == nullptr) known = speed = std::make_shared<FileSystemSpeed>();
   return speed;

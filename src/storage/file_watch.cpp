@@ -3,19 +3,21 @@
 
 #include <linux/magic.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/inotify.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+
+#include "base/process_state.h"
 
 namespace reshardfs {
 namespace {
@@ -41,45 +43,45 @@ class Watch;
 /// The inotify instance of the process.
 class Watches {
  public:
-  static Watches& process();
+  Watches() = default;
+  Watches(const Watches&) = delete;
+  Watches& operator=(const Watches&) = delete;
+  ~Watches() = default;
 
   std::shared_ptr<const FileWatch> add(int fd);
   void remove(const Watch& watch);
   FileNews news(const Watch& watch, std::uint64_t moment);
   void wait(std::chrono::milliseconds longest) const;
+  /// In the child of a fork. Events are read by one process only: whichever of two read them first
+  /// would leave the other without.
+  void leave() noexcept;
 
  private:
-  Watches();
   bool start();
   void drain();
   void take(const inotify_event& event);
 
-  static void before_fork() { process().mutex_.lock(); }
-  static void in_parent() { process().mutex_.unlock(); }
-  static void in_child();
-
-  std::mutex mutex_;  // guards all below, and the numbers in each Watch
-  int inotify_ = -1;
-  std::uint64_t last_ = 0;  ///< number of the last event
-  std::uint64_t lost_ = 0;  ///< number of the last time that the queue was full
+  std::mutex mutex_;               // guards all below, and the numbers in each Watch
+  std::atomic<int> inotify_ = -1;  ///< written under mutex_
+  std::uint64_t last_ = 0;         ///< number of the last event
+  std::uint64_t lost_ = 0;         ///< number of the last time that the queue was full
   std::unordered_map<int, Watch*> by_number_;
 };
 
 class Watch final : public FileWatch {
  public:
-  explicit Watch(int number) : number_(number) {}
+  explicit Watch(Watches& watches) : watches_(watches) {}
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
-  ~Watch() override { Watches::process().remove(*this); }
+  ~Watch() override;
 
-  FileNews since(std::uint64_t moment) const override {
-    return Watches::process().news(*this, moment);
-  }
-  void wait(std::chrono::milliseconds longest) const override { Watches::process().wait(longest); }
+  FileNews since(std::uint64_t moment) const override;
+  void wait(std::chrono::milliseconds longest) const override;
 
  private:
   friend class Watches;
-  int number_;  ///< inotify's
+  Watches& watches_;
+  int number_ = -1;  ///< inotify's
   std::weak_ptr<Watch> self_;
   std::uint64_t written_ = 0;  ///< number of the last event of the kind
   std::uint64_t maybe_written_ = 0;
@@ -87,25 +89,26 @@ class Watch final : public FileWatch {
   bool over_ = false;
 };
 
-Watches& Watches::process() {
-  // Never destroyed: sources may outlive what is static.
-  static Watches& watches = *new Watches;
-  return watches;
+ProcessState<Watches> the_watches("file watches", make_new<Watches>,
+                                  [](Watches& before) { before.leave(); });
+
+/// One that a fork has copied gets no news any more.
+Watch::~Watch() {
+  if (the_watches.made() == &watches_) watches_.remove(*this);
 }
 
-Watches::Watches() {
-  // Events are read by one process only: whichever of two read them first would leave the other
-  // without. So a child gets none, and takes no change of its parent's files.
-  ::pthread_atfork(before_fork, in_parent, in_child);
+FileNews Watch::since(std::uint64_t moment) const {
+  if (the_watches.made() == &watches_) return watches_.news(*this, moment);
+  return {.written = false, .maybe_written = true, .altered = false, .moment = moment};
 }
 
-void Watches::in_child() {
-  Watches& watches = process();
-  if (watches.inotify_ >= 0) ::close(watches.inotify_);
-  watches.inotify_ = -1;
-  for (const auto& [number, watch] : watches.by_number_) watch->over_ = true;
-  watches.by_number_.clear();
-  watches.mutex_.unlock();
+void Watch::wait(std::chrono::milliseconds longest) const {
+  if (the_watches.made() == &watches_) watches_.wait(longest);
+}
+
+void Watches::leave() noexcept {
+  const int descriptor = inotify_.exchange(-1);
+  if (descriptor >= 0) ::close(descriptor);
 }
 
 bool Watches::start() {
@@ -115,6 +118,8 @@ bool Watches::start() {
 
 std::shared_ptr<const FileWatch> Watches::add(int fd) {
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  // Before the kernel watches: there would be nobody to end that.
+  auto watch = std::make_shared<Watch>(*this);
   const std::lock_guard lock(mutex_);
   if (!start()) return nullptr;
   const int number = ::inotify_add_watch(inotify_, path.c_str(), kMaybeWritten | kAltered);
@@ -124,10 +129,16 @@ std::shared_ptr<const FileWatch> Watches::add(int fd) {
   if (const auto known = by_number_.find(number); known != by_number_.end()) {
     if (std::shared_ptr<Watch> shared = known->second->self_.lock()) return shared;
   }
-  auto watch = std::make_shared<Watch>(number);
+  watch->number_ = number;
   watch->self_ = watch;
-  // One that is about to be removed finds this one in its place.
-  by_number_[number] = watch.get();
+  try {
+    // One that is about to be removed finds this one in its place.
+    by_number_[number] = watch.get();
+  } catch (...) {
+    ::inotify_rm_watch(inotify_, number);
+    watch->number_ = -1;
+    throw;
+  }
   return watch;
 }
 
@@ -187,7 +198,7 @@ void Watches::wait(std::chrono::milliseconds longest) const {
 }  // namespace
 
 std::shared_ptr<const FileWatch> FileWatch::of(int fd) {
-  return sees_every_writer(fd) ? Watches::process().add(fd) : nullptr;
+  return sees_every_writer(fd) ? the_watches.get().add(fd) : nullptr;
 }
 
 }  // namespace reshardfs

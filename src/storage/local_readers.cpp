@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/local_readers.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <list>
@@ -14,6 +11,7 @@
 #include <utility>
 
 #include "base/no_signals.h"
+#include "base/process_state.h"
 
 namespace reshardfs {
 namespace {
@@ -228,26 +226,18 @@ LocalReaders::~LocalReaders() = default;
 
 namespace {
 
-// Never freed: threads use it until the process ends.
-std::atomic<LocalReaders*> the_readers = nullptr;
-std::atomic<pid_t> their_process = 0;
-std::mutex start_mutex;
+ProcessState<LocalReaders> the_readers("readers of slow files", [](const LocalReaders* /*before*/) {
+  return new LocalReaders(LocalReaders::Limits());
+});
 
 }  // namespace
 
 LocalReaders& LocalReaders::process() {
-  const pid_t own = ::getpid();
-  if (their_process == own) return *the_readers;
-  const std::scoped_lock lock(start_mutex);
-  if (their_process != own) {
-    the_readers = new LocalReaders(Limits());
-    their_process = own;
-  }
-  return *the_readers;
+  return the_readers.get();
 }
 
 bool LocalReaders::is_running() noexcept {
-  return their_process == ::getpid();
+  return the_readers.made() != nullptr;
 }
 
 void LocalReaders::submit(const FilePtr& file, Foresight when, Read read) {

@@ -51,7 +51,7 @@ class LocalReaders {
   LocalReaders& operator=(const LocalReaders&) = delete;
   ~LocalReaders();
 
-  /// The process's own. A process that has forked gets another one.
+  /// The process's own. The child of a fork has another one.
   static LocalReaders& process();
   /// Whether process() was called: then threads may run, so that a process must end by _exit(2).
   static bool is_running() noexcept;

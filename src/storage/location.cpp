@@ -2,11 +2,11 @@
 #include "storage/location.h"
 
 #include <map>
-#include <mutex>
 #include <string_view>
 
 #include "reshardfs/error.h"
 
+#include "base/process_state.h"
 #include "storage/backend.h"
 #include "transport/url.h"
 
@@ -15,16 +15,9 @@ namespace {
 
 constexpr std::string_view kListScheme = "urls://";
 
-/// URLs that were given with a query or with an encoding of their own, by their location.
-struct GivenUrls {
-  std::mutex mutex;
-  std::map<std::string, std::string> by_location;
-};
-
-GivenUrls& given_urls() {
-  static GivenUrls urls;
-  return urls;
-}
+/// URLs that were given with a query or with an encoding of their own, by their location. Read and
+/// written under a ForkLock.
+std::map<std::string, std::string> given_urls;
 
 bool is_web(std::string_view scheme) noexcept {
   return scheme == "http" || scheme == "https";
@@ -57,9 +50,8 @@ std::string location_of_web(const UrlParts& parts, const std::string& text) {
   }
   const std::string given = without_slashes(root + path, root.size()) + parts.query;
   if (given != plain) {
-    GivenUrls& urls = given_urls();
-    const std::scoped_lock lock(urls.mutex);
-    urls.by_location[location] = given;
+    const ForkLock lock;
+    given_urls[location] = given;
   }
   return location;
 }
@@ -98,10 +90,9 @@ std::filesystem::path absolute_source(const std::string& text) {
 
 std::string web_url(const std::filesystem::path& location) {
   {
-    GivenUrls& urls = given_urls();
-    const std::scoped_lock lock(urls.mutex);
-    const auto given = urls.by_location.find(location.native());
-    if (given != urls.by_location.end()) return given->second;
+    const ForkLock lock;
+    const auto given = given_urls.find(location.native());
+    if (given != given_urls.end()) return given->second;
   }
   const std::string& text = location.native();
   const std::size_t path = text.find('/', text.find("://") + 3);

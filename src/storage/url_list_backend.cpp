@@ -17,6 +17,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process_state.h"
 #include "storage/backend.h"
 #include "storage/location.h"
 #include "storage/remote_source.h"
@@ -153,9 +154,10 @@ class Lists {
   std::map<std::string, std::shared_ptr<const UrlList>> lists_;  ///< guarded by mutex_
 };
 
+ProcessState<Lists> the_lists("lists of URLs", make_new<Lists>);
+
 std::shared_ptr<const UrlList> list_of(const Place& place) {
-  static Lists lists;
-  return lists.get(place.list);
+  return the_lists.get().get(place.list);
 }
 
 class UrlListBackend final : public Backend {

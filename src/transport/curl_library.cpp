@@ -2,11 +2,14 @@
 #include "transport/curl_library.h"
 
 #include <array>
+#include <memory>
 #include <string>
 
 #include <dlfcn.h>
 
 #include "reshardfs/error.h"
+
+#include "base/process_state.h"
 
 namespace reshardfs {
 namespace {
@@ -34,9 +37,10 @@ void find(void* library, const char* name, Function& out) {
       .hint(kHint);
 }
 
-CurlLibrary load() {
+CurlLibrary* load(const CurlLibrary* /*before*/) {
   void* const library = open_library();
-  CurlLibrary out{};
+  auto loaded = std::make_unique<CurlLibrary>();
+  CurlLibrary& out = *loaded;
   find(library, "curl_easy_init", out.easy_init);
   find(library, "curl_easy_cleanup", out.easy_cleanup);
   find(library, "curl_easy_reset", out.easy_reset);
@@ -66,14 +70,15 @@ CurlLibrary load() {
   if (global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
     throw Error(ErrorKind::kIo, "libcurl cannot be initialised");
   }
-  return out;
+  return loaded.release();
 }
+
+ProcessState<CurlLibrary> the_library("libcurl", load);
 
 }  // namespace
 
 const CurlLibrary& curl_library() {
-  static const CurlLibrary library = load();
-  return library;
+  return the_library.get();
 }
 
 }  // namespace reshardfs

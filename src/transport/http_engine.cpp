@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/http_engine.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
-#include <deque>
 #include <list>
-#include <map>
 #include <mutex>
+#include <new>
 #include <random>
 #include <set>
 #include <thread>
@@ -18,6 +15,7 @@
 #include "reshardfs/error.h"
 
 #include "base/no_signals.h"
+#include "base/process_state.h"
 #include "transport/http_attempt.h"
 #include "transport/retry_schedule.h"
 #include "transport/settings.h"
@@ -71,8 +69,11 @@ struct Job {
   bool fresh = false;
   std::optional<HttpAttempt> attempt{};
   EasyHandle easy{};
+  bool has_ended = false;  ///< `done` was called
 };
-using JobPtr = std::unique_ptr<Job>;
+/// A job is moved from list to list, which needs no memory: whoever waits for it must be told of
+/// its end, also where there is none.
+using Jobs = std::list<Job>;
 
 }  // namespace
 
@@ -81,31 +82,34 @@ struct HttpEngine::State {
   CURLM* multi = nullptr;
 
   std::mutex mutex;
-  std::vector<JobPtr> inbox;  ///< guarded by mutex
+  Jobs inbox;  ///< guarded by mutex
 
   // Of the engine's thread alone.
-  std::deque<JobPtr> needed;
-  std::deque<JobPtr> ahead;
+  Jobs needed;
+  Jobs ahead;
   unsigned turn = 0;
-  std::vector<JobPtr> delayed;
-  std::map<CURL*, JobPtr> running;
-  std::vector<EasyHandle> spare;
-  std::set<std::string> known;  ///< origins that have answered
+  Jobs delayed;
+  Jobs running;
+  std::vector<EasyHandle> spare;  ///< kMostAtOnce at most
+  std::set<std::string> known;    ///< origins that have answered
 
   unsigned limit = kLeastAtOnce;  ///< of requests that are made at once
   std::int64_t latency_us = 0;    ///< time to the first byte of an answer, lately
 
-  void run();
-  void take_inbox();
-  void queue(JobPtr job);
-  void wake_delayed();
-  void start_some();
-  void start(JobPtr job);
-  void collect();
-  void end_attempt(JobPtr job, CURLcode result);
-  void again(JobPtr job, const std::string& why, std::optional<milliseconds> after);
-  void measure(CURL* easy);
-  static void end(const Job& job, std::exception_ptr failure) noexcept;
+  void run() noexcept;
+  void take_inbox() noexcept;
+  // Each of these takes over what is in `from`, which has one job.
+  void queue(Jobs& from) noexcept;
+  void start(Jobs& from) noexcept;
+  void end_attempt(Jobs& from, CURLcode result);
+  void again(Jobs& from, const std::string& why, std::optional<milliseconds> after);
+  void wake_delayed() noexcept;
+  void start_some() noexcept;
+  void collect() noexcept;
+  void note_answer(const Job& job) noexcept;
+  void recycle(Job& job) noexcept;
+  void measure(CURL* easy) noexcept;
+  static void end(Job& job, std::exception_ptr failure) noexcept;
   milliseconds time_to_wait() const;
 };
 
@@ -116,35 +120,30 @@ HttpBody HttpBody::of(std::string text) {
 }
 
 HttpCounters& HttpEngine::counters() noexcept {
-  static HttpCounters counters;
+  static constinit HttpCounters counters;
   return counters;
+}
+
+HttpEngine* HttpEngine::make(const HttpEngine* /*before*/) {
+  return new HttpEngine;
 }
 
 namespace {
 
-// Never freed: threads use it until the process ends.
-std::atomic<HttpEngine*> the_engine = nullptr;
-std::atomic<pid_t> its_process = 0;
-std::mutex start_mutex;
+ProcessState<HttpEngine> the_engine("HTTP engine", &HttpEngine::make);
 
 }  // namespace
 
 HttpEngine& HttpEngine::process() {
-  const pid_t own = ::getpid();
-  if (its_process == own) return *the_engine;
-  const std::scoped_lock lock(start_mutex);
-  if (its_process != own) {
-    the_engine = new HttpEngine;
-    its_process = own;
-  }
-  return *the_engine;
+  return the_engine.get();
 }
 
 bool HttpEngine::is_running() noexcept {
-  return its_process == ::getpid();
+  return the_engine.made() != nullptr;
 }
 
 HttpEngine::HttpEngine() : state_(std::make_unique<State>()) {
+  state_->spare.reserve(kMostAtOnce);
   state_->multi = state_->curl.multi_init();
   if (state_->multi == nullptr) throw std::bad_alloc();
   state_->curl.multi_setopt(state_->multi, CURLMOPT_MAXCONNECTS, long{2 * kMostAtOnce});
@@ -154,11 +153,11 @@ HttpEngine::HttpEngine() : state_(std::make_unique<State>()) {
 
 void HttpEngine::submit(HttpRequest request, std::shared_ptr<HttpReceiver> receiver,
                         HttpPriority priority, Done done) {
-  auto job =
-      std::make_unique<Job>(std::move(request), std::move(receiver), priority, std::move(done));
+  Jobs job;
+  job.emplace_back(std::move(request), std::move(receiver), priority, std::move(done));
   {
     const std::scoped_lock lock(state_->mutex);
-    state_->inbox.push_back(std::move(job));
+    state_->inbox.splice(state_->inbox.end(), job);
   }
   state_->curl.multi_wakeup(state_->multi);
 }
@@ -183,79 +182,80 @@ void HttpEngine::perform(HttpRequest request, std::shared_ptr<HttpReceiver> rece
   if (waiting->failure != nullptr) std::rethrow_exception(waiting->failure);
 }
 
-void HttpEngine::State::end(const Job& job, std::exception_ptr failure) noexcept {
+void HttpEngine::State::end(Job& job, std::exception_ptr failure) noexcept {
+  if (std::exchange(job.has_ended, true)) return;
   if (failure != nullptr) HttpEngine::counters().failures.fetch_add(1, std::memory_order_relaxed);
   job.done(std::move(failure));
 }
 
-void HttpEngine::State::queue(JobPtr job) {
-  (job->priority == HttpPriority::kNeeded ? needed : ahead).push_back(std::move(job));
+void HttpEngine::State::queue(Jobs& from) noexcept {
+  Jobs& to = from.front().priority == HttpPriority::kNeeded ? needed : ahead;
+  to.splice(to.end(), from);
 }
 
-void HttpEngine::State::take_inbox() {
-  std::vector<JobPtr> jobs;
+void HttpEngine::State::take_inbox() noexcept {
+  Jobs jobs;
   {
     const std::scoped_lock lock(mutex);
     jobs.swap(inbox);
   }
-  for (JobPtr& job : jobs) queue(std::move(job));
-}
-
-void HttpEngine::State::wake_delayed() {
-  const auto now = Clock::now();
-  for (std::size_t i = 0; i < delayed.size();) {
-    if (delayed[i]->not_before > now) {
-      ++i;
-      continue;
-    }
-    queue(std::move(delayed[i]));
-    delayed[i] = std::move(delayed.back());
-    delayed.pop_back();
+  while (!jobs.empty()) {
+    Jobs one;
+    one.splice(one.end(), jobs, jobs.begin());
+    queue(one);
   }
 }
 
-void HttpEngine::State::start_some() {
+void HttpEngine::State::wake_delayed() noexcept {
+  const auto now = Clock::now();
+  for (auto next = delayed.begin(); next != delayed.end();) {
+    const auto job = next++;
+    if (job->not_before > now) continue;
+    Jobs one;
+    one.splice(one.end(), delayed, job);
+    queue(one);
+  }
+}
+
+void HttpEngine::State::start_some() noexcept {
   while (running.size() < limit && !(needed.empty() && ahead.empty())) {
     // Somebody may wait by now for what was asked for ahead.
     const bool turn_of_ahead = !ahead.empty() && ++turn % kTurnOfAhead == 0;
-    std::deque<JobPtr>& from = needed.empty() || turn_of_ahead ? ahead : needed;
-    JobPtr job = std::move(from.front());
-    from.pop_front();
-    start(std::move(job));
+    Jobs& from = needed.empty() || turn_of_ahead ? ahead : needed;
+    Jobs one;
+    one.splice(one.end(), from, from.begin());
+    start(one);
   }
 }
 
-void HttpEngine::State::start(JobPtr job) {
+void HttpEngine::State::start(Jobs& from) noexcept {
+  Job& job = from.front();
   try {
     if (spare.empty()) {
-      job->easy.reset(curl.easy_init());
-      if (!job->easy) throw std::bad_alloc();
+      job.easy.reset(curl.easy_init());
+      if (!job.easy) throw std::bad_alloc();
     } else {
-      job->easy = std::move(spare.back());
+      job.easy = std::move(spare.back());
       spare.pop_back();
     }
-    const milliseconds stall = job->request.silence.value_or(
+    const milliseconds stall = job.request.silence.value_or(
         std::clamp(transport_settings().patience / 3, milliseconds(1000), kLongestStall));
-    job->attempt.emplace(job->request, job->url, *job->receiver, stall, job->fresh);
-    job->attempt->set_up(job->easy.get());
-    ++job->attempts;
+    job.attempt.emplace(job.request, job.url, *job.receiver, stall, job.fresh);
+    job.attempt->set_up(job.easy.get());
+    ++job.attempts;
     HttpEngine::counters().requests.fetch_add(1, std::memory_order_relaxed);
-    if (job->attempts > 1) HttpEngine::counters().retries.fetch_add(1, std::memory_order_relaxed);
-    CURL* const easy = job->easy.get();
-    Job* const started = job.get();
-    running.emplace(easy, std::move(job));
-    const CURLMcode code = curl.multi_add_handle(multi, easy);
-    if (code == CURLM_OK) return;
-    auto node = running.extract(easy);
-    end(*started,
-        std::make_exception_ptr(
-            Error(ErrorKind::kIo, curl.multi_strerror(code)).in_file(started->request.name)));
+    if (job.attempts > 1) HttpEngine::counters().retries.fetch_add(1, std::memory_order_relaxed);
+    const CURLMcode code = curl.multi_add_handle(multi, job.easy.get());
+    if (code != CURLM_OK) {
+      throw Error(ErrorKind::kIo, curl.multi_strerror(code)).in_file(job.request.name);
+    }
+    running.splice(running.end(), from);
   } catch (...) {
-    if (job) end(*job, std::current_exception());
+    end(job, std::current_exception());
   }
 }
 
-void HttpEngine::State::measure(CURL* easy) {
+void HttpEngine::State::measure(CURL* easy) noexcept {
   curl_off_t ready = 0;
   curl_off_t first = 0;
   curl.easy_getinfo(easy, CURLINFO_PRETRANSFER_TIME_T, &ready);
@@ -269,98 +269,113 @@ void HttpEngine::State::measure(CURL* easy) {
   limit = kLeastAtOnce + static_cast<unsigned>(more / kLatencyForMost);
 }
 
-void HttpEngine::State::collect() {
+void HttpEngine::State::collect() noexcept {
   int left = 0;
   while (const CURLMsg* message = curl.multi_info_read(multi, &left)) {
     if (message->msg != CURLMSG_DONE) continue;
     CURL* const easy = message->easy_handle;
     const CURLcode result = message->data.result;
     curl.multi_remove_handle(multi, easy);
-    auto node = running.extract(easy);
+    const auto found = std::find_if(running.begin(), running.end(),
+                                    [easy](const Job& job) { return job.easy.get() == easy; });
+    Jobs one;
+    one.splice(one.end(), running, found);
     // With a body, the time until the answer is that of sending it.
-    if (result == CURLE_OK && !node.mapped()->request.body) measure(easy);
-    end_attempt(std::move(node.mapped()), result);
+    if (result == CURLE_OK && !one.front().request.body) measure(easy);
+    try {
+      end_attempt(one, result);
+    } catch (...) {
+      // There is no memory for another attempt, or to say why there is none.
+      if (!one.empty()) end(one.front(), std::current_exception());
+    }
   }
 }
 
-void HttpEngine::State::end_attempt(JobPtr job, CURLcode result) {
-  Job& it = *job;
-  if (it.attempt->head().status != 0) known.insert(origin_of(it.attempt->url()));
-  const auto recycle = [&] {
-    it.attempt.reset();
-    spare.push_back(std::move(it.easy));
-  };
+/// Without memory for it, the server stays a stranger.
+void HttpEngine::State::note_answer(const Job& job) noexcept {
+  try {
+    if (job.attempt->head().status != 0) known.insert(origin_of(job.attempt->url()));
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+}
+
+void HttpEngine::State::recycle(Job& job) noexcept {
+  job.attempt.reset();
+  if (spare.size() < spare.capacity()) spare.push_back(std::move(job.easy));
+  job.easy.reset();
+}
+
+void HttpEngine::State::end_attempt(Jobs& from, CURLcode result) {
+  Job& it = from.front();
+  note_answer(it);
   try {
     it.attempt->finish(result);
-    recycle();
+    recycle(it);
     end(it, nullptr);
   } catch (const HttpRetry& retry) {
-    recycle();
+    recycle(it);
     it.fresh = result != CURLE_OK;
-    again(std::move(job), retry.why, retry.after);
+    again(from, retry.why, retry.after);
   } catch (const HttpAttempt::Unreachable& problem) {
     const bool stranger = !known.contains(origin_of(it.attempt->url()));
-    recycle();
+    recycle(it);
     if (stranger && it.attempts >= kAttemptsAtStranger) {
-      end(it, std::make_exception_ptr(Error(ErrorKind::kIo, problem.why)
-                                          .in_file(it.request.name)
-                                          .os_error(EIO)
-                                          .hint("check the URL, the network and the proxy")));
-    } else {
-      again(std::move(job), problem.why, std::nullopt);
+      throw Error(ErrorKind::kIo, problem.why)
+          .in_file(it.request.name)
+          .os_error(EIO)
+          .hint("check the URL, the network and the proxy");
     }
+    again(from, problem.why, std::nullopt);
   } catch (const HttpAttempt::Redirection& redirection) {
-    recycle();
+    recycle(it);
     if (++it.redirections > kMaxRedirections) {
-      end(it,
-          std::make_exception_ptr(Error(ErrorKind::kIo, "the server redirects more than 5 times")
-                                      .in_file(it.request.name)
-                                      .os_error(EIO)));
-      return;
+      throw Error(ErrorKind::kIo, "the server redirects more than 5 times")
+          .in_file(it.request.name)
+          .os_error(EIO);
     }
     it.url = redirection.url;
     --it.attempts;
-    needed.push_front(std::move(job));
+    needed.splice(needed.begin(), from);
   } catch (...) {
-    recycle();
-    end(it, std::current_exception());
+    recycle(it);
+    throw;
   }
 }
 
-void HttpEngine::State::again(JobPtr job, const std::string& why,
+/// @throws Error where it is not made again.
+void HttpEngine::State::again(Jobs& from, const std::string& why,
                               std::optional<milliseconds> after) {
+  Job& job = from.front();
   const auto now = Clock::now();
-  const auto wait = job->schedule.next(after);
-  const auto patience = job->request.patience.value_or(transport_settings().patience);
-  if (now + wait - job->begun > patience) {
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - job->begun).count();
-    end(*job,
-        std::make_exception_ptr(
-            Error(ErrorKind::kIo, (job->request.body ? "cannot be written: " : "cannot be read: ") +
-                                      why + " (" + std::to_string(job->attempts) + " attempts in " +
-                                      std::to_string(seconds) + " s)")
-                .in_file(job->request.name)
-                .os_error(EIO)));
-    return;
+  const auto wait = job.schedule.next(after);
+  const auto patience = job.request.patience.value_or(transport_settings().patience);
+  if (now + wait - job.begun > patience) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - job.begun).count();
+    throw Error(ErrorKind::kIo, (job.request.body ? "cannot be written: " : "cannot be read: ") +
+                                    why + " (" + std::to_string(job.attempts) + " attempts in " +
+                                    std::to_string(seconds) + " s)")
+        .in_file(job.request.name)
+        .os_error(EIO);
   }
   // A redirection may have been to a URL that holds for a while only.
-  job->url = job->request.url;
-  job->redirections = 0;
-  job->not_before = now + wait;
-  delayed.push_back(std::move(job));
+  job.url = job.request.url;
+  job.redirections = 0;
+  job.not_before = now + wait;
+  delayed.splice(delayed.end(), from);
 }
 
 milliseconds HttpEngine::State::time_to_wait() const {
   const auto now = Clock::now();
   milliseconds wait = kIdle;
-  for (const JobPtr& job : delayed) {
-    const auto left = std::chrono::ceil<milliseconds>(job->not_before - now);
+  for (const Job& job : delayed) {
+    const auto left = std::chrono::ceil<milliseconds>(job.not_before - now);
     wait = std::clamp(left, milliseconds(0), wait);
   }
   return wait;
 }
 
-void HttpEngine::State::run() {
+void HttpEngine::State::run() noexcept {
   while (true) {
     take_inbox();
     wake_delayed();

@@ -90,9 +90,11 @@ class HttpEngine {
   /// well
   using Done = std::function<void(std::exception_ptr failure)>;
 
-  /// The process's own; its thread starts here. A process that has forked gets another one.
+  /// The process's own; its thread starts here. The child of a fork has another one.
   /// @throws Error kUnsupported without libcurl.
   static HttpEngine& process();
+  /// For process() alone.
+  static HttpEngine* make(const HttpEngine* before);
   static HttpCounters& counters() noexcept;
   /// Whether process() was called: then threads of libraries may run, so that a process must end
   /// by _exit(2).

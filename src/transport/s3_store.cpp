@@ -10,6 +10,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process_state.h"
 #include "base/sha256.h"
 #include "transport/s3_listing.h"
 #include "transport/settings.h"
@@ -73,19 +74,27 @@ S3Name S3Name::of(const std::string& url) {
   return {parts.authority, parts.path.empty() ? "" : parts.path.substr(1)};
 }
 
+S3Store* S3Store::make(const S3Store* /*before*/) {
+  const S3Settings& settings = s3_settings();
+  AwsConfiguration configuration = aws_configuration(settings, process_environment());
+  if (transport_settings().ca_file.empty()) {
+    transport_settings().ca_file = configuration.ca_file;
+  }
+  const bool virtual_host =
+      settings.addressing == S3Addressing::kHost ||
+      (settings.addressing == S3Addressing::kByEndpoint && configuration.endpoint.empty());
+  return new S3Store(std::move(configuration), virtual_host);
+}
+
+namespace {
+
+/// Another thread may be waiting for its keys.
+ProcessState<S3Store> the_store("S3 store", &S3Store::make);
+
+}  // namespace
+
 S3Store& S3Store::process() {
-  static S3Store store = [] {
-    const S3Settings& settings = s3_settings();
-    AwsConfiguration configuration = aws_configuration(settings, process_environment());
-    if (transport_settings().ca_file.empty()) {
-      transport_settings().ca_file = configuration.ca_file;
-    }
-    const bool virtual_host =
-        settings.addressing == S3Addressing::kHost ||
-        (settings.addressing == S3Addressing::kByEndpoint && configuration.endpoint.empty());
-    return S3Store(std::move(configuration), virtual_host);
-  }();
-  return store;
+  return the_store.get();
 }
 
 S3Store::S3Store(AwsConfiguration configuration, bool virtual_host)

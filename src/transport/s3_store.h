@@ -34,6 +34,8 @@ class S3Store {
 
   /// @throws Error of aws_configuration().
   static S3Store& process();
+  /// For process() alone.
+  static S3Store* make(const S3Store* before);
   explicit S3Store(AwsConfiguration configuration, bool virtual_host);
 
   /// A request that is signed when it is made. May make a request of its own, for credentials.

@@ -2,15 +2,19 @@
 #include "transport/settings.h"
 
 namespace reshardfs {
+namespace {
+
+TransportSettings transport;
+S3Settings s3;
+
+}  // namespace
 
 TransportSettings& transport_settings() noexcept {
-  static TransportSettings settings;
-  return settings;
+  return transport;
 }
 
 S3Settings& s3_settings() noexcept {
-  static S3Settings settings;
-  return settings;
+  return s3;
 }
 
 }  // namespace reshardfs

@@ -32,6 +32,7 @@ struct S3Settings {
   bool anonymous = false;  ///< requests are not signed
 };
 
+/// To be changed under a ForkLock: a child of a fork has them, too.
 TransportSettings& transport_settings() noexcept;
 S3Settings& s3_settings() noexcept;
 

@@ -7,23 +7,14 @@
 namespace reshardfs {
 namespace {
 
-const NameGlobs& taken() {
-  static const NameGlobs globs{"*.json",     "*.jinja", "*.model",    "*.model.*",
-                               "*.tiktoken", "*.py",    "merges.txt", "vocab.txt",
-                               "LICENSE*",   "NOTICE*", "README*"};
-  return globs;
-}
-
-const NameGlobs& never_taken() {
-  static const NameGlobs globs{"*.index.json", "*.safetensors", "*.bin",
-                               "*.pt",         "*.ckpt",        "*.gguf"};
-  return globs;
-}
+const NameGlobs taken{"*.json",     "*.jinja",   "*.model",  "*.model.*", "*.tiktoken", "*.py",
+                      "merges.txt", "vocab.txt", "LICENSE*", "NOTICE*",   "README*"};
+const NameGlobs never_taken{"*.index.json", "*.safetensors", "*.bin", "*.pt", "*.ckpt", "*.gguf"};
 
 }  // namespace
 
 bool is_companion(const std::string& file_name) {
-  return matches_any(taken(), file_name) && !matches_any(never_taken(), file_name);
+  return matches_any(taken, file_name) && !matches_any(never_taken, file_name);
 }
 
 std::vector<std::filesystem::path> companions_in(const std::filesystem::path& directory) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/process_state.h"
+
 namespace reshardfs {
 
 /// Needs mutex_.
@@ -59,10 +61,17 @@ void RecentTexts::forget(const void* owner) noexcept {
   entries_.remove_if([owner](const Entry& entry) { return entry.owner == owner; });
 }
 
-RecentTexts& recent_texts() {
+namespace {
+
+ProcessState<RecentTexts> the_texts("recent texts", [](const RecentTexts* /*before*/) {
   constexpr std::size_t kLimit = std::size_t{8} << 20;
-  static RecentTexts texts(kLimit);
-  return texts;
+  return new RecentTexts(kLimit);
+});
+
+}  // namespace
+
+RecentTexts& recent_texts() {
+  return the_texts.get();
 }
 
 }  // namespace reshardfs

@@ -13,6 +13,7 @@
 /// happens then: the operation waits, or stalls until the rules change; it fails with the errno; a
 /// read gives at most `short` bytes, or has the byte at an offset of the file inverted. Without
 /// --direct-io the kernel caches what was read, and takes a short answer for the end of the file.
+/// MOUNTPOINT/.stalled has the number of operations that are stalled now.
 #define FUSE_USE_VERSION 312
 #include <dirent.h>
 #include <fcntl.h>
@@ -42,6 +43,7 @@
 namespace {
 
 constexpr std::string_view kControlPath = "/.faults";
+constexpr std::string_view kStalledPath = "/.stalled";
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
 struct Rule {
@@ -112,9 +114,9 @@ class Faults {
     changed_.notify_all();
   }
 
-  std::string text() const {
+  std::string text_of(std::string_view path) const {
     const std::lock_guard lock(mutex_);
-    return text_;
+    return path == kStalledPath ? std::to_string(stalled_) : text_;
   }
 
   /// Waits as the rule says that matches, and returns it; one without effect if none does.
@@ -124,7 +126,11 @@ class Faults {
     const Rule rule = match(path, operation, begin, end);
     const std::uint64_t generation = generation_;
     const auto is_over = [&] { return generation_ != generation; };
-    if (rule.stalls) changed_.wait(lock, is_over);
+    if (rule.stalls) {
+      ++stalled_;
+      changed_.wait(lock, is_over);
+      --stalled_;
+    }
     if (rule.delay.count() > 0) changed_.wait_for(lock, rule.delay, is_over);
     return rule;
   }
@@ -147,6 +153,7 @@ class Faults {
   std::vector<Rule> rules_;
   std::string text_;
   std::uint64_t generation_ = 0;
+  std::uint64_t stalled_ = 0;
   std::mt19937_64 random_{1};
   std::uniform_real_distribution<double> chance_{0, 1};
 };
@@ -156,7 +163,7 @@ int directory = -1;
 bool direct_io = false;
 
 bool is_control(const char* path) {
-  return path == kControlPath;
+  return path == kControlPath || path == kStalledPath;
 }
 
 /// Below `directory`, for the *at() calls.
@@ -170,7 +177,7 @@ int get_attributes(const char* path, struct stat* out, fuse_file_info*) {
     out->st_mode = S_IFREG | 0600;
     out->st_nlink = 1;
     out->st_uid = ::geteuid();
-    out->st_size = static_cast<off_t>(faults.text().size());
+    out->st_size = static_cast<off_t>(faults.text_of(path).size());
     return 0;
   }
   const Rule rule = faults.apply(path, "getattr");
@@ -215,7 +222,7 @@ int open_file(const char* path, fuse_file_info* info) {
 int read_bytes(const char* path, char* out, std::size_t size, off_t offset, fuse_file_info* info) {
   const auto begin = static_cast<std::uint64_t>(offset);
   if (is_control(path)) {
-    const std::string text = faults.text();
+    const std::string text = faults.text_of(path);
     if (begin >= text.size()) return 0;
     return static_cast<int>(text.copy(out, size, begin));
   }
@@ -232,7 +239,7 @@ int read_bytes(const char* path, char* out, std::size_t size, off_t offset, fuse
 }
 
 int write_bytes(const char* path, const char* bytes, std::size_t size, off_t, fuse_file_info*) {
-  if (!is_control(path)) return -EROFS;
+  if (path != kControlPath) return -EROFS;
   try {
     faults.replace(std::string(bytes, size));
     return static_cast<int>(size);

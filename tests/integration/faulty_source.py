@@ -49,18 +49,24 @@ class FaultySource:
         # Open from the start: while a name is being looked up and that stalls, the kernel looks up
         # no other in its directory that it does not remember.
         self._control = os.open(path / ".faults", os.O_WRONLY)
+        self._stalled = os.open(path / ".stalled", os.O_RDONLY)
 
     def close(self) -> None:
         os.close(self._control)
+        os.close(self._stalled)
 
     def set(self, *rules: str) -> None:
         """Replaces all rules (see fault_fs.cpp); none: all is well."""
         os.pwrite(self._control, "\n".join(rules).encode() or b"\n", 0)
 
+    def stalled(self) -> int:
+        """Operations that are stalled now."""
+        return int(os.pread(self._stalled, 20, 0))
+
     def forget_pages(self) -> None:
         """What the kernel has cached of the files would hide the faults."""
         for file in self.path.rglob("*"):
-            if file.is_file() and not file.is_symlink() and file.name != ".faults":
+            if file.is_file() and not file.is_symlink() and file.name not in (".faults", ".stalled"):
                 with contextlib.suppress(OSError):
                     forget_pages(file)
 
