@@ -50,6 +50,13 @@ bool is_status(const Json& json) {
          });
 }
 
+/// The name that a status gives of a source file that has changed; empty if none has.
+std::string changed_file_of(const Json& json) {
+  const Json change = json.is_object() ? json.value<Json>("source_changed", Json()) : Json();
+  const Json file = change.is_object() ? change.value<Json>("file", Json()) : Json();
+  return file.is_string() ? file.get<std::string>() : "";
+}
+
 MountStatus with_result(MountEntry mount, const std::optional<TaskResult>& result) {
   MountStatus status{
       .mount = std::move(mount), .state = MountState::kStalled, .error = 0, .json = {}};
@@ -63,25 +70,47 @@ MountStatus with_result(MountEntry mount, const std::optional<TaskResult>& resul
   const bool good = is_status(json);
   status.state = good ? MountState::kLive : MountState::kUnreadable;
   if (good) status.json = std::move(json);
+  status.changed_file = changed_file_of(status.json);
   return status;
 }
 
 /// A mount that cannot be asked must not hide the others.
-std::optional<BoundedTask> try_to_ask(const MountEntry& mount) {
+std::optional<BoundedTask> try_to_ask(const MountEntry& mount, const char* name) {
   try {
-    return BoundedTask([&mount] { return read_control_file(mount.mountpoint, "status.json"); });
+    return BoundedTask([&mount, name] { return read_control_file(mount.mountpoint, name); });
   } catch (const Error&) {
     return std::nullopt;
   }
 }
 
+std::vector<std::optional<BoundedTask>> ask_all(const std::vector<MountEntry>& mounts,
+                                                const char* name) {
+  std::vector<std::optional<BoundedTask>> tasks;
+  tasks.reserve(mounts.size());
+  for (const MountEntry& mount : mounts) tasks.push_back(try_to_ask(mount, name));
+  return tasks;
+}
+
 }  // namespace
+
+std::vector<MountStatus> examined_mounts(const std::vector<MountEntry>& mounts,
+                                         std::chrono::milliseconds patience) {
+  const auto begin = BoundedTask::Clock::now();
+  {
+    // What they find out shows in their status.
+    std::vector<std::optional<BoundedTask>> looks = ask_all(mounts, "ready");
+    for (std::optional<BoundedTask>& look : looks) {
+      if (look) static_cast<void>(look->wait_until(begin + patience / 2));
+    }
+  }
+  const auto used =
+      std::chrono::duration_cast<std::chrono::milliseconds>(BoundedTask::Clock::now() - begin);
+  return mount_statuses(mounts, std::max(patience - used, patience / 2));
+}
 
 std::vector<MountStatus> mount_statuses(const std::vector<MountEntry>& mounts,
                                         std::chrono::milliseconds patience) {
-  std::vector<std::optional<BoundedTask>> tasks;
-  tasks.reserve(mounts.size());
-  for (const MountEntry& mount : mounts) tasks.push_back(try_to_ask(mount));
+  std::vector<std::optional<BoundedTask>> tasks = ask_all(mounts, "status.json");
   const auto deadline = BoundedTask::Clock::now() + patience;
   std::vector<MountStatus> statuses;
   for (std::size_t i = 0; i < mounts.size(); ++i) {

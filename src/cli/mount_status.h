@@ -24,6 +24,7 @@ struct MountStatus {
   MountState state = MountState::kUnreadable;
   int error = 0;                ///< why it is not live, where the system said so
   nlohmann::ordered_json json;  ///< its .reshardfs/status.json; null if it is not live
+  std::string changed_file{};   ///< of its source, where one is not what it was; empty: none is
 };
 
 /// A live mount answers in milliseconds, even one whose source is slow.
@@ -33,6 +34,9 @@ inline constexpr std::chrono::milliseconds kMountPatience{2000};
 /// do: anything may be mounted under the name of reshardfs.
 std::vector<MountStatus> mount_statuses(const std::vector<MountEntry>& mounts,
                                         std::chrono::milliseconds patience = kMountPatience);
+/// The same; before it each mount examines its source, for at most half of the time.
+std::vector<MountStatus> examined_mounts(const std::vector<MountEntry>& mounts,
+                                         std::chrono::milliseconds patience = kMountPatience);
 
 /// The reshardfs mount at `path`, found in as short a time.
 /// @throws Error kUsage if there is none, kIo if `path` leads through a mount that does not answer.

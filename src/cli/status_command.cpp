@@ -32,10 +32,10 @@ struct StatusArguments {
   bool ready = false;
 };
 
-const char* state_name(MountState state) {
-  switch (state) {
+const char* state_name(const MountStatus& status) {
+  switch (status.state) {
     case MountState::kLive:
-      return "live";
+      return status.changed_file.empty() ? "live" : "source changed";
     case MountState::kDead:
       return "dead";
     case MountState::kStalled:
@@ -69,6 +69,7 @@ std::string handover_text(const Json& mount) {
 std::string state_text(const MountStatus& status) {
   switch (status.state) {
     case MountState::kLive:
+      if (!status.changed_file.empty()) return "source changed: " + printable(status.changed_file);
       return "live" + handover_text(status.json.value<Json>("mount", Json()));
     case MountState::kDead:
       return "dead: reshardfs umount " + printable(status.mount.mountpoint);
@@ -182,7 +183,7 @@ void print_json(const std::vector<MountStatus>& statuses) {
   for (const MountStatus& status : statuses) {
     list.push_back({{"mountpoint", status.mount.mountpoint},
                     {"source", status.mount.source},
-                    {"state", state_name(status.state)},
+                    {"state", state_name(status)},
                     {"status", status.json}});
   }
   write_json(Json{{"mounts", std::move(list)}});
@@ -201,7 +202,7 @@ int run_status(const StatusArguments& arguments) {
   if (arguments.ready) return tell_readiness(arguments.mountpoint.value());
   const auto mounts = arguments.mountpoint ? std::vector{bounded_find_mount(*arguments.mountpoint)}
                                            : reshardfs_mounts();
-  const std::vector<MountStatus> statuses = mount_statuses(mounts);
+  const std::vector<MountStatus> statuses = examined_mounts(mounts);
   if (arguments.json) {
     print_json(statuses);
   } else {
@@ -209,7 +210,8 @@ int run_status(const StatusArguments& arguments) {
   }
   int code = kExitDone;
   for (const MountStatus& status : statuses) {
-    if (status.state == MountState::kDead || status.state == MountState::kStalled) {
+    if (status.state == MountState::kDead || status.state == MountState::kStalled ||
+        !status.changed_file.empty()) {
       code = kExitDifference;
     }
   }
@@ -230,8 +232,8 @@ void add_status_command(CLI::App& app, CommandAction& action) {
       ->needs(mountpoint)
       ->excludes(json);
   command->footer(
-      "Exit status 1: a mount is dead, does not answer, or is not ready.\n\nExample:\n  reshardfs "
-      "status /mnt/tp4");
+      "Exit status 1: a mount is dead, does not answer, or is not ready, or its source has "
+      "changed.\n\nExample:\n  reshardfs status /mnt/tp4");
   command->callback(
       [&action, arguments] { action = [arguments] { return run_status(*arguments); }; });
 }

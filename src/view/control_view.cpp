@@ -5,7 +5,11 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <system_error>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -22,6 +26,7 @@
 #include "view/status_json.h"
 #include "view/text_file.h"
 #include "view/view.h"
+#include "view/watched_source.h"
 
 namespace reshardfs {
 namespace {
@@ -127,13 +132,22 @@ Json mount_json(const MountRecord& record) {
   return json;
 }
 
-OutputFile status_file(const Json& known) {
+/// null: no file is known to have changed.
+Json change_json(const std::optional<SourceChange>& change) {
+  if (!change) return {};
+  return {{"file", change->file}, {"message", change->what}};
+}
+
+/// @param change does not wait for storage.
+OutputFile status_file(const Json& known,
+                       const std::function<std::optional<SourceChange>()>& change) {
   using std::chrono::steady_clock;
   return control(
-      "status.json", std::make_shared<LiveFile>([known, begin = steady_clock::now()] {
+      "status.json", std::make_shared<LiveFile>([known, change, begin = steady_clock::now()] {
         Json json = known;
         json["pid"] = ::getpid();
         json["mount"] = mount_json(mount_record());
+        json["source_changed"] = change_json(change());
         json["uptime_seconds"] =
             std::chrono::duration_cast<std::chrono::seconds>(steady_clock::now() - begin).count();
         json["activity"] = activity_json(counters().values());
@@ -145,18 +159,16 @@ OutputFile status_file(const Json& known) {
 }
 
 /// "ready", or why the mount is not: a source file is not what it was.
-std::string ready_text(const CheckpointSet& checkpoint) {
-  try {
-    for (const RankFile& file : checkpoint.files()) file.source->check_unchanged();
-  } catch (const Error& error) {
-    return std::string(error.what()) + "\n";
-  }
-  return "ready\n";
-}
-
-OutputFile ready_file(const std::shared_ptr<const CheckpointSet>& checkpoint) {
-  return control("ready", std::make_shared<LiveFile>(
-                              [checkpoint] { return ready_text(*checkpoint); }, Effort::kReads));
+OutputFile ready_file(std::function<std::optional<SourceChange>()> look) {
+  const auto text = [look = std::move(look)] {
+    try {
+      const auto change = look();
+      return (change ? change->what : "ready") + "\n";
+    } catch (const Error& error) {
+      return std::string(error.what()) + "\n";
+    }
+  };
+  return control("ready", std::make_shared<LiveFile>(text, Effort::kReads));
 }
 
 OutputFile report_file(std::shared_ptr<const ReportSubject> subject) {
@@ -172,7 +184,10 @@ OutputFile report_file(std::shared_ptr<const ReportSubject> subject) {
 std::vector<OutputFile> control_view(const ViewContext& context) {
   std::vector<OutputFile> files;
   const auto subject = std::make_shared<const ReportSubject>(report_subject(context));
-  files.push_back(status_file(subject->facts));
+  const auto source =
+      std::make_shared<const WatchedSource>(context.target->source().checkpoint_ptr());
+  opened_sources().add(source);
+  files.push_back(status_file(subject->facts, [source] { return source->known(); }));
   files.push_back(
       control("plan.json", std::make_shared<LiveFile>(
                                [plan = std::make_shared<PlanText>(context.target, context.ranks)] {
@@ -180,7 +195,7 @@ std::vector<OutputFile> control_view(const ViewContext& context) {
                                },
                                Effort::kComputes)));
   files.push_back(report_file(subject));
-  files.push_back(ready_file(context.target->source().checkpoint_ptr()));
+  files.push_back(ready_file([source] { return source->look(); }));
   for (OutputFile& file : process_files()) files.push_back(std::move(file));
   return files;
 }
@@ -188,17 +203,18 @@ std::vector<OutputFile> control_view(const ViewContext& context) {
 OutputFile all_steps_status(const ConversionOptions& options) {
   Json json = option_facts_json(options);
   json["step"] = "all";
-  return status_file(json);
+  return status_file(json, [] { return opened_sources().known(); });
 }
 
 OutputFile all_steps_ready() {
-  return control("ready", std::make_shared<TextFile>(std::string("ready\n")));
+  return ready_file([] { return opened_sources().look(); });
 }
 
 std::vector<OutputFile> process_files() {
   return {
       control("metrics", std::make_shared<LiveFile>([] {
-                return counters().prometheus_text() + mount_metrics() + storage_metrics();
+                return counters().prometheus_text() + mount_metrics() + storage_metrics() +
+                       source_change_metrics(opened_sources().known());
               })),
       // Another version may take the mount over.
       control("version", std::make_shared<LiveFile>(

@@ -79,7 +79,7 @@ std::vector<OutputFile> control_view(const ViewContext& context);
 std::vector<OutputFile> process_files();
 /// status.json of a mount that shows all steps.
 OutputFile all_steps_status(const ConversionOptions& options);
-/// ready of such a mount: that it answers is all that it says.
+/// ready of such a mount: whether the steps that are opened are what they were.
 OutputFile all_steps_ready();
 
 /// The common parts of a table's safetensors files, as the options ask for them.

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Whether the source files of what is shown are still what they were when they were opened.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint_set.h"
+
+namespace reshardfs {
+
+struct SourceChange {
+  std::string file;
+  std::string what;  ///< the whole line, with the file and what to do
+};
+
+/// The files of one checkpoint. Every member function may be called from any number of threads at
+/// once.
+class WatchedSource {
+ public:
+  /// Asks the kernel where the files are, so it may wait for their storage.
+  explicit WatchedSource(std::shared_ptr<const CheckpointSet> checkpoint);
+
+  /// Examines every file; waits for storage.
+  /// @return what has changed first. @throws Error if a file cannot be examined.
+  std::optional<SourceChange> look() const;
+  /// The same without a wait for a network or another process: examines files of local disks, asks
+  /// remote objects what their reads have found, and tells of all others what look() has found.
+  std::optional<SourceChange> known() const noexcept;
+
+ private:
+  std::optional<SourceChange> found() const;
+  std::optional<SourceChange> keep(const Error& change) const;
+
+  const std::shared_ptr<const CheckpointSet> checkpoint_;
+  std::vector<const ByteSource*> at_once_;  ///< those that can be examined without a wait
+  mutable std::mutex mutex_;
+  mutable std::optional<SourceChange> found_;  ///< guarded by mutex_; final once it is set
+};
+
+/// Of the process: all that it has opened and still shows.
+class OpenedSources {
+ public:
+  void add(const std::shared_ptr<const WatchedSource>& source);
+  /// As WatchedSource's, of all.
+  std::optional<SourceChange> look();
+  std::optional<SourceChange> known() noexcept;
+
+ private:
+  std::vector<std::shared_ptr<const WatchedSource>> all();
+
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<const WatchedSource>> sources_;  ///< guarded by mutex_
+};
+
+OpenedSources& opened_sources();
+
+/// reshardfs_source_changed, in Prometheus' text format.
+std::string source_change_metrics(const std::optional<SourceChange>& change);
+
+}  // namespace reshardfs
