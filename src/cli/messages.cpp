@@ -53,6 +53,10 @@ bool has_listener() noexcept {
   return listener() >= 0;
 }
 
+int listener_descriptor() noexcept {
+  return listener();
+}
+
 void tell_error(const Error& error) noexcept {
   if (!has_listener()) return;
   try {

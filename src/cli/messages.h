@@ -13,6 +13,8 @@ namespace reshardfs {
 
 /// Whether somebody listens.
 bool has_listener() noexcept;
+/// The descriptor; -1: nobody listens.
+int listener_descriptor() noexcept;
 
 /// {"error": {"kind", "path", "parameter", "rank", "hint", "message", "text"}}; what is not known
 /// is null. `text` is the line on standard error.

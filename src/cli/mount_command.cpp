@@ -7,6 +7,9 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -18,6 +21,7 @@
 #include "checkpoint/step.h"
 #include "cli/app.h"
 #include "cli/command.h"
+#include "cli/messages.h"
 #include "cli/mount_arguments.h"
 #include "cli/mount_role.h"
 #include "cli/mount_tree.h"
@@ -32,6 +36,7 @@
 #include "fuse/fuse_socket.h"
 #include "fuse/mount.h"
 #include "fuse/read_ahead.h"
+#include "fuse/same_place.h"
 #include "fuse/supervisor.h"
 #include "storage/location.h"
 
@@ -205,9 +210,25 @@ int check(const MountArguments& arguments, const ConversionOptions& options) {
   return kExitDone;
 }
 
+/// A mount stays where it is. @throws Error kUsage if the command line and the configuration now
+/// name another place.
+void require_same_place(const std::string& asked, const HandoverState& state) {
+  const std::vector<std::string>& words = state.trees.back().words;
+  // The same words are the same mount, whatever was renamed or linked since.
+  if (!words.empty() && parse_mount_words(words)->mountpoint == asked) return;
+  const std::string& mounted = state.mountpoint;
+  if (leads_to_mount(asked, mounted)) return;
+  throw Error(ErrorKind::kUsage,
+              "the mount point is now '" + printable(asked) + "', and a mount cannot move")
+      .in_file(mounted)
+      .hint("name " + printable(mounted) + " again, or unmount it with 'reshardfs umount " +
+            printable(mounted) + "', and mount again");
+}
+
 /// Goes on with a mount that there is. What is wrong its other process tells, who has it still.
 int go_on_with_mount(MountArguments& arguments, MountRole& role) {
-  arguments.mountpoint = role.takeover()->state().mountpoint;
+  const std::string asked =
+      std::exchange(arguments.mountpoint, role.takeover()->state().mountpoint);
   bool live = false;
   const auto tell = [&](const std::string& message) {
     if (live) spdlog::error("the mount has ended: {}", message);
@@ -219,6 +240,9 @@ int go_on_with_mount(MountArguments& arguments, MountRole& role) {
   };
   return leave(report_errors(
       [&] {
+        if (!role.takeover()->after_crash() && !arguments.fuse_socket) {
+          require_same_place(asked, role.takeover()->state());
+        }
         const ConversionOptions options =
             options_after(arguments.conversion.options(), *role.takeover());
         return mount_and_serve(arguments, options, role, ready);
@@ -270,7 +294,7 @@ int run_mount(MountArguments arguments) {
   if (!arguments.conversion.log.file.empty()) {
     arguments.conversion.log.file = std::filesystem::absolute(arguments.conversion.log.file);
   }
-  return run_in_background([&](const std::function<void()>& ready) {
+  const auto work = [&](const std::function<void()>& ready) {
     bool live = false;
     const auto detached = [&] {
       ready();
@@ -282,7 +306,8 @@ int run_mount(MountArguments arguments) {
       live ? spdlog::error("the mount has ended: {}", message) : complain(message);
     };
     return leave(report_errors([&] { return run(detached, tell); }, tell));
-  });
+  };
+  return run_in_background(work, listener_descriptor());
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/program_start.h"
 
+#include <unistd.h>
+
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -10,6 +12,7 @@
 #include <utility>
 
 #include "cli/service_manager.h"
+#include "fuse/caller.h"
 #include "fuse/handover.h"
 
 namespace reshardfs {
@@ -82,6 +85,8 @@ std::vector<std::string> note_program_start(const std::string& program,
 
 void meet_predecessor() {
   if (const auto socket = std::exchange(noted_socket(), std::nullopt)) {
+    // If that has ended before this, the socket says so.
+    end_with(::getppid());
     noted_takeover() = std::make_unique<Takeover>(Descriptor(*socket));
     return;
   }

@@ -2,6 +2,7 @@
 #include "fuse/background.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +21,7 @@
 #include "reshardfs/error.h"
 
 #include "base/resource_limits.h"
+#include "fuse/caller.h"
 
 namespace reshardfs {
 namespace {
@@ -39,6 +42,16 @@ void detach_from_caller() {
 
 namespace {
 
+/// @return false at the end.
+bool read_byte(int socket) noexcept {
+  char byte = 0;
+  ssize_t count = 0;
+  do {
+    count = ::read(socket, &byte, 1);
+  } while (count < 0 && errno == EINTR);
+  return count == 1;
+}
+
 [[noreturn]] void run_child(int parent,
                             const std::function<int(const std::function<void()>&)>& work) {
   bool told = false;
@@ -46,9 +59,12 @@ namespace {
     if (told) return;
     told = true;
     detach_from_caller();
-    // The parent may have been killed meanwhile; that is no reason to die of SIGPIPE.
+    // From here on the socket tells whether the parent is there.
+    outlive_parent();
     ::send(parent, "", 1, MSG_NOSIGNAL);
+    const bool heard = read_byte(parent);
     ::close(parent);
+    if (!heard) throw Error(ErrorKind::kIo, "the command ended before the mount was ready");
   };
   int exit_code = kExitFailure;
   try {
@@ -59,13 +75,21 @@ namespace {
   std::exit(exit_code);
 }
 
-bool read_readiness(int child_socket) {
-  char byte = 0;
-  ssize_t count = 0;
-  do {
-    count = ::read(child_socket, &byte, 1);
-  } while (count < 0 && errno == EINTR);
-  return count == 1;
+enum class Outcome : std::uint8_t { kReady, kChildEnded, kNobodyListens };
+
+/// Waits for the child, and answers it.
+Outcome read_readiness(int child_socket, int listener) {
+  std::array<pollfd, 2> polls{{{child_socket, POLLIN, 0}, {listener, 0, 0}}};
+  while (::poll(polls.data(), polls.size(), -1) < 0 && errno == EINTR) {
+  }
+  if ((polls[1].revents & (POLLERR | POLLHUP)) != 0) return Outcome::kNobodyListens;
+  if (!read_byte(child_socket)) return Outcome::kChildEnded;
+  // A signal that comes before this ends the parent, and with it the child; one that comes later
+  // finds the mount there, and does not keep the parent from saying so.
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  return ::send(child_socket, "", 1, MSG_NOSIGNAL) == 1 ? Outcome::kReady : Outcome::kChildEnded;
 }
 
 /// What may have sent it, for the end of a message.
@@ -92,24 +116,28 @@ int exit_code_of(pid_t child) {
 
 }  // namespace
 
-int run_in_background(const std::function<int(const std::function<void()>& ready)>& work) {
+int run_in_background(const std::function<int(const std::function<void()>& ready)>& work,
+                      int listener) {
   std::array<int, 2> sockets{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
     throw io_error("make a socket pair", "", errno);
   }
   static_cast<void>(std::fflush(nullptr));  // or the child would write the same output once more
+  const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) {
     throw io_error("start a background process", "", errno).hint(limit_hint(Resource::kThreads));
   }
   if (child == 0) {
+    end_with(parent);
     ::close(sockets[0]);
     run_child(sockets[1], work);
   }
   ::close(sockets[1]);
-  const bool ready = read_readiness(sockets[0]);
+  const Outcome outcome = read_readiness(sockets[0], listener);
+  if (outcome == Outcome::kNobodyListens) ::kill(child, kCallerGoneSignal);
   ::close(sockets[0]);
-  return ready ? 0 : exit_code_of(child);
+  return outcome == Outcome::kReady ? 0 : exit_code_of(child);
 }
 
 }  // namespace reshardfs

@@ -10,7 +10,8 @@
 ///   new  LIVE                                  the new one does
 ///
 /// Instead of READY the new one may send FAILED {message}, and end. If it ends after MOUNT without
-/// LIVE, the old one goes on. A holder of the descriptors plays the old one's part after a crash.
+/// LIVE, the old one goes on. Until READY it ends with the old one (caller.h): there would be
+/// nothing to take over. A holder of the descriptors plays the old one's part after a crash.
 #pragma once
 
 #include <sys/types.h>

@@ -126,6 +126,12 @@ void MountHandover::cannot_be_handed_over(const std::exception& why) {
 }
 
 void MountHandover::begin() noexcept {
+  note_mount();
+  begun_ = true;
+  if (const auto replace = std::exchange(asked_early_, std::nullopt)) start(*replace);
+}
+
+void MountHandover::note_mount() noexcept {
   if (record_ == nullptr) return;
   try {
     if (Takeover* const takeover = options().takeover) {
@@ -186,7 +192,8 @@ void MountHandover::require_possible() const {
 }
 
 void MountHandover::start(bool replace) noexcept {
-  if (successor_) return;  // it is under way
+  if (!begun_) asked_early_ = replace;
+  if (!begun_ || successor_) return;  // it is about to be, or under way
   if (options().on_reload) options().on_reload();
   try {
     require_possible();

@@ -39,7 +39,8 @@ class MountHandover {
   /// The mount is live: notes what another process must know, has it kept if there is a keeper, and
   /// begins to tell the kernel what has changed.
   void begin() noexcept;
-  /// Event::kReload, or Event::kReplace. What fails is logged, and shown in the status.
+  /// Event::kReload, or Event::kReplace; one that comes before begin() waits for it. What fails is
+  /// logged, and shown in the status.
   void start(bool replace) noexcept;
   /// Event::kToldKernel.
   void told_kernel() noexcept;
@@ -54,6 +55,7 @@ class MountHandover {
   void finish() noexcept { successor_.reset(); }
 
  private:
+  void note_mount() noexcept;
   void cannot_be_handed_over(const std::exception& why);
   void save_tree();
   void tell_kernel();
@@ -75,6 +77,8 @@ class MountHandover {
   std::optional<OpeningTable> own_openings_;
   KernelCaches caches_;
   std::optional<Successor> successor_;
+  std::optional<bool> asked_early_;  ///< start() before begin(), and with which argument
+  bool begun_ = false;
   bool given_ = false;
 };
 

@@ -82,7 +82,7 @@ SignalGuard::~SignalGuard() {
 SignalsBlocked::SignalsBlocked() {
   sigset_t signals;
   ::sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR2, SIGCHLD})
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR2, SIGCHLD, kCallerGoneSignal})
     ::sigaddset(&signals, signal);
   ::pthread_sigmask(SIG_BLOCK, &signals, &previous_);
 }

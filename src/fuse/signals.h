@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdint>
 
+#include "fuse/caller.h"
 #include "fuse/wake_pipe.h"
 
 namespace reshardfs {
@@ -26,9 +27,9 @@ struct MoreSignals {
   bool children = false;
 };
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP become events, whichever thread they reach
-/// (libraries have threads too, so blocking them in our own would not do). Signals that were
-/// ignored before (nohup, a shell's background jobs) stay ignored, save for SIGHUP as
+/// While it lives, SIGINT, SIGTERM, SIGHUP and kCallerGoneSignal become events, whichever thread
+/// they reach (libraries have threads too, so blocking them in our own would not do). Signals that
+/// were ignored before (nohup, a shell's background jobs) stay ignored, save for SIGHUP as
 /// Event::kHangup. One at a time.
 class SignalGuard {
  public:
@@ -38,8 +39,8 @@ class SignalGuard {
   ~SignalGuard();
 
  private:
-  static constexpr std::array<int, 7> kSignals = {SIGINT,  SIGTERM, SIGHUP,     SIGPIPE,
-                                                  SIGUSR2, SIGCHLD, kKickSignal};
+  static constexpr std::array<int, 8> kSignals = {SIGINT,  SIGTERM, SIGHUP,      SIGPIPE,
+                                                  SIGUSR2, SIGCHLD, kKickSignal, kCallerGoneSignal};
 
   std::array<struct sigaction, kSignals.size()> previous_{};
 };

@@ -25,6 +25,7 @@
 #include "reshardfs/error.h"
 
 #include "base/resource_limits.h"
+#include "fuse/caller.h"
 #include "fuse/descriptor_message.h"
 #include "fuse/fuse_descriptor.h"
 #include "fuse/fusermount.h"
@@ -123,12 +124,16 @@ class Supervisor {
   /// @return in the child the connection; in this process nothing.
   std::optional<Descriptor> start_first() {
     auto [own, its] = message_sockets();
+    const pid_t supervisor = ::getpid();
     const pid_t child = ::fork();
     if (child < 0) {
       throw io_error("start a process for the mount", "", errno)
           .hint(limit_hint(Resource::kThreads));
     }
-    if (child == 0) return std::move(its);
+    if (child == 0) {
+      end_with(supervisor);
+      return std::move(its);
+    }
     connection_ = std::move(own);
     return std::nullopt;
   }
@@ -165,6 +170,8 @@ class Supervisor {
       auto& got = message->descriptors;
       const bool first = !std::exchange(was_live_, true);
       kept_.emplace(Kept{std::move(got[0]), std::move(got[1]), MemoryRecord(std::move(got[2]))});
+      // From here on the process that serves it takes care of the command's end.
+      if (first) outlive_parent();
       if (first && options_.on_live) options_.on_live();
       send_message(connection_.get(), kKeep, {});
     }
@@ -313,6 +320,7 @@ int wait_for_successors() noexcept {
 }
 
 void SupervisedKeeper::keep(int fuse, int requests, int state) noexcept {
+  outlive_parent();  // the mount does as well
   send_message(connection_.get(), kKeep, std::array{fuse, requests, state});
   // Until it is kept; a supervisor that has ended keeps nothing.
   pollfd poll_fd{.fd = connection_.get(), .events = POLLIN, .revents = 0};

@@ -13,6 +13,7 @@
 #include "reshardfs/error.h"
 
 #include "base/version.h"
+#include "fuse/caller.h"
 #include "fuse/fusermount.h"
 
 namespace reshardfs {
@@ -94,6 +95,8 @@ void Takeover::show(std::vector<MountedTree> trees, bool is_new, bool replaced) 
 
 MountDescriptors Takeover::take() {
   if (!socket_) return std::move(*kept_);
+  // From here on the socket tells of the other process's end.
+  outlive_parent();
   socket_->send({.step = HandoverStep::kReady});
   HandoverMessage mount = next(*socket_, HandoverStep::kMount, 2);
   // Before the first answer: whoever goes on after a crash of this process counts it.

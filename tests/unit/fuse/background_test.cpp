@@ -10,10 +10,13 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <exception>
 #include <filesystem>
+#include <functional>
 #include <stdexcept>
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 namespace reshardfs {
 namespace {
@@ -50,6 +53,80 @@ TEST(Background, AnExceptionIsAFailureWithItsText) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(run_in_background([](const Ready&) -> int { throw std::runtime_error("no disk"); }), 3);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "reshardfs: no disk\n");
+}
+
+/// A pipe, and a process that runs in the background what has the end to write to.
+class Command {
+ public:
+  explicit Command(const std::function<int(int pipe, const Ready& ready)>& work) {
+    EXPECT_EQ(::pipe(ends_.data()), 0);
+    process_ = ::fork();
+    if (process_ == 0) {
+      ::close(ends_[0]);
+      ::_exit(run_in_background([&](const Ready& ready) {
+        ::alarm(60);  // where it would stay otherwise
+        return work(ends_[1], ready);
+      }));
+    }
+    ::close(ends_[1]);
+  }
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+  ~Command() { ::close(ends_[0]); }
+
+  /// What comes next; 0 when all processes have ended.
+  char next() const {
+    char byte = 0;
+    return ::read(ends_[0], &byte, 1) == 1 ? byte : '\0';
+  }
+  void kill(int signal) const { ::kill(process_, signal); }
+  int wait() const {
+    int status = 0;
+    ::waitpid(process_, &status, 0);
+    return status;
+  }
+
+ private:
+  std::array<int, 2> ends_{-1, -1};
+  pid_t process_ = -1;
+};
+
+int begin_and_wait(int pipe, const Ready& /*ready*/) {
+  EXPECT_EQ(::write(pipe, "b", 1), 1);
+  for (;;) ::pause();
+}
+
+TEST(Background, AChildThatIsNotReadyEndsWithItsParent) {
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    const Command command(begin_and_wait);
+    EXPECT_EQ(command.next(), 'b');
+    command.kill(signal);
+    EXPECT_EQ(command.next(), '\0') << "there is a process that may still write";
+    command.wait();
+  }
+}
+
+TEST(Background, AChildWhoseParentHasEndedIsNotReady) {
+  const Command command([](int pipe, const Ready& ready) {
+    // As if the parent ended at the very moment.
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    ::sigaddset(&signals, SIGPWR);
+    ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+    const pid_t parent = ::getppid();
+    ::kill(parent, SIGKILL);
+    while (::getppid() == parent) ::sched_yield();
+    char answer = 'r';
+    try {
+      ready();
+    } catch (const std::exception&) {
+      answer = 'n';
+    }
+    return ::write(pipe, &answer, 1) == 1 ? 0 : 1;
+  });
+  EXPECT_EQ(command.next(), 'n');
+  EXPECT_EQ(command.next(), '\0');
+  command.wait();
 }
 
 TEST(Background, ReturnsWhenTheChildIsReadyAndTheChildIsDetached) {
