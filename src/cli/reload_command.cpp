@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -39,9 +40,9 @@ struct ReloadArguments {
 /// What the status of a mount says of its hand-overs.
 struct Served {
   pid_t process = 0;
-  std::string version;
+  std::string version{};
   std::uint64_t reloads = 0;
-  std::string refusal;
+  std::string refusal{};
   bool is_replacing = false;  ///< the kernel does not know all of it yet
 };
 
@@ -97,6 +98,15 @@ bool handles(pid_t process, int signal) {
   return false;
 }
 
+/// Also of one whose parent has not noticed yet.
+bool has_ended(pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("State:")) return line.find_first_of("ZX", 6) != std::string::npos;
+  }
+  return true;
+}
+
 /// SIGUSR2 with a value, as sigqueue(3) sends it.
 siginfo_t reload_signal(bool replace) noexcept {
   siginfo_t signal{};
@@ -108,14 +118,17 @@ siginfo_t reload_signal(bool replace) noexcept {
   return signal;
 }
 
-void send_reload(const MountEntry& mount, pid_t process, bool replace) {
+/// @return false if the process has ended.
+bool send_reload(const MountEntry& mount, pid_t process, bool replace) {
   // From here on the number is this process's, whatever ends meanwhile.
   const Descriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+  if (pidfd.get() < 0 && errno == ESRCH) return false;
   if (pidfd.get() < 0 && errno != ENOSYS) {
     throw io_error("find the process of the mount, " + std::to_string(process), mount.mountpoint,
                    errno);
   }
   if (process <= 1 || !handles(process, SIGUSR2)) {
+    if (process > 1 && has_ended(process)) return false;
     throw cannot_reload(mount, fmt::format("process {} does not take the signal", process));
   }
   siginfo_t signal = reload_signal(replace);
@@ -123,22 +136,41 @@ void send_reload(const MountEntry& mount, pid_t process, bool replace) {
       pidfd.get() < 0
           ? ::sigqueue(process, SIGUSR2, signal.si_value)
           : static_cast<int>(::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGUSR2, &signal, 0));
+  if (failed != 0 && errno == ESRCH) return false;
   if (failed != 0) {
     throw io_error("signal the process of the mount, " + std::to_string(process), mount.mountpoint,
                    errno)
         .hint("run the command as the user who has mounted, or as root");
   }
+  return true;
+}
+
+/// While one process goes on for another that was killed, nobody answers.
+/// @param asked the process that has the request. @return nothing if its end is why nobody does.
+std::optional<Served> ask_again(const MountEntry& mount, pid_t asked) {
+  const MountStatus status = mount_statuses({mount}).front();
+  if (status.state == MountState::kStalled && has_ended(asked)) return std::nullopt;
+  return served_by(status);
 }
 
 int run_reload(const ReloadArguments& arguments) {
   constexpr std::chrono::milliseconds kLook{20};
   const MountEntry mount = bounded_find_mount(arguments.mountpoint);
   const Served before = ask(mount);
-  send_reload(mount, before.process, arguments.replace);
+  pid_t asked = before.process;
+  // Where that has ended already, the next one is asked below.
+  static_cast<void>(send_reload(mount, asked, arguments.replace));
   const auto deadline = Clock::now() + std::chrono::seconds(arguments.timeout);
   for (;;) {
     std::this_thread::sleep_for(kLook);
-    const Served now = ask(mount);
+    const std::optional<Served> answer = ask_again(mount, asked);
+    const Served now = answer.value_or(Served{.process = asked, .reloads = before.reloads});
+    if (now.process != asked && now.reloads == before.reloads) {
+      // The process ended with the request, and another one goes on with the mount.
+      asked = now.process;
+      static_cast<void>(send_reload(mount, asked, arguments.replace));
+      continue;
+    }
     if (now.reloads > before.reloads && !now.is_replacing) {
       if (!now.refusal.empty()) {
         throw Error(ErrorKind::kIo, "the mount stays with process " + std::to_string(now.process) +
@@ -153,8 +185,10 @@ int run_reload(const ReloadArguments& arguments) {
       throw Error(ErrorKind::kIo,
                   fmt::format("the new process was not ready within {} seconds", arguments.timeout))
           .in_file(mount.mountpoint)
-          .hint("process " + std::to_string(now.process) +
-                " still serves the mount, and hands it over when the new one is ready");
+          .hint(answer ? "process " + std::to_string(now.process) +
+                             " still serves the mount, and hands it over when the new one is ready"
+                       : "the process that served the mount has ended; 'reshardfs status " +
+                             mount.mountpoint + "' shows whether another one goes on with it");
     }
   }
 }

@@ -29,7 +29,15 @@ from handover_place import (  # noqa: E402
     place,
     run_handover_tests,
 )
-from mounted import assert_gone, is_mounted, processes_of, run, scratch, wait_until  # noqa: E402
+from mounted import (  # noqa: E402
+    Settings,
+    assert_gone,
+    is_mounted,
+    processes_of,
+    run,
+    scratch,
+    wait_until,
+)
 
 
 class Crash(unittest.TestCase):
@@ -118,6 +126,30 @@ class Crash(unittest.TestCase):
             os.kill(supervisor, signal.SIGKILL)
             self.assertEqual(made.read(), DATA)
             made.reload()
+            self.assertEqual(made.read(), DATA)
+
+    def test_a_reload_outlives_the_process_that_it_has_asked(self) -> None:
+        """The request is made again of the one that goes on."""
+        with mounted("--supervise") as made:
+            server = made.pid()
+            before = set(processes_of(made.mountpoint))
+            made.install_script("start", "stay")
+            words = [str(Settings.binary), "reload", "--timeout", "60", str(made.mountpoint)]
+            with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as reload:
+                def new_process() -> bool:
+                    return bool(set(processes_of(made.mountpoint)) - before - {reload.pid})
+
+                self.assertTrue(wait_until(new_process, 20), "no process was started to take over")
+                (script,) = set(processes_of(made.mountpoint)) - before - {reload.pid}
+                made.install(Settings.binary)
+                os.kill(server, signal.SIGKILL)
+                said, _ = reload.communicate(timeout=90)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(script, signal.SIGKILL)
+            self.assertEqual(reload.returncode, 0, said)
+            self.assertIn(f"process {made.pid()} ", said)
+            mount = made.mount()
+            self.assertEqual((mount["upgrades"], mount["crash_restarts"], mount["reloads"]), (1, 1, 1))
             self.assertEqual(made.read(), DATA)
 
     def test_signals_reach_the_process_through_the_supervisor(self) -> None:

@@ -87,6 +87,29 @@ def configured(*options: str, source: str | Path = "a", lines: tuple[str, ...] =
             yield mount
 
 
+class MountPoint(unittest.TestCase):
+    """A reload cannot move a mount."""
+
+    def test_another_one_in_the_configuration_is_refused(self) -> None:
+        for options in ([], ["--replace"]):
+            with self.subTest(options=options), configured() as mount:
+                before = mount.place.pid()
+                other = mount.place.directory / "other"
+                other.mkdir()
+                text = mount.config.read_text()
+                mount.config.write_text(text.replace(str(mount.mountpoint), str(other)))
+                said = mount.reload(*options, code=3)
+                self.assertIn(f"the mount point is now '{other}', and a mount cannot move", said)
+                self.assertIn(f"reshardfs umount {mount.mountpoint}", said)
+                self.assertEqual(mount.place.pid(), before)
+                # What it was, or a link to it, is the same place.
+                link = mount.place.directory / "link"
+                link.symlink_to(mount.mountpoint)
+                for same in (f"{mount.mountpoint}/", link):
+                    mount.config.write_text(text.replace(str(mount.mountpoint), str(same)))
+                    mount.reload(*options)
+
+
 class Replace(unittest.TestCase):
     def test_open_files_keep_their_contents_and_new_ones_have_the_new(self) -> None:
         for options in ([], ["--supervise"], ["--direct-io"]):
