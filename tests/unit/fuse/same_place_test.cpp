@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(SamePlace, FollowsLinksAboveAndAtTheEnd) {
-  const TemporaryDirectory directory;
+  const test::TempDir directory;
   const fs::path root = fs::canonical(directory.path());
   fs::create_directories(root / "a" / "mnt");
   fs::create_directories(root / "a" / "other");
