@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The queue of a mount's requests, and what is handed over with a mount.
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "failing_allocations.h"
+#include "fuse/memory_record.h"
+#include "fuse/storage_queue.h"
+
+namespace reshardfs::no_memory {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Queue, RunsWorkOrRefusesIt) {
+  StorageQueue queue{StorageQueue::Ticks::kByHand};
+  std::atomic<int> ran = 0;
+  const auto submit = [&](WaitClass kind) {
+    queue.submit(
+        nullptr, kind, [] { return StorageQueue::Key{}; },
+        [&]() noexcept {
+          ++ran;
+          return Reply::error(0);
+        });
+  };
+  StorageQueue::Clock::time_point now{1h};
+  with_each_failing(
+      Threads::kThisOne,
+      [&] {
+        submit(WaitClass::kRead);
+        submit(WaitClass::kDirectory);
+        queue.tick(now);
+      },
+      [&] {
+        const int before = ran;
+        submit(WaitClass::kRead);
+        submit(WaitClass::kFile);
+        EXPECT_EQ(ran, before + 2);
+        now += 1s;
+        EXPECT_FALSE(queue.tick(now));
+      });
+}
+
+/// Every permit is taken: work waits, and is run by who has one.
+TEST(Queue, KeepsWorkThatWaits) {
+  StorageQueue queue{StorageQueue::Ticks::kByHand};
+  constexpr unsigned kPermits = kWaitLimits[static_cast<std::size_t>(WaitClass::kMade)].permits;
+  std::atomic<unsigned> begun = 0;
+  std::atomic<bool> go = false;
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < kPermits; ++i) {
+    threads.emplace_back([&] {
+      queue.submit(
+          nullptr, WaitClass::kMade, [] { return StorageQueue::Key{}; },
+          [&]() noexcept {
+            ++begun;
+            begun.notify_all();
+            go.wait(false);
+            return Reply::error(0);
+          });
+    });
+  }
+  for (unsigned now = begun; now < kPermits; now = begun) begun.wait(now);
+  std::atomic<int> ran = 0;
+  int queued = 0;
+  with_each_failing(
+      Threads::kThisOne,
+      [&] {
+        queue.submit(
+            nullptr, WaitClass::kMade, [] { return StorageQueue::Key{}; },
+            [&]() noexcept {
+              ++ran;
+              return Reply::error(0);
+            });
+        ++queued;
+      },
+      [] {});
+  go = true;
+  go.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(ran, queued) << "what was taken is run, and what was refused is not";
+}
+
+/// Not the encoding itself: the destructor of a JSON value needs memory, for which the program
+/// keeps a reserve (keep_memory_for_cleaning_up()).
+TEST(HandedOver, IsWholeOrAsItWas) {
+  const std::string before = "as it was";
+  const std::string after(50'000, 's');
+  MemoryRecord record;
+  record.write(before);
+  with_each_failing(
+      Threads::kThisOne,
+      [&] {
+        record.write(after);
+        record.read();
+      },
+      [&] {
+        const std::string text = record.read();
+        EXPECT_TRUE(text == before || text == after) << text.size();
+        record.write(before);
+        EXPECT_EQ(record.read(), before);
+      });
+}
+
+}  // namespace
+}  // namespace reshardfs::no_memory
