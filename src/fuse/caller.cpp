@@ -7,14 +7,14 @@
 namespace reshardfs {
 
 void end_with(pid_t parent) noexcept {
-  ::signal(kCallerGoneSignal, SIG_DFL);
+  static_cast<void>(::signal(kCallerGoneSignal, SIG_DFL));
   sigset_t signals;
   ::sigemptyset(&signals);
   ::sigaddset(&signals, kCallerGoneSignal);
   ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   ::prctl(PR_SET_PDEATHSIG, kCallerGoneSignal);
   // It may have ended before the kernel was told.
-  if (::getppid() != parent) ::raise(kCallerGoneSignal);
+  if (::getppid() != parent) static_cast<void>(::raise(kCallerGoneSignal));
 }
 
 void outlive_parent() noexcept {

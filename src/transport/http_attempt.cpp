@@ -174,8 +174,8 @@ void HttpAttempt::redirect() const {
                     curl.url_set(url.get(), CURLUPART_URL, location->c_str(), 0) == CURLUE_OK &&
                     curl.url_get(url.get(), CURLUPART_URL, &text, 0) == CURLUE_OK;
   if (!good) throw unreadable(request_.name, "the server redirects to what is not a URL");
+  const std::unique_ptr<char, decltype(curl.free)> owner(text, curl.free);
   std::string target = text;
-  curl.free(text);
   const std::string scheme = split_url(target).scheme;
   if (scheme != "https" && scheme != "http") {
     throw unreadable(request_.name, "the server redirects to a URL that is not http or https");
