@@ -95,17 +95,15 @@ std::vector<std::optional<BoundedTask>> ask_all(const std::vector<MountEntry>& m
 
 std::vector<MountStatus> examined_mounts(const std::vector<MountEntry>& mounts,
                                          std::chrono::milliseconds patience) {
-  const auto begin = BoundedTask::Clock::now();
   {
     // What they find out shows in their status.
     std::vector<std::optional<BoundedTask>> looks = ask_all(mounts, "ready");
+    const auto deadline = BoundedTask::Clock::now() + patience / 2;
     for (std::optional<BoundedTask>& look : looks) {
-      if (look) static_cast<void>(look->wait_until(begin + patience / 2));
+      if (look) static_cast<void>(look->wait_until(deadline));
     }
   }
-  const auto used =
-      std::chrono::duration_cast<std::chrono::milliseconds>(BoundedTask::Clock::now() - begin);
-  return mount_statuses(mounts, std::max(patience - used, patience / 2));
+  return mount_statuses(mounts, patience);
 }
 
 std::vector<MountStatus> mount_statuses(const std::vector<MountEntry>& mounts,

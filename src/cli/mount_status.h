@@ -34,7 +34,7 @@ inline constexpr std::chrono::milliseconds kMountPatience{2000};
 /// do: anything may be mounted under the name of reshardfs.
 std::vector<MountStatus> mount_statuses(const std::vector<MountEntry>& mounts,
                                         std::chrono::milliseconds patience = kMountPatience);
-/// The same; before it each mount examines its source, for at most half of the time.
+/// The same; before it each mount examines its source, for at most half as long again.
 std::vector<MountStatus> examined_mounts(const std::vector<MountEntry>& mounts,
                                          std::chrono::milliseconds patience = kMountPatience);
 

@@ -155,8 +155,10 @@ std::optional<Served> ask_again(const MountEntry& mount, pid_t asked) {
 
 int run_reload(const ReloadArguments& arguments) {
   constexpr std::chrono::milliseconds kLook{20};
+  constexpr int kMostTries = 10;
+  int tries = 0;
   const MountEntry mount = bounded_find_mount(arguments.mountpoint);
-  const Served before = ask(mount);
+  Served before = ask(mount);
   pid_t asked = before.process;
   // Where that has ended already, the next one is asked below.
   static_cast<void>(send_reload(mount, asked, arguments.replace));
@@ -172,6 +174,13 @@ int run_reload(const ReloadArguments& arguments) {
       continue;
     }
     if (now.reloads > before.reloads && !now.is_replacing) {
+      // Perhaps of a file that was open at that moment, as this command's own looks are.
+      if (now.refusal.ends_with("; try again") && tries++ < kMostTries) {
+        before = now;
+        asked = now.process;
+        static_cast<void>(send_reload(mount, asked, arguments.replace));
+        continue;
+      }
       if (!now.refusal.empty()) {
         throw Error(ErrorKind::kIo, "the mount stays with process " + std::to_string(now.process) +
                                         ": " + now.refusal)

@@ -136,11 +136,14 @@ class Crash(unittest.TestCase):
             made.install_script("start", "stay")
             words = [str(Settings.binary), "reload", "--timeout", "60", str(made.mountpoint)]
             with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as reload:
-                def new_process() -> bool:
-                    return bool(set(processes_of(made.mountpoint)) - before - {reload.pid})
+                def scripts() -> list[int]:
+                    """Not the children of the command, which have its words."""
+                    return [pid for pid in set(processes_of(made.mountpoint)) - before
+                            if os.path.exists(f"/proc/{pid}/exe")
+                            and os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith("python")]
 
-                self.assertTrue(wait_until(new_process, 20), "no process was started to take over")
-                (script,) = set(processes_of(made.mountpoint)) - before - {reload.pid}
+                self.assertTrue(wait_until(scripts, 20), "no process was started to take over")
+                (script,) = scripts()
                 made.install(Settings.binary)
                 os.kill(server, signal.SIGKILL)
                 said, _ = reload.communicate(timeout=90)
