@@ -106,9 +106,12 @@ class ShardFile final : public SafetensorsFile {
   std::vector<std::size_t> items_;
 };
 
+/// Items of each of the files that a rank takes.
+using Parts = std::vector<std::vector<std::size_t>>;
+
 /// A rank may have several boxes of a tensor; a file can have one.
-std::vector<std::vector<std::size_t>> divided(const BoxPlan& plan, std::size_t file) {
-  std::vector<std::vector<std::size_t>> parts;
+Parts divided(const BoxPlan& plan, std::size_t file) {
+  Parts parts;
   std::size_t of_parameter = 0;
   const std::size_t first = plan.first_item(file);
   for (std::size_t i = first; i < first + plan.items_of(file).size(); ++i) {
@@ -120,26 +123,48 @@ std::vector<std::vector<std::size_t>> divided(const BoxPlan& plan, std::size_t f
   return parts;
 }
 
+/// The names of all files, which tell a reader whether any is missing: shards are counted from 1
+/// without a gap, though a rank may have nothing to write, and all of them have as many parts,
+/// though one rank may need more than another. Where they do, each part is a shard.
+std::vector<std::vector<std::string>> names_of(const std::vector<Parts>& all) {
+  std::size_t most = 0;
+  bool is_even = true;
+  for (const Parts& parts : all) {
+    if (parts.empty()) continue;
+    is_even = is_even && (most == 0 || parts.size() == most);
+    most = std::max(most, parts.size());
+  }
+  std::vector<std::vector<std::string>> names;
+  std::size_t shard = 0;
+  for (const Parts& parts : all) {
+    std::vector<std::string>& of_file = names.emplace_back();
+    if (is_even && !parts.empty()) ++shard;
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      if (!is_even) ++shard;
+      of_file.push_back(fmt::format("shard-{:05}-model-{:05}-of-{:05}.safetensors", shard,
+                                    is_even ? part + 1 : 1, is_even ? most : 1));
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
 std::vector<OutputFile> dcp_hugging_face_view(const ViewContext& context) {
   const auto plan = std::make_shared<const BoxPlan>(box_plan(context));
   require_known_types(*plan);
   const auto common = safetensors_common(context, "pt");
-  std::vector<std::vector<std::vector<std::size_t>>> all;
-  std::size_t parts = 1;
+  std::vector<Parts> all;
   for (std::size_t file = 0; file < plan->file_count(); ++file) {
     all.push_back(divided(*plan, file));
-    parts = std::max(parts, all.back().size());
   }
+  const std::vector<std::vector<std::string>> names = names_of(all);
   std::vector<OutputFile> files;
   for (const std::size_t file : shown_files(context, *plan, std::string(kDirectory))) {
-    std::size_t part = 0;
-    for (std::vector<std::size_t>& items : all[file]) {
-      files.push_back({fmt::format("{}shard-{:05}-model-{:05}-of-{:05}.safetensors", kDirectory,
-                                   file + 1, ++part, parts),
+    for (std::size_t part = 0; part < all[file].size(); ++part) {
+      files.push_back({std::string(kDirectory) + names[file][part],
                        std::make_shared<ShardFile>(plan, Rank(static_cast<std::int64_t>(file)),
-                                                   std::move(items), common)});
+                                                   std::move(all[file][part]), common)});
     }
   }
   return files;
