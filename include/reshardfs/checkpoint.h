@@ -46,14 +46,21 @@ struct CheckpointByteItem {
   std::uint64_t bytes = 0;
 };
 
+/// A tensor that cannot be shown.
+struct CheckpointRefused {
+  std::string name{};
+  std::string reason{};
+};
+
 struct CheckpointContents {
   std::string step{};                   ///< empty if the file names carry none
   std::vector<std::string> steps{};     ///< all steps found, oldest first
   std::vector<CheckpointFile> files{};  ///< ascending by rank; a rank may have several parts
   std::vector<CheckpointParameter> parameters{};  ///< in file order, lowest rank first
   std::vector<CheckpointByteItem> byte_items{};   ///< by name
-  std::vector<std::string> notes{};               ///< choices made, one line each
-  bool records_layouts = false;                   ///< the set itself says how parameters are cut
+  std::vector<CheckpointRefused> refused{};
+  std::vector<std::string> notes{};  ///< choices made, one line each
+  bool records_layouts = false;      ///< the set itself says how parameters are cut
 };
 
 /// Reads the indexes of a checkpoint file, or of all files of one step of a set.

@@ -8,14 +8,16 @@ namespace {
 
 struct Row {
   DType dtype;
-  std::int64_t size;
+  std::int64_t size;  ///< bytes of a unit
   std::string_view mindspore;
   std::string_view safetensors;
   std::string_view numpy;
+  bool in_ckpt = true;
+  std::int64_t per_unit = 1;
 };
 
 // In the order of the enumeration, so that a lookup by type is an index.
-constexpr std::array<Row, 18> kTable{{
+constexpr std::array<Row, 25> kTable{{
     {DType::kBool, 1, "Bool", "BOOL", "|b1"},
     {DType::kInt4, 1, "Int4", "I8", "|i1"},
     {DType::kInt8, 1, "Int8", "I8", "|i1"},
@@ -30,10 +32,17 @@ constexpr std::array<Row, 18> kTable{{
     {DType::kBFloat16, 2, "BFloat16", "BF16", "<V2"},
     {DType::kFloat32, 4, "Float32", "F32", "<f4"},
     {DType::kFloat64, 8, "Float64", "F64", "<f8"},
-    {DType::kFloat8E5M2, 1, "Float8E5M2", "F8_E5M2", "|V1"},
-    {DType::kFloat8E4M3, 1, "Float8E4M3FN", "F8_E4M3", "|V1"},
+    {DType::kFloat8E5M2, 1, "Float8E5M2", "F8_E5M2", "|V1", false},
+    {DType::kFloat8E4M3, 1, "Float8E4M3FN", "F8_E4M3", "|V1", false},
     {DType::kString, 1, "str", "", ""},
-    {DType::kMap, 1, "maptensor", "", ""},
+    {DType::kMap, 1, "maptensor", "", "", false},
+    {DType::kFloat8E8M0, 1, "Float8E8M0", "F8_E8M0", "|V1", false},
+    {DType::kFloat8E4M3FNUZ, 1, "Float8E4M3FNUZ", "F8_E4M3FNUZ", "|V1", false},
+    {DType::kFloat8E5M2FNUZ, 1, "Float8E5M2FNUZ", "F8_E5M2FNUZ", "|V1", false},
+    {DType::kFloat4E2M1, 1, "Float4E2M1", "F4", "", false, 2},
+    {DType::kFloat6E2M3, 3, "Float6E2M3", "F6_E2M3", "", false, 4},
+    {DType::kFloat6E3M2, 3, "Float6E3M2", "F6_E3M2", "", false, 4},
+    {DType::kComplex64, 8, "Complex64", "C64", "<c8", false},
 }};
 
 constexpr bool table_is_in_order() {
@@ -58,15 +67,21 @@ std::int64_t element_size(DType dtype) noexcept {
   return row(dtype).size;
 }
 
+std::int64_t elements_per_unit(DType dtype) noexcept {
+  return row(dtype).per_unit;
+}
+
+bool is_packed(DType dtype) noexcept {
+  return row(dtype).per_unit > 1;
+}
+
 std::string_view mindspore_name(DType dtype) noexcept {
   return row(dtype).mindspore;
 }
 
 std::optional<DType> dtype_from_mindspore(std::string_view name) noexcept {
   for (const Row& candidate : kTable) {
-    const bool loads = candidate.dtype != DType::kFloat8E5M2 &&
-                       candidate.dtype != DType::kFloat8E4M3 && candidate.dtype != DType::kMap;
-    if (loads && candidate.mindspore == name) return candidate.dtype;
+    if (candidate.in_ckpt && candidate.mindspore == name) return candidate.dtype;
   }
   return std::nullopt;
 }

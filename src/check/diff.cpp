@@ -137,8 +137,7 @@ std::vector<ParameterDiff> Comparison::compare(const Pair& pair) const {
 ParameterDiff Comparison::compare_wholes(const std::string& name, const Whole& a,
                                          const Whole& b) const {
   ParameterDiff result = describe(name, a, b);
-  const bool comparable = a.dtype == b.dtype || (is_array(a.dtype) && is_array(b.dtype));
-  if (!comparable) {
+  if (!can_compare(a.dtype, b.dtype)) {
     result.status = DiffStatus::kType;
   } else if (a.grid->full_shape() != b.grid->full_shape()) {
     result.status = DiffStatus::kShape;

@@ -75,7 +75,27 @@ void compare_tile(const ElementRange& a, const ElementRange& b, std::size_t coun
   }
 }
 
+/// Of a type that has no numbers: elements that share a differing byte all count.
+void compare_bytes(const ElementRange& a, const ElementRange& b, std::size_t units,
+                   std::uint64_t first_index, ElementTally& tally) {
+  const auto size = static_cast<std::size_t>(element_size(a.dtype));
+  const auto per_unit = static_cast<std::uint64_t>(elements_per_unit(a.dtype));
+  for (std::size_t i = 0; i < units; ++i) {
+    if (std::memcmp(a.bytes + i * size, b.bytes + i * size, size) == 0) continue;
+    tally.unequal += per_unit;
+    tally.different += per_unit;
+    if (tally.first) continue;
+    tally.first = (first_index + i) * per_unit;
+    tally.first_a = element_text(a.dtype, a.bytes + i * size);
+    tally.first_b = element_text(b.dtype, b.bytes + i * size);
+  }
+}
+
 }  // namespace
+
+bool can_compare(DType a, DType b) noexcept {
+  return a == b || (has_numbers(a) && has_numbers(b));
+}
 
 void compare_elements(const ElementRange& a, const ElementRange& b, std::size_t count,
                       std::uint64_t first_index, const Tolerance& tolerance, ElementTally& tally) {
@@ -84,7 +104,8 @@ void compare_elements(const ElementRange& a, const ElementRange& b, std::size_t 
   const bool floating = is_floating(a.dtype) && is_floating(b.dtype);
   // The same bytes are the same values, save where a NaN is not to equal itself.
   const bool skip_equal_bytes = a.dtype == b.dtype && (tolerance.nan_equals_nan || !floating);
-  tally.elements += count;
+  const bool by_bytes = is_array(a.dtype) && !has_numbers(a.dtype);
+  tally.elements += count * static_cast<std::uint64_t>(elements_per_unit(a.dtype));
   if (skip_equal_bytes && std::memcmp(a.bytes, b.bytes, count * a_size) == 0) return;
   const std::size_t step =
       skip_equal_bytes ? std::min(kTileElements, kEqualBytes / a_size) : kTileElements;
@@ -93,7 +114,9 @@ void compare_elements(const ElementRange& a, const ElementRange& b, std::size_t 
     const ElementRange left{a.dtype, a.bytes + done * a_size};
     const ElementRange right{b.dtype, b.bytes + done * b_size};
     if (skip_equal_bytes && std::memcmp(left.bytes, right.bytes, part * a_size) == 0) continue;
-    if (floating) {
+    if (by_bytes) {
+      compare_bytes(left, right, part, first_index + done, tally);
+    } else if (floating) {
       compare_tile<double>(left, right, part, first_index + done, tolerance, tally);
     } else {
       compare_tile<WideReal>(left, right, part, first_index + done, tolerance, tally);

@@ -43,9 +43,14 @@ struct ElementRange {
   const std::byte* bytes = nullptr;  ///< need not be aligned
 };
 
-/// Compares `count` elements; of what is no array, bytes. Any two arrays can be compared, in types
-/// that hold all values of both. O(count); uses 64 KiB of stack.
-/// @param first_index the flat index of the first of them.
+/// Whether elements of one type can be compared with those of another: by value, or where they have
+/// no numbers (has_numbers()) by their bytes.
+bool can_compare(DType a, DType b) noexcept;
+
+/// Compares `count` elements, in types that hold all values of both. O(count); uses 64 KiB of
+/// stack. Of packed types units are compared, of what is no array bytes.
+/// @param count, first_index of elements, or of units: the number, and the flat index of the first.
+/// @pre can_compare()
 void compare_elements(const ElementRange& a, const ElementRange& b, std::size_t count,
                       std::uint64_t first_index, const Tolerance& tolerance, ElementTally& tally);
 

@@ -27,6 +27,23 @@ double from_e5m2(std::uint8_t bits) noexcept {
   return value;
 }
 
+/// A power of two.
+double from_e8m0(std::uint8_t bits) noexcept {
+  return bits == 0xff ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1, bits - 127);
+}
+
+/// Types without infinity and negative zero, in whose place they have their NaN.
+template <int kFractionBits, int kBias>
+double from_fnuz(std::uint8_t bits) noexcept {
+  if (bits == 0x80) return std::numeric_limits<double>::quiet_NaN();
+  constexpr int kOne = 1 << kFractionBits;
+  const int exponent = (bits & 0x7f) >> kFractionBits;
+  const int fraction = bits & (kOne - 1);
+  const double size = exponent == 0 ? std::ldexp(fraction, 1 - kBias - kFractionBits)
+                                    : std::ldexp(kOne + fraction, exponent - kBias - kFractionBits);
+  return (bits & 0x80U) != 0 ? -size : size;
+}
+
 /// No infinity; all ones is NaN.
 double from_e4m3(std::uint8_t bits) noexcept {
   const int exponent = bits >> 3U & 0xf;
@@ -42,10 +59,27 @@ ByteTable table_of(double (*value)(std::uint8_t)) {
   return table;
 }
 
-const ByteTable& byte_table(DType dtype) {
+/// nullptr: of a type whose elements are no bytes.
+const ByteTable* byte_table(DType dtype) noexcept {
   static const ByteTable e5m2 = table_of(from_e5m2);
   static const ByteTable e4m3 = table_of(from_e4m3);
-  return dtype == DType::kFloat8E5M2 ? e5m2 : e4m3;
+  static const ByteTable e8m0 = table_of(from_e8m0);
+  static const ByteTable e4m3fnuz = table_of(from_fnuz<3, 8>);
+  static const ByteTable e5m2fnuz = table_of(from_fnuz<2, 16>);
+  switch (dtype) {
+    case DType::kFloat8E5M2:
+      return &e5m2;
+    case DType::kFloat8E4M3:
+      return &e4m3;
+    case DType::kFloat8E8M0:
+      return &e8m0;
+    case DType::kFloat8E4M3FNUZ:
+      return &e4m3fnuz;
+    case DType::kFloat8E5M2FNUZ:
+      return &e5m2fnuz;
+    default:
+      return nullptr;
+  }
 }
 
 template <typename Integer>
@@ -59,6 +93,10 @@ void widen_integers(const std::byte* in, std::size_t count, WideReal* out) noexc
 
 }  // namespace
 
+bool has_numbers(DType dtype) noexcept {
+  return is_array(dtype) && !is_packed(dtype) && dtype != DType::kComplex64;
+}
+
 bool is_floating(DType dtype) noexcept {
   switch (dtype) {
     case DType::kFloat16:
@@ -67,6 +105,9 @@ bool is_floating(DType dtype) noexcept {
     case DType::kFloat64:
     case DType::kFloat8E5M2:
     case DType::kFloat8E4M3:
+    case DType::kFloat8E8M0:
+    case DType::kFloat8E4M3FNUZ:
+    case DType::kFloat8E5M2FNUZ:
       return true;
     default:
       return false;
@@ -74,9 +115,8 @@ bool is_floating(DType dtype) noexcept {
 }
 
 void widen(DType dtype, const std::byte* in, std::size_t count, double* out) noexcept {
-  if (dtype == DType::kFloat8E5M2 || dtype == DType::kFloat8E4M3) {
-    const ByteTable& table = byte_table(dtype);
-    for (std::size_t i = 0; i < count; ++i) out[i] = table[std::to_integer<std::size_t>(in[i])];
+  if (const ByteTable* const table = byte_table(dtype)) {
+    for (std::size_t i = 0; i < count; ++i) out[i] = (*table)[std::to_integer<std::size_t>(in[i])];
     return;
   }
   cast_elements(dtype, in, DType::kFloat64, reinterpret_cast<std::byte*>(out), count);
@@ -117,6 +157,13 @@ void widen(DType dtype, const std::byte* in, std::size_t count, WideReal* out) n
 }
 
 std::string element_text(DType dtype, const std::byte* element) {
+  if (is_array(dtype) && !has_numbers(dtype)) {
+    std::string text = "0x";
+    for (std::int64_t i = 0; i < element_size(dtype); ++i) {
+      text += fmt::format("{:02x}", std::to_integer<unsigned>(element[i]));
+    }
+    return text;
+  }
   if (dtype == DType::kFloat64) {
     double value = 0;
     widen(dtype, element, 1, &value);

@@ -14,6 +14,10 @@ namespace reshardfs {
 using WideReal = long double;
 static_assert(LDBL_MANT_DIG >= 64, "long double must hold 64-bit integers");
 
+/// Whether elements are numbers that can be ordered and added up: not of complex and packed types,
+/// which are compared by their bytes alone, nor of what is no array.
+bool has_numbers(DType dtype) noexcept;
+
 /// Whether all values of the type are doubles (NaN and infinity, if it has them, included).
 bool is_floating(DType dtype) noexcept;
 
@@ -21,9 +25,11 @@ bool is_floating(DType dtype) noexcept;
 /// @pre is_floating(dtype)
 void widen(DType dtype, const std::byte* in, std::size_t count, double* out) noexcept;
 /// The same for every type; of what is no array the bytes count.
+/// @pre has_numbers(dtype), or it is no array
 void widen(DType dtype, const std::byte* in, std::size_t count, WideReal* out) noexcept;
 
-/// One element, with as many digits as tell it from its neighbours.
+/// One element, with as many digits as tell it from its neighbours. Where it is no number, its
+/// unit's bytes in hexadecimal.
 std::string element_text(DType dtype, const std::byte* element);
 
 }  // namespace reshardfs

@@ -127,9 +127,9 @@ class Collector {
   /// @param dtype in which it is shown.
   void add_whole(const std::string& name, const ShardGridPtr& grid, DType dtype) {
     Cells cells;
-    if (is_array(dtype) && (grid->mapped() != nullptr || dtype != grid->dtype())) {
+    if (has_numbers(dtype) && (grid->mapped() != nullptr || dtype != grid->dtype())) {
       cells.push_back({{}, std::make_shared<const ElementView>(TensorView(grid), dtype)});
-    } else if (is_array(dtype)) {
+    } else if (has_numbers(dtype)) {
       for (std::size_t i = 0; i < grid->cell_count(); ++i) cells.push_back({grid->cell(i)});
     }
     add({name, dtype, grid->full_shape(), {}, std::nullopt}, std::move(cells), grid, true);
@@ -141,7 +141,7 @@ class Collector {
     for (const Holding& holding : holders) {
       const DType dtype = holding.entry->dtype;
       add({name, dtype, array_shape(*holding.entry), {holding.file->rank}, std::nullopt},
-          is_array(dtype) ? Cells{{holding}} : Cells{}, nullptr, std::exchange(new_name, false));
+          has_numbers(dtype) ? Cells{{holding}} : Cells{}, nullptr, std::exchange(new_name, false));
     }
   }
 
@@ -170,7 +170,7 @@ class Collector {
     std::size_t first = results_.size();
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       if (results_.empty() || results_.back().name != parameters_[i].name) first = results_.size();
-      if (is_array(parameters_[i].dtype)) parameters_[i].stats = sums[i];
+      if (has_numbers(parameters_[i].dtype)) parameters_[i].stats = sums[i];
       if (parameters_[i].is_bad()) parameters_[i].first_bad = find_first_bad(i);
       add_grouped(std::move(parameters_[i]), first, results_);
     }
@@ -188,7 +188,7 @@ class Collector {
 };
 
 std::uint64_t bytes_of(const SourceParameter& parameter) {
-  if (!is_array(parameter.dtype)) return 0;
+  if (!has_numbers(parameter.dtype)) return 0;
   std::uint64_t bytes = 0;
   if (parameter.grid && parameter.grid->mapped() != nullptr) {
     return TensorView(parameter.grid).size();
@@ -240,7 +240,7 @@ std::vector<ParameterStats> file_stats(const CheckpointSet& set, const StatsOpti
       const auto [found, is_new] = holders.try_emplace(entry.name);
       if (is_new) names.push_back(entry.name);
       found->second.push_back({&file, &entry});
-      if (is_array(entry.dtype)) progress.total += entry.content_bytes;
+      if (has_numbers(entry.dtype)) progress.total += entry.content_bytes;
     }
   }
   Collector collector(options, progress);

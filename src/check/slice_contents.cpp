@@ -26,7 +26,8 @@ namespace reshardfs {
 namespace {
 
 constexpr std::size_t kSampleBytes = 4096;
-constexpr std::size_t kBlockBytes = std::size_t{1} << 20U;
+/// A multiple of every element's size.
+constexpr std::size_t kBlockBytes = std::size_t{3} << 18U;
 constexpr std::size_t kRounds = 4;
 /// Reads after which no further round begins.
 constexpr std::size_t kMostReads = 1'500'000;

@@ -70,6 +70,7 @@ class Verification {
   void warn_of_unlisted();
   void lose_whole_stages(const VerifyContext& context, AbsentRanks& absent) const;
   void report_lost_names(const VerifyContext& context);
+  void report_refused(const CheckpointSet& set);
   void check_parameters(VerifyContext& context);
   void warn_of_missing_names();
   void hint_at_strategy();
@@ -236,7 +237,10 @@ void Verification::report_lost_names(const VerifyContext& context) {
     problem.message = "is in no file, though the set's metadata names it";
     report_.problems.push_back(std::move(problem));
   }
-  for (const RefusedTensor& tensor : context.set.refused()) {
+}
+
+void Verification::report_refused(const CheckpointSet& set) {
+  for (const RefusedTensor& tensor : set.refused()) {
     if (!options_.names.takes(tensor.name)) continue;
     Problem problem;
     problem.kind = ProblemKind::kMissingPart;
@@ -293,6 +297,7 @@ void Verification::check_parameters(VerifyContext& context) {
     warn_of_missing_names();
   }
   absent.report_to(report_);
+  report_refused(context.set);
   if (context.catalogue) {
     report_lost_names(context);
     for (std::string& line : context.catalogue->warnings()) {

@@ -75,7 +75,8 @@ std::set<const RankFile*> files_of(const std::vector<Holding>& holders) {
 std::string element_words(const ReplicaDifference& difference) {
   const TensorEntry& entry = *difference.holding.entry;
   if (!is_array(entry.dtype)) return "byte " + std::to_string(difference.first);
-  const auto element = difference.first / static_cast<std::uint64_t>(element_size(entry.dtype));
+  const auto element = difference.first / static_cast<std::uint64_t>(element_size(entry.dtype)) *
+                       static_cast<std::uint64_t>(elements_per_unit(entry.dtype));
   std::string out;
   for (const std::int64_t index : index_tuple(element, entry.shape)) {
     out += (out.empty() ? "" : ", ") + std::to_string(index);

@@ -107,6 +107,11 @@ CheckpointSet::CheckpointSet(std::vector<RankFile> files,
   require_pieces_to_be_placed();
   require_one_place_for_each_name();
   root_ = files_.front().path.parent_path().parent_path();
+  std::vector<std::vector<RefusedTensor>> refused;
+  for (const RankFile& file : files_) {
+    if (!file.index->refused().empty()) refused.push_back(file.index->refused());
+  }
+  unreadable_ = once_each(refused);
 }
 
 /// A part must not be taken for the whole.
@@ -202,6 +207,7 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
 
   CheckpointSet set(std::move(files), std::move(found.catalogue), cache.key());
   set.require_places(found);
+  unreadable.push_back(std::move(set.unreadable_));
   set.unreadable_ = once_each(unreadable);
   set.root_ = path;
   set.step_ = std::move(found.step);

@@ -75,6 +75,13 @@ Tensor array_named(const Conversion& conversion, const std::string& name) {
 }
 
 void write_parameter_out(const Tensor& array, bool npy) {
+  if (npy && is_packed(array.dtype())) {
+    throw Error(ErrorKind::kUnsupported, "has elements of " +
+                                             std::string(mindspore_name(array.dtype())) +
+                                             ", which share bytes, as those of no NumPy file do")
+        .for_parameter(array.name())
+        .hint("leave out --npy to print the bytes");
+  }
   if (npy) {
     const std::string header = npy::header(array.dtype(), array.shape());
     if (!write_out(std::as_bytes(std::span(header)))) return;

@@ -15,6 +15,7 @@
 #include "reshardfs/checkpoint.h"
 #include "reshardfs/error.h"
 
+#include "base/content_size.h"
 #include "base/rank_json.h"
 #include "base/rank_list.h"
 #include "check/parameter_stats.h"
@@ -102,7 +103,7 @@ std::vector<CheckpointParameter> shown_parameters(const DiffSide& shown) {
   std::vector<CheckpointParameter> parameters;
   for (const SourceParameter& parameter : shown.table().parameters()) {
     const Shape& full = parameter.grid->full_shape();
-    const std::int64_t bytes = element_count(full) * element_size(parameter.dtype);
+    const std::int64_t bytes = content_size(full, parameter.dtype, "a parameter's size");
     parameters.push_back({parameter.name, parameter.dtype, full, static_cast<std::uint64_t>(bytes),
                           holding_ranks(*parameter.grid)});
   }
@@ -122,6 +123,7 @@ Inspected open_inspected(const InspectArguments& arguments) {
   const auto is_left_out = [&](const auto& listed) { return !arguments.names.takes(listed.name); };
   std::erase_if(inspected.contents.parameters, is_left_out);
   std::erase_if(inspected.contents.byte_items, is_left_out);
+  std::erase_if(inspected.contents.refused, is_left_out);
   if (inspected.laid_out) return inspected;
   if (!source.strategy && !inspected.contents.records_layouts) return inspected;
   try {
@@ -151,7 +153,8 @@ std::vector<ModelTensor> whole_tensors(const DiffSide& source, const NameFilter&
     if (!names.takes(parameter.name)) continue;
     ShardGridPtr grid = source.laid_out(parameter);
     if (!grid) grid = single_cell_grid(parameter.holders.front());
-    const std::int64_t bytes = element_count(grid->full_shape()) * element_size(parameter.dtype);
+    const std::int64_t bytes =
+        content_size(grid->full_shape(), parameter.dtype, "a parameter's size");
     tensors.push_back(
         {parameter.name, parameter.dtype, grid->full_shape(), static_cast<std::uint64_t>(bytes)});
   }
@@ -213,6 +216,9 @@ nlohmann::ordered_json as_json(const CheckpointContents& contents, const FullSha
     const auto found = shapes->find(parameter.name);
     json["parameters"].back()["full_shape"] = nullptr;
     if (found != shapes->end()) json["parameters"].back()["full_shape"] = found->second;
+  }
+  for (const CheckpointRefused& tensor : contents.refused) {
+    json["refused"].push_back({{"name", tensor.name}, {"reason", tensor.reason}});
   }
   if (contents.byte_items.empty()) return json;
   json["byte_items"] = nlohmann::ordered_json::array();
@@ -326,6 +332,9 @@ int run_inspect(const InspectArguments& arguments) {
   arguments.storage.apply();
   const Inspected inspected = open_inspected(arguments);
   for (const std::string& note : inspected.contents.notes) spdlog::info("{}", note);
+  for (const CheckpointRefused& tensor : inspected.contents.refused) {
+    spdlog::warn("cannot be shown: '{}' ({})", printable(tensor.name), tensor.reason);
+  }
   std::optional<FullShapes> shapes;
   if (inspected.laid_out) shapes = full_shapes(*inspected.laid_out);
   const FullShapes* known = shapes ? &*shapes : nullptr;

@@ -34,7 +34,10 @@ std::string mean_text(WideReal value) {
   return fmt::format("{:.5g}", static_cast<double>(value));
 }
 
+/// Of a type without numbers.
 const char* kind_of(DType dtype) {
+  if (is_packed(dtype)) return "packed";
+  if (dtype == DType::kComplex64) return "complex";
   return dtype == DType::kString ? "text" : "map";
 }
 
@@ -55,7 +58,8 @@ Cells cells_of(const ParameterStats& parameter) {
   cells.moments.fill("-");
   cells.counts.fill("-");
   if (!parameter.stats) {
-    cells.moments.front() = fmt::format("({}, no numbers)", kind_of(parameter.dtype));
+    cells.moments.front() = fmt::format("({}, no {})", kind_of(parameter.dtype),
+                                        is_array(parameter.dtype) ? "statistics" : "numbers");
     return cells;
   }
   const ElementStats& stats = *parameter.stats;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
+#include "base/text.h"
 #include "format/ckpt.h"
 #include "format/ckpt_scanner.h"
 
@@ -16,12 +20,11 @@ Error bad(const std::string& message) {
   return Error(ErrorKind::kBadInput, message);
 }
 
-DType dtype_of(const Record& record) {
+/// Nothing: of a type that is not known.
+std::optional<DType> dtype_of(const Record& record) {
   if (record.is_map) return DType::kMap;
   if (!record.type) throw bad("the record has no tensor_type");
-  const std::optional<DType> dtype = dtype_from_mindspore(*record.type);
-  if (dtype) return *dtype;
-  throw Error(ErrorKind::kUnsupported, "unknown element type '" + printable(*record.type) + "'");
+  return dtype_from_mindspore(*record.type);
 }
 
 /// Dims [0] were written for scalars until 2023, and stand for a parameter without elements too:
@@ -45,6 +48,8 @@ class IndexBuilder {
   FileIndex finish(const NameOrders* known, bool trailer) &&;
 
  private:
+  void refuse(const Record& record);
+  void require_refused_apart() const;
   void begin_entry(Record& record, DType dtype, Shape shape);
   void require_same_tensor(DType dtype, const Shape& shape) const;
   void add_content(const Record& record);
@@ -52,6 +57,8 @@ class IndexBuilder {
   Error wrong_content() const;
 
   std::vector<TensorEntry> entries_;
+  std::vector<RefusedTensor> refused_;
+  bool is_refused_ = false;             ///< the last record
   std::vector<std::uint64_t> offsets_;  ///< of each entry's first record
   // Of the last entry:
   std::uint64_t found_bytes_ = 0;
@@ -60,8 +67,11 @@ class IndexBuilder {
 
 void IndexBuilder::add(Record record) {
   try {
-    const DType dtype = dtype_of(record);
+    const std::optional<DType> known = dtype_of(record);
     if (!record.content) throw bad("the record has no tensor_content");
+    if (!known) return refuse(record);
+    is_refused_ = false;
+    const DType dtype = *known;
     Shape shape = take_shape(record, dtype);
     if (!complete_ && entries_.back().name == record.name) {
       require_same_tensor(dtype, shape);
@@ -75,6 +85,31 @@ void IndexBuilder::add(Record record) {
     error.for_parameter(record.name.empty() ? entries_.back().name : record.name)
         .at_offset(record.offset);
     throw;
+  }
+}
+
+/// The other tensors can be shown all the same.
+void IndexBuilder::refuse(const Record& record) {
+  require_complete();
+  // One that is written in several records.
+  if (std::exchange(is_refused_, true) && refused_.back().name == record.name) return;
+  constexpr std::size_t kShownColumns = 40;
+  refused_.push_back({record.name, "its element type '" +
+                                       shortened(printable(*record.type), kShownColumns) +
+                                       "' is not known"});
+}
+
+/// A name that stands twice must not hide behind a type.
+void IndexBuilder::require_refused_apart() const {
+  std::set<std::string_view> names;
+  for (const RefusedTensor& tensor : refused_) {
+    if (names.insert(tensor.name).second) continue;
+    throw bad("appears twice in the file").for_parameter(tensor.name);
+  }
+  if (names.empty()) return;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (!names.contains(entries_[i].name)) continue;
+    throw bad("appears twice in the file").for_parameter(entries_[i].name).at_offset(offsets_[i]);
   }
 }
 
@@ -153,10 +188,14 @@ Error IndexBuilder::wrong_content() const {
 
 FileIndex IndexBuilder::finish(const NameOrders* known, bool trailer) && {
   require_complete();
-  if (entries_.empty()) throw bad("is not a MindSpore checkpoint: it holds no parameter");
+  if (entries_.empty() && refused_.empty()) {
+    throw bad("is not a MindSpore checkpoint: it holds no parameter");
+  }
+  require_refused_apart();
   // An index lives as long as a mount, and a vector that has grown may be half empty.
   if (entries_.capacity() - entries_.size() > entries_.size() / 8) entries_.shrink_to_fit();
-  return FileIndex(std::move(entries_), {known, offsets_, trailer ? kTrailerNumberBytes : 0});
+  return FileIndex(std::move(entries_), {known, offsets_, trailer ? kTrailerNumberBytes : 0}, {},
+                   std::move(refused_));
 }
 
 FileIndex scan(const ByteSource& source, const NameOrders* known) {

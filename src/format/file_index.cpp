@@ -27,9 +27,11 @@ Error stands_twice(const std::string& name, std::size_t first, std::size_t secon
 
 }  // namespace
 
-FileIndex::FileIndex(std::vector<TensorEntry> entries, const IndexHints& hints, PieceOffsets pieces)
+FileIndex::FileIndex(std::vector<TensorEntry> entries, const IndexHints& hints, PieceOffsets pieces,
+                     std::vector<RefusedTensor> refused)
     : entries_(std::move(entries)),
       pieces_(std::move(pieces)),
+      refused_(std::move(refused)),
       checksum_bytes_(hints.checksum_bytes) {
   if (entries_.size() > std::numeric_limits<std::uint32_t>::max()) {
     throw Error(ErrorKind::kBadInput, "more parameters than 32-bit numbers can count");

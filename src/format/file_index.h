@@ -14,6 +14,7 @@
 #include "reshardfs/shape.h"
 
 #include "base/byte_range.h"
+#include "format/listed_items.h"
 #include "format/piece_offsets.h"
 
 namespace reshardfs {
@@ -35,7 +36,7 @@ struct TensorEntry {
   /// Where in the file the content stands, in its order; their lengths add up to content_bytes
   /// (twice that for kFloat32AsBFloat16).
   std::vector<ByteRange> extents;
-  /// Bytes of the elements: element_count(shape) * element_size(dtype).
+  /// Bytes of the elements: see content_size().
   std::uint64_t content_bytes = 0;
 };
 
@@ -56,10 +57,11 @@ struct IndexHints {
 class FileIndex {
  public:
   /// @param pieces the entries that are pieces; an entry's shape is the piece's.
+  /// @param refused what the file has beside the entries.
   /// @throws Error kBadInput (with parameter) if a name stands twice, but for pieces that differ in
   ///         place or shape; if a piece's offsets do not fit its shape, or one is negative.
   explicit FileIndex(std::vector<TensorEntry> entries, const IndexHints& hints = {},
-                     PieceOffsets pieces = {});
+                     PieceOffsets pieces = {}, std::vector<RefusedTensor> refused = {});
 
   const std::vector<TensorEntry>& entries() const noexcept { return entries_; }
   /// The entry, or nullptr; of several pieces the first in the file. O(log n).
@@ -80,6 +82,9 @@ class FileIndex {
   /// were read with the same NameOrders, exactly then.
   const void* name_order() const noexcept { return by_name_.get(); }
 
+  /// Tensors of the file that cannot be shown, and are no entries.
+  const std::vector<RefusedTensor>& refused() const noexcept { return refused_; }
+
   /// See IndexHints.
   std::uint64_t checksum_bytes() const noexcept { return checksum_bytes_; }
 
@@ -90,6 +95,7 @@ class FileIndex {
 
   std::vector<TensorEntry> entries_;
   PieceOffsets pieces_;
+  std::vector<RefusedTensor> refused_;
   /// Positions in entries_, sorted by name; never null.
   std::shared_ptr<const std::vector<std::uint32_t>> by_name_;
   std::uint64_t checksum_bytes_ = 0;

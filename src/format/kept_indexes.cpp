@@ -30,6 +30,11 @@ void put(const FileIndex& index, kept::Index& out) {
       kept.mutable_piece_offsets()->Add(offsets->begin(), offsets->end());
     }
   }
+  for (const RefusedTensor& tensor : index.refused()) {
+    kept::Refused& kept = *out.add_refused();
+    kept.set_name(tensor.name);
+    kept.set_reason(tensor.reason);
+  }
   out.set_checksum_bytes(index.checksum_bytes());
 }
 
@@ -59,7 +64,12 @@ std::shared_ptr<const FileIndex> index_of(const kept::Index& kept, NameOrders& o
   IndexHints hints;
   hints.known = &orders;
   hints.checksum_bytes = kept.checksum_bytes();
-  auto index = std::make_shared<const FileIndex>(std::move(entries), hints, std::move(pieces));
+  std::vector<RefusedTensor> refused;
+  for (const kept::Refused& tensor : kept.refused()) {
+    refused.push_back({tensor.name(), tensor.reason()});
+  }
+  auto index = std::make_shared<const FileIndex>(std::move(entries), hints, std::move(pieces),
+                                                 std::move(refused));
   orders.add(index);
   return index;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a set's metadata lists beside the tensors that are shown.
+/// What a file, or a set's metadata, lists beside the tensors that are shown.
 #pragma once
 
 #include <string>

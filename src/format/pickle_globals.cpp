@@ -29,6 +29,9 @@ constexpr std::array kTypes{
     TorchType{"uint64", "", DType::kUInt64},
     TorchType{"float8_e4m3fn", "", DType::kFloat8E4M3},
     TorchType{"float8_e5m2", "", DType::kFloat8E5M2},
+    TorchType{"float8_e8m0fnu", "", DType::kFloat8E8M0},
+    TorchType{"float8_e4m3fnuz", "", DType::kFloat8E4M3FNUZ},
+    TorchType{"float8_e5m2fnuz", "", DType::kFloat8E5M2FNUZ},
 };
 
 constexpr std::array<std::string_view, 8> kTypeFamilies{"float",   "bfloat", "int",   "uint",

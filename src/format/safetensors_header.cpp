@@ -13,12 +13,15 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text.h"
 #include "format/safetensors.h"
 
 namespace reshardfs::safetensors {
 namespace {
 
 constexpr std::size_t kMaxNameBytes = 4096;
+/// Of what should be the name of a type.
+constexpr std::size_t kShownColumns = 40;
 
 /// What each tensor has, in the order in which it is written.
 enum class Field : std::uint8_t { kDType, kShape, kOffsets };
@@ -68,8 +71,7 @@ class HeaderParser : public nlohmann::json_sax<nlohmann::json> {
   std::string expected() const;
   [[noreturn]] static void fail(const std::string& message);
   /// Names the last tensor.
-  [[noreturn]] void fail_tensor(const std::string& message,
-                                ErrorKind kind = ErrorKind::kBadInput) const;
+  [[noreturn]] void fail_tensor(const std::string& message) const;
 
   ParsedHeader header_;
   Place place_ = Place::kOutside;
@@ -87,8 +89,8 @@ void HeaderParser::fail(const std::string& message) {
   throw Error(ErrorKind::kBadInput, message);
 }
 
-void HeaderParser::fail_tensor(const std::string& message, ErrorKind kind) const {
-  throw Error(kind, message).for_parameter(header_.tensors.back().name);
+void HeaderParser::fail_tensor(const std::string& message) const {
+  throw Error(ErrorKind::kBadInput, message).for_parameter(header_.tensors.back().name);
 }
 
 std::string HeaderParser::expected() const {
@@ -190,10 +192,13 @@ bool HeaderParser::string(string_t& text) {
     return true;
   }
   if (place_ != Place::kTensor || field_ != Field::kDType) unexpected("a text");
-  const std::optional<DType> dtype = dtype_from_safetensors(text);
-  if (!dtype)
-    fail_tensor("unknown element type '" + printable(text) + "'", ErrorKind::kUnsupported);
-  tensor().dtype = *dtype;
+  if (const std::optional<DType> dtype = dtype_from_safetensors(text)) {
+    tensor().dtype = *dtype;
+    return true;
+  }
+  // The other tensors can be shown all the same.
+  tensor().is_known = false;
+  header_.unknown_types.emplace(tensor().name, shortened(printable(text), kShownColumns));
   return true;
 }
 

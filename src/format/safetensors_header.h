@@ -20,7 +20,8 @@ inline constexpr std::size_t kMaxDims = 16;
 /// As the header states it.
 struct ParsedTensor {
   std::string name;
-  DType dtype = DType::kFloat32;
+  DType dtype = DType::kFloat32;  ///< where the type is known
+  bool is_known = true;           ///< whether it is
   Shape shape;
   // Bytes from the end of the header. Not checked in any way.
   std::uint64_t begin = 0;
@@ -29,13 +30,15 @@ struct ParsedTensor {
 
 struct ParsedHeader {
   std::vector<ParsedTensor> tensors;  ///< in the header's order
+  /// The types that are not known, by the tensors' names.
+  std::map<std::string, std::string> unknown_types;
   std::map<std::string, std::string> metadata;
 };
 
 /// Walks the text once and keeps nothing of it but what it states.
 /// @param text everything after the 8 bytes of length.
 /// @throws Error kBadInput without the file, with the parameter if it is known, else with the
-///         offset in the file; kUnsupported for an unknown element type.
+///         offset in the file.
 ParsedHeader parse_header(const std::string& text);
 
 }  // namespace reshardfs::safetensors

@@ -8,6 +8,7 @@
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
+#include "base/content_size.h"
 #include "format/dcp_sharding.h"
 #include "format/safetensors.h"
 #include "format/safetensors_header.h"
@@ -62,8 +63,9 @@ void check_size(const ParsedTensor& tensor) {
     throw bad("its data_offsets [" + std::to_string(tensor.begin) + ", " +
               std::to_string(tensor.end) + "] end before they begin");
   }
-  const auto needed = static_cast<std::uint64_t>(
-      mul_or_throw(element_count(tensor.shape), element_size(tensor.dtype), "the content's size"));
+  if (!tensor.is_known) return;
+  const auto needed =
+      static_cast<std::uint64_t>(content_size(tensor.shape, tensor.dtype, "the content's size"));
   const std::uint64_t found = tensor.end - tensor.begin;
   if (found == needed) return;
   throw bad("its data_offsets hold " + std::to_string(found) + " bytes, but " +
@@ -125,7 +127,13 @@ FileIndex make_index(File file, const ByteSource& source, const NameOrders* know
   std::vector<TensorEntry> entries;
   entries.reserve(tensors.size());
   PieceOffsets pieces;
+  std::vector<RefusedTensor> refused;
   for (ParsedTensor& tensor : tensors) {
+    if (!tensor.is_known) {
+      const std::string& type = file.header.unknown_types.at(tensor.name);
+      refused.push_back({tensor.name, "its element type '" + type + "' is not known"});
+      continue;
+    }
     TensorEntry& entry = entries.emplace_back();
     entry.dtype = is_int4(tensor, file.header) ? DType::kInt4 : tensor.dtype;
     entry.name = std::move(tensor.name);
@@ -138,7 +146,7 @@ FileIndex make_index(File file, const ByteSource& source, const NameOrders* know
     entry.extents.push_back(
         {add_or_throw(file.data_begin, tensor.begin, "the content's offset"), entry.content_bytes});
   }
-  return FileIndex(std::move(entries), {known, {}}, std::move(pieces));
+  return FileIndex(std::move(entries), {known, {}}, std::move(pieces), std::move(refused));
 }
 
 /// Runs `read`, which must look at nothing but the file, and sees to it that the file stayed the

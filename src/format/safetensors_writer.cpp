@@ -12,6 +12,7 @@
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
+#include "base/content_size.h"
 #include "base/utf8.h"
 #include "format/safetensors.h"
 
@@ -19,10 +20,13 @@ namespace reshardfs::safetensors {
 namespace {
 
 /// The library's order of element types, in which it writes the last one's tensors first.
-constexpr std::array kOrder{DType::kBool,       DType::kUInt8, DType::kInt8,   DType::kFloat8E5M2,
-                            DType::kFloat8E4M3, DType::kInt16, DType::kUInt16, DType::kFloat16,
-                            DType::kBFloat16,   DType::kInt32, DType::kUInt32, DType::kFloat32,
-                            DType::kFloat64,    DType::kInt64, DType::kUInt64};
+constexpr std::array kOrder{
+    DType::kBool,       DType::kFloat4E2M1,     DType::kFloat6E2M3,     DType::kFloat6E3M2,
+    DType::kUInt8,      DType::kInt8,           DType::kFloat8E5M2,     DType::kFloat8E4M3,
+    DType::kFloat8E8M0, DType::kFloat8E4M3FNUZ, DType::kFloat8E5M2FNUZ, DType::kInt16,
+    DType::kUInt16,     DType::kFloat16,        DType::kBFloat16,       DType::kInt32,
+    DType::kUInt32,     DType::kFloat32,        DType::kComplex64,      DType::kFloat64,
+    DType::kInt64,      DType::kUInt64};
 
 /// @return smaller for what is written first.
 std::ptrdiff_t rank_of(DType dtype) {
@@ -96,8 +100,7 @@ std::string tensor_text(const HeaderTensor& tensor, std::uint64_t begin, std::ui
 }
 
 std::int64_t bytes_of(const HeaderTensor& tensor) {
-  return mul_or_throw(element_count(tensor.shape), element_size(tensor.dtype),
-                      "the content's size");
+  return content_size(tensor.shape, tensor.dtype, "the content's size");
 }
 
 /// The length's 8 bytes, the text, and spaces.

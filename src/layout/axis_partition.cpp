@@ -84,6 +84,41 @@ std::vector<AxisInterval> AxisPartition::intervals_of(std::int64_t part) const {
   return found;
 }
 
+std::optional<std::int64_t> AxisPartition::first_cut_group(std::int64_t factor,
+                                                           std::int64_t per_group) const {
+  const auto is_inside = [&](std::int64_t row) {
+    return row % per_group * factor % per_group != 0;
+  };
+  if (lengths_.empty() || parts_ == 1) {
+    const std::int64_t length = size_ / parts_;
+    if (is_inside(length)) return length;
+    return std::nullopt;
+  }
+  for (const AxisInterval& interval : intervals_) {
+    if (is_inside(interval.begin) || is_inside(interval.local_begin)) return interval.begin;
+    if (is_inside(interval.end)) return interval.end;
+  }
+  return std::nullopt;
+}
+
+std::optional<AxisPartition> AxisPartition::in_groups(std::int64_t factor,
+                                                      std::int64_t per_group) const {
+  if (first_cut_group(factor, per_group)) return std::nullopt;
+  // One part is the dimension as it is, whatever intervals it has.
+  if (parts_ == 1) return even(size_ * factor / per_group, 1);
+  AxisPartition groups = *this;
+  // Rows times factor are elements, which were counted when the tensor was.
+  const auto convert = [&](std::int64_t& rows) { rows = rows * factor / per_group; };
+  convert(groups.size_);
+  for (AxisInterval& interval : groups.intervals_) {
+    convert(interval.begin);
+    convert(interval.end);
+    convert(interval.local_begin);
+  }
+  for (std::int64_t& length : groups.lengths_) convert(length);
+  return groups;
+}
+
 std::vector<AxisSegment> overlay(const AxisPartition& destination, std::int64_t part,
                                  const AxisPartition& source) {
   std::vector<AxisSegment> segments;

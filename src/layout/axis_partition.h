@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace reshardfs {
@@ -45,6 +46,14 @@ class AxisPartition {
   AxisInterval locate(std::int64_t position) const;
   /// The non-empty intervals of one part, in the order in which they are stored.
   std::vector<AxisInterval> intervals_of(std::int64_t part) const;
+
+  /// The same cut, counted in groups of rows: of `per_group` rows after each row was taken `factor`
+  /// times. Nothing if a part begins or ends inside of a group, in the dimension or where it is
+  /// stored.
+  std::optional<AxisPartition> in_groups(std::int64_t factor, std::int64_t per_group) const;
+  /// The first row, in the order of the dimension, at which in_groups() would cut a group; nothing
+  /// if there is none.
+  std::optional<std::int64_t> first_cut_group(std::int64_t factor, std::int64_t per_group) const;
 
   bool operator==(const AxisPartition&) const = default;
 

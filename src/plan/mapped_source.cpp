@@ -109,12 +109,12 @@ class MappedSourceMaker {
     sources.reserve(target.sources.size());
     for (const std::uint32_t source : target.sources) sources.push_back(full(source));
     require_array(target, known.is_identity);
+    const bool is_renamed =
+        sources.size() == 1 && known.is_identity && sources.front()->full_shape() == target.shape();
+    if (!is_renamed) require_apart(target);
     const DType stored = sources.empty() ? target.source_dtype : sources.front()->dtype();
     for (const ShardGridPtr& source : sources) require_type(*source, stored, target);
-    if (sources.size() == 1 && known.is_identity &&
-        sources.front()->full_shape() == target.shape()) {
-      return sources.front();
-    }
+    if (is_renamed) return sources.front();
     return mapped_grid(
         std::make_shared<const MappedTensor>(target.name, stored, known.tree, std::move(sources)));
   }
@@ -127,6 +127,17 @@ class MappedSourceMaker {
                 "is not made of arrays, and a map can only rename it, not rearrange it")
         .in_file(*target.place.file)
         .for_parameter(target.name);
+  }
+
+  /// Elements that share bytes cannot be moved one by one.
+  static void require_apart(const modelmap::TargetTensor& target) {
+    if (!is_packed(target.source_dtype)) return;
+    throw Error(ErrorKind::kUnsupported,
+                "has elements of " + std::string(mindspore_name(target.source_dtype)) +
+                    ", which share bytes, and a map can only rename it, not rearrange it")
+        .in_file(*target.place.file)
+        .for_parameter(target.name)
+        .hint("drop it in the map, or rename it there as it is");
   }
 
   /// The mapping knows that all have one type, but an earlier map may have made it so.

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/checked.h"
+#include "base/content_size.h"
+#include "plan/packed_units.h"
 
 namespace reshardfs {
 
@@ -22,18 +23,41 @@ bool ShardPattern::complete() const noexcept {
 }
 
 ShardGrid::ShardGrid(std::shared_ptr<const ShardPattern> pattern, const TensorEntry& entry)
-    : pattern_(std::move(pattern)), entry_(&entry) {}
+    : pattern_(std::move(pattern)), entry_(&entry) {
+  count_in_units();
+}
 
 ShardGrid::ShardGrid(std::shared_ptr<const ShardPattern> pattern,
                      std::vector<const TensorEntry*> entries)
     : pattern_(std::move(pattern)),
       entry_(*std::find_if(entries.begin(), entries.end(),
                            [](const TensorEntry* entry) { return entry != nullptr; })),
-      entries_(std::move(entries)) {}
+      entries_(std::move(entries)) {
+  count_in_units();
+}
 
 ShardGrid::ShardGrid(std::shared_ptr<const ShardPattern> pattern,
                      std::vector<const TensorEntry*> entries, const TensorEntry& like)
-    : pattern_(std::move(pattern)), entry_(&like), entries_(std::move(entries)) {}
+    : pattern_(std::move(pattern)), entry_(&like), entries_(std::move(entries)) {
+  count_in_units();
+}
+
+void ShardGrid::count_in_units() {
+  if (!is_packed(dtype())) return;
+  const PackedUnits units(full_shape(), dtype());
+  auto pattern = std::make_shared<ShardPattern>(*pattern_);
+  pattern->full_shape = units.full_shape();
+  pattern->partitions = units.of(partitions());
+  if (boxes() != nullptr) {
+    std::vector<Box> in_units;
+    in_units.reserve(boxes()->size());
+    for (std::size_t i = 0; i < boxes()->size(); ++i) in_units.push_back(units.of(boxes()->box(i)));
+    pattern->boxes = std::make_shared<const BoxSet>(units.full_shape(), in_units);
+  }
+  auto grid = std::make_shared<ShardGrid>(*this);
+  grid->pattern_ = std::move(pattern);
+  units_ = std::move(grid);
+}
 
 ShardGrid::Replica ShardGrid::replica_at(std::size_t number) const {
   const auto& [cell, file] = pattern_->replicas[number];
@@ -63,6 +87,7 @@ Holding ShardGrid::replica(std::size_t number,
 std::shared_ptr<const ShardGrid> ShardGrid::without_stand_ins() const {
   auto grid = std::make_shared<ShardGrid>(*this);
   grid->replicas_differ_ = true;
+  if (units_) grid->units_ = units_->without_stand_ins();
   return grid;
 }
 
@@ -72,7 +97,7 @@ std::string boxes_text(const ShardGrid& grid) {
 }
 
 void require_countable(const Shape& full, DType dtype) {
-  mul_or_throw(element_count(full), element_size(dtype), "the full tensor's size");
+  content_size(full, dtype, "the full tensor's size");
 }
 
 Shape array_shape(const TensorEntry& entry) {

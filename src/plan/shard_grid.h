@@ -50,6 +50,8 @@ struct ShardPattern {
 ///
 /// Invariant: a cell's entry has the cell's shape (the product of its part lengths) and the
 /// grid's element type, so that offsets computed from the partitions are right in the file.
+///
+/// All constructors throw Error kUnsupported if the pattern cuts packed elements inside of a byte.
 class ShardGrid {
  public:
   /// @param entry the parameter in the index that all files of the pattern share.
@@ -100,17 +102,24 @@ class ShardGrid {
   /// 0 <= number < replica_count(); ascending by cell.
   Replica replica_at(std::size_t number) const;
 
+  /// The same grid with the units of packed elements for elements, and their dimensions: see
+  /// packed_units.h. Its cells have the same numbers. nullptr: the elements are not packed.
+  const std::shared_ptr<const ShardGrid>& units() const noexcept { return units_; }
+
   /// Whether none of them stands in for its cell.
   bool replicas_differ() const noexcept { return replicas_differ_; }
   /// This grid with replicas that may differ.
   std::shared_ptr<const ShardGrid> without_stand_ins() const;
 
  private:
+  void count_in_units();
+
   std::shared_ptr<const ShardPattern> pattern_;
   const TensorEntry* entry_;  ///< of a cell that has a file
   /// Of each cell, and of each replica if they are listed; empty: entry_ is that of all.
   std::vector<const TensorEntry*> entries_;
   bool replicas_differ_ = false;
+  std::shared_ptr<const ShardGrid> units_{};
 };
 
 using ShardGridPtr = std::shared_ptr<const ShardGrid>;

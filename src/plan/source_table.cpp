@@ -25,6 +25,13 @@ void require_one_type(const SourceParameter& parameter) {
   }
 }
 
+/// Packed elements that are cut inside of a byte belong to these files all the same.
+std::string hint_for(const Error& error, const SourceParameter& parameter,
+                     const Catalogue& catalogue) {
+  if (error.kind() != ErrorKind::kUnsupported) return catalogue.hint();
+  return "leave it out with --exclude " + shell_word(glob_of(parameter.name));
+}
+
 }  // namespace
 
 SourceTable::SourceTable(std::shared_ptr<const CheckpointSet> checkpoint,
@@ -245,7 +252,7 @@ ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
                                           "; source: " + to_string(*placement.layout) + ")")
         .in_file(error.file().empty() ? first.file->source->name() : error.file())
         .for_parameter(parameter.name)
-        .hint(catalogue_->hint());
+        .hint(hint_for(error, parameter, *catalogue_));
   }
 }
 
@@ -254,7 +261,7 @@ ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
   try {
     return box_grids_.make(placement, *parameter.holders.front().entry);
   } catch (Error& error) {
-    throw error.hint(catalogue_->hint());
+    throw error.hint(hint_for(error, parameter, *catalogue_));
   }
 }
 

@@ -8,8 +8,10 @@
 #include "reshardfs/error.h"
 
 #include "base/share_equal.h"
+#include "base/shell_text.h"
 #include "layout/fold.h"
 #include "layout/slicing.h"
+#include "plan/packed_units.h"
 
 namespace reshardfs {
 namespace {
@@ -218,6 +220,9 @@ void TargetTable::add_resharded(const SourceParameter& parameter, ShardGridPtr g
     }
     try {
       cuts.push_back(slicing(&found->second, full));
+      if (is_packed(parameter.dtype)) {
+        PackedUnits(full, parameter.dtype).of(cuts.back()->partitions());
+      }
     } catch (Error& error) {
       const SourceParameter* like = source_->find(weight_of(parameter.name, state_prefixes_));
       const Layout* from =
@@ -227,7 +232,10 @@ void TargetTable::add_resharded(const SourceParameter& parameter, ShardGridPtr g
                                             "; source: " + source_words(from, *target.grid) +
                                             "; target: " + to_string(found->second) + ")")
           .for_parameter(parameter.name)
-          .hint("check that --dst-strategy belongs to this model");
+          .hint(error.kind() == ErrorKind::kUnsupported
+                    ? "cut it elsewhere, or leave it out with --exclude " +
+                          shell_word(glob_of(parameter.name))
+                    : "check that --dst-strategy belongs to this model");
     }
   }
   target.by_stage = share_equal(cuts_, std::move(cuts));

@@ -11,6 +11,7 @@
 #include "plan/element_tiles.h"
 #include "plan/mapped_cells.h"
 #include "plan/mapped_runs.h"
+#include "plan/packed_units.h"
 #include "plan/run_reader.h"
 
 namespace reshardfs {
@@ -40,18 +41,44 @@ struct TensorView::RowPosition {
 TensorView::TensorView(ShardGridPtr grid, const std::vector<AxisPartition>& partitions,
                        const std::vector<std::int64_t>& parts)
     : grid_(std::move(grid)) {
-  for (std::size_t d = 0; d < partitions.size(); ++d) {
-    shape_.push_back(partitions[d].part_length(parts[d]));
-    segments_.push_back(overlay(partitions[d], parts[d], grid_->partitions()[d]));
+  if (!grid_->units()) {
+    cut(partitions, parts);
+    prepare();
+    return;
   }
+  Packed packed{grid_, {}};
+  for (std::size_t d = 0; d < partitions.size(); ++d) {
+    packed.shape.push_back(partitions[d].part_length(parts[d]));
+  }
+  try {
+    const PackedUnits units(packed.grid->full_shape(), packed.grid->dtype());
+    grid_ = packed.grid->units();
+    cut(units.of(partitions), units.of(parts));
+  } catch (Error& error) {
+    throw error.for_parameter(packed.grid->name());
+  }
+  packed_ = std::make_shared<const Packed>(std::move(packed));
   prepare();
 }
 
-TensorView::TensorView(ShardGridPtr grid) : grid_(std::move(grid)), shape_(grid_->full_shape()) {
+TensorView::TensorView(ShardGridPtr grid) : grid_(std::move(grid)) {
+  if (grid_->units()) {
+    packed_ = std::make_shared<const Packed>(Packed{grid_, grid_->full_shape()});
+    grid_ = packed_->grid->units();
+  }
+  shape_ = grid_->full_shape();
   for (const AxisPartition& partition : grid_->partitions()) {
     segments_.push_back(overlay(AxisPartition::even(partition.size(), 1), 0, partition));
   }
   prepare();
+}
+
+void TensorView::cut(const std::vector<AxisPartition>& partitions,
+                     const std::vector<std::int64_t>& parts) {
+  for (std::size_t d = 0; d < partitions.size(); ++d) {
+    shape_.push_back(partitions[d].part_length(parts[d]));
+    segments_.push_back(overlay(partitions[d], parts[d], grid_->partitions()[d]));
+  }
 }
 
 std::int64_t TensorView::source_length(std::size_t dimension, std::int64_t part) const {

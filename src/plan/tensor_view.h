@@ -58,14 +58,16 @@ class TensorView {
  public:
   /// @param partitions the destination's cut of the same full shape as the grid's.
   /// @param parts the destination rank's part of each dimension.
+  /// @throws Error kUnsupported with the parameter if it has more than kMaxDimensions, or packed
+  ///         elements that the partitions cut inside of a byte.
   TensorView(ShardGridPtr grid, const std::vector<AxisPartition>& partitions,
              const std::vector<std::int64_t>& parts);
   /// The whole tensor.
   explicit TensorView(ShardGridPtr grid);
 
-  const ShardGrid& grid() const noexcept { return *grid_; }
+  const ShardGrid& grid() const noexcept { return packed_ ? *packed_->grid : *grid_; }
   /// The destination slice's shape.
-  const Shape& shape() const noexcept { return shape_; }
+  const Shape& shape() const noexcept { return packed_ ? packed_->shape : shape_; }
   std::uint64_t size() const noexcept { return size_; }
 
   /// Fills `out` with the slice's bytes from `offset` on; offset + out.size() <= size().
@@ -85,7 +87,13 @@ class TensorView {
 
  private:
   struct RowPosition;
+  /// What a view of packed elements shows, where all below counts in units.
+  struct Packed {
+    ShardGridPtr grid;
+    Shape shape;
+  };
 
+  void cut(const std::vector<AxisPartition>& partitions, const std::vector<std::int64_t>& parts);
   void prepare();
   void read_from_file(StridedRun run, std::span<std::byte> place, ReadBatch& batch) const;
   bool is_whole(std::size_t dimension) const noexcept;
@@ -98,6 +106,7 @@ class TensorView {
   std::int64_t source_length(std::size_t dimension, std::int64_t part) const;
   GridSlice slice() const noexcept;
 
+  std::shared_ptr<const Packed> packed_;
   ShardGridPtr grid_;
   Shape shape_;
   std::vector<std::vector<AxisSegment>> segments_;  ///< by dimension

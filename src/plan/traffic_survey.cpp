@@ -35,6 +35,7 @@ bool alike(const TargetParameter& a, const TargetParameter& b) {
   if (a.treatment == Treatment::kRaw || a.treatment != b.treatment) return false;
   return same(a.by_stage, b.by_stage) && same(a.stage_has, b.stage_has) &&
          element_size(a.grid->dtype()) == element_size(b.grid->dtype()) &&
+         elements_per_unit(a.grid->dtype()) == elements_per_unit(b.grid->dtype()) &&
          same(a.grid->pattern(), b.grid->pattern());
 }
 

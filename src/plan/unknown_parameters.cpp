@@ -18,7 +18,7 @@ enum class Verdict : char { kWhole, kFollows, kDiffers, kConstant, kAlone };
 
 /// Whether all elements have the same bytes.
 bool is_constant(const Holding& holding) {
-  constexpr std::size_t kBlock = 256 << 10;  // holds whole elements of any type
+  constexpr std::size_t kBlock = 192 << 10;  // holds whole elements of any type
   const auto element = static_cast<std::size_t>(element_size(holding.entry->dtype));
   const std::uint64_t total = holding.entry->content_bytes;
   std::vector<std::byte> block(static_cast<std::size_t>(std::min<std::uint64_t>(kBlock, total)));

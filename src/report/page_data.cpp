@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "base/content_size.h"
 #include "base/rank_list.h"
 #include "layout/slicing.h"
 #include "report/page_json.h"
@@ -77,10 +78,7 @@ std::string type_text(const TargetParameter& parameter) {
 
 std::uint64_t full_bytes(const TargetTable& target, const TargetParameter& parameter,
                          const std::vector<Rank>& ranks) {
-  const auto of = [&](const Shape& shape) {
-    return static_cast<std::uint64_t>(element_count(shape)) *
-           static_cast<std::uint64_t>(element_size(parameter.dtype));
-  };
+  const auto of = [&](const Shape& shape) { return bytes_to_hold(shape, parameter.dtype); };
   if (parameter.grid) return of(parameter.grid->full_shape());
   const std::optional<Rank> rank = first_rank(target, parameter, ranks);
   return rank ? of(target.slice_shape(parameter, *rank)) : 0;

@@ -9,6 +9,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/content_size.h"
 #include "layout/slicing.h"
 
 namespace reshardfs {
@@ -156,8 +157,7 @@ class BoxPlan::Builder {
   }
 
   std::uint64_t bytes_of(std::size_t parameter, const Box& box) const {
-    return static_cast<std::uint64_t>(element_count(box.sizes)) *
-           static_cast<std::uint64_t>(element_size(plan_.parameters_[parameter]->dtype));
+    return bytes_to_hold(box.sizes, plan_.parameters_[parameter]->dtype);
   }
 
   BoxPlan finish() && {

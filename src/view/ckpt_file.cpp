@@ -8,6 +8,7 @@
 
 #include "base/blocks.h"
 #include "base/checked.h"
+#include "base/content_size.h"
 #include "format/ckpt.h"
 #include "format/ckpt_scanner.h"
 #include "plan/record_order.h"
@@ -77,8 +78,7 @@ std::vector<const TargetParameter*> CkptFile::parameters() const {
 std::uint64_t CkptFile::records_bytes(const TargetParameter& parameter) const {
   const DType dtype = parameter.dtype;
   const Shape slice = target().slice_shape(parameter, rank());
-  const auto content = static_cast<std::uint64_t>(
-      mul_or_throw(element_count(slice), element_size(dtype), "a slice's size"));
+  const auto content = static_cast<std::uint64_t>(content_size(slice, dtype, "a slice's size"));
   if (content == 0) return 0;
   const auto record = [&](std::uint64_t length) {
     return add_or_throw(

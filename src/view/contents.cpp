@@ -28,6 +28,9 @@ CheckpointContents contents_of(const CheckpointSet& set) {
   contents.step = set.step();
   contents.steps = set.steps();
   contents.notes = set.notes();
+  for (const RefusedTensor& tensor : set.refused()) {
+    contents.refused.push_back({tensor.name, tensor.reason});
+  }
   contents.records_layouts = set.catalogue() != nullptr && set.catalogue()->states_layouts();
   if (set.catalogue() != nullptr) {
     if (const auto saved = set.catalogue()->saved_objects()) {

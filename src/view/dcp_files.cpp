@@ -57,8 +57,20 @@ std::string DcpFiles::name(std::size_t file) {
   return "__" + std::to_string(file) + "_0.distcp";
 }
 
-/// 1.13 cannot load a table with a type that it does not have, whichever tensors are wanted.
+/// Of complex tensors, and of packed ones, of which PyTorch counts bytes in place of elements, no
+/// archive is read either. 1.13 cannot load a table with a type that it does not have, whichever
+/// tensors are wanted.
 void DcpFiles::require_types() const {
+  for (const TargetParameter* parameter : plan_.parameters()) {
+    const DType dtype = parameter->dtype;
+    if (pickle::dtype_from_torch(pickle::torch_name(dtype)) == dtype) continue;
+    throw Error(ErrorKind::kUnsupported, "is " + std::string(mindspore_name(dtype)) +
+                                             ", which cannot be written for PyTorch")
+        .for_parameter(parameter->name)
+        .hint(
+            "show it as safetensors (--views ranks, merged or hub), or leave it out with "
+            "--exclude");
+  }
   if (release_ != TorchRelease::k113) return;
   for (const TargetParameter* parameter : plan_.parameters()) {
     if (!pickle::storage_of(parameter->dtype).empty()) continue;

@@ -9,6 +9,7 @@
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
+#include "base/content_size.h"
 #include "view/text_file.h"
 #include "view/view.h"
 #include "view/weight_map.h"
@@ -20,8 +21,7 @@ using Shard = std::vector<const TargetParameter*>;
 
 std::uint64_t bytes_of(const TargetTable& whole, const TargetParameter& parameter) {
   return static_cast<std::uint64_t>(
-      mul_or_throw(element_count(whole.slice_shape(parameter, kWholeRank)),
-                   element_size(parameter.dtype), "a file's size"));
+      content_size(whole.slice_shape(parameter, kWholeRank), parameter.dtype, "a file's size"));
 }
 
 /// In the model's order, each shard as full as it can be.

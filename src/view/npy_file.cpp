@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/content_size.h"
 #include "format/npy.h"
 #include "view/tensor_set.h"
 
@@ -21,9 +22,8 @@ std::size_t bytes_of_head(std::uint64_t head, std::uint64_t offset, std::uint64_
 NpyFile::NpyFile(std::shared_ptr<const TargetTable> table, Rank own_rank,
                  const TargetParameter& parameter)
     : TensorFile(std::move(table), own_rank), parameter_(parameter) {
-  const std::int64_t elements = element_count(target().slice_shape(parameter_, rank()));
   const std::int64_t bytes =
-      mul_or_throw(elements, element_size(parameter_.dtype), "an array's size");
+      content_size(target().slice_shape(parameter_, rank()), parameter_.dtype, "an array's size");
   set_size(add_or_throw(header().size(), static_cast<std::uint64_t>(bytes), "a file's size"));
 }
 
@@ -76,6 +76,18 @@ std::string plain_dtype_name(DType dtype) {
       return "float8_e5m2";
     case DType::kFloat8E4M3:
       return "float8_e4m3fn";
+    case DType::kFloat8E8M0:
+      return "float8_e8m0fnu";
+    case DType::kFloat8E4M3FNUZ:
+      return "float8_e4m3fnuz";
+    case DType::kFloat8E5M2FNUZ:
+      return "float8_e5m2fnuz";
+    case DType::kFloat4E2M1:
+      return "float4_e2m1fn";
+    case DType::kFloat6E2M3:
+      return "float6_e2m3fn";
+    case DType::kFloat6E3M2:
+      return "float6_e3m2fn";
     default:
       break;
   }

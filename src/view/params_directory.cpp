@@ -97,9 +97,10 @@ std::string describe(const TargetTable& target, Rank rank, const TargetParameter
 constexpr std::size_t kMaxPathBytes = 3072;
 constexpr std::size_t kShownColumns = 40;
 
-/// Relative to the list; empty for what is no array, and for what has no place.
+/// Relative to the list; empty for what is no array, for what NumPy has no elements for, and for
+/// what has no place.
 std::string path_of(const TargetParameter& parameter) {
-  if (!is_array(parameter.dtype)) return {};
+  if (numpy_descr(parameter.dtype).empty()) return {};
   std::string path =
       "params/" + to_file_path(parameter.name) + std::string(kParameterFileExtension);
   return path.size() > kMaxPathBytes ? std::string() : path;
@@ -137,8 +138,13 @@ void add_params(const std::shared_ptr<const TargetTable>& target, Rank rank,
   // All in one place: of a hundred thousand files each would leave a gap behind its path's text.
   const auto arrays = std::make_shared<std::deque<NpyFile>>();
   std::vector<std::string> too_long;
+  std::vector<std::string> packed;
   for (const TargetParameter& parameter : target->parameters()) {
     if (!is_array(parameter.dtype) || !target->has(parameter, rank)) continue;
+    if (is_packed(parameter.dtype)) {
+      packed.push_back(parameter.name);
+      continue;
+    }
     const std::string path = path_of(parameter);
     if (path.empty()) {
       too_long.push_back(parameter.name);
@@ -148,6 +154,11 @@ void add_params(const std::shared_ptr<const TargetTable>& target, Rank rank,
     files.push_back({directory + path, {arrays, &array}});
   }
   warn_of_long_names(too_long, warnings);
+  if (!packed.empty()) {
+    warnings.push_back("no NumPy file for " + name_list(packed) +
+                       ": NumPy has no elements that share bytes; the safetensors files have " +
+                       (packed.size() == 1 ? "it" : "them"));
+  }
   files.push_back({directory + "params.json",
                    std::make_shared<MadeFile>([target, rank] { return list_of(*target, rank); })});
 }

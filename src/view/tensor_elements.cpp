@@ -6,6 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "reshardfs/error.h"
+
+#include "plan/packed_units.h"
+
 namespace reshardfs {
 namespace {
 
@@ -19,6 +23,18 @@ std::uint64_t unsigned_of(std::int64_t value) {
 }
 
 }  // namespace
+
+BoxLayout TensorElements::layout_of(const Shape& begin, const Shape& box) const {
+  const auto unit = unsigned_of(element_size(view.dtype()));
+  if (!is_packed(view.dtype())) return {view.shape(), begin, box, unit};
+  try {
+    const PackedUnits units(view.shape(), view.dtype());
+    Box in_units = units.of(Box{begin, box});
+    return {units.full_shape(), std::move(in_units.offsets), in_units.sizes, unit};
+  } catch (Error& error) {
+    throw error.for_parameter(name);
+  }
+}
 
 BoxLayout::BoxLayout(const Shape& tensor, Shape begin, const Shape& box,
                      std::uint64_t element_bytes)

@@ -15,6 +15,8 @@
 
 namespace reshardfs {
 
+class BoxLayout;
+
 /// What a tensor's bytes are made of.
 struct TensorElements {
   std::string name;
@@ -24,9 +26,9 @@ struct TensorElements {
   /// Whose reads those of the tensor are. It may be read by many tensors, one after the other.
   std::shared_ptr<const ForeseenFile> reads;
 
-  std::uint64_t element_bytes() const noexcept {
-    return static_cast<std::uint64_t>(element_size(view.dtype()));
-  }
+  /// @throws Error kUnsupported with the parameter if the box cuts packed elements inside of a
+  ///         byte.
+  BoxLayout layout_of(const Shape& begin, const Shape& box) const;
 };
 
 /// How the bytes of a box lie in those of the tensor: runs of equal length, in C order.

@@ -5,7 +5,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/checked.h"
+#include "base/content_size.h"
 #include "base/near_name.h"
 #include "base/text.h"
 
@@ -16,8 +16,8 @@ struct Tensor::State {
       : elements(std::move(whole)),
         begin(std::move(from)),
         shape(std::move(to)),
-        layout(elements->view.shape(), begin, shape, elements->element_bytes()),
-        bytes(static_cast<std::uint64_t>(element_count(shape)) * elements->element_bytes()) {}
+        layout(elements->layout_of(begin, shape)),
+        bytes(bytes_to_hold(shape, elements->view.dtype())) {}
 
   std::shared_ptr<const TensorElements> elements;
   Shape begin;  ///< in the elements
@@ -139,8 +139,8 @@ TensorInfo TensorSet::info(std::size_t index) const {
   const TargetParameter& parameter = parameter_at(state_->parameters, index);
   TensorInfo info{parameter.name, parameter.dtype,
                   state_->table->slice_shape(parameter, state_->rank), 0};
-  info.bytes = static_cast<std::uint64_t>(
-      mul_or_throw(element_count(info.shape), element_size(info.dtype), "the size of a tensor"));
+  info.bytes =
+      static_cast<std::uint64_t>(content_size(info.shape, info.dtype, "the size of a tensor"));
   return info;
 }
 

@@ -232,15 +232,27 @@ TEST(CkptIndex, TakesFloat32ForBFloat16OnlyIfAllFieldsAreKnown) {
             ContentEncoding::kPlain);
 }
 
-TEST(CkptIndex, RefusesUnknownTypes) {
-  for (const std::string type : {"Complex64", "float32", "", "Float32\n", "Float8E4M3FN"}) {
-    expect_error(ErrorKind::kUnsupported, {"memory.ckpt", "'w'", "unknown element type"},
-                 [&] { index_of(record("w", {1}, type, "abcd")); });
+TEST(CkptIndex, ListsTensorsOfUnknownTypesApart) {
+  for (const std::string type :
+       {"Complex64", "float32", "", "Float32\n", "Float8E4M3FN", "\x1b[", "HiFloat8"}) {
+    const FileIndex index =
+        index_of(record("a", {1}, "Int8", "a") + record("w", {2}, type, "abcd") +
+                 record("w", {2}, type, "efgh") + record("z", {1}, "Int8", "z"));
+    EXPECT_EQ(index.entries().size(), 2U);
+    ASSERT_EQ(index.refused().size(), 1U);
+    EXPECT_EQ(index.refused()[0].name, "w");
+    EXPECT_EQ(index.refused()[0].reason, "its element type '" + printable(type) + "' is not known");
   }
-  expect_error(ErrorKind::kUnsupported, {"\\x1b"},
-               [] { index_of(record("w", {1}, "\x1b[", "x")); });
-  expect_error(ErrorKind::kUnsupported, {"unknown element type 'xxxx", "..."},
-               [] { index_of(record("w", {1}, std::string(1'000'000, 'x'), "x")); });
+  const FileIndex index = index_of(record("w", {1}, std::string(1'000'000, 'x'), "x"));
+  EXPECT_TRUE(index.entries().empty());
+  EXPECT_LT(index.refused().at(0).reason.size(), 100U);
+  for (const std::string& twice : {record("w", {1}, "Int8", "a") + record("w", {1}, "odd", "b"),
+                                   record("w", {1}, "odd", "a") + record("w", {1}, "Int8", "b"),
+                                   record("w", {1}, "odd", "a") + record("v", {1}, "Int8", "b") +
+                                       record("w", {1}, "odd", "c")}) {
+    expect_bad(twice, {"'w'", "appears twice"});
+  }
+  expect_bad(record("w", {4}, "Int8", "ab") + record("v", {4}, "odd", "b"), {"'w'", "needs 4"});
 }
 
 std::string map_record(int parts) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/content_size.h"
 #include "format/input_format.h"
 #include "format/name_orders.h"
 #include "format/safetensors.h"
@@ -108,19 +109,39 @@ TEST(SafetensorsIndex, ReadsEscapedAndRawNames) {
 }
 
 TEST(SafetensorsIndex, KnowsEveryElementType) {
-  for (int i = 0; i <= static_cast<int>(DType::kMap); ++i) {
+  for (int i = 0; i <= static_cast<int>(DType::kComplex64); ++i) {
     const auto dtype = static_cast<DType>(i);
     if (!is_array(dtype) || dtype == DType::kInt4) continue;
-    const auto bytes = static_cast<std::uint64_t>(3 * element_size(dtype));
+    const auto bytes = static_cast<std::uint64_t>(content_size({4}, dtype, "size"));
     const FileIndex index = index_of(
-        "{" + tensor_json("w", std::string(safetensors_name(dtype)), "[3]", 0, bytes) + "}",
+        "{" + tensor_json("w", std::string(safetensors_name(dtype)), "[4]", 0, bytes) + "}",
         std::string(bytes, 'x'));
     EXPECT_EQ(index.entries().front().dtype, dtype);
   }
-  for (const std::string name : {"F4", "F8_E8M0", "C64", "f32", "", "Float32"}) {
-    expect_refused(R"({"dtype":")" + name + R"(","shape":[2],"data_offsets":[0,8]})",
-                   {"unknown element type '" + name + "'"}, ErrorKind::kUnsupported);
+  expect_refused(R"({"dtype":"F4","shape":[3],"data_offsets":[0,8]})",
+                 {"3 elements of Float4E2M1 do not fill whole bytes"});
+  expect_refused(R"({"dtype":"F6_E2M3","shape":[4],"data_offsets":[0,8]})",
+                 {"hold 8 bytes, but F6_E2M3 [4] needs 3"});
+}
+
+TEST(SafetensorsIndex, ListsTensorsOfUnknownTypesApart) {
+  for (const std::string name : {"F4_E2M1", "F8_E9M0", "C128", "f32", "", "Float32"}) {
+    const FileIndex index = index_of("{" + tensor_json("a", "U8", "[2]", 0, 2) + "," +
+                                         tensor_json("odd", name, "[3]", 2, 9) + "," +
+                                         tensor_json("z", "U8", "[1]", 9, 10) + "}",
+                                     "aaoooooooz");
+    EXPECT_EQ(names_of(index), (std::vector<std::string>{"a", "z"}));
+    ASSERT_EQ(index.refused().size(), 1U);
+    EXPECT_EQ(index.refused()[0].name, "odd");
+    EXPECT_EQ(index.refused()[0].reason, "its element type '" + name + "' is not known");
   }
+  // Where it stands and what it is called is checked all the same.
+  expect_bad(safetensors_file("{" + tensor_json("odd", "Q4", "[3]", 1, 5) + "}", "abcde"),
+             {"begins at byte 1"});
+  expect_bad(safetensors_file("{" + tensor_json("odd", "Q4", "[3]", 0, 2) + "," +
+                                  tensor_json("odd", "U8", "[2]", 2, 4) + "}",
+                              "abcd"),
+             {"appears twice"});
 }
 
 TEST(SafetensorsIndex, RefusesWhatIsNoSafetensorsFile) {

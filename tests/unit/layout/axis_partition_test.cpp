@@ -129,5 +129,30 @@ TEST(AxisPartition, OverlayOfAnEmptyAxisIsEmpty) {
   EXPECT_TRUE(overlay(AxisPartition::even(0, 2), 1, AxisPartition::even(0, 4)).empty());
 }
 
+TEST(AxisPartition, IsCountedInGroupsOfRows) {
+  // Three elements a row, two a group: every second row begins a group.
+  const auto even = AxisPartition::even(8, 2).in_groups(3, 2);
+  ASSERT_TRUE(even);
+  EXPECT_EQ(*even, AxisPartition::even(12, 2));
+  EXPECT_EQ(AxisPartition::even(8, 8).in_groups(3, 2), std::nullopt);
+  EXPECT_EQ(AxisPartition::even(8, 8).first_cut_group(3, 2), 1);
+  EXPECT_EQ(AxisPartition::even(8, 8).in_groups(4, 2), AxisPartition::even(16, 8));
+  EXPECT_EQ(AxisPartition::even(3, 1).in_groups(1, 2), std::nullopt);
+
+  const auto lengths = AxisPartition::of_lengths({2, 0, 6}).in_groups(1, 2);
+  ASSERT_TRUE(lengths);
+  EXPECT_EQ(*lengths, AxisPartition::of_lengths({1, 0, 3}));
+  EXPECT_EQ(AxisPartition::of_lengths({2, 3, 3}).first_cut_group(1, 2), 5);
+  EXPECT_EQ(AxisPartition::of_lengths({2, 3, 3}).in_groups(1, 2), std::nullopt);
+  EXPECT_EQ(AxisPartition::of_lengths({1}).first_cut_group(1, 2), 1);
+
+  const auto fields = AxisPartition::by_field(24, 3, 2).in_groups(1, 2);
+  ASSERT_TRUE(fields);
+  EXPECT_EQ(*fields, AxisPartition::by_field(12, 3, 2));
+  EXPECT_EQ(AxisPartition::by_field(18, 3, 2).in_groups(1, 2), std::nullopt);
+  // One part is in the order of the dimension, whatever its fields are.
+  EXPECT_EQ(AxisPartition::by_field(18, 6, 1).in_groups(1, 2), AxisPartition::even(9, 1));
+}
+
 }  // namespace
 }  // namespace reshardfs
