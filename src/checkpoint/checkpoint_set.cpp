@@ -191,9 +191,9 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   for_each_file([&](std::size_t i) {
     files[i] = open_as_it_is(found.files[i]);
     if (!found.files[i].content) return;
-    const ByteSource& file = *files[i].source;
-    unreadable[i] = found.files[i].content->examine(file, cheap && !file.is_far());
     describe(files[i], found.files[i]);
+    const ByteSource& tensors = *files[i].source;
+    unreadable[i] = found.files[i].content->examine(tensors, cheap && !tensors.is_far());
   });
   // Nothing is kept of what is decrypted.
   const IndexCache cache = options.decryption || described ? IndexCache() : IndexCache(files);

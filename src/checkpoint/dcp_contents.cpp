@@ -123,6 +123,8 @@ class ContentsReader {
  private:
   /// Nothing if all is well.
   std::string problem_of(const std::string& file) const;
+  std::string identity_of(const std::string& file) const;
+  void join_files(DcpTable& table) const;
   std::string problem_of(const DcpTable& table, const DcpTensor& tensor) const;
   void take_tensors(DcpTable& table);
   std::shared_ptr<const SavedObjects> take_objects(DcpTable& table) const;
@@ -147,6 +149,36 @@ std::string ContentsReader::problem_of(const std::string& file) const {
   const auto target = std::filesystem::canonical(path, failed);
   if (!failed && is_inside(target, top)) return {};
   return "its file '" + printable(file) + "' is a link that leads out of the directory";
+}
+
+/// What tells a file from others, whatever the table calls it.
+std::string ContentsReader::identity_of(const std::string& file) const {
+  std::filesystem::path path = (directory_ / file).lexically_normal();
+  if (is_url(directory_)) return path.string();
+  std::error_code failed;
+  if (!tree_) {
+    const auto target = std::filesystem::canonical(path, failed);
+    if (!failed) path = target;
+    if (std::filesystem::hard_link_count(path, failed) == 1 && !failed) return path.string();
+  }
+  const FileStamp stamp = open_file(path, tree_)->stamp();
+  return std::to_string(stamp.device) + ':' + std::to_string(stamp.inode);
+}
+
+/// What is one file under several names is read once.
+void ContentsReader::join_files(DcpTable& table) const {
+  std::unordered_map<std::string, std::uint32_t> known;
+  std::vector<std::uint32_t> number_of;
+  for (std::uint32_t file = 0; file < table.files.size(); ++file) {
+    const bool is_there = problems_[file].empty();
+    number_of.push_back(
+        is_there ? known.try_emplace(identity_of(table.files[file]), file).first->second : file);
+  }
+  const auto join = [&](DcpPlace& place) {
+    if (place.file < number_of.size()) place.file = number_of[place.file];
+  };
+  for (DcpPlace& place : table.places) join(place);
+  for (DcpByteItem& item : table.byte_items) join(item.place);
 }
 
 std::string ContentsReader::problem_of(const DcpTable& table, const DcpTensor& tensor) const {
@@ -225,6 +257,7 @@ void ContentsReader::refuse_all(const DcpTable& table) const {
 
 Discovery ContentsReader::read(DcpTable table) {
   for (const std::string& file : table.files) problems_.push_back(problem_of(file));
+  join_files(table);
   take_tensors(table);
   Discovery out;
   std::vector<std::size_t> order;

@@ -28,8 +28,9 @@ class DescribedContent {
   /// How many places of the file examine() reads.
   virtual std::size_t places() const = 0;
   /// The tensors that cannot be read from the file as it is, by its size.
+  /// @param tensors as tensors() gives it, which keeps what is found for its reads.
   /// @param read_all also by what is at each place: the same that the first read of each finds.
-  virtual std::vector<RefusedTensor> examine(const ByteSource& file, bool read_all) const = 0;
+  virtual std::vector<RefusedTensor> examine(const ByteSource& tensors, bool read_all) const = 0;
 };
 
 }  // namespace reshardfs

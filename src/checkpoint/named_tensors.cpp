@@ -36,25 +36,36 @@ TorchTensor as_it_lies(const TensorEntry& entry) {
   return tensor;
 }
 
-std::vector<TorchTensor> read_tensors(const ByteSource& file) {
-  if (is_archive(file)) return read_torch_tensors(file, ByteRange(0, file.size()));
-  std::vector<TorchTensor> tensors;
+}  // namespace
+
+void NamedTensors::read_safetensors(const ByteSource& file,
+                                    std::vector<TorchTensor>& tensors) const {
   const FileIndex index = safetensors::read_index(file);
   if (index.has_pieces()) {
     throw Error(ErrorKind::kBadInput,
                 "has parts of tensors, though the metadata beside it tells them")
         .in_file(file.name());
   }
-  for (const TensorEntry& entry : index.entries()) tensors.push_back(as_it_lies(entry));
-  return tensors;
+  for (const TensorEntry& entry : index.entries()) {
+    if (keeps(entry.name)) tensors.push_back(as_it_lies(entry));
+  }
+  refused_.clear();
+  for (const RefusedTensor& tensor : index.refused()) {
+    if (keeps(tensor.name)) refused_.emplace(tensor.name, tensor.reason);
+  }
 }
-
-}  // namespace
 
 void NamedTensors::read(const ByteSource& file) const {
   read_.call([&] {
+    std::vector<TorchTensor> tensors;
+    if (is_archive(file)) {
+      tensors = read_torch_tensors(file, ByteRange(0, file.size()),
+                                   [this](std::string_view name) { return keeps(name); });
+    } else {
+      read_safetensors(file, tensors);
+    }
     std::unordered_map<std::string, TorchTensor> found;
-    for (TorchTensor& tensor : read_tensors(file)) {
+    for (TorchTensor& tensor : tensors) {
       std::string key = tensor.name;
       if (!found.try_emplace(std::move(key), std::move(tensor)).second) {
         throw Error(ErrorKind::kBadInput, "has two tensors of one name").in_file(file.name());
@@ -69,6 +80,11 @@ const TorchTensor& NamedTensors::find(const ByteSource& file, const std::string&
   read(file);
   const auto found = tensors_.find(name);
   if (found != tensors_.end()) return found->second;
+  if (const auto refused = refused_.find(name); refused != refused_.end()) {
+    throw Error(ErrorKind::kUnsupported, "cannot be shown: " + refused->second)
+        .in_file(file.name())
+        .hint("leave it out with --exclude");
+  }
   throw Error(ErrorKind::kMissing, "is not in the file where the checkpoint's metadata has it")
       .in_file(file.name())
       .hint("take all files from one save");

@@ -2,15 +2,19 @@
 #include "checkpoint/torch_items.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <numeric>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
+#include "base/retry_once.h"
 #include "checkpoint/named_tensors.h"
 #include "checkpoint/strided_read.h"
 #include "format/torch_zip_tensors.h"
@@ -25,34 +29,75 @@ constexpr std::uint64_t kUnknown = 0;
 constexpr std::uint64_t kStrided = 1;
 constexpr std::uint64_t kFirstPlace = 2;
 
-/// Where the tensor of an entry is in the file.
-/// @param named what is known of the file's names.
-/// @throws Error that names the tensor, if it is not there or is another one.
-TorchTensor read_tensor(const TorchItems& items, std::size_t number, const ByteSource& file,
-                        const NamedTensors& named) {
-  const TensorEntry& expected = items.entry(number);
-  const std::optional<ByteRange> place = items.place(number);
-  try {
-    TorchTensor tensor = place ? read_torch_tensor(file, *place) : named.find(file, expected.name);
-    const Shape shape = items.stored_shape(number);
-    if (tensor.dtype == expected.dtype && tensor.shape == shape) return tensor;
-    Error error(ErrorKind::kBadInput,
-                "should be " + std::string(mindspore_name(expected.dtype)) + " " +
-                    to_string(shape) + " by the checkpoint's metadata, but the file has " +
-                    std::string(mindspore_name(tensor.dtype)) + " " + to_string(tensor.shape));
-    error.in_file(file.name()).hint("take all files from one save");
-    if (place) error.at_offset(place->offset());
-    throw error;
-  } catch (Error& error) {
-    throw error.for_parameter(expected.name);
+/// What was read of a file's archives: each once, whatever the number of entries and of threads
+/// that want it.
+class Readings {
+ public:
+  explicit Readings(const TorchItems& items)
+      : named_(items.index()), archives_(items.shared_places()) {}
+
+  const NamedTensors& named() const noexcept { return named_; }
+  /// One at a time for whoever wants the same place, so that the second one finds what the first
+  /// one has read; those of other places seldom wait.
+  std::unique_lock<std::mutex> turn(std::size_t place) const {
+    return std::unique_lock(turns_.at(place % turns_.size()));
   }
-}
+
+  /// What is in the place of an entry that others are in, too.
+  const TorchTensor& read_shared(const TorchItems& items, std::size_t number,
+                                 const ByteSource& file) const {
+    Archive& archive = archives_[*items.shared_place(number)];
+    archive.read.call([&] { archive.tensor = read_torch_tensor(file, *items.place(number)); });
+    return archive.tensor;
+  }
+
+  /// Where the tensor of an entry is in the file.
+  /// @throws Error that names the tensor, if it is not there or is another one.
+  TorchTensor tensor(const TorchItems& items, std::size_t number, const ByteSource& file) const {
+    const TensorEntry& expected = items.entry(number);
+    const std::optional<ByteRange> place = items.place(number);
+    try {
+      TorchTensor tensor =
+          place ? in_archive(items, number, file, *place) : named_.find(file, expected.name);
+      const Shape shape = items.stored_shape(number);
+      if (tensor.dtype == expected.dtype && tensor.shape == shape) return tensor;
+      Error error(ErrorKind::kBadInput,
+                  "should be " + std::string(mindspore_name(expected.dtype)) + " " +
+                      to_string(shape) + " by the checkpoint's metadata, but the file has " +
+                      std::string(mindspore_name(tensor.dtype)) + " " + to_string(tensor.shape));
+      error.in_file(file.name()).hint("take all files from one save");
+      if (place) error.at_offset(place->offset());
+      throw error;
+    } catch (Error& error) {
+      throw error.for_parameter(expected.name);
+    }
+  }
+
+ private:
+  struct Archive {
+    RetryOnce read;
+    TorchTensor tensor;
+  };
+
+  TorchTensor in_archive(const TorchItems& items, std::size_t number, const ByteSource& file,
+                         const ByteRange& place) const {
+    if (!items.shared_place(number)) return read_torch_tensor(file, place);
+    return read_shared(items, number, file);
+  }
+
+  static constexpr std::size_t kTurns = 16;
+
+  NamedTensors named_;
+  mutable std::vector<Archive> archives_;  ///< in places that several entries are in
+  mutable std::array<std::mutex, kTurns> turns_;
+};
 
 class ItemSource final : public ByteSource {
  public:
   ItemSource(std::shared_ptr<const TorchItems> items, ByteSourcePtr file)
       : items_(std::move(items)),
         file_(std::move(file)),
+        readings_(*items_),
         known_(items_->index()->entries().size()) {}
 
   const std::string& name() const override { return file_->name(); }
@@ -67,6 +112,9 @@ class ItemSource final : public ByteSource {
   bool gather(const Pieces& pieces, std::byte* out) const override;
   void check_unchanged() const override { file_->check_unchanged(); }
 
+  const ByteSource& file() const noexcept { return *file_; }
+  const Readings& readings() const noexcept { return readings_; }
+
  private:
   const TensorEntry& entry(std::size_t number) const { return items_->entry(number); }
   std::uint64_t find_out(std::size_t number) const;
@@ -76,17 +124,19 @@ class ItemSource final : public ByteSource {
 
   std::shared_ptr<const TorchItems> items_;
   ByteSourcePtr file_;
-  NamedTensors named_;
+  Readings readings_;
   mutable std::vector<std::atomic<std::uint64_t>> known_;
   mutable std::mutex mutex_;
   mutable std::unordered_map<std::size_t, std::shared_ptr<const TorchTensor>> strided_;
 };
 
-/// Two threads may do the same: they find the same.
 std::uint64_t ItemSource::find_out(std::size_t number) const {
-  const std::uint64_t known = known_[number].load(std::memory_order_acquire);
+  std::uint64_t known = known_[number].load(std::memory_order_acquire);
   if (known != kUnknown) return known;
-  TorchTensor tensor = read_tensor(*items_, number, *file_, named_);
+  const auto turn = readings_.turn(number);
+  known = known_[number].load(std::memory_order_relaxed);
+  if (known != kUnknown) return known;
+  TorchTensor tensor = readings_.tensor(*items_, number, *file_);
   std::uint64_t found = kStrided;
   if (is_contiguous(tensor)) {
     const auto first = static_cast<std::uint64_t>(tensor.first * element_size(tensor.dtype));
@@ -209,6 +259,32 @@ TorchItems::TorchItems(std::vector<TensorEntry> entries, PieceOffsets pieces,
     size_ = add_or_throw(size_, entry.content_bytes, "the size of all tensors");
   }
   index_ = std::make_shared<const FileIndex>(std::move(entries), IndexHints{}, std::move(pieces));
+  find_shared_places();
+}
+
+void TorchItems::find_shared_places() {
+  std::vector<std::size_t> order(places_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto key = [&](std::size_t entry) {
+    return std::tuple(places_[entry].offset(), places_[entry].length(), entry);
+  };
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+  for (std::size_t first = 0; first < order.size();) {
+    std::size_t behind = first + 1;
+    while (behind < order.size() && places_[order[behind]] == places_[order[first]]) ++behind;
+    for (std::size_t i = first; behind - first > 1 && i < behind; ++i) {
+      shared_.emplace(order[i], shared_places_);
+    }
+    if (behind - first > 1) ++shared_places_;
+    first = behind;
+  }
+}
+
+std::optional<std::size_t> TorchItems::shared_place(std::size_t entry) const {
+  const auto found = shared_.find(entry);
+  if (found == shared_.end()) return std::nullopt;
+  return found->second;
 }
 
 TorchItems::TorchItems(std::vector<TensorEntry> entries, PieceOffsets pieces)
@@ -234,15 +310,31 @@ std::uint64_t TorchItems::first_in_place(std::size_t entry) const {
   return static_cast<std::uint64_t>(run->second.first * element_size(this->entry(entry).dtype));
 }
 
-std::vector<RefusedTensor> TorchItems::examine(const ByteSource& file, bool read_all) const {
+std::vector<RefusedTensor> TorchItems::examine(const ByteSource& tensors, bool read_all) const {
+  const auto& source = dynamic_cast<const ItemSource&>(tensors);
+  const ByteSource& file = source.file();
+  const Readings& readings = source.readings();
   std::vector<RefusedTensor> refused;
-  const NamedTensors named;
   std::string unreadable;  // what is wrong with all of the file
   if (read_all && places_.empty()) {
-    const auto problem = problem_in([&] { named.read(file); });
+    const auto problem = problem_in([&] { readings.named().read(file); });
     read_all = problem.has_value();
     unreadable = problem.value_or("");
   }
+  // What cannot be read is not read again for each entry that is there.
+  std::vector<std::optional<std::string>> of_shared(shared_places_);
+  const auto problem_of = [&](std::size_t entry) {
+    const auto read = [&] {
+      return problem_in([&] { readings.tensor(*this, entry, file); }).value_or("");
+    };
+    const auto shared = shared_place(entry);
+    if (!shared) return read();
+    std::optional<std::string>& archive = of_shared[*shared];
+    if (!archive) {
+      archive = problem_in([&] { readings.read_shared(*this, entry, file); }).value_or("");
+    }
+    return archive->empty() ? read() : *archive;
+  };
   for (std::size_t i = 0; i < begins_.size(); ++i) {
     if (entry(i).content_bytes == 0) continue;
     const std::optional<ByteRange> item = place(i);
@@ -251,7 +343,7 @@ std::vector<RefusedTensor> TorchItems::examine(const ByteSource& file, bool read
       problem = "its place ends at byte " + std::to_string(item->end()) + ", but the file has " +
                 std::to_string(file.size()) + " bytes";
     } else if (read_all && problem.empty()) {
-      problem = problem_in([&] { read_tensor(*this, i, file, named); }).value_or("");
+      problem = problem_of(i);
     }
     if (problem.empty()) continue;
     refused.push_back({entry(i).name, "'" + printable(file.name()) + "': " + problem});

@@ -30,11 +30,15 @@ class TorchItems final : public DescribedContent, public std::enable_shared_from
   std::shared_ptr<const FileIndex> index() const override { return index_; }
   ByteSourcePtr tensors(ByteSourcePtr file) const override;
   std::size_t places() const override { return places_.empty() ? 1 : places_.size(); }
-  std::vector<RefusedTensor> examine(const ByteSource& file, bool read_all) const override;
+  std::vector<RefusedTensor> examine(const ByteSource& tensors, bool read_all) const override;
 
   const TensorEntry& entry(std::size_t number) const { return index_->entries()[number]; }
   /// Nothing if it is found by its name.
   std::optional<ByteRange> place(std::size_t entry) const;
+  /// The number of a place that several entries are in, below shared_places(); nothing for an entry
+  /// that is alone in its place.
+  std::optional<std::size_t> shared_place(std::size_t entry) const;
+  std::size_t shared_places() const noexcept { return shared_places_; }
   /// The shape of what its archive has.
   Shape stored_shape(std::size_t entry) const;
   /// Where its content begins in that of its archive, in bytes.
@@ -46,7 +50,11 @@ class TorchItems final : public DescribedContent, public std::enable_shared_from
   std::uint64_t size() const noexcept { return size_; }
 
  private:
-  std::vector<ByteRange> places_;  ///< none: by name
+  void find_shared_places();
+
+  std::vector<ByteRange> places_;                        ///< none: by name
+  std::unordered_map<std::size_t, std::size_t> shared_;  ///< their numbers, by entry
+  std::size_t shared_places_ = 0;
   Runs runs_;
   std::vector<std::uint64_t> begins_;
   std::uint64_t size_ = 0;

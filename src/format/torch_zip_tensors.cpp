@@ -16,28 +16,32 @@
 namespace reshardfs {
 namespace {
 
-/// A data.pkl has some hundred bytes for each tensor.
-constexpr std::uint64_t kMostPickleBytes = 256ULL << 20U;
+/// A data.pkl has some hundred bytes for each tensor, and is held several times over while it is
+/// read: of one tensor, and of as many as an archive's directory may have.
+constexpr std::uint64_t kMostBytesOfOne = 1ULL << 20U;
+constexpr std::uint64_t kMostBytesOfAll = 64ULL << 20U;
 constexpr std::size_t kMostDimensions = 64;
 constexpr std::int64_t kMostElements = 1LL << 62U;
 
 class TensorReader {
  public:
-  TensorReader(const ByteSource& source, const ByteRange& place)
+  /// @param most how long its data.pkl may be.
+  TensorReader(const ByteSource& source, const ByteRange& place, std::uint64_t most)
       : source_(source),
         place_(place),
         zip_(source, place),
         at_(zip_.entry("data.pkl").offset()),
-        tree_(read_pickle()) {}
+        tree_(read_pickle(most)) {}
 
   TorchTensor read_one() const { return tensor(tree_.root()); }
 
-  std::vector<TorchTensor> read_all() const {
+  std::vector<TorchTensor> read_all(const std::function<bool(std::string_view)>& takes) const {
     if (!tree_.root().is(PickleKind::kDict)) refuse("it should be a dictionary of tensors");
     std::vector<TorchTensor> tensors;
     tree_.for_each_pair(tree_.root(), [&](PickleValue key, PickleValue value) {
       const auto name = tree_.text(key);
       if (!name) refuse("the name of a tensor should be text");
+      if (takes && !takes(*name)) return true;
       tensors.push_back(tensor(value));
       tensors.back().name = *name;
       return true;
@@ -52,8 +56,8 @@ class TensorReader {
         .at_offset(place_.offset());
   }
 
-  PickleTree read_pickle() const {
-    std::string bytes = zip_.read("data.pkl", kMostPickleBytes);
+  PickleTree read_pickle(std::uint64_t most) const {
+    std::string bytes = zip_.read("data.pkl", most);
     try {
       return PickleTree(std::move(bytes), pickle::kArchiveRules);
     } catch (const Error& error) {
@@ -192,11 +196,12 @@ class TensorReader {
 }  // namespace
 
 TorchTensor read_torch_tensor(const ByteSource& source, const ByteRange& place) {
-  return TensorReader(source, place).read_one();
+  return TensorReader(source, place, kMostBytesOfOne).read_one();
 }
 
-std::vector<TorchTensor> read_torch_tensors(const ByteSource& source, const ByteRange& place) {
-  return TensorReader(source, place).read_all();
+std::vector<TorchTensor> read_torch_tensors(const ByteSource& source, const ByteRange& place,
+                                            const std::function<bool(std::string_view)>& takes) {
+  return TensorReader(source, place, kMostBytesOfAll).read_all(takes);
 }
 
 bool is_contiguous(const TorchTensor& tensor) noexcept {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reshardfs/dtype.h"
@@ -30,8 +32,12 @@ struct TorchTensor {
 /// @throws Error as TorchZip, and if it is anything else, or does not fit its storage; kUnsupported
 ///         if its type has no counterpart.
 TorchTensor read_torch_tensor(const ByteSource& source, const ByteRange& place);
-/// Those of an archive that is a dictionary of tensors. @throws Error as above.
-std::vector<TorchTensor> read_torch_tensors(const ByteSource& source, const ByteRange& place);
+/// Those of an archive that is a dictionary of tensors.
+/// @param takes the names of those that are wanted; of the others nothing is looked at. Empty: all.
+/// @throws Error as above.
+std::vector<TorchTensor> read_torch_tensors(
+    const ByteSource& source, const ByteRange& place,
+    const std::function<bool(std::string_view)>& takes = {});
 
 /// Whether the elements lie one behind the other in C order.
 bool is_contiguous(const TorchTensor& tensor) noexcept;

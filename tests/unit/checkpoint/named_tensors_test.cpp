@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/named_tensors.h"
 
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -32,6 +35,21 @@ TEST(NamedTensors, AreFoundInSafetensors) {
   EXPECT_EQ(found.storage, ByteRange(8 + header.size() + 4, 24));
   EXPECT_TRUE(is_contiguous(found));
   expect_error(ErrorKind::kMissing, {"f", "not in the file"}, [&] { tensors.find(file, "c"); });
+}
+
+TEST(NamedTensors, KeepWhatIsWantedAndTellWhyOneCannotBeShown) {
+  const std::string header = R"({"a":{"dtype":"I8","shape":[4],"data_offsets":[0,4]},)"
+                             R"("b":{"dtype":"I8","shape":[1],"data_offsets":[4,5]},)"
+                             R"("odd":{"dtype":"Q4","shape":[1],"data_offsets":[5,6]}})";
+  const MemorySource file(safetensors_file(header, 6), "f");
+  std::vector<TensorEntry> entries(2);
+  entries[0].name = "a";
+  entries[1].name = "odd";
+  const NamedTensors tensors(std::make_shared<const FileIndex>(std::move(entries)));
+  EXPECT_EQ(tensors.find(file, "a").shape, Shape{4});
+  expect_error(ErrorKind::kMissing, {"f", "not in the file"}, [&] { tensors.find(file, "b"); });
+  expect_error(ErrorKind::kUnsupported, {"f", "'Q4' is not known"},
+               [&] { tensors.find(file, "odd"); });
 }
 
 TEST(NamedTensors, AFailureIsNotKept) {
