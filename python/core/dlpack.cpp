@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 
 namespace reshardfs::python {
 namespace {
@@ -28,21 +29,39 @@ struct Array {
   std::uint64_t offset;
 };
 struct ManagedArray {
+  static constexpr const char* kUnused = "dltensor";
+
   Array array;
   void* context;
   void (*end)(ManagedArray*);
 };
+struct Version {
+  std::uint32_t major;
+  std::uint32_t minor;
+};
+struct VersionedArray {
+  static constexpr const char* kUnused = "dltensor_versioned";
+
+  Version version;
+  void* context;
+  void (*end)(VersionedArray*);
+  std::uint64_t flags;
+  Array array;
+};
 
 constexpr std::int32_t kProcessor = 1;
-constexpr const char* kUnused = "dltensor";
+constexpr Version kVersion{1, 0};
+constexpr std::uint64_t kIsCopied = 2;
 
-enum Code : std::uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBFloat = 4, kBool = 6 };
+enum Code : std::uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBFloat = 4, kComplex = 5, kBool = 6 };
 
+/// @tparam Managed ManagedArray or VersionedArray
+template <typename Managed>
 struct Context {
   MemoryPtr memory;
   Shape shape;
   Shape strides;
-  ManagedArray managed;
+  Managed managed;
 };
 
 Code code_of(DType dtype) {
@@ -66,6 +85,8 @@ Code code_of(DType dtype) {
       return kFloat;
     case DType::kBFloat16:
       return kBFloat;
+    case DType::kComplex64:
+      return kComplex;
     default:
       throw pybind11::buffer_error("DLPack has no elements of type " +
                                    std::string(mindspore_name(dtype)));
@@ -73,35 +94,53 @@ Code code_of(DType dtype) {
 }
 
 /// Of one that nobody has taken: whoever takes it renames it.
+template <typename Managed>
 void end_capsule(PyObject* capsule) {
-  if (PyCapsule_IsValid(capsule, kUnused) == 0) return;
-  auto* managed = static_cast<ManagedArray*>(PyCapsule_GetPointer(capsule, kUnused));
+  if (PyCapsule_IsValid(capsule, Managed::kUnused) == 0) return;
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Managed::kUnused));
   managed->end(managed);
 }
 
-}  // namespace
-
-pybind11::capsule dlpack_capsule(const MemoryPtr& memory, DType dtype, const Shape& shape) {
+template <typename Managed>
+pybind11::capsule capsule_of(const MemoryPtr& memory, DType dtype, const Shape& shape) {
   const ElementType type{code_of(dtype), static_cast<std::uint8_t>(8 * element_size(dtype)), 1};
-  auto context = std::make_unique<Context>(Context{memory, shape, Shape(shape.size()), {}});
+  auto context =
+      std::make_unique<Context<Managed>>(Context<Managed>{memory, shape, Shape(shape.size()), {}});
   std::int64_t step = 1;
   for (std::size_t d = shape.size(); d-- > 0;) {
     context->strides[d] = step;
     step *= shape[d];
   }
-  context->managed = {{memory->bytes().data(),
-                       {kProcessor, 0},
-                       static_cast<std::int32_t>(shape.size()),
-                       type,
-                       context->shape.data(),
-                       context->strides.data(),
-                       0},
-                      context.get(),
-                      [](ManagedArray* array) { delete static_cast<Context*>(array->context); }};
-  PyObject* capsule = PyCapsule_New(&context->managed, kUnused, end_capsule);
+  Managed& managed = context->managed;
+  managed.array = {memory->bytes().data(),
+                   {kProcessor, 0},
+                   static_cast<std::int32_t>(shape.size()),
+                   type,
+                   context->shape.data(),
+                   context->strides.data(),
+                   0};
+  managed.context = context.get();
+  managed.end = [](Managed* ended) { delete static_cast<Context<Managed>*>(ended->context); };
+  if constexpr (std::is_same_v<Managed, VersionedArray>) {
+    managed.version = kVersion;
+    managed.flags = kIsCopied;
+  }
+  PyObject* capsule = PyCapsule_New(&managed, Managed::kUnused, end_capsule<Managed>);
   if (capsule == nullptr) throw pybind11::error_already_set();
   static_cast<void>(context.release());  // the capsule's now
   return pybind11::reinterpret_steal<pybind11::capsule>(capsule);
+}
+
+}  // namespace
+
+void require_dlpack_type(DType dtype) {
+  static_cast<void>(code_of(dtype));
+}
+
+pybind11::capsule dlpack_capsule(const MemoryPtr& memory, DType dtype, const Shape& shape,
+                                 bool versioned) {
+  return versioned ? capsule_of<VersionedArray>(memory, dtype, shape)
+                   : capsule_of<ManagedArray>(memory, dtype, shape);
 }
 
 }  // namespace reshardfs::python

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The part of DLPack's interface (version 0.8) that hands an array in memory to another library.
+/// The part of DLPack's interface (versions 0.8 and 1.0) that hands an array in memory to another
+/// library.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -11,8 +12,14 @@
 
 namespace reshardfs::python {
 
-/// A capsule as __dlpack__() returns it. Whoever takes it shares the memory.
 /// @throws pybind11::buffer_error if DLPack has no such elements.
-pybind11::capsule dlpack_capsule(const MemoryPtr& memory, DType dtype, const Shape& shape);
+void require_dlpack_type(DType dtype);
+
+/// A capsule as __dlpack__() returns it. Whoever takes it shares the memory.
+/// @param versioned as of version 1.0, with flags that say that the memory is a copy, which may be
+///        written to; if not, as before.
+/// @throws pybind11::buffer_error as require_dlpack_type().
+pybind11::capsule dlpack_capsule(const MemoryPtr& memory, DType dtype, const Shape& shape,
+                                 bool versioned);
 
 }  // namespace reshardfs::python

@@ -219,9 +219,10 @@ void add_tensors(py::module_& module) {
            [](const TensorHandle& t, const py::object& out) {
              read_into(t, 0, static_cast<std::size_t>(t.get().bytes()), out);
            })
-      .def("dlpack", [](const TensorHandle& t) {
+      .def("dlpack", [](const TensorHandle& t, bool versioned) {
+        require_dlpack_type(t.facts().dtype());
         const MemoryPtr memory = read_all({t}, 0).front();
-        return dlpack_capsule(memory, t.facts().dtype(), t.facts().shape());
+        return dlpack_capsule(memory, t.facts().dtype(), t.facts().shape(), versioned);
       });
   py::class_<TensorSetHandle>(module, "TensorSet")
       .def("__len__", [](const TensorSetHandle& set) { return set.facts().size(); })

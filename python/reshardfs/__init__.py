@@ -26,18 +26,18 @@ _core.require_main_interpreter()
 
 from . import _command  # noqa: E402
 from ._checkpoint import Checkpoint, open_checkpoint  # noqa: E402
-from ._errors import Error, UnknownName, WrongIndex  # noqa: E402
+from ._errors import CannotShare, Error, UnknownName, WrongIndex, WrongType, WrongValue  # noqa: E402
 from ._tensor import State, Tensor  # noqa: E402
 
-__all__ = ["Checkpoint", "Error", "State", "Tensor", "UnknownName", "WrongIndex", "diff", "export", "mount",
-           "open", "plan", "verify"]
+__all__ = ["CannotShare", "Checkpoint", "Error", "State", "Tensor", "UnknownName", "WrongIndex", "WrongType",
+           "WrongValue", "diff", "export", "mount", "open", "plan", "verify"]
 __version__: str = _core.version
 # As they are called, not where they are.
-for _public in (Checkpoint, Error, State, Tensor, UnknownName, WrongIndex):
+for _public in (CannotShare, Checkpoint, Error, State, Tensor, UnknownName, WrongIndex, WrongType, WrongValue):
     _public.__module__ = __name__
 # Model maps are beside the command.
 with contextlib.suppress(Error):
-    _core.set_program(os.path.realpath(_command.program()))
+    _core.set_program(os.fsencode(os.path.realpath(_command.program())))
 
 
 def open(source: str | os.PathLike[str], **options: Any) -> Checkpoint:  # noqa: A001
@@ -100,6 +100,8 @@ def export(source: str | os.PathLike[str], outdir: str | os.PathLike[str], *,
     progress: is called several times a second with "phase", "bytes", "total_bytes", "files",
     "total_files" and "file". What it raises ends the export, which a later one resumes.
     """
+    if progress is not None and not callable(progress):
+        raise WrongType(f"progress is a function, not {type(progress).__name__}")
     listen = progress or (lambda values: None)
     _command.run(["export", *_command.words_of(options), "--", os.fspath(source), os.fspath(outdir)],
                  listen)

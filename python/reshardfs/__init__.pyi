@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from ._checkpoint import Checkpoint as Checkpoint
-from ._errors import Error as Error, UnknownName as UnknownName, WrongIndex as WrongIndex
+from ._errors import (
+    CannotShare as CannotShare,
+    Error as Error,
+    UnknownName as UnknownName,
+    WrongIndex as WrongIndex,
+    WrongType as WrongType,
+    WrongValue as WrongValue,
+)
 from ._tensor import State as State, Tensor as Tensor
 
 _Path = str | os.PathLike[str]

@@ -8,8 +8,9 @@ import os
 from typing import Any
 
 from . import _core
+from ._arguments import encoded, integer, name_text, path_text
 from ._command import checked, words_of
-from ._errors import Error
+from ._errors import Error, UnknownName, WrongIndex
 from ._files import open_file
 from ._tensor import State
 
@@ -23,7 +24,8 @@ class Checkpoint:
 
     def __init__(self, words: list[str]) -> None:
         self._words = words
-        self._core = _core.open(words)
+        # Paths may be no UTF-8.
+        self._core = _core.open([os.fsencode(word) for word in words])
 
     @property
     def source(self) -> str:
@@ -58,8 +60,11 @@ class Checkpoint:
     def rank(self, rank: int) -> State:
         """The tensors of a target rank, none of them read.
 
-        Raises Error if there is no such rank."""
-        return State(self._core.tensors(rank), f"rank {rank}", self)
+        Raises Error, which then is an IndexError, too, if there is no such rank."""
+        number = integer(rank, "a rank")
+        if not 0 <= number < self._core.rank_count:
+            raise WrongIndex(f"there is no target rank {number}: the target has {self._core.rank_count}")
+        return State(self._core.tensors(number), f"rank {number}", self)
 
     @property
     def merged(self) -> State:
@@ -72,17 +77,20 @@ class Checkpoint:
         """The files of a mount, with their sizes in bytes."""
         return dict(self._core.files())
 
-    def file(self, path: str) -> io.BufferedReader:
+    def file(self, path: str | os.PathLike[str]) -> io.BufferedReader:
         """A file of a mount, such as "rank_3/checkpoint_3.ckpt", opened for reading in binary.
 
         Raises Error if there is no such file."""
-        return open_file(self._core, path)
+        return open_file(self._core, path_text(path, "the path of a file"))
 
     def picture(self, name: str) -> str:
         """From which source rank each part of a parameter's slices comes: an SVG document.
 
         Raises Error if there is no parameter of this name."""
-        return self._core.draw_parameter(name)
+        data = encoded(name_text(name))
+        if data is None:
+            raise UnknownName(f"the target has no parameter {name!r}", "missing", parameter=name)
+        return self._core.draw_parameter(data)
 
     def close(self) -> None:
         """Closes the source. Its tensors and files cannot be read any more."""

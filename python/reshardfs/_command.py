@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import numbers
 import os
 import selectors
 import shutil
@@ -14,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ._errors import Error, of_message
+from ._arguments import is_bool
+from ._errors import Error, WrongType, of_message
 
 _BESIDE = Path(__file__).parent / "bin" / "reshardfs"
 # So long a command that was interrupted may take to end by itself.
@@ -48,18 +50,25 @@ def words_of(options: Mapping[str, Any]) -> list[str]:
     words = []
     for name, value in options.items():
         key = "--" + name.replace("_", "-")
-        if value is None or value is False:
+        if value is None or (is_bool(value) and not value):
             continue
-        if value is True:
+        if is_bool(value):
             words.append(key)
         elif isinstance(value, (list, tuple, range, set, frozenset)):
-            texts = [str(item) if isinstance(item, int) else os.fspath(item) for item in value]
+            texts = [_word_of(name, item) for item in value]
             words += [f"{key}={','.join(texts)}"] if name == "ranks" else [f"{key}={text}" for text in texts]
-        elif isinstance(value, (int, float)):
-            words.append(f"{key}={value}")
         else:
-            words.append(f"{key}={os.fspath(value)}")
+            words.append(f"{key}={_word_of(name, value)}")
     return [checked(word) for word in words]
+
+
+def _word_of(name: str, value: Any) -> str:
+    if isinstance(value, numbers.Real):
+        return str(value)
+    if isinstance(value, (str, bytes, os.PathLike)):
+        return os.fsdecode(value)
+    raise WrongType(f"the option '{name}' is text, a number, a path or a list of these, not "
+                    + type(value).__name__)
 
 
 class _Run:

@@ -36,7 +36,26 @@ class UnknownName(Error, KeyError):
 
 
 class WrongIndex(Error, IndexError):
-    """An index outside of a tensor's shape. Also an IndexError, as of any array."""
+    """A rank that the target does not have, or an index that a tensor does not take. Also an IndexError, as
+    of any array."""
+
+    __str__ = Error.__str__
+
+
+class WrongType(Error, TypeError):
+    """An argument of a type that a function does not take. Also a TypeError."""
+
+    __str__ = Error.__str__
+
+
+class WrongValue(Error, ValueError):
+    """An argument of the right type that a function does not take. Also a ValueError."""
+
+    __str__ = Error.__str__
+
+
+class CannotShare(Error, BufferError):
+    """A tensor that __dlpack__() cannot hand over as it is asked to. Also a BufferError."""
 
     __str__ = Error.__str__
 

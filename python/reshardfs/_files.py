@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import io
+import operator
 import os
 from typing import Any
 
 from . import _core
+from ._arguments import encoded
 from ._errors import Error
 
 # What small reads are made of.
@@ -23,27 +25,36 @@ class _RawFile(io.RawIOBase):
         self.mode = "rb"
 
     def readable(self) -> bool:
+        self._require_open()
         return True
 
     def seekable(self) -> bool:
+        self._require_open()
         return True
 
     def tell(self) -> int:
+        self._require_open()
         return self._place
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         self._require_open()
+        offset, whence = operator.index(offset), operator.index(whence)
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._file.size}
         if whence not in base:
             raise ValueError(f"whence is 0, 1 or 2, not {whence}")
-        if base[whence] + offset < 0:
-            raise ValueError(f"a place before the file's first byte: {base[whence] + offset}")
-        self._place = base[whence] + offset
-        return self._place
+        place = base[whence] + offset
+        if place < 0:
+            raise ValueError(f"a place before the file's first byte: {place}")
+        if place >> 63:
+            raise ValueError(f"a place behind those of any file: {place}")
+        self._place = place
+        return place
 
     def readinto(self, buffer: Any) -> int:
         self._require_open()
         with memoryview(buffer).cast("B") as view:
+            if view.readonly:
+                raise TypeError("readinto() takes a buffer that can be written to")
             count = max(0, min(len(view), self._file.size - self._place))
             if count:
                 self._file.read_into(self._place, count, view)
@@ -62,7 +73,10 @@ class _RawFile(io.RawIOBase):
 
 
 def open_file(checkpoint: _core.Checkpoint, path: str) -> io.BufferedReader:
-    file = checkpoint.file(path)
+    data = encoded(path)
+    if data is None:
+        raise Error(f"the conversion has no file {path!r}", "missing", path)
+    file = checkpoint.file(data)
     return io.BufferedReader(_RawFile(file, path), _BLOCK_BYTES)
 
 

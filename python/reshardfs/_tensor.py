@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _core
-from ._errors import Error, UnknownName, WrongIndex
+from ._arguments import encoded, integer, is_bool, name_list, thread_count
+from ._errors import CannotShare, Error, UnknownName, WrongIndex, WrongType, WrongValue
 from ._types import numpy_dtype
 
 if TYPE_CHECKING:
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
 
 def _wrong(name: str, why: str) -> WrongIndex:
     return WrongIndex(f"parameter '{name}': {why}", parameter=name)
+
+
+def _pair(value: Any, what: str, meaning: str) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise WrongType(f"{what} is {meaning}, not {value!r}")
+    return integer(value[0], f"each number of {what}"), integer(value[1], f"each number of {what}")
 
 
 def _spread(index: Any, dimensions: int, name: str) -> list[SupportsIndex | slice]:
@@ -101,16 +110,19 @@ class Tensor:
             length = shape[dimension]
             if isinstance(part, slice):
                 chosen = range(length)[part]
-                low, high = (min(chosen), max(chosen) + 1) if chosen else (0, 0)
+                low, high = (min(chosen[0], chosen[-1]), max(chosen[0], chosen[-1]) + 1) if chosen else (0, 0)
                 begin.append(low)
                 end.append(high)
                 kept.append(slice(None, None, chosen.step))
             else:
                 try:
-                    number = operator.index(part)
+                    # NumPy takes a truth value for a mask, and adds a dimension.
+                    number = None if is_bool(part) else operator.index(part)
                 except TypeError:
+                    number = None
+                if number is None:
                     raise _wrong(self.name, "an index is an integer, a slice or '...', not "
-                                 + type(part).__name__) from None
+                                 + type(part).__name__)
                 if not -length <= number < length:
                     raise _wrong(self.name, f"index {number} leaves dimension {dimension}, "
                                  f"which has {length}")
@@ -129,9 +141,27 @@ class Tensor:
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 
-    def __dlpack__(self, *, stream: Any = None, **more: Any) -> Any:
-        """All of it in new memory, which whoever takes it keeps."""
-        return self._tensor.dlpack()
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+        """All of it in new memory of the CPU, which whoever takes it keeps and may write to.
+
+        Follows the array API (2023.12): from max_version=(1, 0) on, the capsule is a versioned one, whose
+        flags say that this is a copy. Raises BufferError if it must not be one (copy=False), for another
+        device than the CPU, and if DLPack has no such elements."""
+        if stream is not None:
+            raise WrongValue(f"parameter '{self.name}': the CPU has no streams: stream is None, not {stream!r}",
+                             parameter=self.name)
+        version = _pair(max_version, "max_version", "a version, such as (1, 0)")
+        device = _pair(dl_device, "dl_device", "a device's type and number, such as (1, 0)")
+        if copy is not None and not is_bool(copy):
+            raise WrongType(f"copy is True, False or None, not {type(copy).__name__}")
+        if device not in (None, self.__dlpack_device__()):
+            raise CannotShare(f"parameter '{self.name}': it is read into memory of the CPU, device (1, 0), not of "
+                              f"device {device}", "unsupported", parameter=self.name)
+        if copy is not None and not copy:
+            raise CannotShare(f"parameter '{self.name}': it is read into new memory, so copy=False cannot be had",
+                              "unsupported", parameter=self.name)
+        return self._tensor.dlpack(version is not None and version >= (1, 0))
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
@@ -164,6 +194,8 @@ def _array(tensor: _core.Tensor) -> np.ndarray:
     import numpy as np
     if not tensor.is_array:
         return np.frombuffer(memoryview(tensor.read()), np.uint8)
+    # What NumPy has no type for is not read.
+    numpy_dtype(tensor.dtype, tensor.name)
     return _as_array(memoryview(tensor.read()), tensor.dtype, tensor.shape)
 
 
@@ -183,11 +215,16 @@ class State(Mapping[str, Tensor]):
             yield self._tensors.name(number)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._tensors.has(name)
+        data = encoded(name) if isinstance(name, str) else None
+        return data is not None and self._tensors.has(data)
 
     def __getitem__(self, name: str) -> Tensor:
+        data = encoded(name) if isinstance(name, str) else None
+        if data is None:
+            raise UnknownName(f"the target has no parameter {name!r}"
+                              + ("" if isinstance(name, str) else ": names are text"), "missing")
         try:
-            return Tensor(self._tensors.at(name), self._checkpoint)
+            return Tensor(self._tensors.at(data), self._checkpoint)
         except Error as error:
             if error.kind != "missing" or name in self:
                 raise
@@ -206,13 +243,17 @@ class State(Mapping[str, Tensor]):
         result and little more. Small tensors share it: up to 16 MiB are free when the last of them is.
 
         threads: how many read; by default one for each processor, but two at least."""
-        wanted = list(self if names is None else names)
+        count = thread_count(threads)
+        wanted = list(self) if names is None else name_list(names)
         handles = [self[name]._tensor for name in wanted]
-        return dict(zip(wanted, map(memoryview, _core.read_all(handles, threads))))
+        return dict(zip(wanted, map(memoryview, _core.read_all(handles, count))))
 
     def numpy(self, names: Iterable[str] | None = None, *, threads: int = 0) -> dict[str, np.ndarray]:
         """As read(), as arrays. Texts and maps, which are none, are left out if no names are given."""
-        tensors = {name: self[name] for name in (self.arrays() if names is None else names)}
+        tensors = {name: self[name] for name in (self.arrays() if names is None else name_list(names))}
+        for name, tensor in tensors.items():
+            if tensor.is_array:
+                numpy_dtype(tensor.dtype, name)
         buffers = self.read(tensors, threads=threads)
         return {name: _as_array(buffers[name], tensor.dtype if tensor.is_array else "uint8", tensor.shape)
                 for name, tensor in tensors.items()}

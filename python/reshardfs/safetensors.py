@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from ._checkpoint import Checkpoint, open_checkpoint
-from ._errors import Error
+from ._errors import WrongValue
 from ._tensor import State, Tensor
 
 
@@ -15,7 +15,9 @@ class Slice:
     """Part of a tensor by an index, as safe_open().get_slice() gives it."""
 
     _NAMES = {"bool": "BOOL", "bfloat16": "BF16", "float8_e5m2": "F8_E5M2", "float8_e4m3fn": "F8_E4M3",
-              "int4": "I8"}
+              "int4": "I8", "float8_e8m0fnu": "F8_E8M0", "float8_e4m3fnuz": "F8_E4M3FNUZ",
+              "float8_e5m2fnuz": "F8_E5M2FNUZ", "float4_e2m1fn": "F4", "float6_e2m3fn": "F6_E2M3",
+              "float6_e3m2fn": "F6_E3M2"}
 
     def __init__(self, lazy: Tensor, framework: str, device: Any) -> None:
         self._lazy, self._framework, self._device = lazy, framework, device
@@ -43,8 +45,8 @@ class safe_open:  # noqa: N801: as safetensors has it
     def __init__(self, source: Checkpoint | State | str | os.PathLike[str], framework: str = "np",
                  device: Any = "cpu", *, rank: int | None = None, **options: Any) -> None:
         known = {"pt": "torch", "torch": "torch", "pytorch": "torch", "np": "numpy", "numpy": "numpy"}
-        if framework not in known:
-            raise Error(f"there is no framework '{framework}'; it is 'pt' or 'np'")
+        if not isinstance(framework, str) or framework not in known:
+            raise WrongValue(f"there is no framework '{framework}'; it is 'pt' or 'np'")
         self._framework, self._device = known[framework], device
         self._opened: Checkpoint | None = None
         if isinstance(source, State):

@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
+from ._arguments import name_list
 from ._checkpoint import Checkpoint, open_checkpoint
 from ._errors import Error
 from ._tensor import State, Tensor
 
-_NAMED = {"bool": "bool", "int4": "int8", "float8_e5m2": "float8_e5m2", "float8_e4m3fn": "float8_e4m3fn"}
+_NAMED = {"int4": "int8"}
 
 
 def _dtype(tensor: Tensor) -> torch.dtype:
@@ -59,7 +60,7 @@ def load(source: Checkpoint | State | str | os.PathLike[str], rank: int | None =
 
 def _load(state: State, device: Any, names: Iterable[str] | None,
           threads: int) -> dict[str, torch.Tensor]:
-    tensors = {name: state[name] for name in (state.arrays() if names is None else names)}
+    tensors = {name: state[name] for name in (state.arrays() if names is None else name_list(names))}
     for lazy in tensors.values():
         _dtype(lazy)
     if torch.device(device).type == "cpu":

@@ -56,12 +56,15 @@ def full_model(seed: int) -> Tensors:
     return model
 
 
-def write_safetensors(path: Path, tensors: Tensors, metadata: dict[str, str] | None = None) -> None:
-    """Not sorted as the library does it: any order is a valid file."""
+def write_safetensors(path: Path, tensors: Tensors, metadata: dict[str, str] | None = None,
+                      shapes: dict[str, list[int]] | None = None) -> None:
+    """Not sorted as the library does it: any order is a valid file.
+
+    shapes: of those of which the arrays are bytes."""
     header: dict[str, object] = {"__metadata__": metadata} if metadata else {}
     data = b""
     for name, (dtype, array) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": list(array.shape),
+        header[name] = {"dtype": dtype, "shape": (shapes or {}).get(name, list(array.shape)),
                         "data_offsets": [len(data), len(data) + array.nbytes]}
         data += array.tobytes()
     text = json.dumps(header, ensure_ascii=False).encode()

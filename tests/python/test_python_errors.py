@@ -17,6 +17,15 @@ from python_sets import check_tensors, opened, options_of, run_unittests_without
 import reshardfs
 
 
+class _TorchLike:
+    """As a tensor of PyTorch with one truth value."""
+
+    dtype = "torch.bool"
+
+    def __index__(self) -> int:
+        return 1
+
+
 class Errors(unittest.TestCase):
     def raised(self, call: Callable[[], Any]) -> reshardfs.Error:
         with self.assertRaises(reshardfs.Error) as caught:
@@ -91,6 +100,84 @@ class Errors(unittest.TestCase):
                 self.assertIsInstance(error, IndexError)
                 self.assertIn(words, str(error))
                 self.assertEqual(error.parameter, "lm_head.weight")
+
+    def test_truth_values_are_no_indices(self) -> None:
+        with small_set() as made, opened(made) as checkpoint:
+            tensor = checkpoint.merged["lm_head.weight"]
+            for index in (True, False, np.bool_(True), np.bool_(False), np.array(True), (0, True), (..., False),
+                          (slice(None), np.True_), _TorchLike()):
+                error = self.raised(lambda: tensor[index])  # noqa: B023
+                self.assertIsInstance(error, IndexError)
+                self.assertIn("an index is an integer, a slice or '...'", str(error))
+
+    def test_other_indices(self) -> None:
+        with small_set() as made, opened(made) as checkpoint:
+            tensor = checkpoint.merged["lm_head.weight"]
+            array = tensor.numpy()
+            for index in (2**70, -2**70, (0, 2**64), np.array([1]), np.array([True, False]), [0, 1], [True], 1.0,
+                          np.float64(1), None, (None, 0), "0", b"0", {}, (0, None), ((0,), 0)):
+                error = self.raised(lambda: tensor[index])  # noqa: B023
+                self.assertIsInstance(error, IndexError, index)
+                self.assertNotIn("incompatible", str(error))
+            for index in (slice(-2**70, 2**70), slice(2**70, -2**70, -2**65), slice(None, None, 2**70), np.int64(1),
+                          np.uint8(1), np.array(1), (slice(None, None, -1), -1), slice(5, 1, -3), ()):
+                np.testing.assert_array_equal(tensor[index], array[index])
+            for index in (slice(1.5, None), slice("a"), slice(None, None, [1])):
+                with self.assertRaises(TypeError):
+                    tensor[index]
+            with self.assertRaises(ValueError):
+                tensor[::0]
+
+    def test_arguments_of_wrong_types(self) -> None:
+        with small_set() as made, opened(made) as checkpoint:
+            state = checkpoint.merged
+            for rank in (2**64, -2**70, -1, 4, np.int64(4)):
+                error = self.raised(lambda: checkpoint.rank(rank))  # noqa: B023
+                self.assertIsInstance(error, IndexError)
+                self.assertEqual(str(error), f"there is no target rank {rank}: the target has 4")
+            for rank in ("0", None, True, np.bool_(False), 0.0, b"0", [0], (0,)):
+                error = self.raised(lambda: checkpoint.rank(rank))  # noqa: B023
+                self.assertIsInstance(error, TypeError)
+                self.assertEqual(str(error), f"a rank is an integer, not {type(rank).__name__}")
+            self.assertEqual(list(checkpoint.rank(np.int32(1))), list(checkpoint.rank(1)))
+            for call, words in ((lambda: checkpoint.file(3), "text or a path, not int"),
+                                (lambda: checkpoint.file(None), "not NoneType"),
+                                (lambda: checkpoint.picture(3), "text, not int"),
+                                (lambda: state.read("lm_head.weight"), "list of names, not str"),
+                                (lambda: state.read(3), "list of names, not int"),
+                                (lambda: state.read([3]), "text, not int"),
+                                (lambda: state.numpy("lm_head.weight"), "list of names, not str"),
+                                (lambda: state.read(threads="2"), "threads is an integer, not str"),
+                                (lambda: state.read(threads=None), "not NoneType"),
+                                (lambda: state.read(threads=True), "not bool"),
+                                (lambda: state.numpy(threads=1.5), "not float"),
+                                (lambda: reshardfs.open(made.source, dst_strategy=object()), "'dst_strategy' is text"),
+                                (lambda: reshardfs.open(made.source, include=[3j]), "'include' is text"),
+                                (lambda: reshardfs.verify(made.source, jobs={}), "'jobs' is text"),
+                                (lambda: reshardfs.export(made.source, "out", progress=3), "progress is a function")):
+                error = self.raised(call)
+                self.assertIsInstance(error, TypeError)
+                self.assertIn(words, str(error))
+            for threads in (-1, -2**70):
+                self.assertIsInstance(self.raised(lambda: state.read(threads=threads)), ValueError)  # noqa: B023
+            for threads in (1, 3, np.int64(2), 2**70):
+                self.assertEqual(len(state.read(["lm_head.weight"], threads=threads)), 1)
+            for name in (3, None, b"lm_head.weight", ("lm_head.weight",), "half \ud800"):
+                error = self.raised(lambda: state[name])  # noqa: B023
+                self.assertIsInstance(error, KeyError)
+                self.assertIn("has no parameter", str(error))
+                self.assertNotIn(name, state)
+                self.assertIsNone(state.get(name))
+            for call in (lambda: checkpoint.file("half \ud800"), lambda: checkpoint.picture("half \ud800")):
+                self.assertEqual(self.raised(call).kind, "missing")
+            self.assertEqual(self.raised(lambda: reshardfs.open("no such \udcff")).kind, "missing")
+
+    def test_a_source_whose_name_is_no_utf8(self) -> None:
+        with small_set() as made:
+            moved = Path(os.fsdecode(os.fsencode(made.source) + b"\xff"))
+            Path(made.source).rename(moved)
+            with reshardfs.open(moved, **options_of(made)) as checkpoint:
+                check_tensors(self, checkpoint.rank(0), made.expected(0))
 
     def test_closed(self) -> None:
         with small_set() as made, opened(made) as checkpoint:

@@ -9,6 +9,7 @@ import io
 import random
 import unittest
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 from mounted import run
 from python_sets import opened, options_of, run_unittests_without_mounts, small_set
@@ -53,6 +54,44 @@ class Files(unittest.TestCase):
                     file.seek(-1)
             with self.assertRaises(ValueError):
                 file.read()
+
+    def test_closed_files_refuse_as_others_do(self) -> None:
+        with small_set() as made, opened(made) as checkpoint:
+            path = made.source_files(0)[0]
+            for unbuffered in (False, True):
+                file, like = checkpoint.file(NAME), path.open("rb", buffering=0 if unbuffered else -1)
+                if unbuffered:
+                    file = file.detach()
+                for each in (file, like):
+                    each.close()
+                    each.close()
+                for name, words in (("tell", ()), ("seek", (0,)), ("read", ()), ("read", (1,)), ("readline", ()),
+                                    ("readinto", (bytearray(3),)), ("readlines", ()), ("readable", ()), ("seekable", ()),
+                                    ("__enter__", ()), ("__next__", ()), ("readall" if unbuffered else "peek", ()),
+                                    ("isatty", ())):
+                    with self.subTest(name, unbuffered=unbuffered):
+                        with self.assertRaises(ValueError):
+                            getattr(like, name)(*words)
+                        with self.assertRaises(ValueError):
+                            getattr(file, name)(*words)
+                with self.assertRaises((ValueError, OSError)):
+                    file.fileno()
+                self.assertTrue(file.closed)
+
+    def test_arguments_of_wrong_types(self) -> None:
+        with small_set() as made, opened(made) as checkpoint:
+            for file in (checkpoint.file(NAME), checkpoint.file(NAME).detach()):
+                for words in ((1.5,), ("1",), (None,), (0, 1.5), (0, None), (0, "0")):
+                    with self.subTest(words), self.assertRaises(TypeError):
+                        file.seek(*words)
+                for words in ((2**70,), (-1,), (0, 7), (-2**70, 1)):
+                    with self.subTest(words), self.assertRaises((ValueError, OverflowError)):
+                        file.seek(*words)
+                file.seek(2**62)
+                self.assertEqual((file.read(), file.read(5), file.tell()), (b"", b"", 2**62))
+                with self.assertRaises(TypeError):
+                    file.readinto(b"cannot be written to")
+            self.assertEqual(checkpoint.file(Path(NAME)).read(), checkpoint.file(NAME).read())
 
     def test_live_files_are_read_as_they_are(self) -> None:
         with small_set() as made, opened(made) as checkpoint, checkpoint.file(".reshardfs/version") as file:

@@ -94,16 +94,22 @@ class Types(unittest.TestCase):
         directory = cls.enterClassContext(scratch())
         rng = np.random.default_rng(1)
         cls.model = full_model(2) | {"f8.a": ("F8_E4M3", random_array(rng, "u1", (3, 5))),
-                                     "f8.b": ("F8_E5M2", random_array(rng, "u1", (2,)))}
-        write_safetensors(directory / "m.safetensors", cls.model)
+                                     "f8.b": ("F8_E5M2", random_array(rng, "u1", (2,))),
+                                     "f8.c": ("F8_E8M0", random_array(rng, "u1", (5,)))}
+        cls.packed = {"f4": ("F4", [2, 4], 4), "f6": ("F6_E3M2", [2, 4], 6), "c64": ("C64", [3], 24)}
+        cls.model |= {name: (st, random_array(rng, "u1", (size,))) for name, (st, _, size) in cls.packed.items()}
+        write_safetensors(directory / "m.safetensors", cls.model,
+                          shapes={name: shape for name, (_, shape, _) in cls.packed.items()})
         cls.checkpoint = cls.enterClassContext(reshardfs.open(directory / "m.safetensors"))
         cls.state = cls.checkpoint.rank(0)
 
     def test_names_types_shapes_and_bytes(self) -> None:
         plain = {st: mindspore.lower() for mindspore, st, _, _ in TYPES}
-        plain |= {"F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
+        plain |= {"F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E8M0": "float8_e8m0fnu"}
         self.assertEqual(set(self.state), set(self.model))
         for name, (st, array) in self.model.items():
+            if name in self.packed:
+                continue
             tensor = self.state[name]
             self.assertEqual((tensor.name, tensor.dtype, tensor.shape, tensor.nbytes),
                              (name, plain[st], array.shape, array.nbytes))
@@ -112,8 +118,9 @@ class Types(unittest.TestCase):
 
     def test_arrays(self) -> None:
         by_type = {st: descr for _, st, _, descr in TYPES}
-        all_of_it = self.state.numpy()
-        for name, (st, array) in self.model.items():
+        model = {name: self.model[name] for name in self.model if name not in self.packed}
+        all_of_it = self.state.numpy(model)
+        for name, (st, array) in model.items():
             for got in (self.state[name].numpy(), np.asarray(self.state[name]), all_of_it[name]):
                 self.assertEqual(got.shape, array.shape)
                 self.assertEqual(got.tobytes(), array.tobytes(), name)
@@ -147,8 +154,61 @@ class Types(unittest.TestCase):
         self.assertEqual(ctypes.string_at(array.data, 24), self.model["type.BFloat16"][1].tobytes())
 
     def test_dlpack_refuses_what_it_has_no_type_for(self) -> None:
-        with self.assertRaisesRegex(BufferError, "no elements of type"):
-            self.state["f8.a"].__dlpack__()
+        for name in ("f8.a", "f4", "f8.c"):
+            with self.assertRaisesRegex(BufferError, "no elements of type"):
+                self.state[name].__dlpack__()
+
+    def test_dlpack_arguments_of_the_array_api(self) -> None:
+        tensor = self.state["type.Float32"]
+        names = {"dltensor": ({}, {"max_version": None}, {"max_version": (0, 8)}, {"copy": True}, {"copy": None},
+                              {"dl_device": (1, 0)}, {"stream": None}, {"copy": np.bool_(True)}),
+                 "dltensor_versioned": ({"max_version": (1, 0)}, {"max_version": (1, 1), "copy": True},
+                                        {"max_version": (2, 0), "dl_device": (1, 0), "copy": None})}
+        for name, cases in names.items():
+            for words in cases:
+                self.assertIn(f'"{name}"', repr(tensor.__dlpack__(**words)), words)
+        for words in ({"copy": False}, {"copy": np.bool_(False)}, {"dl_device": (2, 0)}, {"dl_device": (1, 1)},
+                      {"copy": False, "max_version": (1, 0)}, {"dl_device": (2, 0), "copy": True}):
+            with self.subTest(words), self.assertRaises(BufferError) as caught:
+                tensor.__dlpack__(**words)
+            self.assertIsInstance(caught.exception, reshardfs.Error)
+            self.assertIn("parameter 'type.Float32'", str(caught.exception))
+        with self.assertRaisesRegex(ValueError, "stream is None, not 1"):
+            tensor.__dlpack__(stream=1)
+        for words in ({"copy": 1}, {"copy": "no"}, {"dl_device": 1}, {"dl_device": (1,)}, {"dl_device": ("cpu", 0)},
+                      {"max_version": 1}, {"max_version": (1, 0, 0)}, {"max_version": "10"}, {"max_version": (1.0, 0)},
+                      {"nothing": 1}):
+            with self.subTest(words), self.assertRaises(TypeError):
+                tensor.__dlpack__(**words)
+
+    def test_versioned_dlpack(self) -> None:
+        """Flags say that it is a copy, which may be written to."""
+        tensor = self.state["c64"]
+        capsule = tensor.__dlpack__(max_version=(1, 0))
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+        fields = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
+                  ("end", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("data", ctypes.c_void_p),
+                  ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+                  ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64))]
+        array = type("Array", (ctypes.Structure,),
+                     {"_fields_": fields}).from_address(pointer(capsule, b"dltensor_versioned"))
+        self.assertEqual((array.major, array.minor, array.flags), (1, 0, 2))
+        self.assertEqual((list(array.device), array.code, array.bits, array.ndim, array.shape[0]), ([1, 0], 5, 64, 1, 3))
+        self.assertEqual(ctypes.string_at(array.data, 24), self.model["c64"][1].tobytes())
+
+    def test_types_that_numpy_lacks(self) -> None:
+        for name, plain, size in (("f4", "float4_e2m1fn", 4), ("f6", "float6_e3m2fn", 6)):
+            tensor = self.state[name]
+            self.assertEqual((tensor.dtype, tensor.shape, tensor.nbytes), (plain, (2, 4), size))
+            self.assertEqual(bytes(tensor), self.model[name][1].tobytes())
+            for call in (tensor.numpy, lambda: tensor[0], lambda: np.asarray(tensor),  # noqa: B023
+                         lambda: self.state.numpy([tensor.name])):  # noqa: B023
+                with self.assertRaisesRegex(reshardfs.Error, f"parameter '{name}': NumPy has no elements"):
+                    call()
+        self.assertEqual(self.state["f8.c"].numpy().tobytes(), self.model["f8.c"][1].tobytes())
+        self.assertEqual(self.state["c64"].numpy().dtype, np.dtype("<c8"))
+        self.assertEqual(self.state["c64"][1:].tobytes(), self.model["c64"][1][8:].tobytes())
 
     def test_read_into(self) -> None:
         want = self.model["type.Float64"][1]
