@@ -17,6 +17,7 @@
 #include "checkpoint/step.h"
 #include "checkpoint/steps.h"
 #include "format/encrypted.h"
+#include "format/foreign_content.h"
 #include "format/input_format.h"
 #include "storage/open_file_limit.h"
 
@@ -187,6 +188,17 @@ void check_places(const Discovery& found, const std::vector<RankFile>& files,
   }
 }
 
+/// A source that is something else altogether is no damaged checkpoint.
+/// @throws the first failure, if each file is what another program keeps its data in.
+void refuse_foreign(const std::vector<RankFile>& files, const Failures& failures) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const bool foreign = failures[i] && failures[i]->kind() != ErrorKind::kIo &&
+                         files[i].source != nullptr && foreign_content(*files[i].source);
+    if (!foreign) return;
+  }
+  if (!files.empty()) throw Error(*failures.front());
+}
+
 }  // namespace
 
 Problem problem_from(const Error& error) {
@@ -237,6 +249,7 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
     problem.message = "is missing, though the set's metadata names it";
     report.problems.push_back(std::move(problem));
   }
+  refuse_foreign(files, failures);
   std::vector<RankFile> readable;
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (!failures[i]) {

@@ -9,6 +9,7 @@
 #include "reshardfs/error.h"
 
 #include "base/text.h"
+#include "checkpoint/foreign_files.h"
 #include "checkpoint/path_pattern.h"
 #include "checkpoint/recognition.h"
 #include "checkpoint/segments.h"
@@ -80,7 +81,9 @@ void refuse_torch_files(const std::filesystem::path& root, const SourceTreePtr& 
           .in_file(root.string())
           .hint("its zero_to_fp32.py writes safetensors with --safe_serialization");
     }
-    const bool torch = name.ends_with(".pt") || name.ends_with(".pth");
+    const bool torch = name.ends_with(".pt") || name.ends_with(".pth") ||
+                       ((name.starts_with("pytorch_model") || name.starts_with("adapter_model")) &&
+                        name.ends_with(".bin"));
     if (torch && other.empty()) other = name;
   }
   if (other.empty()) return;
@@ -186,6 +189,7 @@ SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string
   }
   refuse_plain_files(root, tree);
   refuse_torch_files(root, tree);
+  refuse_foreign_files(root, tree);
   if (const auto below = described_set_in(root, tree)) {
     throw Error(ErrorKind::kMissing, "is not a checkpoint itself, but its directory '" +
                                          printable(below->filename().string()) + "' is one")

@@ -14,8 +14,8 @@ using namespace std::string_view_literals;
 namespace reshardfs {
 namespace {
 
-/// As many bytes as are looked at.
-constexpr std::size_t kLooked = 64;
+/// As many bytes as are looked at: the header of a tar archive.
+constexpr std::size_t kLooked = 512;
 
 struct Kind {
   std::string_view begin;
@@ -23,8 +23,18 @@ struct Kind {
 };
 
 constexpr std::string_view kUnpack = "unpack it";
-constexpr std::string_view kConvert = "save it with MindSpore, or as safetensors";
 constexpr std::string_view kOther = "name a .ckpt or .safetensors file, or a directory of them";
+constexpr std::string_view kFromTorch =
+    "load it with PyTorch, and save the tensors with safetensors.torch.save_file() or the model "
+    "with torch.distributed.checkpoint";
+constexpr std::string_view kFromPickle =
+    "it is not opened, because a pickle can run any code: load it with the program that wrote it, "
+    "and save the tensors as safetensors";
+constexpr std::string_view kFromNumpy =
+    "load it with NumPy, and save the arrays with safetensors.numpy.save_file()";
+constexpr std::string_view kFromOther =
+    "load it with the program that wrote it, and save the tensors as safetensors";
+constexpr std::string_view kFromModel = "name the model that it was made from, as safetensors";
 
 // Each of these would be a damaged record to a reader of .ckpt files, and a header of absurd length
 // to one of safetensors.
@@ -32,15 +42,27 @@ constexpr std::array kKinds{
     Kind{
         "version https://git-lfs.github.com/spec/"sv,
         {"a pointer of Git LFS and not the file itself", "run 'git lfs pull' where it comes from"}},
+    Kind{"\x00\x05\x16\x07"sv,
+         {"a file in which macOS keeps attributes of another one",
+          "delete it; the file itself has the same name without '._'"}},
     Kind{"\x1f\x8b"sv, {"compressed with gzip", kUnpack}},
     Kind{"\x28\xb5\x2f\xfd"sv, {"compressed with zstd", kUnpack}},
     Kind{"\xfd\x37zXZ\0"sv, {"compressed with xz", kUnpack}},
-    Kind{"PK\x03\x04"sv, {"a ZIP archive, as PyTorch saves them", kConvert}},
-    Kind{"\x80\x02}"sv, {"a Python pickle", kConvert}},
-    Kind{"\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20"sv, {"a pickle of PyTorch", kConvert}},
-    Kind{"\x80\x04\x95"sv, {"a Python pickle", kConvert}},
-    Kind{"\x89HDF\r\n"sv, {"an HDF5 file", kConvert}},
-    Kind{"\x93NUMPY"sv, {"a NumPy array", kConvert}},
+    Kind{"BZh"sv, {"compressed with bzip2", kUnpack}},
+    Kind{"\x04\x22\x4d\x18"sv, {"compressed with lz4", kUnpack}},
+    Kind{"\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20"sv,
+         {"a file of torch.save in the format before PyTorch 1.6", kFromTorch, true}},
+    Kind{"\x80\x02"sv, {"a Python pickle", kFromPickle, true}},
+    Kind{"\x80\x03"sv, {"a Python pickle", kFromPickle, true}},
+    Kind{"\x80\x04"sv, {"a Python pickle", kFromPickle, true}},
+    Kind{"\x80\x05"sv, {"a Python pickle", kFromPickle, true}},
+    Kind{"\x89HDF\r\n"sv, {"an HDF5 file, as Keras writes them", kFromOther, true}},
+    Kind{"\x93NUMPY"sv, {"a NumPy array", kFromNumpy, true}},
+    Kind{"GGUF"sv, {"a GGUF file, as llama.cpp reads them", kFromModel, true}},
+    Kind{"ggml"sv, {"a GGML file of llama.cpp", kFromModel, true}},
+    Kind{"lmgg"sv, {"a GGML file of llama.cpp", kFromModel, true}},
+    Kind{"tjgg"sv, {"a GGML file of llama.cpp", kFromModel, true}},
+    Kind{"PAR1"sv, {"a Parquet file, not a checkpoint", kOther}},
     Kind{"\x89PNG\r\n"sv, {"a PNG image, not a checkpoint", kOther}},
     Kind{"\xff\xd8\xff"sv, {"a JPEG image, not a checkpoint", kOther}},
     Kind{"%PDF-"sv, {"a PDF document, not a checkpoint", kOther}},
@@ -48,8 +70,80 @@ constexpr std::array kKinds{
          "ELF"sv,
          {"a program, not a checkpoint", kOther}},
     Kind{"<!DOCTYPE html"sv, {"a web page", "the download failed; repeat it"}},
+    Kind{"<!doctype html"sv, {"a web page", "the download failed; repeat it"}},
     Kind{"<html"sv, {"a web page", "the download failed; repeat it"}},
+    Kind{"<?xml"sv,
+         {"an XML document, as a server answers with an error", "read it; repeat the download"}},
 };
+
+/// By the name of the archive's first file.
+ForeignContent zip_content(std::string_view begin) {
+  constexpr std::size_t kLengthAt = 26;
+  constexpr std::size_t kNameAt = 30;
+  std::string_view name;
+  if (begin.size() > kNameAt) {
+    const auto low = static_cast<unsigned char>(begin[kLengthAt]);
+    const auto high = static_cast<unsigned char>(begin[kLengthAt + 1]);
+    name = begin.substr(kNameAt, low + (static_cast<std::size_t>(high) << 8U));
+  }
+  // torch.save() begins with <name>/data.pkl, PyTorch's serialization of programs with others.
+  if (name.ends_with("/data.pkl") || name.ends_with("/version") || name.ends_with("/byteorder") ||
+      name.ends_with("/.format_version") || name.ends_with("/constants.pkl")) {
+    return {"a file of torch.save", kFromTorch, true};
+  }
+  if (name.ends_with(".npy")) return {"an .npz archive of NumPy", kFromNumpy, true};
+  if (name.starts_with("metadata.json") || name.starts_with("config.json")) {
+    return {"a .keras archive", kFromOther, true};
+  }
+  return {"a ZIP archive, not a checkpoint", kUnpack};
+}
+
+bool is_word_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '-' || c == '.';
+}
+
+/// ModelProto: the version of its form, then the producer's name (field 2) or the graph (field 7).
+/// https://github.com/onnx/onnx, onnx/onnx.proto
+bool is_onnx(std::string_view begin) {
+  constexpr char kOldest = 3;
+  constexpr char kNewest = 32;
+  if (begin.size() < 5 || begin[0] != '\x08' || begin[1] < kOldest || begin[1] > kNewest) {
+    return false;
+  }
+  if (begin[2] == '\x3a') return true;
+  const auto length = static_cast<unsigned char>(begin[3]);
+  return begin[2] == '\x12' && length > 0 && length < 0x80 && is_word_letter(begin[4]);
+}
+
+/// A map of at least one entry whose first key is a short text: what Flax writes.
+/// https://github.com/msgpack/msgpack/blob/master/spec.md
+bool is_msgpack(std::string_view begin) {
+  std::size_t at = 1;
+  if (begin.size() < 8) return false;
+  const auto first = static_cast<unsigned char>(begin[0]);
+  if (first == 0xde) at = 3;
+  if (first != 0xde && (first < 0x81 || first > 0x8f)) return false;
+  const auto text = static_cast<unsigned char>(begin[at]);
+  std::size_t length = text & 0x1fU;
+  if (text == 0xd9) {
+    length = static_cast<unsigned char>(begin[++at]);
+  } else if (text < 0xa1 || text > 0xbf) {
+    return false;
+  }
+  const std::string_view key = begin.substr(at + 1, length);
+  return key.size() == length && !key.empty() &&
+         std::all_of(key.begin(), key.end(), [](char c) { return is_word_letter(c) || c == '/'; });
+}
+
+bool is_tar(std::string_view begin) {
+  constexpr std::size_t kMagicAt = 257;
+  return begin.size() > kMagicAt && begin.substr(kMagicAt).starts_with("ustar");
+}
+
+bool is_tflite(std::string_view begin) {
+  return begin.size() > 8 && begin.substr(4, 4) == "TFL3";
+}
 
 /// MindSpore writes the number of the stage first, as a number, where a checkpoint has a record;
 /// then come operators (field 2) or layouts (field 3).
@@ -123,11 +217,22 @@ std::optional<ForeignContent> foreign_content(std::string_view begin) {
   for (const Kind& kind : kKinds) {
     if (begin.starts_with(kind.begin)) return kind.content;
   }
+  if (begin.starts_with("PK\x03\x04")) return zip_content(begin);
+  if (is_onnx(begin)) return ForeignContent{"an ONNX model", kFromModel, true};
+  if (is_tflite(begin)) return ForeignContent{"a TensorFlow Lite model", kFromModel, true};
+  if (is_tar(begin)) return ForeignContent{"a tar archive", kUnpack};
+  if (is_msgpack(begin)) {
+    return ForeignContent{"a msgpack file, as Flax writes them",
+                          "load it with Flax, and save the arrays with "
+                          "safetensors.flax.save_file()",
+                          true};
+  }
   if (is_strategy(begin)) {
     return ForeignContent{"a strategy file, not a checkpoint",
                           "name it as strategy, and the checkpoint's directory as source"};
   }
-  if (begin.size() >= kLooked && begin.find_first_not_of('\0') == std::string_view::npos) {
+  constexpr std::size_t kZeroBytes = 64;
+  if (begin.size() >= kZeroBytes && begin.find_first_not_of('\0') == std::string_view::npos) {
     return ForeignContent{"zero bytes at the start, as an unfinished copy leaves them",
                           "copy it again"};
   }

@@ -14,15 +14,17 @@ namespace reshardfs {
 struct ForeignContent {
   std::string_view what;    ///< completes "FILE is ..."
   std::string_view advice;  ///< what to do
+  /// Whether another program keeps a model or tensors in such files: it may be sound.
+  bool is_model = false;
 };
 
-/// @param begin the file's first bytes.
+/// @param begin the file's first bytes; of fewer than 512 some kinds are not told.
 std::optional<ForeignContent> foreign_content(std::string_view begin);
 /// The same of a file; nothing if it cannot be read.
 std::optional<ForeignContent> foreign_content(const ByteSource& source) noexcept;
 
 /// Whether bytes are the beginning of a checkpoint file, in whichever format or encrypted.
-/// @param begin the file's first bytes; fewer than 64 only if it has no more.
+/// @param begin the file's first bytes; fewer than 512 only if it has no more.
 bool is_checkpoint_content(std::string_view begin);
 /// The same of a file; false if it cannot be read.
 bool is_checkpoint_content(const ByteSource& source) noexcept;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "format/input_format.h"
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string>
 
 #include "reshardfs/error.h"
@@ -37,8 +39,43 @@ bool tells_what_it_is_not(const Error& error) {
   return error.message().starts_with("is not a");
 }
 
-/// Says so first; what a reader stumbled over comes behind it.
-Error not_a_checkpoint(const Error& error, const ByteSource& source) {
+/// "0a 7f 12": of a file that begins like no checkpoint, a parser's words say less.
+std::string beginning_in_hex(const ByteSource& source) {
+  std::array<std::byte, 8> begin{};
+  const auto known = std::span(begin).first(
+      static_cast<std::size_t>(std::min<std::uint64_t>(source.size(), begin.size())));
+  source.read_at(0, known);
+  std::string text;
+  for (const std::byte byte : known) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    const auto value = std::to_integer<unsigned>(byte);
+    text += text.empty() ? "" : " ";
+    text += {kDigits[value >> 4U], kDigits[value & 0xfU]};
+  }
+  return text;
+}
+
+bool begins_as_record(const ByteSource& source) {
+  std::byte first{};
+  source.read_at(0, {&first, 1});
+  return first == std::byte{'\n'};
+}
+
+/// Says so first; what a reader stumbled over comes behind it, if the file begins as its format
+/// does.
+Error not_a_checkpoint(const Error& error, const InputFormat& format, const ByteSource& source) {
+  if (source.size() == 0) {
+    return Error(ErrorKind::kBadInput, "is not a checkpoint: it is empty")
+        .in_file(source.name())
+        .hint("copy it again");
+  }
+  if (format.name == "ckpt" && !begins_as_record(source)) {
+    return Error(ErrorKind::kBadInput, "is no checkpoint file: it begins with the bytes " +
+                                           beginning_in_hex(source) +
+                                           ", unlike MindSpore's .ckpt files and safetensors files")
+        .in_file(source.name())
+        .hint("name a .ckpt or .safetensors file, or a directory of them");
+  }
   if (tells_what_it_is_not(error)) {
     return Error(ErrorKind::kBadInput, error.message()).in_file(source.name());
   }
@@ -69,7 +106,7 @@ FileIndex read_index(const InputFormat& format, const ByteSource& source, const 
     if (error.kind() != ErrorKind::kBadInput) throw;
     const auto content = foreign_content(source);
     if (!content && is_checkpoint_content(source) && !tells_what_it_is_not(error)) throw;
-    if (!content) throw not_a_checkpoint(error, source);
+    if (!content) throw not_a_checkpoint(error, format, source);
     throw Error(ErrorKind::kBadInput, "is " + std::string(content->what))
         .in_file(source.name())
         .hint(std::string(content->advice));

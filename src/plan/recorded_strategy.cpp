@@ -63,10 +63,15 @@ class Recorder {
 
   static void require_no_boxes(const SourceParameter& parameter) {
     if (!parameter.grid || parameter.grid->boxes() == nullptr) return;
-    throw Error(ErrorKind::kUnsupported, "it is stored in " + boxes_text(*parameter.grid) +
-                                             ", which strategies cannot state")
+    const std::size_t parts = parameter.grid->boxes()->size();
+    throw Error(ErrorKind::kUnsupported, "the checkpoint records where its " +
+                                             std::to_string(parts) +
+                                             (parts == 1 ? " part lies" : " parts lie") +
+                                             ", but not along which axes of devices it was cut")
         .for_parameter(parameter.name)
-        .hint("give a strategy or rules that state how to cut it");
+        .hint(
+            "instead of sizes, give the target as rules in a .toml file: see "
+            "reshardfs-strategy(5)");
   }
 
   /// @throws Error kUnsupported if the devices are no stage.

@@ -24,6 +24,13 @@
 namespace reshardfs {
 namespace {
 
+/// " (3 attempts in 12 s)"; nothing of a single one, as the reason alone says what happened.
+std::string attempts_words(unsigned attempts, std::int64_t seconds) {
+  if (attempts < 2) return {};
+  const std::string time = seconds < 1 ? "less than 1 s" : std::to_string(seconds) + " s";
+  return " (" + std::to_string(attempts) + " attempts in " + time + ")";
+}
+
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
@@ -353,8 +360,7 @@ void HttpEngine::State::again(Jobs& from, const std::string& why,
   if (now + wait - job.begun > patience) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - job.begun).count();
     throw Error(ErrorKind::kIo, (job.request.body ? "cannot be written: " : "cannot be read: ") +
-                                    why + " (" + std::to_string(job.attempts) + " attempts in " +
-                                    std::to_string(seconds) + " s)")
+                                    why + attempts_words(job.attempts, seconds))
         .in_file(job.request.name)
         .os_error(EIO);
   }

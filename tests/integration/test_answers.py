@@ -282,10 +282,11 @@ class Mistaken(Answers):
             ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(range(256)),
              f"is a PNG image, not a checkpoint; {foreign}"),
             ("b.ckpt", b"\xfe" * 100,
-             "is not a MindSpore checkpoint: at offset 0, a number has more than 64 bits"),
+             "is no checkpoint file: it begins with the bytes fe fe fe fe fe fe fe fe, unlike "
+             f"MindSpore's .ckpt files and safetensors files; {foreign}"),
             ("b.safetensors", b"\xfe" * 100, "is not a safetensors file: it states a header of "
              "18374403900871474942 bytes; the limit is 100000000"),
-            ("empty.ckpt", b"", "is not a checkpoint: it is empty"),
+            ("empty.ckpt", b"", "is not a checkpoint: it is empty; copy it again"),
         ):
             with self.subTest(name):
                 path = self.made.directory / name

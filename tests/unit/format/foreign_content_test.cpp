@@ -28,12 +28,56 @@ TEST(ForeignContent, IsKnownByItsBeginning) {
   EXPECT_EQ(what("\x1f\x8b\x08\0\0"s), "compressed with gzip");
   EXPECT_EQ(what("\x28\xb5\x2f\xfd\x24"s), "compressed with zstd");
   EXPECT_EQ(what("\xfd\x37zXZ\0\0"s), "compressed with xz");
-  EXPECT_NE(what("PK\x03\x04\x2d"s).find("PyTorch"), std::string::npos);
+  EXPECT_EQ(what("PK\x03\x04\x2d"s), "a ZIP archive, not a checkpoint");
   EXPECT_EQ(what("\x80\x04\x95\x10"s), "a Python pickle");
   EXPECT_EQ(what("\x93NUMPY\x01"s), "a NumPy array");
   EXPECT_EQ(what("<!DOCTYPE html><html>"), "a web page");
   EXPECT_EQ(what("\x89PNG\r\n\x1a\n"s), "a PNG image, not a checkpoint");
   EXPECT_EQ(what("version of something else\r\n\t\xc3\xa4"), "a text file, not a checkpoint");
+}
+
+/// The beginning of an archive whose first file has this name.
+std::string zip(const std::string& name) {
+  const auto length = static_cast<char>(name.size());
+  return "PK\x03\x04"s + std::string(22, '\0') + length + "\0\0\0"s + name + std::string(600, 'x');
+}
+
+TEST(ForeignContent, AnArchiveIsKnownByItsFirstFile) {
+  EXPECT_EQ(what(zip("archive/data.pkl")), "a file of torch.save");
+  EXPECT_EQ(what(zip(std::string(200, 'n') + "/data.pkl")), "a file of torch.save");
+  EXPECT_EQ(what(zip("x.npy")), "an .npz archive of NumPy");
+  EXPECT_EQ(what(zip("metadata.json")), "a .keras archive");
+  EXPECT_EQ(what(zip("letter.txt")), "a ZIP archive, not a checkpoint");
+}
+
+TEST(ForeignContent, ModelsOfOtherProgramsAreNamed) {
+  EXPECT_EQ(what("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19."s),
+            "a file of torch.save in the format before PyTorch 1.6");
+  for (const char version : {'\x02', '\x03', '\x04', '\x05'}) {
+    EXPECT_EQ(what("\x80"s + version + "}q\0."s), "a Python pickle");
+  }
+  EXPECT_EQ(what("GGUF\x03\0\0\0\x01"s), "a GGUF file, as llama.cpp reads them");
+  EXPECT_EQ(what("\x08\x07\x12\x07pytorch\x1a\x03"s), "an ONNX model");
+  EXPECT_EQ(what("\x08\x09:\x80\x01\x0a\x03"s), "an ONNX model");
+  EXPECT_EQ(what("\x81\xa6params\x82\xa5"s), "a msgpack file, as Flax writes them");
+  EXPECT_EQ(what("\xde\x00\x20\xa4step\xcd"s), "a msgpack file, as Flax writes them");
+  EXPECT_EQ(what("\x1c\0\0\0TFL3\x14\0"s), "a TensorFlow Lite model");
+  EXPECT_EQ(what("\x89HDF\r\n\x1a\n"s), "an HDF5 file, as Keras writes them");
+  EXPECT_EQ(what("\0\x05\x16\x07\0\x02\0\0Mac OS X"s),
+            "a file in which macOS keeps attributes of another one");
+  EXPECT_EQ(what("model/"s + std::string(251, '\0') + "ustar\0"s), "a tar archive");
+}
+
+/// Whoever has a file of PyTorch cannot save it with MindSpore.
+TEST(ForeignContent, TheAdviceFitsTheFramework) {
+  for (const std::string& begin : {zip("archive/data.pkl"), "GGUF\x03"s, "\x93NUMPY\x01"s,
+                                   zip("x.npy"), "\x80\x04\x95\x10"s, "\x81\xa6params\x82"s}) {
+    const auto content = foreign_content(begin);
+    ASSERT_TRUE(content);
+    EXPECT_EQ(content->advice.find("MindSpore"), std::string_view::npos) << content->what;
+    EXPECT_NE(content->advice, "") << content->what;
+    EXPECT_TRUE(content->is_model) << content->what;
+  }
 }
 
 TEST(ForeignContent, AStrategyBeginsWithItsStage) {
@@ -72,6 +116,23 @@ TEST(ForeignContent, ADamagedFileIsStillToldByTheFormat) {
   test::expect_error(ErrorKind::kBadInput,
                      {"rank_1/a.ckpt: is not a MindSpore checkpoint: at offset 2"},
                      [&] { read_index(input_formats()[0], source); });
+}
+
+/// A parser's words say nothing of a file that never was for it.
+TEST(ForeignContent, WhatBeginsLikeNoCheckpointIsNotParsed) {
+  const MemorySource source(std::string(100, '\x9f'), "rank_1/a.ckpt");
+  test::expect_error(ErrorKind::kBadInput,
+                     {"rank_1/a.ckpt: is no checkpoint file: it begins with the bytes 9f 9f",
+                      "MindSpore's .ckpt", "name a .ckpt"},
+                     [&] { read_index(input_formats()[0], source); });
+}
+
+TEST(ForeignContent, AnEmptyFileIsEmpty) {
+  for (const InputFormat& format : input_formats()) {
+    const MemorySource source("", "a");
+    test::expect_error(ErrorKind::kBadInput, {"a: is not a checkpoint: it is empty; copy it again"},
+                       [&] { read_index(format, source); });
+  }
 }
 
 TEST(ForeignContent, WhatHasBegunAsARecordIsDamaged) {
