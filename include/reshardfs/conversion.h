@@ -108,6 +108,13 @@ struct ConversionOptions {
   /// Leave out what training keeps beside the weights: states of optimizers (also those of
   /// `state_prefixes`), of schedulers and of the loop. Their names tell; see reshardfs(1).
   bool weights_only = false;
+  /// Accept options that select nothing of this checkpoint (globs, prefixes, entries of the name
+  /// map, casts, rules of strategies, options of views that are not shown): see unmatched(). They
+  /// are refused otherwise.
+  bool allow_unmatched = false;
+  /// Accept only options of views that are not shown, without a word: they may be those of other
+  /// commands.
+  bool allow_idle_view_options = false;
   /// Check the CRCs that source files carry: reads all of these files, and refuses a damaged one.
   bool check_crc = false;
   /// Refuse symbolic links below the source (the source itself may be one).
@@ -226,6 +233,12 @@ class RESHARDFS_EXPORT Conversion {
   const std::vector<std::string>& steps() const;
   /// Things that the user should know (parameters left out, ...), one line each.
   const std::vector<std::string>& warnings() const;
+  /// Options that select nothing, as ConversionOptions::allow_unmatched accepts them, one line
+  /// each. They are among the warnings, too.
+  const std::vector<std::string>& unmatched() const;
+  /// Why a view that would have a file of this path or the directory is not shown; empty if that is
+  /// not the reason why there is none.
+  std::string why_absent(const std::string& path) const;
   /// Parameters without a layout of their own that were placed by a rule, one line each.
   const std::vector<std::string>& rules() const;
   /// Choices made (files, steps, and rules()), one line each.

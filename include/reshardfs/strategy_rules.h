@@ -78,6 +78,15 @@ class RESHARDFS_EXPORT StrategyRules {
 
   /// The rule of each parameter that one took, in the order of `parameters`.
   std::vector<RuleMatch> matches(const std::vector<NamedShape>& parameters) const;
+  /// What rules and [[layers]] without `optional` select nothing of `parameters`: a line each, as
+  /// "line 7: the rule '*.wq' matches no parameter".
+  std::vector<std::string> unmatched(const std::vector<NamedShape>& parameters) const;
+  /// The same as an error. A rule that others before it take everything from counts as one that
+  /// selects nothing.
+  /// @throws Error kBadInput with file and line, if there is any.
+  void require_matched(const std::vector<NamedShape>& parameters) const;
+  /// Pipeline stages.
+  std::int64_t stage_count() const noexcept;
   /// The rules that took none of `parameters`: line and glob.
   std::vector<RuleMatch> unused(const std::vector<NamedShape>& parameters) const;
 

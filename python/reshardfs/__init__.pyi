@@ -62,7 +62,8 @@ def open(source: _Path, *,
     prefetch_memory: int | float | str | None = None,
     cache_dir: _Path | None = None,
     cache_size: int | float | str | None = None,
-    weights_only: bool | None = None) -> Checkpoint: ...
+    weights_only: bool | None = None,
+    allow_unmatched: bool | None = None) -> Checkpoint: ...
 
 def mount(source: _Path, mountpoint: _Path | None = None, *,
     src_strategy: _Path | None = None,
@@ -121,6 +122,7 @@ def mount(source: _Path, mountpoint: _Path | None = None, *,
     log_level: Literal["error", "warning", "info", "debug"] | None = None,
     log_file: _Path | None = None,
     weights_only: bool | None = None,
+    allow_unmatched: bool | None = None,
     config: _Path | None = None,
     supervise: bool | None = None,
     crash_limit: int | float | str | None = None) -> contextlib.AbstractContextManager[str]: ...
@@ -174,6 +176,7 @@ def plan(source: _Path, *,
     node_bandwidth: int | float | str | None = None,
     store_bandwidth: int | float | str | None = None,
     weights_only: bool | None = None,
+    allow_unmatched: bool | None = None,
     config: _Path | None = None) -> dict[str, Any]: ...
 
 def verify(source: _Path, *,
@@ -206,6 +209,7 @@ def verify(source: _Path, *,
     log_level: Literal["error", "warning", "info", "debug"] | None = None,
     log_file: _Path | None = None,
     weights_only: bool | None = None,
+    allow_unmatched: bool | None = None,
     against: _Path | None = None,
     config: _Path | None = None) -> dict[str, Any]: ...
 
@@ -254,6 +258,7 @@ def diff(a: _Path, b: _Path, *,
     log_level: Literal["error", "warning", "info", "debug"] | None = None,
     log_file: _Path | None = None,
     weights_only: bool | None = None,
+    allow_unmatched: bool | None = None,
     config: _Path | None = None) -> dict[str, Any]: ...
 
 def export(source: _Path, outdir: _Path, *, progress: Callable[[Mapping[str, Any]], None] | None = None,
@@ -306,4 +311,5 @@ def export(source: _Path, outdir: _Path, *, progress: Callable[[Mapping[str, Any
     checksum: bool | None = None,
     force: bool | None = None,
     weights_only: bool | None = None,
+    allow_unmatched: bool | None = None,
     config: _Path | None = None) -> None: ...

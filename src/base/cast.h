@@ -47,9 +47,12 @@ class Casts {
   explicit Casts(const std::vector<std::string>& texts);
 
   bool empty() const noexcept { return rules_.empty(); }
+  const std::vector<CastRule>& rules() const noexcept { return rules_; }
   /// The type in which a parameter is shown: that of the first rule that matches its name and type,
   /// or `source`. Rules do not follow upon each other.
   DType target(const std::string& parameter, DType source) const;
+  /// That rule; nullptr: none matches.
+  const CastRule* rule_for(const std::string& parameter, DType source) const;
 
  private:
   std::vector<CastRule> rules_;

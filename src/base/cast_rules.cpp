@@ -80,10 +80,15 @@ Casts::Casts(const std::vector<std::string>& texts) {
 }
 
 DType Casts::target(const std::string& parameter, DType source) const {
-  for (const CastRule& rule : rules_) {
-    if (rule.from == source && glob_match(rule.glob, parameter)) return rule.to;
-  }
-  return source;
+  const CastRule* rule = rule_for(parameter, source);
+  return rule == nullptr ? source : rule->to;
+}
+
+const CastRule* Casts::rule_for(const std::string& parameter, DType source) const {
+  const auto found = std::find_if(rules_.begin(), rules_.end(), [&](const CastRule& rule) {
+    return rule.from == source && glob_match(rule.glob, parameter);
+  });
+  return found == rules_.end() ? nullptr : &*found;
 }
 
 }  // namespace reshardfs

@@ -9,9 +9,11 @@
 #include "reshardfs/error.h"
 
 #include "base/parallel.h"
+#include "base/state_names.h"
 #include "plan/element_view.h"
 #include "plan/tensor_view.h"
 #include "view/tensor_set.h"
+#include "view/unmatched_selectors.h"
 
 namespace reshardfs {
 namespace {
@@ -231,9 +233,33 @@ std::vector<std::int64_t> index_tuple(std::uint64_t flat, const Shape& shape) {
   return index;
 }
 
+UnmatchedOptions unmatched_in(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
+  const std::vector<std::string> names = names_in(a.table());
+  std::vector<std::string> compared = renamed(names, options.name_map);
+  for (std::string& name : names_in(b.table())) compared.push_back(std::move(name));
+  if (options.names.weights_only) {
+    // What a map has not been asked to show.
+    for (const DiffSide* side : {&a, &b}) {
+      for (std::string& name : names_in(side->table().checkpoint())) {
+        if (is_training_state(name)) compared.push_back(std::move(name));
+      }
+    }
+  }
+  UnmatchedOptions unmatched;
+  unmatched.add_globs("--include", options.names.include, compared);
+  unmatched.add_globs("--exclude", options.names.exclude, compared);
+  add_unmatched_names(options.name_map, options.name_map_file, names, unmatched);
+  return unmatched;
+}
+
 std::vector<ParameterDiff> diff(const DiffSide& a, const DiffSide& b, const DiffOptions& options,
                                 CheckProgress& progress) {
   const std::vector<Pair> pairs = pairs_of(a, b, options);
+  if (pairs.empty() && !options.allow_unmatched &&
+      !(a.table().parameters().empty() && b.table().parameters().empty())) {
+    throw Error(ErrorKind::kUsage, "no parameter is left to compare")
+        .hint("check --include, --exclude and --weights-only");
+  }
   for (const Pair& pair : pairs) {
     if (pair.a != nullptr && pair.b != nullptr) {
       progress.total += bytes_of(*pair.a) + bytes_of(*pair.b);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "reshardfs/shape.h"
 
 #include "base/glob.h"
+#include "base/unmatched_options.h"
 #include "check/check_progress.h"
 #include "check/diff_side.h"
 #include "check/element_compare.h"
@@ -25,6 +27,10 @@ struct DiffOptions {
   NameFilter names{};
   /// Names in A to names in B.
   NameMap name_map{};
+  /// The file that name_map is from, for messages.
+  std::filesystem::path name_map_file{};
+  /// Globs and names that select nothing are no error: see unmatched_in().
+  bool allow_unmatched = false;
   /// Whether another element type is a difference where all values are equal.
   bool strict_types = false;
   /// Threads; 0: a number that suits the machine.
@@ -58,11 +64,15 @@ struct ParameterDiff {
   bool types_differ() const noexcept { return a_type && b_type && a_type != b_type; }
 };
 
+/// Of the options, what selects nothing on either side.
+UnmatchedOptions unmatched_in(const DiffSide& a, const DiffSide& b, const DiffOptions& options);
+
 /// Compares all parameters, those of A in its order, then what is only in B. Holds two blocks of
 /// 1 MiB for each thread. What a format cannot hold is not missed: a .ckpt file has no parameters
 /// without elements.
 /// @param progress gets the bytes of both sides.
-/// @throws Error kMissing if parts of a parameter are in no file, and what the sources throw.
+/// @throws Error kMissing if parts of a parameter are in no file, kUsage if the options leave none
+///         to compare, and what the sources throw.
 std::vector<ParameterDiff> diff(const DiffSide& a, const DiffSide& b, const DiffOptions& options,
                                 CheckProgress& progress);
 

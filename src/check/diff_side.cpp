@@ -15,6 +15,7 @@
 #include "plan/settle_replicas.h"
 #include "view/model_maps.h"
 #include "view/source_input.h"
+#include "view/unmatched_selectors.h"
 
 namespace reshardfs {
 
@@ -32,7 +33,18 @@ std::filesystem::path linkless_root(const DiffSource& source) {
 }
 
 StrategyInput strategy_of(const DiffSource& source) {
-  return StrategyInput(source.strategy, {}, linkless_root(source));
+  StrategyInput strategy(source.strategy, {}, linkless_root(source));
+  strategy.allow_unmatched(source.allow_unmatched);
+  return strategy;
+}
+
+/// @throws Error kUsage for patterns of slices to join that match none of the set's names.
+void check_join(const DiffSource& source, const CheckpointSet& set,
+                std::vector<std::string>& warnings) {
+  if (source.join.empty()) return;
+  UnmatchedOptions unmatched;
+  unmatched.add_globs("--src-join", source.join, names_in(set));
+  unmatched.settle(source.allow_unmatched, warnings);
 }
 
 MappedSourceOptions mapped_options(const DiffSource& source) {
@@ -49,13 +61,17 @@ DiffSide DiffSide::open(const DiffSource& source, std::shared_ptr<const Checkpoi
   const ModelMaps maps(source.maps, source.path, linkless_root(source));
   StrategyInput strategy = strategy_of(source);
   if (!set) set = open_set(source);
+  std::vector<std::string> warnings;
+  check_join(source, *set, warnings);
   std::optional<Strategy> laid_out = strategy.for_source(*set);
+  for (std::string& line : strategy.take_warnings()) warnings.push_back(std::move(line));
   auto table =
       std::make_shared<const SourceTable>(std::move(set), std::move(laid_out), source.join);
   MappedSourceOptions mapped = mapped_options(source);
   mapped.compares_ranks = false;
   DiffSide side(maps.apply(std::move(table), {}, mapped).table);
   side.notes_ = maps.notes();
+  side.warnings_ = std::move(warnings);
   return side;
 }
 
@@ -65,10 +81,16 @@ DiffSide DiffSide::open_checked(const DiffSource& source, const NameTaker& takes
   StrategyInput strategy = strategy_of(source);
   // Through a map other tensors may need what has the name that is not wanted.
   const NameTaker wanted = maps.empty() ? takes : NameTaker();
-  SourceTableResult opened = source_table(open_set(source), strategy, {source.join, wanted, {}});
+  std::shared_ptr<const CheckpointSet> set = open_set(source);
+  std::vector<std::string> warnings;
+  check_join(source, *set, warnings);
+  SourceTableResult opened = source_table(set, strategy, {source.join, wanted, {}});
   const ModelMaps::Result shown = maps.apply(std::move(opened.table), {}, mapped_options(source));
   DiffSide side(shown.table, source.replicas);
-  side.warnings_ = std::move(opened.warnings);
+  side.warnings_ = std::move(warnings);
+  for (auto* lines : {&opened.unmatched, &opened.warnings}) {
+    for (std::string& line : *lines) side.warnings_.push_back(std::move(line));
+  }
   side.notes_ = maps.notes();
   side.check_replicas(takes);
   return side;

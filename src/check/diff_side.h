@@ -10,6 +10,7 @@
 
 #include "reshardfs/conversion.h"
 
+#include "base/unmatched_options.h"
 #include "plan/source_table.h"
 
 namespace reshardfs {
@@ -32,6 +33,8 @@ struct DiffSource {
   /// The maps need no rule for states of training: see NameFilter.
   bool weights_only = false;
   Replicas replicas = Replicas::kSame;
+  /// Rules and `join` that select nothing are warned of, and no error.
+  bool allow_unmatched = false;
 };
 
 /// One side of a comparison. Every member function may be called from any number of threads.

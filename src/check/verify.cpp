@@ -24,6 +24,7 @@
 #include "storage/directory.h"
 #include "storage/linkless_tree.h"
 #include "view/strategy_input.h"
+#include "view/unmatched_selectors.h"
 
 namespace reshardfs {
 namespace {
@@ -61,6 +62,7 @@ class Verification {
   enum class Crc : std::uint8_t { kUnread, kGood, kBad, kNone };
 
   std::shared_ptr<const Catalogue> catalogue(StrategyInput& input);
+  void check_options(bool some_names_are_unknown);
   void collect_parameters(const CheckpointSet& set);
   void check_files();
   void check_crc(std::size_t number);
@@ -95,6 +97,23 @@ std::shared_ptr<const Catalogue> Verification::catalogue(StrategyInput& input) {
       stated_layouts(*source_.set, input.for_source(*source_.set), options_.join);
   strategy_ = stated.strategy;
   return stated.catalogue;
+}
+
+/// @param some_names_are_unknown since files of the set could not be read.
+void Verification::check_options(bool some_names_are_unknown) {
+  const std::vector<std::string> names = names_in(*source_.set);
+  UnmatchedOptions unmatched;
+  unmatched.add_globs("--include", options_.names.include, names);
+  unmatched.add_globs("--exclude", options_.names.exclude, names);
+  unmatched.add_globs("--src-join", options_.join, names);
+  unmatched.add_prefixes("--state-prefix", options_.state_prefixes, names);
+  unmatched.settle(options_.allow_unmatched || some_names_are_unknown, report_.warnings);
+  const bool any = std::any_of(names.begin(), names.end(),
+                               [&](const std::string& name) { return options_.names.takes(name); });
+  if (any || names.empty() || options_.allow_unmatched) return;
+  throw Error(ErrorKind::kUsage, "no parameter of the checkpoint is left to check")
+      .in_file(options_.source.string())
+      .hint("check --include, --exclude and --weights-only");
 }
 
 void Verification::collect_parameters(const CheckpointSet& set) {
@@ -368,8 +387,14 @@ VerifyReport Verification::run() {
     finish();
     return std::move(report_);
   }
+  const auto ranks = input.source_ranks();
+  const bool incomplete =
+      !report_.problems.empty() || (ranks && lacks_a_stage(*source_.set, *ranks));
+  check_options(incomplete);
+  input.allow_unmatched(options_.allow_unmatched || incomplete);
   VerifyContext context{*source_.set, catalogue(input), options_.join, options_.state_prefixes,
                         {},           options_.replicas};
+  for (std::string& line : input.take_warnings()) report_.warnings.push_back(std::move(line));
   for (const RankFile& file : source_.set->files()) report_.bytes += file.source->size();
   progress_.total += report_.bytes;
   collect_parameters(*source_.set);

@@ -37,6 +37,8 @@ struct VerifyOptions {
   Replicas replicas = Replicas::kSame;
   /// The parameters to check.
   NameFilter names{};
+  /// Options that select nothing are warned of, and no error.
+  bool allow_unmatched = false;
   /// SHA-256 sums of the files; empty: none.
   std::filesystem::path manifest{};
   /// Threads; 0: a number that suits the machine.

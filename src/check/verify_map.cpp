@@ -188,6 +188,7 @@ void verify_maps(const ModelMaps& maps, const VerifyOptions& options,
   try {
     const std::filesystem::path linkless_root = options.no_symlinks ? options.source : "";
     StrategyInput strategy(options.strategy, {}, linkless_root);
+    strategy.allow_unmatched();  // what is to be said of its rules has been
     MapVerification verification(maps, options, progress, report);
     verification.run(
         std::make_shared<const SourceTable>(set, strategy.for_source(*set), options.join));

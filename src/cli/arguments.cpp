@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -253,6 +254,11 @@ void require_mount(const ConfigFile& file, const std::string& name, bool all_giv
       .hint("name one of its mounts: " + file.mount_names());
 }
 
+std::atomic<bool>& options_file_read() noexcept {
+  static std::atomic<bool> read{false};
+  return read;
+}
+
 ExpandedArguments apply_config(const CLI::App& app, const CLI::App& command, const Words& words) {
   std::vector<std::string> known;
   add_option_names(app, known);
@@ -287,6 +293,10 @@ ExpandedArguments apply_config(const CLI::App& app, const CLI::App& command, con
 
 }  // namespace
 
+bool has_options_file() noexcept {
+  return options_file_read();
+}
+
 ExpandedArguments expand_arguments(const CLI::App& app, std::vector<std::string> arguments) {
   ExpandedArguments expanded{arguments, {}};
   if (arguments.empty()) return expanded;
@@ -301,6 +311,7 @@ ExpandedArguments expand_arguments(const CLI::App& app, std::vector<std::string>
   if (is_option(command, "config")) {
     const Words parts = take_apart(command, words);
     if (parts.config) expanded = apply_config(app, command, parts);
+    if (parts.config) options_file_read() = true;
   }
   expanded.words.insert(expanded.words.begin(), arguments.front());
   return expanded;

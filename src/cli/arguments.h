@@ -9,6 +9,9 @@
 
 namespace reshardfs {
 
+/// Whether options of this process are those of a file, which may serve several commands.
+bool has_options_file() noexcept;
+
 struct ExpandedArguments {
   std::vector<std::string> words;
   /// The log level that the configuration file has now; empty: none. Not set if there is no file,

@@ -56,6 +56,12 @@ void add_weights_option(CLI::App& command, bool& weights_only) {
                    "are recognized by their names");
 }
 
+void add_unmatched_option(CLI::App& command, bool& allow_unmatched) {
+  command.add_flag("--allow-unmatched", allow_unmatched,
+                   "Accept options that select nothing of this checkpoint, with a warning, as in "
+                   "scripts for many checkpoints");
+}
+
 void add_jobs_option(CLI::App& command, std::size_t& jobs) {
   command.add_option("-j,--jobs", jobs, "Number of threads; 0 to choose one for this machine")
       ->type_name("NUMBER")

@@ -56,6 +56,9 @@ void add_decryption_mode(CLI::App& command, const std::string& name, std::string
 /// --weights-only.
 void add_weights_option(CLI::App& command, bool& weights_only);
 
+/// --allow-unmatched.
+void add_unmatched_option(CLI::App& command, bool& allow_unmatched);
+
 /// -j, --jobs.
 void add_jobs_option(CLI::App& command, std::size_t& jobs);
 

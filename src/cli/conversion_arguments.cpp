@@ -8,6 +8,7 @@
 #include "reshardfs/strategy_rules.h"
 
 #include "base/rank_list.h"
+#include "cli/arguments.h"
 #include "cli/check_arguments.h"
 #include "cli/value_checks.h"
 #include "report/option_words.h"
@@ -101,6 +102,7 @@ void ConversionArguments::add_choice_options(CLI::App& command) {
             "Leave out parameters that match this pattern (repeatable)")
       ->type_name("GLOB");
   add_weights_option(command, weights_only);
+  add_unmatched_option(command, allow_unmatched);
 }
 
 void ConversionArguments::add_output_options(CLI::App& command) {
@@ -195,6 +197,8 @@ ConversionOptions ConversionArguments::options() const {
   options.include = include;
   options.exclude = exclude;
   options.weights_only = weights_only;
+  options.allow_unmatched = allow_unmatched;
+  options.allow_idle_view_options = has_options_file();
   options.check_crc = check_crc;
   options.no_symlinks = no_symlinks;
   if (!dec_key_file.empty()) options.dec_key_file = absolute_location(dec_key_file);

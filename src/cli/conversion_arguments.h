@@ -37,6 +37,7 @@ struct ConversionArguments {
   std::vector<std::string> include;
   std::vector<std::string> exclude;
   bool weights_only = false;
+  bool allow_unmatched = false;
   bool check_crc = false;
   bool no_symlinks = false;
   std::string dec_key_file;

@@ -198,8 +198,9 @@ void require_tolerance(double value, const char* option) {
 void name_options(Error& error, const std::string& letter) {
   const std::string text = error.what();
   for (const std::string name :
-       {"strategy", "replicas", "map-direction", "map-var", "model-config"}) {
-    const std::string known = name == "strategy" ? "--src-strategy" : "--" + name;
+       {"strategy", "join", "replicas", "map-direction", "map-var", "model-config"}) {
+    const bool of_source = name == "strategy" || name == "join";
+    const std::string known = (of_source ? "--src-" : "--") + name;
     if (text.find(known) == std::string::npos) continue;
     error.explain(fmt::format(" (here {} is --{}-{})", known, letter, name));
   }
@@ -214,6 +215,7 @@ DiffSide open_side(const DiffArguments& arguments, std::size_t number, const Dif
   try {
     source.no_symlinks = arguments.no_symlinks;
     source.weights_only = options.names.weights_only;
+    source.allow_unmatched = options.allow_unmatched;
     source.maps = arguments.maps.at(number).options();
     DiffSide side = DiffSide::open_checked(source, [&](const std::string& name) {
       return options.names.takes(number == 0 ? options.name_map.target(name) : name);
@@ -243,9 +245,13 @@ int run_diff(const DiffArguments& arguments) {
   options.tolerance.nan_equals_nan = !arguments.nan_differs;
   if (const auto map = existing_path(arguments.name_map, "--name-map", "a JSON file")) {
     options.name_map = NameMap::load(*map);
+    options.name_map_file = *map;
   }
   const DiffSide a = open_side(arguments, 0, options);
   const DiffSide b = open_side(arguments, 1, options);
+  std::vector<std::string> warnings;
+  unmatched_in(a, b, options).settle(options.allow_unmatched, warnings);
+  for (const std::string& warning : warnings) spdlog::warn("{}", warning);
   CheckProgress progress;
   std::vector<ParameterDiff> results;
   {
@@ -312,6 +318,7 @@ void add_comparison_options(CLI::App& command, DiffArguments& arguments) {
   globs("--exclude", options.names.exclude,
         "Leave out parameters that match this pattern (repeatable)");
   add_weights_option(command, options.names.weights_only);
+  add_unmatched_option(command, options.allow_unmatched);
   add_jobs_option(command, options.jobs);
   command.add_flag("--no-symlinks", arguments.no_symlinks, "Refuse symbolic links below A and B");
   command.add_flag("--json", arguments.json, "Print JSON");

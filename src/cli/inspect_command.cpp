@@ -33,6 +33,7 @@
 #include "cli/text.h"
 #include "storage/location.h"
 #include "view/contents.h"
+#include "view/unmatched_selectors.h"
 
 namespace reshardfs {
 namespace {
@@ -43,6 +44,7 @@ struct InspectArguments {
   std::string strategy;
   MapArguments map;
   NameFilter names;
+  bool allow_unmatched = false;
   bool list = false;
   bool tree = false;
   std::optional<std::size_t> depth;
@@ -66,6 +68,8 @@ struct InspectArguments {
 struct Inspected {
   CheckpointContents contents;
   std::optional<DiffSide> laid_out;
+  /// What was looked for, and is not there.
+  std::vector<std::string> not_found;
 };
 
 /// By name; of a parameter without a layout, nothing.
@@ -83,6 +87,7 @@ DiffSource diff_source(const InspectArguments& arguments) {
   source.dec_mode = arguments.query.dec_mode;
   source.no_symlinks = arguments.query.no_symlinks;
   source.weights_only = arguments.names.weights_only;
+  source.allow_unmatched = arguments.allow_unmatched;
   return source;
 }
 
@@ -110,20 +115,49 @@ std::vector<CheckpointParameter> shown_parameters(const DiffSide& shown) {
   return parameters;
 }
 
+/// Of --include that is an answer; other options are in error.
+/// @param shown through a map; nothing: there is none.
+void check_names(const InspectArguments& arguments, const CheckpointSet& set,
+                 Inspected& inspected) {
+  const NameFilter& filter = arguments.names;
+  if (filter.include.empty() && filter.exclude.empty()) return;
+  const bool mapped = inspected.laid_out && inspected.laid_out->table().mapped_from() != nullptr;
+  std::vector<std::string> names = mapped ? names_in(inspected.laid_out->table()) : names_in(set);
+  if (mapped && filter.weights_only) {
+    for (std::string& name : names_in(set)) names.push_back(std::move(name));
+  }
+  UnmatchedOptions excluded;
+  excluded.add_globs("--exclude", filter.exclude, names);
+  std::vector<std::string> warnings;
+  excluded.settle(arguments.allow_unmatched, warnings);
+  UnmatchedOptions included;
+  included.add_globs("--include", filter.include, names);
+  if (arguments.allow_unmatched) included.settle(/*allowed=*/true, warnings);
+  for (const std::string& warning : warnings) spdlog::warn("{}", warning);
+  if (!arguments.allow_unmatched) inspected.not_found = included.lines();
+}
+
 Inspected open_inspected(const InspectArguments& arguments) {
   // Opened once: a large set takes its time, and its memory.
   const auto set = std::make_shared<const CheckpointSet>(
       CheckpointSet::open(located(arguments.path), options_of(arguments.query)));
-  Inspected inspected{contents_of(*set), std::nullopt};
+  Inspected inspected{contents_of(*set), std::nullopt, {}};
   DiffSource source = diff_source(arguments);
   if (!source.maps.maps.empty()) {
     inspected.laid_out = DiffSide::open(source, set);
     inspected.contents.parameters = shown_parameters(*inspected.laid_out);
   }
+  check_names(arguments, *set, inspected);
+  const bool had_any = !inspected.contents.parameters.empty();
   const auto is_left_out = [&](const auto& listed) { return !arguments.names.takes(listed.name); };
   std::erase_if(inspected.contents.parameters, is_left_out);
   std::erase_if(inspected.contents.byte_items, is_left_out);
   std::erase_if(inspected.contents.refused, is_left_out);
+  if (had_any && inspected.contents.parameters.empty() && inspected.contents.byte_items.empty() &&
+      inspected.not_found.empty() && !arguments.allow_unmatched) {
+    inspected.not_found.emplace_back(
+        "--include, --exclude and --weights-only leave no parameter to show");
+  }
   if (inspected.laid_out) return inspected;
   if (!source.strategy && !inspected.contents.records_layouts) return inspected;
   try {
@@ -336,7 +370,10 @@ int run_inspect(const InspectArguments& arguments) {
     spdlog::warn("cannot be shown: '{}' ({})", printable(tensor.name), tensor.reason);
   }
   std::optional<FullShapes> shapes;
-  if (inspected.laid_out) shapes = full_shapes(*inspected.laid_out);
+  if (inspected.laid_out) {
+    for (const std::string& warning : inspected.laid_out->warnings()) spdlog::warn("{}", warning);
+    shapes = full_shapes(*inspected.laid_out);
+  }
   const FullShapes* known = shapes ? &*shapes : nullptr;
   bool bad = false;
   if (arguments.json) {
@@ -351,7 +388,9 @@ int run_inspect(const InspectArguments& arguments) {
   } else {
     bad = print_text(arguments, inspected, known);
   }
-  return bad && arguments.fail_on_nan ? kExitDifference : kExitDone;
+  for (const std::string& line : inspected.not_found) complain(line);
+  const bool failed = (bad && arguments.fail_on_nan) || !inspected.not_found.empty();
+  return failed ? kExitDifference : kExitDone;
 }
 
 void add_output_options(CLI::App& command, InspectArguments& arguments) {
@@ -411,6 +450,7 @@ void add_inspect_command(CLI::App& app, CommandAction& action) {
   globs("--exclude", arguments->names.exclude,
         "Leave out parameters that match this pattern (repeatable)");
   add_weights_option(*command, arguments->names.weights_only);
+  add_unmatched_option(*command, arguments->allow_unmatched);
   add_output_options(*command, *arguments);
   command->add_flag("--check-crc", arguments->query.check_crc, "Check the CRCs too");
   command->add_flag("--no-symlinks", arguments->query.no_symlinks,

@@ -123,8 +123,10 @@ Met meet(const MapCommandArguments& arguments, const ModelMaps& maps) {
       CheckpointSet::open(located(arguments.source),
                           CheckpointOptions{arguments.pattern, arguments.step, false, nullptr}));
   StrategyInput input(strategy);
+  input.allow_unmatched();
   Met met;
   met.table = std::make_shared<const SourceTable>(set, input.for_source(*set));
+  for (const std::string& warning : input.take_warnings()) spdlog::warn("{}", warning);
   met.tensors = full_tensors(*met.table, {});
   met.mapping = check_mapping(maps.at(0), met.tensors, maps.map_options(0, met.table, met.tensors));
   return met;

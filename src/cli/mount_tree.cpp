@@ -12,6 +12,7 @@
 #include "base/free_memory.h"
 #include "base/rank_list.h"
 #include "base/sha256.h"
+#include "base/unmatched_options.h"
 #include "cli/complete_steps.h"
 #include "cli/conversion_arguments.h"
 #include "export/identity.h"
@@ -32,6 +33,8 @@ void add_files(const std::vector<OutputFile>& files, TreeBuilder& builder) {
 /// @return what tells its files from others'.
 std::string add_step(ConversionOptions options, const std::string& step, TreeBuilder& builder) {
   options.step = step;
+  // What selects something of one step may select nothing of another: see check_selectors().
+  options.allow_unmatched = true;
   std::string identity;
   {
     const Conversion conversion = open_conversion(options);
@@ -67,6 +70,23 @@ std::optional<RankRange> check_input(const ConversionOptions& options) {
   return source.ranks();
 }
 
+/// Options that select parameters are to select some of the newest step, if that can be opened.
+void check_selectors(ConversionOptions options, const std::vector<std::string>& steps) {
+  if (options.allow_unmatched || steps.empty()) return;
+  options.step = steps.back();
+  options.allow_unmatched = true;
+  options.check_replicas = false;
+  std::vector<std::string> lines;
+  try {
+    lines = Conversion::open(options).unmatched();
+  } catch (const Error&) {
+    return;  // its directory says so
+  }
+  UnmatchedOptions unmatched;
+  for (std::string& line : lines) unmatched.add(std::move(line));
+  unmatched.settle(/*allowed=*/false, lines);
+}
+
 /// An empty steps/ would be a riddle.
 void warn_of_no_step(const std::vector<StepInfo>& steps) {
   if (steps.empty()) return;
@@ -89,7 +109,9 @@ std::unique_ptr<StepTree> all_steps_tree(const ConversionOptions& options,
   const auto steps = std::make_shared<CompleteSteps>(options, check_input(options));
   raise_open_file_limit(kManyFiles);
   StepTree::Callbacks callbacks;
-  if (steps->names().empty()) warn_of_no_step(steps_of(options));
+  const std::vector<std::string> names = steps->names();
+  if (names.empty()) warn_of_no_step(steps_of(options));
+  if (!before) check_selectors(options, names);
   callbacks.list = [steps] { return steps->names(); };
   callbacks.open = [options](const std::string& step, TreeBuilder& builder) {
     return add_step(options, step, builder);

@@ -138,6 +138,7 @@ TreePtr shown_again(const MountedTree& former) {
   ConversionOptions options = parse_mount_words(former.words)->conversion.options();
   lead_back(options.source, former.source);
   if (!former.step.empty()) options.step = former.step;
+  options.allow_unmatched = true;  // nobody types them now
   const Conversion conversion = open_conversion(options);
   TreePtr tree = tree_of(conversion, former.version);
   const std::string now = subject_of(options, conversion, *tree, {});
@@ -267,7 +268,9 @@ MountVersions steps_versions(const ConversionOptions& options, const MountOption
 
 ConversionOptions options_after(ConversionOptions options, const Takeover& before) {
   const MountedTree& shown = before.state().trees.back();
-  if (options.step == kAllSteps || before.may_replace() || shown.words.empty()) return options;
+  if (before.may_replace()) return options;
+  options.allow_unmatched = true;  // an older version may have accepted them
+  if (options.step == kAllSteps || shown.words.empty()) return options;
   const auto shown_by = parse_mount_words(shown.words);
   if (options.source == absolute_source(shown_by->conversion.source)) {
     lead_back(options.source, shown.source);

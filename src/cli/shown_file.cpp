@@ -19,6 +19,9 @@ const OutputFile& shown_file(const Conversion& conversion, const std::string& pa
   const auto found = std::find_if(files.begin(), files.end(),
                                   [&](const OutputFile& file) { return file.path == plain; });
   if (found != files.end()) return *found;
+  if (const std::string why = conversion.why_absent(plain); !why.empty()) {
+    throw Error(ErrorKind::kMissing, "there is no file '" + printable(path) + "': " + why);
+  }
   constexpr std::size_t kExamples = 4;
   std::string some;
   std::vector<std::string> paths;

@@ -44,6 +44,7 @@ struct StrategyArguments {
   /// Of a check: what the strategy is for is what maps make of the source.
   MapArguments map;
   std::string src_strategy;
+  bool lists_unmatched = false;  ///< rules that select nothing are listed, and no error
   bool force = false;
   bool json = false;
 };
@@ -80,7 +81,10 @@ std::optional<Strategy> recorded_layouts(const std::string& input) {
 Strategy load_inputs(const StrategyArguments& arguments) {
   const auto& inputs = arguments.inputs;
   if (is_rules(arguments)) {
-    return StrategyRules::load(inputs.front()).apply(slice_shapes(open_source(arguments)));
+    const StrategyRules rules = StrategyRules::load(inputs.front());
+    const std::vector<NamedShape> shapes = slice_shapes(open_source(arguments));
+    if (!arguments.lists_unmatched) rules.require_matched(shapes);
+    return rules.apply(shapes);
   }
   if (inputs.size() > 1) return Strategy::load_stages({inputs.begin(), inputs.end()});
   if (auto recorded = recorded_layouts(inputs.front())) return std::move(*recorded);
@@ -126,11 +130,13 @@ int check_rules(const StrategyArguments& arguments, const std::vector<NamedShape
     if (!taken.contains(parameter.name)) table.add_row({printable(parameter.name), "-", "no rule"});
   }
   std::cout << table.str();
-  for (const RuleMatch& rule : rules.unused(parameters)) {
-    std::cout << fmt::format("line {}: the rule '{}' matches no parameter\n", rule.line,
-                             printable(rule.glob));
-  }
-  return kExitDone;
+  const std::vector<std::string> unmatched = rules.unmatched(parameters);
+  for (const std::string& line : unmatched) std::cout << line << "\n";
+  if (unmatched.empty()) return kExitDone;
+  std::cerr << "reshardfs: " << printable(rules.file()) << ": " << counted(unmatched.size(), "rule")
+            << " without effect; optional = true in a rule says "
+            << "that a checkpoint may have no such parameters" << std::endl;
+  return kExitDifference;
 }
 
 /// Parameters without a layout of their own, and what becomes of them.
@@ -155,9 +161,10 @@ SourceTableResult open_table(const StrategyArguments& arguments,
                              const std::shared_ptr<const CheckpointSet>& checkpoint) {
   if (is_rules(arguments)) {
     StrategyInput rules(arguments.inputs.front());
+    rules.allow_unmatched();
     return source_table(checkpoint, rules, {});
   }
-  return {std::make_shared<const SourceTable>(checkpoint, load_inputs(arguments)), {}, {}};
+  return {std::make_shared<const SourceTable>(checkpoint, load_inputs(arguments)), {}, {}, {}};
 }
 
 /// As a mount decides it: of rules, what they do not take too.
@@ -188,6 +195,7 @@ int check_shown(const StrategyArguments& arguments, const CheckpointSet& set) {
                                      "a strategy file or a directory of them"));
   const ModelMaps maps(arguments.map.options(), absolute_source(arguments.source));
   StrategyInput destination(arguments.inputs.front());
+  destination.allow_unmatched();
   const NameMap names;
   const ModelMaps::Result shown =
       maps.apply(std::make_shared<const SourceTable>(checkpoint, source.for_source(*checkpoint)),
@@ -218,7 +226,9 @@ int check_shown(const StrategyArguments& arguments, const CheckpointSet& set) {
   return is_rules(arguments) ? check_rules(arguments, tensors) : kExitDone;
 }
 
-int run_check(const StrategyArguments& arguments) {
+int run_check(const StrategyArguments& given) {
+  StrategyArguments arguments = given;
+  arguments.lists_unmatched = true;
   if (!arguments.map.maps.empty()) {
     if (arguments.source.empty()) {
       throw Error(ErrorKind::kUsage, "--map needs a checkpoint").hint("name it with --source");

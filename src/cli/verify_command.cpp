@@ -200,6 +200,7 @@ void add_verify_command(CLI::App& app, CommandAction& action) {
        "Leave out parameters that match this pattern (repeatable)")
       ->type_name("GLOB");
   add_weights_option(*command, options.names.weights_only);
+  add_unmatched_option(*command, options.allow_unmatched);
   command->add_flag("--no-symlinks", options.no_symlinks, "Refuse symbolic links below the source");
   one("--against", arguments->manifest, "Also compare the files with this output of sha256sum")
       ->type_name("FILE");

@@ -24,6 +24,8 @@ class NameMap {
 
   /// The name in the destination; refers to the argument or to the map.
   const std::string& target(const std::string& source) const;
+  /// By the name in the source.
+  const std::map<std::string, std::string>& entries() const noexcept { return names_; }
 
  private:
   std::map<std::string, std::string> names_;

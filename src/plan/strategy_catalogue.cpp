@@ -79,6 +79,13 @@ StatedLayouts stated_layouts(const CheckpointSet& checkpoint, std::optional<Stra
                              const NameGlobs& join) {
   if (!checkpoint.catalogue()) {
     if (!strategy) return {};
+    if (!join.empty()) {
+      throw Error(ErrorKind::kUsage,
+                  "--src-join is for slices without a strategy, and the source strategy says how "
+                  "parameters are cut")
+          .in_file(checkpoint.root().string())
+          .hint("leave --src-join or --src-strategy out");
+    }
     const auto made = std::make_shared<const StrategyCatalogue>(checkpoint, std::move(*strategy));
     return {made, &made->strategy()};
   }

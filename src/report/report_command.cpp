@@ -93,6 +93,7 @@ std::vector<std::string> report_command(const ConversionOptions& options, const 
   words.add("--include", options.include);
   words.add("--exclude", options.exclude);
   words.flag("--weights-only", options.weights_only);
+  words.flag("--allow-unmatched", options.allow_unmatched);
   if (!options.dec_key_file.empty()) {
     words.add("--dec-key-file", options.dec_key_file.string());
     words.add("--dec-mode", options.dec_mode, usual.dec_mode);

@@ -17,6 +17,7 @@
 #include "storage/linkless_tree.h"
 #include "strategy/rules_document.h"
 #include "strategy/rules_globs.h"
+#include "strategy/rules_unmatched.h"
 
 namespace reshardfs {
 namespace {
@@ -280,6 +281,28 @@ std::vector<RuleMatch> StrategyRules::matches(const std::vector<NamedShape>& par
     found.push_back({parameter.name, taken->rule, rule.line, *taken->glob});
   }
   return found;
+}
+
+std::int64_t StrategyRules::stage_count() const noexcept {
+  return state_->document.stage_count;
+}
+
+std::vector<std::string> StrategyRules::unmatched(const std::vector<NamedShape>& parameters) const {
+  return unmatched_by(state_->document, parameters);
+}
+
+void StrategyRules::require_matched(const std::vector<NamedShape>& parameters) const {
+  const std::vector<std::string> lines = unmatched(parameters);
+  if (lines.empty()) return;
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, lines.size()); ++i) {
+    text += (i == 0 ? "" : "; ") + lines[i];
+  }
+  if (lines.size() > kShown) text += "; and " + std::to_string(lines.size() - kShown) + " more";
+  throw Error(ErrorKind::kBadInput, text)
+      .in_file(file())
+      .hint("optional = true in the rule says that a checkpoint may have no such parameters");
 }
 
 std::vector<RuleMatch> StrategyRules::unused(const std::vector<NamedShape>& parameters) const {

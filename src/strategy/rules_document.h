@@ -25,6 +25,8 @@ struct Rule {
   std::vector<std::int64_t> stages{};
   /// Nobody knows how these parameters are cut: they are refused.
   bool undecided = false;
+  /// A checkpoint may have no parameter for it.
+  bool optional = false;
 
   /// The first of the globs that matches.
   const std::string* matching_glob(const std::string& name) const;
@@ -36,8 +38,9 @@ inline constexpr std::int64_t kMaxLayers = 1 << 16;
 /// One [[layers]]: where the number of a layer stands in a name, and the stage of each layer.
 struct LayerPlacement {
   std::int64_t line = 0;
-  std::string before{};  ///< the text before the number
-  std::string after{};   ///< the text behind it
+  std::string before{};   ///< the text before the number
+  std::string after{};    ///< the text behind it
+  bool optional = false;  ///< a checkpoint may have no such layer
   /// By layer number; -1: the layer is in no stage.
   std::vector<std::int64_t> stage_of_layer{};
 
@@ -59,6 +62,7 @@ struct RulesDocument {
   std::vector<std::int64_t> device_matrix{};
   std::int64_t stage_count = 1;
   UnmatchedParameters unmatched = UnmatchedParameters::kUnstated;
+  bool optional = false;  ///< of rules and layers that say nothing of it
   std::vector<Rule> rules{};
   std::vector<LayerPlacement> layers{};
 };

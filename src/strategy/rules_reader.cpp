@@ -76,7 +76,7 @@ UnmatchedParameters read_unmatched(const toml::node& node) {
 std::int64_t read_devices(const toml::node& node, RulesDocument& document) {
   if (!node.is_table()) fail_wrong_type("devices", node, "a table [devices]");
   const TomlTable table(*node.as_table(), "[devices]",
-                        {"axes", "stages", "optimizer", "unmatched"});
+                        {"axes", "stages", "optimizer", "unmatched", "optional"});
   read_axes(table.at("axes"), document);
   if (const toml::node* stages = table.find("stages")) {
     document.stage_count = number_at("stages", *stages, 1, kMaxStages);
@@ -84,6 +84,7 @@ std::int64_t read_devices(const toml::node& node, RulesDocument& document) {
   if (const toml::node* unmatched = table.find("unmatched")) {
     document.unmatched = read_unmatched(*unmatched);
   }
+  document.optional = read_flag(table, "optional", false);
   const toml::node* optimizer = table.find("optimizer");
   return optimizer == nullptr ? 0 : read_optimizer("optimizer", *optimizer);
 }
@@ -138,10 +139,12 @@ void read_stages_of_layers(const toml::node& node, LayerPlacement& placement,
   }
 }
 
-LayerPlacement read_layers(const toml::table& source, std::int64_t stage_count) {
-  const TomlTable table(source, "[[layers]]", {"match", "split", "stages"});
+LayerPlacement read_layers(const toml::table& source, const RulesDocument& document) {
+  const std::int64_t stage_count = document.stage_count;
+  const TomlTable table(source, "[[layers]]", {"match", "split", "stages", "optional"});
   LayerPlacement placement;
   placement.line = table.line();
+  placement.optional = read_flag(table, "optional", document.optional);
   const toml::node& match = table.at("match");
   const std::string text = text_at("match", match, "a text with {n}, as \"model.layers.{n}.\"");
   const std::size_t hole = text.find("{n}");
@@ -169,7 +172,7 @@ RulesDocument read_document(const toml::table& parsed) {
   if (devices == nullptr) fail_at_line(1, "the table [devices], which names the axes, is missing");
   const std::int64_t default_optimizer = read_devices(*devices, document);
   for_each_table(file, "layers", [&](const toml::table& table) {
-    document.layers.push_back(read_layers(table, document.stage_count));
+    document.layers.push_back(read_layers(table, document));
   });
   for_each_table(file, "rule", [&](const toml::table& table) {
     document.rules.push_back(read_rule(table, document, default_optimizer));

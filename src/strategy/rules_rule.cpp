@@ -182,17 +182,14 @@ void check_optimizer(const TomlTable& table, const RulesDocument& document, cons
 
 /// A rule that leaves open how parameters are cut can state nothing else.
 bool read_undecided(const TomlTable& table) {
-  const toml::node* node = table.find("undecided");
-  if (node == nullptr) return false;
-  const auto value = node->value_exact<bool>();
-  if (!value) fail_wrong_type("undecided", *node, "true or false");
+  const bool undecided = read_flag(table, "undecided", false);
   for (const std::string_view key : {"cut", "uneven", "field", "optimizer", "stage"}) {
-    if (!*value || table.find(key) == nullptr) continue;
+    if (!undecided || table.find(key) == nullptr) continue;
     fail_at_line(table.line_of_key(key), "'" + std::string(key) +
                                              "' cannot go with 'undecided', which refuses the "
                                              "parameters; remove one of them");
   }
-  return *value;
+  return undecided;
 }
 
 }  // namespace
@@ -210,6 +207,14 @@ std::int64_t read_optimizer(std::string_view key, const toml::node& node) {
                                   kOptimizerForm);
 }
 
+bool read_flag(const TomlTable& table, std::string_view key, bool otherwise) {
+  const toml::node* node = table.find(key);
+  if (node == nullptr) return otherwise;
+  const auto value = node->value_exact<bool>();
+  if (!value) fail_wrong_type(key, *node, "true or false");
+  return *value;
+}
+
 std::vector<std::string> read_texts(std::string_view key, const toml::node& node) {
   std::vector<std::string> texts = texts_at(key, node);
   const bool has_empty = std::find(texts.begin(), texts.end(), "") != texts.end();
@@ -220,11 +225,13 @@ std::vector<std::string> read_texts(std::string_view key, const toml::node& node
 
 Rule read_rule(const toml::table& source, const RulesDocument& document,
                std::int64_t default_optimizer) {
-  const TomlTable table(source, "[[rule]]",
-                        {"match", "cut", "uneven", "field", "optimizer", "stage", "undecided"});
+  const TomlTable table(
+      source, "[[rule]]",
+      {"match", "cut", "uneven", "field", "optimizer", "stage", "undecided", "optional"});
   Rule rule;
   rule.line = table.line();
   rule.globs = read_texts("match", table.at("match"));
+  rule.optional = read_flag(table, "optional", document.optional);
   rule.undecided = read_undecided(table);
   if (rule.undecided) return rule;
   CutReader(table, document).read_into(rule);

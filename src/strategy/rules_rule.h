@@ -13,6 +13,9 @@ namespace reshardfs {
 /// "all", true: -1; "none", false: 0; or a number of parts. As Layout::optimizer_shard_size.
 std::int64_t read_optimizer(std::string_view key, const toml::node& node);
 
+/// true or false; `otherwise` if there is no such key.
+bool read_flag(const TomlTable& table, std::string_view key, bool otherwise);
+
 /// A text or a list of texts, none of them empty; at least one.
 std::vector<std::string> read_texts(std::string_view key, const toml::node& node);
 

@@ -127,6 +127,7 @@ class RulesWriter {
       text += "stages = " + std::to_string(strategy_.stage_count()) + "\n";
     }
     if (optimizer_ != kNone) text += "optimizer = " + optimizer_ + "\n";
+    text += "# A checkpoint may lack parameters that the strategy lists.\noptional = true\n";
     // A checkpoint may have sharded parameters that its strategy does not know: they must not be
     // taken for whole ones.
     return text +

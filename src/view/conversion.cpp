@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "reshardfs/error.h"
 #include "reshardfs/strategy.h"
@@ -32,7 +35,9 @@
 #include "view/status_json.h"
 #include "view/strategy_input.h"
 #include "view/tensor_set.h"
+#include "view/unmatched_selectors.h"
 #include "view/view.h"
+#include "view/wanted_views.h"
 
 namespace reshardfs {
 namespace {
@@ -68,42 +73,21 @@ void require_rank(Rank rank, std::int64_t count) {
                                      ": the target has " + std::to_string(count));
 }
 
-/// Whether ranks that hold the same have one value there.
-bool has_one_value(ViewKind kind) {
-  return kind != ViewKind::kRanks && kind != ViewKind::kStrategy;
-}
-
-/// A second copy of the rank files takes as long to make as the first: only if it is asked for.
-bool is_optional(ViewKind kind) {
-  return kind == ViewKind::kIteration || kind == ViewKind::kDcp ||
-         kind == ViewKind::kDcpHuggingFace;
-}
-
-bool shows_the_whole(ViewKind kind) {
-  return has_one_value(kind) && !is_optional(kind);
-}
-
-/// The whole model, or nothing and a warning: what has no whole form (a parameter that the target
-/// leaves out may differ between the ranks) must not keep the rank files from being shown. And a
-/// node may hold only the source ranks that its own destination ranks need.
+/// The whole model.
 /// @param target taken if it is whole itself.
+/// @throws Error if it has no whole form (a parameter that the target leaves out may differ between
+///         the ranks), or a part of it is in no file (a node may hold only the source ranks that
+///         its own destination ranks need).
 std::shared_ptr<TargetTable> whole_table(const std::shared_ptr<TargetTable>& target,
                                          const std::shared_ptr<const SourceTable>& source,
-                                         const TargetOptions& options,
-                                         std::vector<std::string>& warnings) {
+                                         const TargetOptions& options) {
   if (options.replicas == Replicas::kOwn) {
-    warnings.emplace_back("no merged file: with --replicas own every rank has its own values");
-    return nullptr;
+    throw Error(ErrorKind::kUsage, "with --replicas own every rank has its own values");
   }
-  try {
-    auto whole =
-        target->strategy() ? std::make_shared<TargetTable>(source, std::nullopt, options) : target;
-    require_complete(*whole, {kWholeRank});
-    return whole;
-  } catch (const Error& error) {
-    warnings.push_back(std::string("no merged file: ") + error.what());
-    return nullptr;
-  }
+  auto whole =
+      target->strategy() ? std::make_shared<TargetTable>(source, std::nullopt, options) : target;
+  require_complete(*whole, {kWholeRank});
+  return whole;
 }
 
 /// @throws Error kUsage where destination ranks have no source rank of their own.
@@ -177,33 +161,6 @@ std::vector<OutputFormat> formats_of(const ConversionOptions& options,
   return {ckpt ? OutputFormat::kCkpt : OutputFormat::kSafetensors};
 }
 
-template <typename Value>
-bool contains(const std::vector<Value>& values, Value value) {
-  return std::find(values.begin(), values.end(), value) != values.end();
-}
-
-/// Whether `--views merged` means this one, too.
-bool is_of_merged(ViewKind kind, const std::vector<OutputFormat>& formats) {
-  switch (kind) {
-    case ViewKind::kMergedCkpt:
-      return formats.empty() || contains(formats, OutputFormat::kCkpt);
-    case ViewKind::kMergedSafetensors:
-      return formats.empty() || contains(formats, OutputFormat::kSafetensors);
-    case ViewKind::kHub:
-      return formats.empty();
-    default:
-      return false;
-  }
-}
-
-bool is_wanted(const View& view, const ConversionOptions& options) {
-  if (!view.kind) return true;
-  const std::vector<ViewKind>& wanted = options.views;
-  if (wanted.empty()) return !is_optional(*view.kind);
-  return contains(wanted, *view.kind) ||
-         (contains(wanted, ViewKind::kMerged) && is_of_merged(*view.kind, options.formats));
-}
-
 NameFilter filter_of(const ConversionOptions& options) {
   return {options.include, options.exclude, options.weights_only, options.state_prefixes};
 }
@@ -232,12 +189,6 @@ SourceTableResult open_source(const ConversionOptions& options,
   }
 }
 
-bool shows_the_whole(const ConversionOptions& options) {
-  const auto& wanted = options.views;
-  return wanted.empty() || std::any_of(wanted.begin(), wanted.end(),
-                                       [](ViewKind kind) { return shows_the_whole(kind); });
-}
-
 ShownModel shown_model(const ModelMaps& maps, const ModelMaps::Result& shown) {
   ShownModel model;
   model.side = shown.side;
@@ -255,6 +206,32 @@ ShownModel shown_model(const ModelMaps& maps, const ModelMaps::Result& shown) {
 
 void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
   lines.insert(lines.end(), more.begin(), more.end());
+}
+
+bool selects_by_name(const ConversionOptions& options) {
+  return !options.src_join.empty() || !options.include.empty() || !options.exclude.empty() ||
+         !options.state_prefixes.empty() || !options.name_map.empty();
+}
+
+/// @param names of what could be shown, in the source.
+void add_unmatched_filters(const ConversionOptions& options, const std::vector<std::string>& names,
+                           const NameMap& name_map, UnmatchedOptions& unmatched) {
+  const std::vector<std::string> targets = renamed(names, name_map);
+  std::vector<std::string> both = names;
+  append(both, targets);
+  unmatched.add_globs("--include", options.include, targets);
+  unmatched.add_globs("--exclude", options.exclude, targets);
+  unmatched.add_prefixes("--state-prefix", options.state_prefixes, both);
+  add_unmatched_names(name_map, options.name_map, names, unmatched);
+}
+
+/// What a map shows, and what it may have left out as a state of training.
+std::vector<std::string> names_through_map(const SourceTable& shown,
+                                           const std::vector<std::string>& names) {
+  std::vector<std::string> all = names_in(shown);
+  std::copy_if(names.begin(), names.end(), std::back_inserter(all),
+               [](const std::string& name) { return is_training_state(name); });
+  return all;
 }
 
 std::shared_ptr<TargetTable> open_target(const ConversionOptions& options,
@@ -291,8 +268,56 @@ struct Conversion::State {
   ReportSubject report;
   std::vector<OutputFile> files;
   std::vector<std::string> warnings;
+  std::vector<std::string> unmatched;
+  std::vector<AbsentFiles> absent;
   std::vector<std::string> notes;
+
+  /// @throws Error kUsage, unless they are allowed.
+  void settle(const UnmatchedOptions& found, bool allowed) {
+    found.settle(allowed, warnings);
+    append(unmatched, found.lines());
+  }
+  /// @throws Error the same, if the user has named what needs it.
+  void leave_out_whole(const Error& error, const ConversionOptions& options);
+  void add_views(const ViewContext& context);
 };
+
+void Conversion::State::leave_out_whole(const Error& error, const ConversionOptions& options) {
+  if (names_whole(options)) throw error;
+  no_whole = std::string("no merged file: ") + error.what();
+  warnings.push_back(no_whole);
+  for (const char* path : {"merged/", "hf/", "unified/"}) absent.push_back({path, error.what()});
+}
+
+/// A view that was asked for by its name is there, and some view in any case.
+void Conversion::State::add_views(const ViewContext& context) {
+  const ConversionOptions& options = context.options;
+  std::set<ViewKind> shown;
+  for (const View& view : view_registry()) {
+    if (view.kind && !is_wanted(*view.kind, options)) continue;
+    drop_repeated(warnings);
+    std::vector<OutputFile> made = view.build(context);
+    if (view.kind && !made.empty()) shown.insert(*view.kind);
+    std::move(made.begin(), made.end(), std::back_inserter(files));
+  }
+  const auto require = [&](bool is_shown, const std::string& what) {
+    if (is_shown) return;
+    const std::string why =
+        absent.empty() ? "nothing of the checkpoint is left for it" : absent.front().why;
+    throw Error(ErrorKind::kMissing, what + ": " + why);
+  };
+  for (const ViewKind kind : options.views) {
+    if (kind == ViewKind::kMerged) {
+      require(shown.contains(ViewKind::kMergedCkpt) ||
+                  shown.contains(ViewKind::kMergedSafetensors) || shown.contains(ViewKind::kHub),
+              "there is no file for --views merged");
+    } else {
+      require(shown.contains(kind), "there is no file for --views " + word_of(kViewWords, kind));
+    }
+  }
+  shown.erase(ViewKind::kStrategy);
+  require(!shown.empty() || !options.views.empty(), "no view can be shown");
+}
 
 Conversion::Conversion(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Conversion::Conversion(Conversion&&) noexcept = default;
@@ -314,6 +339,18 @@ Conversion Conversion::open(const ConversionOptions& options) {
   state->checkpoint = std::make_shared<const CheckpointSet>(
       CheckpointSet::open(options.source, checkpoint_options(options, listed)));
   state->notes = state->checkpoint->notes();
+  source_input.allow_unmatched(options.allow_unmatched);
+  target_input.allow_unmatched(options.allow_unmatched);
+  // Before anything that a misspelt option makes go wrong.
+  const std::vector<std::string> names =
+      selects_by_name(options) ? names_in(*state->checkpoint) : std::vector<std::string>();
+  const auto ranks = source_input.source_ranks();
+  const bool allowed =
+      options.allow_unmatched || (ranks && lacks_a_stage(*state->checkpoint, *ranks));
+  UnmatchedOptions unmatched;
+  unmatched.add_globs("--src-join", options.src_join, names);
+  if (maps.empty()) add_unmatched_filters(options, names, name_map, unmatched);
+  state->settle(unmatched, allowed);
 
   SourceTableResult opened =
       open_source(options, state->checkpoint, source_input, name_map, target_input);
@@ -326,6 +363,11 @@ Conversion Conversion::open(const ConversionOptions& options) {
   const ModelMaps::Result shown =
       maps.apply(std::move(opened.table), {&target_input, &name_map}, mapped);
   const std::shared_ptr<const SourceTable> source = shown.table;
+  if (!maps.empty() && selects_by_name(options)) {
+    UnmatchedOptions of_shown;
+    add_unmatched_filters(options, names_through_map(*source, names), name_map, of_shown);
+    state->settle(of_shown, allowed);
+  }
   const TargetOptions target_options{
       options.unmatched,      filter_of(options),   name_map,
       options.state_prefixes, Casts(options.casts), source_input.is_rules() && maps.empty(),
@@ -333,6 +375,9 @@ Conversion Conversion::open(const ConversionOptions& options) {
   std::optional<Strategy> target_strategy = target_input.for_target(*source, name_map);
   const auto target = open_target(options, source, std::move(target_strategy), target_options);
   state->target = target;
+  append(opened.unmatched, target_input.take_warnings());
+  append(state->unmatched, opened.unmatched);
+  append(state->warnings, opened.unmatched);
   append(state->warnings, opened.warnings);
   append(state->warnings, target->warnings());
   append(state->warnings, source->catalogue().warnings());
@@ -344,12 +389,28 @@ Conversion Conversion::open(const ConversionOptions& options) {
   if (options.replicas == Replicas::kOwn) require_own_ranks(options, *target);
   state->ranks = ranks_to_show(options.ranks, target->rank_count());
   if (options.replicas == Replicas::kOwn) require_own_files(*target, state->ranks);
-  const bool wants_whole = shows_the_whole(options);
-  const auto whole =
-      wants_whole ? whole_table(target, source, target_options, state->warnings) : nullptr;
+  const std::vector<OutputFormat> formats = formats_of(options, *state->checkpoint);
+  if (!options.allow_idle_view_options) {
+    UnmatchedOptions of_views;
+    add_idle_view_options(options, formats, of_views);
+    state->settle(of_views, options.allow_unmatched);
+  }
+  std::shared_ptr<TargetTable> whole;
+  if (wants_whole(options)) {
+    try {
+      whole = whole_table(target, source, target_options);
+    } catch (const Error& error) {
+      state->leave_out_whole(error, options);
+    }
+  } else {
+    state->no_whole = "the whole model is not among --views";
+  }
   state->whole = whole;
-  if (whole == nullptr) {
-    state->no_whole = wants_whole ? state->warnings.back() : "the whole model is not among --views";
+  if (!options.casts.empty()) {
+    UnmatchedOptions casts;
+    add_unmatched_casts(options.casts, {target.get(), whole.get()},
+                        renamed(names_in(*source), name_map), casts);
+    state->settle(casts, allowed);
   }
   if (options.check_replicas) {
     const SettledReplicas settled =
@@ -357,15 +418,11 @@ Conversion Conversion::open(const ConversionOptions& options) {
     append(state->warnings, settled.warnings);
     append(state->notes, settled.notes);
   }
-  const std::vector<OutputFormat> formats = formats_of(options, *state->checkpoint);
   const ShownModel model = shown_model(maps, shown);
-  const ViewContext context{options,         formats,      state->ranks, state->target, whole,
-                            state->warnings, state->notes, model,        state->files};
-  for (const View& view : view_registry()) {
-    if (!is_wanted(view, options)) continue;
-    drop_repeated(state->warnings);
-    for (OutputFile& file : view.build(context)) state->files.push_back(std::move(file));
-  }
+  const ViewContext context{options,      formats,         state->ranks, state->target,
+                            whole,        state->warnings, state->notes, model,
+                            state->files, state->absent};
+  state->add_views(context);
   state->report = report_subject(context);
   return Conversion(std::move(state));
 }
@@ -464,6 +521,18 @@ const std::vector<std::string>& Conversion::steps() const {
 }
 const std::vector<std::string>& Conversion::warnings() const {
   return state_->warnings;
+}
+const std::vector<std::string>& Conversion::unmatched() const {
+  return state_->unmatched;
+}
+std::string Conversion::why_absent(const std::string& path) const {
+  for (const AbsentFiles& absent : state_->absent) {
+    const bool is_directory = absent.path.ends_with('/');
+    if (path == absent.path || (is_directory && (path + "/").starts_with(absent.path))) {
+      return absent.why;
+    }
+  }
+  return {};
 }
 const std::vector<std::string>& Conversion::rules() const {
   return state_->target->notes();

@@ -83,7 +83,11 @@ std::vector<OutputFile> dcp_view(const ViewContext& context) {
     objects = passed_objects(context, *saved);
     paths = known_paths(context, *saved);
   }
-  const auto set = std::make_shared<const DcpFiles>(box_plan(context), std::move(objects),
+  BoxPlan plan = box_plan(context);
+  if (plan.parameters().empty() && objects.empty()) {
+    throw Error(ErrorKind::kMissing, "no parameter that is shown is a tensor, which dcp/ needs");
+  }
+  const auto set = std::make_shared<const DcpFiles>(std::move(plan), std::move(objects),
                                                     std::move(paths), context.options.dcp_release);
   std::vector<OutputFile> files;
   for (const std::size_t number : shown_files(context, set->plan(), kDirectory)) {

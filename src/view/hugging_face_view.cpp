@@ -121,11 +121,15 @@ std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
   std::vector<OutputFile> files;
   try {
     files = hub_shards(context, kDirectory, is_weight);
+    if (files.empty()) {
+      throw Error(ErrorKind::kMissing,
+                  "no tensor that is shown is a weight: all are states of training")
+          .hint("--views hub shows these, too");
+    }
   } catch (const Error& error) {
-    context.warnings.push_back(std::string("no hf directory: ") + error.what());
+    context.leave_out(ViewKind::kHuggingFace, "hf/", error);
     return {};
   }
-  if (files.empty()) return {};
   const SourceTreePtr tree = tree_of(context);
   add_companions(context, tree, files);
   if (!context.model.side.empty() && context.model.side != "Hugging Face") {

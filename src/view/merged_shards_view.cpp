@@ -8,9 +8,11 @@ namespace reshardfs {
 std::vector<OutputFile> merged_shards_view(const ViewContext& context) {
   if (context.whole == nullptr) return {};
   try {
-    return hub_shards(context, "merged", {});
+    std::vector<OutputFile> files = hub_shards(context, "merged", {});
+    if (files.empty()) throw Error(ErrorKind::kMissing, "no parameter that is shown is a tensor");
+    return files;
   } catch (const Error& error) {
-    context.warnings.push_back(std::string("no merged/model-*.safetensors: ") + error.what());
+    context.leave_out(ViewKind::kHub, "merged/model-*.safetensors", error);
     return {};
   }
 }

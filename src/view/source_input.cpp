@@ -165,6 +165,7 @@ SourceTableResult source_table(const std::shared_ptr<const CheckpointSet>& check
                                                options.takes);
   };
   result.table = table_of(strategy.for_source(*checkpoint));
+  result.unmatched = strategy.take_warnings();
   const StrategyRules* rules = strategy.rules();
   std::vector<NamedShape> shapes;
   if (rules != nullptr) shapes = slice_shapes(*checkpoint);

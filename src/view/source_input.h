@@ -22,6 +22,8 @@ struct SourceTableOptions {
 struct SourceTableResult {
   std::shared_ptr<const SourceTable> table;
   std::vector<std::string> warnings;
+  /// Rules that select nothing, as StrategyInput allows them: for warnings.
+  std::vector<std::string> unmatched;
   std::vector<std::string> notes;
 };
 

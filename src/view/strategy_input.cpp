@@ -22,6 +22,18 @@ std::vector<NamedShape> full_shapes(const SourceTable& source, const NameMap& na
   return shapes;
 }
 
+/// All that rules may mean, laid out or not.
+std::vector<NamedShape> all_names(const SourceTable& source, const NameMap& names) {
+  std::vector<NamedShape> all;
+  for (const SourceParameter& parameter : source.parameters()) {
+    all.push_back({names.target(parameter.name), {}});
+  }
+  for (const RefusedTensor& tensor : source.checkpoint().refused()) {
+    all.push_back({names.target(tensor.name), {}});
+  }
+  return all;
+}
+
 Strategy renamed(const Strategy& strategy, const NameMap& names) {
   std::vector<StageLayouts> stages;
   for (std::int64_t s = 0; s < strategy.stage_count(); ++s) {
@@ -55,12 +67,29 @@ std::optional<RankRange> StrategyInput::ranks() const {
                    strategy_->rank_count());
 }
 
+std::optional<SourceRanks> StrategyInput::source_ranks() const {
+  const std::optional<RankRange> all = ranks();
+  if (!all) return std::nullopt;
+  const std::int64_t stages = rules_ ? rules_->stage_count() : strategy_->stage_count();
+  return SourceRanks(*all, all->size() / stages);
+}
+
 std::string StrategyInput::words_for(const std::string& name) const {
   if (!sizes_.empty()) return "sizes '" + printable(sizes_) + "'";
   if (rules_) return "rules of " + printable(file_);
   if (!strategy_) return "whole on one rank";
   const std::vector<std::int64_t> stages = strategy_->stages_of(name);
   return stages.empty() ? "no layout" : to_string(strategy_->stage(stages.front()).at(name));
+}
+
+bool lacks_a_stage(const CheckpointSet& checkpoint, const SourceRanks& ranks) {
+  if (ranks.stages() < 2) return false;
+  std::set<std::int64_t> held;
+  for (const RankFile& file : checkpoint.files()) held.insert(ranks.stage_of(file.rank));
+  for (std::int64_t stage = 0; stage < ranks.stages(); ++stage) {
+    if (!held.contains(stage)) return true;
+  }
+  return false;
 }
 
 std::vector<NamedShape> slice_shapes(const CheckpointSet& checkpoint) {
@@ -79,8 +108,19 @@ std::vector<NamedShape> slice_shapes(const CheckpointSet& checkpoint) {
   return shapes;
 }
 
+void StrategyInput::check_rules(const std::vector<NamedShape>& parameters, bool lacks_stages) {
+  if (!allows_unmatched_ && !lacks_stages) return rules_->require_matched(parameters);
+  for (const std::string& line : rules_->unmatched(parameters)) {
+    warnings_.push_back(printable(file_) + ": " + line);
+  }
+}
+
 std::optional<Strategy> StrategyInput::for_source(const CheckpointSet& checkpoint) {
-  if (rules_) return rules_->apply_to_source(slice_shapes(checkpoint));
+  if (rules_) {
+    const std::vector<NamedShape> shapes = slice_shapes(checkpoint);
+    check_rules(shapes, lacks_a_stage(checkpoint, *source_ranks()));
+    return rules_->apply_to_source(shapes);
+  }
   return std::move(strategy_);
 }
 
@@ -106,7 +146,10 @@ std::optional<Strategy> StrategyInput::for_target(const SourceTable& source, con
     }
     return renamed(derive_strategy(sizes_, *source.strategy()), names);
   }
-  if (rules_) return rules_->apply(full_shapes(source, names));
+  if (rules_) {
+    check_rules(all_names(source, names), lacks_a_stage(source.checkpoint(), source.ranks()));
+    return rules_->apply(full_shapes(source, names));
+  }
   return std::move(strategy_);
 }
 

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "reshardfs/rank.h"
 #include "reshardfs/strategy.h"
@@ -29,14 +31,26 @@ class StrategyInput {
   /// the strategy is taken out.
   std::optional<RankRange> ranks() const;
 
+  /// The same with their stages.
+  std::optional<SourceRanks> source_ranks() const;
+
   /// What it says about a parameter, as far as that is known without a source; for messages.
   /// @param name the parameter's destination name.
   std::string words_for(const std::string& name) const;
 
+  /// Rules that select nothing are warned of, and no error.
+  void allow_unmatched(bool allowed = true) { allows_unmatched_ = allowed; }
+  /// What was found to warn of since the last call, one line each.
+  std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
+
   /// Nothing if there is no strategy. Rules lay out the parameters that they take: see
   /// source_table() for the others.
+  /// @throws Error kBadInput for rules that select nothing, unless the checkpoint lacks the files
+  /// of
+  ///         a whole pipeline stage, which may have it.
   std::optional<Strategy> for_source(const CheckpointSet& checkpoint);
   /// @param names rules are applied to the parameters' destination names.
+  /// @throws as for_source().
   std::optional<Strategy> for_target(const SourceTable& source, const NameMap& names);
 
   /// What it lays out of a destination with these tensors, without taking the strategy out.
@@ -49,11 +63,18 @@ class StrategyInput {
   const StrategyRules* rules() const noexcept { return rules_ ? &*rules_ : nullptr; }
 
  private:
+  void check_rules(const std::vector<NamedShape>& parameters, bool lacks_stages);
+
   std::optional<Strategy> strategy_;
   std::optional<StrategyRules> rules_;
   std::string sizes_;
   std::string file_;
+  bool allows_unmatched_ = false;
+  std::vector<std::string> warnings_;
 };
+
+/// Whether a pipeline stage has no file: then nobody knows the names of its parameters.
+bool lacks_a_stage(const CheckpointSet& checkpoint, const SourceRanks& ranks);
 
 /// The parameters of a checkpoint, with the shapes of their slices.
 std::vector<NamedShape> slice_shapes(const CheckpointSet& checkpoint);

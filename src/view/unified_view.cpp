@@ -100,7 +100,13 @@ std::vector<OutputFile> unified_view(const ViewContext& context) {
   if (context.whole == nullptr) return {};
   Parameters weights = arrays_that(*context.whole, true);
   const Parameters others = arrays_that(*context.whole, false);
-  if (weights.empty()) return {};
+  if (weights.empty()) {
+    context.leave_out(ViewKind::kUnified, "unified/",
+                      Error(ErrorKind::kMissing,
+                            "no tensor that is shown is a parameter with a layout, which MindSpore "
+                            "looks for there"));
+    return {};
+  }
   const Division division = divide(std::move(weights));
   const auto plain = safetensors_common(context, "ms");
   std::vector<OutputFile> files;
@@ -115,7 +121,7 @@ std::vector<OutputFile> unified_view(const ViewContext& context) {
     const bool any_text = with_texts->metadata.size() > plain->metadata.size();
     if (!others.empty() || any_text) add("hyper_param.safetensors", others, with_texts);
   } catch (const Error& error) {
-    context.warnings.push_back(std::string("no unified directory: ") + error.what());
+    context.leave_out(ViewKind::kUnified, "unified/", error);
     return {};
   }
   files.push_back(

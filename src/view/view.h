@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "reshardfs/conversion.h"
+#include "reshardfs/error.h"
 
 #include "plan/target_table.h"
 #include "view/safetensors_file.h"
@@ -25,6 +26,12 @@ struct ShownModel {
   bool has_directory = false;
   /// Names of optimizer states, as the maps know them.
   std::shared_ptr<const std::set<std::string>> states = std::make_shared<std::set<std::string>>();
+};
+
+/// What is not shown although it was wanted.
+struct AbsentFiles {
+  std::string path;  ///< of a file, or of a directory with a '/' at its end
+  std::string why;
 };
 
 /// What a view may use. All of it but `warnings` outlives the files.
@@ -45,6 +52,12 @@ struct ViewContext {
   const ShownModel& model;
   /// Of the views before it in view_registry().
   const std::vector<OutputFile>& files;
+  std::vector<AbsentFiles>& absent;
+
+  /// What a view calls that cannot make its files: a warning, if the view is one of many.
+  /// @param path as in AbsentFiles.
+  /// @throws Error the same, if the user has named the view.
+  void leave_out(ViewKind kind, const std::string& path, const Error& error) const;
 };
 
 /// The only rank of ViewContext::whole.

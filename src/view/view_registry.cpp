@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "view/view.h"
+#include "view/wanted_views.h"
 
 namespace reshardfs {
+
+void ViewContext::leave_out(ViewKind kind, const std::string& path, const Error& error) const {
+  if (is_named(kind, options)) throw error;
+  warnings.push_back("no " + path + ": " + error.what());
+  absent.push_back({path, error.what()});
+}
 
 const std::vector<View>& view_registry() {
   static const std::vector<View> views{

@@ -29,6 +29,7 @@ Words = tuple[str | Path, ...]
 # MindFormers' names over stages with one layer each, as mcore_strategy() has them.
 MCORE_RULES = """[devices]
 axes = ["dp={dp}", "tp={tp}"]
+optional = true
 stages = {stages}
 [[layers]]
 match = "decoder.layers.{{n}}."
@@ -56,6 +57,7 @@ match = ["*norm.weight", "*router.weight", "global_step"]
 # Hugging Face's names on one stage, as hub_strategy() has them.
 HUB_RULES = """[devices]
 axes = ["tp={tp}"]
+optional = true
 [[rule]]
 match = ["*down_proj.weight", "*o_proj.weight"]
 cut = ["", "tp"]

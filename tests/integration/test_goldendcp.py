@@ -75,7 +75,7 @@ class GoldenDcp(unittest.TestCase):
 
     def test_for_other_ranks_tensors_are_cut(self) -> None:
         rules = self.root / "rules.toml"
-        rules.write_text('[devices]\naxes = ["tp=2"]\nunmatched = "replicate"\n'
+        rules.write_text('[devices]\naxes = ["tp=2"]\nunmatched = "replicate"\noptional = true\n'
                          '[[rule]]\nmatch = ["t2", "*embed*"]\ncut = ["", "tp"]\n'
                          '[[rule]]\nmatch = ["perm3", "*wo.weight", "*exp_avg"]\ncut = ["tp"]\n')
         for name, cut in (("fsdp_tp_2x", 8), ("transposed_113", 2)):

@@ -318,12 +318,12 @@ class Warnings(HfTest):
         self.assertEqual((result.code, result.stderr), (0, ""))
 
     def test_a_rank_is_missing(self) -> None:
-        """There is no whole model; what is left of the ranks can be shown all the same."""
+        """There is no whole model, and it was asked for."""
         for path in (self.source / "rank_1").iterdir():
             path.unlink()
         words = (*MAP, "--model-config", self.config_file())
         result = run("export", self.source, self.root / "out", "--views", "hf", *self.words, *words)
-        self.assertIn("warning", result.stderr)
+        self.assertEqual(result.code, 2, result)
         self.assertIn("rank 1 is missing", result.stderr)
         self.assertFalse((self.root / "out/hf").exists())
 

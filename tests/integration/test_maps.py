@@ -153,7 +153,11 @@ class Options(MapTest):
         rest = {name: tensor for name, tensor in self.mcore.items() if name not in fused}
         same(self, self.shown("--exclude", "*linear_qkv*"), rest)
         # Names of the source are none here, whether they would select all or nothing.
-        same(self, self.shown("--exclude", "model.*", "--exclude", "*q_proj*"), self.mcore)
+        of_source = ("--exclude", "model.*", "--exclude", "*q_proj*")
+        same(self, self.shown(*of_source, "--allow-unmatched"), self.mcore)
+        refused = run("export", self.root / "hub", self.root / "no", *MAP, *of_source)
+        self.assertEqual(refused.code, 2, refused)
+        self.assertIn("--exclude '*q_proj*' matches no parameter", refused.stderr)
         self.assertEqual(run("cat", self.root / "hub", *MAP, "--include", "decoder.layers.1.*",
                              "--param", "model.norm.weight").code, 2)
 
@@ -170,7 +174,7 @@ class Options(MapTest):
 
     def test_cast_by_shown_names(self) -> None:
         got = self.shown("--cast", "*linear_fc1.weight:fp32->fp16", "--cast", "*proj*:fp32->bf16",
-                         "--cast", "model.*:fp32->fp64")
+                         "--cast", "model.*:fp32->fp64", "--allow-unmatched")
         want: Tensors = {}
         for name, (dtype, array) in self.mcore.items():
             want[name] = (dtype, array)
@@ -186,7 +190,9 @@ class Options(MapTest):
         names["model.norm.weight"] = "never"
         path = self.text_file("names.json", json.dumps(names))
         want = {names.get(name, name): tensor for name, tensor in self.mcore.items()}
-        same(self, self.shown("--name-map", path), want)
+        same(self, self.shown("--name-map", path, "--allow-unmatched"), want)
+        del names["model.norm.weight"]
+        path = self.text_file("names.json", json.dumps(names))
         rules = mcore_rules(self.root / "dst.toml", stages=1)
         out = self.export("out", self.root / "hub", *MAP, "--name-map", path, "--dst-strategy", rules)
         self.assert_ranks(out, want, mcore_strategy(want, stages=1))

@@ -311,14 +311,14 @@ class ChosenNames(OnEveryKind):
     def test_name_map(self) -> None:
         """Rules and globs are for the new names."""
         self.on_each(lambda kind, steps: self.check(
-            kind, ["--exclude", "w2", "--exclude", "new.norm"], all_steps=steps,
-            names={"w1": "new.w1", "w2": "new.w2", "norm": "new.norm", "gone": "x"},
+            kind, ["--exclude", "w2", "--exclude", "new.norm", "--allow-unmatched"], all_steps=steps,
+            names={"w1": "new.w1", "w2": "new.w2", "norm": "new.norm"},
             keep=lambda name: name != "new.norm"))
 
     def test_all_at_once(self) -> None:
         self.on_each(lambda kind, steps: self.check(
             kind, ["--ranks", "1", "--include", "new.*", "--include", "e*", "--exclude", "*norm",
-                   "--unmatched", "replicate"],
+                   "--unmatched", "replicate", "--allow-unmatched"],
             all_steps=steps, names={"w1": "new.w1", "norm": "new.norm"}, ranks=[1],
             keep=lambda name: name in ("new.w1", "extra", "embedding"),
             unmatched=lambda name, _: kind.tensors[name]))

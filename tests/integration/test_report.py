@@ -369,7 +369,8 @@ class Figures(ReportTest):
             odd.mkdir()
             arguments = write_set(odd, trained_set())
             options = ["--include", "model.*", "--include", "*.w1", "--ranks", "0-1,3",
-                       "--format", "ckpt,safetensors", "--align", "64", "--state-prefix", "x y."]
+                       "--format", "ckpt,safetensors", "--align", "64", "--state-prefix", "x y.",
+                       "--allow-unmatched"]
             page = self.says(0, *arguments, *options, "-O", "-")
             self.assertIn(f"<dd>{socket.gethostname()}</dd>", page)
             # Without an option that the caller's shell would fill in.

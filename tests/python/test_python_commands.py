@@ -53,8 +53,11 @@ class Commands(unittest.TestCase):
             sides = {"a_strategy": str(made.src_strategy), "b_strategy": str(made.dst_strategy)}
             result = reshardfs.diff(made.source, directory / "out", **sides)
             self.assertTrue(result["equal"])
-            result = reshardfs.diff(made.source, directory / "out", **sides, exclude="*", include=["no"])
+            chosen = {"exclude": "*", "include": ["no"]}
+            result = reshardfs.diff(made.source, directory / "out", **sides, **chosen, allow_unmatched=True)
             self.assertEqual(result["parameters"], [])
+            with self.assertRaisesRegex(reshardfs.Error, "--include 'no' matches no parameter"):
+                reshardfs.diff(made.source, directory / "out", **sides, **chosen)
 
     def test_export_writes_the_files_and_tells_how_far_it_is(self) -> None:
         with small_set(scale=64) as made, scratch() as directory, opened(made) as checkpoint:

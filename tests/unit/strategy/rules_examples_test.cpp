@@ -49,6 +49,7 @@ std::vector<NamedShape> dense_model(int layers) {
 /// Every parameter can be sliced, and every rule takes one.
 Strategy applied(const StrategyRules& rules, const std::vector<NamedShape>& parameters) {
   EXPECT_THAT(rules.unused(parameters), IsEmpty());
+  EXPECT_THAT(rules.unmatched(parameters), IsEmpty());
   Strategy strategy = rules.apply(parameters);
   for (const NamedShape& parameter : parameters) {
     SCOPED_TRACE(parameter.name);

@@ -60,13 +60,15 @@ TEST(RulesRefusal, UnknownTablesAndKeys) {
             "line 4: 'rules' is not a key of the file, which has devices, rule, layers");
   EXPECT_EQ(
       rules_refusal("[devices]\naxes = ['tp=2']\nstage = 2\n"),
-      "line 3: 'stage' is not a key of [devices], which has axes, stages, optimizer, unmatched");
+      "line 3: 'stage' is not a key of [devices], which has axes, stages, optimizer, unmatched, "
+      "optional");
   EXPECT_EQ(
       rule_refusal("opt = 2"),
       "line 5: 'opt' is not a key of [[rule]], which has match, cut, uneven, field, optimizer, "
-      "stage, undecided");
-  EXPECT_EQ(layers_refusal("match = 'a.{n}'\nsplits = [1, 1]\n"),
-            "line 6: 'splits' is not a key of [[layers]], which has match, split, stages");
+      "stage, undecided, optional");
+  EXPECT_EQ(
+      layers_refusal("match = 'a.{n}'\nsplits = [1, 1]\n"),
+      "line 6: 'splits' is not a key of [[layers]], which has match, split, stages, optional");
 }
 
 TEST(RulesRefusal, WrongKindsOfTables) {

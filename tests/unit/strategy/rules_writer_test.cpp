@@ -34,6 +34,7 @@ std::string refused(const Strategy& strategy) {
 }
 
 constexpr const char* kOthers =
+    "# A checkpoint may lack parameters that the strategy lists.\noptional = true\n"
     "# The strategy lists no other parameters; \"replicate\" takes them as whole.\n"
     "unmatched = \"error\"\n";
 
@@ -111,7 +112,7 @@ TEST(RulesWriter, SaysWhatMostParametersShareOnce) {
                                               {"b", layout({2, 4}, {{}, {0}}, -1)},
                                               {"c", layout({2, 4}, {{}}, 4)},
                                               {"d", layout({2, 4}, {{}})}}));
-  EXPECT_THAT(text, HasSubstr("optimizer = \"all\"\n# The strategy"));
+  EXPECT_THAT(text, HasSubstr("optimizer = \"all\"\n# A checkpoint"));
   EXPECT_THAT(text, HasSubstr("match = \"a\"\ncut = [\"tp\"]\n\n"));
   EXPECT_THAT(text, HasSubstr("match = \"c\"\noptimizer = 4\n"));
   EXPECT_THAT(text, HasSubstr("match = \"d\"\noptimizer = \"none\"\n"));
