@@ -9,6 +9,7 @@
 
 #include "base/rank_list.h"
 #include "base/state_names.h"
+#include "checkpoint/completeness.h"
 #include "plan/content_equal.h"
 #include "plan/name_map.h"
 #include "plan/replica_check.h"
@@ -88,8 +89,10 @@ DiffSide DiffSide::open_checked(const DiffSource& source, const NameTaker& takes
   const ModelMaps::Result shown = maps.apply(std::move(opened.table), {}, mapped_options(source));
   DiffSide side(shown.table, source.replicas);
   side.warnings_ = std::move(warnings);
-  for (auto* lines : {&opened.unmatched, &opened.warnings}) {
-    for (std::string& line : *lines) side.warnings_.push_back(std::move(line));
+  for (const auto& lines :
+       {warnings_of(side.table().checkpoint().completeness(), wanted), opened.unmatched,
+        side.table().catalogue().warnings(), opened.warnings}) {
+    side.warnings_.insert(side.warnings_.end(), lines.begin(), lines.end());
   }
   side.notes_ = maps.notes();
   side.check_replicas(takes);

@@ -20,6 +20,8 @@
 #include "check/verify_map.h"
 #include "check/verify_parameter.h"
 #include "check/verify_source.h"
+#include "checkpoint/joined_ranks.h"
+#include "checkpoint/whole_catalogue.h"
 #include "plan/strategy_catalogue.h"
 #include "storage/directory.h"
 #include "storage/linkless_tree.h"
@@ -76,6 +78,9 @@ class Verification {
   void check_parameters(VerifyContext& context);
   void warn_of_missing_names();
   void hint_at_strategy();
+  void report_missing();
+  void state_completeness(const VerifyContext& context);
+  void report_open_extents();
   void finish();
 
   const VerifyOptions& options_;
@@ -314,6 +319,8 @@ void Verification::check_parameters(VerifyContext& context) {
     lose_whole_stages(context, absent);
   } else if (!context.catalogue) {
     warn_of_missing_names();
+    std::string missing = missing_ranks_warning(context.set);
+    if (!missing.empty()) report_.warnings.push_back(std::move(missing));
   }
   absent.report_to(report_);
   report_refused(context.set);
@@ -356,6 +363,55 @@ void Verification::hint_at_strategy() {
       "--src-strategy");
 }
 
+/// What names, an index or config.json state, and no file has.
+void Verification::report_missing() {
+  const Completeness& statement = report_.completeness;
+  const auto report = [&](const Error& error, ProblemKind kind) {
+    Problem problem = problem_from(error);
+    problem.kind = kind;
+    if (problem.file.empty()) problem.file = options_.source.string();
+    report_.problems.push_back(std::move(problem));
+  };
+  for (const Error& error : statement.missing) report(error, ProblemKind::kMissingPart);
+  for (const Error& error : statement.differences) report(error, ProblemKind::kFile);
+  for (const Error& error : statement.short_parameters) {
+    if (options_.names.takes(error.parameter())) report(error, ProblemKind::kMissingPart);
+  }
+  for (const std::string& doubt : statement.doubts) report_.warnings.push_back(doubt);
+}
+
+/// What is stated outside of the set.
+void Verification::state_completeness(const VerifyContext& context) {
+  Completeness& statement = report_.completeness;
+  if (strategy_ != nullptr) {
+    const auto ranks = static_cast<std::size_t>(context.catalogue->ranks().all().size());
+    statement.grounds.push_back("the strategy of " + counted(ranks, "rank"));
+    statement.unstated.clear();
+  }
+  if (context.joined == nullptr) return;
+  Completeness joined = context.joined->statement();
+  std::move(joined.grounds.begin(), joined.grounds.end(), std::back_inserter(statement.grounds));
+  statement.open_extents = std::move(joined.open_extents);
+  if (!joined.unstated.empty()) statement.unstated = std::move(joined.unstated);
+}
+
+void Verification::report_open_extents() {
+  Completeness& statement = report_.completeness;
+  std::erase_if(statement.open_extents,
+                [&](const OpenExtent& open) { return !options_.names.takes(open.name); });
+  if (statement.open_extents.empty()) return;
+  const OpenExtent& first = statement.open_extents.front();
+  const std::size_t others = statement.open_extents.size() - 1;
+  Problem problem;
+  problem.kind = ProblemKind::kExtent;
+  problem.file = options_.source.string();
+  problem.parameter = first.name;
+  problem.message = "is " + to_string(first.shape) +
+                    " by the files that are there, but nothing states " + statement.unstated +
+                    (others == 0 ? "" : "; the same of " + counted(others, "more parameter"));
+  report_.problems.push_back(std::move(problem));
+}
+
 void Verification::finish() {
   hint_at_strategy();
   std::set<std::string> damaged;
@@ -377,6 +433,8 @@ VerifyReport Verification::run() {
   tree_ = linkless_tree_of(linkless_root, options_.source);
   report_.step = source_.step;
   report_.files = source_.files;
+  report_.completeness = source_.completeness;
+  report_missing();
   for (const ManifestLine& line : manifest_) {
     std::error_code missing;
     const std::uintmax_t size = std::filesystem::file_size(resolve(line.name), missing);
@@ -392,8 +450,12 @@ VerifyReport Verification::run() {
       !report_.problems.empty() || (ranks && lacks_a_stage(*source_.set, *ranks));
   check_options(incomplete);
   input.allow_unmatched(options_.allow_unmatched || incomplete);
-  VerifyContext context{*source_.set, catalogue(input), options_.join, options_.state_prefixes,
-                        {},           options_.replicas};
+  const std::shared_ptr<const Catalogue> stated = catalogue(input);
+  std::optional<JoinedRanks> joined;
+  if (!stated && !options_.join.empty()) joined.emplace(*source_.set, options_.join);
+  VerifyContext context{
+      *source_.set, stated,           joined ? &*joined : nullptr, options_.state_prefixes,
+      {},           options_.replicas};
   for (std::string& line : input.take_warnings()) report_.warnings.push_back(std::move(line));
   for (const RankFile& file : source_.set->files()) report_.bytes += file.source->size();
   progress_.total += report_.bytes;
@@ -409,6 +471,8 @@ VerifyReport Verification::run() {
   }
   check_files();
   check_parameters(context);
+  state_completeness(context);
+  report_open_extents();
   verify_maps(maps, options_, source_.set, progress_, report_);
   finish();
   return std::move(report_);
@@ -438,6 +502,8 @@ const char* name_of(ProblemKind kind) noexcept {
       return "type";
     case ProblemKind::kReplica:
       return "replica";
+    case ProblemKind::kExtent:
+      return "extent";
     case ProblemKind::kMap:
       return "map";
   }
@@ -447,6 +513,12 @@ const char* name_of(ProblemKind kind) noexcept {
 bool VerifyReport::unread() const noexcept {
   return std::any_of(problems.begin(), problems.end(),
                      [](const Problem& problem) { return problem.kind == ProblemKind::kIo; });
+}
+
+bool VerifyReport::only_open() const noexcept {
+  return !problems.empty() &&
+         std::all_of(problems.begin(), problems.end(),
+                     [](const Problem& problem) { return problem.kind == ProblemKind::kExtent; });
 }
 
 VerifyReport verify(const VerifyOptions& options, CheckProgress& progress) {

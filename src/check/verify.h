@@ -13,6 +13,7 @@
 
 #include "base/glob.h"
 #include "check/check_progress.h"
+#include "checkpoint/completeness.h"
 
 namespace reshardfs {
 
@@ -56,6 +57,7 @@ enum class ProblemKind : std::uint8_t {
   kShape,        ///< a slice has another shape than layout and other ranks say
   kType,         ///< the element type differs between ranks
   kReplica,      ///< ranks that should hold the same bytes do not
+  kExtent,       ///< a parameter of which nothing states how large it is
   kMap,          ///< a map does not fit, or what it takes for equal is not
 };
 
@@ -78,6 +80,7 @@ struct VerifyReport {
   std::vector<std::string> warnings;    ///< what is no damage, but may surprise
   std::vector<std::string> per_rank;    ///< parameters without a layout that differ between ranks
   std::vector<std::string> own_values;  ///< whose replicas differ, and may: see Replicas
+  Completeness completeness;            ///< what states that this is all
   std::uint64_t files = 0;
   std::uint64_t parameters = 0;
   std::uint64_t bytes = 0;            ///< of all files
@@ -88,6 +91,8 @@ struct VerifyReport {
   std::uint64_t damaged_parameters = 0;
 
   bool good() const noexcept { return problems.empty(); }
+  /// Nothing is wrong with what is there, but nothing states that it is all.
+  bool only_open() const noexcept;
   /// Something could not be read: what was not seen may be damaged or not.
   bool unread() const noexcept;
 };

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "base/glob.h"
+#include "base/checked.h"
 #include "base/rank_list.h"
 #include "check/diff.h"
 #include "check/verify_source.h"
@@ -197,16 +197,38 @@ void ParameterVerifier::check_joined(const HeldParameter& parameter,
     }
     compare({holder}, findings);
   }
-  std::set<Rank> without;
-  for (const RankFile& file : context_.set.files()) without.insert(file.rank);
+  const RankRange& ranks = context_.joined->ranks();
+  std::set<Rank> without(ranks.begin(), ranks.end());
   for (const Holding& holder : parameter.holders) without.erase(holder.file->rank);
-  if (without.empty()) return;
+  if (without.empty()) return check_rows(parameter, findings);
   Problem problem;
   problem.kind = ProblemKind::kMissingPart;
   problem.parameter = parameter.name;
   problem.message = "is to be joined, but " + rank_words({without.begin(), without.end()}) +
                     " has no slice of it";
   findings.problems.push_back(std::move(problem));
+}
+
+/// Whether what is joined of all ranks has as many rows as it should.
+void ParameterVerifier::check_rows(const HeldParameter& parameter,
+                                   ParameterFindings& findings) const {
+  const Holding first = parameter.holders.front();
+  Shape joined = first.entry->shape;
+  if (joined.empty()) return;
+  joined[0] = 0;
+  try {
+    for (const Holding& holder : parameter.holders) {
+      const Shape& shape = holder.entry->shape;
+      if (shape.empty()) return;
+      joined[0] = add_or_throw(joined[0], shape[0], "the number of its rows");
+    }
+    context_.joined->add(parameter.name, joined, *first.file);
+  } catch (const Error& error) {
+    Problem problem = problem_from(error);
+    problem.kind = ProblemKind::kMissingPart;
+    problem.parameter = parameter.name;
+    findings.problems.push_back(std::move(problem));
+  }
 }
 
 void ParameterVerifier::report_missing(const HeldParameter& parameter, std::size_t number,
@@ -347,7 +369,8 @@ void ParameterVerifier::check(const HeldParameter& parameter, std::size_t number
                               ParameterFindings& findings) const {
   const std::vector<Holding> holders = drop_other_types(parameter.holders, findings);
   if (!context_.catalogue) {
-    if (is_array(holders.front().entry->dtype) && matches_any(context_.join, parameter.name)) {
+    if (is_array(holders.front().entry->dtype) && context_.joined != nullptr &&
+        context_.joined->takes(parameter.name)) {
       check_joined({parameter.name, holders}, findings);
     } else {
       check_whole(holders, findings);

@@ -16,6 +16,7 @@
 #include "check/verify.h"
 #include "checkpoint/catalogue.h"
 #include "checkpoint/checkpoint_set.h"
+#include "checkpoint/joined_ranks.h"
 #include "layout/slicing.h"
 
 namespace reshardfs {
@@ -37,7 +38,7 @@ struct ParameterFindings {
 struct VerifyContext {
   const CheckpointSet& set;
   std::shared_ptr<const Catalogue> catalogue;  ///< nullptr: nothing states layouts
-  NameGlobs join;
+  JoinedRanks* joined;                         ///< nullptr: nothing is to be joined
   std::vector<std::string> state_prefixes;
   /// Files of which every byte has been read: what has no replica in them is not read again.
   std::set<const RankFile*> read_files;
@@ -76,6 +77,7 @@ class ParameterVerifier {
   void check_boxes(const HeldParameter& parameter, const BoxPlacement& placement,
                    const std::vector<Holding>& usable, ParameterFindings& findings) const;
   void check_joined(const HeldParameter& parameter, ParameterFindings& findings) const;
+  void check_rows(const HeldParameter& parameter, ParameterFindings& findings) const;
   void compare(const std::vector<Holding>& replicas, ParameterFindings& findings) const;
   void report_missing(const HeldParameter& parameter, std::size_t number, const Slicing& slicing,
                       const DeviceRanks& devices, const std::set<std::int64_t>& held,

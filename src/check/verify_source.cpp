@@ -111,6 +111,7 @@ Discovery FileChoice::choose() {
   out_.step = choose_step(by_rank);
   for (const auto& [rank, by_step] : by_rank) take_rank(rank, by_step);
   note_unfinished(files.found);
+  out_.completeness = state_names(out_.files, options_.source);
   return std::move(out_);
 }
 
@@ -261,9 +262,15 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
     problem.file = found.files[i].path.string();
     report.problems.push_back(std::move(problem));
   }
+  out.completeness = std::move(found.completeness);
+  out.completeness.config = config_of(options.source, checkpoint);
   if (!readable.empty()) {
-    out.set =
-        std::make_shared<const CheckpointSet>(std::move(readable), std::move(found.catalogue));
+    const bool all = readable.size() == files.size();
+    auto set = std::make_shared<CheckpointSet>(std::move(readable), std::move(found.catalogue));
+    // Without those that cannot be read, everything is smaller.
+    if (all && found.by_contents) found.by_contents(set->files(), out.completeness);
+    set->set_completeness(out.completeness);
+    out.set = std::move(set);
   }
   return out;
 }

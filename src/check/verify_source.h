@@ -23,6 +23,7 @@ struct VerifySource {
   std::vector<std::filesystem::path> paths;  ///< of all these
   /// Ranks that have a directory but no file in it that can be read, ascending.
   std::vector<Rank> empty_ranks;
+  Completeness completeness;
   bool described = false;  ///< a table of the set tells what each file has
 };
 

@@ -12,6 +12,7 @@
 #include "base/rank_list.h"
 #include "base/url_path.h"
 #include "checkpoint/catalogue.h"
+#include "checkpoint/completeness.h"
 #include "checkpoint/discovery.h"
 #include "checkpoint/index_cache.h"
 #include "checkpoint/index_reader.h"
@@ -78,7 +79,15 @@ void make_plain(RankFile& file, const CheckpointOptions& options) {
   file.source = open_plain(std::move(file.source), options.decryption);
 }
 
+void require_stated(const Completeness& completeness) {
+  if (!completeness.missing.empty()) throw Error(completeness.missing.front());
+}
+
 }  // namespace
+
+void CheckpointSet::set_completeness(Completeness statement) {
+  completeness_ = std::make_shared<const Completeness>(std::move(statement));
+}
 
 RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options) {
   RankFile file = open_as_it_is(found);
@@ -90,7 +99,10 @@ RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options
 CheckpointSet::CheckpointSet(std::vector<RankFile> files,
                              std::shared_ptr<const Catalogue> catalogue,
                              std::optional<ObjectKey> identity)
-    : files_(std::move(files)), catalogue_(std::move(catalogue)), identity_(identity) {
+    : files_(std::move(files)),
+      catalogue_(std::move(catalogue)),
+      identity_(identity),
+      completeness_(std::make_shared<const Completeness>()) {
   if (files_.empty()) throw Error(ErrorKind::kBadInput, "a checkpoint set needs at least one file");
   std::sort(files_.begin(), files_.end(), [](const RankFile& a, const RankFile& b) {
     return std::pair(a.rank, a.part) < std::pair(b.rank, b.part);
@@ -167,6 +179,7 @@ void CheckpointSet::require_places(const Discovery& found) const {
 CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
                                   const CheckpointOptions& options) {
   Discovery found = discover(path, options);
+  require_stated(found.completeness);
   std::vector<RankFile> files(found.files.size());
   raise_open_file_limit(found.files.size());
   // Not vector<bool>: its neighbours share a byte, and threads write them.
@@ -208,6 +221,10 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   CheckpointSet set(std::move(files), std::move(found.catalogue), cache.key());
   set.require_places(found);
   unreadable.push_back(std::move(set.unreadable_));
+  if (found.by_contents) found.by_contents(set.files(), found.completeness);
+  require_stated(found.completeness);
+  found.completeness.config = config_of(path, options);
+  set.set_completeness(std::move(found.completeness));
   set.unreadable_ = once_each(unreadable);
   set.root_ = path;
   set.step_ = std::move(found.step);

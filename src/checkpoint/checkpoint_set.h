@@ -22,6 +22,7 @@
 namespace reshardfs {
 
 class Catalogue;
+struct Completeness;
 struct Discovery;
 struct FoundFile;
 
@@ -93,6 +94,11 @@ class CheckpointSet {
   /// Tells its bytes from those of all other sets; nothing if there is no cache on disk to keep
   /// anything by it, or that is not certain.
   const std::optional<ObjectKey>& identity() const noexcept { return identity_; }
+  /// Whether that is all that was saved, and what states it; of a set that was not opened as one,
+  /// nothing.
+  const Completeness& completeness() const noexcept { return *completeness_; }
+  /// Gives it what was found out before it was made.
+  void set_completeness(Completeness statement);
   /// Choices that were made and are worth a line in the log: the pattern, the step, ignored files.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
@@ -109,6 +115,7 @@ class CheckpointSet {
   std::vector<RefusedTensor> unreadable_;
   std::vector<std::string> notes_;
   std::optional<ObjectKey> identity_;
+  std::shared_ptr<const Completeness> completeness_;  ///< never null
 };
 
 }  // namespace reshardfs

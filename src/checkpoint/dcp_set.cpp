@@ -147,8 +147,10 @@ void require_all_ranks(const fs::path& directory, const Tables& tables) {
 
 Discovery read_tables(const fs::path& directory, const Tables& tables, const SourceTreePtr& tree) {
   if (tables.is_one) {
-    return dcp_contents(directory, read_table(directory / kTable, tree, DcpTableKind::kWhole),
-                        tree);
+    Discovery out =
+        dcp_contents(directory, read_table(directory / kTable, tree, DcpTableKind::kWhole), tree);
+    out.completeness.grounds.push_back("the table " + std::string(kTable));
+    return out;
   }
   require_all_ranks(directory, tables);
   DcpJoin join;
@@ -158,6 +160,11 @@ Discovery read_tables(const fs::path& directory, const Tables& tables, const Sou
   Discovery out = dcp_contents(directory, join.finish(), tree);
   out.notes.push_back("saved without collectives: the tables of " +
                       counted(tables.files.size(), "rank") + " are joined");
+  // Each table has the shapes of its rank's tensors, but not those that other ranks alone have.
+  out.completeness.unstated = "that " + counted(tables.files.size(), "rank") + " saved all tensors";
+  out.completeness.doubts.push_back(
+      "saved without collectives, by " + counted(tables.files.size(), "rank") +
+      " or more: nothing states how many, and tensors that only others have would be missing");
   return out;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/near_name.h"
 #include "base/rank_list.h"
+#include "checkpoint/index_statement.h"
 #include "checkpoint/meta_json.h"
 #include "checkpoint/segments.h"
 #include "checkpoint/set_format.h"
@@ -176,6 +177,12 @@ SourceFiles find_source_files(const std::filesystem::path& source,
   return find_by_pattern(source, options.pattern, source_tree(source, options));
 }
 
+std::filesystem::path config_of(const std::filesystem::path& source,
+                                const CheckpointOptions& options) {
+  std::filesystem::path config = source / "config.json";
+  return options.no_symlinks && is_link(config) ? std::filesystem::path() : config;
+}
+
 Discovery discover(const std::filesystem::path& source, const CheckpointOptions& given) {
   const CheckpointOptions options = listed_once(source, given);
   if (auto described = discover_described_set(source, options)) return std::move(*described);
@@ -185,11 +192,19 @@ Discovery discover(const std::filesystem::path& source, const CheckpointOptions&
   if (auto note = links_outside(source, files.found.links)) out.notes.push_back(std::move(*note));
   if (files.name_map) {
     out.files = std::move(files.found.files);
-    out.places = std::move(files.name_map->places);
+    out.places = files.name_map->places;
+    out.completeness = state_names(out.files, source);
+    state_index(*files.name_map, out.completeness);
+    out.by_contents = [index = std::move(*files.name_map), config = config_of(source, options),
+                       tree = source_tree(source, options)](const std::vector<RankFile>& opened,
+                                                            Completeness& statement) {
+      state_total(index, opened, config, tree, statement);
+    };
     return out;
   }
   note_missing_ranks(files, out);
   choose_files(source, files.found, options.step, out);
+  out.completeness = state_names(out.files, source);
   return out;
 }
 

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/checkpoint_set.h"
+#include "checkpoint/completeness.h"
 #include "checkpoint/rank_files.h"
 #include "checkpoint/source_pattern.h"
 
@@ -25,10 +27,18 @@ struct Discovery {
   std::vector<FoundFile> missing{};
   /// What the set records of its layouts itself; nullptr if it does not.
   std::shared_ptr<const Catalogue> catalogue{};
+  /// What names and tables tell of whether that is all.
+  Completeness completeness{};
+  /// What the indexes of all files add to that; empty: nothing.
+  std::function<void(const std::vector<RankFile>& files, Completeness& out)> by_contents{};
 };
 
 /// @throws Error as CheckpointSet::open() does.
 Discovery discover(const std::filesystem::path& source, const CheckpointOptions& options);
+
+/// Where the configuration of a model in a directory may be; empty: it is a link, which is refused.
+std::filesystem::path config_of(const std::filesystem::path& source,
+                                const CheckpointOptions& options);
 
 /// All files of all steps.
 /// @throws Error as CheckpointSet::open() does.

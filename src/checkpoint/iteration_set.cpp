@@ -115,11 +115,12 @@ class StepReader {
       if (catalogue->file_ranks()[i]) numbers[metadata->files[i]] = i;
     }
     std::vector<std::string> unlisted;
+    std::vector<std::string> doubtful;
     for (const DirectoryEntry& entry : entries_) {
       if (!is_file_of_tensors(entry)) continue;
       const auto known = numbers.find(entry.name);
       if (known == numbers.end()) {
-        unlisted.push_back(entry.name);
+        (parse_iteration_file(entry.name) ? doubtful : unlisted).push_back(entry.name);
         continue;
       }
       add(entry, *catalogue->file_ranks()[known->second]);
@@ -144,6 +145,11 @@ class StepReader {
       out_.notes.push_back("ignored, because " + metadata_name +
                            " does not name them: " + name_list(unlisted));
     }
+    if (!doubtful.empty()) {
+      out_.completeness.doubts.push_back("not read, because " + metadata_name +
+                                         " does not name them: " + name_list(doubtful));
+    }
+    out_.completeness.grounds.push_back(metadata_name);
     out_.catalogue = std::move(catalogue);
   }
 
@@ -162,6 +168,7 @@ class StepReader {
       }
       add(entry, Rank());
     }
+    out_.completeness = state_names(out_.files, directory_);
   }
 
   const std::filesystem::path& directory_;

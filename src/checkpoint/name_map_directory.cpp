@@ -8,14 +8,16 @@
 #include "reshardfs/error.h"
 
 #include "base/file_name.h"
+#include "checkpoint/index_statement.h"
 #include "format/json_texts.h"
 #include "storage/directory.h"
 
 namespace reshardfs {
 namespace {
 
-constexpr std::array<std::string_view, 2> kMapNames = {"param_name_map.json",
-                                                       "model.safetensors.index.json"};
+constexpr std::string_view kHubIndex = "model.safetensors.index.json";
+constexpr std::array<std::string_view, 2> kMapNames = {"param_name_map.json", kHubIndex};
+constexpr std::string_view kExtension = ".safetensors";
 constexpr std::string_view kHyperParameters = "hyper_param.safetensors";
 // As safetensors headers: 100 bytes for each of a million parameters.
 constexpr std::uint64_t kMaxMapBytes = 100'000'000;
@@ -33,10 +35,11 @@ void require_plain_name(const std::filesystem::path& map, const std::string& nam
 }
 
 /// Parameter name and file. Old versions of MindSpore write them without a "weight_map" around it.
+/// @param text of the file at `path`
 std::vector<std::pair<std::string, std::string>> read_map(const std::filesystem::path& path,
-                                                          const SourceTreePtr& tree) {
+                                                          const std::string& text) {
   try {
-    return read_json_texts(read_small_file(path, kMaxMapBytes, tree), "weight_map");
+    return read_json_texts(text, "weight_map");
   } catch (Error& error) {
     error.in_file(path.string());
     if (error.kind() == ErrorKind::kBadInput && error.parameter().empty()) error.hint(kExpected);
@@ -56,7 +59,10 @@ std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& direc
   }
   if (out.map_file.empty()) return std::nullopt;
 
-  auto map = read_map(out.map_file, tree);
+  const std::string text = read_small_file(out.map_file, kMaxMapBytes, tree);
+  auto map = read_map(out.map_file, text);
+  out.is_hub_index = out.map_file.filename() == kHubIndex;
+  if (out.is_hub_index) out.total_bytes = read_total_size(text);
   std::map<std::string, std::size_t> numbers;
   for (const auto& [parameter, file] : map) {
     require_plain_name(out.map_file, file);
@@ -73,6 +79,11 @@ std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& direc
       throw Error(ErrorKind::kMissing, "names the file '" + printable(name) + "', which is missing")
           .in_file(out.map_file.string());
     }
+  }
+  for (const DirectoryEntry& entry : list_directory(directory, tree)) {
+    const bool other =
+        entry.is_regular && entry.name.ends_with(kExtension) && !numbers.contains(entry.name);
+    if (other) out.beside.push_back(entry.name);
   }
   for (auto& [parameter, file] : map) {
     out.places.emplace_back(std::move(parameter), numbers.at(file));

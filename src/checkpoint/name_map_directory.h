@@ -3,6 +3,7 @@
 /// MindSpore's unified directory, and the layout of Hugging Face.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -19,6 +20,12 @@ struct NameMapDirectory {
   std::vector<std::filesystem::path> files;
   /// Parameter name and the number of its file in `files`.
   std::vector<std::pair<std::string, std::size_t>> places;
+  /// Names of other safetensors files in the directory.
+  std::vector<std::string> beside{};
+  /// Whether it is model.safetensors.index.json.
+  bool is_hub_index = false;
+  /// Its metadata.total_size.
+  std::optional<std::uint64_t> total_bytes{};
 };
 
 /// Reads `param_name_map.json` or `model.safetensors.index.json` of a directory. MindSpore's

@@ -10,13 +10,13 @@
 #include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/error.h"
 
 #include "base/text.h"
+#include "checkpoint/index_statement.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/shard_catalogue.h"
+#include "checkpoint/shard_extents.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/source_pattern.h"
 #include "checkpoint/step_directories.h"
@@ -38,7 +38,6 @@ constexpr const char* kConfig = "config.json";
 constexpr std::string_view kBelow = "sharded";
 constexpr const char* kInfo = "DCP_SHARDING_INFO";
 constexpr std::uint64_t kMostIndexBytes = 256ULL << 20U;
-constexpr std::uint64_t kMostConfigBytes = 1ULL << 20U;
 
 /// "shard-00002-model-00001-of-00003.safetensors", or the same without the shard: of whole tensors.
 struct FileName {
@@ -139,8 +138,8 @@ class ShardReader {
         tree_(tree) {}
 
   Discovery read() {
-    model_.numbered = std::any_of(candidates_.begin(), candidates_.end(), is_numbered);
-    if (model_.numbered) {
+    evidence_.numbered = std::any_of(candidates_.begin(), candidates_.end(), is_numbered);
+    if (evidence_.numbered) {
       take_numbered();
     } else {
       take_all();
@@ -148,9 +147,10 @@ class ShardReader {
     if (auto note = links_outside(directory_, links_)) out_.notes.push_back(std::move(*note));
     for (const fs::path& place : companions_) read_companions(place);
     out_.notes.push_back("joined from " +
-                         counted(static_cast<std::size_t>(model_.shards), "shard") + " in " +
+                         counted(static_cast<std::size_t>(evidence_.shards), "shard") + " in " +
                          counted(out_.files.size(), "file"));
-    out_.catalogue = std::make_shared<const ShardCatalogue>(std::move(model_));
+    out_.catalogue = std::make_shared<const ShardCatalogue>(evidence_.shards, std::move(names_));
+    state();
     return std::move(out_);
   }
 
@@ -180,12 +180,13 @@ class ShardReader {
     if (!others.empty()) {
       out_.notes.push_back("ignored, because they are no shards: " + name_list(others));
     }
-    model_.shards = *shards.rbegin();
-    if (model_.shards == static_cast<std::int64_t>(shards.size())) return;
+    evidence_.shards = *shards.rbegin();
+    require_each_number(*first);
+    if (evidence_.shards == static_cast<std::int64_t>(shards.size())) return;
     std::int64_t missing = 1;
     while (shards.contains(missing)) ++missing;
     throw Error(ErrorKind::kMissing, "has files of " + counted(shards.size(), "shard") + " up to " +
-                                         std::to_string(model_.shards) + ", but none of shard " +
+                                         std::to_string(evidence_.shards) + ", but none of shard " +
                                          std::to_string(missing))
         .in_file(directory_.string())
         .hint("bring the missing files (shard-...), or wait until all ranks have saved");
@@ -204,11 +205,12 @@ class ShardReader {
     std::set<std::int64_t> numbers;
     std::int64_t files = 0;
     for (const Candidate& candidate : candidates_) {
-      add(candidate, model_.shards++, -1);
+      add(candidate, evidence_.shards++, -1);
       if (!candidate.name) continue;
       numbers.insert(candidate.name->file);
       files = std::max(files, candidate.name->files);
     }
+    counts_all_ = numbers.size() == candidates_.size();
     if (static_cast<std::int64_t>(numbers.size()) == files) return;
     throw Error(ErrorKind::kMissing, "has " + counted(numbers.size(), "file") + " of " +
                                          std::to_string(files) + " (model-...-of-...)")
@@ -217,37 +219,58 @@ class ShardReader {
   }
 
   void read_companions(const fs::path& place) {
-    if (path_kind(place / kConfig, tree_) == PathKind::kOther) read_config(place / kConfig);
+    if (evidence_.config.empty()) {
+      evidence_.config = ModelExtents::read(place / kConfig, tree_);
+    }
     if (path_kind(place / kIndex, tree_) != PathKind::kOther) return;
     try {
       const std::string text = read_small_file(place / kIndex, kMostIndexBytes, tree_);
       for (auto& [name, file] : read_json_texts(text, "weight_map")) {
-        model_.names.push_back(std::move(name));
+        names_.push_back(std::move(name));
       }
+      evidence_.index = place / kIndex;
+      evidence_.total_bytes = read_total_size(text);
     } catch (Error& error) {
       throw error.in_file((place / kIndex).string());
     }
   }
 
-  void read_config(const fs::path& path) {
-    const auto config =
-        nlohmann::json::parse(read_small_file(path, kMostConfigBytes, tree_), nullptr, false);
-    if (!config.is_object()) return;
-    const auto text = config.find("text_config");
-    for (const nlohmann::json* object : {&config, text == config.end() ? nullptr : &*text}) {
-      if (object == nullptr || !object->is_object()) continue;
-      const auto size = object->find("vocab_size");
-      if (size != object->end() && size->is_number_unsigned()) {
-        model_.vocabulary = size->get<std::int64_t>();
-      }
+  /// A shard need not have a file of each number, but one of them all has.
+  void require_each_number(const Candidate& first) {
+    std::set<std::int64_t> numbers;
+    for (const FoundFile& file : out_.files) numbers.insert(file.part);
+    const std::int64_t files = first.name->files;
+    if (static_cast<std::int64_t>(numbers.size()) == files) return;
+    std::int64_t missing = 0;
+    while (numbers.contains(missing)) ++missing;
+    out_.completeness.missing.push_back(
+        Error(ErrorKind::kMissing,
+              "the names count " + counted(static_cast<std::size_t>(files), "file") +
+                  " of each shard, but no shard has file " + std::to_string(missing + 1))
+            .in_file(directory_.string())
+            .hint("bring the missing files (shard-...), or wait until all ranks have saved"));
+  }
+
+  /// What the names state, and what the files must be asked for.
+  void state() {
+    if (counts_all_) {
+      out_.completeness.grounds.push_back("counts in " + counted(out_.files.size(), "name"));
+      out_.completeness.counted = true;
+      return;
     }
+    out_.by_contents = [evidence = std::move(evidence_)](const std::vector<RankFile>& files,
+                                                         Completeness& out) {
+      state_extents(evidence, files, out);
+    };
   }
 
   fs::path directory_;
   std::vector<Candidate> candidates_;
   std::vector<fs::path> companions_;
   const SourceTreePtr& tree_;
-  ShardedModel model_;
+  ShardEvidence evidence_;
+  std::vector<std::string> names_;  ///< of the model in whole tensors
+  bool counts_all_ = false;         ///< the files' names count them all, and they are there
   std::vector<fs::path> links_;
   Discovery out_;
 };

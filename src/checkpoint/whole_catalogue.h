@@ -11,13 +11,19 @@
 #include "base/glob.h"
 #include "checkpoint/catalogue.h"
 #include "checkpoint/checkpoint_set.h"
+#include "checkpoint/joined_ranks.h"
 
 namespace reshardfs {
+
+/// A line about ranks without a file below one that has one: without a strategy nothing tells
+/// whether they have parameters of their own. Empty: there are none.
+std::string missing_ranks_warning(const CheckpointSet& checkpoint);
 
 /// Files of whole parameters: one rank's, all ranks' of data parallel training, or parts of a model
 /// as it is published. Those that are to be joined are slices along dimension 0, one a rank.
 class WholeCatalogue final : public Catalogue {
  public:
+  /// @param checkpoint must outlive it.
   /// @param takes of other parameters the files may have different shapes; these are not laid out.
   WholeCatalogue(const CheckpointSet& checkpoint, NameGlobs join, NameTaker takes);
 
@@ -26,15 +32,14 @@ class WholeCatalogue final : public Catalogue {
   std::vector<SlicePlacement> placements(const std::string& name,
                                          const Holders& holders) const override;
   std::string hint() const override;
+  std::vector<std::string> warnings() const override;
 
  private:
-  /// How many there are from the first rank that has a file to the last.
-  std::int64_t joined_ranks() const { return last_rank_ - ranks().all().first() + 1; }
-  Layout joined_layout(const Holders& holders) const;
+  Layout joined_layout(const std::string& name, const Holders& holders) const;
   const Layout& one_device_layout(std::size_t dimensions) const;
 
-  Rank last_rank_;
-  NameGlobs join_;
+  const CheckpointSet& checkpoint_;
+  mutable JoinedRanks joined_;
   NameTaker takes_;
   mutable std::mutex mutex_;
   mutable std::map<std::size_t, Layout> whole_layouts_;  ///< by the number of dimensions

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "check/slice_contents.h"
 #include "checkpoint/checkpoint_set.h"
+#include "checkpoint/completeness.h"
 #include "cli/app.h"
 #include "cli/check_arguments.h"
 #include "cli/command.h"
@@ -108,6 +109,7 @@ int run_guess(const GuessArguments& arguments) {
   const std::string rules = guess_rules(guess, header(arguments, set, slices, file, guess));
   write_output(arguments.output, arguments.force, [&](const TextSink& sink) { sink(rules); });
   if (!arguments.quiet) {
+    for (const std::string& line : warnings_of(set.completeness())) complain(line);
     for (const std::string& doubt : guess.doubts) complain(doubt);
     for (const std::string& question : open_questions(guess)) complain(question);
     std::cerr << summary(guess) << std::endl;

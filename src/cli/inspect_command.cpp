@@ -22,6 +22,7 @@
 #include "cli/app.h"
 #include "cli/check_arguments.h"
 #include "cli/command.h"
+#include "cli/completeness_json.h"
 #include "cli/json_output.h"
 #include "cli/log.h"
 #include "cli/map_arguments.h"
@@ -67,6 +68,7 @@ struct InspectArguments {
 /// the checkpoint itself says how they are cut.
 struct Inspected {
   CheckpointContents contents;
+  Completeness completeness;
   std::optional<DiffSide> laid_out;
   /// What was looked for, and is not there.
   std::vector<std::string> not_found;
@@ -141,8 +143,12 @@ Inspected open_inspected(const InspectArguments& arguments) {
   // Opened once: a large set takes its time, and its memory.
   const auto set = std::make_shared<const CheckpointSet>(
       CheckpointSet::open(located(arguments.path), options_of(arguments.query)));
-  Inspected inspected{contents_of(*set), std::nullopt, {}};
+  Inspected inspected{contents_of(*set), set->completeness(), std::nullopt, {}};
   DiffSource source = diff_source(arguments);
+  if (source.strategy) {
+    inspected.completeness.grounds.emplace_back("the strategy");
+    inspected.completeness.unstated.clear();
+  }
   if (!source.maps.maps.empty()) {
     inspected.laid_out = DiffSide::open(source, set);
     inspected.contents.parameters = shown_parameters(*inspected.laid_out);
@@ -309,9 +315,23 @@ void print_byte_items(const CheckpointContents& contents) {
   std::cout << "\n" << table.str();
 }
 
+/// What states that the set is complete, or what nothing states. One file is all that was asked
+/// for: of that there is nothing to say.
+std::string statement_of(const InspectArguments& arguments, const Inspected& inspected) {
+  const auto& files = inspected.contents.files;
+  if (files.size() == 1 && files.front().path == located(arguments.path)) return {};
+  const std::string words = completeness_words(inspected.completeness);
+  return words.empty() ? words : wrapped(words, output_columns(), 4);
+}
+
 void print_tree(const InspectArguments& arguments, const Inspected& inspected) {
-  const TreeStyle style{output_columns(), output_lines(), arguments.depth.value_or(0), use_colour(),
-                        locale_is_utf8()};
+  const std::string statement = statement_of(arguments, inspected);
+  const auto stated =
+      static_cast<std::size_t>(std::count(statement.begin(), statement.end(), '\n'));
+  const std::size_t above = statement.empty() ? 0 : stated + 1;
+  const std::size_t lines = output_lines();
+  const TreeStyle style{output_columns(), lines - std::min(lines, above),
+                        arguments.depth.value_or(0), use_colour(), locale_is_utf8()};
   if (!arguments.map.maps.empty()) {
     std::cout << "whole parameters, as the map shows them\n";
   } else if (inspected.laid_out) {
@@ -347,6 +367,8 @@ bool print_text(const InspectArguments& arguments, const Inspected& inspected,
                 const FullShapes* shapes) {
   // Before it takes its time.
   print_summary(shown_location(arguments.path), inspected.contents, output_columns());
+  const std::string statement = statement_of(arguments, inspected);
+  if (!statement.empty()) std::cout << statement << "\n";
   std::cout << std::flush;
   if (arguments.wants_tree()) {
     print_tree(arguments, inspected);
@@ -369,6 +391,12 @@ int run_inspect(const InspectArguments& arguments) {
   for (const CheckpointRefused& tensor : inspected.contents.refused) {
     spdlog::warn("cannot be shown: '{}' ({})", printable(tensor.name), tensor.reason);
   }
+  const auto takes = [&](const std::string& name) {
+    return !arguments.map.maps.empty() || arguments.names.takes(name);
+  };
+  for (const std::string& line : warnings_of(inspected.completeness, takes)) {
+    spdlog::warn("{}", line);
+  }
   std::optional<FullShapes> shapes;
   if (inspected.laid_out) {
     for (const std::string& warning : inspected.laid_out->warnings()) spdlog::warn("{}", warning);
@@ -378,6 +406,7 @@ int run_inspect(const InspectArguments& arguments) {
   bool bad = false;
   if (arguments.json) {
     nlohmann::ordered_json json = as_json(inspected.contents, known);
+    json["completeness"] = completeness_json(inspected.completeness);
     if (arguments.stats) {
       std::vector<ParameterStats> stats = find_stats(arguments, inspected);
       bad = std::any_of(stats.begin(), stats.end(), is_bad);

@@ -15,6 +15,7 @@
 #include "base/name_groups.h"
 #include "base/near_name.h"
 #include "checkpoint/checkpoint_set.h"
+#include "checkpoint/completeness.h"
 #include "cli/app.h"
 #include "cli/check_arguments.h"
 #include "cli/command.h"
@@ -122,6 +123,7 @@ Met meet(const MapCommandArguments& arguments, const ModelMaps& maps) {
   const auto set = std::make_shared<const CheckpointSet>(
       CheckpointSet::open(located(arguments.source),
                           CheckpointOptions{arguments.pattern, arguments.step, false, nullptr}));
+  for (const std::string& line : warnings_of(set->completeness())) spdlog::warn("{}", line);
   StrategyInput input(strategy);
   input.allow_unmatched();
   Met met;

@@ -15,6 +15,7 @@
 #include "cli/app.h"
 #include "cli/check_arguments.h"
 #include "cli/command.h"
+#include "cli/completeness_json.h"
 #include "cli/json_output.h"
 #include "cli/log.h"
 #include "cli/map_arguments.h"
@@ -54,7 +55,9 @@ std::string line_of(const Problem& problem) {
 std::string summary(const VerifyArguments& arguments, const VerifyReport& report) {
   const VerifyOptions& options = arguments.options;
   std::string text = fmt::format("{}: {}", printable(shown_location(arguments.source)),
-                                 report.good() ? "good" : "damaged");
+                                 report.good()        ? "good"
+                                 : report.only_open() ? "not known to be complete"
+                                                      : "damaged");
   if (!report.good()) text += ": " + counted(report.problems.size(), "problem");
   if (report.damaged_parameters > 0) {
     text += " in " + counted(report.damaged_parameters, "parameter");
@@ -76,7 +79,8 @@ std::string summary(const VerifyArguments& arguments, const VerifyReport& report
     text += "; replicas differ in " + counted(report.own_values.size(), "parameter") +
             ", as --replicas " + word_of(kReplicasWords, options.replicas) + " lets them";
   }
-  return text;
+  const std::string completeness = completeness_words(report.completeness);
+  return completeness.empty() ? text : text + "; " + completeness;
 }
 
 void print_text(const VerifyArguments& arguments, const VerifyReport& report) {
@@ -124,6 +128,7 @@ nlohmann::ordered_json as_json(const VerifyArguments& arguments, const VerifyRep
   json["differ_between_ranks"] = report.per_rank;
   json["differing_replicas"] = report.own_values;
   json["warnings"] = report.warnings;
+  json["completeness"] = completeness_json(report.completeness);
   return json;
 }
 

@@ -7,6 +7,7 @@
 #include "base/rank_list.h"
 #include "base/shell_text.h"
 #include "base/text.h"
+#include "checkpoint/completeness.h"
 #include "checkpoint/whole_catalogue.h"
 #include "plan/content_equal.h"
 #include "plan/strategy_catalogue.h"
@@ -44,6 +45,7 @@ SourceTable::SourceTable(std::shared_ptr<const CheckpointSet> checkpoint,
     catalogue_ = std::make_shared<WholeCatalogue>(*checkpoint_, std::move(join), takes);
   }
   require_none_refused(takes);
+  require_extents(takes);
   collect_holders();
   for (SourceParameter& parameter : parameters_) {
     require_one_type(parameter);
@@ -137,6 +139,23 @@ void SourceTable::require_none_refused(const NameTaker& takes) const {
   throw Error(ErrorKind::kUnsupported, counted(count, "tensor") + " cannot be shown: " + list)
       .in_file(checkpoint_->root().string())
       .hint("the others are shown with" + options);
+}
+
+/// All at once, as above.
+void SourceTable::require_extents(const NameTaker& takes) const {
+  std::optional<Error> first;
+  std::vector<std::string> others;
+  for (const Error& error : checkpoint_->completeness().short_parameters) {
+    if (takes && !takes(error.parameter())) continue;
+    if (first) {
+      others.push_back(error.parameter());
+    } else {
+      first = error;
+    }
+  }
+  if (!first) return;
+  if (!others.empty()) first->explain("; rows of " + name_list(others, 20) + " are missing, too");
+  throw first->in_file(checkpoint_->root().string());
 }
 
 /// What the checkpoint says that it has, but no file of it.

@@ -64,7 +64,8 @@ class SourceTable {
   ///        and then have no grid.
   /// @throws Error kBadInput if ranks, shapes or element types do not fit each other or the
   ///         layouts; names the parameter, its layout and its shape. kUsage where layouts are
-  ///         stated twice. kMissing if a parameter that must be there is in no file.
+  ///         stated twice. kMissing if a parameter that must be there is in no file, or is smaller
+  ///         than what lies beside the files states.
   SourceTable(std::shared_ptr<const CheckpointSet> checkpoint, std::optional<Strategy> strategy,
               NameGlobs join = {}, const NameTaker& takes = {});
   explicit SourceTable(MappedParameters mapped);
@@ -108,6 +109,7 @@ class SourceTable {
   void collect_holders();
   void require_none_refused(const NameTaker& takes) const;
   void require_names(const NameTaker& takes) const;
+  void require_extents(const NameTaker& takes) const;
   void lay_out(SourceParameter& parameter);
   void require_uncut(const SourceParameter& parameter) const;
   bool compare_ranks(const SourceParameter& parameter) const;

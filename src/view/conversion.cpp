@@ -16,6 +16,7 @@
 #include "base/state_names.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint_set.h"
+#include "checkpoint/completeness.h"
 #include "checkpoint/source_links.h"
 #include "format/encrypted.h"
 #include "format/index_sum.h"
@@ -378,6 +379,11 @@ Conversion Conversion::open(const ConversionOptions& options) {
   append(opened.unmatched, target_input.take_warnings());
   append(state->unmatched, opened.unmatched);
   append(state->warnings, opened.unmatched);
+  const NameFilter filter = filter_of(options);
+  append(state->warnings,
+         warnings_of(state->checkpoint->completeness(), [&](const std::string& name) {
+           return !maps.empty() || takes(filter, name_map, name);
+         }));
   append(state->warnings, opened.warnings);
   append(state->warnings, target->warnings());
   append(state->warnings, source->catalogue().warnings());

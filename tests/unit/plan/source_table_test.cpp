@@ -264,9 +264,9 @@ TEST(SourceTable, RefusesReplicasOfOtherShapesWithoutAStrategy) {
 }
 
 TEST(SourceTable, JoinsSlicesAlongTheFirstDimensionWhereAsked) {
-  const auto set = memory_set({{2, record("e.x", {1, 2}, "Int8", "ab") + rows("w", "wwww")},
-                               {3, record("e.x", {3, 2}, "Int8", "cdefgh") + rows("w", "wwww")},
-                               {4, record("e.x", {2, 2}, "Int8", "ijkl") + rows("w", "wwww")}});
+  const auto set = memory_set({{0, record("e.x", {1, 2}, "Int8", "ab") + rows("w", "wwww")},
+                               {1, record("e.x", {3, 2}, "Int8", "cdefgh") + rows("w", "wwww")},
+                               {2, record("e.x", {2, 2}, "Int8", "ijkl") + rows("w", "wwww")}});
   const SourceTable table(set, std::nullopt, {"e.*"});
   EXPECT_EQ(content(table, "e.x"), "abcdefghijkl");
   EXPECT_EQ(table.find("e.x")->grid->full_shape(), (Shape{6, 2}));
@@ -291,6 +291,47 @@ TEST(SourceTable, RefusesToJoinWhatIsNoSliceOnEachRank) {
         memory_set({{0, rows("e", "abcd")}, {1, rows("w", "abcd")}, {2, rows("e", "efgh")}}),
         std::nullopt, {"e"});
   });
+}
+
+TEST(SourceTable, RefusesToJoinRanksThatDoNotBeginAt0OrLackOne) {
+  const auto join = [](const std::map<std::int64_t, std::string>& records) {
+    const SourceTable table(memory_set(records), std::nullopt, {"e"});
+  };
+  expect_error(ErrorKind::kMissing,
+               {"'e'", "joined from 2 ranks, but 1 have", "rank 0 has no file"}, [&] {
+                 join({{1, rows("e", "abcd")}});
+               });
+  expect_error(ErrorKind::kMissing, {"joined from 4 ranks, but 2 have", "ranks 0,1 have no file"},
+               [&] {
+                 join({{2, rows("e", "abcd")}, {3, rows("e", "abcd")}});
+               });
+  expect_error(ErrorKind::kMissing, {"joined from 3 ranks, but 2 have", "rank 1 has no file"}, [&] {
+    join({{0, rows("e", "abcd")}, {2, rows("e", "abcd")}});
+  });
+}
+
+TEST(SourceTable, SaysThatNothingStatesHowManyRanksAreJoined) {
+  const SourceTable table(memory_set({{0, rows("e", "abcd")}, {1, rows("e", "efgh")}}),
+                          std::nullopt, {"e"});
+  const std::vector<std::string> warnings = table.catalogue().warnings();
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(
+      warnings[0].find("nothing states that the tensors joined from 2 ranks are whole: 'e' [2, 4]"),
+      std::string::npos)
+      << warnings[0];
+  const SourceTable whole(memory_set({{0, rows("e", "abcd")}}), std::nullopt);
+  EXPECT_TRUE(whole.catalogue().warnings().empty());
+}
+
+TEST(SourceTable, RefusesFewerJoinedRowsThanAWholeTensorHas) {
+  const auto join = [](const std::string& bias) {
+    const auto set =
+        memory_set({{0, rows("w.weight", "abcd") + bias}, {1, rows("w.weight", "efgh") + bias}});
+    return SourceTable(set, std::nullopt, {"w.weight"}).catalogue().warnings();
+  };
+  EXPECT_TRUE(join(record("w.bias", {2}, "Int8", "xy")).empty());
+  expect_error(ErrorKind::kMissing, {"'w.weight'", "has 2 rows in 2 ranks, but 'w.bias' has 3"},
+               [&] { join(record("w.bias", {3}, "Int8", "xyz")); });
 }
 
 TEST(SourceTable, RefusesMapsThatTheStrategyCuts) {

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/completeness.h"
+
+namespace reshardfs {
+
+/// The "completeness" object of `verify --json` and `inspect --json`.
+nlohmann::ordered_json completeness_json(const Completeness& completeness);
+
+}  // namespace reshardfs
