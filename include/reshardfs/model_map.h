@@ -24,7 +24,10 @@ struct ModelMapOptions {
   std::vector<MapDirection> directions{};
   /// A model's config.json, or the directory with it; empty: no values from there.
   std::filesystem::path model_config{};
-  /// "NAME=VALUE": values of variables, which come before those of the config.
+  /// The YAML file of the training job on the other side, which states what no shape shows; empty:
+  /// one that lies in the source's directory counts.
+  std::filesystem::path training_config{};
+  /// "NAME=VALUE": values of variables, which come before those of the configs.
   std::vector<std::string> variables{};
 };
 

@@ -46,8 +46,18 @@ void MapArguments::add_variables_to(CLI::App& command, const std::string& side) 
                    "tokenizer and related files then also appear in hf/; by default, the source's "
                    "own config.json"))
       ->type_name("DIR|FILE");
-  add_texts(command, prefix_ + "map-var", variables,
-            of_side(side, "Set a variable of a map, e.g. interleaved=0 (repeatable)"))
+  add_text(
+      command, prefix_ + "training-config", training_config,
+      of_side(side,
+              "The YAML file of the training job whose checkpoint the map reads or makes: it "
+              "states the layouts that no shape shows; by default, YAML files beside the source "
+              "that set them"))
+      ->type_name("FILE.yaml");
+  add_texts(
+      command, prefix_ + "map-var", variables,
+      of_side(side,
+              "Set a variable of a map, e.g. interleaved=0, or the release of the framework that "
+              "trains, e.g. release=1.7 (repeatable)"))
       ->type_name("NAME=VALUE");
 }
 
@@ -59,6 +69,9 @@ ModelMapOptions MapArguments::options() const {
   options.directions = values_of(kMapDirectionWords, directions);
   options.model_config =
       existing_path(model_config, prefix_ + "model-config", "a config.json or a directory with one")
+          .value_or(std::filesystem::path());
+  options.training_config =
+      existing_path(training_config, prefix_ + "training-config", "the YAML file of a training job")
           .value_or(std::filesystem::path());
   options.variables = variables;
   return options;

@@ -15,6 +15,7 @@ struct MapArguments {
   std::vector<std::string> maps;
   std::vector<std::string> directions;
   std::string model_config;
+  std::string training_config;
   std::vector<std::string> variables;
 
   /// @param side of a command with two sources: "a" for --a-map and so on; empty: there is one.
@@ -22,7 +23,7 @@ struct MapArguments {
   /// Without --map, for a command that takes one map as its argument.
   void add_variables_to(CLI::App& command, const std::string& side = {});
   /// Paths made absolute.
-  /// @throws Error kMissing for a model's config that is not there.
+  /// @throws Error kMissing for a configuration that is not there.
   ModelMapOptions options() const;
 
  private:

@@ -28,7 +28,8 @@ class MapReader {
  public:
   MapReader(const std::string& file, const toml::table& parsed)
       : file_(parsed, "the file",
-              {"extends", "without", "sides", "vars", "block", "map", "alias", "drop", "states"}) {
+              {"extends", "without", "sides", "vars", "settings", "block", "map", "alias", "drop",
+               "states"}) {
     out_.place.file = std::make_shared<const std::string>(file);
   }
 
@@ -44,6 +45,9 @@ class MapReader {
     }
     read_sides();
     read_variables();
+    if (const toml::node* node = file_.find("settings")) {
+      out_.settings = read_settings(table_at("settings", *node));
+    }
     read_drop();
     read_states();
     for_each_table(file_, "block", [&](const toml::table& table) { read_block(table); });

@@ -50,6 +50,7 @@ struct MapText {
   std::set<std::string> without{};
   std::map<std::string, std::string> sides{};
   VariableTable variables{};
+  SettingTable settings{};
   std::map<std::string, std::string> states{};
   std::map<std::string, NameGlobs> drop{};
   std::vector<BlockText> blocks{};

@@ -38,6 +38,9 @@ std::vector<std::string> read_map_texts(std::string_view key, const toml::node& 
 /// A text that is not empty.
 std::string read_map_text_at(const TomlTable& table, std::string_view key);
 
+/// [settings].
+SettingTable read_settings(const toml::table& table);
+
 /// What [[map]] says of shapes and operations.
 std::shared_ptr<const RuleBody> read_rule_body(const TomlTable& table, std::size_t sources);
 

@@ -34,7 +34,7 @@ MappingWork::MappingWork(const ModelMap& map, const std::vector<SourceTensor>& t
       tensors_(tensors),
       options_(options),
       direction_(direction),
-      variables_{options.variables, map.variables, options.config},
+      variables_(variables_of(map, options)),
       rules_(map.rules.size()),
       sets_(1),
       prefixes_(state_prefixes(map, direction)),
@@ -47,10 +47,12 @@ MappingWork::MappingWork(const ModelMap& map, const std::vector<SourceTensor>& t
 
 Mapping MappingWork::run() {
   check_options();
+  prove_variables();
   for (std::size_t i = 0; i < rules_.size(); ++i) prepare_rule(i);
   index_patterns();
   hide_source_aliases();
   find_applications();
+  report_undecided();
   if (direction_ == Direction::kForward) {
     for (const Application& application : applications_) make_forward(application);
     check_sources_read();
@@ -81,8 +83,13 @@ void MappingWork::prepare_conditions(std::size_t number) {
   for (const auto& condition : rule.when) {
     if (mentions(variables_.with_dependencies(condition->names()), rule)) {
       work.has_capture_condition = true;
-    } else if (scope.evaluate(*condition) == 0) {
-      work.is_active = false;
+      continue;
+    }
+    try {
+      if (scope.evaluate(*condition) == 0) work.is_active = false;
+    } catch (const UnknownVariable& unknown) {
+      // Only a tensor that it would take makes that a problem.
+      if (!work.undecided) work.undecided = unknown;
     }
   }
 }
@@ -152,10 +159,12 @@ void MappingWork::match_tensor(std::uint32_t number) {
   const std::string& name = tensors_[number].name;
   const bool is_left_out = options_.leaves_out && options_.leaves_out(name);
   if (!is_left_out && take_matches(number, name, 0)) return;
+  if (fates_[number] == Fate::kSkipped) return;
   const std::string prefix = state_prefix_of(prefixes_, name);
   const std::string bare = name.substr(prefix.size());
   const bool is_state = !prefix.empty() && !is_left_out;
   if (is_state && take_matches(number, bare, set_of_prefix(prefix))) return;
+  if (fates_[number] == Fate::kSkipped) return;
   if (!is_left_out && !is_dropped(name, bare)) return;
   fates_[number] = Fate::kDropped;
   out_.dropped.push_back(number);
@@ -200,6 +209,10 @@ bool MappingWork::add_applications(std::uint32_t number, const PatternIndex::Mat
     application.values[captures[slot]] = match.values[slot];
   }
   try {
+    if (rules_[match.entry->rule].undecided) {
+      add_undecided(number, match.entry->rule);
+      return false;
+    }
     if (!in_range(application, captures)) return false;
     if (direction_ == Direction::kInverse) return add_application(std::move(application));
     for (const std::size_t i : captures) {
@@ -263,11 +276,33 @@ bool MappingWork::is_dropped(const std::string& name, const std::string& bare) c
   return matches_any(globs, name) || matches_any(globs, bare);
 }
 
+void MappingWork::add_undecided(std::uint32_t number, std::size_t rule) {
+  const UnknownVariable& unknown = *rules_[rule].undecided;
+  Undecided& undecided =
+      undecided_.try_emplace(unknown.name(), Undecided{rule, unknown.message(), {}}).first->second;
+  undecided.tensors.insert(number);
+  fates_[number] = Fate::kSkipped;
+}
+
+/// One line for each variable: it may be that of a thousand tensors.
+void MappingWork::report_undecided() {
+  for (const auto& [name, undecided] : undecided_) {
+    const std::size_t more = undecided.tensors.size() - 1;
+    const bool is_setting = variables_.settings.contains(name);
+    problems_.add(is_setting ? ProblemKind::kSetting : ProblemKind::kVariable,
+                  map_.rules[undecided.rule].place,
+                  printable(tensors_[*undecided.tensors.begin()].name) +
+                      (more == 0 ? "" : " and " + counted(more, "more tensor")) + ": " +
+                      undecided.message);
+  }
+}
+
 void MappingWork::check_rules_used() {
   for (std::size_t i = 0; i < rules_.size(); ++i) {
     const RuleWork& work = rules_[i];
     const MapRule& rule = map_.rules[i];
     if (!work.is_active || work.is_broken || work.is_used || rule.optional) continue;
+    if (work.undecided) continue;
     const Pattern& pattern = direction_ == Direction::kForward ? rule.from[0] : rule.to;
     problems_.add(ProblemKind::kRuleUnused, rule.place,
                   printable(pattern.text()) + ": no tensor of the source is for this rule");
@@ -310,6 +345,27 @@ Mapping MappingWork::finish() {
   for (OrderedTarget& target : targets_) out_.targets.push_back(std::move(target.tensor));
   out_.problems = problems_.take();
   return std::move(out_);
+}
+
+Variables variables_of(const ModelMap& map, const MapOptions& options) {
+  return {options.variables,
+          map.variables,
+          options.config,
+          map.settings,
+          options.training,
+          options.release,
+          {}};
+}
+
+std::vector<VariableValue> known_settings(const ModelMap& map, const MapOptions& options) {
+  const Variables variables = variables_of(map, options);
+  const Scope scope(variables);
+  std::vector<VariableValue> values;
+  for (const auto& [name, setting] : map.settings) {
+    Known<std::int64_t> value = scope.known(name);
+    if (value) values.push_back({name, std::move(value)});
+  }
+  return values;
 }
 
 const std::string& target_side(const ModelMap& map, Direction direction) {

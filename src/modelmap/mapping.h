@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "reshardfs/error.h"
 #include "reshardfs/shape.h"
 
+#include "base/known.h"
 #include "modelmap/model_map.h"
 #include "modelmap/normal_form.h"
 #include "modelmap/variables.h"
@@ -30,23 +33,21 @@ struct SourceTensor {
   Shape shape{};
 };
 
-/// Into how many parts a strategy cuts a tensor.
-struct PartCount {
-  std::int64_t parts = 1;
-  /// Several dimensions are cut, or one unevenly: `parts` means nothing.
-  bool is_unclear = false;
-};
-
-/// What the strategy of a side does to a tensor of that side; nothing if it does not know it.
-using PartsOf = std::function<std::optional<PartCount>(const std::string& tensor)>;
+/// Into how many parts the strategy of a side cuts a tensor of that side, along the only dimension
+/// that it cuts; unknown where that is not stated, or not one number.
+using PartsOf = std::function<Known<std::int64_t>(const std::string& tensor)>;
 
 struct MapOptions {
   /// Without a value the names of the source tell.
   std::optional<Direction> direction{};
   std::map<std::string, std::int64_t> variables{};  ///< --map-var
   ModelConfig config{};
-  PartsOf to_parts{};    ///< empty: the `to` side has no strategy
-  PartsOf from_parts{};  ///< of the `from` side
+  TrainingConfig training{};
+  std::optional<Release> release{};  ///< --map-var release=
+  PartsOf to_parts{};                ///< empty: nothing is known of the `to` side
+  PartsOf from_parts{};              ///< of the `from` side
+  /// Targets of which Mapping::origins is wanted.
+  std::set<std::string> explain{};
   /// Source tensors that are dropped, whatever rule would take them; empty: none.
   std::function<bool(const std::string& name)> leaves_out{};
 };
@@ -84,6 +85,12 @@ struct SourceAlias {
   MapPlace place{};
 };
 
+/// A name in the expressions of a rule, as it stands for one target.
+struct VariableValue {
+  std::string name{};
+  Known<std::int64_t> value{};
+};
+
 /// Which rule takes a source tensor, and what it is for.
 struct RuleUse {
   std::uint32_t source = 0;
@@ -98,6 +105,9 @@ struct Mapping {
   std::vector<SourceAlias> aliases{};
   std::vector<std::uint32_t> dropped{};
   std::vector<RuleUse> uses{};  ///< by source tensor
+  /// By target: what MapOptions::explain asks for. A target that several rules make has the names
+  /// of all of them.
+  std::map<std::string, std::vector<VariableValue>> origins{};
   /// What is wrong, the most general first; empty from map_tensors(). There are at most some 1,000,
   /// the last of which says how many more.
   std::vector<MapProblem> problems{};
@@ -114,6 +124,9 @@ std::size_t count_taken(const ModelMap& map, Direction direction,
 /// @throws Error kUsage if they speak for none or for both.
 Direction find_direction(const ModelMap& map, const std::vector<SourceTensor>& tensors,
                          const MapOptions& options);
+
+/// The settings of a training that the map names and whose values are known.
+std::vector<VariableValue> known_settings(const ModelMap& map, const MapOptions& options);
 
 /// Everything that is possible in spite of problems. Costs O(n log n) in tensors and boxes.
 /// @throws Error kUsage for an option that is wrong whatever the tensors are.

@@ -78,7 +78,7 @@ std::string state_prefix_of(const std::map<std::string, std::string>& prefixes,
 
 std::size_t count_taken(const ModelMap& map, Direction direction,
                         const std::vector<SourceTensor>& tensors, const MapOptions& options) {
-  const Variables variables{options.variables, map.variables, options.config};
+  const Variables variables = variables_of(map, options);
   const SideNames names(map, direction, variables);
   return static_cast<std::size_t>(
       std::count_if(tensors.begin(), tensors.end(),
@@ -87,7 +87,7 @@ std::size_t count_taken(const ModelMap& map, Direction direction,
 
 Direction find_direction(const ModelMap& map, const std::vector<SourceTensor>& tensors,
                          const MapOptions& options) {
-  const Variables variables{options.variables, map.variables, options.config};
+  const Variables variables = variables_of(map, options);
   const SideNames from(map, Direction::kForward, variables);
   const SideNames to(map, Direction::kInverse, variables);
   const std::string* forward = nullptr;

@@ -28,7 +28,7 @@ void MappingWork::make_forward(const Application& application) {
   try {
     make_forward_target(application);
   } catch (const Error& error) {
-    fail(ProblemKind::kShape, application, error.message());
+    fail(application, error);
   }
 }
 
@@ -103,6 +103,12 @@ void MappingWork::make_forward_target(const Application& application) {
   RuleFormPtr form;
   try {
     form = forward_form(application, evaluator, scope, target.tensor.name, *sources);
+    if (options_.explain.contains(target.tensor.name)) {
+      std::vector<Shape> shapes;
+      for (const std::uint32_t tensor : *sources) shapes.push_back(tensors_[tensor].shape);
+      evaluator.bind_shapes(shapes);  // the form may be that of another target
+      explain(target.tensor.name, application, scope);
+    }
   } catch (const Error&) {
     for (const std::uint32_t tensor : *sources) fates_[tensor] = Fate::kSkipped;
     throw;

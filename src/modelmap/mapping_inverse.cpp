@@ -12,7 +12,7 @@ void MappingWork::make_inverse(const Application& application) {
   try {
     make_inverse_pieces(application, names);
   } catch (const Error& error) {
-    fail(ProblemKind::kShape, application, error.message());
+    fail(application, error);
     for (const std::string& name : names) from_tensors_[name].is_broken = true;
   }
 }
@@ -34,6 +34,12 @@ void MappingWork::make_inverse_pieces(const Application& application,
                     from_name(application, *known_sources, source));
   }
   const RuleFormPtr form = inverse_form(application, evaluator, scope);
+  for (const std::string& name : names) {
+    if (!options_.explain.contains(name)) continue;
+    const SourceTensor& tensor = tensors_[application.tensor];
+    evaluator.bind_target(tensor.name, tensor.shape);  // the form may be that of another target
+    explain(name, application, scope);
+  }
   for (std::size_t source = 0; source < names.size(); ++source) {
     add_piece(application, *known_sources, form, source, names[source]);
   }

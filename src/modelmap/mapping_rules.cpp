@@ -40,6 +40,11 @@ void MappingWork::fail(ProblemKind kind, const Application& application,
   problems_.add(kind, map_.rules[application.rule].place, message);
 }
 
+void MappingWork::fail(const Application& application, const Error& error) {
+  const bool is_unknown = dynamic_cast<const UnknownVariable*>(&error) != nullptr;
+  fail(is_unknown ? ProblemKind::kVariable : ProblemKind::kShape, application, error.message());
+}
+
 void MappingWork::bind_captures(Scope& scope, const Application& application) const {
   const MapRule& rule = map_.rules[application.rule];
   for (std::size_t i = 0; i < rule.to_captures; ++i) {
@@ -95,40 +100,74 @@ std::optional<std::string> MappingWork::to_name(const Application& application) 
                                               rules_[application.rule].to_offsets);
 }
 
-std::int64_t MappingWork::to_parts_of(const Application& application) const {
-  if (!options_.to_parts) return 1;
-  const std::string name = *to_name(application);
-  const std::optional<PartCount> count = options_.to_parts(name);
-  if (!count) return 1;
-  if (!count->is_unclear) return count->parts;
-  throw Error(ErrorKind::kBadInput,
-              printable(name) +
-                  ": the strategy cuts several dimensions, or one unevenly, so that "
-                  "'tp' is not clear; give it with --map-var tp=N");
+/// What is stated of a state counts more than what is stated of its weight, which the side need not
+/// have.
+Known<std::int64_t> MappingWork::parts_of(const PartsOf& parts, const std::string& prefix,
+                                          const std::string& name) const {
+  const Known<std::int64_t> own = parts(prefix + name);
+  if (own || prefix.empty()) return own;
+  const Known<std::int64_t> weight = parts(name);
+  return weight ? weight : own;
 }
 
-std::int64_t MappingWork::from_parts_of(const Application& application,
-                                        const RuleSources* sources) const {
-  if (!options_.from_parts) return 1;
-  if (sources == nullptr) {
-    throw Error(ErrorKind::kBadInput,
-                "a range cannot depend on 'from_tp'; give --map-var from_tp=N");
+Known<std::int64_t> MappingWork::to_parts_of(const Application& application) const {
+  if (!options_.to_parts) {
+    return Known<std::int64_t>::unknown("nothing tells how '" + printable(map_.to_side) +
+                                        "' cuts its tensors");
   }
-  std::optional<std::int64_t> parts;
+  const TensorSet& set = sets_[application.set];
+  const bool forward = direction_ == Direction::kForward;
+  return parts_of(options_.to_parts, forward ? set.target_prefix : set.source_prefix,
+                  *to_name(application));
+}
+
+Known<std::int64_t> MappingWork::from_parts_of(const Application& application,
+                                               const RuleSources* sources) const {
+  using Value = Known<std::int64_t>;
+  if (!options_.from_parts) {
+    return Value::unknown("nothing tells how '" + printable(map_.from_side) + "' cuts its tensors");
+  }
+  if (sources == nullptr) return Value::unknown("a range cannot depend on it");
+  const TensorSet& set = sets_[application.set];
+  const bool forward = direction_ == Direction::kForward;
+  Value all;
   for (std::size_t source = 0; source < sources->size(); ++source) {
     const std::string name = from_name(application, *sources, source);
-    const PartCount count = options_.from_parts(name).value_or(PartCount{});
-    if (!count.is_unclear && count.parts == parts.value_or(count.parts)) {
-      parts = count.parts;
-      continue;
+    const Value parts =
+        parts_of(options_.from_parts, forward ? set.source_prefix : set.target_prefix, name);
+    if (!parts) return parts;
+    if (all && *all != *parts) {
+      return Value::unknown("'" + printable(name) +
+                            "' is not cut as the other tensors of the rule");
     }
-    throw Error(ErrorKind::kBadInput,
-                printable(name) +
-                    ": the strategy cuts it along several dimensions, unevenly, or "
-                    "not as the other sources of the rule, so that 'from_tp' is not "
-                    "clear; give it with --map-var from_tp=N");
+    all = parts;
   }
-  return parts.value_or(1);
+  return all;
+}
+
+/// The names in the rule, with the values that they have for the target.
+void MappingWork::explain(const std::string& target, const Application& application,
+                          const Scope& scope) {
+  const MapRule& rule = map_.rules[application.rule];
+  std::vector<std::string> names = names_in(*rule.body);
+  const auto add = [&](const Expression& expression) {
+    names.insert(names.end(), expression.names().begin(), expression.names().end());
+  };
+  for (const auto& condition : rule.when) add(*condition);
+  for (const RuleCapture& capture : rule.captures) {
+    if (capture.range) add(*capture.range);
+    if (!capture.is_word) names.push_back(capture.name);
+  }
+  std::vector<VariableValue>& values = out_.origins[target];
+  for (const std::string& name : names) {
+    const auto has_name = [&](const VariableValue& value) { return value.name == name; };
+    if (std::any_of(values.begin(), values.end(), has_name)) continue;
+    Known<std::int64_t> value = scope.known(name);
+    // Those that are joined have no single value.
+    if (!value) continue;
+    if (value.origin().empty()) value = Known<std::int64_t>::derived(*value, "the tensor's name");
+    values.push_back({name, std::move(value)});
+  }
 }
 
 /// What a form depends on beside shapes.
@@ -139,7 +178,11 @@ std::vector<std::int64_t> MappingWork::form_key(const Application& application,
   for (const std::size_t capture : work.form_captures) {
     key.push_back(application.values[capture].number);
   }
-  for (const std::string& parts : work.form_parts) key.push_back(scope.value(parts));
+  // A form that needs one that is unknown is not made.
+  for (const std::string& parts : work.form_parts) {
+    const Known<std::int64_t> value = scope.known(parts);
+    key.push_back(value ? *value : -1);
+  }
   return key;
 }
 

@@ -27,6 +27,7 @@ namespace reshardfs::modelmap {
 /// The kinds of problems, in the order in which they are told: what causes others comes first.
 enum class ProblemKind : std::uint8_t {
   kVariable,
+  kSetting,  ///< of the training, which nothing tells
   kTwoRules,
   kNoRule,
   kMissing,
@@ -85,6 +86,8 @@ struct RuleWork {
   bool is_broken = false;  ///< there is a problem already
   bool is_used = false;
   bool has_capture_condition = false;
+  /// Whether it holds is unknown: for the lack of this variable.
+  std::optional<UnknownVariable> undecided{};
   std::vector<bool> tells_all{};  ///< by pattern of `from`: whether it has all shared captures
   std::vector<std::vector<std::int64_t>> from_offsets{};
   std::vector<std::int64_t> to_offsets{};
@@ -101,6 +104,9 @@ struct OrderedTarget {
   std::vector<CaptureValue> values{};
   std::size_t pattern = 0;
 };
+
+/// What is known before the tensors are.
+Variables variables_of(const ModelMap& map, const MapOptions& options);
 
 /// The prefixes of optimizer states on the source's side, and those on the target's.
 std::map<std::string, std::string> state_prefixes(const ModelMap& map, Direction direction);
@@ -149,6 +155,9 @@ class MappingWork {
   };
   using CoverageKey = std::vector<std::uintptr_t>;
 
+  // mapping_proofs.cpp
+  void prove_variables();
+
   // mapping.cpp
   void check_options() const;
   void prepare_rule(std::size_t number);
@@ -162,6 +171,8 @@ class MappingWork {
   bool add_application(Application application);
   std::size_t set_of_prefix(const std::string& prefix);
   bool is_dropped(const std::string& name, const std::string& bare) const;
+  void add_undecided(std::uint32_t number, std::size_t rule);
+  void report_undecided();
   void check_rules_used();
   void check_unused();
   Mapping finish();
@@ -170,8 +181,12 @@ class MappingWork {
   void bind_captures(Scope& scope, const Application& application) const;
   bool holds(const Application& application) const;
   bool in_range(const Application& application, const std::vector<std::size_t>& captures) const;
-  std::int64_t to_parts_of(const Application& application) const;
-  std::int64_t from_parts_of(const Application& application, const RuleSources* sources) const;
+  Known<std::int64_t> to_parts_of(const Application& application) const;
+  Known<std::int64_t> from_parts_of(const Application& application,
+                                    const RuleSources* sources) const;
+  Known<std::int64_t> parts_of(const PartsOf& parts, const std::string& prefix,
+                               const std::string& name) const;
+  void explain(const std::string& target, const Application& application, const Scope& scope);
   std::string from_name(const Application& application, const RuleSources& sources,
                         std::size_t source) const;
   std::optional<std::string> to_name(const Application& application) const;
@@ -180,6 +195,8 @@ class MappingWork {
   std::optional<DType> target_dtype(const Application& application, const std::string& target,
                                     DType source);
   void fail(ProblemKind kind, const Application& application, const std::string& message);
+  /// What making a target has thrown.
+  void fail(const Application& application, const Error& error);
 
   // mapping_forward.cpp
   void make_forward(const Application& application);
@@ -229,6 +246,14 @@ class MappingWork {
   std::vector<TensorSet> sets_;
   std::map<std::string, std::string> prefixes_;  ///< of states: of the source, of the target
   std::vector<Application> applications_;
+
+  /// Tensors that a rule would take of which nobody knows whether it holds; by the variable.
+  struct Undecided {
+    std::size_t rule = 0;   ///< the first
+    std::string message{};  ///< why, and what to give
+    std::set<std::uint32_t> tensors{};
+  };
+  std::map<std::string, Undecided> undecided_;
 
   enum class Fate : std::uint8_t { kUnknown, kTaken, kDropped, kHidden, kSkipped };
   std::vector<Fate> fates_;  ///< by source tensor; skipped: there is a problem already

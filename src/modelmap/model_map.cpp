@@ -42,6 +42,7 @@ void inherit(MapText& map, const MapText& parent) {
   add_unreplaced(map.rules, parent.rules, target);
   add_unreplaced(map.aliases, parent.aliases, key_of);
   map.variables.insert(parent.variables.begin(), parent.variables.end());
+  map.settings.insert(parent.settings.begin(), parent.settings.end());
   map.states.insert(parent.states.begin(), parent.states.end());
   map.sides.insert(parent.sides.begin(), parent.sides.end());
   for (const auto& [side, globs] : parent.drop) {
@@ -203,7 +204,23 @@ std::set<std::string> ModelMap::mentioned_names() const {
   }
   Variables known;
   known.table = variables;
-  return known.with_dependencies(names);
+  std::set<std::string> all = known.with_dependencies(names);
+  if (asks_for_release()) all.insert(kReleaseVariable);
+  return all;
+}
+
+std::set<std::string> ModelMap::training_keys() const {
+  std::set<std::string> keys;
+  for (const auto& [name, setting] : settings) {
+    keys.insert(name);
+    keys.insert(setting.keys.begin(), setting.keys.end());
+  }
+  return keys;
+}
+
+bool ModelMap::asks_for_release() const {
+  return std::any_of(settings.begin(), settings.end(),
+                     [](const auto& setting) { return !setting.second.releases.empty(); });
 }
 
 ModelMap load_model_map(const std::filesystem::path& path, const ReadMapFile& read) {
@@ -216,6 +233,7 @@ ModelMap load_model_map(const std::filesystem::path& path, const ReadMapFile& re
   side("from", map.from_side);
   side("to", map.to_side);
   map.variables = text->variables;
+  map.settings = text->settings;
   map.states = text->states;
   if (const auto drop = text->drop.find("from"); drop != text->drop.end()) {
     map.drop_from = drop->second;

@@ -101,6 +101,7 @@ struct ModelMap {
   std::string from_side = "from";
   std::string to_side = "to";
   VariableTable variables{};
+  SettingTable settings{};
   std::vector<MapRule> rules{};
   std::vector<MapAlias> aliases{};
   NameGlobs drop_from{};
@@ -111,6 +112,10 @@ struct ModelMap {
   /// The names that expressions of the map mention, and all that those depend on: what --map-var
   /// may set.
   std::set<std::string> mentioned_names() const;
+  /// The keys of a training's configuration that the settings name.
+  std::set<std::string> training_keys() const;
+  /// Whether a setting depends on the release of the framework.
+  bool asks_for_release() const;
 };
 
 /// The text of a file. Throws Error (kMissing, kIo) if it cannot be read; need not read more than

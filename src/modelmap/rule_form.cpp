@@ -29,6 +29,14 @@ std::string shapes_text(const std::vector<NormalForm>& forms) {
   return forms.size() > 4 ? text + ", ..." : text;
 }
 
+/// Throws an error again with words before its message.
+[[noreturn]] void throw_again(const std::string& words, const Error& error) {
+  if (const auto* unknown = dynamic_cast<const UnknownVariable*>(&error)) {
+    throw UnknownVariable(words + error.message(), unknown->name());
+  }
+  throw Error(error.kind(), words + error.message());
+}
+
 }  // namespace
 
 /// What an expression throws gets the name of the tensor.
@@ -37,7 +45,7 @@ std::int64_t RuleEvaluator::value_for(const std::string& tensor,
   try {
     return scope_.evaluate(expression);
   } catch (const Error& error) {
-    throw Error(error.kind(), printable(tensor) + ": " + error.message());
+    throw_again(printable(tensor) + ": ", error);
   }
 }
 
@@ -75,7 +83,8 @@ void RuleEvaluator::bind_dimension(const Dimension& dimension, const std::string
                     std::to_string(factor) + ", by which " + std::to_string(dimension.length) +
                     " cannot be divided; the tensor has " + std::to_string(dimension.length));
   }
-  scope_.bind(*expression.bindable_name(), dimension.length / factor);
+  scope_.bind(*expression.bindable_name(), dimension.length / factor,
+              "the shape of '" + printable(tensor) + "'");
 }
 
 /// @return whether a name has got a value; its dimension is removed.
@@ -103,7 +112,8 @@ void RuleEvaluator::check_dimension(const Dimension& dimension, const std::strin
   if (value == dimension.length) return;
   throw Error(ErrorKind::kBadInput, printable(tensor) + ": '" + dimension.expression->text() +
                                         "' is " + std::to_string(value) + ", the tensor has " +
-                                        std::to_string(dimension.length));
+                                        std::to_string(dimension.length) +
+                                        scope_.origins_of(*dimension.expression));
 }
 
 void RuleEvaluator::bind_shapes(const std::vector<Shape>& shapes) {
@@ -177,7 +187,7 @@ NormalForm RuleEvaluator::doing(const Operation& operation, const Make& make) co
   try {
     return make();
   } catch (const Error& error) {
-    throw Error(error.kind(), "'" + printable(operation.text) + "': " + error.message());
+    throw_again("'" + printable(operation.text) + "': ", error);
   }
 }
 
@@ -222,8 +232,7 @@ NormalForm RuleEvaluator::joined_sources(const Operation* join) {
   try {
     return apply_join(*join, forms, scope_);
   } catch (const Error& error) {
-    throw Error(error.kind(), "'" + printable(join->text) + "' of " + shapes_text(forms) + ": " +
-                                  error.message());
+    throw_again("'" + printable(join->text) + "' of " + shapes_text(forms) + ": ", error);
   }
 }
 
@@ -249,7 +258,7 @@ NormalForm RuleEvaluator::evaluate(const std::string& target, const std::vector<
   try {
     form = tidy(ops_result(moves_of(rule_.body->ops).size()));
   } catch (const Error& error) {
-    throw Error(error.kind(), printable(target) + ": " + error.message());
+    throw_again(printable(target) + ": ", error);
   }
   if (!rule_.body->to_shape) return form;
   const std::vector<Expression>& expected = *rule_.body->to_shape;

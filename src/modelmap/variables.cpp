@@ -15,6 +15,8 @@
 namespace reshardfs::modelmap {
 namespace {
 
+using Value = Known<std::int64_t>;
+
 /// Variables that stand for each other.
 constexpr std::size_t kMaxVariableDepth = 64;
 
@@ -22,31 +24,70 @@ constexpr std::size_t kMaxVariableDepth = 64;
 struct KnownName {
   std::string_view name;
   std::array<std::string_view, 6> keys;
-  std::string_view otherwise;  ///< an expression; empty: unknown
+  /// What a config.json without any of the keys means by that: an expression; empty: nothing.
+  /// Without a config.json, the name is unknown.
+  std::string_view absent{};
+  /// Types of models, each between blanks, whose configuration class has another default: there,
+  /// shapes have to tell. Sources: the configuration_*.py of transformers 4.57.
+  std::string_view except{};
+  /// If not empty, the only types for which `absent` holds.
+  std::string_view only{};
 };
 
 constexpr std::array<KnownName, 15> kKnownNames = {{
-    {"heads", {"num_attention_heads", "n_head", "num_heads", "n_heads"}, ""},
+    {"heads", {"num_attention_heads", "n_head", "num_heads", "n_heads"}},
     {"groups",
      {"num_key_value_heads", "num_query_groups", "n_kv_heads", "multi_query_group_num"},
-     "heads"},
-    {"hidden", {"hidden_size", "n_embd", "d_model", "dim"}, ""},
-    {"head_dim", {"head_dim", "kv_channels"}, "hidden/heads"},
-    {"layers", {"num_hidden_layers", "num_layers", "n_layer", "n_layers"}, ""},
-    {"ffn", {"intermediate_size", "ffn_hidden_size", "n_inner"}, ""},
-    {"moe_ffn", {"moe_intermediate_size", "moe_ffn_hidden_size"}, "ffn"},
+     "heads",
+     " mistral mixtral qwen2 qwen2_moe qwen3 qwen3_moe deepseek_v2 deepseek_v3 gemma gemma2 "
+     "gemma3 gemma3_text "},
+    {"hidden", {"hidden_size", "n_embd", "d_model", "dim"}},
+    {"head_dim",
+     {"head_dim", "kv_channels"},
+     "hidden/heads",
+     " qwen3 gemma gemma2 gemma3 gemma3_text "},
+    {"layers", {"num_hidden_layers", "num_layers", "n_layer", "n_layers"}},
+    {"ffn", {"intermediate_size", "ffn_hidden_size", "n_inner"}},
+    {"moe_ffn",
+     {"moe_intermediate_size", "moe_ffn_hidden_size"},
+     "ffn",
+     " qwen2_moe qwen3_moe deepseek_v2 deepseek_v3 "},
     {"experts",
      {"n_routed_experts", "num_experts", "num_local_experts", "num_moe_experts",
-      "num_routed_experts", "expert_num"},
-     ""},
-    {"shared_experts", {"n_shared_experts", "shared_expert_num"}, "0"},
-    {"dense_layers", {"first_k_dense_replace"}, "0"},
+      "num_routed_experts", "expert_num"}},
+    {"shared_experts", {"n_shared_experts", "shared_expert_num"}, "0", " deepseek_v3 qwen2_moe "},
+    {"dense_layers", {"first_k_dense_replace"}, "0", " deepseek_v3 "},
     {"mtp_layers", {"num_nextn_predict_layers", "mtp_num_layers"}, "0"},
-    {"vocab", {"vocab_size"}, ""},
-    {"tied", {"tie_word_embeddings"}, "0"},
-    {"tp", {}, "1"},
-    {"from_tp", {}, "1"},
+    {"vocab", {"vocab_size"}},
+    // Other classes of transformers tie them unless config.json says no.
+    {"tied",
+     {"tie_word_embeddings"},
+     "0",
+     {},
+     " llama mistral mixtral qwen2 qwen2_moe qwen3 qwen3_moe deepseek_v2 deepseek_v3 "},
+    {"tp", {}},
+    {"from_tp", {}},
 }};
+
+bool is_parts(std::string_view name) {
+  return name == "tp" || name == "from_tp";
+}
+
+/// Whether a configuration without its keys tells the value.
+bool absence_tells(const KnownName& known, const ModelConfig& config) {
+  if (known.absent.empty() || !config.is_read()) return false;
+  const std::string type = " " + config.model_type() + " ";
+  if (!known.only.empty()) return known.only.find(type) != std::string_view::npos;
+  return config.model_type().empty() || known.except.find(type) == std::string_view::npos;
+}
+
+bool is_bound_by_shapes(const std::string& name) {
+  return name.size() == 1 && name[0] >= 'A' && name[0] <= 'Z';
+}
+
+std::string unknown_words(const std::string& name) {
+  return "unknown variable '" + printable(name) + "'";
+}
 
 const KnownName* known_name(std::string_view name) {
   const auto* const found =
@@ -70,7 +111,7 @@ void add_numbers(const nlohmann::json& object, std::map<std::string, std::int64_
 
 }  // namespace
 
-ModelConfig ModelConfig::parse(const std::string& text) {
+ModelConfig ModelConfig::parse(const std::string& text, std::string file) {
   if (text.size() > kMaxConfigBytes) {
     throw Error(ErrorKind::kBadInput, "config.json is larger than 16 MiB");
   }
@@ -81,6 +122,9 @@ ModelConfig ModelConfig::parse(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text, keep, /*allow_exceptions=*/false);
   if (!json.is_object()) throw Error(ErrorKind::kBadInput, "it is not a JSON object");
   ModelConfig config;
+  config.file_ = std::move(file);
+  const auto type = json.find("model_type");
+  if (type != json.end() && type->is_string()) config.model_type_ = type->get<std::string>();
   add_numbers(json, config.top_);
   const auto inner = json.find("text_config");
   if (inner != json.end() && inner->is_object()) add_numbers(*inner, config.text_);
@@ -93,6 +137,11 @@ std::optional<std::int64_t> ModelConfig::find(const std::string& key) const {
     if (found != level->end()) return found->second;
   }
   return std::nullopt;
+}
+
+bool has_config_keys(const std::string& name) {
+  const KnownName* known = known_name(name);
+  return known != nullptr && !is_parts(name);
 }
 
 std::set<std::string> Variables::with_dependencies(const std::vector<std::string>& names) const {
@@ -108,9 +157,9 @@ std::set<std::string> Variables::with_dependencies(const std::vector<std::string
       }
     }
     const KnownName* known = known_name(name);
-    if (known != nullptr && !known->otherwise.empty()) {
-      const Expression otherwise = Expression::parse(known->otherwise);
-      pending.insert(pending.end(), otherwise.names().begin(), otherwise.names().end());
+    if (known != nullptr && !known->absent.empty()) {
+      const Expression absent = Expression::parse(known->absent);
+      pending.insert(pending.end(), absent.names().begin(), absent.names().end());
     }
   }
   return all;
@@ -130,8 +179,15 @@ std::pair<std::string, std::int64_t> parse_map_variable(const std::string& text)
   return {name, value};
 }
 
-void Scope::bind(const std::string& name, std::int64_t value) {
-  bound_[name] = value;
+Release parse_release(const std::string& text) {
+  const auto release = Release::parse(text.substr(text.find('=') + 1));
+  if (release) return *release;
+  throw Error(ErrorKind::kUsage, "--map-var has '" + printable(text) +
+                                     "', expected a release, for example release=1.7.0");
+}
+
+void Scope::bind(const std::string& name, std::int64_t value, const std::string& origin) {
+  bound_[name] = Value::derived(value, origin);
   found_.clear();
 }
 
@@ -143,14 +199,46 @@ void Scope::unbind(const std::string& name) {
 std::int64_t Scope::value(const std::string& name) const {
   const Found found = look_up(name);
   if (found.value) return *found.value;
-  const bool is_bound_by_shapes = name.size() == 1 && name[0] >= 'A' && name[0] <= 'Z';
-  throw Error(ErrorKind::kBadInput,
-              found.why + (is_bound_by_shapes ? "; 'shape' or 'to_shape' has to bind it"
-                                              : "; --model-config or --map-var can give it"));
+  throw UnknownVariable(found.value.origin() + advice_for(found.missing), found.missing);
+}
+
+/// What gives the name a value.
+std::string Scope::advice_for(const std::string& name) const {
+  if (is_bound_by_shapes(name)) return "; 'shape' or 'to_shape' has to bind it";
+  if (is_parts(name)) return "; give --map-var " + name + "=N";
+  const auto known = variables_.settings.find(name);
+  if (known == variables_.settings.end()) return "; --model-config or --map-var can give it";
+  const Setting& setting = known->second;
+  std::string advice = "; give --map-var " + name + "=";
+  if (setting.readings.empty()) advice += "N";
+  for (const auto& [value, words] : setting.readings) {
+    advice += (value == setting.readings.begin()->first ? "" : " or " + name + "=") +
+              std::to_string(value);
+  }
+  if (!setting.keys.empty()) {
+    advice += ", or --training-config with the training's YAML (" + setting.keys.front() + ")";
+  }
+  if (!setting.releases.empty()) {
+    advice += ", or if it does not set that, the release of " + setting.framework +
+              " that trains: --map-var " + kReleaseVariable + "=" +
+              setting.releases.back().first.text();
+  }
+  return advice;
 }
 
 std::int64_t Scope::evaluate(const Expression& expression) const {
   return expression.evaluate([this](const std::string& name) { return value(name); });
+}
+
+std::string Scope::origins_of(const Expression& expression) const {
+  std::string text;
+  for (const std::string& name : expression.names()) {
+    const Value known = look_up(name).value;
+    if (!known || known.origin().empty()) continue;
+    text += (text.empty() ? " (" : "; ") + name + " is " + std::to_string(*known) + ": " +
+            known.origin();
+  }
+  return text.empty() ? text : text + ")";
 }
 
 Scope::Found Scope::look_up(const std::string& name) const {
@@ -181,46 +269,124 @@ Scope::Found Scope::look_up(const std::string& name) const {
 
 Scope::Found Scope::find(const std::string& name) const {
   if (const auto given = variables_.given.find(name); given != variables_.given.end()) {
-    return {given->second, {}};
+    return {Value::stated(given->second, "--map-var " + name + "=" + std::to_string(given->second)),
+            {}};
   }
+  Found found{Value::unknown(unknown_words(name)), name};
   const auto defined = variables_.table.find(name);
   if (defined != variables_.table.end()) {
-    Found found = from_alternatives(name, defined->second);
+    found = from_alternatives(name, defined->second);
     if (found.value) return found;
-    Found other = from_config(name);
-    return other.value ? other : found;
   }
-  return from_config(name);
+  Found other = from_config(name);
+  if (other.value || defined == variables_.table.end()) found = std::move(other);
+  if (found.value) return found;
+  const auto proven = variables_.proven.find(name);
+  if (proven == variables_.proven.end()) return found;
+  // What names and shapes contradict themselves about has a reason, too.
+  return {proven->second, proven->second ? std::string() : name};
 }
 
 Scope::Found Scope::from_config(const std::string& name) const {
-  if (const auto key = variables_.config.find(name)) return {*key, {}};
-  return from_known_keys(name);
+  if (is_parts(name)) return from_parts(name);
+  const auto setting = variables_.settings.find(name);
+  if (setting != variables_.settings.end()) return from_setting(name, setting->second);
+  if (const auto key = variables_.config.find(name)) {
+    return {Value::stated(*key, printable(variables_.config.file()) + ": " + name), {}};
+  }
+  return from_keys(name);
 }
 
 Scope::Found Scope::from_alternatives(const std::string& name,
                                       const std::vector<Expression>& all) const {
-  Found last{std::nullopt, "unknown variable '" + name + "'"};
+  Found last{Value::unknown(unknown_words(name)), name};
   for (const Expression& expression : all) {
     const auto unknown = std::find_if(expression.names().begin(), expression.names().end(),
                                       [&](const std::string& used) { return !is_known(used); });
-    if (unknown == expression.names().end()) return {evaluate(expression), {}};
-    last.why = "unknown variable '" + name + "', since " + look_up(*unknown).why;
+    if (unknown == expression.names().end()) {
+      const std::int64_t value = evaluate(expression);
+      return {Value::stated(value, "the map: " + expression.text() + origins_of(expression)), {}};
+    }
+    const Found missing = look_up(*unknown);
+    last = {Value::unknown(unknown_words(name) + ", since " + missing.value.origin()),
+            missing.missing};
   }
   return last;
 }
 
-Scope::Found Scope::from_known_keys(const std::string& name) const {
-  Found unknown{std::nullopt, "unknown variable '" + printable(name) + "'"};
+Scope::Found Scope::from_keys(const std::string& name) const {
+  Found unknown{Value::unknown(unknown_words(name)), name};
   const KnownName* known = known_name(name);
   if (known == nullptr) return unknown;
+  const ModelConfig& config = variables_.config;
   for (const std::string_view key : known->keys) {
     if (key.empty()) continue;
-    if (const auto value = variables_.config.find(std::string(key))) return {*value, {}};
+    if (const auto value = config.find(std::string(key))) {
+      return {Value::stated(*value, printable(config.file()) + ": " + std::string(key)), {}};
+    }
   }
-  if (parts_ && (name == "tp" || name == "from_tp")) return {parts_(name), {}};
-  if (known->otherwise.empty()) return unknown;
-  return from_alternatives(name, {Expression::parse(known->otherwise)});
+  if (!absence_tells(*known, config)) return unknown;
+  const Found found = from_alternatives(name, {Expression::parse(known->absent)});
+  if (!found.value) return found;
+  return {Value::stated(*found.value, printable(config.file()) + " has no " +
+                                          std::string(known->keys[0]) + ": " +
+                                          std::string(known->absent)),
+          {}};
+}
+
+Scope::Found Scope::from_parts(const std::string& name) const {
+  if (!parts_) {
+    return {Value::unknown(unknown_words(name) + ", which a strategy tells of one tensor alone"),
+            name};
+  }
+  const Value parts = parts_(name);
+  if (parts) return {parts, {}};
+  return {Value::unknown(unknown_words(name) + ": " + parts.origin()), name};
+}
+
+/// The training's own file and config.json come before the default of its release.
+Scope::Found Scope::from_setting(const std::string& name, const Setting& setting) const {
+  std::vector<Value> stated;
+  std::vector<std::string> keys = setting.keys;
+  keys.push_back(name);
+  for (const std::string& key : keys) {
+    const Value value = variables_.training.find(key);
+    if (!value && !value.origin().empty()) {
+      return {Value::unknown(unknown_words(name) + ": " + value.origin()), name};
+    }
+    if (value) stated.push_back(value);
+    if (const auto number = variables_.config.find(key)) {
+      stated.push_back(Value::stated(*number, printable(variables_.config.file()) + ": " + key));
+    }
+  }
+  for (std::size_t i = 1; i < stated.size(); ++i) {
+    if (*stated[i] == *stated[0]) continue;
+    return {Value::unknown(unknown_words(name) + ": " + stated[0].origin() + " is " +
+                           std::to_string(*stated[0]) + ", but " + stated[i].origin() + " is " +
+                           std::to_string(*stated[i])),
+            name};
+  }
+  if (!stated.empty()) {
+    const bool is_reading = setting.readings.empty() || setting.readings.contains(*stated[0]);
+    if (is_reading) return {stated[0], {}};
+    return {Value::unknown(unknown_words(name) + ": " + stated[0].origin() + " is " +
+                           std::to_string(*stated[0]) + ", which means nothing to the map"),
+            name};
+  }
+  if (variables_.release) {
+    if (const auto value = setting.default_of(*variables_.release)) {
+      return {Value::stated(
+                  *value, "the default of " + setting.framework + " " + variables_.release->text()),
+              {}};
+    }
+  }
+  std::string why = unknown_words(name);
+  std::string readings;
+  for (const auto& [value, words] : setting.readings) {
+    readings += (readings.empty() ? ": " : "; ") + std::to_string(value) + " means " + words;
+  }
+  if (!readings.empty()) why += ", which no shape tells" + readings;
+  return {Value::unknown(why), name};
 }
 
 }  // namespace reshardfs::modelmap

@@ -11,7 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "reshardfs/error.h"
+
+#include "base/known.h"
 #include "modelmap/expression.h"
+#include "modelmap/settings.h"
+#include "modelmap/training_config.h"
 
 namespace reshardfs::modelmap {
 
@@ -25,29 +30,64 @@ class ModelConfig {
  public:
   ModelConfig() = default;
   /// @param text of config.json.
+  /// @param file that it is, for messages.
   /// @throws Error kBadInput if it is no JSON object, or is larger than kMaxConfigBytes.
-  static ModelConfig parse(const std::string& text);
+  static ModelConfig parse(const std::string& text, std::string file = "config.json");
 
   std::optional<std::int64_t> find(const std::string& key) const;
+  /// Whether there is a file: only then does a key that it lacks mean anything.
+  bool is_read() const noexcept { return !file_.empty(); }
+  const std::string& file() const noexcept { return file_; }
+  /// "qwen3"; empty if the file does not say.
+  const std::string& model_type() const noexcept { return model_type_; }
 
  private:
   std::map<std::string, std::int64_t> top_{};
   std::map<std::string, std::int64_t> text_{};
+  std::string file_{};
+  std::string model_type_{};
 };
+
+/// Whether config.json may have the name under keys of its own: "heads".
+bool has_config_keys(const std::string& name);
 
 /// What holds for all rules of a map.
 struct Variables {
   std::map<std::string, std::int64_t> given{};  ///< --map-var
   VariableTable table{};
   ModelConfig config{};
+  SettingTable settings{};
+  TrainingConfig training{};
+  std::optional<Release> release{};  ///< of the framework that trains, as --map-var states it
+  /// What names and shapes of tensors prove of names that nothing above tells.
+  std::map<std::string, Known<std::int64_t>> proven{};
 
   /// These names, and all that their values may depend on.
   std::set<std::string> with_dependencies(const std::vector<std::string>& names) const;
 };
 
+/// A name without a value. The message names it, and says what to give.
+class UnknownVariable : public Error {
+ public:
+  UnknownVariable(const std::string& message, std::string name)
+      : Error(ErrorKind::kBadInput, message), name_(std::move(name)) {}
+  /// The one that has to be given: others may follow from it.
+  const std::string& name() const noexcept { return name_; }
+
+ private:
+  std::string name_;
+};
+
+/// The name under which --map-var states the release of a framework.
+inline constexpr const char* kReleaseVariable = "release";
+
 /// "NAME=VALUE" of --map-var.
 /// @throws Error kUsage.
 std::pair<std::string, std::int64_t> parse_map_variable(const std::string& text);
+
+/// "release=1.6".
+/// @throws Error kUsage.
+Release parse_release(const std::string& text);
 
 /// Names as one rule sees them for one target. Not for several threads.
 class Scope {
@@ -56,37 +96,47 @@ class Scope {
   explicit Scope(const Variables& variables) : variables_(variables) {}
 
   /// A capture, or a name that a shape binds.
-  void bind(const std::string& name, std::int64_t value);
+  /// @param origin of the value; empty: a name of a tensor has it.
+  void bind(const std::string& name, std::int64_t value, const std::string& origin = {});
   /// Of a capture that has been joined.
   void unbind(const std::string& name);
   /// A capture that is a word, so that using it as a number can be explained.
   void bind_word(const std::string& name) { words_.insert(name); }
   /// What `tp` and `from_tp` are unless something else says so.
-  void set_parts(std::function<std::int64_t(const std::string& name)> parts) {
+  void set_parts(std::function<Known<std::int64_t>(const std::string& name)> parts) {
     parts_ = std::move(parts);
   }
 
   bool is_known(const std::string& name) const { return look_up(name).value.has_value(); }
-  /// @throws Error kBadInput "unknown variable 'NAME'", or what an expression of [vars] throws.
+  /// With the origin, or the reason why it is unknown.
+  /// @throws what an expression of [vars] throws.
+  Known<std::int64_t> known(const std::string& name) const { return look_up(name).value; }
+  /// @throws UnknownVariable "unknown variable 'NAME'", or what an expression of [vars] throws.
   std::int64_t value(const std::string& name) const;
   std::int64_t evaluate(const Expression& expression) const;
+  /// " (heads is 6: config.json: num_attention_heads)": where the numbers of an expression come
+  /// from; empty if all are captures.
+  std::string origins_of(const Expression& expression) const;
 
  private:
   struct Found {
-    std::optional<std::int64_t> value{};
-    std::string why{};  ///< there is no value
+    Known<std::int64_t> value{};
+    std::string missing{};  ///< without a value: the name that has to be given
   };
 
   Found look_up(const std::string& name) const;
   Found find(const std::string& name) const;
   Found from_alternatives(const std::string& name, const std::vector<Expression>& all) const;
   Found from_config(const std::string& name) const;
-  Found from_known_keys(const std::string& name) const;
+  Found from_keys(const std::string& name) const;
+  Found from_setting(const std::string& name, const Setting& setting) const;
+  Found from_parts(const std::string& name) const;
+  std::string advice_for(const std::string& name) const;
 
   const Variables& variables_;
-  std::map<std::string, std::int64_t> bound_{};
+  std::map<std::string, Known<std::int64_t>> bound_{};
   std::set<std::string> words_{};
-  std::function<std::int64_t(const std::string&)> parts_{};
+  std::function<Known<std::int64_t>(const std::string&)> parts_{};
   mutable std::map<std::string, Found> found_{};
   mutable std::vector<std::string> pending_{};  ///< names whose values are being looked up
 };

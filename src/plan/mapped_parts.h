@@ -15,12 +15,20 @@
 
 namespace reshardfs {
 
-/// Of the destination's tensors. Unclear where stages differ.
+/// Of the destination's tensors. Unknown where several dimensions are cut, one is cut unevenly, or
+/// stages differ.
 /// @param shapes of the tensors; of others nothing is known.
 modelmap::PartsOf parts_in(Strategy strategy, std::map<std::string, Shape> shapes);
 
-/// Of the source's. Unclear besides where the set records its layouts and it cannot be told which
-/// cuts are an optimizer's.
+/// Of the source's. Unknown besides where no layout is stated: whole tensors may have been joined
+/// of any number of parts; and where the set records its layouts and it cannot be told which cuts
+/// are an optimizer's.
 modelmap::PartsOf parts_in(std::shared_ptr<const SourceTable> source);
+
+/// Of a destination for one rank, which has whole tensors: 1 of each.
+modelmap::PartsOf parts_of_one_rank();
+
+/// Of tensors that one map makes for another: nothing states how they would be cut.
+modelmap::PartsOf parts_between_maps();
 
 }  // namespace reshardfs

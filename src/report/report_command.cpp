@@ -82,6 +82,7 @@ std::vector<std::string> report_command(const ConversionOptions& options, const 
     words.add("--map-direction", word_of(kMapDirectionWords, direction));
   }
   words.add("--model-config", options.maps.model_config.string());
+  words.add("--training-config", options.maps.training_config.string());
   words.add("--map-var", options.maps.variables);
   words.add("--name-map", options.name_map.string());
   words.add("--state-prefix", options.state_prefixes);

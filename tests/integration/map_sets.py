@@ -20,8 +20,9 @@ from mounted import Result, one_line, run, scratch  # noqa: E402
 from strategy_files import Strategy  # noqa: E402
 
 GOLDEN = Path(__file__).resolve().parents[1] / "goldenmap"
-MAP = ("--map", "mindformers-qwen3")
-MOE = ("--map", "mindformers-qwen3-moe")
+RELEASE = ("--map-var", "release=1.7")
+MAP = ("--map", "mindformers-qwen3", *RELEASE)
+MOE = ("--map", "mindformers-qwen3-moe", *RELEASE)
 LAYER = "decoder.layers.{}."
 STATES = ("adam_m.", "adam_v.")
 Words = tuple[str | Path, ...]
@@ -75,6 +76,12 @@ def golden(case: str, name: str) -> Tensors:
 
 def config_of(case: str) -> dict[str, Any]:
     return json.loads((GOLDEN / case / "config.json").read_text())
+
+
+def vars_of(case: str) -> Words:
+    """What the golden case states beside its config.json."""
+    stated = json.loads((GOLDEN / case / "case.json").read_text()).get("vars", {})
+    return tuple(word for name, value in stated.items() for word in ("--map-var", f"{name}={value}"))
 
 
 def write_hub(directory: Path, tensors: Tensors, config: dict[str, Any] | None = None,

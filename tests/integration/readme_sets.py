@@ -159,6 +159,9 @@ class Sets:
         write_hub(hub, golden("qwen3_mcore", "src"), config_of("qwen3_mcore"))
         (hub / "tokenizer.json").write_text("{}")
         mcore_rules(to / "rules.toml", tp=2, stages=1)
+        (to / "run.yaml").write_text(
+            "model:\n  model_config:\n    use_interleaved_weight_layout_mlp: True\n"
+            "    use_contiguous_weight_layout_attention: False\n")
 
     def whole_qwen(self, to: Path) -> None:
         """A model that one device has trained."""

@@ -15,6 +15,7 @@ from map_sets import (
     MapTest,
     Words,
     golden,
+    vars_of,
     with_states,
 )
 
@@ -91,7 +92,7 @@ class Weights(HfTest):
                     if not key.startswith("adam_")}
             self.assertEqual(len(want), 25 if direction == "inverse" else 19)
             words = ("--map", case / "map.toml", "--map-direction", direction, "--model-config",
-                     case / "config.json", "--views", "hf,merged")
+                     case / "config.json", *vars_of(case.name), "--views", "hf,merged")
             with self.subTest(direction), mounted(case / f"{name}.safetensors", *words) as mountpoint:
                 self.assert_hf(mountpoint / "hf", want, {"config.json"})
                 whole = read_safetensors(mountpoint / "merged/checkpoint_merged.safetensors")[0]
@@ -111,7 +112,8 @@ class Weights(HfTest):
 
     def test_states_whose_prefix_the_map_changes(self) -> None:
         """They are no longer known by their names alone."""
-        text = f"extends = {json.dumps(str(GOLDEN / 'qwen3_mcore/map.toml'))}\n"
+        text = (f"extends = {json.dumps(str(GOLDEN / 'qwen3_mcore/map.toml'))}\n"
+                "[vars]\ninterleaved = 1\ncontiguous = 0\n")
         text += '[states]\n"first." = "adam_m."\n"second." = "adam_v."\n'
         renamed = self.text_file("renamed.toml", text)
         source, *words = self.mcore_ranks(with_states(self.mcore))
@@ -160,7 +162,7 @@ class WhereItIs(HfTest):
         self.assertNotIn("hf", self.views_of(source, *words))
         self.assertNotIn("hf", self.views_of(source, *words, *MAP, *config, "--views", "merged,ranks"))
         installed = json.dumps(str(GOLDEN / "qwen3_mcore/map.toml"))
-        other = self.text_file("other.toml", f'extends = {installed}\n[sides]\nfrom = "hugging face"\n')
+        other = self.text_file("other.toml", f'extends = {installed}\n[vars]\ninterleaved = 1\ncontiguous = 0\n[sides]\nfrom = "hugging face"\n')
         self.assertNotIn("hf", self.views_of(source, *words, "--map", other, *config))
 
     def test_without_a_map(self) -> None:

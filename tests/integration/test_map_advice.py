@@ -74,6 +74,7 @@ class Advice(unittest.TestCase):
         scalars = {name: ("I32", np.array([7], "<i4")) for name in ("global_step", "epoch_num")}
         write_safetensors(source, dict(tensors) | scalars)
         result = run("export", source, self.root / "out", "--map", "mindformers-qwen3",
+                     "--map-var", "release=1.7",
                      "--model-config", GOLDEN / "qwen3_mcore_back/config.json")
         self.assertEqual(result.code, 0, result.stderr)
         shown = read_tensors(self.root / "out/rank_0/checkpoint_0.safetensors")

@@ -19,6 +19,7 @@ from map_sets import (
     GOLDEN,
     MAP,
     MapTest,
+    RELEASE,
     golden,
     hub_rules,
     hub_strategy,
@@ -28,6 +29,7 @@ from map_sets import (
     rank_file,
     rank_tensors,
     read_file,
+    vars_of,
     write_ranks,
 )
 
@@ -38,6 +40,8 @@ from layouts import owner_map
 from mounted import COMMAND_SECONDS, Settings, run
 from strategy_files import Strategy
 
+A_MAP = ("--a-map", MAP[1], "--a-map-var", "release=1.7")
+B_MAP = ("--b-map", MAP[1], "--b-map-var", "release=1.7")
 MAPS = Path(__file__).resolve().parents[2] / "config/maps"
 
 
@@ -112,7 +116,7 @@ class Check(CommandThroughMap):
         return json.loads(result.stdout)
 
     def test_all_is_right(self) -> None:
-        found = self.check(0, MAP[1], "--source", self.source)
+        found = self.check(0, *MAP[1:], "--source", self.source)
         self.assertEqual((found["direction"], found["shows"]), ("forward", "MindFormers mcore"))
         self.assertEqual((found["problems"], found["unused"], found["dropped"], found["aliases"]),
                          ([], [], [], []))
@@ -132,13 +136,13 @@ class Check(CommandThroughMap):
 
     def test_inverse(self) -> None:
         source, *words = self.mcore_ranks()
-        found = self.check(0, MAP[1], "--source", source, *words, "--model-config", self.source)
+        found = self.check(0, *MAP[1:], "--source", source, *words, "--model-config", self.source)
         self.assertEqual((found["direction"], found["shows"]), ("inverse", "Hugging Face"))
         self.assertEqual(sorted(found["tensors"]), sorted(self.hub))
 
     def test_groups(self) -> None:
         """Layers are one line, with the rule that takes them."""
-        text = self.says(0, "map", "check", MAP[1], "--source", self.source)
+        text = self.says(0, "map", "check", *MAP[1:], "--source", self.source)
         head, shown = text.split("\n\n")
         self.assertRegex(head, r"RULE +TAKES\n")
         self.assertRegex(head, r"(?m)^mindformers-qwen3.toml:\d+ +model\.layers\.\{0,1\}\.self_attn\.v_proj")
@@ -157,7 +161,7 @@ class Check(CommandThroughMap):
 
     def test_aliases(self) -> None:
         case = GOLDEN / "deepseek_v3"
-        found = self.check(0, "mindformers-deepseek-v3", "--source", case / "src.safetensors",
+        found = self.check(0, "mindformers-deepseek-v3", *RELEASE, "--source", case / "src.safetensors",
                            "--model-config", case)
         self.assertEqual(sorted(found["aliases"]), ["model.layers.3.embed_tokens.weight",
                                                     "model.layers.3.shared_head.head.weight"])
@@ -171,7 +175,7 @@ class Check(CommandThroughMap):
         return self.root / "broken.safetensors"
 
     def test_all_problems_at_once(self) -> None:
-        words = (MAP[1], "--source", self.broken(), "--model-config", self.source)
+        words = (*MAP[1:], "--source", self.broken(), "--model-config", self.source)
         found = self.check(1, *words)
         expected = {("model.layers.0.self_attn.sink", "no rule uses it"),
                     ("model.layers.1.mlp.up_proj.weight", "missing in the source"),
@@ -197,14 +201,14 @@ class Check(CommandThroughMap):
         """1 is for what is there and does not fit, 2 for what cannot be looked at."""
         source, *words = self.mcore_ranks()
         cases: list[tuple[int, tuple[str | Path, ...], str]] = [
-            (1, (MAP[1], "--source", source), "--model-config"),
+            (1, (*MAP[1:], "--source", source), "--model-config"),
             (1, ("mindformers-mixtral", "--source", self.source), "did you mean"),
             (2, ("mindformers-mixtral9", "--source", self.source), "'mindformers-mixtral'?"),
             (2, ("nothing-like-it", "--source", self.source), "installed are"),
-            (2, (MAP[1], "--source", self.root / "gone"), "gone"),
+            (2, (*MAP[1:], "--source", self.root / "gone"), "gone"),
             (2, (self.text_file("bad.toml", "bad"), "--source", self.source), "line 1"),
-            (2, (MAP[1], "--source", self.source, "--map-var", "nope=1"), "no rule uses it"),
-            (2, (MAP[1], "--source", self.source, "--src-strategy", "gone"), "gone"),
+            (2, (*MAP[1:], "--source", self.source, "--map-var", "nope=1"), "no rule uses it"),
+            (2, (*MAP[1:], "--source", self.source, "--src-strategy", "gone"), "gone"),
             (2, (), "MAP is missing; write reshardfs map check MAP"),
         ]
         for code, arguments, word in cases:
@@ -216,7 +220,7 @@ class Check(CommandThroughMap):
 
     def test_a_map_alone(self) -> None:
         """Without a source the file is checked."""
-        text = self.says(0, "map", "check", MAP[1])
+        text = self.says(0, "map", "check", *MAP[1:])
         self.assertIn("between Hugging Face and MindFormers mcore", text)
 
     def test_a_wrong_map_alone(self) -> None:
@@ -267,7 +271,8 @@ class Show(CommandThroughMap):
     def check(self, case: str, name: str, lines: int, *more: str) -> str:
         directory = GOLDEN / case
         words = (directory / "map.toml", "--source", directory / "src.safetensors", "--model-config",
-                 directory, "--map-direction", "inverse" if case.endswith("_back") else "forward", *more)
+                 directory, "--map-direction", "inverse" if case.endswith("_back") else "forward",
+                 *vars_of(case), *more)
         if not (directory / "config.json").exists():
             words = tuple(word for word in words if word not in ("--model-config", directory))
         text = self.show(name, *words)
@@ -313,7 +318,7 @@ class Show(CommandThroughMap):
         source, *words = self.mcore_ranks({name: tensor for name, tensor in self.mcore.items()
                                            if name != "output_layer.weight"})
         tied = self.config_file(tie_word_embeddings=True)
-        words = [MAP[1], "--source", source, *words, "--model-config", tied]
+        words = [*MAP[1:], "--source", source, *words, "--model-config", tied]
         self.assertRegex(self.show("model.norm.weight", *words), r"rule of mindformers-mcore\.toml:\d+\n")
         text = self.show("lm_head.weight", *words)
         self.assertRegex(text, r"alias of mindformers-mcore\.toml:\d+\n")
@@ -326,7 +331,7 @@ class Show(CommandThroughMap):
             GOLDEN / "operations/src.safetensors"))
 
     def test_refusals(self) -> None:
-        words = ("map", "show", MAP[1], "--source", self.source)
+        words = ("map", "show", *MAP[1:], "--source", self.source)
         self.fails(2, *words, "--param", "model.norm.weight", words=("shows no tensor", "map check"))
         self.fails(2, *words, words=("--param is missing",))
         self.fails(2, *words[:3], "--param", "x", words=("--source is missing",))
@@ -344,12 +349,12 @@ class Diff(CommandThroughMap):
         a, b = ("--a-strategy", rules), ("--b-strategy", rules)
         config = ("-model-config", self.source)
         cases: list[tuple[Tensors, tuple[str | Path, ...]]] = [
-            (self.mcore, (self.source, ranks, *b, "--a-map", MAP[1])),
-            (self.mcore, (ranks, self.source, *a, "--b-map", MAP[1])),
-            (self.hub, (self.source, ranks, *b, "--b-map", MAP[1], "--b" + config[0], config[1])),
-            (self.hub, (ranks, self.source, *a, "--a-map", MAP[1], "--a" + config[0], config[1],
+            (self.mcore, (self.source, ranks, *b, *A_MAP)),
+            (self.mcore, (ranks, self.source, *a, *B_MAP)),
+            (self.hub, (self.source, ranks, *b, *B_MAP, "--b" + config[0], config[1])),
+            (self.hub, (ranks, self.source, *a, *A_MAP, "--a" + config[0], config[1],
                         "--a-map-direction", "inverse")),
-            (self.mcore, (self.source, self.source, "--a-map", MAP[1], "--b-map", MAP[1])),
+            (self.mcore, (self.source, self.source, *A_MAP, *B_MAP)),
         ]
         for want, words in cases:
             with self.subTest(words[2:]):
@@ -369,8 +374,8 @@ class Diff(CommandThroughMap):
         # Row 5 of the second half of 48 rows is 29, the up of 14.
         before = self.mcore[fused][1][29, 3]
         self.assertEqual(before, self.hub["model.layers.0.mlp.up_proj.weight"][1][14, 3])
-        sides = {fused: ([29, 3], ("--a-map", MAP[1])),
-                 "model.layers.0.mlp.up_proj.weight": ([14, 3], ("--b-map", MAP[1], "--b-model-config",
+        sides = {fused: ([29, 3], A_MAP),
+                 "model.layers.0.mlp.up_proj.weight": ([14, 3], (*B_MAP, "--b-model-config",
                                                                  self.source))}
         for name, (index, words) in sides.items():
             found = self.diff(1, self.source, ranks, "--b-strategy", rules, *words)
@@ -384,7 +389,7 @@ class Diff(CommandThroughMap):
     def test_a_variable_that_no_shape_shows(self) -> None:
         plain = mcore_of(self.hub, self.config, interleaved=False)
         write_safetensors(self.root / "plain.safetensors", plain)
-        words = (self.source, self.root / "plain.safetensors", "--a-map", MAP[1])
+        words = (self.source, self.root / "plain.safetensors", *A_MAP)
         self.diff(0, *words, "--a-map-var", "interleaved=0")
         found = self.diff(1, *words)
         wrong = {name: entry["different"] for name, entry in found.items() if entry["status"] != "equal"}
@@ -395,7 +400,7 @@ class Diff(CommandThroughMap):
         self.fails(2, "diff", self.source, self.source, "--a-map", "nothing", words=("'nothing'",))
         self.fails(2, "diff", self.source, self.source, "--b-map-var", "a=1", words=("without --map",))
         _, *words = self.mcore_ranks()
-        self.fails(2, "diff", self.source, self.root / "ranks", "--b-strategy", words[1], "--b-map", MAP[1],
+        self.fails(2, "diff", self.source, self.root / "ranks", "--b-strategy", words[1], *B_MAP,
                    words=("unknown variable",))
 
 

@@ -35,7 +35,8 @@ from format_files import Tensors, read_safetensors, same, write_safetensors
 from mounted import mounted, one_line, run, run_unittests
 from strategy_files import write_protobuf
 
-EXTENDS = f"extends = {json.dumps(str(GOLDEN / 'qwen3_mcore/map.toml'))}\n"
+EXTENDS = (f"extends = {json.dumps(str(GOLDEN / 'qwen3_mcore/map.toml'))}\n"
+           "[vars]\ninterleaved = 1\ncontiguous = 0\n")
 STEP: Tensors = {"global_step": ("I32", np.array([70], "<i4"))}
 STEP_RULE = '[[map]]\nto = "global_step"\nfrom = "global_step"\n'
 
@@ -436,7 +437,7 @@ class Resumed(MapTest):
 
     def test_changed_rules_that_are_inherited(self) -> None:
         self.assertEqual(self.run_export()[0], 0)
-        self.base.write_text(self.base.read_text() + "[vars]\ninterleaved = 0\n")
+        self.base.write_text(self.base.read_text().replace("interleaved = 1", "interleaved = 0"))
         self.is_another()
 
     def test_changed_config(self) -> None:

@@ -115,7 +115,16 @@ class LargeModel : public ::testing::TestWithParam<const char*> {
   }
 
   ModelMap map_ = installed_map(GetParam());
-  MapOptions options_{{}, {}, ModelConfig::parse(kConfig), {}, {}};
+  MapOptions options_ = options_of(GetParam());
+
+ private:
+  static MapOptions options_of(const std::string& map) {
+    MapOptions options;
+    options.config = ModelConfig::parse(kConfig);
+    options.release = Release::parse("1.7");
+    if (map.ends_with("legacy")) options.variables["grouped"] = 1;
+    return options;
+  }
 };
 
 TEST_P(LargeModel, IsMappedInSecondsAndComesBack) {

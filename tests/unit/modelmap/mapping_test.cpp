@@ -27,6 +27,7 @@ std::string rule(const std::string& to, const std::string& from, const std::stri
          "\n" + more + "\n";
 }
 
+using Parts = Known<std::int64_t>;
 constexpr Direction kForward = Direction::kForward;
 constexpr Direction kInverse = Direction::kInverse;
 
@@ -316,17 +317,154 @@ TEST(Mapping, AsksStrategiesForTheNumberOfParts) {
     }
     return out;
   };
-  EXPECT_THAT(boxes(), ElementsAre("[8] of [8]", "[8] of [8]", "[6] of [1, 6]"));
-  chosen.to_parts = [](const std::string& name) -> std::optional<PartCount> {
-    if (name == "c.1") return PartCount{4, false};
-    return std::nullopt;
+  // Nobody has said: there is no default.
+  EXPECT_THAT(
+      refusal_of([&] { boxes(); }),
+      AllOf(HasSubstr("c.0: "), HasSubstr("unknown variable 'tp'"), HasSubstr("--map-var tp=N")));
+  chosen.to_parts = [](const std::string& name) {
+    return Parts::stated(name == "c.1" ? 4 : 1, "a strategy");
   };
-  chosen.from_parts = [](const std::string&) { return PartCount{3, false}; };
+  EXPECT_THAT(refusal_of([&] { boxes(); }),
+              AllOf(HasSubstr("d: "), HasSubstr("unknown variable 'from_tp'")));
+  chosen.from_parts = [](const std::string&) { return Parts::stated(3, "a strategy"); };
   EXPECT_THAT(boxes(), ElementsAre("[8] of [8]", "[2, 4] of [8]", "[3, 2] of [3, 2]"));
-  chosen.to_parts = [](const std::string&) { return PartCount{0, true}; };
-  EXPECT_THAT(refusal_of([&] { boxes(); }), HasSubstr("--map-var tp=N"));
+  chosen.to_parts = [](const std::string&) { return Parts::unknown("it is cut twice"); };
+  EXPECT_THAT(refusal_of([&] { boxes(); }),
+              AllOf(HasSubstr("it is cut twice"), HasSubstr("--map-var tp=N")));
   chosen.variables["tp"] = 2;
   EXPECT_THAT(boxes(), ElementsAre("[4, 2] of [8]", "[4, 2] of [8]", "[3, 2] of [3, 2]"));
+}
+
+/// A set of optimizer states need not have the weights.
+TEST(Mapping, AsksForThePartsOfAStateItself) {
+  const std::string map = rule("c", "a",
+                               "shape = '[F]'\nops = ['reshape [tp, -1]', "
+                               "'permute [1, 0]', 'reshape [-1]']\nto_shape='[F]'");
+  MapOptions chosen = options(kInverse);
+  const auto axes = [&] {
+    return to_string(
+        map_tensors(map_of(map), {tensor("adam_m.c", {8})}, chosen).targets.at(0).form->axes());
+  };
+  chosen.to_parts = [](const std::string& name) {
+    return name == "adam_m.c" ? Parts::stated(4, "a strategy") : Parts::unknown("not there");
+  };
+  EXPECT_EQ(axes(), "[4, 2]");
+  chosen.to_parts = [](const std::string& name) {
+    return name == "c" ? Parts::stated(2, "a strategy") : Parts::unknown("not there");
+  };
+  EXPECT_EQ(axes(), "[2, 4]");
+  chosen.to_parts = [](const std::string&) { return Parts::unknown("not there"); };
+  EXPECT_THAT(refusal_of([&] { axes(); }), AllOf(HasSubstr("adam_m.c"), HasSubstr("not there")));
+}
+
+TEST(Mapping, RefusesTensorsOfRulesThatNobodyKnowsToHold) {
+  const std::string map =
+      "[settings.turned]\nkeys='turn_it'\n"
+      "readings = {0='as it is', 1='turned'}\n" +
+      rule("t.{i}", "s.{i}", "when='not turned'") +
+      rule("t.{i}", "s.{i}",
+           "when='turned'\nshape='[A, B]'\nto_shape='[B, A]'\n"
+           "ops=['permute [1, 0]']") +
+      rule("v", "u");
+  const std::vector<SourceTensor> from = {tensor("s.0", {2, 2}), tensor("s.1", {2, 2}),
+                                          tensor("u", {1})};
+  EXPECT_THAT(problems(map, kForward, from),
+              ElementsAre(AllOf(HasSubstr("s.0 and 1 more tensor: unknown variable 'turned'"),
+                                HasSubstr("0 means as it is"), HasSubstr("1 means turned"))));
+  EXPECT_THAT(problems(map, kInverse, {tensor("t.0", {2, 2}), tensor("v", {1})}),
+              ElementsAre(HasSubstr("t.0: unknown variable 'turned'")));
+  // What needs no such rule is not refused.
+  EXPECT_THAT(problems(map, kForward, {tensor("u", {1})}), IsEmpty());
+  MapOptions chosen = options(kForward);
+  chosen.training = TrainingConfig::parse("turn_it: true", "run.yaml", map_of(map).training_keys());
+  EXPECT_THAT(targets_of(map_tensors(map_of(map), from, chosen)),
+              ElementsAre("t.0 [2, 2]", "t.1 [2, 2]", "v [1]"));
+}
+
+/// Without any config.json.
+TEST(Mapping, ProvesVariablesByShapesAndNames) {
+  const std::string map =
+      rule("norm", "q_norm", "shape='[head_dim]'\nto_shape='[head_dim]'") +
+      rule("qkv", "['q', 'k']",
+           "shape=['[heads*head_dim, H]', '[groups*head_dim, H]']\n"
+           "ops=['concat 0']\nto_shape='[(heads+groups)*head_dim, H]'") +
+      rule("out", "o", "shape='[H, heads*head_dim]'\nto_shape='[H, heads*head_dim]'") +
+      rule("experts", "e.{i}",
+           "range={i='experts'}\nshape='[F]'\nops=['stack 0 {i}']\n"
+           "to_shape='[experts, F]'");
+  const std::vector<SourceTensor> from = {tensor("q_norm", {4}), tensor("q", {16, 3}),
+                                          tensor("k", {8, 3}),   tensor("o", {3, 16}),
+                                          tensor("e.0", {5}),    tensor("e.1", {5})};
+  MapOptions chosen;
+  chosen.direction = kForward;
+  chosen.explain = {"qkv", "experts"};
+  const Mapping mapping = map_tensors(map_of(map), from, chosen);
+  EXPECT_THAT(targets_of(mapping),
+              ElementsAre("norm [4]", "qkv [24, 3]", "out [3, 16]", "experts [2, 5]"));
+  std::map<std::string, std::string> origins;
+  for (const auto& [target, values] : mapping.origins) {
+    for (const VariableValue& value : values) {
+      origins[value.name] = std::to_string(*value.value) + ": " + value.value.origin();
+    }
+  }
+  EXPECT_EQ(origins["head_dim"], "4: the shape of 'q_norm'");
+  EXPECT_EQ(origins["heads"], "4: the shape of 'q'");
+  EXPECT_EQ(origins["groups"], "2: the shape of 'k'");
+  EXPECT_EQ(origins["experts"], "2: the names up to 'e.1'");
+  EXPECT_EQ(origins["F"], "5: the shape of 'e.0'");
+  // The way back: the joined tensor has two unknown numbers, of which 'out' proves one.
+  chosen.direction = kInverse;
+  chosen.explain = {"k"};
+  EXPECT_THAT(
+      targets_of(map_tensors(map_of(map),
+                             {tensor("norm", {4}), tensor("qkv", {24, 3}), tensor("out", {3, 16}),
+                              tensor("experts", {2, 5})},
+                             chosen)),
+      ElementsAre("q_norm [4]", "q [16, 3]", "k [8, 3]", "o [3, 16]", "e.0 [5]", "e.1 [5]"));
+}
+
+TEST(Mapping, NamesBothSidesOfAContradiction) {
+  const std::string map = rule("b", "a", "shape='[heads*head_dim]'\nto_shape='[heads*head_dim]'");
+  MapOptions chosen = options(kForward, R"({"num_attention_heads": 3, "head_dim": 2})");
+  EXPECT_THAT(refusal_of([&] { map_tensors(map_of(map), {tensor("a", {8})}, chosen); }),
+              AllOf(HasSubstr("a: 'heads*head_dim' is 6, the tensor has 8"),
+                    HasSubstr("heads is 3: config.json: num_attention_heads"),
+                    HasSubstr("head_dim is 2: config.json: head_dim")));
+  // Two tensors that prove different numbers prove none.
+  const std::string twice = rule("b.{i}", "a.{i}",
+                                 "shape='[2*vocab]'\nops=['slice 0 0:vocab']\n"
+                                 "to_shape='[vocab]'\nrest='drop'") +
+                            rule("c.{i}", "d.{i}", "ops=['slice 0 0:vocab']\nrest='drop'");
+  chosen = MapOptions();
+  chosen.direction = kForward;
+  EXPECT_THAT(refusal_of([&] {
+                map_tensors(map_of(twice),
+                            {tensor("a.0", {8}), tensor("a.1", {6}), tensor("d.0", {4})}, chosen);
+              }),
+              AllOf(HasSubstr("unknown variable 'vocab'"), HasSubstr("'a.0'"), HasSubstr("'a.1'")));
+}
+
+/// Two readings of a name: the tensors tell which one it is.
+TEST(Mapping, ProvesConditionsByNames) {
+  const std::string map = "[settings.split]\n" + rule("one.weight", "x", "when='split'") +
+                          rule("whole", "x", "when='not split'") +
+                          rule("head", "lm", "when='not tied'\noptional=true") +
+                          "[[alias]]\nside='from'\nname='lm'\nof='x'\nwhen='tied'\n";
+  MapOptions chosen;
+  chosen.direction = kInverse;
+  EXPECT_THAT(
+      targets_of(map_tensors(map_of(map), {tensor("whole", {2}), tensor("head", {2})}, chosen)),
+      ElementsAre("x [2]", "lm [2]"));
+  chosen.direction = kForward;
+  chosen.variables["split"] = 0;
+  // Read as itself, a copy is right too.
+  EXPECT_THAT(targets_of(map_tensors(map_of(map), {tensor("x", {2}), tensor("lm", {2})}, chosen)),
+              ElementsAre("whole [2]", "head [2]"));
+  chosen.variables.clear();
+  EXPECT_THAT(refusal_of([&] {
+                map_tensors(map_of(map), {tensor("x", {2}), tensor("lm", {2})}, chosen);
+              }),
+              AllOf(HasSubstr("x: "), HasSubstr("unknown variable 'split'")));
 }
 
 TEST(Mapping, FindsItsDirection) {

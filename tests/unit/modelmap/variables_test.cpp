@@ -25,7 +25,9 @@ std::string value(const std::string& name, const Variables& variables) {
 }
 
 Variables with_config(const std::string& text) {
-  return {{}, {}, ModelConfig::parse(text)};
+  Variables variables;
+  variables.config = ModelConfig::parse(text);
+  return variables;
 }
 
 TEST(Variables, ComeFromConfigJson) {
@@ -47,16 +49,91 @@ TEST(Variables, ComeFromConfigJson) {
   }
 }
 
-TEST(Variables, HaveTheDefaultsOfTheTable) {
-  const Variables variables = with_config(R"({"intermediate_size": 12})");
+TEST(Variables, AreWhatAConfigWithoutTheKeyMeans) {
+  const Variables variables = with_config(R"({"intermediate_size": 12, "model_type": "llama"})");
   EXPECT_EQ(value("moe_ffn", variables), "12");
   for (const char* name : {"shared_experts", "dense_layers", "mtp_layers", "tied"}) {
     EXPECT_EQ(value(name, variables), "0") << name;
   }
-  EXPECT_EQ(value("tp", variables), "1");
-  EXPECT_EQ(value("from_tp", variables), "1");
   EXPECT_THAT(value("groups", variables), HasSubstr("unknown variable 'groups'"));
   EXPECT_THAT(value("groups", variables), HasSubstr("unknown variable 'heads'"));
+}
+
+/// What a class of transformers takes for a missing key differs.
+TEST(Variables, AreUnknownWhereTheModelsClassHasAnotherDefault) {
+  const auto of_type = [](const std::string& type) {
+    return with_config(R"({"num_attention_heads": 4, "hidden_size": 64, "intermediate_size": 8,
+                           "model_type": ")" +
+                       type + "\"}");
+  };
+  EXPECT_EQ(value("groups", of_type("llama")), "4");
+  EXPECT_THAT(value("groups", of_type("mistral")), HasSubstr("unknown variable 'groups'"));
+  EXPECT_EQ(value("head_dim", of_type("llama")), "16");
+  EXPECT_THAT(value("head_dim", of_type("qwen3")), HasSubstr("unknown variable 'head_dim'"));
+  EXPECT_THAT(value("tied", of_type("gemma2")), HasSubstr("unknown variable 'tied'"));
+  EXPECT_THAT(value("dense_layers", of_type("deepseek_v3")), HasSubstr("unknown variable"));
+}
+
+TEST(Variables, AreUnknownWithoutAConfig) {
+  Variables variables;
+  variables.given = {{"heads", 4}, {"hidden", 64}, {"ffn", 3}};
+  for (const char* name : {"groups", "head_dim", "moe_ffn", "shared_experts", "dense_layers",
+                           "mtp_layers", "tied", "tp", "from_tp"}) {
+    EXPECT_THAT(value(name, variables), HasSubstr("unknown variable '" + std::string(name) + "'"))
+        << name;
+  }
+  EXPECT_THAT(value("tp", variables), HasSubstr("give --map-var tp=N"));
+}
+
+TEST(Variables, TellWhereTheyComeFrom) {
+  Variables variables = with_config(R"({"num_attention_heads": 4, "hidden_size": 64})");
+  variables.given["ffn"] = 3;
+  variables.table["twice"] = {expression("2*heads")};
+  Scope scope(variables);
+  scope.set_parts([](const std::string& name) {
+    return name == "tp" ? Known<std::int64_t>::stated(2, "a strategy")
+                        : Known<std::int64_t>::unknown("it is cut twice");
+  });
+  EXPECT_EQ(scope.known("ffn").origin(), "--map-var ffn=3");
+  EXPECT_EQ(scope.known("heads").origin(), "config.json: num_attention_heads");
+  EXPECT_EQ(scope.known("groups").origin(), "config.json has no num_key_value_heads: heads");
+  EXPECT_EQ(scope.known("twice").origin(),
+            "the map: 2*heads (heads is 4: config.json: num_attention_heads)");
+  EXPECT_EQ(scope.known("tp").origin(), "a strategy");
+  EXPECT_THAT(scope.known("from_tp").origin(), HasSubstr("it is cut twice"));
+}
+
+TEST(Variables, FollowFromSettingsOfTheTraining) {
+  Variables variables;
+  Setting setting;
+  setting.keys = {"use_it", "use_it_of_old"};
+  setting.readings = {{0, "one"}, {1, "the other"}};
+  setting.framework = "Frame";
+  setting.releases = {{*Release::parse("1.0"), 0}, {*Release::parse("1.7"), 1}};
+  variables.settings["it"] = setting;
+  const std::string unknown = value("it", variables);
+  for (const char* word :
+       {"unknown variable 'it'", "0 means one", "1 means the other", "--map-var it=0 or it=1",
+        "--training-config", "use_it", "--map-var release=1.7"}) {
+    EXPECT_THAT(unknown, HasSubstr(word));
+  }
+  for (const auto& [release, wanted] :
+       {std::pair("1.6.9", "0"), {"1.7", "1"}, {"1.7.0", "1"}, {"1.10", "1"}, {"2", "1"}}) {
+    variables.release = Release::parse(release);
+    EXPECT_EQ(value("it", variables), wanted) << release;
+  }
+  variables.release = Release::parse("0.9");
+  EXPECT_THAT(value("it", variables), HasSubstr("unknown variable 'it'"));
+  variables.release = Release::parse("1.7");
+  const std::set<std::string> keys{"use_it", "use_it_of_old"};
+  variables.training = TrainingConfig::parse("a:\n  use_it_of_old: no\n", "run.yaml", keys);
+  EXPECT_EQ(value("it", variables), "0");
+  EXPECT_EQ(Scope(variables).known("it").origin(), "run.yaml:2: use_it_of_old");
+  variables.config = ModelConfig::parse(R"({"use_it": true})");
+  EXPECT_THAT(value("it", variables), HasSubstr("run.yaml:2: use_it_of_old is 0"));
+  EXPECT_THAT(value("it", variables), HasSubstr("config.json: use_it is 1"));
+  variables.given["it"] = 1;
+  EXPECT_EQ(value("it", variables), "1");
 }
 
 TEST(Variables, AreLookedUpInOrder) {
@@ -117,6 +194,18 @@ TEST(Variables, RefuseConfigsThatAreNone) {
   EXPECT_EQ(
       ModelConfig::parse(R"({"a": 99999999999999999999, "b": 18446744073709551615})").find("b"),
       std::nullopt);
+}
+
+TEST(Releases, AreReadAndCompared) {
+  EXPECT_EQ(Release::parse("1.6.0"), Release::parse("1.6"));
+  EXPECT_LT(*Release::parse("1.6"), *Release::parse("1.10"));
+  EXPECT_LT(*Release::parse("1.6.9"), *Release::parse("1.7"));
+  EXPECT_EQ(Release::parse("1.7.0")->text(), "1.7");
+  for (const char* text : {"", "1.", ".1", "r1.6", "1.6rc1", "-1", "1..2", "1.2.3.4.5"}) {
+    EXPECT_FALSE(Release::parse(text)) << text;
+  }
+  EXPECT_EQ(parse_release("release=1.6"), *Release::parse("1.6"));
+  EXPECT_THAT(refusal_of([] { parse_release("release=new"); }), HasSubstr("release=1.7.0"));
 }
 
 TEST(Variables, AreReadFromTheCommandLine) {

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "modelmap/map_toml.h"
+
+namespace reshardfs::modelmap {
+namespace {
+
+std::string key_text(const toml::key& key) {
+  return std::string(key.str());
+}
+
+const toml::table& table_at(std::string_view key, const toml::node& node,
+                            const std::string& expected) {
+  if (!node.is_table()) fail_wrong_type(key, node, expected);
+  return *node.as_table();
+}
+
+[[noreturn]] void fail_at_key(const toml::key& key, const std::string& message) {
+  fail_at_line(std::max<std::int64_t>(1, key.source().begin.line), message);
+}
+
+std::int64_t setting_value(std::string_view key, const toml::node& node) {
+  if (const auto flag = node.value_exact<bool>()) return *flag ? 1 : 0;
+  return number_at(key, node, std::numeric_limits<std::int64_t>::min(),
+                   std::numeric_limits<std::int64_t>::max());
+}
+
+std::map<std::int64_t, std::string> read_readings(const toml::node& node) {
+  constexpr std::size_t kMostReadings = 16;
+  std::map<std::int64_t, std::string> readings;
+  for (const auto& [key, words] : table_at("readings", node, "a table of values and words")) {
+    const std::string text = key_text(key);
+    std::int64_t value = 0;
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || stop != text.data() + text.size()) {
+      fail_at_key(key, "'" + printable(text) + "' of 'readings' is no number");
+    }
+    readings[value] = text_at(text, words, "words for the value");
+  }
+  if (readings.size() > kMostReadings) {
+    fail_at_line(line_of(node),
+                 "'readings' has more than " + std::to_string(kMostReadings) + " values");
+  }
+  return readings;
+}
+
+std::vector<std::pair<Release, std::int64_t>> read_releases(const toml::node& node) {
+  std::vector<std::pair<Release, std::int64_t>> releases;
+  for (const auto& [key, value] : table_at("releases", node, "a table of releases and values")) {
+    const std::string text = key_text(key);
+    const auto release = Release::parse(text);
+    if (!release) {
+      fail_at_key(key, "'" + printable(text) + "' of 'releases' is no release, such as \"1.7\"");
+    }
+    releases.emplace_back(*release, setting_value(text, value));
+  }
+  std::sort(releases.begin(), releases.end());
+  return releases;
+}
+
+Setting read_setting(const std::string& name, const toml::table& source) {
+  const TomlTable table(source, "[settings." + name + "]",
+                        {"keys", "readings", "framework", "releases"});
+  Setting setting;
+  if (table.find("keys") != nullptr) setting.keys = read_map_texts("keys", table.at("keys"));
+  if (const toml::node* node = table.find("readings")) setting.readings = read_readings(*node);
+  if (table.find("framework") != nullptr) setting.framework = read_map_text_at(table, "framework");
+  if (const toml::node* node = table.find("releases")) {
+    setting.releases = read_releases(*node);
+    if (setting.framework.empty()) {
+      fail_at_line(table.line(), table.header() + " has 'releases', but no 'framework'");
+    }
+  }
+  return setting;
+}
+
+}  // namespace
+
+SettingTable read_settings(const toml::table& table) {
+  SettingTable settings;
+  for (const auto& [key, value] : table) {
+    const std::string name = key_text(key);
+    if (!is_expression_name(name)) {
+      fail_at_key(key,
+                  "'" + printable(name) + "' of [settings] is no name that expressions can have");
+    }
+    settings[name] = read_setting(name, table_at(name, value, "a table"));
+  }
+  return settings;
+}
+
+}  // namespace reshardfs::modelmap
