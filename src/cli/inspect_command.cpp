@@ -16,6 +16,7 @@
 #include "reshardfs/error.h"
 
 #include "base/content_size.h"
+#include "base/near_name.h"
 #include "base/rank_json.h"
 #include "base/rank_list.h"
 #include "check/parameter_stats.h"
@@ -32,8 +33,12 @@
 #include "cli/storage_arguments.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
+#include "cli/why_text.h"
+#include "plan/mapped_source.h"
 #include "storage/location.h"
 #include "view/contents.h"
+#include "view/model_maps.h"
+#include "view/strategy_input.h"
 #include "view/unmatched_selectors.h"
 
 namespace reshardfs {
@@ -52,6 +57,7 @@ struct InspectArguments {
   bool stats = false;
   bool only_bad = false;
   bool fail_on_nan = false;
+  std::string why;  ///< the parameter
   std::size_t jobs = 0;
   bool json = false;
   LogArguments log;
@@ -383,9 +389,47 @@ bool print_text(const InspectArguments& arguments, const Inspected& inspected,
   return false;
 }
 
+int run_why(const InspectArguments& arguments) {
+  const DiffSource source = diff_source(arguments);
+  const auto set = std::make_shared<const CheckpointSet>(
+      CheckpointSet::open(source.path, options_of(arguments.query)));
+  const std::filesystem::path linkless_root = source.no_symlinks ? source.path : "";
+  const ModelMaps maps(source.maps, source.path, linkless_root);
+  StrategyInput strategy(source.strategy, {}, linkless_root);
+  const auto table = std::make_shared<const SourceTable>(set, strategy.for_source(*set));
+  MappedSourceOptions options;
+  options.compares_ranks = false;
+  const DiffSide side(maps.apply(table, {}, options).table);
+  const SourceParameter* parameter = side.table().find(arguments.why);
+  if (parameter == nullptr) {
+    std::vector<std::string> names;
+    for (const SourceParameter& known : side.table().parameters()) names.push_back(known.name);
+    throw Error(ErrorKind::kMissing, "no parameter with this name")
+        .for_parameter(arguments.why)
+        .hint(did_you_mean(arguments.why, names));
+  }
+  ShardGridPtr grid = side.laid_out(*parameter);
+  if (!grid) grid = single_cell_grid(parameter->holders.front());
+  std::cout << fmt::format("{}  {} {}\n", printable(parameter->name),
+                           mindspore_name(parameter->dtype), to_string(grid->full_shape()));
+  std::set<std::string> of_files{parameter->name};
+  if (!maps.empty()) {
+    for (const auto& explanation : maps.explain(table, {}, options, arguments.why)) {
+      std::cout << "\n" << explanation_text(explanation);
+      for (const std::string& name : explanation.sources) of_files.insert(name);
+    }
+    std::erase_if(of_files, [&](const std::string& name) { return table->find(name) == nullptr; });
+  }
+  std::cout << "\n";
+  for (const std::string& name : of_files) std::cout << layout_text(*table, name);
+  std::cout << "\n" << ranges_text(grid);
+  return kExitDone;
+}
+
 int run_inspect(const InspectArguments& arguments) {
   arguments.log.apply();
   arguments.storage.apply();
+  if (!arguments.why.empty()) return run_why(arguments);
   const Inspected inspected = open_inspected(arguments);
   for (const std::string& note : inspected.contents.notes) spdlog::info("{}", note);
   for (const CheckpointRefused& tensor : inspected.contents.refused) {
@@ -448,6 +492,12 @@ void add_output_options(CLI::App& command, InspectArguments& arguments) {
   CLI::Option* json = command.add_flag("--json", arguments.json, "Print JSON");
   for (CLI::Option* shape : {tree, depth}) shape->excludes(list)->excludes(stats)->excludes(json);
   list->excludes(stats)->excludes(json);
+  CLI::Option* why =
+      add_text(command, "--why", arguments.why,
+               "Print where the numbers behind one parameter come from, and the bytes that it is "
+               "read from")
+          ->type_name("NAME");
+  for (CLI::Option* other : {list, tree, depth, stats, json}) why->excludes(other);
   add_jobs_option(command, arguments.jobs);
 }
 

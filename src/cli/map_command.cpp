@@ -26,6 +26,8 @@
 #include "cli/storage_arguments.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
+#include "cli/why_text.h"
+#include "plan/mapped_source.h"
 #include "plan/source_table.h"
 #include "storage/location.h"
 #include "view/installed_maps.h"
@@ -130,7 +132,9 @@ Met meet(const MapCommandArguments& arguments, const ModelMaps& maps) {
   met.table = std::make_shared<const SourceTable>(set, input.for_source(*set));
   for (const std::string& warning : input.take_warnings()) spdlog::warn("{}", warning);
   met.tensors = full_tensors(*met.table, {});
-  met.mapping = check_mapping(maps.at(0), met.tensors, maps.map_options(0, met.table, met.tensors));
+  modelmap::MapOptions options = maps.map_options(0, met.table, met.tensors);
+  if (!arguments.parameter.empty()) options.explain = {arguments.parameter};
+  met.mapping = check_mapping(maps.at(0), met.tensors, options);
   return met;
 }
 
@@ -278,11 +282,27 @@ int run_check(const MapCommandArguments& arguments) {
   return met.mapping.problems.empty() ? kExitDone : kExitDifference;
 }
 
+/// nullptr if the bytes of the files cannot be told.
+ShardGridPtr shown_grid(const Met& met, const modelmap::TargetTensor& target) {
+  try {
+    MappedSourceOptions options;
+    options.compares_ranks = false;
+    modelmap::Mapping alone;
+    alone.direction = met.mapping.direction;
+    alone.targets = {target};
+    const auto shown = mapped_source(met.table, alone, options);
+    const SourceParameter* parameter = shown->find(target.name);
+    return parameter == nullptr ? nullptr : parameter->grid;
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
 int run_show(const MapCommandArguments& arguments) {
   constexpr std::size_t kMostBoxes = 40;
   arguments.log.apply();
   const ModelMaps maps = load_map(arguments);
-  const Met met = meet(arguments, maps);
+  Met met = meet(arguments, maps);
   const auto& targets = met.mapping.targets;
   const auto found = std::find_if(targets.begin(), targets.end(), [&](const auto& target) {
     return target.name == arguments.parameter;
@@ -296,9 +316,10 @@ int run_show(const MapCommandArguments& arguments) {
         .hint(did_you_mean(arguments.parameter, names))
         .hint("'reshardfs map check' lists what it shows");
   }
-  std::cout << fmt::format("{}  {} {}\n{} {}\n\n", printable(found->name),
+  std::cout << fmt::format("{}  {} {}\n{} {}\n{}\n", printable(found->name),
                            mindspore_name(found->dtype), to_string(found->shape()),
-                           found->is_alias ? "alias of" : "rule of", place_text(found->place));
+                           found->is_alias ? "alias of" : "rule of", place_text(found->place),
+                           why_line(met.mapping.origins[found->name], shown_grid(met, *found)));
   const auto source_of = [&](std::size_t number) {
     const modelmap::SourceTensor& tensor = met.tensors[found->sources[number]];
     return FormSource{tensor.name, tensor.shape};
