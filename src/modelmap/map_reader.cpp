@@ -28,8 +28,8 @@ class MapReader {
  public:
   MapReader(const std::string& file, const toml::table& parsed)
       : file_(parsed, "the file",
-              {"extends", "without", "sides", "vars", "settings", "block", "map", "alias", "drop",
-               "states"}) {
+              {"extends", "without", "sides", "vars", "settings", "counts", "parts", "require", "block",
+               "map", "alias", "drop", "states"}) {
     out_.place.file = std::make_shared<const std::string>(file);
   }
 
@@ -48,6 +48,8 @@ class MapReader {
     if (const toml::node* node = file_.find("settings")) {
       out_.settings = read_settings(table_at("settings", *node));
     }
+    read_family();
+    out_.require = read_requirements(file_);
     read_drop();
     read_states();
     for_each_table(file_, "block", [&](const toml::table& table) { read_block(table); });
@@ -68,15 +70,30 @@ class MapReader {
     }
   }
 
-  void read_variables() {
-    const toml::node* node = file_.find("vars");
+  void read_variables() { read_expressions("vars", out_.variables); }
+
+  void read_family() {
+    read_expressions("counts", out_.family.counts);
+    const toml::node* node = file_.find("parts");
     if (node == nullptr) return;
-    for (const auto& [key, value] : table_at("vars", *node)) {
+    for (const auto& [key, value] : table_at("parts", *node)) {
+      std::vector<std::string> parts = read_map_texts(key_text(key), value);
+      if (parts.empty()) fail_at_key(key, in_quotes(key_text(key)) + " of [parts] is empty");
+      out_.family.choices[key_text(key)] = std::move(parts);
+    }
+  }
+
+  /// [vars] and [counts]: names, each with an expression or a list of them.
+  void read_expressions(const std::string& header, VariableTable& out) {
+    const toml::node* node = file_.find(header);
+    if (node == nullptr) return;
+    for (const auto& [key, value] : table_at(header, *node)) {
       const std::string name = key_text(key);
       if (!is_expression_name(name)) {
-        fail_at_key(key, in_quotes(name) + " of [vars] is no name that expressions can have");
+        fail_at_key(key,
+                    in_quotes(name) + " of [" + header + "] is no name that expressions can have");
       }
-      std::vector<Expression>& alternatives = out_.variables[name];
+      std::vector<Expression>& alternatives = out[name];
       if (!value.is_array()) {
         alternatives.push_back(read_expression(name, value, ExpressionKind::kCondition));
         continue;
@@ -84,7 +101,9 @@ class MapReader {
       for (const toml::node& alternative : *value.as_array()) {
         alternatives.push_back(read_expression(name, alternative, ExpressionKind::kCondition));
       }
-      if (alternatives.empty()) fail_at_key(key, in_quotes(name) + " of [vars] is an empty list");
+      if (alternatives.empty()) {
+        fail_at_key(key, in_quotes(name) + " of [" + header + "] is an empty list");
+      }
     }
   }
 
@@ -125,9 +144,9 @@ class MapReader {
   }
 
   void read_rule(const toml::table& source) {
-    const TomlTable table(
-        source, "[[map]]",
-        {"to", "from", "shape", "each", "ops", "to_shape", "range", "when", "optional", "rest"});
+    const TomlTable table(source, "[[map]]",
+                          {"to", "from", "shape", "each", "ops", "to_shape", "range", "when",
+                           "require", "optional", "part", "rest"});
     RuleText rule;
     rule.place = place_of(table);
     rule.to = read_map_text_at(table, "to");
@@ -138,8 +157,10 @@ class MapReader {
     }
     rule.body = read_rule_body(table, rule.from.size());
     rule.when = read_when(table);
+    rule.require = read_requirements(table);
     rule.range = read_range(table);
-    rule.optional = read_flag(table, "optional", false);
+    read_optional(table, rule);
+    if (table.find("part") != nullptr) rule.part = read_map_text_at(table, "part");
     out_.rules.push_back(std::move(rule));
   }
 

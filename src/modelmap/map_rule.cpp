@@ -150,10 +150,28 @@ class CaptureFinder {
   const Range& range_;
 };
 
+void check_optional_words(const MapRule& rule) {
+  for (const std::string& word : rule.optional_words) {
+    const auto& captures = rule.to.captures();
+    const bool is_word = std::any_of(captures.begin(), captures.end(), [&](const auto& capture) {
+      const std::vector<std::string> words = Pattern::words_of(capture);
+      return std::find(words.begin(), words.end(), word) != words.end();
+    });
+    if (is_word) continue;
+    fail_at(rule.place, "'optional' has '" + printable(word) + "', which no capture of 'to' takes");
+  }
+}
+
 }  // namespace
 
-MapRule make_rule(const RuleText& text, const BlockText* block) {
+MapRule make_rule(const RuleText& text, const std::vector<BlockText>& blocks, std::size_t number) {
+  const BlockText* block = number == 0 ? nullptr : &blocks[number - 1];
   MapRule rule;
+  rule.block = number;
+  rule.require = text.require;
+  rule.part = text.part;
+  rule.own_optional = text.optional;
+  rule.optional_words = text.optional_words;
   rule.place = text.place;
   rule.body = text.body;
   rule.when = text.when;
@@ -171,6 +189,7 @@ MapRule make_rule(const RuleText& text, const BlockText* block) {
         with_block(from, block == nullptr ? nullptr : &block->from, text.place), text.place));
   }
   CaptureFinder(rule, range).find();
+  check_optional_words(rule);
   return rule;
 }
 

@@ -29,8 +29,11 @@ struct RuleText {
   std::vector<std::string> from{};
   std::shared_ptr<const RuleBody> body{};
   Conditions when{};
+  Requirements require{};
   Range range{};
   bool optional = false;
+  std::vector<std::string> optional_words{};
+  std::string part{};
 };
 
 struct AliasText {
@@ -53,6 +56,8 @@ struct MapText {
   SettingTable settings{};
   std::map<std::string, std::string> states{};
   std::map<std::string, NameGlobs> drop{};
+  Requirements require{};  ///< of all rules
+  Family family{};
   std::vector<BlockText> blocks{};
   std::vector<RuleText> rules{};
   std::vector<AliasText> aliases{};
@@ -63,7 +68,8 @@ MapText read_map_text(const std::string& file, const std::string& text);
 
 /// Replaces "@" by the texts of a block, and finds what the captures are.
 /// @throws Error kBadInput with file and line.
-MapRule make_rule(const RuleText& text, const BlockText* block);
+/// @param blocks of the file. @param number of the block, counted from 1; 0: none.
+MapRule make_rule(const RuleText& text, const std::vector<BlockText>& blocks, std::size_t number);
 MapAlias make_alias(const AliasText& text);
 
 }  // namespace reshardfs::modelmap

@@ -32,6 +32,10 @@ Expression read_expression(std::string_view key, const toml::node& node, Express
 /// The condition of `when`; none without the key.
 Conditions read_when(const TomlTable& table);
 Range read_range(const TomlTable& table);
+/// The assertions of `require`; none without the key.
+Requirements read_requirements(const TomlTable& table);
+/// `optional`: a flag, or the words of captures of which it holds.
+void read_optional(const TomlTable& table, RuleText& rule);
 bool read_flag(const TomlTable& table, std::string_view key, bool otherwise);
 /// A text or a list of texts, none of them empty; at least one.
 std::vector<std::string> read_map_texts(std::string_view key, const toml::node& node);

@@ -61,6 +61,7 @@ Mapping MappingWork::run() {
     join_pieces();
   }
   add_target_aliases();
+  check_family();
   check_rules_used();
   check_unused();
   check_names();
@@ -111,6 +112,10 @@ void MappingWork::prepare_rule(std::size_t number) {
     return;
   }
   std::vector<std::string> names = names_in(*rule.body);
+  if (!options_.shapes_alone) {
+    const std::vector<std::string> required = names_in(rule.require);
+    names.insert(names.end(), required.begin(), required.end());
+  }
   for (const RuleCapture& capture : rule.captures) {
     if (!capture.range) continue;
     names.insert(names.end(), capture.range->names().begin(), capture.range->names().end());
@@ -303,6 +308,7 @@ void MappingWork::check_rules_used() {
     const MapRule& rule = map_.rules[i];
     if (!work.is_active || work.is_broken || work.is_used || rule.optional) continue;
     if (work.undecided) continue;
+    if (!rule.part.empty()) continue;  // no layer need have it
     const Pattern& pattern = direction_ == Direction::kForward ? rule.from[0] : rule.to;
     problems_.add(ProblemKind::kRuleUnused, rule.place,
                   printable(pattern.text()) + ": no tensor of the source is for this rule");

@@ -50,6 +50,12 @@ struct MapOptions {
   std::set<std::string> explain{};
   /// Source tensors that are dropped, whatever rule would take them; empty: none.
   std::function<bool(const std::string& name)> leaves_out{};
+  /// Tensors that are asked for: what others need may be missing. Empty: all.
+  std::function<bool(const std::string& target)> wants{};
+  /// Whether the model is to be complete.
+  bool checks_family = true;
+  /// Only names and shapes are asked for: no assertion is checked, and not what is missing.
+  bool shapes_alone = false;
 };
 
 struct MapProblem {
@@ -83,6 +89,7 @@ struct SourceAlias {
   std::uint32_t tensor = 0;
   std::uint32_t of = 0;
   MapPlace place{};
+  std::string variable{};  ///< the only one that its condition asks for; empty: there is none
 };
 
 /// A name in the expressions of a rule, as it stands for one target.
@@ -108,6 +115,8 @@ struct Mapping {
   /// By target: what MapOptions::explain asks for. A target that several rules make has the names
   /// of all of them.
   std::map<std::string, std::vector<VariableValue>> origins{};
+  /// Targets that MapOptions::wants does not take, and that cannot be made: tensors are missing.
+  std::vector<std::string> excused{};
   /// What is wrong, the most general first; empty from map_tensors(). There are at most some 1,000,
   /// the last of which says how many more.
   std::vector<MapProblem> problems{};

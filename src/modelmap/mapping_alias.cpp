@@ -97,7 +97,10 @@ void MappingWork::add_source_alias(const MapAlias& alias, const std::string& nam
                       " " + to_string(b.shape));
     return;
   }
-  out_.aliases.push_back({*tensor, *original, alias.place});
+  const bool has_variable = alias.when.size() == 1 && alias.when[0]->names().size() == 1 &&
+                            alias.when[0]->text() == alias.when[0]->names()[0];
+  out_.aliases.push_back(
+      {*tensor, *original, alias.place, has_variable ? alias.when[0]->names()[0] : std::string()});
 }
 
 void MappingWork::add_target_aliases() {
@@ -109,6 +112,7 @@ void MappingWork::add_target_aliases() {
     }
     const auto original = originals.find(of);
     if (original == originals.end()) {
+      if (!wants(name)) return;
       problems_.add(ProblemKind::kAlias, alias.place,
                     printable(of) + ": missing (" + printable(name) + " needs it)");
       return;

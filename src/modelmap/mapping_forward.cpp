@@ -44,8 +44,12 @@ std::optional<std::vector<std::uint32_t>> MappingWork::forward_sources(
       tensors.push_back(*tensor);
       continue;
     }
-    fail(ProblemKind::kMissing, application,
-         printable(name) + ": missing in the source (" + printable(target) + " needs it)");
+    if (wants(target)) {
+      fail(ProblemKind::kMissing, application,
+           printable(name) + ": missing in the source (" + printable(target) + " needs it)");
+    } else {
+      excuse({target});
+    }
     is_complete = false;
   }
   // What goes wrong from here on is no fault of theirs.
@@ -70,7 +74,9 @@ RuleFormPtr MappingWork::forward_form(const Application& application, RuleEvalua
   std::vector<Shape> copies;
   copies.reserve(shapes.size());
   for (const Shape* shape : shapes) copies.push_back(*shape);
+  check_early(application, scope, target);
   evaluator.bind_shapes(copies);
+  check_late(application, scope, target);
   auto made =
       std::make_shared<RuleForm>(RuleForm{IndexedForm(evaluator.evaluate(target, copies)), {}, {}});
   for (std::size_t source = 0; source < sources.size(); ++source) {

@@ -52,8 +52,10 @@ RuleFormPtr MappingWork::inverse_form(const Application& application, RuleEvalua
   key.insert(key.end(), tensor.shape.begin(), tensor.shape.end());
   RuleFormPtr& known = rules_[application.rule].forms[std::move(key)];
   if (known) return known;
+  check_early(application, scope, tensor.name);
   evaluator.bind_target(tensor.name, tensor.shape);
   std::vector<Shape> shapes = evaluator.source_shapes(tensor.name, tensor.shape);
+  check_late(application, scope, tensor.name);
   NormalForm form = evaluator.evaluate(tensor.name, shapes);
   if (form.shape != tensor.shape) {
     throw Error(ErrorKind::kBadInput, printable(tensor.name) + ": the rule's shape is " +
@@ -146,6 +148,7 @@ void MappingWork::join_pieces_of(const std::string& name, FromTensor& tensor) {
   }
   const Coverage coverage = coverage_of(tensor);
   if (coverage.overlap) return fail_overlap(name, tensor, *coverage.overlap);
+  if (coverage.undefined > 0 && !wants(name)) return excuse({name});
   if (coverage.undefined > 0) {
     problems_.add(ProblemKind::kElements, place,
                   printable(name) + ": " + std::to_string(coverage.undefined) +

@@ -186,6 +186,29 @@ std::vector<std::int64_t> MappingWork::form_key(const Application& application,
   return key;
 }
 
+/// The assertions of a rule, but for what its shapes are still to bind.
+void MappingWork::check_early(const Application& application, const Scope& scope,
+                              const std::string& tensor) const {
+  if (options_.shapes_alone) return;
+  const MapRule& rule = map_.rules[application.rule];
+  std::set<std::string> unbound;
+  const auto add = [&](const std::vector<Expression>& shape) {
+    for (const Expression& length : shape) {
+      unbound.insert(length.names().begin(), length.names().end());
+    }
+  };
+  for (const auto& shape : rule.body->shapes) add(shape);
+  if (rule.body->to_shape) add(*rule.body->to_shape);
+  check_requirements(rule.require, scope, tensor, unbound);
+}
+
+/// All of them, with the names that shapes have bound.
+void MappingWork::check_late(const Application& application, const Scope& scope,
+                             const std::string& tensor) const {
+  if (options_.shapes_alone) return;
+  check_requirements(map_.rules[application.rule].require, scope, tensor);
+}
+
 std::optional<std::uint32_t> MappingWork::tensor_named(const std::string& name) const {
   const auto found = names_.find(name);
   if (found == names_.end() || fates_[found->second] == Fate::kHidden) return std::nullopt;

@@ -29,6 +29,7 @@ enum class ProblemKind : std::uint8_t {
   kVariable,
   kSetting,  ///< of the training, which nothing tells
   kTwoRules,
+  kFamily,  ///< another number of layers than is stated
   kNoRule,
   kMissing,
   kRuleUnused,
@@ -197,6 +198,15 @@ class MappingWork {
   void fail(ProblemKind kind, const Application& application, const std::string& message);
   /// What making a target has thrown.
   void fail(const Application& application, const Error& error);
+  bool wants(const std::string& target) const { return !options_.wants || options_.wants(target); }
+  /// Takes note of tensors that are not asked for, and for which others are missing.
+  void excuse(const std::vector<std::string>& targets) {
+    out_.excused.insert(out_.excused.end(), targets.begin(), targets.end());
+  }
+  void check_early(const Application& application, const Scope& scope,
+                   const std::string& tensor) const;
+  void check_late(const Application& application, const Scope& scope,
+                  const std::string& tensor) const;
 
   // mapping_forward.cpp
   void make_forward(const Application& application);
@@ -233,6 +243,10 @@ class MappingWork {
   void add_source_alias(const MapAlias& alias, const std::string& name, const std::string& of);
 
   void check_names();
+
+  // mapping_family.cpp
+  friend class FamilyCheck;
+  void check_family();
 
   const ModelMap& map_;
   const std::vector<SourceTensor>& tensors_;

@@ -50,6 +50,9 @@ void inherit(MapText& map, const MapText& parent) {
     own.insert(own.end(), globs.begin(), globs.end());
   }
   if (map.blocks.empty()) map.blocks = parent.blocks;
+  map.require.insert(map.require.end(), parent.require.begin(), parent.require.end());
+  map.family.counts.insert(parent.family.counts.begin(), parent.family.counts.end());
+  map.family.choices.insert(parent.family.choices.begin(), parent.family.choices.end());
 }
 
 /// Reads files, each once, and joins them.
@@ -131,10 +134,15 @@ void add_rules(const MapText& text, ModelMap& map) {
   }
   for (const RuleText& rule : text.rules) {
     if (!uses_blocks(rule) || text.blocks.empty()) {
-      map.rules.push_back(make_rule(rule, nullptr));
+      map.rules.push_back(make_rule(rule, text.blocks, 0));
       continue;
     }
-    for (const BlockText& block : text.blocks) map.rules.push_back(make_rule(rule, &block));
+    for (std::size_t block = 1; block <= text.blocks.size(); ++block) {
+      map.rules.push_back(make_rule(rule, text.blocks, block));
+    }
+  }
+  for (MapRule& rule : map.rules) {
+    rule.require.insert(rule.require.end(), text.require.begin(), text.require.end());
   }
 }
 
@@ -192,6 +200,7 @@ std::set<std::string> ModelMap::mentioned_names() const {
       names.insert(names.end(), more.begin(), more.end());
     }
     for (const auto& condition : rule.when) add_names(condition, names);
+    for (const Requirement& requirement : rule.require) add_names(requirement.that, names);
     for (const RuleCapture& capture : rule.captures) add_names(capture.range, names);
     add_names(rule.to, names);
     for (const Pattern& pattern : rule.from) add_names(pattern, names);
@@ -202,6 +211,7 @@ std::set<std::string> ModelMap::mentioned_names() const {
     add_names(alias.name, names);
     add_names(alias.of, names);
   }
+  for (const auto& [capture, counts] : family.counts) add_names(counts, names);
   Variables known;
   known.table = variables;
   std::set<std::string> all = known.with_dependencies(names);
@@ -235,6 +245,7 @@ ModelMap load_model_map(const std::filesystem::path& path, const ReadMapFile& re
   map.variables = text->variables;
   map.settings = text->settings;
   map.states = text->states;
+  map.family = text->family;
   if (const auto drop = text->drop.find("from"); drop != text->drop.end()) {
     map.drop_from = drop->second;
   }

@@ -20,6 +20,7 @@
 #include "base/glob.h"
 #include "modelmap/operation.h"
 #include "modelmap/pattern.h"
+#include "modelmap/requirement.h"
 #include "modelmap/variables.h"
 
 namespace reshardfs::modelmap {
@@ -76,7 +77,14 @@ struct MapRule {
   std::vector<Pattern> from{};
   std::shared_ptr<const RuleBody> body{};
   Conditions when{};  ///< all must hold
+  Requirements require{};
+  /// All of its tensors may be missing, as the rule or its block says.
   bool optional = false;
+  bool own_optional = false;  ///< without what the block says
+  /// Words of captures whose tensors may all be missing: biases.
+  std::vector<std::string> optional_words{};
+  std::string part{};     ///< see Family::choices; perhaps none
+  std::size_t block = 0;  ///< of those in the file, counted from 1; 0: the rule is of none
   /// Those of `to` first, in the order of its slots.
   std::vector<RuleCapture> captures{};
   std::size_t to_captures = 0;
@@ -96,6 +104,15 @@ struct MapAlias {
   bool emit = true;
 };
 
+/// What a map states about the tensors that must be there.
+struct Family {
+  /// By number capture: how many values it has. The first expression without an unknown name
+  /// counts.
+  std::map<std::string, std::vector<Expression>> counts{};
+  /// By name: parts of rules. Each layer has one of them.
+  std::map<std::string, std::vector<std::string>> choices{};
+};
+
 struct ModelMap {
   std::string file{};
   std::string from_side = "from";
@@ -108,6 +125,7 @@ struct ModelMap {
   NameGlobs drop_to{};
   /// Prefixes of optimizer states that differ.
   std::map<std::string, std::string> states{};
+  Family family{};
 
   /// The names that expressions of the map mention, and all that those depend on: what --map-var
   /// may set.

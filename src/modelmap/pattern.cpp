@@ -220,7 +220,6 @@ std::vector<std::string> Pattern::longer_by(const std::vector<std::string>& text
   return longer;
 }
 
-/// All texts that a word capture takes; none if they are too many.
 std::vector<std::string> Pattern::words_of(const Capture& capture) {
   std::vector<std::string> all;
   for (const auto& word : capture.words) {

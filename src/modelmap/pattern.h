@@ -69,6 +69,8 @@ class Pattern {
   /// takes has the shape() of one of these. Empty if there are too many.
   std::vector<std::string> shapes() const;
   static std::string shape(std::string_view name);
+  /// All texts that a capture of words takes, in order; none of a number, or if they are too many.
+  static std::vector<std::string> words_of(const Capture& capture);
   /// What each name that it takes starts with.
   std::string_view literal_start() const;
 
@@ -85,7 +87,6 @@ class Pattern {
 
   static std::vector<std::string> longer_by(const std::vector<std::string>& texts,
                                             const std::bitset<256>& characters);
-  static std::vector<std::string> words_of(const Capture& capture);
 
   std::string text_{};
   std::vector<Piece> pieces_{};

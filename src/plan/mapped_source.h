@@ -23,6 +23,8 @@ struct MappedSourceOptions {
   std::vector<std::string> state_prefixes{};
   /// See modelmap::MapOptions.
   std::function<bool(const std::string& name)> leaves_out{};
+  /// See modelmap::MapOptions.
+  std::function<bool(const std::string& target)> wants{};
 };
 
 /// The full tensors of a table, in its order, as a map is to see them. Of what has no layout: as

@@ -47,8 +47,9 @@ modelmap::PartsOf& source_parts(modelmap::MapOptions& options) {
 /// As the destination's strategy cuts what the map shows; empty: there is none.
 modelmap::PartsOf parts_in_destination(const ModelMap& map,
                                        const std::vector<modelmap::SourceTensor>& tensors,
-                                       const modelmap::MapOptions& options,
+                                       modelmap::MapOptions options,
                                        const ModelMaps::Destination& destination) {
+  options.shapes_alone = true;
   std::map<std::string, Shape> shapes;
   std::vector<NamedShape> named;
   const auto add = [&](const std::string& tensor, const Shape& shape) {
@@ -296,11 +297,16 @@ ModelMaps::Result ModelMaps::apply(std::shared_ptr<const SourceTable> source,
     try {
       modelmap::MapOptions map = map_options(i, result.table, tensors, destination);
       map.leaves_out = options.leaves_out;
+      // What the last map shows is asked for; what others need of those before it, it tells itself.
+      map.wants = i + 1 < maps_.size() && options.wants
+                      ? [](const std::string& /*name*/) { return false; }
+                      : options.wants;
       result.mappings.push_back(map_tensors(maps_[i], tensors, map));
     } catch (Error& error) {
       add_suggestion(error, i, tensors);
       throw;
     }
+    result.sources.push_back(result.table);
     const modelmap::Mapping& mapping = result.mappings.back();
     add_origin_notes(i, mapping.direction, destination, result.notes);
     result.table = mapped_source(result.table, mapping, options);

@@ -77,8 +77,9 @@ class ModelMaps {
   struct Result {
     std::shared_ptr<const SourceTable> table;
     std::string side;  ///< what the last map shows: "Hugging Face"; empty: there is no map
-    std::vector<modelmap::Mapping> mappings;  ///< of each map
-    std::vector<std::string> notes;           ///< choices made, one line each
+    std::vector<modelmap::Mapping> mappings;                  ///< of each map
+    std::vector<std::shared_ptr<const SourceTable>> sources;  ///< what each map reads
+    std::vector<std::string> notes;                           ///< choices made, one line each
   };
 
   /// How one of the maps makes a tensor.

@@ -229,6 +229,16 @@ class Rule:
         result = chain(after, env, dtype, self.ranges, joined)
         return widened(np.ascontiguousarray(result), self.cast) if self.cast else result
 
+    def requirement(self, rng: random.Random) -> list[str]:
+        """An assertion that holds: it must change nothing."""
+        if rng.random() < 0.7:
+            return []
+        names = sorted(set().union(*map(bound_names, self.shapes or [])))
+        name = rng.choice(names) if names else "1"
+        that = rng.choice((f"{name} % 1 == 0", f"{name} >= 0 and {name} + 1 > {name}", "not 0", f"1 or {name}"))
+        table = "{ that = " + json.dumps(that) + ', say = "it is true" }'
+        return ["require = " + rng.choice((json.dumps(that), table, f"[{table}, {json.dumps(that)}]"))]
+
     def text(self, rng: random.Random) -> str:
         names = {"BF16": "bf16", "F16": "fp16", "F32": "fp32"}
 
@@ -258,6 +268,7 @@ class Rule:
                       for name, text in self.ranges.items()]
             lines.append(f"range = {{ {', '.join(ranges)} }}")
         lines += [f"when = {json.dumps(self.when)}"] if self.when != "1" else []
+        lines += self.requirement(rng)
         lines += ["optional = true"] if self.optional else []
         lines += ['rest = "drop"'] if self.drops_rest else []
         return "\n".join(lines) + "\n"
