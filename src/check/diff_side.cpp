@@ -2,6 +2,7 @@
 #include "check/diff_side.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "plan/name_map.h"
 #include "plan/replica_check.h"
 #include "plan/settle_replicas.h"
+#include "view/map_copies.h"
 #include "view/model_maps.h"
 #include "view/source_input.h"
 #include "view/unmatched_selectors.h"
@@ -58,7 +60,8 @@ MappedSourceOptions mapped_options(const DiffSource& source) {
 
 }  // namespace
 
-DiffSide DiffSide::open(const DiffSource& source, std::shared_ptr<const CheckpointSet> set) {
+DiffSide DiffSide::open(const DiffSource& source, std::shared_ptr<const CheckpointSet> set,
+                        const NameTaker& takes) {
   const ModelMaps maps(source.maps, source.path, linkless_root(source));
   StrategyInput strategy = strategy_of(source);
   if (!set) set = open_set(source);
@@ -70,6 +73,7 @@ DiffSide DiffSide::open(const DiffSource& source, std::shared_ptr<const Checkpoi
       std::make_shared<const SourceTable>(std::move(set), std::move(laid_out), source.join);
   MappedSourceOptions mapped = mapped_options(source);
   mapped.compares_ranks = false;
+  mapped.wants = takes;
   DiffSide side(maps.apply(std::move(table), {}, mapped).table);
   side.notes_ = maps.notes();
   side.warnings_ = std::move(warnings);
@@ -86,12 +90,16 @@ DiffSide DiffSide::open_checked(const DiffSource& source, const NameTaker& takes
   std::vector<std::string> warnings;
   check_join(source, *set, warnings);
   SourceTableResult opened = source_table(set, strategy, {source.join, wanted, {}});
-  const ModelMaps::Result shown = maps.apply(std::move(opened.table), {}, mapped_options(source));
+  MappedSourceOptions mapped = mapped_options(source);
+  mapped.wants = takes;
+  const ModelMaps::Result shown = maps.apply(std::move(opened.table), {}, mapped);
+  const std::vector<std::string> differing =
+      check_map_copies(maps, shown, mapped, source.replicas);
   DiffSide side(shown.table, source.replicas);
   side.warnings_ = std::move(warnings);
   for (const auto& lines :
        {warnings_of(side.table().checkpoint().completeness(), wanted), opened.unmatched,
-        side.table().catalogue().warnings(), opened.warnings}) {
+        side.table().catalogue().warnings(), opened.warnings, differing}) {
     side.warnings_.insert(side.warnings_.end(), lines.begin(), lines.end());
   }
   side.notes_ = maps.notes();

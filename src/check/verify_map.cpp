@@ -2,11 +2,9 @@
 #include "check/verify_map.h"
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
-#include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,33 +13,16 @@
 
 #include "base/parallel.h"
 #include "check/verify_source.h"
+#include "plan/equal_tensors.h"
 #include "plan/mapped_source.h"
 #include "plan/tensor_view.h"
+#include "view/map_copies.h"
 
 namespace reshardfs {
 namespace {
 
 constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20U;
 
-/// Two tensors that should be equal, as far as files hold them.
-struct Pair {
-  std::string name;
-  ShardGridPtr grid;
-  ShardGridPtr other;
-  std::string what;  ///< how they differ, if they do
-};
-
-bool repeats(const modelmap::NormalForm& form) {
-  return std::any_of(form.boxes.begin(), form.boxes.end(), [](const modelmap::Box& box) {
-    return !box.is_literal() &&
-           std::any_of(box.axes.begin(), box.axes.end(), [](const modelmap::BoxAxis& axis) {
-             return axis.length() > 1 && axis.stride == 0;
-           });
-  });
-}
-
-/// The other direction makes repeated elements of the one that was read: they are to be what the
-/// source has.
 class MapVerification {
  public:
   MapVerification(const ModelMaps& maps, const VerifyOptions& options, CheckProgress& progress,
@@ -54,23 +35,26 @@ class MapVerification {
     for (std::size_t i = 0; i < maps_.size(); ++i) {
       const auto tensors = full_tensors(*source, options_.state_prefixes);
       modelmap::MapOptions map = maps_.map_options(i, source, tensors);
+      if (!options_.names.include.empty() || !options_.names.exclude.empty()) {
+        const bool is_last = i + 1 == maps_.size();
+        map.wants = [this, is_last](const std::string& name) {
+          return is_last && options_.names.takes(name);
+        };
+      }
       const modelmap::Mapping mapping = check_mapping(maps_.at(i), tensors, map);
       for (const modelmap::MapProblem& problem : mapping.problems) add(problem);
-      add_aliases(*source, mapping);
-      if (!mapping.problems.empty()) return;
-      auto shown = mapped_source(source, mapping, mapped);
-      if (mapping.direction == modelmap::Direction::kInverse) {
-        map.direction = modelmap::Direction::kForward;
-        add_repeats(*source, shown, maps_.at(i), map);
-      }
+      const bool is_sound = mapping.problems.empty();
+      auto shown = is_sound ? mapped_source(source, mapping, mapped) : nullptr;
+      add(map_copies(maps_.at(i), map, mapping, source, shown, options_.state_prefixes));
+      if (!is_sound) return;
       source = std::move(shown);
     }
   }
 
   void compare() {
-    for (const Pair& pair : pairs_) progress_.total += 2 * TensorView(pair.grid).size();
+    for (const MapCopy& copy : copies_) progress_.total += 2 * TensorView(copy.pair.grid).size();
     parallel_for(
-        pairs_.size(), [&](std::size_t i) { compare(pairs_[i]); }, options_.jobs);
+        copies_.size(), [&](std::size_t i) { compare(copies_[i]); }, options_.jobs);
     for (auto& [number, problem] : found_) report_.problems.push_back(std::move(problem));
   }
 
@@ -83,100 +67,55 @@ class MapVerification {
         (problem.line == 0 ? "" : "line " + std::to_string(problem.line) + ": ") + problem.message;
   }
 
-  void add_pair(const SourceParameter& parameter, const SourceParameter& other, std::string what) {
-    if (!options_.names.takes(parameter.name)) return;
-    const bool has_both = parameter.grid && other.grid && parameter.grid->complete() &&
-                          other.grid->complete() && parameter.dtype == other.dtype &&
-                          parameter.grid->full_shape() == other.grid->full_shape();
-    if (has_both) {
-      pairs_.push_back({parameter.name, parameter.grid, other.grid, std::move(what)});
-    } else {
-      report_.warnings.push_back("'" + printable(parameter.name) +
+  void add(MapCopies found) {
+    for (MapCopy& copy : found.copies) {
+      if (options_.names.takes(copy.pair.name)) copies_.push_back(std::move(copy));
+    }
+    for (const std::string& name : found.uncompared) {
+      if (!options_.names.takes(name)) continue;
+      report_.warnings.push_back("'" + printable(name) +
                                  "' was not compared with what the map takes it to equal");
     }
+    std::move(found.kept.begin(), found.kept.end(), std::back_inserter(kept_));
   }
 
-  void add_aliases(const SourceTable& source, const modelmap::Mapping& mapping) {
-    for (const modelmap::SourceAlias& alias : mapping.aliases) {
-      const SourceParameter& original = source.parameters()[alias.of];
-      add_pair(source.parameters()[alias.tensor], original,
-               "differs from '" + printable(original.name) + "', of which it is an alias (line " +
-                   std::to_string(alias.place.line) + " of " + printable(*alias.place.file) + ")");
-    }
-  }
-
-  void add_repeats(const SourceTable& source, const std::shared_ptr<const SourceTable>& shown,
-                   const modelmap::ModelMap& map, const modelmap::MapOptions& options) {
-    const modelmap::Mapping back =
-        check_mapping(map, full_tensors(*shown, options_.state_prefixes), options);
-    const bool any = std::any_of(back.targets.begin(), back.targets.end(),
-                                 [](const auto& target) { return repeats(*target.form); });
-    if (!any) return;
-    const auto again = mapped_source(shown, back, {.compares_ranks = false});
-    for (const modelmap::TargetTensor& target : back.targets) {
-      if (!repeats(*target.form)) continue;
-      const SourceParameter* original = source.find(target.name);
-      if (original == nullptr) continue;
-      add_pair(*original, *again->find(target.name),
-               "has elements that differ from those that they should repeat (line " +
-                   std::to_string(target.place.line) + " of " + printable(*target.place.file) +
-                   ")");
-    }
-    kept_.push_back(again);
-  }
-
-  void compare(const Pair& pair) {
-    const TensorView one(pair.grid);
-    const TensorView other(pair.other);
-    std::vector<std::byte> left(static_cast<std::size_t>(std::min(kBlockBytes, one.size())));
-    std::vector<std::byte> right(left.size());
+  void compare(const MapCopy& copy) {
+    const TensorView one(copy.pair.grid);
+    const TensorView other(copy.pair.other);
     std::uint64_t different = 0;
-    for (std::uint64_t done = 0; done < one.size(); done += left.size()) {
-      const auto bytes =
-          static_cast<std::size_t>(std::min<std::uint64_t>(left.size(), one.size() - done));
-      const std::span<std::byte> a = std::span(left).first(bytes);
-      const std::span<std::byte> b = std::span(right).first(bytes);
+    for (std::uint64_t done = 0; done < one.size(); done += kBlockBytes) {
+      const std::uint64_t bytes = std::min<std::uint64_t>(kBlockBytes, one.size() - done);
       try {
-        ReadBatch batch;
-        one.read(done, a, batch);
-        other.read(done, b, batch);
-        batch.check();
+        different += differing_bytes(one, other, {done, bytes});
       } catch (const Error& error) {
         Problem problem = problem_from(error);
-        problem.parameter = pair.name;
-        return keep(pair, std::move(problem));
+        problem.parameter = copy.pair.name;
+        return keep(copy, std::move(problem));
       }
-      // What a map states is not what the source has to have.
-      other.for_each_run({done, bytes}, [&](const StridedRun& run) {
-        if (run.literal == nullptr) return;
-        const std::uint64_t at = run.destination_offset - done;
-        std::memcpy(b.data() + at, a.data() + at, static_cast<std::size_t>(run.length));
-      });
-      for (std::size_t i = 0; i < bytes; ++i) different += a[i] == b[i] ? 0U : 1U;
       progress_.done += 2 * bytes;
     }
     if (different == 0) return;
     Problem problem;
     problem.kind = ProblemKind::kMap;
-    problem.parameter = pair.name;
+    problem.parameter = copy.pair.name;
     problem.differing_bytes = different;
-    problem.message = pair.what;
-    keep(pair, std::move(problem));
+    problem.message = copy.what;
+    keep(copy, std::move(problem));
   }
 
-  void keep(const Pair& pair, Problem problem) {
+  void keep(const MapCopy& copy, Problem problem) {
     const std::scoped_lock lock(mutex_);
-    found_.emplace(&pair, std::move(problem));
+    found_.emplace(&copy, std::move(problem));
   }
 
   const ModelMaps& maps_;
   const VerifyOptions& options_;
   CheckProgress& progress_;
   VerifyReport& report_;
-  std::vector<Pair> pairs_;
+  std::vector<MapCopy> copies_;
   std::vector<std::shared_ptr<const SourceTable>> kept_;  ///< whose names the pairs' grids have
   std::mutex mutex_;
-  std::map<const Pair*, Problem> found_;  ///< in the order of the pairs
+  std::map<const MapCopy*, Problem> found_;  ///< in their order
 };
 
 }  // namespace

@@ -156,7 +156,8 @@ Inspected open_inspected(const InspectArguments& arguments) {
     inspected.completeness.unstated.clear();
   }
   if (!source.maps.maps.empty()) {
-    inspected.laid_out = DiffSide::open(source, set);
+    inspected.laid_out = DiffSide::open(
+        source, set, [&](const std::string& name) { return arguments.names.takes(name); });
     inspected.contents.parameters = shown_parameters(*inspected.laid_out);
   }
   check_names(arguments, *set, inspected);

@@ -31,6 +31,7 @@
 #include "report/traffic_picture.h"
 #include "view/completeness.h"
 #include "view/derived_fit.h"
+#include "view/map_copies.h"
 #include "view/model_maps.h"
 #include "view/source_input.h"
 #include "view/status_json.h"
@@ -355,7 +356,11 @@ Conversion Conversion::open(const ConversionOptions& options) {
 
   SourceTableResult opened =
       open_source(options, state->checkpoint, source_input, name_map, target_input);
-  MappedSourceOptions mapped{true, source_input.is_rules(), options.state_prefixes, {}};
+  MappedSourceOptions mapped{true, source_input.is_rules(), options.state_prefixes, {}, {}};
+  const NameFilter filter = filter_of(options);
+  if (!options.include.empty() || !options.exclude.empty()) {
+    mapped.wants = [&](const std::string& name) { return takes(filter, name_map, name); };
+  }
   if (options.weights_only) {
     mapped.leaves_out = [&](const std::string& name) {
       return is_training_state(name, options.state_prefixes);
@@ -363,6 +368,9 @@ Conversion Conversion::open(const ConversionOptions& options) {
   }
   const ModelMaps::Result shown =
       maps.apply(std::move(opened.table), {&target_input, &name_map}, mapped);
+  if (options.check_replicas) {
+    append(state->warnings, check_map_copies(maps, shown, mapped, options.replicas));
+  }
   const std::shared_ptr<const SourceTable> source = shown.table;
   if (!maps.empty() && selects_by_name(options)) {
     UnmatchedOptions of_shown;
