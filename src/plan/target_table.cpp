@@ -2,15 +2,20 @@
 #include "plan/target_table.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string_view>
 
 #include "reshardfs/error.h"
 
+#include "base/name_groups.h"
 #include "base/share_equal.h"
 #include "base/shell_text.h"
+#include "base/state_names.h"
+#include "base/text.h"
 #include "layout/fold.h"
 #include "layout/slicing.h"
+#include "plan/absent_names.h"
 #include "plan/packed_units.h"
 
 namespace reshardfs {
@@ -21,7 +26,7 @@ namespace {
 constexpr std::uint64_t kCheapCompareBytes = 1 << 20;
 
 /// "3 parameters (a, b, c)", at most five names.
-std::string name_list(const std::vector<std::string>& names) {
+std::string parameter_list(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 5;
   std::string out =
       std::to_string(names.size()) + (names.size() == 1 ? " parameter (" : " parameters (");
@@ -57,6 +62,7 @@ TargetTable::TargetTable(std::shared_ptr<const SourceTable> source,
       state_prefixes_(options.state_prefixes),
       casts_(options.casts),
       source_has_rules_(options.source_has_rules),
+      target_lists_names_(options.target_lists_names),
       replicas_(options.replicas) {
   Verdicts verdicts;
   parameters_.reserve(source_->parameters().size());
@@ -70,6 +76,7 @@ TargetTable::TargetTable(std::shared_ptr<const SourceTable> source,
     }
   }
   report(verdicts);
+  find_absent(options);
   require_distinct_names();
   if (parameters_.empty()) {
     throw Error(ErrorKind::kBadInput, "no parameter of the checkpoint is left to show")
@@ -318,7 +325,7 @@ void TargetTable::require_distinct_names() const {
 
 void TargetTable::report(const Verdicts& verdicts) {
   if (!verdicts.refused.empty()) {
-    throw Error(ErrorKind::kBadInput, name_list(verdicts.refused) +
+    throw Error(ErrorKind::kBadInput, parameter_list(verdicts.refused) +
                                           " of the checkpoint are in only one of the two "
                                           "strategies")
         .hint(
@@ -327,7 +334,7 @@ void TargetTable::report(const Verdicts& verdicts) {
             "source strategy has a layout");
   }
   if (!verdicts.differing.empty()) {
-    throw Error(ErrorKind::kBadInput, name_list(verdicts.differing) +
+    throw Error(ErrorKind::kBadInput, parameter_list(verdicts.differing) +
                                           " of the checkpoint are in neither strategy and differ "
                                           "between the ranks: each rank has its own values, as of "
                                           "moving_mean, or a slice")
@@ -341,19 +348,47 @@ void TargetTable::report(const Verdicts& verdicts) {
       [](const TargetParameter& parameter) { return parameter.treatment == Treatment::kReshard; });
   if (!verdicts.dropped.empty() && !any_resharded) {
     throw Error(ErrorKind::kBadInput, "no parameter of the checkpoint is in both strategies: " +
-                                          name_list(verdicts.dropped) + " in only one of them")
+                                          parameter_list(verdicts.dropped) + " in only one of them")
         .hint("check that both strategies belong to this model");
   }
   if (!verdicts.dropped.empty()) {
-    warnings_.push_back("left out: " + name_list(verdicts.dropped) +
+    warnings_.push_back("left out: " + parameter_list(verdicts.dropped) +
                         " in only one of the two strategies; see --unmatched");
   }
   if (!verdicts.following.empty()) {
-    notes_.push_back("cut like their weights: " + name_list(verdicts.following));
+    notes_.push_back("cut like their weights: " + parameter_list(verdicts.following));
   }
   if (!verdicts.no_weights.empty()) {
-    notes_.push_back("left out by --weights-only: " + name_list(verdicts.no_weights));
+    notes_.push_back("left out by --weights-only: " + parameter_list(verdicts.no_weights));
   }
+}
+
+/// A job need not save all that its strategy lists, such as states of an optimizer. What is lost
+/// with its files is another thing, see lost_on().
+void TargetTable::find_absent(const TargetOptions& options) {
+  AbsentNames absent = absent_names(*source_, strategy_, name_map_, options.names);
+  lost_ = std::move(absent.lost);
+  if (options.source_has_rules) unknown_ranks_ = ranks_of_lost_stages(*source_);
+  std::vector<std::string> states;
+  std::vector<std::string> weights;
+  for (std::string& name : absent.unsaved) {
+    (is_training_state(name, state_prefixes_) ? states : weights).push_back(std::move(name));
+  }
+  const auto line = [](const std::vector<std::string>& names) {
+    return "a strategy lists " + counted(names.size(), "parameter") +
+           " that the checkpoint does not have: " + name_list(group_names(names));
+  };
+  if (!weights.empty()) warnings_.push_back(line(weights));
+  if (!states.empty()) notes_.push_back(line(states));
+}
+
+std::vector<std::string> TargetTable::lost_on(Rank rank) const {
+  if (!strategy_ || !target_lists_names_) return lost_;
+  const StageLayouts& stage = strategy_->stage(static_cast<std::int64_t>(stage_of(rank)));
+  std::vector<std::string> lost;
+  std::copy_if(lost_.begin(), lost_.end(), std::back_inserter(lost),
+               [&](const std::string& name) { return stage.contains(name); });
+  return lost;
 }
 
 bool TargetTable::in_stage_of(const TargetParameter& parameter, Rank rank) const {

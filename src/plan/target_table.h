@@ -60,6 +60,8 @@ struct TargetOptions {
   /// The source's strategy is one of rules, which lay out every parameter: those that it does not
   /// cut count as without a layout where the destination does not know them.
   bool source_has_rules = false;
+  /// The target's strategy lists no names: it lays out what the source shows.
+  bool target_lists_names = true;
   Replicas replicas = Replicas::kSame;
 };
 
@@ -106,6 +108,12 @@ class TargetTable {
     }
   }
 
+  /// Parameters that the rank should have, of which all files are missing. Names in the target.
+  std::vector<std::string> lost_on(Rank rank) const;
+  /// Source ranks without files of which nothing states what they have: those of whole pipeline
+  /// stages, where no strategy lists parameters.
+  const std::vector<Rank>& unknown_ranks() const noexcept { return unknown_ranks_; }
+
   /// Lets no replica stand in for another where not all bytes were found to be the same.
   /// @param equal of which they were.
   void forget_stand_ins(const std::set<const SourceParameter*>& equal);
@@ -134,6 +142,7 @@ class TargetTable {
   std::shared_ptr<const Slicing> slicing(const Layout* layout, const Shape& full);
   void require_distinct_names() const;
   void report(const Verdicts& verdicts);
+  void find_absent(const TargetOptions& options);
 
   std::shared_ptr<const SourceTable> source_;
   std::optional<Strategy> strategy_;
@@ -142,6 +151,7 @@ class TargetTable {
   std::vector<std::string> state_prefixes_;
   Casts casts_;
   bool source_has_rules_;
+  bool target_lists_names_;
   Replicas replicas_;
   /// Parameters of one layout and shape share a cut.
   struct KnownSlicing {
@@ -151,6 +161,8 @@ class TargetTable {
   std::vector<KnownSlicing> slicings_;
   std::vector<std::shared_ptr<const TargetParameter::Cuts>> cuts_;
   std::vector<TargetParameter> parameters_;
+  std::vector<std::string> lost_;  ///< names in the target
+  std::vector<Rank> unknown_ranks_;
   std::vector<std::string> warnings_;
   std::vector<std::string> notes_;
 };

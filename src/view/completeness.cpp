@@ -40,19 +40,36 @@ void require_raw_slices(const TargetTable& target, const std::vector<Rank>& rank
   }
 }
 
+/// Those who show a few ranks alone know that these do not need the others' source ranks.
+void require_known_ranks(const TargetTable& target, const std::vector<Rank>& ranks) {
+  const std::vector<Rank>& unknown = target.unknown_ranks();
+  const bool shows_all = static_cast<std::int64_t>(ranks.size()) == target.rank_count();
+  if (unknown.empty() || !shows_all) return;
+  throw Error(ErrorKind::kMissing, "source rank " + format_rank_list(unknown) +
+                                       " is missing, and rules do not state which parameters the "
+                                       "ranks of that pipeline stage have")
+      .in_file(target.source().checkpoint().root().string())
+      .hint("bring the missing files, or show with --ranks those that do not need them");
+}
+
 }  // namespace
 
 void require_complete(const TargetTable& target, const std::vector<Rank>& ranks) {
   require_raw_slices(target, ranks);
+  require_known_ranks(target, ranks);
+  std::set<std::string> lacking;
+  for (const Rank rank : ranks) {
+    for (std::string& name : target.lost_on(rank)) lacking.insert(std::move(name));
+  }
   const auto& parameters = target.parameters();
   const bool all_there =
+      lacking.empty() &&
       std::all_of(parameters.begin(), parameters.end(), [](const TargetParameter& parameter) {
         return !parameter.grid || parameter.grid->complete();
       });
   if (all_there) return;
 
   // Only now, as it costs a walk over all cells: does a rank that is shown need what is missing?
-  std::set<std::string> lacking;
   for (const Rank rank : ranks) {
     target.for_each_tensor(rank, [&](const TargetParameter& parameter, const TensorView& view) {
       view.for_each_cell([&](const Holding& holding, std::uint64_t) {

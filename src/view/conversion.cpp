@@ -380,7 +380,7 @@ Conversion Conversion::open(const ConversionOptions& options) {
   const TargetOptions target_options{
       options.unmatched,      filter_of(options),   name_map,
       options.state_prefixes, Casts(options.casts), source_input.is_rules() && maps.empty(),
-      options.replicas};
+      !target_input.is_rules() && !target_input.is_sizes(), options.replicas};
   std::optional<Strategy> target_strategy = target_input.for_target(*source, name_map);
   const auto target = open_target(options, source, std::move(target_strategy), target_options);
   state->target = target;
