@@ -183,7 +183,8 @@ Error IndexBuilder::wrong_content() const {
   }
   return bad("its content has " + std::to_string(found_bytes_) + " bytes, but " +
              std::string(mindspore_name(entry.dtype)) + " " + to_string(entry.shape) + " needs " +
-             std::to_string(entry.content_bytes));
+             std::to_string(entry.content_bytes))
+      .hint("the file is damaged or not complete: copy it again");
 }
 
 FileIndex IndexBuilder::finish(const NameOrders* known, bool trailer) && {

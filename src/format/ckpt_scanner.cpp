@@ -67,7 +67,8 @@ std::optional<Record> RecordScanner::next() {
       if (recognised || error.kind() != ErrorKind::kBadInput) throw;
       throw Error(ErrorKind::kBadInput, "is not a MindSpore checkpoint: at offset " +
                                             std::to_string(cursor_.field_offset()) + ", " +
-                                            error.message());
+                                            error.message())
+          .hint("copy it again if it is one; --src-pattern selects the files of a checkpoint");
     }
     if (record) return record;
   }

@@ -163,15 +163,15 @@ class Proofs {
   /// Nothing if the conditions depend on captures or on what is unknown.
   static std::optional<bool> holds(const Conditions& conditions, const Variables& variables) {
     const Scope scope(variables);
-    bool all = true;
+    bool all_known = true;
     for (const auto& condition : conditions) {
       try {
-        all = all && scope.evaluate(*condition) != 0;
+        if (scope.evaluate(*condition) == 0) return false;
       } catch (const Error&) {
-        return std::nullopt;
+        all_known = false;
       }
     }
-    return all;
+    return all_known ? std::optional(true) : std::nullopt;
   }
 
   // --- by shapes

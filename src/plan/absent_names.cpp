@@ -12,11 +12,10 @@ namespace {
 /// By stage of a source that states its ranks, whether any of them has a file.
 std::vector<bool> stages_with_files(const SourceTable& source) {
   const SourceRanks& ranks = source.unmapped().ranks();
-  std::vector<bool> has(static_cast<std::size_t>(ranks.all().size() / ranks.devices()), false);
-  const auto first = static_cast<std::size_t>(ranks.all().first().number() / ranks.devices());
+  std::vector<bool> has(static_cast<std::size_t>(ranks.stages()), false);
   for (const RankFile& file : source.checkpoint().files()) {
     if (!ranks.all().contains(file.rank)) continue;
-    has[static_cast<std::size_t>(ranks.stage_of(file.rank)) - first] = true;
+    has[static_cast<std::size_t>(ranks.stage_of(file.rank))] = true;
   }
   return has;
 }

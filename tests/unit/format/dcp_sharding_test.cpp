@@ -12,8 +12,8 @@ using test::expect_error;
 
 ParsedHeader header(const std::string& info) {
   ParsedHeader out;
-  out.tensors.push_back({"w", DType::kFloat32, {4, 8}, 0, 128});
-  out.tensors.push_back({"scalar", DType::kFloat32, {}, 128, 132});
+  out.tensors.push_back({"w", DType::kFloat32, true, {4, 8}, 0, 128});
+  out.tensors.push_back({"scalar", DType::kFloat32, true, {}, 128, 132});
   if (!info.empty()) out.metadata["DCP_SHARDING_INFO"] = info;
   return out;
 }
