@@ -20,7 +20,7 @@ void FamilyCheck::run() {
 
 bool FamilyCheck::is_checked(std::size_t number) const {
   const RuleWork& work = work_.rules_[number];
-  return work.is_active && !work.is_broken;
+  return work.is_active && !work.is_broken && !work.undecided;
 }
 
 std::optional<std::size_t> FamilyCheck::layer_slot(std::size_t number) const {

@@ -74,9 +74,9 @@ RuleFormPtr MappingWork::forward_form(const Application& application, RuleEvalua
   std::vector<Shape> copies;
   copies.reserve(shapes.size());
   for (const Shape* shape : shapes) copies.push_back(*shape);
-  check_early(application, scope, target);
+  check_required(application, scope, target);
   evaluator.bind_shapes(copies);
-  check_late(application, scope, target);
+  check_required(application, scope, target);
   auto made =
       std::make_shared<RuleForm>(RuleForm{IndexedForm(evaluator.evaluate(target, copies)), {}, {}});
   for (std::size_t source = 0; source < sources.size(); ++source) {

@@ -52,10 +52,10 @@ RuleFormPtr MappingWork::inverse_form(const Application& application, RuleEvalua
   key.insert(key.end(), tensor.shape.begin(), tensor.shape.end());
   RuleFormPtr& known = rules_[application.rule].forms[std::move(key)];
   if (known) return known;
-  check_early(application, scope, tensor.name);
+  check_required(application, scope, tensor.name);
   evaluator.bind_target(tensor.name, tensor.shape);
   std::vector<Shape> shapes = evaluator.source_shapes(tensor.name, tensor.shape);
-  check_late(application, scope, tensor.name);
+  check_required(application, scope, tensor.name);
   NormalForm form = evaluator.evaluate(tensor.name, shapes);
   if (form.shape != tensor.shape) {
     throw Error(ErrorKind::kBadInput, printable(tensor.name) + ": the rule's shape is " +

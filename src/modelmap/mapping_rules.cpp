@@ -186,27 +186,15 @@ std::vector<std::int64_t> MappingWork::form_key(const Application& application,
   return key;
 }
 
-/// The assertions of a rule, but for what its shapes are still to bind.
-void MappingWork::check_early(const Application& application, const Scope& scope,
-                              const std::string& tensor) const {
+/// The assertions of a rule. What mentions an unknown name that the rule itself needs is left out:
+/// shapes may still bind it, and where they do not, the rule says what is unknown.
+void MappingWork::check_required(const Application& application, const Scope& scope,
+                                 const std::string& tensor) const {
   if (options_.shapes_alone) return;
   const MapRule& rule = map_.rules[application.rule];
-  std::set<std::string> unbound;
-  const auto add = [&](const std::vector<Expression>& shape) {
-    for (const Expression& length : shape) {
-      unbound.insert(length.names().begin(), length.names().end());
-    }
-  };
-  for (const auto& shape : rule.body->shapes) add(shape);
-  if (rule.body->to_shape) add(*rule.body->to_shape);
-  check_requirements(rule.require, scope, tensor, unbound);
-}
-
-/// All of them, with the names that shapes have bound.
-void MappingWork::check_late(const Application& application, const Scope& scope,
-                             const std::string& tensor) const {
-  if (options_.shapes_alone) return;
-  check_requirements(map_.rules[application.rule].require, scope, tensor);
+  if (rule.require.empty()) return;
+  const std::vector<std::string> names = names_in(*rule.body);
+  check_requirements(rule.require, scope, tensor, {names.begin(), names.end()});
 }
 
 std::optional<std::uint32_t> MappingWork::tensor_named(const std::string& name) const {

@@ -203,10 +203,8 @@ class MappingWork {
   void excuse(const std::vector<std::string>& targets) {
     out_.excused.insert(out_.excused.end(), targets.begin(), targets.end());
   }
-  void check_early(const Application& application, const Scope& scope,
-                   const std::string& tensor) const;
-  void check_late(const Application& application, const Scope& scope,
-                  const std::string& tensor) const;
+  void check_required(const Application& application, const Scope& scope,
+                      const std::string& tensor) const;
 
   // mapping_forward.cpp
   void make_forward(const Application& application);

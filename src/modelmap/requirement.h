@@ -23,10 +23,9 @@ using Requirements = std::vector<Requirement>;
 std::vector<std::string> names_in(const Requirements& requirements);
 
 /// Checks assertions for one tensor, which messages name.
-/// @param unbound names that shapes have not bound yet: what mentions one of them is left for
-/// later.
-/// @throws Error kBadInput with the words, the condition and the values in it, if one is false or
-///         has an unknown name.
+/// @param unbound names that need no value yet: what mentions an unknown one of them is left out.
+/// @throws Error kBadInput with the words, the condition and the values in it, if one is false;
+///         UnknownVariable if one has an unknown name.
 void check_requirements(const Requirements& requirements, const Scope& scope,
                         const std::string& tensor, const std::set<std::string>& unbound = {});
 

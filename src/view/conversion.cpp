@@ -227,10 +227,15 @@ void add_unmatched_filters(const ConversionOptions& options, const std::vector<s
   add_unmatched_names(name_map, options.name_map, names, unmatched);
 }
 
-/// What a map shows, and what it may have left out as a state of training.
-std::vector<std::string> names_through_map(const SourceTable& shown,
+/// What maps show; what they may have left out as states of training; and what options leave out
+/// with an effect, though nothing shows it: tensors that cannot be made, and second names.
+std::vector<std::string> names_through_map(const ModelMaps::Result& shown,
                                            const std::vector<std::string>& names) {
-  std::vector<std::string> all = names_in(shown);
+  std::vector<std::string> all = names_in(*shown.table);
+  append(all, shown.mappings.back().excused);
+  for (const modelmap::SourceAlias& alias : shown.mappings.back().aliases) {
+    all.push_back(shown.sources.back()->parameters()[alias.tensor].name);
+  }
   std::copy_if(names.begin(), names.end(), std::back_inserter(all),
                [](const std::string& name) { return is_training_state(name); });
   return all;
@@ -374,20 +379,23 @@ Conversion Conversion::open(const ConversionOptions& options) {
   const std::shared_ptr<const SourceTable> source = shown.table;
   if (!maps.empty() && selects_by_name(options)) {
     UnmatchedOptions of_shown;
-    add_unmatched_filters(options, names_through_map(*source, names), name_map, of_shown);
+    add_unmatched_filters(options, names_through_map(shown, names), name_map, of_shown);
     state->settle(of_shown, allowed);
   }
-  const TargetOptions target_options{
-      options.unmatched,      filter_of(options),   name_map,
-      options.state_prefixes, Casts(options.casts), source_input.is_rules() && maps.empty(),
-      !target_input.is_rules() && !target_input.is_sizes(), options.replicas};
+  const TargetOptions target_options{options.unmatched,
+                                     filter_of(options),
+                                     name_map,
+                                     options.state_prefixes,
+                                     Casts(options.casts),
+                                     source_input.is_rules() && maps.empty(),
+                                     !target_input.is_rules() && !target_input.is_sizes(),
+                                     options.replicas};
   std::optional<Strategy> target_strategy = target_input.for_target(*source, name_map);
   const auto target = open_target(options, source, std::move(target_strategy), target_options);
   state->target = target;
   append(opened.unmatched, target_input.take_warnings());
   append(state->unmatched, opened.unmatched);
   append(state->warnings, opened.unmatched);
-  const NameFilter filter = filter_of(options);
   append(state->warnings,
          warnings_of(state->checkpoint->completeness(), [&](const std::string& name) {
            return !maps.empty() || takes(filter, name_map, name);

@@ -118,6 +118,24 @@ std::set<std::uint32_t> used_sources(const Mapping& mapping, const MappedSourceO
   return used;
 }
 
+/// Whether anything that is asked for depends on a copy.
+bool is_used(const MapCopy& copy, const SourceTable& source, const Mapping& mapping,
+             const std::set<std::uint32_t>& used) {
+  const SourceParameter* parameter = source.find(copy.pair.name);
+  const auto number = static_cast<std::uint32_t>(parameter - source.parameters().data());
+  if (!copy.is_alias) return used.contains(number);
+  return std::any_of(mapping.aliases.begin(), mapping.aliases.end(), [&](const auto& alias) {
+    return alias.tensor == number && used.contains(alias.of);
+  });
+}
+
+std::vector<std::size_t> differing_copies(const std::vector<MapCopy>& copies) {
+  std::vector<TensorPair> pairs;
+  pairs.reserve(copies.size());
+  for (const MapCopy& copy : copies) pairs.push_back(copy.pair);
+  return compare_pairs(pairs).differing;
+}
+
 [[noreturn]] void refuse(const MapCopy& copy, const std::string& file) {
   Error error(ErrorKind::kBadInput, copy.what);
   error.in_file(file).for_parameter(copy.pair.name);
@@ -153,26 +171,17 @@ std::vector<std::string> check_map_copies(const ModelMaps& maps, const ModelMaps
     const Mapping& mapping = shown.mappings[i];
     const std::shared_ptr<const SourceTable>& source = shown.sources[i];
     const bool is_last = i + 1 == shown.mappings.size();
-    const auto used = used_sources(mapping, is_last ? options : MappedSourceOptions{});
+    const MappedSourceOptions wanted = is_last ? options : MappedSourceOptions{};
+    const auto used = used_sources(mapping, wanted);
     const auto tensors = full_tensors(*source, options.state_prefixes);
     MapCopies found =
         map_copies(maps.at(i), maps.map_options(i, source, tensors), mapping, source,
                    is_last ? shown.table : shown.sources[i + 1], options.state_prefixes);
     std::erase_if(found.copies, [&](const MapCopy& copy) {
-      if (copy.is_alias && is_last && options.wants && !options.wants(copy.pair.name)) return true;
-      const SourceParameter* parameter = source->find(copy.pair.name);
-      if (copy.is_alias) {
-        const auto alias = std::find_if(
-            mapping.aliases.begin(), mapping.aliases.end(),
-            [&](const auto& one) { return &source->parameters()[one.tensor] == parameter; });
-        return !used.contains(alias->of);
-      }
-      return !used.contains(static_cast<std::uint32_t>(parameter - source->parameters().data()));
+      const bool is_left_out = copy.is_alias && wanted.wants && !wanted.wants(copy.pair.name);
+      return is_left_out || !is_used(copy, *source, mapping, used);
     });
-    std::vector<TensorPair> pairs;
-    for (const MapCopy& copy : found.copies) pairs.push_back(copy.pair);
-    const PairFindings differing = compare_pairs(pairs);
-    for (const std::size_t number : differing.differing) {
+    for (const std::size_t number : differing_copies(found.copies)) {
       const MapCopy& copy = found.copies[number];
       if (copy.is_alias || replicas != Replicas::kFirst) {
         refuse(copy, source->find(copy.pair.name)->holders.front().file->source->name());

@@ -12,7 +12,7 @@ from format_files import Tensors, write_safetensors
 from map_sets import MAP, MOE, MapTest, Words, config_of, golden, read_file, write_hub
 from mounted import MountFailed, mounted, one_line, run, run_unittests
 
-RANKS_MAP = ("--map", "megatron-ranks-llama")
+RANKS_MAP = ("--map", "megatron-ranks-llama", "--map-var", "vocab_multiple=1")
 QKV = "decoder.layers.{}.self_attention.linear_qkv.weight"
 # Megatron's names over tensor-parallel ranks.
 MEGATRON_RULES = """[devices]
@@ -146,6 +146,9 @@ class Complete(FamilyTest):
         self.assertIn("layer 1 is missing", line)
         shown = self.accepted(source, *MAP, "--include", "decoder.layers.0.*")
         self.assertEqual(set(shown), {name for name in self.mcore if ".layers.0." in name})
+        shown = self.accepted(source, *MAP, "--exclude", "decoder.layers.1.*", "--exclude", "output_layer.weight")
+        self.assertEqual(set(shown), {name for name in self.mcore
+                                      if ".layers.1." not in name and name != "output_layer.weight"})
         one = self.hub_of(without(self.hub, "layers.1.self_attn.o_proj"), "one")
         shown = self.accepted(one, *MAP, "--exclude", "*.linear_proj.weight")
         self.assertEqual(set(shown), {name for name in self.mcore if "linear_proj" not in name})
@@ -190,7 +193,8 @@ class Tied(FamilyTest):
                                       self.head(differs=True)["lm_head.weight"][1])
         self.assertNotIn("output_layer.weight", self.accepted(source, *MAP, "--exclude", "lm_head.weight"))
         self.assertEqual(run("verify", source, *MAP).code, 1)
-        diff = run("diff", source, source, "--a-map", MAP[1], "--b-map", MAP[1])
+        diff = run("diff", source, source, "--a-map", MAP[1], "--a-map-var", "release=1.7",
+                   "--b-map", MAP[1], "--b-map-var", "release=1.7")
         self.assertEqual(diff.code, 2)
         self.assertIn("differs from 'model.embed_tokens.weight'", diff.stderr)
 

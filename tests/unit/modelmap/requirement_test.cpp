@@ -73,6 +73,12 @@ TEST(Requirement, RefusesWhatIsUnknown) {
   EXPECT_THAT(
       problems(map, kForward, {6}),
       ElementsAre(AllOf(HasSubstr("which n?"), HasSubstr("c: unknown variable 'n': which n?"))));
+  // Words about something else are no help.
+  EXPECT_THAT(
+      problems(kRule + std::string("require = { that = 'n == 2', say = 'uneven' }\n"), kForward,
+               {6}),
+      ElementsAre(AllOf(HasSubstr("c: unknown variable 'n'; --model-config or --map-var"),
+                        HasSubstr("the rule requires 'n == 2'"), Not(HasSubstr("uneven")))));
   // What does not matter need not be known.
   EXPECT_THAT(problems(kRule + std::string("require = 'F == 6 or n == 2'\n"), kForward, {6}),
               IsEmpty());
@@ -123,7 +129,10 @@ class KeyHeads : public ::testing::Test {
                            ", \"num_key_value_heads\": " + std::to_string(groups) +
                            ", \"head_dim\": 2, \"num_hidden_layers\": 1, \"vocab_size\": 8}");
     options_.direction = kForward;
-    options_.to_parts = [tp](const std::string&) { return PartCount{tp, false}; };
+    options_.variables = {{"vocab_multiple", 1}};
+    options_.to_parts = [tp](const std::string&) {
+      return Known<std::int64_t>::stated(tp, "test");
+    };
     const auto rows = [](std::int64_t count) { return Shape{count * kHead, 4}; };
     const std::string layer = "model.layers.0.self_attn.";
     hub_ = {{layer + "q_proj.weight", rows(heads)},
@@ -219,7 +228,7 @@ TEST_F(KeyHeads, AreRepeatedForRanksOfTheirQueryHeads) {
   options_.direction = kInverse;
   EXPECT_TRUE(mapped(map_, ranks, options_) == hub);
   // Without the word it is told in this direction, too.
-  options_.variables.clear();
+  options_.variables.erase("kv_repeat");
   EXPECT_THAT(problems(map_, tensors_of(ranks), options_),
               ::testing::Contains(AllOf(HasSubstr("linear_qkv.weight"), HasSubstr("kv_repeat"))));
   for (const std::int64_t wrong : {3, 4}) {
