@@ -128,33 +128,6 @@ class Crash(unittest.TestCase):
             made.reload()
             self.assertEqual(made.read(), DATA)
 
-    def test_a_reload_outlives_the_process_that_it_has_asked(self) -> None:
-        """The request is made again of the one that goes on."""
-        with mounted("--supervise") as made:
-            server = made.pid()
-            before = set(processes_of(made.mountpoint))
-            made.install_script("start", "stay")
-            words = [str(Settings.binary), "reload", "--timeout", "60", str(made.mountpoint)]
-            with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as reload:
-                def scripts() -> list[int]:
-                    """Not the children of the command, which have its words."""
-                    return [pid for pid in set(processes_of(made.mountpoint)) - before
-                            if os.path.exists(f"/proc/{pid}/exe")
-                            and os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith("python")]
-
-                self.assertTrue(wait_until(scripts, 20), "no process was started to take over")
-                (script,) = scripts()
-                made.install(Settings.binary)
-                os.kill(server, signal.SIGKILL)
-                said, _ = reload.communicate(timeout=90)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(script, signal.SIGKILL)
-            self.assertEqual(reload.returncode, 0, said)
-            self.assertIn(f"process {made.pid()} ", said)
-            mount = made.mount()
-            self.assertEqual((mount["upgrades"], mount["crash_restarts"], mount["reloads"]), (1, 1, 1))
-            self.assertEqual(made.read(), DATA)
-
     def test_signals_reach_the_process_through_the_supervisor(self) -> None:
         with place() as made:
             with subprocess.Popen(made.words("-f", "--supervise"), start_new_session=True) as process:
