@@ -75,7 +75,7 @@ std::int64_t stage_of_layer(const LayerPlacement& placement, std::int64_t layer,
                                         ": [[layers]] puts layer " + std::to_string(layer) +
                                         " in no stage")
       .for_parameter(name)
-      .hint("add the layer to a stage there, or write a rule with 'stages' for the parameter");
+      .hint("add the layer to a stage there, or write a rule with 'stage' for the parameter");
 }
 
 /// Where the rule says, else where its layer is, else on all stages.

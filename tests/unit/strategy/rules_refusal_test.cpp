@@ -242,7 +242,8 @@ TEST(RulesRefusal, AParameterOfOtherDimensions) {
 TEST(RulesRefusal, ALayerInNoStage) {
   const std::string split = kDevices + "[[layers]]\nmatch = 'a.{n}'\nsplit = [1, 1]\n";
   EXPECT_EQ(apply_refusal(split, {"a.2.w", {4}}),
-            "parameter 'a.2.w': line 4: [[layers]] puts layer 2 in no stage");
+            "parameter 'a.2.w': line 4: [[layers]] puts layer 2 in no stage; add the layer to a "
+            "stage there, or write a rule with 'stage' for the parameter");
   EXPECT_THAT(apply_refusal(split, {"a.99999999999999999999.w", {4}}), HasSubstr("in no stage"));
   EXPECT_THAT(apply_refusal(kDevices + "[[layers]]\nmatch = 'a.{n}'\nstages = [[0], [2]]\n",
                             {"a.1.w", {4}}),
