@@ -25,6 +25,7 @@
 #include "storage/location.h"
 #include "strategy/guess.h"
 #include "strategy/guess_rules.h"
+#include "strategy/guess_words.h"
 
 namespace reshardfs {
 namespace {
@@ -62,13 +63,6 @@ std::optional<modelmap::ModelConfig> read_config(const std::filesystem::path& fi
   }
 }
 
-std::string summary(const Guess& guess) {
-  const std::size_t all = guess.parameters.size();
-  return fmt::format("{} of {} proven, {} likely, {} open", guess.count(Certainty::kProven),
-                     counted(all, "parameter"), guess.count(Certainty::kLikely),
-                     guess.count(Certainty::kOpen));
-}
-
 std::vector<std::string> header(const GuessArguments& arguments, const CheckpointSet& set,
                                 const SlicedSet& slices, const std::filesystem::path& config,
                                 const Guess& guess) {
@@ -81,11 +75,13 @@ std::vector<std::string> header(const GuessArguments& arguments, const Checkpoin
       arguments.full ? "all bytes compared" : "contents compared by samples",
       config.empty() ? "without a model configuration"
                      : "full shapes by " + printable(config.string())));
-  lines.push_back(summary(guess) + ".");
+  lines.push_back(summary_words(guess) + ".");
   if (guess.count(Certainty::kProven) < guess.parameters.size()) {
     lines.emplace_back(
-        "Rules that begin with '#' are for you to decide: remove the '#' from the right one. Until "
-        "then, 'undecided' refuses its parameters.");
+        "Of rules that begin with '#' one is right, and nothing in the set shows which: remove the "
+        "'#' "
+        "from it when you know. Until then, 'undecided' refuses its parameters, unless --exclude "
+        "leaves them out.");
   }
   for (const std::string& doubt : guess.doubts) lines.push_back("Doubt: " + doubt + ".");
   return lines;
@@ -112,7 +108,7 @@ int run_guess(const GuessArguments& arguments) {
     for (const std::string& line : warnings_of(set.completeness())) complain(line);
     for (const std::string& doubt : guess.doubts) complain(doubt);
     for (const std::string& question : open_questions(guess)) complain(question);
-    std::cerr << summary(guess) << std::endl;
+    std::cerr << summary_words(guess) << std::endl;
   }
   const bool decided = guess.count(Certainty::kProven) == guess.parameters.size();
   return decided ? kExitDone : kExitDifference;

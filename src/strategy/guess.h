@@ -33,8 +33,8 @@ struct SlicedSet {
 
 enum class Certainty : std::uint8_t {
   kProven,  ///< every other reading is excluded
-  kLikely,  ///< one reading is as networks are cut as a rule
-  kOpen,
+  kOneOf,   ///< of a few readings, all of which are listed
+  kOpen,    ///< no reading explains the slices, or more do than can be listed
 };
 
 struct GuessedParameter {
@@ -42,10 +42,14 @@ struct GuessedParameter {
   std::vector<std::int64_t> stages{};
   std::size_t dimensions = 0;
   Certainty certainty = Certainty::kOpen;
-  /// The layout; of what is open those that are possible, as far as they are worth a line.
+  /// The layout; of one of several all of them; of what is open none.
   std::vector<Reading> readings{};
+  /// One more choice, which no rule can state: "values of each rank's own".
+  std::string other{};
   /// A sentence without its full stop: the reason, or the question.
   std::string why{};
+
+  std::size_t choices() const { return readings.size() + (other.empty() ? 0 : 1); }
 };
 
 struct Guess {
@@ -58,8 +62,13 @@ struct Guess {
   std::size_t count(Certainty certainty) const;
 };
 
+/// What is proven is the only layout of the strategy language that explains all bytes that were
+/// compared, all shapes and the model's configuration. Where its names are those of a known
+/// network, and the whole set is cut as that network's code cuts it, other layouts count as
+/// excluded, and the reason says so.
+///
 /// @param config of the model; nothing: names alone, which prove no shape.
-/// O(parameters * devices), and for each kind of slices the number of device matrices.
+/// O(parameters * devices), and for each kind of slices the number of layouts, which is bounded.
 Guess guess_strategy(const SlicedSet& set, const std::optional<modelmap::ModelConfig>& config);
 
 }  // namespace reshardfs

@@ -2,23 +2,23 @@
 #include "strategy/guess_readings.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
-#include <optional>
-#include <set>
+#include <utility>
 
 #include "layout/device_grid.h"
 
 namespace reshardfs {
 namespace {
 
-/// Bounds the time for device counts of many factors.
-constexpr std::size_t kMostLooks = 20'000;
+/// Bounds the time for device counts of many factors: devices of all layouts that are looked at.
+constexpr std::size_t kMostLooks = 4'000'000;
 
-constexpr int kFree = -1;  ///< an axis that cuts no dimension
+using Numbers = std::vector<std::int64_t>;
 
-std::vector<std::int64_t> prime_factors(std::int64_t number) {
-  std::vector<std::int64_t> factors;
+Numbers prime_factors(std::int64_t number) {
+  Numbers factors;
   for (std::int64_t p = 2; p * p <= number; ++p) {
     for (; number % p == 0; number /= p) factors.push_back(p);
   }
@@ -26,229 +26,319 @@ std::vector<std::int64_t> prime_factors(std::int64_t number) {
   return factors;
 }
 
-std::int64_t product(const std::vector<std::int64_t>& numbers) {
+std::int64_t product(const Numbers& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-/// A device matrix of prime axes, and the dimension that each of them cuts.
-struct Assignment {
-  std::vector<std::int64_t> axes{};
-  std::vector<int> dimension{};
-  std::int64_t optimizer = 1;  ///< parts
-};
-
-/// Neighbours that cut the same dimension, or none, become one axis.
-Layout layout_of(const Assignment& assignment, std::size_t dimensions) {
-  Layout layout;
-  std::vector<int> owners;
-  for (std::size_t axis = 0; axis < assignment.axes.size(); ++axis) {
-    if (!owners.empty() && owners.back() == assignment.dimension[axis]) {
-      layout.device_matrix.back() *= assignment.axes[axis];
-    } else {
-      owners.push_back(assignment.dimension[axis]);
-      layout.device_matrix.push_back(assignment.axes[axis]);
-    }
-  }
-  if (owners.empty()) layout.device_matrix = {1};
-  layout.tensor_map.resize(dimensions);
-  for (std::size_t axis = 0; axis < owners.size(); ++axis) {
-    if (owners[axis] == kFree) continue;
-    const auto from_right = static_cast<int>(owners.size() - 1 - axis);
-    layout.tensor_map[static_cast<std::size_t>(owners[axis])].push_back(from_right);
-  }
-  layout.optimizer_shard_size = assignment.optimizer == 1 ? 0 : assignment.optimizer;
-  return layout;
+std::uint32_t part_number(const Numbers& place, const Numbers& splits) {
+  std::int64_t number = 0;
+  for (std::size_t d = 0; d < place.size(); ++d) number = number * splits[d] + place[d];
+  return static_cast<std::uint32_t>(number);
 }
 
-/// The only dimension in which slices have different lengths; nothing if there are several.
-std::optional<std::size_t> uneven_dimension(const DeviceSlices& slices) {
-  std::optional<std::size_t> found;
-  for (const Shape& shape : slices.shapes) {
-    if (shape.size() != slices.dimensions()) return std::nullopt;
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-      if (shape[d] == slices.shapes.front()[d]) continue;
-      if (found && *found != d) return std::nullopt;
-      found = d;
-    }
+bool is_balanced(const Numbers& lengths, std::int64_t total) {
+  const auto parts = static_cast<std::int64_t>(lengths.size());
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const std::int64_t balanced = total / parts + (part < total % parts ? 1 : 0);
+    if (lengths[static_cast<std::size_t>(part)] != balanced) return false;
   }
-  return found;
+  return true;
 }
 
-class Search {
+/// Meets the parts that a reading gives to devices with the shapes of their slices.
+class LengthFitter {
  public:
-  Search(std::int64_t devices, const DeviceSlices& slices, const Shape& full_shape)
-      : devices_(devices), slices_(slices), full_shape_(full_shape) {}
+  /// @param full_shape nullptr: any.
+  LengthFitter(const DeviceSlices& slices, const Shape* full_shape)
+      : slices_(slices), wanted_(full_shape) {}
 
-  Readings run() {
-    const Shape& slice = slices_.shapes.front();
-    if (slice.size() != full_shape_.size()) return {};
-    if (!slices_.has_one_shape()) {
-      uneven_ = uneven_dimension(slices_);
-      if (!uneven_) return {};
+  /// Sets the full shape, and the lengths of uneven cuts.
+  /// @param optimizer into how many parts it cuts each part of dimension 0
+  /// @return whether each part has one length, and they make up the whole.
+  bool fit(Reading& reading, std::int64_t optimizer) const {
+    reading.full_shape.resize(reading.splits.size());
+    std::vector<DimensionSplit> uneven(reading.splits.size());
+    for (std::size_t d = 0; d < reading.splits.size(); ++d) {
+      const std::int64_t finer = d == 0 ? optimizer : 1;
+      if (!fit_dimension(reading, d, finer, uneven[d])) return false;
     }
-    std::vector<std::int64_t> splits;
-    for (std::size_t d = 0; d < slice.size(); ++d) {
-      if (d == uneven_) {
-        splits.push_back(1);
-        continue;
-      }
-      if (slice[d] <= 0 || full_shape_[d] % slice[d] != 0) return {};
-      splits.push_back(full_shape_[d] / slice[d]);
-      if (devices_ % splits.back() != 0) return {};
+    const auto is_even = [](const DimensionSplit& split) { return split == DimensionSplit{}; };
+    reading.layout.uneven.clear();
+    if (!std::all_of(uneven.begin(), uneven.end(), is_even)) {
+      reading.layout.uneven = std::move(uneven);
     }
-    if (product(splits) > devices_) return {};
-    for_each_order([&](const std::vector<std::int64_t>& axes) { look_at(axes, splits); });
-    if (found_.too_many) found_.left.clear();
-    return std::move(found_);
+    return true;
   }
 
  private:
-  template <typename Use>
-  void for_each_order(const Use& use) {
-    std::vector<std::int64_t> axes = prime_factors(devices_);
-    do {
-      use(axes);
-    } while (!found_.too_many && std::next_permutation(axes.begin(), axes.end()));
+  bool fit_dimension(Reading& reading, std::size_t d, std::int64_t finer,
+                     DimensionSplit& split) const {
+    const std::int64_t parts = reading.splits[d];
+    if (slices_.has_one_shape()) {
+      reading.full_shape[d] = slices_.shapes.front()[d] * parts;
+    } else if (!fit_lengths(reading, d, finer, split)) {
+      return false;
+    }
+    return wanted_ == nullptr || reading.full_shape[d] == (*wanted_)[d];
   }
 
-  void look_at(const std::vector<std::int64_t>& axes, const std::vector<std::int64_t>& splits) {
-    assignment_ = {axes, std::vector<int>(axes.size(), kFree), 1};
-    if (uneven_) {
-      for (std::int64_t parts = 2; parts <= devices_; ++parts) {
-        std::vector<std::int64_t> with = splits;
-        with[*uneven_] = parts;
-        if (devices_ % product(with) == 0) assign(0, with);
-      }
-      return;
-    }
-    // Without an optimizer cut first: of equal readings the first one stays.
-    for (std::int64_t parts = 1; parts <= splits.front(); ++parts) {
-      if (splits.front() % parts != 0) continue;
-      std::vector<std::int64_t> with = splits;
-      with.front() /= parts;
-      const std::int64_t mapped = product(with);
-      if (devices_ % mapped != 0 || (devices_ / mapped) % parts != 0) continue;
-      assignment_.optimizer = parts;
-      assign(0, with);
-    }
-  }
-
-  /// @param rest parts that each dimension still is to be cut into, by this axis and those after
-  /// it.
-  void assign(std::size_t axis, std::vector<std::int64_t>& rest) {
-    if (found_.too_many) return;
-    if (axis == assignment_.axes.size()) {
-      if (product(rest) == 1) take();
-      return;
-    }
-    const std::int64_t size = assignment_.axes[axis];
-    assignment_.dimension[axis] = kFree;
-    assign(axis + 1, rest);
-    for (std::size_t d = 0; d < rest.size(); ++d) {
-      if (rest[d] % size != 0) continue;
-      rest[d] /= size;
-      assignment_.dimension[axis] = static_cast<int>(d);
-      assign(axis + 1, rest);
-      rest[d] *= size;
-    }
-    assignment_.dimension[axis] = kFree;
-  }
-
-  void take() {
-    if (++looks_ > kMostLooks) {
-      found_.too_many = true;
-      return;
-    }
-    Reading reading;
-    reading.full_shape = full_shape_;
-    reading.optimizer = assignment_.optimizer > 1;
-    set_parts(reading);
-    if (uneven_ && !set_lengths(reading)) return;
-    const bool is_new = known_.insert(reading.parts).second;
-    if (!is_new && reading.optimizer) return;
-    found_.fitting += is_new ? 1 : 0;
-    if (!explains(reading, slices_.contents)) return;
-    std::vector<DimensionSplit> uneven = std::move(reading.layout.uneven);
-    reading.layout = layout_of(assignment_, full_shape_.size());
-    reading.layout.uneven = std::move(uneven);
-    if (!is_new) return forget_optimizer(reading);
-    found_.left.push_back(std::move(reading));
-  }
-
-  /// As reading_by(), without what costs time: most readings are thrown away again.
-  void set_parts(Reading& reading) const {
-    const std::vector<std::int64_t>& axes = assignment_.axes;
-    reading.splits.assign(full_shape_.size(), 1);
-    for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-      const int d = assignment_.dimension[axis];
-      if (d != kFree) reading.splits[static_cast<std::size_t>(d)] *= axes[axis];
-    }
-    reading.splits.front() *= assignment_.optimizer;
-    std::vector<std::int64_t> place(full_shape_.size());
-    reading.parts.reserve(static_cast<std::size_t>(devices_));
-    for (std::int64_t device = 0; device < devices_; ++device) {
-      std::fill(place.begin(), place.end(), 0);
-      std::int64_t free_place = 0;
-      std::int64_t rest = device;
-      std::int64_t stride = devices_;
-      for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-        stride /= axes[axis];
-        const int d = assignment_.dimension[axis];
-        std::int64_t& own = d == kFree ? free_place : place[static_cast<std::size_t>(d)];
-        own = own * axes[axis] + rest / stride;
-        rest %= stride;
-      }
-      place.front() = place.front() * assignment_.optimizer + free_place % assignment_.optimizer;
-      std::int64_t number = 0;
-      for (std::size_t d = 0; d < place.size(); ++d) number = number * reading.splits[d] + place[d];
-      reading.parts.push_back(static_cast<std::uint32_t>(number));
-    }
-  }
-
-  /// Another order of the axes may do without the optimizer's cut.
-  void forget_optimizer(const Reading& reading) {
-    for (Reading& known : found_.left) {
-      if (known.optimizer && known.parts == reading.parts) known = reading;
-    }
-  }
-
-  /// Lengths of the parts of the uneven dimension, if each has one and they make up the whole.
-  bool set_lengths(Reading& reading) const {
-    const std::size_t d = *uneven_;
-    std::vector<std::int64_t> lengths(static_cast<std::size_t>(reading.splits[d]), 0);
+  bool fit_lengths(Reading& reading, std::size_t d, std::int64_t finer,
+                   DimensionSplit& split) const {
+    Numbers lengths(static_cast<std::size_t>(reading.splits[d]), 0);
     std::int64_t behind = 1;
     for (std::size_t e = d + 1; e < reading.splits.size(); ++e) behind *= reading.splits[e];
     for (std::size_t device = 0; device < reading.parts.size(); ++device) {
       const std::int64_t part = (reading.parts[device] / behind) % reading.splits[d];
       std::int64_t& length = lengths[static_cast<std::size_t>(part)];
       const std::int64_t own = slices_.shape(device)[d];
-      if (own < 1 || (length != 0 && length != own)) return false;
+      if (length != 0 && length != own) return false;
       length = own;
     }
-    const std::int64_t total = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-    if (total != full_shape_[d]) return false;
-    DimensionSplit split;
-    const auto parts = static_cast<std::int64_t>(lengths.size());
-    split.balanced = true;
-    for (std::int64_t part = 0; part < parts; ++part) {
-      const std::int64_t balanced = total / parts + (part < total % parts ? 1 : 0);
-      if (lengths[static_cast<std::size_t>(part)] != balanced) split.balanced = false;
+    // The optimizer's parts of a part are equally long; the layout states the part.
+    Numbers stated;
+    for (std::size_t part = 0; part < lengths.size(); ++part) {
+      const std::size_t first = part - part % static_cast<std::size_t>(finer);
+      if (lengths[part] == 0 || lengths[part] != lengths[first]) return false;
+      if (part == first) stated.push_back(lengths[part] * finer);
     }
-    if (!split.balanced) split.lengths = lengths;
-    reading.layout.uneven.resize(reading.splits.size());
-    reading.layout.uneven[d] = split;
+    const std::int64_t total = std::accumulate(stated.begin(), stated.end(), std::int64_t{0});
+    reading.full_shape[d] = total;
+    const bool is_even = std::all_of(stated.begin(), stated.end(),
+                                     [&](std::int64_t length) { return length == stated.front(); });
+    if (is_even) return true;
+    split.balanced = is_balanced(stated, total);
+    if (!split.balanced) split.lengths = std::move(stated);
     return true;
+  }
+
+  const DeviceSlices& slices_;
+  const Shape* wanted_;
+};
+
+/// A device matrix of prime axes, and the axes that cut each dimension, first axis major.
+struct Assignment {
+  Numbers axes{};
+  std::vector<std::vector<std::size_t>> cut{};
+};
+
+/// Neighbours that cut the same dimension one after the other, or none, become one axis.
+Layout layout_of(const Assignment& assignment, std::int64_t optimizer) {
+  constexpr std::size_t kNone = ~std::size_t{0};
+  const std::size_t count = assignment.axes.size();
+  std::vector<std::size_t> dimension(count, kNone);
+  std::vector<std::size_t> place(count, 0);
+  for (std::size_t d = 0; d < assignment.cut.size(); ++d) {
+    for (std::size_t i = 0; i < assignment.cut[d].size(); ++i) {
+      dimension[assignment.cut[d][i]] = d;
+      place[assignment.cut[d][i]] = i;
+    }
+  }
+  Layout layout;
+  std::vector<std::size_t> joined(count, 0);
+  for (std::size_t axis = 0; axis < count; ++axis) {
+    const bool joins = axis > 0 && dimension[axis] == dimension[axis - 1] &&
+                       (dimension[axis] == kNone || place[axis] == place[axis - 1] + 1);
+    if (joins) {
+      layout.device_matrix.back() *= assignment.axes[axis];
+    } else {
+      layout.device_matrix.push_back(assignment.axes[axis]);
+    }
+    joined[axis] = layout.device_matrix.size() - 1;
+  }
+  if (count == 0) layout.device_matrix = {1};
+  layout.tensor_map.resize(assignment.cut.size());
+  for (std::size_t d = 0; d < assignment.cut.size(); ++d) {
+    for (const std::size_t axis : assignment.cut[d]) {
+      const auto from_right = static_cast<int>(layout.device_matrix.size() - 1 - joined[axis]);
+      std::vector<int>& map = layout.tensor_map[d];
+      if (map.empty() || map.back() != from_right) map.push_back(from_right);
+    }
+  }
+  layout.optimizer_shard_size = optimizer == 1 ? 0 : optimizer;
+  return layout;
+}
+
+class Search {
+ public:
+  /// @param full_shape nullptr: any.
+  Search(std::int64_t devices, const DeviceSlices& slices, const Shape* full_shape)
+      : devices_(devices), slices_(slices), full_shape_(full_shape), lengths_(slices, full_shape) {}
+
+  Readings run() {
+    if (!set_wanted()) return {};
+    Numbers axes = prime_factors(devices_);
+    do {
+      assignment_ = {axes, std::vector<std::vector<std::size_t>>(wanted_.size())};
+      parts_.assign(wanted_.size(), 1);
+      set_digits();
+      assign(0);
+    } while (!found_.too_many && std::next_permutation(axes.begin(), axes.end()));
+    return std::move(found_);
+  }
+
+ private:
+  /// How many parts each dimension must have; 0: any number.
+  /// @return whether the shapes can be those of slices at all.
+  bool set_wanted() {
+    const std::size_t dimensions = slices_.dimensions();
+    if (full_shape_ != nullptr && full_shape_->size() != dimensions) return false;
+    for (const Shape& shape : slices_.shapes) {
+      if (shape.size() != dimensions) return false;
+      if (std::any_of(shape.begin(), shape.end(), [](auto length) { return length < 1; })) {
+        return false;
+      }
+    }
+    wanted_.assign(dimensions, 0);
+    if (full_shape_ == nullptr) return true;
+    const Shape& slice = slices_.shapes.front();
+    for (std::size_t d = 0; d < dimensions; ++d) {
+      const bool is_even = std::all_of(slices_.shapes.begin(), slices_.shapes.end(),
+                                       [&](const Shape& shape) { return shape[d] == slice[d]; });
+      if (!is_even) continue;
+      if ((*full_shape_)[d] % slice[d] != 0) return false;
+      wanted_[d] = (*full_shape_)[d] / slice[d];
+      if (wanted_[d] > devices_ || wanted_[d] == 0) return false;
+    }
+    return true;
+  }
+
+  /// The place of each device along each axis.
+  void set_digits() {
+    const Numbers& axes = assignment_.axes;
+    digits_.assign(axes.size(), Numbers(static_cast<std::size_t>(devices_)));
+    std::int64_t stride = devices_;
+    for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+      stride /= axes[axis];
+      for (std::int64_t device = 0; device < devices_; ++device) {
+        digits_[axis][static_cast<std::size_t>(device)] = device / stride % axes[axis];
+      }
+    }
+  }
+
+  /// Lets an axis, and those after it, cut nothing or any dimension at any place in its order.
+  void assign(std::size_t axis) {
+    if (found_.too_many) return;
+    if (axis == assignment_.axes.size()) return finish();
+    assign(axis + 1);
+    const std::int64_t size = assignment_.axes[axis];
+    for (std::size_t d = 0; d < wanted_.size(); ++d) {
+      const std::int64_t more = parts_[d] * size;
+      if (wanted_[d] != 0 && wanted_[d] % more != 0) continue;
+      parts_[d] = more;
+      std::vector<std::size_t>& order = assignment_.cut[d];
+      for (std::size_t place = 0; place <= order.size(); ++place) {
+        order.insert(order.begin() + static_cast<std::ptrdiff_t>(place), axis);
+        assign(axis + 1);
+        order.erase(order.begin() + static_cast<std::ptrdiff_t>(place));
+      }
+      parts_[d] /= size;
+    }
+  }
+
+  void finish() {
+    for (std::size_t d = 1; d < wanted_.size(); ++d) {
+      if (wanted_[d] != 0 && parts_[d] != wanted_[d]) return;
+    }
+    const std::int64_t holders = devices_ / product(parts_);
+    if (wanted_.front() != 0) {
+      const std::int64_t optimizer = wanted_.front() / parts_.front();
+      if (optimizer <= holders) take(optimizer);
+      return;
+    }
+    for (std::int64_t optimizer = 1; optimizer <= holders; ++optimizer) {
+      // Rules state no other; a known shape decides it, and is not to exclude what files can state.
+      if (full_shape_ != nullptr || holders % optimizer == 0) take(optimizer);
+    }
+  }
+
+  void take(std::int64_t optimizer) {
+    if (found_.too_many) return;
+    looks_ += static_cast<std::size_t>(devices_);
+    if (looks_ > kMostLooks) {
+      found_.too_many = true;
+      return;
+    }
+    Reading reading;
+    set_parts(reading, optimizer);
+    if (!lengths_.fit(reading, optimizer)) return;
+    found_.fits = true;
+    if (!explains(reading, slices_.contents)) return;
+    std::vector<DimensionSplit> uneven = std::move(reading.layout.uneven);
+    reading.layout = layout_of(assignment_, optimizer);
+    reading.layout.uneven = std::move(uneven);
+    keep(std::move(reading));
+  }
+
+  /// As reading_by(), without what costs time: most readings are thrown away again.
+  void set_parts(Reading& reading, std::int64_t optimizer) const {
+    reading.splits = parts_;
+    reading.splits.front() *= optimizer;
+    std::vector<bool> is_free(assignment_.axes.size(), true);
+    for (const auto& order : assignment_.cut) {
+      for (const std::size_t axis : order) is_free[axis] = false;
+    }
+    reading.parts.reserve(static_cast<std::size_t>(devices_));
+    Numbers place(parts_.size());
+    for (std::size_t device = 0; device < static_cast<std::size_t>(devices_); ++device) {
+      for (std::size_t d = 0; d < place.size(); ++d) {
+        place[d] = 0;
+        for (const std::size_t axis : assignment_.cut[d]) {
+          place[d] = place[d] * assignment_.axes[axis] + digits_[axis][device];
+        }
+      }
+      if (optimizer > 1) {
+        std::int64_t holder = 0;
+        for (std::size_t axis = 0; axis < is_free.size(); ++axis) {
+          if (is_free[axis]) holder = holder * assignment_.axes[axis] + digits_[axis][device];
+        }
+        place.front() = place.front() * optimizer + holder % optimizer;
+      }
+      reading.parts.push_back(part_number(place, reading.splits));
+    }
+  }
+
+  /// Of layouts with the same boxes the one that does without an optimizer cut stays.
+  void keep(Reading reading) {
+    const auto [known, is_new] =
+        known_.try_emplace(std::pair(reading.splits, reading.parts), found_.left.size());
+    if (!is_new) {
+      Reading& before = found_.left[known->second];
+      const bool simpler = before.layout.optimizer_shard_size > reading.layout.optimizer_shard_size;
+      if (simpler) before = std::move(reading);
+      return;
+    }
+    found_.left.push_back(std::move(reading));
+    if (found_.left.size() > kMostReadings) found_.too_many = true;
   }
 
   const std::int64_t devices_;
   const DeviceSlices& slices_;
-  const Shape& full_shape_;
-  std::optional<std::size_t> uneven_{};
+  const Shape* full_shape_;
+  LengthFitter lengths_;
+  Numbers wanted_{};
   Assignment assignment_{};
-  std::set<std::vector<std::uint32_t>> known_{};
+  Numbers parts_{};  ///< of each dimension, by the axes assigned so far
+  std::vector<Numbers> digits_{};
+  /// The slices' lengths tell the full shape of the same parts.
+  std::map<std::pair<Numbers, std::vector<std::uint32_t>>, std::size_t> known_{};
   std::size_t looks_ = 0;
   Readings found_{};
 };
+
+/// The reading, if the shapes fit.
+std::optional<Reading> shaped_as(const Layout& layout, const DeviceSlices& slices,
+                                 const Shape& full_shape) {
+  const bool same_dimensions =
+      std::all_of(slices.shapes.begin(), slices.shapes.end(), [&](const Shape& shape) {
+        return shape.size() == full_shape.size() &&
+               std::all_of(shape.begin(), shape.end(), [](auto length) { return length > 0; });
+      });
+  if (!same_dimensions || full_shape.size() != layout.tensor_map.size()) return std::nullopt;
+  Reading reading = reading_by(layout, full_shape);
+  const DeviceGrid grid(layout);
+  if (!LengthFitter(slices, &full_shape).fit(reading, grid.optimizer_parts())) return std::nullopt;
+  return reading;
+}
 
 }  // namespace
 
@@ -256,22 +346,44 @@ bool Reading::is_whole() const {
   return std::all_of(splits.begin(), splits.end(), [](std::int64_t count) { return count == 1; });
 }
 
+bool Reading::same_boxes(const Reading& other) const {
+  return full_shape == other.full_shape && splits == other.splits && parts == other.parts;
+}
+
+void Readings::add(const Readings& more) {
+  fits = fits || more.fits;
+  too_many = too_many || more.too_many;
+  left.insert(left.end(), more.left.begin(), more.left.end());
+}
+
 Reading reading_by(const Layout& layout, const Shape& full_shape) {
   const DeviceGrid grid(layout);
-  Reading reading{layout, full_shape, grid.splits(), {}, false};
+  Reading reading{layout, full_shape, grid.splits(), {}};
   reading.parts.reserve(static_cast<std::size_t>(grid.devices()));
   for (std::int64_t device = 0; device < grid.devices(); ++device) {
-    const std::vector<std::int64_t> parts = grid.parts_of(device);
-    std::int64_t number = 0;
-    for (std::size_t d = 0; d < parts.size(); ++d) number = number * reading.splits[d] + parts[d];
-    reading.parts.push_back(static_cast<std::uint32_t>(number));
+    reading.parts.push_back(part_number(grid.parts_of(device), reading.splits));
   }
   return reading;
 }
 
+std::optional<Reading> reading_as(const Layout& layout, const DeviceSlices& slices,
+                                  const Shape& full_shape) {
+  std::optional<Reading> reading = shaped_as(layout, slices, full_shape);
+  if (reading && !explains(*reading, slices.contents)) return std::nullopt;
+  return reading;
+}
+
+bool fits_shapes(const Layout& layout, const DeviceSlices& slices, const Shape& full_shape) {
+  return shaped_as(layout, slices, full_shape).has_value();
+}
+
 bool DeviceSlices::is_constant() const {
-  const auto differs = [&](std::uint32_t content) { return content != contents.front(); };
-  return std::none_of(contents.begin(), contents.end(), differs) && blank.front();
+  return !differ() && blank.front();
+}
+
+bool DeviceSlices::differ() const {
+  return std::any_of(contents.begin(), contents.end(),
+                     [&](std::uint32_t content) { return content != contents.front(); });
 }
 
 bool repeats(const Reading& reading, const DeviceSlices& slices) {
@@ -286,7 +398,7 @@ bool repeats(const Reading& reading, const DeviceSlices& slices) {
 
 bool explains(const Reading& reading, const std::vector<std::uint32_t>& contents) {
   constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  std::vector<std::uint32_t> content_of(reading.parts.size(), kNone);
+  std::vector<std::uint32_t> content_of(static_cast<std::size_t>(product(reading.splits)), kNone);
   for (std::size_t device = 0; device < contents.size(); ++device) {
     std::uint32_t& content = content_of[reading.parts[device]];
     if (content == kNone) content = contents[device];
@@ -297,7 +409,12 @@ bool explains(const Reading& reading, const std::vector<std::uint32_t>& contents
 
 Readings readings_of(std::int64_t devices, const DeviceSlices& slices, const Shape& full_shape) {
   if (slices.dimensions() == 0) return {};
-  return Search(devices, slices, full_shape).run();
+  return Search(devices, slices, &full_shape).run();
+}
+
+Readings readings_of_any_shape(std::int64_t devices, const DeviceSlices& slices) {
+  if (slices.dimensions() == 0) return {};
+  return Search(devices, slices, nullptr).run();
 }
 
 }  // namespace reshardfs

@@ -27,7 +27,6 @@ namespace reshardfs {
 namespace {
 
 constexpr std::size_t kCommentWidth = 98;
-constexpr std::size_t kShownDevices = 8;
 
 /// One rule, or several of which one may be right.
 struct Candidate {
@@ -41,7 +40,8 @@ struct Candidate {
 
 struct Group {
   Certainty certainty = Certainty::kOpen;
-  std::string why;
+  std::string words;
+  std::string other;  ///< as GuessedParameter::other
   std::string stage;  ///< the value of `stage`; empty: the rule says nothing of it
   std::vector<Candidate> candidates;
 
@@ -49,16 +49,16 @@ struct Group {
   auto operator<=>(const Group&) const = default;
 };
 
-const char* word_of(Certainty certainty) {
-  switch (certainty) {
+std::string words_of(const GuessedParameter& parameter) {
+  switch (parameter.certainty) {
     case Certainty::kProven:
-      return "proven";
-    case Certainty::kLikely:
-      return "likely";
+      return "proven: " + parameter.why;
+    case Certainty::kOneOf:
+      return "one of " + std::to_string(parameter.choices()) + ": " + parameter.why;
     case Certainty::kOpen:
       break;
   }
-  return "open";
+  return "open: " + parameter.why;
 }
 
 /// The text in lines that each begin with "# ".
@@ -84,19 +84,6 @@ std::string commented_out(const std::string& toml) {
   for (std::string line; std::getline(lines, line);)
     out += "#" + line.substr(line.find_first_not_of(' ')) + "\n";
   return out;
-}
-
-/// "ranks 0, 1, 2, 3 hold parts 0, 1, 0, 1"
-std::string order_words(const Reading& reading) {
-  std::string ranks;
-  std::string parts;
-  const std::size_t shown = std::min(reading.parts.size(), kShownDevices);
-  for (std::size_t device = 0; device < shown; ++device) {
-    ranks += (device == 0 ? "" : ", ") + std::to_string(device);
-    parts += (device == 0 ? "" : ", ") + std::to_string(reading.parts[device]);
-  }
-  const std::string more = shown < reading.parts.size() ? ", ..." : "";
-  return "ranks " + ranks + more + " of a stage hold parts " + parts + more;
 }
 
 std::string rule_with(std::string rule, const std::string& keys, const std::string& stage) {
@@ -125,6 +112,17 @@ std::optional<Layout> optimizer_form(const Reading& reading) {
   if (devices % reading.splits.front() != 0) return std::nullopt;
   if (reading_by(layout, reading.full_shape).parts != reading.parts) return std::nullopt;
   return layout;
+}
+
+/// Whether the devices that hold a slice can share the optimizer's parts of it equally: rules state
+/// no other cut.
+bool shares_equally(const Layout& layout) {
+  if (layout.optimizer_shard_size <= 0) return true;
+  std::int64_t holders = device_count(layout);
+  for (const std::vector<int>& dimension : layout.tensor_map) {
+    holders /= device_count(group_of(layout, dimension));
+  }
+  return holders % layout.optimizer_shard_size == 0;
 }
 
 /// Finds out which layouts go into one device matrix.
@@ -160,52 +158,41 @@ class MatrixFitter {
 class Axes {
  public:
   explicit Axes(const Guess& guess) : devices_(guess.devices) {
-    for (const Certainty certainty : {Certainty::kProven, Certainty::kLikely, Certainty::kOpen}) {
+    for (const Certainty certainty : {Certainty::kProven, Certainty::kOneOf}) {
       for (const GuessedParameter& parameter : guess.parameters) {
         if (parameter.certainty != certainty) continue;
-        if (certainty == Certainty::kOpen && has_cut_ && fits_any(parameter)) continue;
         for (const Reading& reading : parameter.readings) {
-          const bool is_proven = certainty == Certainty::kProven;
-          if (!add(reading.layout, is_proven ? &parameter.name : nullptr)) continue;
-          has_cut_ = has_cut_ || !reading.is_whole();
-          if (certainty == Certainty::kOpen) break;
+          add(reading.layout, certainty == Certainty::kProven ? &parameter.name : nullptr);
         }
       }
     }
     axes_.emplace(strategy_with(layouts_, devices_));
   }
 
-  /// Nothing if the device matrix does not have the axes.
+  /// Nothing if the device matrix does not have the axes, or no rule states the optimizer's cut.
   std::optional<CutText> text(const Layout& layout) const {
-    return has(*axes_, layout) ? std::optional(cut_text(layout, *axes_)) : std::nullopt;
+    if (!has(*axes_, layout) || !shares_equally(layout)) return std::nullopt;
+    return cut_text(layout, *axes_);
   }
   const CommonAxes& common() const { return *axes_; }
 
  private:
-  /// One candidate that can be written is enough: more axes are harder to read.
-  bool fits_any(const GuessedParameter& parameter) const {
-    const CommonAxes axes(strategy_with(layouts_, devices_));
-    return std::any_of(parameter.readings.begin(), parameter.readings.end(),
-                       [&](const Reading& reading) { return has(axes, reading.layout); });
-  }
-
   /// @param required the parameter that must have it; nullptr: it is left out if it does not fit.
-  /// @return whether the device matrix has its axes now.
-  bool add(const Layout& layout, const std::string* required) {
-    if (std::find(layouts_.begin(), layouts_.end(), layout) != layouts_.end()) return true;
-    if (std::find(refused_.begin(), refused_.end(), layout) != refused_.end()) return false;
-    if (refused_.size() + layouts_.size() > kMostLayouts && required == nullptr) return false;
+  void add(const Layout& layout, const std::string* required) {
+    const auto has = [&](const std::vector<Layout>& list) {
+      return std::find(list.begin(), list.end(), layout) != list.end();
+    };
+    if (has(layouts_) || has(refused_)) return;
+    if (refused_.size() + layouts_.size() > kMostLayouts && required == nullptr) return;
     std::vector<Layout> with = layouts_;
     with.push_back(layout);
     try {
       const CommonAxes axes(strategy_with(with, devices_));
       layouts_ = std::move(with);
-      return true;
     } catch (Error& error) {
       if (error.kind() != ErrorKind::kUnsupported) throw;
       if (required != nullptr) throw error.for_parameter(*required);
       refused_.push_back(layout);
-      return false;
     }
   }
 
@@ -228,14 +215,15 @@ class Axes {
   std::int64_t devices_;
   std::vector<Layout> layouts_{};
   std::vector<Layout> refused_{};
-  bool has_cut_ = false;
   std::optional<CommonAxes> axes_{};
 };
 
 class GuessWriter {
  public:
-  explicit GuessWriter(const Guess& guess)
+  /// @param lists_candidates whether rules are written that may be right.
+  GuessWriter(const Guess& guess, bool lists_candidates)
       : guess_(guess),
+        lists_candidates_(lists_candidates),
         axes_(guess),
         strategy_(strategy_of(guess)),
         placements_(placements_of(strategy_)) {}
@@ -297,9 +285,9 @@ class GuessWriter {
 
   void add(const GuessedParameter& parameter) {
     check_rule_name(parameter.name);
-    Group group{parameter.certainty, parameter.why, {}, {}};
-    for (const Reading& reading : parameter.readings) {
-      group.candidates.push_back(candidate_for(reading));
+    Group group{parameter.certainty, words_of(parameter), parameter.other, {}, {}};
+    for (std::size_t i = 0; i < parameter.readings.size(); ++i) {
+      group.candidates.push_back(candidate_for(parameter, i));
     }
     if (placed_stages(placements_, parameter.name, guess_.stages) != parameter.stages) {
       group.stage = parameter.stages.size() == 1 ? std::to_string(parameter.stages.front())
@@ -310,12 +298,19 @@ class GuessWriter {
     group_of_[parameter.name] = known->second;
   }
 
-  Candidate candidate_for(const Reading& reading) const {
+  Candidate candidate_for(const GuessedParameter& parameter, std::size_t number) const {
+    const Reading& reading = parameter.readings[number];
     const auto cut = axes_.text(reading.layout);
-    const std::string words = reading_words(reading) + "; " + order_words(reading);
+    if (parameter.certainty == Certainty::kProven) return rule_of(*cut, {});
+    const std::string words = reading_words(reading) + ": " + order_words(reading) + "; " +
+                              settling_words(parameter.readings, number);
     if (!cut) return {words + "; needs other axes: " + to_string(reading.layout), {}, false};
-    const bool by_optimizer = cut->optimizer != "\"none\"";
-    return {words, cut->keys + (by_optimizer ? "optimizer = " + cut->optimizer + "\n" : ""), true};
+    return rule_of(*cut, words);
+  }
+
+  static Candidate rule_of(const CutText& cut, const std::string& words) {
+    const bool by_optimizer = cut.optimizer != "\"none\"";
+    return {words, cut.keys + (by_optimizer ? "optimizer = " + cut.optimizer + "\n" : ""), true};
   }
 
   std::string devices() const {
@@ -334,22 +329,34 @@ class GuessWriter {
       const Group& group = groups_[item.group];
       const std::string begin = "[[rule]]\nmatch = " + globs_value(item.globs) + "\n";
       const std::string stage = group.stage.empty() ? "" : "stage = " + group.stage + "\n";
-      text += "\n" + comment(std::string(word_of(group.certainty)) + ": " + group.why);
+      text += "\n" + comment(group.words);
       if (group.certainty == Certainty::kProven) {
         text += rule_with(begin, group.candidates.front().keys, stage);
         continue;
       }
-      for (const Candidate& candidate : group.candidates) {
-        if (group.candidates.size() > 1 || !candidate.has_rule) text += comment(candidate.words);
-        if (candidate.has_rule) text += commented_out(rule_with(begin, candidate.keys, stage));
-      }
+      if (lists_candidates_) text += candidates(group, begin, stage);
       text += begin;
-      text += "undecided = true\n";
+      // When a rule before it decides, it has no effect, and no name in it is wrong.
+      text += "undecided = true\noptional = true\n";
     }
     return text;
   }
 
+  static std::string candidates(const Group& group, const std::string& begin,
+                                const std::string& stage) {
+    std::string text;
+    for (const Candidate& candidate : group.candidates) {
+      text += comment(candidate.words);
+      if (candidate.has_rule) text += commented_out(rule_with(begin, candidate.keys, stage));
+    }
+    if (group.other.empty()) return text;
+    return text + comment(group.other +
+                          ": no rule states them; leave such parameters out with "
+                          "--exclude");
+  }
+
   const Guess& guess_;
+  bool lists_candidates_;
   Axes axes_;
   Strategy strategy_;
   std::vector<LayerPlacement> placements_;
@@ -368,37 +375,40 @@ void fit_into_one_matrix(Guess& guess) {
       if (parameter.certainty != Certainty::kProven) continue;
       Reading& reading = parameter.readings.front();
       std::optional<Layout> form = optimizer_form(reading);
-      if (form.has_value() != has_form || matrix.fits(reading.layout)) continue;
+      if (form.has_value() != has_form) continue;
+      if (shares_equally(reading.layout) && matrix.fits(reading.layout)) continue;
       if (form) {
         reading.layout = std::move(*form);
         continue;
       }
       parameter.certainty = Certainty::kOpen;
+      parameter.readings.clear();
       parameter.why += "; but rules have one device matrix, and this needs other axes";
     }
   }
 }
 
 std::string guess_rules(const Guess& guess, const std::vector<std::string>& header) {
-  GuessWriter writer(guess);
-  std::string text = writer.write(header);
-  if (text.size() > kMaxRulesBytes) {
-    throw Error(ErrorKind::kUnsupported, "the rules would have " + std::to_string(text.size()) +
-                                             " bytes, more than the " +
-                                             std::to_string(kMaxRulesBytes) + " that are read")
-        .hint("give --model-config, so that fewer questions are left");
+  for (const bool lists_candidates : {true, false}) {
+    GuessWriter writer(guess, lists_candidates);
+    std::string text = writer.write(header);
+    if (text.size() > kMaxRulesBytes) continue;
+    writer.check(text);
+    return text;
   }
-  writer.check(text);
-  return text;
+  throw Error(ErrorKind::kUnsupported, "the rules would have more than the " +
+                                           std::to_string(kMaxRulesBytes) + " bytes that are read")
+      .hint("give --model-config, so that fewer questions are left");
 }
 
 std::vector<std::string> open_questions(const Guess& guess) {
   std::vector<std::pair<std::string, std::vector<std::string>>> questions;
   std::map<std::string, std::size_t> known;
   for (const GuessedParameter& parameter : guess.parameters) {
-    if (parameter.certainty != Certainty::kOpen) continue;
-    const auto [found, is_new] = known.try_emplace(parameter.why, questions.size());
-    if (is_new) questions.emplace_back(parameter.why, std::vector<std::string>());
+    if (parameter.certainty == Certainty::kProven) continue;
+    const std::string words = words_of(parameter);
+    const auto [found, is_new] = known.try_emplace(words, questions.size());
+    if (is_new) questions.emplace_back(words, std::vector<std::string>());
     questions[found->second].second.push_back(parameter.name);
   }
   std::vector<std::string> lines;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strategy/guess_shapes.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -199,6 +200,20 @@ constexpr std::array kRows = {
     Row{"*mtp_norms.*.weight", Role::kOther, kNoCut, "hidden"},
 };
 
+constexpr bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+/// Whose networks have such names. MindFormers' legacy networks and those of Megatron's core, and
+/// Hugging Face's, whose plans for tensor parallelism cut the same dimensions.
+std::string_view network_of(std::string_view glob) {
+  const bool is_gated = contains(glob, "mlp.") && contains(glob, "_proj");
+  if (contains(glob, "self_attn.") || is_gated) return "Hugging Face";
+  if (contains(glob, "attention.") || contains(glob, "feed_forward.") || contains(glob, "mlp."))
+    return "MindFormers";
+  return {};
+}
+
 std::vector<std::string_view> split_at(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -235,6 +250,36 @@ std::vector<Shape> shapes_of(std::string_view text, const modelmap::Scope& scope
   return shapes;
 }
 
+/// Whether all alternatives have the same last dimension: of others nobody knows which dimension is
+/// which.
+bool has_one_direction(std::string_view text) {
+  std::vector<std::string_view> last;
+  for (const std::string_view alternative : split_at(text, '|')) {
+    std::string_view name = split_at(alternative, ',').back();
+    while (name.starts_with(' ')) name.remove_prefix(1);
+    while (name.ends_with(' ')) name.remove_suffix(1);
+    last.push_back(name);
+  }
+  const bool is_vector = !contains(text, ",");
+  return is_vector || std::all_of(last.begin(), last.end(),
+                                  [&](std::string_view name) { return name == last.front(); });
+}
+
+bool is_cut_one_way(const Row& row) {
+  switch (row.role) {
+    case Role::kProjection:
+    case Role::kEmbedding:
+    case Role::kVector:
+      return has_one_direction(row.shape);
+    case Role::kOther:
+      return !contains(row.shape, ",");
+    case Role::kExperts:
+    case Role::kCounter:
+      break;
+  }
+  return false;
+}
+
 }  // namespace
 
 KnownParameters::KnownParameters(const std::optional<modelmap::ModelConfig>& config) {
@@ -244,6 +289,8 @@ KnownParameters::KnownParameters(const std::optional<modelmap::ModelConfig>& con
   for (const Row& row : kRows) {
     KnownParameter parameter{row.role, row.usual_cut, {}, std::string(row.shape), 0, row.padded};
     parameter.shapes = shapes_of(row.shape, scope);
+    parameter.network = network_of(row.glob);
+    parameter.one_way = is_cut_one_way(row);
     if (!row.units.empty()) parameter.units = number(row.units, scope).value_or(0);
     entries_.push_back({std::string(row.glob), std::move(parameter)});
   }

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reshardfs/shape.h"
@@ -35,6 +36,13 @@ struct KnownParameter {
   std::int64_t units = 0;
   /// The dimension that may have been padded; -1: none.
   int padded = -1;
+  /// Whose networks have such names, for messages: "MindFormers".
+  std::string_view network{};
+  /// The code of such networks cuts it along `usual_cut` over the axis of tensor parallelism (an
+  /// embedding: or not), by the optimizer along dimension 0, and in no other way. Not of experts,
+  /// of matrices that networks have either way round, nor of the projections to latent vectors,
+  /// which some versions cut and others do not.
+  bool one_way = false;
 };
 
 /// The table of names, with the numbers of a model.

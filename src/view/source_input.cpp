@@ -164,12 +164,12 @@ SourceTableResult source_table(const std::shared_ptr<const CheckpointSet>& check
     return std::make_shared<const SourceTable>(checkpoint, std::move(laid_out), options.join,
                                                options.takes);
   };
-  result.table = table_of(strategy.for_source(*checkpoint));
+  result.table = table_of(strategy.for_source(*checkpoint, options.takes));
   result.unmatched = strategy.take_warnings();
   const StrategyRules* rules = strategy.rules();
-  std::vector<NamedShape> shapes;
-  if (rules != nullptr) shapes = slice_shapes(*checkpoint);
-  if (rules == nullptr || rules->unknown(shapes).empty()) return result;
+  if (rules == nullptr) return result;
+  const std::vector<NamedShape> shapes = slice_shapes(*checkpoint, options.takes);
+  if (rules->unknown(shapes).empty()) return result;
   const OpenQuestions questions(*rules, shapes, *result.table, options);
   questions.require_answers();
   result.warnings = questions.warnings();

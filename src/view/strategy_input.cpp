@@ -92,7 +92,7 @@ bool lacks_a_stage(const CheckpointSet& checkpoint, const SourceRanks& ranks) {
   return false;
 }
 
-std::vector<NamedShape> slice_shapes(const CheckpointSet& checkpoint) {
+std::vector<NamedShape> slice_shapes(const CheckpointSet& checkpoint, const NameTaker& takes) {
   std::vector<NamedShape> shapes;
   std::set<std::string_view> seen;
   const FileIndex* before = nullptr;
@@ -102,6 +102,7 @@ std::vector<NamedShape> slice_shapes(const CheckpointSet& checkpoint) {
     before = file.index.get();
     for (const TensorEntry& entry : file.index->entries()) {
       if (entry.dtype == DType::kString || !seen.insert(entry.name).second) continue;
+      if (takes && !takes(entry.name)) continue;
       shapes.push_back({entry.name, entry.shape});
     }
   }
@@ -115,11 +116,11 @@ void StrategyInput::check_rules(const std::vector<NamedShape>& parameters, bool 
   }
 }
 
-std::optional<Strategy> StrategyInput::for_source(const CheckpointSet& checkpoint) {
+std::optional<Strategy> StrategyInput::for_source(const CheckpointSet& checkpoint,
+                                                  const NameTaker& takes) {
   if (rules_) {
-    const std::vector<NamedShape> shapes = slice_shapes(checkpoint);
-    check_rules(shapes, lacks_a_stage(checkpoint, *source_ranks()));
-    return rules_->apply_to_source(shapes);
+    check_rules(slice_shapes(checkpoint), lacks_a_stage(checkpoint, *source_ranks()));
+    return rules_->apply_to_source(slice_shapes(checkpoint, takes));
   }
   return std::move(strategy_);
 }

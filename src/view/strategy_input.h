@@ -45,10 +45,10 @@ class StrategyInput {
 
   /// Nothing if there is no strategy. Rules lay out the parameters that they take: see
   /// source_table() for the others.
+  /// @param takes what it does not take needs no layout: rules may leave it undecided.
   /// @throws Error kBadInput for rules that select nothing, unless the checkpoint lacks the files
-  /// of
-  ///         a whole pipeline stage, which may have it.
-  std::optional<Strategy> for_source(const CheckpointSet& checkpoint);
+  ///         of a whole pipeline stage, which may have it.
+  std::optional<Strategy> for_source(const CheckpointSet& checkpoint, const NameTaker& takes = {});
   /// @param names rules are applied to the parameters' destination names.
   /// @throws as for_source().
   std::optional<Strategy> for_target(const SourceTable& source, const NameMap& names);
@@ -77,6 +77,7 @@ class StrategyInput {
 bool lacks_a_stage(const CheckpointSet& checkpoint, const SourceRanks& ranks);
 
 /// The parameters of a checkpoint, with the shapes of their slices.
-std::vector<NamedShape> slice_shapes(const CheckpointSet& checkpoint);
+/// @param takes those that it does not take are left out.
+std::vector<NamedShape> slice_shapes(const CheckpointSet& checkpoint, const NameTaker& takes = {});
 
 }  // namespace reshardfs
