@@ -154,8 +154,10 @@ TEST_F(Export, ReplacesNoDirectoriesOrLinks) {
 TEST_F(Export, RefusesTheDirectoryOfAnotherConversion) {
   run();
   conversion_options_.exclude = {"nothing*"};
+  conversion_options_.allow_unmatched = true;
   test::expect_error(ErrorKind::kUsage, {"exclude", "--force"}, [&] { run(); });
   conversion_options_.exclude.clear();
+  conversion_options_.allow_unmatched = false;
   conversion_options_.dst_strategy.reset();
   test::expect_error(ErrorKind::kUsage, {"dst-strategy", "--force"}, [&] { run(); });
 }

@@ -166,7 +166,7 @@ TEST(BoxTables, LayNothingOutLikeSomethingElse) {
 }
 
 TEST(BoxTables, AreNoStrategy) {
-  expect_error(ErrorKind::kUnsupported, {"'w'", "5 boxes"},
+  expect_error(ErrorKind::kUnsupported, {"'w'", "its 5 parts lie", ".toml"},
                [] { recorded_strategy(*two_files(), OptimizerCut::kAsRecorded); });
 }
 

@@ -274,12 +274,15 @@ TEST(SourceTable, JoinsSlicesAlongTheFirstDimensionWhereAsked) {
   ASSERT_NE(table.find("w")->layout, nullptr);
   EXPECT_EQ(table.find("w")->layout->device_matrix, (std::vector<std::int64_t>{1}));
   EXPECT_EQ(table.find("w")->layout->tensor_map.size(), 2U);
-  // With a strategy it is the strategy that counts.
+}
+
+TEST(SourceTable, JoinsNothingThatAStrategyLaysOut) {
   const Layout thirds{.device_matrix = {3}, .tensor_map = {{}, {}}};
-  const SourceTable strategy(
-      memory_set({{0, rows("w", "abcd")}, {1, rows("w", "abcd")}, {2, rows("w", "abcd")}}),
-      Strategy({{{"w", thirds}}}, 0, false), {"w"});
-  EXPECT_EQ(content(strategy, "w"), "abcd");
+  expect_error(ErrorKind::kUsage, {"--src-join", "leave", "--src-strategy out"}, [&] {
+    const SourceTable table(
+        memory_set({{0, rows("w", "abcd")}, {1, rows("w", "abcd")}, {2, rows("w", "abcd")}}),
+        Strategy({{{"w", thirds}}}, 0, false), {"w"});
+  });
 }
 
 TEST(SourceTable, RefusesToJoinWhatIsNoSliceOnEachRank) {
