@@ -121,7 +121,11 @@ CheckpointSet::CheckpointSet(std::vector<RankFile> files,
   root_ = files_.front().path.parent_path().parent_path();
   std::vector<std::vector<RefusedTensor>> refused;
   for (const RankFile& file : files_) {
-    if (!file.index->refused().empty()) refused.push_back(file.index->refused());
+    if (file.index->refused().empty()) continue;
+    refused.push_back(file.index->refused());
+    if (files_.size() == 1) continue;  // the message is about that file
+    const std::string name = printable(file.path.lexically_relative(root_).string());
+    for (RefusedTensor& tensor : refused.back()) tensor.reason += " in " + name;
   }
   unreadable_ = once_each(refused);
 }

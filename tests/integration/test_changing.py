@@ -83,13 +83,15 @@ class ChangingSource(unittest.TestCase):
                 source.write_bytes(data)
                 with mounted(source, *options) as mountpoint:
                     with Readers(mountpoint, expected) as readers:
+                        before = readers.errors
                         if change == "truncate":
                             os.truncate(source, len(data) // 3)
                         else:
                             with open(source, "r+b") as file:
                                 file.seek(100)
                                 file.write(bytes(len(data) - 200))
-                        before = readers.errors
+                        while readers.first_reads.acquire(blocking=False):
+                            pass  # reads that had ended
                         for _ in range(20):
                             readers.first_reads.acquire()
                     self.assertEqual(readers.wrong, [])

@@ -114,7 +114,7 @@ class ResourceLimits(Refusals):
 
     def test_memory(self) -> None:
         # With less than that the kernel ends the program before it has begun.
-        steps = [int(1e7 * 1.3 ** step) for step in range(10)] + [1 << 32]
+        steps = [int(1.3e7 * 1.3 ** step) for step in range(9)] + [1 << 32]
         for option, name in (("data", r"ulimit -d (now "), ("as", r"ulimit -v (now ")):
             results = self.sweep(option, name, steps)
             self.assertTrue(any(name in result.stderr for result in results))

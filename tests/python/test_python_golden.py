@@ -22,7 +22,7 @@ from test_python_tensors import random_index
 
 import reshardfs
 
-FLAGS = ("--check-crc", "--crc")
+FLAGS = ("--check-crc", "--crc", "--allow-unmatched")
 
 
 def keywords(words: list[str | Path]) -> dict[str, object]:
