@@ -30,7 +30,7 @@ def listing(request: Request) -> bool:
             folders.add(prefix + rest[:rest.index(delimiter) + 1])
             continue
         objects.append(f"<Contents><Key>{escape(key)}</Key><LastModified>2026-01-31T12:34:56.000Z</LastModified>"
-                       f"<ETag>&quot;{etag_of(path)}&quot;</ETag><Size>{path.stat().st_size}</Size></Contents>")
+                       f"<ETag>&quot;{etag_of(path.stat())}&quot;</ETag><Size>{path.stat().st_size}</Size></Contents>")
     prefixes = [f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>" for name in sorted(folders)]
     body = ('<?xml version="1.0" encoding="UTF-8"?><ListBucketResult>'
             f"<Name>{escape(bucket)}</Name><IsTruncated>false</IsTruncated>{''.join(objects + prefixes)}"

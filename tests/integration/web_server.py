@@ -10,6 +10,7 @@ import email.utils
 import hashlib
 import html
 import json
+import os
 import random
 import socket
 import struct
@@ -21,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import BinaryIO
 
 from network import Network
 
@@ -78,8 +80,7 @@ class Server:
                 if request.range and request.path.endswith(name)]
 
 
-def etag_of(path: Path) -> str:
-    found = path.stat()
+def etag_of(found: os.stat_result) -> str:
     text = f"{found.st_ino}-{found.st_mtime_ns}-{found.st_ctime_ns}-{found.st_size}"
     return hashlib.md5(text.encode()).hexdigest()
 
@@ -149,10 +150,17 @@ class Handler(BaseHTTPRequestHandler):
             return self.list(path)
         if not path.is_file() or request.path.endswith("/"):
             return self.answer(404, b"not here")
-        size = path.stat().st_size
-        tag = etag_of(path)
+        # Opened once: a file that takes the name meanwhile must not be sent under this one's tag.
+        with path.open("rb") as file:
+            self.serve_file(request, file)
+
+    def serve_file(self, request: Request, file: BinaryIO) -> None:
+        told = self.server.told
+        found = os.fstat(file.fileno())
+        size = found.st_size
+        tag = etag_of(found)
         etag = {"strong": f'"{tag}"', "weak": f'W/"{tag}"', "none": ""}[told.etags]
-        date = email.utils.formatdate(path.stat().st_mtime, usegmt=True)
+        date = email.utils.formatdate(found.st_mtime, usegmt=True)
         headers = {"ETag": etag, "Accept-Ranges": "bytes",
                    "Last-Modified": date if told.last_modified else ""}
         conditions = request.headers if told.conditions else {}
@@ -163,7 +171,7 @@ class Handler(BaseHTTPRequestHandler):
         if since is not None and since != date:
             return self.answer(412)
         if request.range is None:
-            return self.answer(200, path.read_bytes(), headers)
+            return self.answer(200, file.read(), headers)
         first, last = request.range
         if first >= size:
             return self.answer(416, headers={"Content-Range": f"bytes */{size}"})
@@ -171,8 +179,7 @@ class Handler(BaseHTTPRequestHandler):
         headers["Content-Range"] = f"bytes {first}-{last}/{size}"
         self.answer(206, b"", headers, length=last + 1 - first)
         if self.command != "HEAD":
-            with path.open("rb") as file:
-                self.connection.sendfile(file, first, last + 1 - first)
+            self.connection.sendfile(file, first, last + 1 - first)
             with told.lock:
                 told.bytes_sent += last + 1 - first
 
@@ -257,11 +264,14 @@ def cut(request: Request) -> bool:
     assert request.range is not None
     first, last = request.range
     path = handler.server.told.root / request.path.lstrip("/")
-    size = path.stat().st_size
+    with path.open("rb") as file:
+        found = os.fstat(file.fileno())
+        whole = file.read()
+    size = len(whole)
     last = min(last, size - 1)
-    part = path.read_bytes()[first:last + 1]
+    part = whole[first:last + 1]
     handler.answer(206, part[:len(part) // 2],
-                   {"Content-Range": f"bytes {first}-{last}/{size}", "ETag": f'"{etag_of(path)}"'},
+                   {"Content-Range": f"bytes {first}-{last}/{size}", "ETag": f'"{etag_of(found)}"'},
                    length=len(part))
     handler.close_connection = True
     return True
