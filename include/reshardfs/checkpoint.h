@@ -18,6 +18,7 @@ namespace reshardfs {
 struct CheckpointQuery {
   std::string src_pattern{};
   std::string step = "latest";
+  std::string src_prefix{};
   bool check_crc = false;
   std::filesystem::path dec_key_file{};
   std::string dec_mode = "AES-GCM";
@@ -59,8 +60,9 @@ struct CheckpointContents {
   std::vector<CheckpointParameter> parameters{};  ///< in file order, lowest rank first
   std::vector<CheckpointByteItem> byte_items{};   ///< by name
   std::vector<CheckpointRefused> refused{};
-  std::vector<std::string> notes{};  ///< choices made, one line each
-  bool records_layouts = false;      ///< the set itself says how parameters are cut
+  std::vector<std::string> notes{};     ///< choices made, one line each
+  std::vector<std::string> warnings{};  ///< what may surprise, one line each
+  bool records_layouts = false;         ///< the set itself says how parameters are cut
 };
 
 /// Reads the indexes of a checkpoint file, or of all files of one step of a set.

@@ -94,6 +94,9 @@ struct ConversionOptions {
   /// See CheckpointOptions: where the source's files are, and which step is taken.
   std::string src_pattern{};
   std::string step = "latest";
+  /// Where files of several runs or models lie in one directory: which ones are read, by what their
+  /// names begin with. `*` says that different beginnings are of one run. Empty: there must be one.
+  std::string src_prefix{};
   /// What becomes of parameters that only one of the two strategies lays out.
   Unmatched unmatched = Unmatched::kDrop;
   Replicas replicas = Replicas::kSame;
@@ -229,6 +232,8 @@ class RESHARDFS_EXPORT Conversion {
   std::int64_t mtime_ns() const;
   /// The step that was taken; empty if the file names carry none.
   const std::string& step() const;
+  /// What src_prefix names to read the same run's files again; empty: there is nothing to choose.
+  const std::string& series() const;
   /// All steps of the source, oldest first; empty if the file names carry none.
   const std::vector<std::string>& steps() const;
   /// Things that the user should know (parameters left out, ...), one line each.

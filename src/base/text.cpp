@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <ctime>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "reshardfs/error.h"
 
+#include "base/utc_time.h"
 #include "base/utf8.h"
 
 namespace reshardfs {
@@ -95,13 +95,8 @@ std::string counted(std::size_t count, const std::string& singular) {
 }
 
 std::string utc_now() {
-  const std::time_t seconds =
-      std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  std::array<char, 32> out{};
-  const std::size_t length = std::strftime(out.data(), out.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return {out.data(), length};
+  const std::chrono::nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
+  return utc_time(now.count());
 }
 
 }  // namespace reshardfs

@@ -23,6 +23,8 @@ struct DiffSource {
   /// See CheckpointOptions.
   std::string pattern{};
   std::string step = "latest";
+  std::string prefix{};
+  std::string prefix_option = "--src-prefix";
   /// Without a strategy: parameters of which each rank holds a slice along dimension 0.
   std::vector<std::string> join{};
   /// What the parameters are shown through.

@@ -12,6 +12,8 @@
 #include "checkpoint/discovery.h"
 #include "checkpoint/index_reader.h"
 #include "checkpoint/segments.h"
+#include "checkpoint/series.h"
+#include "checkpoint/set_age.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/step.h"
@@ -102,11 +104,18 @@ void FileChoice::note_unfinished(const RankFiles& found) {
 Discovery FileChoice::choose() {
   if (auto described = discover_described_set(options_.source, checkpoint_)) {
     described->notes.clear();
+    for (std::string& warning : described->warnings) {
+      report_.warnings.push_back(std::move(warning));
+    }
     return std::move(*described);
   }
   SourceFiles files = find_source_files(options_.source, checkpoint_);
   if (files.name_map) return discover(options_.source, checkpoint_);
   out_.notes = std::move(files.notes);
+  for (std::string& warning : files.warnings) report_.warnings.push_back(std::move(warning));
+  if (auto warning = ranks_without(files.series, files.found)) {
+    report_.warnings.push_back(std::move(*warning));
+  }
   const FilesByRank by_rank = group_by_rank(files.found.files);
   out_.step = choose_step(by_rank);
   for (const auto& [rank, by_step] : by_rank) take_rank(rank, by_step);
@@ -119,7 +128,10 @@ Discovery FileChoice::choose() {
 std::set<Rank> ranks_with_directory(const VerifyOptions& options,
                                     const CheckpointOptions& checkpoint) {
   if (find_described_steps(options.source, checkpoint)) return {};
-  return find_source_files(options.source, checkpoint).found.ranks_with_directory;
+  const RankFiles found = find_source_files(options.source, checkpoint).found;
+  std::set<Rank> ranks = found.ranks_with_directory;
+  ranks.insert(found.ranks_of_other_series.begin(), found.ranks_of_other_series.end());
+  return ranks;
 }
 
 void read_index_of(RankFile& file, const CheckpointOptions& options) {
@@ -225,6 +237,7 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
   CheckpointOptions checkpoint =
       listed_once(options.source, {options.pattern, options.step, false, nullptr});
   checkpoint.no_symlinks = options.no_symlinks;
+  checkpoint.prefix = options.prefix;
   checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
   Discovery found = FileChoice(options, checkpoint, report).choose();
   raise_open_file_limit(found.files.size());
@@ -242,6 +255,9 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
   }
   out.empty_ranks.assign(empty.begin(), empty.end());
   check_places(found, files, report);
+  if (auto warning = newer_than_table(found, files)) {
+    report.warnings.push_back(std::move(*warning));
+  }
   for (const FoundFile& file : found.missing) {
     Problem problem;
     problem.kind = ProblemKind::kFile;

@@ -16,6 +16,7 @@
 #include "checkpoint/discovery.h"
 #include "checkpoint/index_cache.h"
 #include "checkpoint/index_reader.h"
+#include "checkpoint/set_age.h"
 #include "storage/open_file_limit.h"
 
 namespace reshardfs {
@@ -233,7 +234,12 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   set.root_ = path;
   set.step_ = std::move(found.step);
   set.steps_ = std::move(found.steps);
+  set.series_ = std::move(found.series);
   set.notes_ = std::move(found.notes);
+  set.warnings_ = std::move(found.warnings);
+  if (auto warning = newer_than_table(found, set.files_)) {
+    set.warnings_.push_back(std::move(*warning));
+  }
   std::vector<Rank> unchecked;
   for (std::size_t i = 0; i < has_trailer.size(); ++i) {
     const Rank rank = found.files[i].rank;

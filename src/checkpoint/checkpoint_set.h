@@ -42,6 +42,10 @@ struct CheckpointOptions {
   bool no_symlinks = false;
   /// Of a source on a server: see listed_once(). nullptr: nothing has been listed yet.
   SourceTreePtr listed{};
+  /// Of the files of several runs or models, which ones: see series.h. Empty: there must be one.
+  std::string prefix{};
+  /// What messages call the option that sets `prefix`.
+  std::string prefix_option = "--src-prefix";
 };
 
 /// Opens a file, decrypting if it is to be; its index is not read.
@@ -99,6 +103,11 @@ class CheckpointSet {
   const Completeness& completeness() const noexcept { return *completeness_; }
   /// Gives it what was found out before it was made.
   void set_completeness(Completeness statement);
+  /// What --src-prefix names to take the same run's files again, whatever lies beside them by then;
+  /// empty: the set has no runs to choose from.
+  const std::string& series() const noexcept { return series_; }
+  /// What may surprise, one line each.
+  const std::vector<std::string>& warnings() const noexcept { return warnings_; }
   /// Choices that were made and are worth a line in the log: the pattern, the step, ignored files.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
@@ -113,7 +122,9 @@ class CheckpointSet {
   std::vector<std::string> steps_;
   std::shared_ptr<const Catalogue> catalogue_;
   std::vector<RefusedTensor> unreadable_;
+  std::string series_;
   std::vector<std::string> notes_;
+  std::vector<std::string> warnings_;
   std::optional<ObjectKey> identity_;
   std::shared_ptr<const Completeness> completeness_;  ///< never null
 };

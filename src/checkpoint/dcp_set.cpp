@@ -21,6 +21,7 @@
 #include "format/dcp_join.h"
 #include "format/dcp_table.h"
 #include "storage/directory.h"
+#include "storage/small_file.h"
 
 namespace reshardfs {
 namespace {
@@ -123,10 +124,13 @@ Tables find_tables(const fs::path& directory, const SourceTreePtr& tree) {
       .hint("choose another checkpoint, or wait until this one is saved");
 }
 
-DcpTable read_table(const fs::path& path, const SourceTreePtr& tree, DcpTableKind kind) {
-  std::string bytes = read_small_file(path, kMostTableBytes, tree);
+/// @param newest is set to the table's time if that is later.
+DcpTable read_table(const fs::path& path, const SourceTreePtr& tree, DcpTableKind kind,
+                    WrittenLast& newest) {
+  SmallFile file = open_small_file(path, kMostTableBytes, tree);
+  if (file.mtime_ns > newest.mtime_ns) newest = {path, file.mtime_ns};
   try {
-    return read_dcp_table(std::move(bytes), kind);
+    return read_dcp_table(std::move(file.content), kind);
   } catch (Error& error) {
     throw error.in_file(path.string());
   }
@@ -146,18 +150,21 @@ void require_all_ranks(const fs::path& directory, const Tables& tables) {
 }
 
 Discovery read_tables(const fs::path& directory, const Tables& tables, const SourceTreePtr& tree) {
+  WrittenLast newest;
   if (tables.is_one) {
-    Discovery out =
-        dcp_contents(directory, read_table(directory / kTable, tree, DcpTableKind::kWhole), tree);
+    DcpTable table = read_table(directory / kTable, tree, DcpTableKind::kWhole, newest);
+    Discovery out = dcp_contents(directory, std::move(table), tree);
+    out.written_last.push_back(std::move(newest));
     out.completeness.grounds.push_back("the table " + std::string(kTable));
     return out;
   }
   require_all_ranks(directory, tables);
   DcpJoin join;
   for (const auto& [rank, name] : tables.files) {
-    join.add(read_table(directory / name, tree, DcpTableKind::kOfOneRank));
+    join.add(read_table(directory / name, tree, DcpTableKind::kOfOneRank, newest));
   }
   Discovery out = dcp_contents(directory, join.finish(), tree);
+  out.written_last.push_back(std::move(newest));
   out.notes.push_back("saved without collectives: the tables of " +
                       counted(tables.files.size(), "rank") + " are joined");
   // Each table has the shapes of its rank's tensors, but not those that other ranks alone have.
@@ -223,6 +230,7 @@ std::optional<Discovery> discover_megatron(const fs::path& directory,
   Discovery out = read_tables(chosen.directory, tables, tree);
   out.step = chosen.step;
   if (auto note = links_outside(directory, found->links)) out.notes.push_back(std::move(*note));
+  note_tracker(*found, out);
   note_other_steps(*found, options.step, out);
   return out;
 }

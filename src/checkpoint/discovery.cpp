@@ -14,6 +14,7 @@
 #include "checkpoint/index_statement.h"
 #include "checkpoint/meta_json.h"
 #include "checkpoint/segments.h"
+#include "checkpoint/series.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/step.h"
@@ -154,6 +155,11 @@ void choose_files(const std::filesystem::path& root, const RankFiles& found,
 void note_missing_ranks(const SourceFiles& source, Discovery& out) {
   std::set<Rank> missing = source.found.ranks_with_directory;
   for (const FoundFile& file : source.found.files) missing.erase(file.rank);
+  const std::set<Rank>& others = source.found.ranks_of_other_series;
+  for (const Rank rank : others) missing.erase(rank);
+  if (auto warning = ranks_without(source.series, source.found)) {
+    out.warnings.push_back(std::move(*warning));
+  }
   if (missing.empty()) return;
   out.notes.push_back(rank_words({missing.begin(), missing.end()}) +
                       " missing: no file there matches " + printable(source.pattern));
@@ -161,8 +167,7 @@ void note_missing_ranks(const SourceFiles& source, Discovery& out) {
 
 }  // namespace
 
-SourceFiles find_source_files(const std::filesystem::path& source,
-                              const CheckpointOptions& options) {
+SourceFiles find_all_files(const std::filesystem::path& source, const CheckpointOptions& options) {
   switch (path_kind(source, options.listed)) {
     case PathKind::kMissing:
       throw Error(ErrorKind::kMissing, "no such file or directory")
@@ -183,12 +188,28 @@ std::filesystem::path config_of(const std::filesystem::path& source,
   return options.no_symlinks && is_link(config) ? std::filesystem::path() : config;
 }
 
+SourceFiles find_source_files(const std::filesystem::path& source,
+                              const CheckpointOptions& options) {
+  SourceFiles files = find_all_files(source, options);
+  if (files.name_map) refuse_prefix(source, options, "one whole model");
+  if (files.pattern.empty()) {
+    refuse_prefix(source, options, "one file");
+    return files;
+  }
+  SeriesChoice choice = choose_series(source, options, source_tree(source, options), files.found);
+  files.series = std::move(choice.name);
+  files.warnings = std::move(choice.warnings);
+  return files;
+}
+
 Discovery discover(const std::filesystem::path& source, const CheckpointOptions& given) {
   const CheckpointOptions options = listed_once(source, given);
   if (auto described = discover_described_set(source, options)) return std::move(*described);
   SourceFiles files = find_source_files(source, options);
   Discovery out;
+  out.series = files.series;
   out.notes = std::move(files.notes);
+  out.warnings = std::move(files.warnings);
   if (auto note = links_outside(source, files.found.links)) out.notes.push_back(std::move(*note));
   if (files.name_map) {
     out.files = std::move(files.found.files);

@@ -12,6 +12,7 @@
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/completeness.h"
 #include "checkpoint/rank_files.h"
+#include "checkpoint/set_age.h"
 #include "checkpoint/source_pattern.h"
 
 namespace reshardfs {
@@ -20,7 +21,9 @@ struct Discovery {
   std::vector<FoundFile> files;  ///< ascending by rank, then part; all of one step
   std::string step;              ///< empty: the names carry none
   std::vector<std::string> steps;
+  std::string series;  ///< see CheckpointSet::series()
   std::vector<std::string> notes;
+  std::vector<std::string> warnings{};
   /// Of a whole model in several files: parameter name and the number of its file in `files`.
   std::vector<std::pair<std::string, std::size_t>> places;
   /// Files that the set says it has, but that are not there.
@@ -31,6 +34,8 @@ struct Discovery {
   Completeness completeness{};
   /// What the indexes of all files add to that; empty: nothing.
   std::function<void(const std::vector<RankFile>& files, Completeness& out)> by_contents{};
+  /// What was written after all files, each with its time; see set_age.h.
+  std::vector<WrittenLast> written_last{};
 };
 
 /// @throws Error as CheckpointSet::open() does.
@@ -40,9 +45,13 @@ Discovery discover(const std::filesystem::path& source, const CheckpointOptions&
 std::filesystem::path config_of(const std::filesystem::path& source,
                                 const CheckpointOptions& options);
 
-/// All files of all steps.
+/// The files of all steps of the series that the options ask for.
 /// @throws Error as CheckpointSet::open() does.
 SourceFiles find_source_files(const std::filesystem::path& source,
                               const CheckpointOptions& options);
+
+/// The files of all steps of all series.
+/// @throws Error as CheckpointSet::open() does.
+SourceFiles find_all_files(const std::filesystem::path& source, const CheckpointOptions& options);
 
 }  // namespace reshardfs

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "checkpoint/iteration_catalogue.h"
 #include "checkpoint/iteration_names.h"
+#include "checkpoint/series.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/source_pattern.h"
 #include "checkpoint/step.h"
@@ -62,10 +63,11 @@ std::optional<StepDirectories> find_iterations(const std::filesystem::path& dire
 class StepReader {
  public:
   StepReader(const std::filesystem::path& directory, std::string step, const SourceTreePtr& tree,
-             Discovery& out)
+             const CheckpointOptions& options, Discovery& out)
       : directory_(directory),
         step_(std::move(step)),
         tree_(tree),
+        options_(options),
         out_(out),
         entries_(list_directory(directory, tree)) {}
 
@@ -104,6 +106,7 @@ class StepReader {
     }
     const ByteSourcePtr file = open_file(directory_ / kIterationMetadata, tree_);
     auto metadata = std::make_shared<const IterationMetadata>(read_iteration_metadata(*file));
+    out_.written_last.push_back({directory_ / kIterationMetadata, file->mtime_ns()});
     std::shared_ptr<const IterationCatalogue> catalogue;
     try {
       catalogue = std::make_shared<const IterationCatalogue>(metadata);
@@ -155,9 +158,15 @@ class StepReader {
 
   /// What one device saved, or what other tools wrote: every file counts, and all in it is whole.
   void read_whole() {
+    const RankFiles chosen = choose_prefix();
     for (const DirectoryEntry& entry : entries_) {
       if (!is_file_of_tensors(entry)) continue;
       const auto name = parse_iteration_file(entry.name);
+      const bool is_other =
+          name && std::none_of(chosen.files.begin(), chosen.files.end(), [&](const auto& file) {
+            return file.path.filename() == entry.name;
+          });
+      if (is_other) continue;
       if (name && name->count > 1) {
         throw Error(ErrorKind::kMissing, "has no " + std::string(kIterationMetadata) +
                                              ", but files of " + std::to_string(name->count) +
@@ -171,9 +180,29 @@ class StepReader {
     out_.completeness = state_names(out_.files, directory_);
   }
 
+  /// The files of one model among those whose names tell it. Nothing else says that two belong
+  /// together.
+  RankFiles choose_prefix() {
+    RankFiles named;
+    for (const DirectoryEntry& entry : entries_) {
+      const auto name = is_file_of_tensors(entry) ? parse_iteration_file(entry.name) : std::nullopt;
+      if (!name) continue;
+      FoundFile file{name->rank, step_, directory_ / entry.name};
+      file.series = name->prefix + "model";
+      named.files.push_back(std::move(file));
+    }
+    if (named.files.empty()) {
+      refuse_prefix(directory_, options_, "a set whose files have none");
+      return named;
+    }
+    out_.series = choose_series(directory_, options_, tree_, named).name;
+    return named;
+  }
+
   const std::filesystem::path& directory_;
   std::string step_;
   const SourceTreePtr& tree_;
+  const CheckpointOptions& options_;
   Discovery& out_;
   std::vector<DirectoryEntry> entries_;
   std::vector<std::filesystem::path> links_;
@@ -215,7 +244,7 @@ std::optional<Discovery> discover_iterations(const std::filesystem::path& direct
   Discovery out;
   if (const auto step = step_of_directory(directory, tree)) {
     require_step(directory, *step, options.step);
-    const auto links = StepReader(directory, *step, tree, out).read();
+    const auto links = StepReader(directory, *step, tree, options, out).read();
     if (auto note = links_outside(directory, links)) out.notes.push_back(std::move(*note));
     if (!step->empty()) out.steps = {*step};
     return out;
@@ -224,9 +253,10 @@ std::optional<Discovery> discover_iterations(const std::filesystem::path& direct
   if (!found) return std::nullopt;
   require_no_rank_files(directory, tree);
   const ChosenStep chosen = choose_step(*found, options.step);
-  auto links = StepReader(chosen.directory, chosen.step, tree, out).read();
+  auto links = StepReader(chosen.directory, chosen.step, tree, options, out).read();
   links.insert(links.begin(), found->links.begin(), found->links.end());
   if (auto note = links_outside(directory, links)) out.notes.push_back(std::move(*note));
+  note_tracker(*found, out);
   note_other_steps(*found, options.step, out);
   return out;
 }

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "reshardfs/error.h"
 
@@ -89,7 +90,13 @@ class PathPattern::Matcher {
   Matcher(const Component& tokens, std::string_view name) : tokens_(tokens), name_(name) {}
 
   std::optional<PathCaptures> match(const PathCaptures& before) {
-    return from(0, 0, before, failures_for(0, before));
+    const PathCaptures numbers{before.rank, before.step};
+    auto matched = from(0, 0, numbers, failures_for(0, numbers));
+    if (!matched) return matched;
+    std::string shape = before.shape.empty() ? std::string() : before.shape + "/";
+    for (auto text = shape_.rbegin(); text != shape_.rend(); ++text) shape += *text;
+    matched->shape = std::move(shape);
+    return matched;
   }
 
  private:
@@ -125,16 +132,22 @@ class PathPattern::Matcher {
     return matched;
   }
 
+  /// Notes what the token stands for, if the rest has matched: the last token comes first.
+  std::optional<PathCaptures> as(std::string_view text, std::optional<PathCaptures> rest) {
+    if (rest) shape_.emplace_back(text);
+    return rest;
+  }
+
   std::optional<PathCaptures> take(std::size_t token, std::size_t at, const PathCaptures& captures,
                                    Failures& failed) {
     const std::string& literal = tokens_[token].literal;
     switch (tokens_[token].kind) {
       case TokenKind::kLiteral:
         if (!name_.substr(at).starts_with(literal)) return std::nullopt;
-        return from(token + 1, at + literal.size(), captures, failed);
+        return as(literal, from(token + 1, at + literal.size(), captures, failed));
       case TokenKind::kAnyByte:
         if (at == name_.size()) return std::nullopt;
-        return from(token + 1, at + 1, captures, failed);
+        return as(name_.substr(at, 1), from(token + 1, at + 1, captures, failed));
       case TokenKind::kAnyRun:
         return any_run(token, at, captures, failed);
       case TokenKind::kRank:
@@ -157,7 +170,9 @@ class PathPattern::Matcher {
     for (std::size_t next = at; next <= name_.size(); ++next) {
       // The run was tried from here, and with it all that are longer.
       if (failed[state(token, next)]) return std::nullopt;
-      if (auto matched = from(token + 1, next, captures, failed)) return matched;
+      if (auto matched = from(token + 1, next, captures, failed)) {
+        return as(name_.substr(at, next - at), std::move(matched));
+      }
       failed[state(token, next)] = true;
     }
     return std::nullopt;
@@ -172,7 +187,7 @@ class PathPattern::Matcher {
     if (error != std::errc{} || number >= kMaxRanks) return std::nullopt;
     if (captures.rank && *captures.rank != Rank(number)) return std::nullopt;
     captures.rank = Rank(number);
-    return from(token + 1, at + digits, captures, failures_for(token + 1, captures));
+    return as("{rank}", from(token + 1, at + digits, captures, failures_for(token + 1, captures)));
   }
 
   std::optional<PathCaptures> step(std::size_t token, std::size_t at, const PathCaptures& before) {
@@ -186,7 +201,7 @@ class PathPattern::Matcher {
       const PathCaptures captures{before.rank, text};
       if (auto matched =
               from(token + 1, at + length, captures, failures_for(token + 1, captures))) {
-        return matched;
+        return as("{step}", std::move(matched));
       }
     }
     return std::nullopt;
@@ -195,6 +210,7 @@ class PathPattern::Matcher {
   const Component& tokens_;
   std::string_view name_;
   std::map<PathCaptures, Failures> failures_;
+  std::vector<std::string> shape_;  ///< of each token, the last one first
 };
 
 std::optional<PathCaptures> PathPattern::match(std::size_t component, const std::string& name,

@@ -15,6 +15,9 @@ namespace reshardfs {
 struct PathCaptures {
   std::optional<Rank> rank;
   std::string step;  ///< empty: nothing
+  /// The path with "{rank}" and "{step}" in place of what they stand for: what a star has taken
+  /// tells files of different runs apart.
+  std::string shape{};
 
   // NOLINTNEXTLINE(modernize-use-nullptr): what = default compares with is no pointer
   auto operator<=>(const PathCaptures&) const = default;

@@ -8,6 +8,7 @@
 #include "reshardfs/error.h"
 
 #include "checkpoint/segments.h"
+#include "checkpoint/series_names.h"
 #include "checkpoint/step.h"
 #include "storage/directory.h"
 #include "storage/linkless_tree.h"
@@ -116,9 +117,11 @@ bool Walk::unfinished(const std::filesystem::path& path, std::size_t component,
 
 FoundFile Walk::describe(const std::filesystem::path& path, const std::string& name,
                          const PathCaptures& captures) const {
-  const SegmentName segment = segment_name(name);
+  const SegmentName segment = segment_name(without_breakpoint(name));
   std::string step = pattern_.has_step() ? captures.step : step_in_file_name(segment.whole);
-  return {*captures.rank, std::move(step), path, segment.part, tree_};
+  FoundFile file{*captures.rank, std::move(step), path, segment.part, tree_};
+  file.series = series_of_shape(captures.shape);
+  return file;
 }
 
 }  // namespace
@@ -127,7 +130,9 @@ RankFiles find_rank_files(const std::filesystem::path& root, const PathPattern& 
                           const SourceTreePtr& tree) {
   Walk walk(pattern, tree);
   walk.directory(root, 0, {});
-  return std::move(walk).take();
+  RankFiles found = std::move(walk).take();
+  take_ranks_out_of_series(found);
+  return found;
 }
 
 }  // namespace reshardfs

@@ -27,6 +27,8 @@ struct FoundFile {
   SourceTreePtr tree{};
   /// Set if the set's metadata tells what it has: nothing is then read from it to open it.
   std::shared_ptr<const DescribedContent> content{};
+  /// The run of the training job that has saved it: see series.h. Empty: its name does not tell.
+  std::string series{};
 };
 
 struct RankFiles {
@@ -40,6 +42,8 @@ struct RankFiles {
   std::set<Rank> ranks_with_directory;
   /// Those of the directories and files above that are symbolic links.
   std::vector<std::filesystem::path> links;
+  /// Ranks of which only files of other series than the chosen one were found.
+  std::set<Rank> ranks_of_other_series{};
 };
 
 /// All files below `root` that fit the pattern, in order of their paths.

@@ -39,7 +39,7 @@ bool has_source_files(const fs::path& directory) {
   try {
     const CheckpointOptions options = listed_once(directory, {});
     if (find_described_steps(directory, options)) return true;
-    return !find_source_files(directory, options).found.files.empty();
+    return !find_all_files(directory, options).found.files.empty();
   } catch (const Error&) {
     return false;
   }

@@ -5,6 +5,7 @@
 
 #include "checkpoint/dcp_set.h"
 #include "checkpoint/iteration_set.h"
+#include "checkpoint/series.h"
 #include "checkpoint/shard_set.h"
 #include "checkpoint/source_links.h"
 #include "storage/directory.h"
@@ -45,9 +46,12 @@ Error no_steps(const std::filesystem::path& directory) {
 
 std::optional<Discovery> discover_described_set(const std::filesystem::path& source,
                                                 const CheckpointOptions& options) {
-  return first_answer<Discovery>(source, options, [&](const SetFormat& format, const auto& tree) {
-    return format.discover(source, options, tree);
-  });
+  auto found =
+      first_answer<Discovery>(source, options, [&](const SetFormat& format, const auto& tree) {
+        return format.discover(source, options, tree);
+      });
+  if (found && found->series.empty()) refuse_prefix(source, options, "a set that lists its files");
+  return found;
 }
 
 std::optional<std::vector<StepInfo>> find_described_steps(const std::filesystem::path& source,

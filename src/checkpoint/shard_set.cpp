@@ -204,9 +204,12 @@ class ShardReader {
   void take_all() {
     std::set<std::int64_t> numbers;
     std::int64_t files = 0;
+    const Candidate* first = nullptr;
     for (const Candidate& candidate : candidates_) {
       add(candidate, evidence_.shards++, -1);
       if (!candidate.name) continue;
+      if (first == nullptr) first = &candidate;
+      require_one_save(*first, candidate);
       numbers.insert(candidate.name->file);
       files = std::max(files, candidate.name->files);
     }

@@ -18,6 +18,8 @@ struct SourceFiles {
   std::vector<std::string> notes;
   /// Set if the source is a whole model in several files; they are in `found` as parts of rank 0.
   std::optional<NameMapDirectory> name_map;
+  std::string series{};  ///< of the files, once one was chosen; see series.h
+  std::vector<std::string> warnings{};
 };
 
 /// The files that `wanted` finds; without one, the known patterns are tried in order, then a name

@@ -8,6 +8,7 @@
 
 #include "storage/directory.h"
 #include "storage/linkless_tree.h"
+#include "storage/small_file.h"
 
 namespace reshardfs {
 namespace {
@@ -15,9 +16,10 @@ namespace {
 constexpr std::uint64_t kMaxTrackerBytes = 4096;
 
 std::string read_tracker(const std::filesystem::path& path, const StepNames& names,
-                         const SourceTreePtr& tree) {
+                         const SourceTreePtr& tree, std::int64_t& written_ns) {
   constexpr std::string_view kSpace = " \t\r\n\v\f";
-  const std::string text = read_small_file(path, kMaxTrackerBytes, tree);
+  const auto [text, mtime_ns] = open_small_file(path, kMaxTrackerBytes, tree);
+  written_ns = mtime_ns;
   const std::size_t begin = text.find_first_not_of(kSpace);
   std::string step = begin == std::string::npos
                          ? std::string()
@@ -63,7 +65,7 @@ std::optional<StepDirectories> list_steps(const std::filesystem::path& root, con
   if (out.directories.empty() && !has_tracker) return std::nullopt;
   if (!has_tracker) return out;
   try {
-    out.tracked = read_tracker(root / kIterationTracker, names, tree);
+    out.tracked = read_tracker(root / kIterationTracker, names, tree, out.tracked_ns);
     out.tracks_release = out.tracked == names.release;
   } catch (const Error&) {
     if (needs_tracker) throw;
@@ -89,6 +91,12 @@ ChosenStep choose_step(const StepDirectories& found, const std::string& wanted) 
   throw choice_error(found, ErrorKind::kMissing,
                      (latest ? tracker + " names step '" : "there is no directory of step '") +
                          printable(step) + (latest ? "', but that directory does not exist" : "'"));
+}
+
+void note_tracker(const StepDirectories& found, Discovery& out) {
+  if (!found.tracked || out.step.empty() || !found.is_finished(out.step)) return;
+  const std::size_t others = found.directories.size() - 1 + (found.release ? 1 : 0);
+  out.written_last.push_back({found.root / kIterationTracker, found.tracked_ns, others});
 }
 
 void note_other_steps(const StepDirectories& found, const std::string& wanted, Discovery& out) {

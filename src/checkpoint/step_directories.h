@@ -3,6 +3,7 @@
 /// last: as MindSpore Transformers and Megatron write them.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -33,6 +34,7 @@ struct StepDirectories {
   std::optional<std::filesystem::path> release;                         ///< see StepNames
   /// What the tracker has; nothing: there is none, or it is wrong and does not matter.
   std::optional<std::string> tracked;
+  std::int64_t tracked_ns = 0;  ///< when that was written, since the epoch
   bool tracks_release = false;
   std::vector<std::filesystem::path> links;  ///< symbolic ones among those
 
@@ -54,6 +56,9 @@ struct ChosenStep {
 /// @param wanted see CheckpointOptions::step; also the name of what belongs to no step.
 /// @throws Error kMissing with the steps that there are; kUsage for all of them.
 ChosenStep choose_step(const StepDirectories& found, const std::string& wanted);
+
+/// Notes the tracker as what was written after the files of out.step, if it was.
+void note_tracker(const StepDirectories& found, Discovery& out);
 
 /// Lists all steps, and notes which others there are, by out.step.
 void note_other_steps(const StepDirectories& found, const std::string& wanted, Discovery& out);

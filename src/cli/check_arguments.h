@@ -24,6 +24,11 @@ std::optional<std::filesystem::path> existing_path(const std::string& text,
 /// An option with a text, of which the last one counts: the command line wins over a file.
 CLI::Option* add_text(CLI::App& command, const std::string& name, std::string& value,
                       const std::string& text);
+/// Of --src-prefix, for all commands that open a set.
+inline constexpr const char* kPrefixHelp =
+    "Which of several runs or models in one directory to read: what the names of its files begin "
+    "with, as inspect lists it";
+
 /// An option that may be given several times, with one text each.
 CLI::Option* add_texts(CLI::App& command, const std::string& name, std::vector<std::string>& values,
                        const std::string& text);

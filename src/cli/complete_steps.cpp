@@ -8,14 +8,28 @@
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
+#include "checkpoint/series.h"
 
 namespace reshardfs {
 
-std::vector<StepInfo> steps_of(const ConversionOptions& options) {
+namespace {
+
+CheckpointOptions checkpoint_options(const ConversionOptions& options) {
   CheckpointOptions checkpoint;
   checkpoint.pattern = options.src_pattern;
+  checkpoint.prefix = options.src_prefix;
   checkpoint.no_symlinks = options.no_symlinks;
-  return find_steps(options.source, checkpoint);
+  return checkpoint;
+}
+
+}  // namespace
+
+std::vector<StepInfo> steps_of(const ConversionOptions& options) {
+  return find_steps(options.source, checkpoint_options(options));
+}
+
+std::string series_of(const ConversionOptions& options) {
+  return chosen_series(options.source, checkpoint_options(options));
 }
 
 CompleteSteps::CompleteSteps(ConversionOptions options, std::optional<RankRange> ranks)

@@ -43,6 +43,9 @@ class CompleteSteps {
   std::map<std::string, Judgement> judged_;
 };
 
+/// See chosen_series(). @throws Error as find_steps().
+std::string series_of(const ConversionOptions& options);
+
 /// All steps, complete or not.
 std::vector<StepInfo> steps_of(const ConversionOptions& options);
 

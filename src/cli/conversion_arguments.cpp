@@ -77,6 +77,7 @@ void ConversionArguments::add_source_options(CLI::App& command) {
            "Where the source files are, e.g. 'rank_{rank}/*-{step}.ckpt'; by default, directories "
            "rank_N, nodeN and ckpt_N and files *_rank_N* are found")
       ->type_name("PATTERN");
+  add_text(command, "--src-prefix", src_prefix, kPrefixHelp)->type_name("PREFIX");
   add_text(command, "--step", step, "The step to read, as inspect lists it (e.g. 9_50)")
       ->type_name("STEP|latest")
       ->capture_default_str();
@@ -190,6 +191,7 @@ ConversionOptions ConversionArguments::options() const {
   options.state_prefixes = state_prefixes;
   options.prefix = prefix;
   options.src_pattern = src_pattern;
+  options.src_prefix = src_prefix;
   options.step = step;
   options.unmatched = unmatched;
   options.replicas = replicas;

@@ -30,6 +30,7 @@ struct ConversionArguments {
   std::vector<std::string> state_prefixes;
   std::string prefix = "checkpoint_";
   std::string src_pattern;
+  std::string src_prefix;
   std::string step = "latest";
   Unmatched unmatched = Unmatched::kDrop;
   Replicas replicas = Replicas::kSame;

@@ -221,6 +221,9 @@ DiffSide open_side(const DiffArguments& arguments, std::size_t number, const Dif
     DiffSide side = DiffSide::open_checked(source, [&](const std::string& name) {
       return options.names.takes(number == 0 ? options.name_map.target(name) : name);
     });
+    for (const std::string& warning : side.table().checkpoint().warnings()) {
+      spdlog::warn("{}: {}", letter == "a" ? "A" : "B", warning);
+    }
     for (const std::string& note : side.table().checkpoint().notes()) {
       spdlog::info("{}: {}", letter == "a" ? "A" : "B", note);
     }
@@ -277,6 +280,10 @@ void add_side_options(CLI::App& command, DiffArguments& arguments, std::size_t n
       ->type_name("STEP|latest")
       ->capture_default_str();
   one("pattern", source.pattern, "Where the files of " + side + " are")->type_name("PATTERN");
+  one("prefix", source.prefix,
+      "Which of several runs or models in the directory of " + side + " is read")
+      ->type_name("PREFIX");
+  source.prefix_option = prefix + "prefix";
   command
       .add_option(prefix + "join", source.join,
                   "Without a strategy: join the slices of matching parameters of " + side +

@@ -34,6 +34,7 @@ struct GuessArguments {
   std::string source;
   std::string pattern;
   std::string step = "latest";
+  std::string prefix;
   std::string model_config;
   std::string output = "-";
   bool full = false;
@@ -91,9 +92,11 @@ int run_guess(const GuessArguments& arguments) {
   CheckpointOptions options;
   options.pattern = arguments.pattern;
   options.step = arguments.step;
+  options.prefix = arguments.prefix;
   const std::filesystem::path file = config_file(arguments);
   const auto config = read_config(file);
   const CheckpointSet set = CheckpointSet::open(located(arguments.source), options);
+  for (const std::string& warning : set.warnings()) complain(warning);
   CheckProgress progress;
   SlicedSet slices;
   {
@@ -128,6 +131,7 @@ void add_guess_verb(CLI::App& strategy, CommandAction& action) {
   add_text(*verb, "--src-pattern", arguments->pattern,
            "Where the files are, e.g. 'rank_{rank}/*-{step}.ckpt'")
       ->type_name("PATTERN");
+  add_text(*verb, "--src-prefix", arguments->prefix, kPrefixHelp)->type_name("PREFIX");
   add_text(*verb, "--step", arguments->step, "The step to read")
       ->type_name("STEP|latest")
       ->capture_default_str();

@@ -19,7 +19,10 @@
 #include "base/near_name.h"
 #include "base/rank_json.h"
 #include "base/rank_list.h"
+#include "base/utc_time.h"
 #include "check/parameter_stats.h"
+#include "checkpoint/series.h"
+#include "checkpoint/step.h"
 #include "cli/app.h"
 #include "cli/check_arguments.h"
 #include "cli/command.h"
@@ -90,6 +93,7 @@ DiffSource diff_source(const InspectArguments& arguments) {
       existing_path(arguments.strategy, "--src-strategy", "a strategy file or a directory of them");
   source.maps = arguments.map.options();
   source.pattern = arguments.query.src_pattern;
+  source.prefix = arguments.query.src_prefix;
   source.step = arguments.query.step;
   source.dec_key_file = arguments.query.dec_key_file;
   source.dec_mode = arguments.query.dec_mode;
@@ -227,6 +231,7 @@ std::vector<ParameterStats> find_stats(const InspectArguments& arguments,
   const CheckpointQuery& query = arguments.query;
   CheckpointOptions source{query.src_pattern, query.step, false, nullptr};
   source.no_symlinks = query.no_symlinks;
+  source.prefix = query.src_prefix;
   source.decryption = Decryption::load_if_named(query.dec_key_file, query.dec_mode);
   return file_stats(CheckpointSet::open(located(arguments.path), source), options, progress);
 }
@@ -427,11 +432,48 @@ int run_why(const InspectArguments& arguments) {
   return kExitDone;
 }
 
+/// Where the user has to choose among several: all there are to choose from. Why nothing else is
+/// shown is what opening the set throws.
+void list_series(const InspectArguments& arguments) {
+  if (!arguments.query.src_prefix.empty()) return;
+  const std::filesystem::path source = located(arguments.path);
+  std::vector<SeriesInfo> all;
+  try {
+    all = find_series(source, options_of(arguments.query));
+  } catch (const Error&) {
+    return;
+  }
+  const auto is_ordinary = [](const SeriesInfo& series) { return !series.is_breakpoint; };
+  const auto ordinary = std::count_if(all.begin(), all.end(), is_ordinary);
+  if (all.size() < 2 || ordinary == 1) return;
+  if (arguments.json) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const SeriesInfo& series : all) {
+      list.push_back({{"prefix", series.name},
+                      {"steps", series.steps},
+                      {"ranks", series.ranks},
+                      {"modified", series.mtime_ns == 0 ? "" : utc_time(series.mtime_ns)},
+                      {"breakpoint", series.is_breakpoint}});
+    }
+    write_json({{"series", std::move(list)}});
+    return;
+  }
+  TextTable table({"PREFIX", "STEPS", "MODIFIED", "RANKS"}, {});
+  for (const SeriesInfo& series : all) {
+    table.add_row({printable(series.name), printable(join_steps(series.steps)),
+                   series.mtime_ns == 0 ? "" : utc_time(series.mtime_ns),
+                   format_rank_list(series.ranks)});
+  }
+  std::cout << table.str() << std::flush;
+}
+
 int run_inspect(const InspectArguments& arguments) {
   arguments.log.apply();
   arguments.storage.apply();
   if (!arguments.why.empty()) return run_why(arguments);
+  list_series(arguments);
   const Inspected inspected = open_inspected(arguments);
+  for (const std::string& warning : inspected.contents.warnings) spdlog::warn("{}", warning);
   for (const std::string& note : inspected.contents.notes) spdlog::info("{}", note);
   for (const CheckpointRefused& tensor : inspected.contents.refused) {
     spdlog::warn("cannot be shown: '{}' ({})", printable(tensor.name), tensor.reason);
@@ -522,6 +564,7 @@ void add_inspect_command(CLI::App& app, CommandAction& action) {
   one("--src-pattern", arguments->query.src_pattern,
       "Where the files are, e.g. 'rank_{rank}/*-{step}.ckpt'")
       ->type_name("PATTERN");
+  one("--src-prefix", arguments->query.src_prefix, kPrefixHelp)->type_name("PREFIX");
   one("--step", arguments->query.step, "The step to read")
       ->type_name("STEP|latest")
       ->capture_default_str();

@@ -42,6 +42,7 @@ struct MapCommandArguments {
   std::string strategy;
   std::string pattern;
   std::string step = "latest";
+  std::string prefix;
   MapArguments options;
   std::string parameter;
   bool json = false;
@@ -122,9 +123,11 @@ ModelMaps load_map(const MapCommandArguments& arguments) {
 Met meet(const MapCommandArguments& arguments, const ModelMaps& maps) {
   const auto strategy =
       existing_path(arguments.strategy, "--src-strategy", "a strategy file or a directory of them");
+  CheckpointOptions checkpoint{arguments.pattern, arguments.step, false, nullptr};
+  checkpoint.prefix = arguments.prefix;
   const auto set = std::make_shared<const CheckpointSet>(
-      CheckpointSet::open(located(arguments.source),
-                          CheckpointOptions{arguments.pattern, arguments.step, false, nullptr}));
+      CheckpointSet::open(located(arguments.source), checkpoint));
+  for (const std::string& warning : set->warnings()) spdlog::warn("{}", warning);
   for (const std::string& line : warnings_of(set->completeness())) spdlog::warn("{}", line);
   StrategyInput input(strategy);
   input.allow_unmatched();
@@ -337,6 +340,7 @@ void add_source_options(CLI::App& verb, MapCommandArguments& arguments) {
            "Strategy the checkpoint was saved with; none if every rank holds whole parameters")
       ->type_name("FILE|DIR|none");
   add_text(verb, "--src-pattern", arguments.pattern, "Where its files are")->type_name("PATTERN");
+  add_text(verb, "--src-prefix", arguments.prefix, kPrefixHelp)->type_name("PREFIX");
   add_text(verb, "--step", arguments.step, "The step to read")
       ->type_name("STEP|latest")
       ->capture_default_str();

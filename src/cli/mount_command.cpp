@@ -21,6 +21,7 @@
 #include "checkpoint/step.h"
 #include "cli/app.h"
 #include "cli/command.h"
+#include "cli/complete_steps.h"
 #include "cli/messages.h"
 #include "cli/mount_arguments.h"
 #include "cli/mount_role.h"
@@ -172,14 +173,17 @@ void mount_one_step(const MountArguments& arguments, const ConversionOptions& op
 void mount_all_steps(const MountArguments& arguments, const ConversionOptions& options,
                      const MountRole& role, const std::function<void()>& ready) {
   MountOptions mount = mount_options(arguments);
-  MountVersions versions = steps_versions(options, mount, role.takeover());
+  // Whatever else is saved beside them later, the steps stay those of one run.
+  ConversionOptions followed = options;
+  followed.src_prefix = series_of(options);
+  MountVersions versions = steps_versions(options, followed.src_prefix, mount, role.takeover());
   std::optional<StepTree::GoingOn> before;
   if (Takeover* const takeover = role.takeover()) {
     const auto count = [takeover](std::uint64_t tree) { return takeover->openings().of(tree); };
     before = StepTree::GoingOn{takeover->record().read(MemoryRecord::Text::kTree), count,
                                takeover->after_crash()};
   }
-  const std::unique_ptr<StepTree> tree = all_steps_tree(options, before);
+  const std::unique_ptr<StepTree> tree = all_steps_tree(followed, before);
   mount.handover = handover_options(role, versions);
   serve_at(*tree, arguments, std::move(mount), [&] {
     report_live("all complete steps", arguments);

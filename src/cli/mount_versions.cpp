@@ -139,6 +139,7 @@ TreePtr shown_again(const MountedTree& former) {
   lead_back(options.source, former.source);
   if (!former.step.empty()) options.step = former.step;
   options.allow_unmatched = true;  // nobody types them now
+  if (!former.series.empty()) options.src_prefix = former.series;
   const Conversion conversion = open_conversion(options);
   TreePtr tree = tree_of(conversion, former.version);
   const std::string now = subject_of(options, conversion, *tree, {});
@@ -208,7 +209,8 @@ MountVersions mount_versions(const ConversionOptions& options, const Conversion&
                     .subject = subject_of(options, conversion, *tree, mount),
                     .words = plain_words(),
                     .source = real_path(options.source).string(),
-                    .step = conversion.step()};
+                    .step = conversion.step(),
+                    .series = conversion.series()};
   if (before == nullptr) {
     MountVersions versions;
     versions.trees.push_back({last, std::move(tree)});
@@ -248,14 +250,17 @@ MountVersions mount_versions(const ConversionOptions& options, const Conversion&
   return versions;
 }
 
-MountVersions steps_versions(const ConversionOptions& options, const MountOptions& mount,
-                             Takeover* before) {
+MountVersions steps_versions(const ConversionOptions& options, const std::string& series,
+                             const MountOptions& mount, Takeover* before) {
   MountedTree shown{.subject = subject_of([&] { return steps_identity(options); }, 0, mount),
-                    .words = plain_words()};
+                    .words = plain_words(),
+                    .series = series};
   MountVersions versions;
   if (before != nullptr) {
     const std::string& was = before->state().trees.back().subject;
-    if (!has_same_contents(was, shown.subject)) {
+    const std::string& series_was = before->state().trees.back().series;
+    const bool same_series = series_was.empty() || series_was == series;
+    if (!same_series || !has_same_contents(was, shown.subject)) {
       throw not_what_is_mounted(was, shown.subject).hint("unmount, and mount again");
     }
     require_same_kernel_options(was, shown.subject);
@@ -270,11 +275,13 @@ ConversionOptions options_after(ConversionOptions options, const Takeover& befor
   const MountedTree& shown = before.state().trees.back();
   if (before.may_replace()) return options;
   options.allow_unmatched = true;  // an older version may have accepted them
-  if (options.step == kAllSteps || shown.words.empty()) return options;
+  if (shown.words.empty()) return options;
   const auto shown_by = parse_mount_words(shown.words);
-  if (options.source == absolute_source(shown_by->conversion.source)) {
-    lead_back(options.source, shown.source);
-  }
+  const bool same_source = options.source == absolute_source(shown_by->conversion.source);
+  // Files of another run beside it do not change what is mounted.
+  if (same_source && options.src_prefix.empty()) options.src_prefix = shown.series;
+  if (options.step == kAllSteps) return options;
+  if (same_source) lead_back(options.source, shown.source);
   if (options.step == kLatestStep && !shown.step.empty()) options.step = shown.step;
   return options;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "reshardfs/conversion.h"
@@ -29,11 +30,12 @@ MountVersions mount_versions(const ConversionOptions& options, const Conversion&
                              const MountOptions& mount, Takeover* before);
 
 /// The same for a mount of all steps, whose tree keeps account of itself.
-MountVersions steps_versions(const ConversionOptions& options, const MountOptions& mount,
-                             Takeover* before);
+/// @param series see MountedTree.
+MountVersions steps_versions(const ConversionOptions& options, const std::string& series,
+                             const MountOptions& mount, Takeover* before);
 
-/// The options for what a mount goes on with: the newest step, and what the source's path leads to,
-/// are those which it has shown, but where another tree may be shown.
+/// The options for what a mount goes on with: the newest step, the run of which it is, and what the
+/// source's path leads to, are those which it has shown, but where another tree may be shown.
 ConversionOptions options_after(ConversionOptions options, const Takeover& before);
 
 }  // namespace reshardfs

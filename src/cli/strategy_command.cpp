@@ -45,6 +45,7 @@ struct StrategyArguments {
   MapArguments map;
   std::string src_strategy;
   bool lists_unmatched = false;  ///< rules that select nothing are listed, and no error
+  std::string prefix;
   bool force = false;
   bool json = false;
 };
@@ -59,7 +60,11 @@ CheckpointSet open_source(const StrategyArguments& arguments) {
         .in_file(arguments.inputs.front())
         .hint("name the checkpoint with --source");
   }
-  return CheckpointSet::open(located(arguments.source), CheckpointOptions{});
+  CheckpointOptions options;
+  options.prefix = arguments.prefix;
+  CheckpointSet set = CheckpointSet::open(located(arguments.source), options);
+  for (const std::string& warning : set.warnings()) complain(warning);
+  return set;
 }
 
 /// The layouts of a set that records them itself; nothing if the input is none.
@@ -250,6 +255,7 @@ CLI::App* add_verb(CLI::App& strategy, CommandAction& action, const std::string&
       ->required();
   verb->add_option("--source", arguments->source, "The checkpoint that .toml rules describe")
       ->type_name("DIR|FILE");
+  add_text(*verb, "--src-prefix", arguments->prefix, kPrefixHelp)->type_name("PREFIX");
   verb->callback(
       [&action, arguments, run] { action = [arguments, run] { return run(*arguments); }; });
   return verb;

@@ -187,6 +187,7 @@ void add_verify_command(CLI::App& app, CommandAction& action) {
       ->type_name("FILE|DIR|none");
   one("--src-pattern", options.pattern, "Where the files are, e.g. 'rank_{rank}/*-{step}.ckpt'")
       ->type_name("PATTERN");
+  one("--src-prefix", options.prefix, kPrefixHelp)->type_name("PREFIX");
   one("--step", options.step, "The step to read")->type_name("STEP|latest")->capture_default_str();
   many("--src-join", options.join,
        "Without a strategy: treat matching parameters as slices, one per rank (repeatable)")

@@ -110,7 +110,8 @@ Json json_of(const MountedTree& tree) {
           {"subject", binary(tree.subject)},
           {"words", words},
           {"source", binary(tree.source)},
-          {"step", binary(tree.step)}};
+          {"step", binary(tree.step)},
+          {"series", binary(tree.series)}};
 }
 
 MountedTree tree_of(const Json& json) {
@@ -120,6 +121,7 @@ MountedTree tree_of(const Json& json) {
   for (const Json& word : json.at("words")) tree.words.push_back(bytes_in(word));
   tree.source = bytes_of(json, "source");
   tree.step = bytes_of(json, "step");
+  if (json.contains("series")) tree.series = bytes_of(json, "series");
   return tree;
 }
 

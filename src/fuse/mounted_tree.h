@@ -19,6 +19,9 @@ struct MountedTree {
   std::vector<std::string> words{};
   std::string source{};  ///< where its path led, whatever a link in it leads to by now
   std::string step{};    ///< of the source, whichever is the newest by now; empty: it has none
+  /// Of the source's runs and models the one that is shown, see ConversionOptions::src_prefix;
+  /// empty: there is nothing to choose, or that is not known.
+  std::string series{};
 };
 
 /// A name that the kernel may have kept.

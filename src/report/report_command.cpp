@@ -75,6 +75,7 @@ std::vector<std::string> report_command(const ConversionOptions& options, const 
   Words words({"reshardfs", "report", options.source.string()});
   add_strategies(options, words);
   words.add("--src-pattern", options.src_pattern);
+  words.add("--src-prefix", options.src_prefix);
   words.add("--step", step.empty() ? options.step : step, usual.step);
   words.add("--src-join", options.src_join);
   words.add("--map", options.maps.maps);

@@ -8,15 +8,19 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "reshardfs/error.h"
 
 #include "storage/backend.h"
 #include "storage/byte_source.h"
+#include "storage/file_times.h"
 #include "storage/linkless_tree.h"
 #include "storage/location.h"
+#include "storage/small_file.h"
 
 namespace reshardfs {
 namespace {
@@ -129,6 +133,22 @@ PathKind LinklessTree::kind(const std::filesystem::path& path) const {
   throw linkless_error("examine", path, errno);
 }
 
+std::int64_t known_mtime_ns(const std::filesystem::path& path, const SourceTreePtr& tree) noexcept {
+  try {
+    if (tree) return tree->known_mtime_ns(path);
+    struct stat status {};
+    if (is_url(path) || ::stat(path.c_str(), &status) != 0) return 0;
+    return nanoseconds(status.st_mtim);
+  } catch (const std::exception&) {
+    return 0;  // no memory
+  }
+}
+
+std::int64_t LinklessTree::known_mtime_ns(const std::filesystem::path& path) const {
+  struct stat status {};
+  return examine(path, status) ? nanoseconds(status.st_mtim) : 0;
+}
+
 bool is_link(const std::filesystem::path& path) {
   if (is_url(path)) return false;
   struct stat status {};
@@ -157,6 +177,11 @@ std::string read_small_file(const std::filesystem::path& path, std::uint64_t max
 
 std::string read_small_file(const std::filesystem::path& path, std::uint64_t max_bytes,
                             const SourceTreePtr& tree) {
+  return open_small_file(path, max_bytes, tree).content;
+}
+
+SmallFile open_small_file(const std::filesystem::path& path, std::uint64_t max_bytes,
+                          const SourceTreePtr& tree) {
   const ByteSourcePtr source = open_file(path, tree);
   if (source->size() > max_bytes) {
     throw Error(ErrorKind::kBadInput, "has " + std::to_string(source->size()) + " bytes; at most " +
@@ -166,7 +191,7 @@ std::string read_small_file(const std::filesystem::path& path, std::uint64_t max
   std::string content(source->size(), '\0');
   source->read_at(0, std::as_writable_bytes(std::span(content)));
   source->check_unchanged();
-  return content;
+  return {std::move(content), source->mtime_ns()};
 }
 
 }  // namespace reshardfs

@@ -40,6 +40,7 @@ class LinklessTree final : public SourceTree, public std::enable_shared_from_thi
   ByteSourcePtr open_source(const std::filesystem::path& path) const override;
   std::vector<DirectoryEntry> list(const std::filesystem::path& path) const override;
   PathKind kind(const std::filesystem::path& path) const override;
+  std::int64_t known_mtime_ns(const std::filesystem::path& path) const override;
 
  private:
   std::filesystem::path below_root(const std::filesystem::path& path) const;

@@ -265,15 +265,13 @@ std::string identity_of(const RemoteAddress& address, const Version& version,
          std::to_string(version.size);
 }
 
-/// "2026-01-31T12:34:56.000Z", in whole seconds as in the header of an answer. @return nanoseconds
-/// since the epoch; 0 if it is no such time.
+}  // namespace
+
 std::int64_t time_of_list(const std::string& text) {
   std::tm time{};
   if (::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time) == nullptr) return 0;
   return std::int64_t{::timegm(&time)} * 1'000'000'000;
 }
-
-}  // namespace
 
 RangeFetcherPtr open_remote_object(RemoteAddress address) {
   auto known = std::make_shared<Known>();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -32,5 +33,9 @@ RangeFetcherPtr open_remote_object(RemoteAddress address);
 /// first bytes have come, nothing shows that whoever asks may read it: see is_opened().
 /// @param listed with an ETag.
 RangeFetcherPtr open_listed_object(RemoteAddress address, const ListedObject& listed);
+
+/// ListedObject::modified ("2026-01-31T12:34:56.000Z") in nanoseconds since the epoch, in whole
+/// seconds as in the header of an answer; 0 if it is no such time.
+std::int64_t time_of_list(const std::string& text);
 
 }  // namespace reshardfs

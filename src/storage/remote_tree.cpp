@@ -8,6 +8,7 @@
 #include "reshardfs/error.h"
 
 #include "base/parallel.h"
+#include "storage/remote_object.h"
 
 namespace reshardfs {
 namespace {
@@ -111,6 +112,12 @@ PathKind RemoteTree::kind(const std::filesystem::path& path) const {
     if (listed_.contains(wanted)) return PathKind::kDirectory;
   }
   return backend_.kind(path);
+}
+
+std::int64_t RemoteTree::known_mtime_ns(const std::filesystem::path& path) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = objects_.find(path.string());
+  return found == objects_.end() ? 0 : time_of_list(found->second.modified);
 }
 
 void RemoteTree::foresee_lists(std::span<const std::filesystem::path> paths) const {

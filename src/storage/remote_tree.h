@@ -30,6 +30,7 @@ class RemoteTree final : public SourceTree {
   ByteSourcePtr open_source(const std::filesystem::path& path) const override;
   std::vector<DirectoryEntry> list(const std::filesystem::path& path) const override;
   PathKind kind(const std::filesystem::path& path) const override;
+  std::int64_t known_mtime_ns(const std::filesystem::path& path) const override;
   void foresee_lists(std::span<const std::filesystem::path> paths) const override;
 
  private:

@@ -30,6 +30,9 @@ class SourceTree {
   virtual std::vector<DirectoryEntry> list(const std::filesystem::path& path) const = 0;
   /// @throws what path_kind() throws.
   virtual PathKind kind(const std::filesystem::path& path) const = 0;
+  /// When a file was modified, in nanoseconds since the epoch, as far as that is known without a
+  /// request; 0: it is not, or there is no such file.
+  virtual std::int64_t known_mtime_ns(const std::filesystem::path& /*path*/) const { return 0; }
 
   /// These directories are about to be listed, one after the other.
   virtual void foresee_lists(std::span<const std::filesystem::path> /*paths*/) const {}
@@ -45,5 +48,7 @@ std::string read_small_file(const std::filesystem::path& path, std::uint64_t max
 std::vector<DirectoryEntry> list_directory(const std::filesystem::path& path,
                                            const SourceTreePtr& tree);
 PathKind path_kind(const std::filesystem::path& path, const SourceTreePtr& tree);
+/// Symbolic links are followed. Never throws.
+std::int64_t known_mtime_ns(const std::filesystem::path& path, const SourceTreePtr& tree) noexcept;
 
 }  // namespace reshardfs

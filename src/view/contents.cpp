@@ -14,6 +14,7 @@ namespace reshardfs {
 CheckpointOptions options_of(const CheckpointQuery& query) {
   CheckpointOptions options{query.src_pattern, query.step, query.check_crc, nullptr};
   options.no_symlinks = query.no_symlinks;
+  options.prefix = query.src_prefix;
   options.decryption = Decryption::load_if_named(query.dec_key_file, query.dec_mode);
   options.examine_all = true;
   return options;
@@ -31,6 +32,7 @@ CheckpointContents contents_of(const CheckpointSet& set) {
   for (const RefusedTensor& tensor : set.refused()) {
     contents.refused.push_back({tensor.name, tensor.reason});
   }
+  contents.warnings = set.warnings();
   contents.records_layouts = set.catalogue() != nullptr && set.catalogue()->states_layouts();
   if (set.catalogue() != nullptr) {
     if (const auto saved = set.catalogue()->saved_objects()) {

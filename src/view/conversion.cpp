@@ -151,6 +151,7 @@ CheckpointOptions checkpoint_options(const ConversionOptions& options,
                                      const SourceTreePtr& listed) {
   CheckpointOptions checkpoint{options.src_pattern, options.step, options.check_crc, nullptr};
   checkpoint.no_symlinks = options.no_symlinks;
+  checkpoint.prefix = options.src_prefix;
   checkpoint.listed = listed;
   checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
   return checkpoint;
@@ -346,6 +347,7 @@ Conversion Conversion::open(const ConversionOptions& options) {
   state->checkpoint = std::make_shared<const CheckpointSet>(
       CheckpointSet::open(options.source, checkpoint_options(options, listed)));
   state->notes = state->checkpoint->notes();
+  state->warnings = state->checkpoint->warnings();
   source_input.allow_unmatched(options.allow_unmatched);
   target_input.allow_unmatched(options.allow_unmatched);
   // Before anything that a misspelt option makes go wrong.
@@ -537,6 +539,9 @@ std::int64_t Conversion::mtime_ns() const {
 }
 const std::string& Conversion::step() const {
   return state_->checkpoint->step();
+}
+const std::string& Conversion::series() const {
+  return state_->checkpoint->series();
 }
 const std::vector<std::string>& Conversion::steps() const {
   return state_->checkpoint->steps();

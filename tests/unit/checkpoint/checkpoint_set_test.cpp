@@ -188,7 +188,7 @@ TEST_F(CheckpointSetTest, TakesTheNewestStepByNumber) {
     add(std::string("rank_0/llama-") + step + ".ckpt");
     add(std::string("rank_1/llama-") + step + ".ckpt");
   }
-  add("rank_0/no_step.ckpt");
+  add("rank_0/llama.ckpt");
   const CheckpointSet set = open();
   EXPECT_EQ(set.step(), "10_50");
   EXPECT_THAT(set.steps(), ElementsAre("9_50", "10_9", "10_50"));
@@ -229,8 +229,12 @@ TEST_F(CheckpointSetTest, RefusesTwoFilesOfOneStep) {
   add("rank_0/a-1_5.ckpt");
   add("rank_3/a-1_5.ckpt");
   add("rank_3/b-1_5.ckpt");
-  expect_refused(ErrorKind::kBadInput, {"rank 3", "step 1_5", "'rank_3/a-1_5.ckpt'",
-                                        "'rank_3/b-1_5.ckpt'", "--src-pattern"});
+  expect_refused(ErrorKind::kBadInput, {"2 runs or models", "--src-prefix a", "--src-prefix b"});
+  CheckpointOptions both;
+  both.prefix = "*";
+  expect_refused(
+      ErrorKind::kBadInput,
+      {"rank 3", "step 1_5", "'rank_3/a-1_5.ckpt'", "'rank_3/b-1_5.ckpt'", "--src-pattern"}, both);
   CheckpointOptions options;
   options.pattern = "rank_{rank}/a-{step}.ckpt";
   EXPECT_THAT(ranks(open(options)), ElementsAre(0, 3));
@@ -239,7 +243,11 @@ TEST_F(CheckpointSetTest, RefusesTwoFilesOfOneStep) {
 TEST_F(CheckpointSetTest, RefusesTwoFilesWithoutStep) {
   add("rank_0/a.ckpt");
   add("rank_0/b.ckpt");
-  expect_refused(ErrorKind::kBadInput, {"rank 0", "no step", "--src-pattern"});
+  CheckpointOptions both;
+  both.prefix = "*";
+  expect_refused(ErrorKind::kBadInput, {"rank 0", "no step", "--src-pattern"}, both);
+  expect_refused(ErrorKind::kBadInput,
+                 {"--src-prefix a (no step of", "--src-prefix b (no step of"});
 }
 
 TEST_F(CheckpointSetTest, TakesAPatternWithSteps) {

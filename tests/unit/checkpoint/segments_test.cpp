@@ -92,7 +92,11 @@ TEST_F(SegmentedSet, NamesThePartThatIsMissing) {
 TEST_F(SegmentedSet, RefusesFilesThatDoNotBelongTogether) {
   add("rank_0/net_part0.ckpt", "a");
   add("rank_0/other_part1.ckpt", "b");
-  expect_refused(ErrorKind::kBadInput, {"2 files", "'rank_0/other_part1.ckpt'", "--src-pattern"});
+  expect_refused(ErrorKind::kBadInput, {"2 runs or models", "--src-prefix other"});
+  CheckpointOptions both;
+  both.prefix = "*";
+  expect_error(ErrorKind::kBadInput, {"2 files", "'rank_0/other_part1.ckpt'", "--src-pattern"},
+               [&] { CheckpointSet::open(dir_.path(), both); });
   std::filesystem::remove(dir_.path() / "rank_0/other_part1.ckpt");
   add("rank_0/net.ckpt", "b");
   expect_refused(ErrorKind::kBadInput, {"2 files", "'rank_0/net.ckpt'"});
