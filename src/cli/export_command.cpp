@@ -48,6 +48,10 @@ void print_result(const ExportResult& result, const std::string& directory, doub
     const double rate = static_cast<double>(result.written_bytes) / seconds;
     text += fmt::format(" ({}/s)", human_bytes(static_cast<std::uint64_t>(rate)));
   }
+  if (result.resumed_bytes > 0) {
+    text += fmt::format("; {} of unfinished files was there already, checked",
+                        human_bytes(result.resumed_bytes));
+  }
   if (result.kept_files > 0) {
     text += fmt::format("; {} of {} {} there already, checked", human_bytes(result.kept_bytes),
                         result.kept_files, result.kept_files == 1 ? "file was" : "files were");

@@ -109,7 +109,7 @@ class Engine {
         std::min<std::uint64_t>(running.block_bytes, running.size - offset));
     if (buffer.size() < bytes) buffer.resize(bytes);
     const auto span = std::span(buffer).first(bytes);
-    if (bytes > 0) {
+    if (bytes > 0 && !running.job->restore(offset, span)) {
       running.job->file().read_at(offset, span);
       running.job->write(offset, span);
     }

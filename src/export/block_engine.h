@@ -15,7 +15,7 @@
 
 namespace reshardfs {
 
-/// One file. All calls for it but write() come from one thread at a time.
+/// One file. All calls for it but restore() and write() come from one thread at a time.
 class BlockJob {
  public:
   BlockJob() = default;
@@ -30,6 +30,9 @@ class BlockJob {
   virtual std::size_t block_bytes() const { return 0; }
   /// Before the first block.
   virtual void begin() {}
+  /// Whether a process before this one has written the block, whose bytes are read to `out` then.
+  /// Called before write(), from several threads at once; then write() is not.
+  virtual bool restore(std::uint64_t /*offset*/, std::span<std::byte> /*out*/) { return false; }
   /// Each block once, in any order, from several threads at once.
   virtual void write(std::uint64_t /*offset*/, std::span<const std::byte> /*bytes*/) {}
   /// After all blocks have been written.

@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -16,7 +19,10 @@
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
+#include "base/sha256.h"
+#include "base/text.h"
 #include "base/url_path.h"
+#include "export/block_journal.h"
 #include "export/checksums.h"
 #include "export/existing_file.h"
 #include "export/folder.h"
@@ -50,6 +56,7 @@ struct Item {
   /// Of the file that is there; of what should be there, from the manifest or the source.
   std::string found_sha256{};
   std::string wanted_sha256{};
+  bool is_begun = false;  ///< a partial file and its journal are there
 
   bool is_kept() const { return standing == Standing::kSameSize && found_sha256 == wanted_sha256; }
 };
@@ -72,25 +79,59 @@ class HashJob final : public BlockJob {
   std::string& result_;
 };
 
+std::string subject_of(const std::string& identity, const std::string& path) {
+  const std::string text = identity + "\n" + path;
+  return sha256_of(std::as_bytes(std::span(text)));
+}
+
 class WriteJob final : public BlockJob {
  public:
   /// @param writers kMany: of a share, whose process of an earlier run may still live elsewhere. It
   ///        writes the same bytes, so whoever is last may replace the file.
-  WriteJob(const Folder& root, const Item& item, Manifest& manifest, bool replace, Writers writers)
+  /// @param identity of all that is exported: short.
+  /// @param block_bytes the engine's.
+  WriteJob(const Folder& root, const Item& item, Manifest& manifest, bool replace, Writers writers,
+           const std::string& identity, std::size_t block_bytes)
       : root_(root),
         item_(item),
         manifest_(manifest),
         replace_(replace || writers == Writers::kMany),
-        writers_(writers) {}
+        writers_(writers),
+        subject_{subject_of(identity, item.output->path), item.output->file->size()},
+        block_bytes_(block_bytes) {
+    if (item.is_begun) resume();
+  }
+  WriteJob(const WriteJob&) = delete;
+  WriteJob& operator=(const WriteJob&) = delete;
+  ~WriteJob() override {
+    if (journal_) journal_->remove();
+  }
 
   const VirtualFile& file() const override { return *item_.output->file; }
   const std::string& name() const override { return item_.output->path; }
+  std::size_t block_bytes() const override { return block_bytes_; }
   void begin() override {
-    partial_.emplace(root_.make(item_.path.parent_path()), item_.path.filename(), file().size(),
-                     writers_);
+    if (journal_) return;
+    const fs::path parent = item_.path.parent_path();
+    partial_ = std::make_unique<PartialFile>(root_.make(parent), item_.path.filename(),
+                                             file().size(), writers_);
+    // What is lost of a file of one block is not worth another file.
+    if (writers_ != Writers::kOne || file().size() <= block_bytes_) return;
+    journal_ = std::make_unique<BlockJournal>(root_.make(parent), item_.path.filename(), subject_,
+                                              block_bytes_);
+  }
+  bool restore(std::uint64_t offset, std::span<std::byte> out) override {
+    if (!journal_ || !journal_->knows(offset)) return false;
+    if (partial_->read_at(offset, out) && journal_->matches(offset, out)) {
+      resumed_bytes_ += out.size();
+      return true;
+    }
+    ++damaged_blocks_;
+    return false;
   }
   void write(std::uint64_t offset, std::span<const std::byte> bytes) override {
     partial_->write_at(offset, bytes);
+    if (journal_) journal_->add(offset, bytes);
   }
   void finish(const std::string& sha256) override {
     partial_->sync();
@@ -99,9 +140,29 @@ class WriteJob final : public BlockJob {
     manifest_.add(item_.output->path, {file().size(), sha256});
     commit();
     partial_.reset();
+    if (journal_) journal_->remove();
+    journal_.reset();
   }
 
+  std::uint64_t resumed_bytes() const { return resumed_bytes_; }
+  /// That a process before this one had written, and that are something else now.
+  std::uint64_t damaged_blocks() const { return damaged_blocks_; }
+
  private:
+  void resume() {
+    const auto folder = root_.find(item_.path.parent_path());
+    if (!folder) return;
+    const std::string name = item_.path.filename();
+    journal_ = BlockJournal::resume(*folder, name, subject_, block_bytes_);
+    if (journal_) partial_ = PartialFile::resume(*folder, name, subject_.size);
+    if (partial_) {
+      block_bytes_ = journal_->block_bytes();
+      return;
+    }
+    journal_.reset();
+    remove_partial_files(*folder, {name}, Writers::kMany);
+  }
+
   void commit() {
     try {
       partial_->commit(replace_);
@@ -119,7 +180,12 @@ class WriteJob final : public BlockJob {
   Manifest& manifest_;
   bool replace_;
   Writers writers_;
-  std::optional<PartialFile> partial_;
+  BlockJournal::Subject subject_;
+  std::size_t block_bytes_;
+  std::unique_ptr<BlockJournal> journal_;
+  std::unique_ptr<PartialFile> partial_;
+  std::atomic<std::uint64_t> resumed_bytes_{0};
+  std::atomic<std::uint64_t> damaged_blocks_{0};
 };
 
 [[noreturn]] void throw_in_the_way(const fs::path& path, const std::string& what) {
@@ -153,7 +219,8 @@ class Exporter {
     remove_what_was_left();
     examine(manifest, others.known());
     const std::uint64_t bytes = bytes_to_write();
-    directory_.require_space(bytes);
+    const std::uint64_t there = allocated_bytes();
+    directory_.require_space(bytes - std::min(bytes, there));
     write(manifest, bytes);
     if (!share_ && options_.checksums) write_checksums(manifest);
     sync(manifest);
@@ -179,13 +246,20 @@ class Exporter {
 
   /// Of processes that were killed. Whoever else might write these files has been locked out where
   /// locks work; where they do not, it will find that it cannot complete its file.
-  void remove_what_was_left() const {
+  void remove_what_was_left() {
     std::map<fs::path, std::set<std::string>> names;
     for (const Item& item : items_) names[item.path.parent_path()].insert(item.path.filename());
     if (share_) names[{}].insert(manifest_name(share_->share));
+    const Writers writers = share_ ? Writers::kMany : Writers::kOne;
+    std::set<fs::path> begun;
     for (const auto& [path, own] : names) {
-      if (const auto folder = root().find(path)) remove_partial_files(*folder, own);
+      const auto folder = root().find(path);
+      if (!folder) continue;
+      for (const std::string& name : remove_partial_files(*folder, own, writers)) {
+        begun.insert(path / name);
+      }
     }
+    for (Item& item : items_) item.is_begun = begun.contains(item.path);
   }
 
   /// What is there is hashed, and compared with the manifest or, if that does not know the file,
@@ -263,18 +337,57 @@ class Exporter {
     return bytes;
   }
 
-  void write(Manifest& manifest, std::uint64_t bytes) {
-    Jobs jobs;
+  /// Space that partial files have already.
+  std::uint64_t allocated_bytes() const {
+    constexpr std::uint64_t kUnit = 512;
+    std::uint64_t bytes = 0;
     for (const Item& item : items_) {
-      if (item.is_kept()) continue;
-      jobs.push_back(std::make_unique<WriteJob>(root(), item, manifest, options_.force,
-                                                share_ ? Writers::kMany : Writers::kOne));
+      if (!item.is_begun || item.is_kept()) continue;
+      const auto folder = root().find(item.path.parent_path());
+      const auto found =
+          folder ? folder->look_at(partial_name(item.path.filename())) : std::nullopt;
+      if (found) bytes += static_cast<std::uint64_t>(found->st_blocks) * kUnit;
+    }
+    return bytes;
+  }
+
+  void write(Manifest& manifest, std::uint64_t bytes) {
+    const std::string text = identity_.dump();
+    const std::string identity = sha256_of(std::as_bytes(std::span(text)));
+    Jobs jobs;
+    std::vector<const WriteJob*> begun;
+    for (const Item& item : items_) {
+      if (item.is_kept()) {
+        if (item.is_begun) remove_begun(item);
+        continue;
+      }
+      auto job = std::make_unique<WriteJob>(root(), item, manifest, options_.force,
+                                            share_ ? Writers::kMany : Writers::kOne, identity,
+                                            options_.engine.block_bytes);
+      if (item.is_begun) begun.push_back(job.get());
+      jobs.push_back(std::move(job));
     }
     if (jobs.empty()) return;
     start("writing", bytes, jobs.size());
     run_blocks(jobs, options_.engine);
     result_.written_files = jobs.size();
-    result_.written_bytes = bytes;
+    for (const WriteJob* job : begun) note_resumed(*job);
+    result_.written_bytes = bytes - result_.resumed_bytes;
+  }
+
+  /// Its file was completed by somebody else.
+  void remove_begun(const Item& item) const {
+    const auto folder = root().find(item.path.parent_path());
+    if (folder) remove_partial_files(*folder, {item.path.filename()}, Writers::kMany);
+  }
+
+  void note_resumed(const WriteJob& job) {
+    result_.resumed_bytes += job.resumed_bytes();
+    if (job.damaged_blocks() == 0) return;
+    result_.warnings.push_back(
+        "'" + printable(job.name()) +
+        "': " + counted(static_cast<std::size_t>(job.damaged_blocks()), "block") +
+        " that an interrupted export has left did not match, and had to be written again");
   }
 
   /// All that the manifest knows and that is there: the ranks may have been exported one by one.

@@ -40,6 +40,8 @@ struct ExportResult {
   /// Files that were there with the right contents.
   std::uint64_t kept_files = 0;
   std::uint64_t kept_bytes = 0;
+  /// Of unfinished files that a process before this one has left, what was right: not written.
+  std::uint64_t resumed_bytes = 0;
   /// Of a share: one that is not complete yet, so that SHA256SUMS has not been written.
   std::optional<Share> incomplete{};
   /// For the user to see, one line each.

@@ -4,18 +4,21 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <functional>
 #include <random>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "reshardfs/error.h"
 
 #include "base/sha256.h"
+#include "export/block_journal.h"
 
 namespace reshardfs {
 namespace {
@@ -75,18 +78,35 @@ std::string partial_name(const std::string& name) {
   return "." + stem_of(name, 0) + kSuffix;
 }
 
-void remove_partial_files(const Folder& folder, const std::set<std::string>& names) {
+std::set<std::string> remove_partial_files(const Folder& folder, const std::set<std::string>& names,
+                                           Writers writers) {
   std::set<std::string, std::less<>> stems;
+  std::set<std::string> journals;
   for (const std::string& name : names) {
     stems.insert(stem_of(name, 0));
     stems.insert(stem_of(name, kMarkDigits + 1));
+    journals.insert(journal_name(name));
   }
-  for (const std::string& found : folder.names()) {
+  const std::vector<std::string> all = folder.names();
+  const auto is_there = [&](const std::string& name) {
+    return std::binary_search(all.begin(), all.end(), name);
+  };
+  std::set<std::string> stay;
+  std::set<std::string> kept;
+  for (const std::string& name : names) {
+    if (writers != Writers::kOne) break;
+    if (!is_there(partial_name(name)) || !is_there(journal_name(name))) continue;
+    kept.insert({partial_name(name), journal_name(name)});
+    stay.insert(name);
+  }
+  for (const std::string& found : all) {
     const auto stem = stem_and_mark(found);
-    if (!stem || (!stems.contains(*stem) && !stems.contains(without_mark(*stem)))) continue;
+    const bool is_partial = stem && (stems.contains(*stem) || stems.contains(without_mark(*stem)));
+    if ((!is_partial && !journals.contains(found)) || kept.contains(found)) continue;
     // One that cannot be removed does no harm: nobody reads it.
     ::unlinkat(folder.descriptor(), found.c_str(), 0);
   }
+  return stay;
 }
 
 PartialFile::PartialFile(Folder folder, std::string name, std::uint64_t size, Writers writers)
@@ -107,6 +127,30 @@ PartialFile::PartialFile(Folder folder, std::string name, std::uint64_t size, Wr
     remove();
     throw write_error(folder_.path() / name_, failed);
   }
+}
+
+std::unique_ptr<PartialFile> PartialFile::resume(const Folder& folder, const std::string& name,
+                                                 std::uint64_t size) {
+  auto file = folder.open_file(partial_name(name), O_RDWR);
+  struct stat found {};
+  const bool own = file && ::fstat(file->get(), &found) == 0 && S_ISREG(found.st_mode) &&
+                   found.st_nlink == 1 && static_cast<std::uint64_t>(found.st_size) == size;
+  if (!own) return nullptr;
+  std::unique_ptr<PartialFile> partial(new PartialFile(folder.make({}), name));
+  partial->temporary_ = partial_name(name);
+  partial->file_.emplace(std::move(*file));
+  return partial;
+}
+
+bool PartialFile::read_at(std::uint64_t offset, std::span<std::byte> out) const noexcept {
+  while (!out.empty()) {
+    const ssize_t got = ::pread(file_->get(), out.data(), out.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    offset += static_cast<std::uint64_t>(got);
+    out = out.subspan(static_cast<std::size_t>(got));
+  }
+  return true;
 }
 
 PartialFile::~PartialFile() {

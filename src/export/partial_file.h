@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "export/folder.h"
 
@@ -16,16 +18,19 @@ namespace reshardfs {
 /// that would be too long for a file system, a hash in place of NAME.
 std::string partial_name(const std::string& name);
 
-/// Removes what was left of files that a killed process did not complete, whoever wrote them. Who
-/// still does cannot commit them then.
-/// @param names of the files, in this directory.
-void remove_partial_files(const Folder& folder, const std::set<std::string>& names);
-
 /// Who may write a file of the same name in the same directory at the same time.
 enum class Writers : std::uint8_t {
   kOne,   ///< nobody else: what is there under the partial name was left by a run that was killed
   kMany,  ///< anybody: each has a partial name of its own
 };
+
+/// Removes what was left of files that a killed process did not complete, whoever wrote them. Who
+/// still does cannot commit them then.
+/// @param names of the files, in this directory.
+/// @param writers kOne: those that have a journal stay, to go on with.
+/// @return the names of those that stay.
+std::set<std::string> remove_partial_files(const Folder& folder, const std::set<std::string>& names,
+                                           Writers writers = Writers::kMany);
 
 /// A file that has its name only when all of it is on disk. Until then it has another one in the
 /// same directory, and is removed if it is not committed.
@@ -34,12 +39,18 @@ class PartialFile {
   /// @param size bytes that it will have, or 0 if nobody knows.
   /// @throws Error kIo.
   PartialFile(Folder folder, std::string name, std::uint64_t size, Writers writers = Writers::kOne);
+  /// Goes on with the one that a process before this one has left.
+  /// @return nullptr if there is none of this size that is a file of its own.
+  static std::unique_ptr<PartialFile> resume(const Folder& folder, const std::string& name,
+                                             std::uint64_t size);
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
   ~PartialFile();
 
   /// May be called from several threads. @throws Error kIo.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+  /// Whether all of `out` could be read. May be called from several threads.
+  bool read_at(std::uint64_t offset, std::span<std::byte> out) const noexcept;
   /// Waits until the bytes are on disk. @throws Error kIo.
   void sync();
   /// Gives it its name. The directory is not synced.
@@ -50,6 +61,8 @@ class PartialFile {
   void commit(bool replace);
 
  private:
+  PartialFile(Folder folder, std::string name)
+      : folder_(std::move(folder)), name_(std::move(name)) {}
   int rename_to_name(bool replace) noexcept;
   void remove() noexcept;
 

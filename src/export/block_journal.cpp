@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/block_journal.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "cache/checksum.h"
+#include "export/partial_file.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr const char* kSuffix = "-blocks";
+/// More than a journal of a file of 64 TiB has.
+constexpr std::size_t kMostBytes = std::size_t{1} << 30U;
+constexpr std::size_t kSumDigits = 32;
+
+using Sum = std::array<char, kSumDigits>;
+
+Sum sum_of(std::span<const std::byte> bytes) {
+  Sum digits{};
+  hex_hash(bytes, digits);
+  return digits;
+}
+
+std::string header_of(const BlockJournal::Subject& subject) {
+  return fmt::format("reshardfs blocks 1 {} {} ", subject.identity, subject.size);
+}
+
+bool take_number(std::string_view& text, std::uint64_t& number) {
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failed != std::errc()) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+/// @return nothing if it is no file of its own, or cannot be read.
+std::optional<std::string> read_all(int file) {
+  struct stat found {};
+  if (::fstat(file, &found) != 0 || !S_ISREG(found.st_mode) || found.st_nlink != 1) return {};
+  if (static_cast<std::uint64_t>(found.st_size) > kMostBytes) return {};
+  std::string text(static_cast<std::size_t>(found.st_size), '\0');
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t got =
+        ::pread(file, text.data() + done, text.size() - done, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return {};
+    done += static_cast<std::size_t>(got);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string journal_name(const std::string& name) {
+  return partial_name(name) + kSuffix;
+}
+
+BlockJournal::BlockJournal(Folder folder, std::string name, const Subject& subject,
+                           std::size_t block_bytes)
+    : folder_(std::move(folder)), name_(journal_name(name)), block_bytes_(block_bytes) {
+  ::unlinkat(folder_.descriptor(), name_.c_str(), 0);
+  constexpr mode_t kMode = 0666;  // the umask takes from it
+  file_ = folder_.open_file(name_, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, kMode);
+  if (!file_) return;
+  const std::string header = header_of(subject) + std::to_string(block_bytes) + "\n";
+  if (::write(file_->get(), header.data(), header.size()) != static_cast<ssize_t>(header.size())) {
+    remove();
+  }
+}
+
+std::unique_ptr<BlockJournal> BlockJournal::resume(const Folder& folder, const std::string& name,
+                                                   const Subject& subject,
+                                                   std::size_t most_block_bytes) {
+  std::unique_ptr<BlockJournal> journal(new BlockJournal(folder.make({})));
+  journal->name_ = journal_name(name);
+  return journal->read(subject, most_block_bytes) ? std::move(journal) : nullptr;
+}
+
+bool BlockJournal::read(const Subject& subject, std::size_t most_block_bytes) {
+  file_ = folder_.open_file(name_, O_RDWR | O_APPEND);
+  const auto all = file_ ? read_all(file_->get()) : std::nullopt;
+  if (!all) return false;
+  std::string_view text = *all;
+  const std::string header = header_of(subject);
+  if (!text.starts_with(header)) return false;
+  text.remove_prefix(header.size());
+  std::uint64_t block_bytes = 0;
+  const bool fits = take_number(text, block_bytes) && text.starts_with('\n') && block_bytes > 0 &&
+                    block_bytes <= most_block_bytes;
+  if (!fits) return false;
+  text.remove_prefix(1);
+  block_bytes_ = static_cast<std::size_t>(block_bytes);
+  // What is no line ends it: a process was killed while it wrote, or the machine went down.
+  for (std::string_view rest = text;; text = rest) {
+    std::uint64_t offset = 0;
+    const bool whole = take_number(rest, offset) && rest.starts_with(' ') &&
+                       rest.size() >= kSumDigits + 2 && rest[kSumDigits + 1] == '\n' &&
+                       offset % block_bytes == 0 && offset < subject.size;
+    if (!whole) break;
+    known_[offset] = rest.substr(1, kSumDigits);
+    rest.remove_prefix(kSumDigits + 2);
+  }
+  const auto good = static_cast<off_t>(all->size() - text.size());
+  return !known_.empty() && ::ftruncate(file_->get(), good) == 0;
+}
+
+bool BlockJournal::matches(std::uint64_t offset, std::span<const std::byte> bytes) const {
+  const auto known = known_.find(offset);
+  if (known == known_.end()) return false;
+  const Sum sum = sum_of(bytes);
+  return known->second == std::string_view(sum.data(), sum.size());
+}
+
+void BlockJournal::add(std::uint64_t offset, std::span<const std::byte> bytes) noexcept {
+  const Sum sum = sum_of(bytes);
+  std::array<char, kSumDigits + 32> line{};
+  char* end = std::to_chars(line.data(), line.data() + line.size(), offset).ptr;
+  *end++ = ' ';
+  end = std::copy(sum.begin(), sum.end(), end);
+  *end++ = '\n';
+  const auto length = static_cast<std::size_t>(end - line.data());
+  const std::lock_guard lock(mutex_);
+  // One write, so that a kill does not tear it. What a full disk has torn must stay the last.
+  if (file_ && ::write(file_->get(), line.data(), length) != static_cast<ssize_t>(length)) {
+    file_.reset();
+  }
+}
+
+void BlockJournal::remove() noexcept {
+  const std::lock_guard lock(mutex_);
+  file_.reset();
+  ::unlinkat(folder_.descriptor(), name_.c_str(), 0);
+}
+
+}  // namespace reshardfs
