@@ -219,7 +219,7 @@ class BadSet(Refusals):
 
     def test_two_files_of_one_step(self) -> None:
         shutil.copy(self.source(2), self.made.source / "rank_2" / "other-3_100.ckpt")
-        self.refused("other-3_100.ckpt")
+        self.refused("2 runs or models", "--src-prefix other")
 
     def test_stage_missing_in_directory(self) -> None:
         made = self.other_set(Parallel(tp=2, pp=3), Parallel(tp=2), layers=3)
