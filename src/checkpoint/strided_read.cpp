@@ -5,6 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include "layout/nest_copy.h"
+#include "layout/regions.h"
 #include "storage/pieces.h"
 
 namespace reshardfs {
@@ -20,9 +22,6 @@ constexpr std::int64_t kBufferBytes = 2 << 20;
 constexpr std::int64_t kMostPieces = 1 << 16;
 /// Pieces that are further apart are on pages of their own, and cost as much one by one.
 constexpr std::uint64_t kGatherStride = 32 << 10;
-/// Elements in a row and in a column that are copied at once: their cache lines stay near.
-constexpr std::int64_t kTile = 16;
-constexpr std::int64_t kWidest = 8;
 /// Of so many rows, two more are little.
 constexpr std::int64_t kFewRows = 8;
 
@@ -37,34 +36,6 @@ std::span<std::byte> scratch_for_rows(std::size_t bytes) {
   thread_local std::vector<std::byte> buffer;
   if (buffer.size() < bytes) buffer.resize(bytes);
   return std::span(buffer).first(bytes);
-}
-
-/// A dimension: how many elements, and how far apart they are, in elements.
-struct Axis {
-  std::int64_t length = 1;
-  std::int64_t from = 0;  ///< in the storage, or what of it is in memory
-  std::int64_t to = 0;    ///< in C order
-};
-
-using Axes = std::vector<Axis>;
-
-/// Elements of a tensor that are a product of ranges.
-struct Box {
-  std::int64_t from = 0;  ///< the first one in the storage
-  std::int64_t to = 0;    ///< the first one in C order, from the first one that is wanted
-  Axes axes;
-};
-
-/// Adds an inner dimension. One that goes on where the one before it ends is a part of that.
-void add_axis(Axes& axes, const Axis& axis) {
-  if (axis.length == 1) return;
-  const bool goes_on = !axes.empty() && axes.back().from == axis.from * axis.length &&
-                       axes.back().to == axis.to * axis.length;
-  if (goes_on) {
-    axes.back() = {axes.back().length * axis.length, axis.from, axis.to};
-  } else {
-    axes.push_back(axis);
-  }
 }
 
 /// Elements that follow each other in C order.
@@ -86,172 +57,58 @@ Stretch in_rows(const Shape& shape, const Stretch& stretch) {
   return {first, end - first};
 }
 
-/// Divides elements that follow each other in C order into boxes: two for each dimension at most.
-class Division {
+/// The number of the loop with the shortest steps in the source. @pre there is one
+std::size_t nearest(const Nest& nest) noexcept {
+  const auto loops = nest.loops();
+  const auto least = std::min_element(loops.begin(), loops.end(),
+                                      [](const auto& x, const auto& y) { return x.from < y.from; });
+  return static_cast<std::size_t>(least - loops.begin());
+}
+
+/// Reads nests of a tensor's elements, by pieces of its storage.
+class NestReader {
  public:
-  Division(const TorchTensor& tensor, std::vector<Box>& boxes) : tensor_(tensor), boxes_(boxes) {}
-
-  /// @param dimension those before it have one index, whose elements are at `from` and behind.
-  /// @param first of the elements, of those at that index.
-  void add(std::size_t dimension, std::int64_t from, std::int64_t first, std::int64_t count) {
-    if (count == 0) return;
-    if (dimension == tensor_.shape.size()) {
-      boxes_.push_back({from, to_, {}});
-      to_ += count;
-      return;
-    }
-    std::int64_t inner = 1;
-    for (std::size_t d = dimension + 1; d < tensor_.shape.size(); ++d) inner *= tensor_.shape[d];
-    const std::int64_t stride = tensor_.strides[dimension];
-    std::int64_t row = first / inner;
-    const std::int64_t skipped = first % inner;
-    if (skipped > 0 || count < inner) {
-      const std::int64_t head = std::min(inner - skipped, count);
-      add(dimension + 1, from + row * stride, skipped, head);
-      count -= head;
-      ++row;
-    }
-    const std::int64_t rows = count / inner;
-    if (rows > 0) add_rows(dimension, from + row * stride, rows, inner);
-    add(dimension + 1, from + (row + rows) * stride, 0, count - rows * inner);
-  }
-
- private:
-  void add_rows(std::size_t dimension, std::int64_t from, std::int64_t rows, std::int64_t inner) {
-    Box box{from, to_, {}};
-    to_ += rows * inner;
-    add_axis(box.axes, {rows, tensor_.strides[dimension], inner});
-    for (std::size_t d = dimension + 1; d < tensor_.shape.size(); ++d) {
-      inner /= tensor_.shape[d];
-      add_axis(box.axes, {tensor_.shape[d], tensor_.strides[d], inner});
-    }
-    boxes_.push_back(std::move(box));
-  }
-
-  const TorchTensor& tensor_;
-  std::vector<Box>& boxes_;
-  std::int64_t to_ = 0;
-};
-
-template <std::int64_t kWidth>
-void copy_plane(const std::byte* from, std::byte* to, const Axis& a, const Axis& b) {
-  for (std::int64_t first = 0; first < a.length; first += kTile) {
-    const std::int64_t end = std::min(first + kTile, a.length);
-    for (std::int64_t j = 0; j < b.length; ++j) {
-      for (std::int64_t i = first; i < end; ++i) {
-        std::memcpy(to + (i * a.to + j * b.to) * kWidth, from + (i * a.from + j * b.from) * kWidth,
-                    kWidth);
-      }
-    }
-  }
-}
-
-void copy_plane(const std::byte* from, std::byte* to, const Axis& a, const Axis& b,
-                std::int64_t width) {
-  switch (width) {
-    case 1:
-      return copy_plane<1>(from, to, a, b);
-    case 2:
-      return copy_plane<2>(from, to, a, b);
-    case 4:
-      return copy_plane<4>(from, to, a, b);
-    default:
-      return copy_plane<kWidest>(from, to, a, b);
-  }
-}
-
-/// Takes the one with the shortest steps; a single element if there is none.
-Axis take_axis(Axes& axes, std::int64_t Axis::*step) {
-  const auto least = std::min_element(
-      axes.begin(), axes.end(), [&](const Axis& x, const Axis& y) { return x.*step < y.*step; });
-  if (least == axes.end()) return {};
-  const Axis axis = *least;
-  axes.erase(least);
-  return axis;
-}
-
-/// Calls visit(from, to) for each index of the axes, from the first one's on.
-template <typename Visit>
-void for_each_index(const Axes& axes, std::int64_t from, std::int64_t to, Visit&& visit) {
-  std::vector<std::int64_t> index(axes.size(), 0);
-  while (true) {
-    visit(from, to);
-    std::size_t d = axes.size();
-    for (; d > 0; --d) {
-      const Axis& axis = axes[d - 1];
-      from += axis.from;
-      to += axis.to;
-      if (++index[d - 1] < axis.length) break;
-      from -= axis.from * axis.length;
-      to -= axis.to * axis.length;
-      index[d - 1] = 0;
-    }
-    if (d == 0) return;
-  }
-}
-
-/// Copies from memory: runs, where elements follow each other on both sides, or else planes of
-/// which one side is near in memory, and the other one in C order.
-void copy_axes(const std::byte* from, std::byte* to, Axes axes, std::int64_t width) {
-  const Axis b = take_axis(axes, &Axis::from);
-  if (b.from == 1 && b.to == 1) {
-    const auto run = static_cast<std::size_t>(b.length * width);
-    for_each_index(axes, 0, 0, [&](std::int64_t at, std::int64_t target) {
-      std::memcpy(to + target * width, from + at * width, run);
-    });
-    return;
-  }
-  const Axis a = take_axis(axes, &Axis::to);
-  for_each_index(axes, 0, 0, [&](std::int64_t at, std::int64_t target) {
-    copy_plane(from + at * width, to + target * width, a, b, width);
-  });
-}
-
-/// Reads boxes of a tensor, by pieces of its storage.
-class BoxReader {
- public:
-  BoxReader(const ByteSource& source, const TorchTensor& tensor)
+  NestReader(const ByteSource& source, const TorchTensor& tensor)
       : source_(source), tensor_(tensor), width_(element_size(tensor.dtype)) {}
 
-  void read(const Box& box, std::byte* out) {
-    take(box);
+  void read(const Nest& nest, std::byte* out) {
+    take(nest);
     // Pieces may share elements, and are then read one by one.
     const std::int64_t most = pieces_.from < span_ ? 1 : kMostPieces;
-    const std::int64_t at_once = std::clamp<std::int64_t>(
-        std::min(kBufferBytes / (span_ * width_), most), 1, pieces_.length);
-    for_each_index(outer_, box.from, box.to, [&](std::int64_t from, std::int64_t to) {
-      for (std::int64_t first = 0; first < pieces_.length; first += at_once) {
-        const std::int64_t count = std::min(at_once, pieces_.length - first);
+    const std::int64_t at_once =
+        std::clamp<std::int64_t>(std::min(kBufferBytes / (span_ * width_), most), 1, pieces_.count);
+    for_each_index(outer_, [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t first = 0; first < pieces_.count; first += at_once) {
+        const std::int64_t count = std::min(at_once, pieces_.count - first);
         const auto pieces = fetch(from + first * pieces_.from, count);
-        Axes axes = inner_;
-        if (count > 1) axes.push_back({count, span_, pieces_.to});
-        copy_axes(pieces.data(), out + (to + first * pieces_.to) * width_, std::move(axes), width_);
+        Nest within = inner_;
+        within.add({count, span_, pieces_.to});
+        copy_elements(pieces.data(), out + (to + first * pieces_.to) * width_, within,
+                      static_cast<std::size_t>(width_));
       }
     });
   }
 
  private:
-  /// Divides the axes: those of a piece, which is read with the gaps in it, the one along which
+  /// Divides the loops: those of a piece, which is read with the gaps in it, the one along which
   /// pieces follow each other, and those around it.
-  void take(const Box& box) {
-    outer_ = box.axes;
-    std::stable_sort(outer_.begin(), outer_.end(),
-                     [](const Axis& x, const Axis& y) { return x.from > y.from; });
-    inner_.clear();
+  void take(const Nest& nest) {
+    outer_ = nest;
+    inner_ = {};
     span_ = 1;
     pieces_ = {};
-    while (!outer_.empty()) {
-      const Axis& axis = outer_.back();
-      const std::int64_t span = (axis.length - 1) * axis.from + span_;
-      const bool is_near = (axis.from - span_) * width_ <= kSmallGap || axis.from <= 2 * span_;
-      if (!is_near || span > kBufferBytes / width_) break;
-      inner_.push_back(axis);
+    while (!outer_.loops().empty()) {
+      const std::size_t next = nearest(outer_);
+      const Nest::Loop loop = outer_.loops()[next];
+      const std::int64_t span = (loop.count - 1) * loop.from + span_;
+      const bool is_near = (loop.from - span_) * width_ <= kSmallGap || loop.from <= 2 * span_;
+      if (!is_near || span > kBufferBytes / width_) {
+        pieces_ = outer_.take(next);
+        return;
+      }
+      inner_.add(outer_.take(next));
       span_ = span;
-      outer_.pop_back();
     }
-    if (outer_.empty()) return;
-    pieces_ = outer_.back();
-    outer_.pop_back();
   }
 
   /// @return pieces, one behind the other.
@@ -283,10 +140,10 @@ class BoxReader {
   const ByteSource& source_;
   const TorchTensor& tensor_;
   std::int64_t width_;
-  Axes inner_;
+  Nest inner_;
   std::int64_t span_ = 1;  ///< of a piece, in elements
-  Axis pieces_;
-  Axes outer_;
+  Nest::Loop pieces_;
+  Nest outer_;
 };
 
 }  // namespace
@@ -294,12 +151,13 @@ class BoxReader {
 void read_strided(const ByteSource& source, const TorchTensor& tensor, std::uint64_t offset,
                   std::span<std::byte> out) {
   const std::int64_t width = element_size(tensor.dtype);
-  BoxReader reader(source, tensor);
-  std::vector<Box> boxes;
+  NestReader reader(source, tensor);
   const auto read = [&](const Stretch& stretch, std::byte* to) {
-    boxes.clear();
-    Division(tensor, boxes).add(0, tensor.first, stretch.first, stretch.count);
-    for (const Box& box : boxes) reader.read(box, to);
+    for_each_region(stretch.first, stretch.count, 0, tensor.shape, [&](const Region& region) {
+      Nest nest = nest_of(region, tensor.strides);
+      nest.from += tensor.first;
+      reader.read(nest, to);
+    });
   };
   while (!out.empty()) {
     // Whole elements, the first and the last of which may not be wanted as a whole.

@@ -12,7 +12,7 @@
 
 #include "base/text.h"
 #include "cli/text.h"
-#include "modelmap/dimension_loops.h"
+#include "layout/dimension_loops.h"
 
 namespace reshardfs {
 namespace {
@@ -132,7 +132,7 @@ std::string dimensions_text(const std::vector<Indices>& dimensions, const Shape&
 }
 
 /// The box in the tensor, by dimension.
-std::vector<Indices> target_indices(const modelmap::NormalForm& form, const modelmap::Box& box) {
+std::vector<Indices> target_indices(const NormalForm& form, const FormBox& box) {
   std::vector<Indices> dimensions;
   std::size_t axis = 0;
   for (const std::vector<std::int64_t>& factors : form.factors) {
@@ -156,7 +156,7 @@ struct SourceIndices {
 };
 
 /// @param dimensions that each axis of the box belongs to.
-std::optional<SourceIndices> source_indices(const modelmap::Box& box, const Shape& shape,
+std::optional<SourceIndices> source_indices(const FormBox& box, const Shape& shape,
                                             const std::vector<std::size_t>& dimensions) {
   SourceIndices out;
   std::vector<std::int64_t> strides(shape.size(), 1);
@@ -165,34 +165,34 @@ std::optional<SourceIndices> source_indices(const modelmap::Box& box, const Shap
     out.dimensions.push_back({{box.base / strides[d] % shape[d], 1, 1}});
   }
   for (std::size_t i = 0; i < box.axes.size(); ++i) {
-    const modelmap::BoxAxis& axis = box.axes[i];
+    const BoxAxis& axis = box.axes[i];
     if (axis.length() == 1) continue;
     if (axis.stride == 0) {
       out.is_repeated = true;
       continue;
     }
     for (std::size_t k = 0; k < i; ++k) {
-      const modelmap::BoxAxis& outer = box.axes[k];
+      const BoxAxis& outer = box.axes[k];
       const bool rises = outer.length() > 1 && outer.stride > 0 && outer.stride < axis.stride;
       if (rises && dimensions[k] != dimensions[i]) out.is_turned = true;
     }
     // One axis may go over several dimensions.
-    const auto loops = modelmap::along_dimensions(axis.length(), axis.stride, shape);
+    const auto loops = along_dimensions(axis.length(), axis.stride, shape);
     if (!loops) return std::nullopt;
     for (std::size_t l = loops->size(); l-- > 0;) {
-      const modelmap::DimensionLoop& loop = (*loops)[l];
+      const DimensionLoop& loop = (*loops)[l];
       out.dimensions[loop.dimension].push_back({0, loop.count, loop.step});
     }
   }
   return out;
 }
 
-std::string literal_text(const modelmap::Box& box) {
-  return box.source == modelmap::Box::kInteger ? fmt::format("the value {}", box.base)
-                                               : std::string("a value");
+std::string literal_text(const FormBox& box) {
+  return box.source == FormBox::kInteger ? fmt::format("the value {}", box.base)
+                                         : std::string("a value");
 }
 
-std::string box_source_text(const modelmap::Box& box, const std::vector<std::size_t>& dimensions,
+std::string box_source_text(const FormBox& box, const std::vector<std::size_t>& dimensions,
                             const std::function<FormSource(std::size_t)>& source) {
   if (box.is_literal()) return literal_text(box);
   const FormSource from = source(static_cast<std::size_t>(box.source));
@@ -212,11 +212,11 @@ std::string box_source_text(const modelmap::Box& box, const std::vector<std::siz
 
 }  // namespace
 
-std::string form_picture(const modelmap::NormalForm& form,
+std::string form_picture(const NormalForm& form,
                          const std::function<FormSource(std::size_t)>& source, std::size_t most) {
   TextTable table({"INDICES " + to_string(form.shape), "COME FROM"});
-  std::vector<const modelmap::Box*> boxes;
-  for (const modelmap::Box& box : form.boxes) boxes.push_back(&box);
+  std::vector<const FormBox*> boxes;
+  for (const FormBox& box : form.boxes) boxes.push_back(&box);
   // In the order in which the tensor has their first elements.
   std::sort(boxes.begin(), boxes.end(), [](const auto* a, const auto* b) {
     return std::lexicographical_compare(

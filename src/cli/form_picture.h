@@ -8,7 +8,7 @@
 
 #include "reshardfs/shape.h"
 
-#include "modelmap/normal_form.h"
+#include "layout/normal_form.h"
 
 namespace reshardfs {
 
@@ -22,7 +22,7 @@ struct FormSource {
 /// dimension are which indices of which source.
 /// @param source by its number in the form.
 /// @param most boxes that are listed; how many more there are is told.
-std::string form_picture(const modelmap::NormalForm& form,
+std::string form_picture(const NormalForm& form,
                          const std::function<FormSource(std::size_t)>& source, std::size_t most);
 
 }  // namespace reshardfs

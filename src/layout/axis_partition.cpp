@@ -122,13 +122,16 @@ std::optional<AxisPartition> AxisPartition::in_groups(std::int64_t factor,
 std::vector<AxisSegment> overlay(const AxisPartition& destination, std::int64_t part,
                                  const AxisPartition& source) {
   std::vector<AxisSegment> segments;
+  const bool is_even = source.lengths_.empty();
+  const std::int64_t even_length = is_even ? source.part_length(0) : 0;
   for (const AxisInterval& wanted : destination.intervals_of(part)) {
     std::int64_t position = wanted.begin;
     while (position < wanted.end) {
       const AxisInterval held = source.locate(position);
       const std::int64_t length = std::min(wanted.end, held.end) - position;
       const AxisSegment segment{wanted.local_begin + position - wanted.begin, length, held.part,
-                                held.local_begin + position - held.begin};
+                                held.local_begin + position - held.begin,
+                                is_even ? even_length : source.part_length(held.part)};
       // Intervals that follow each other both in the tensor and in storage read as one.
       if (!segments.empty() && segments.back().source_part == segment.source_part &&
           segments.back().source_begin + segments.back().length == segment.source_begin) {

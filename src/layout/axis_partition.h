@@ -24,6 +24,8 @@ struct AxisInterval {
   bool operator==(const AxisInterval&) const = default;
 };
 
+struct AxisSegment;
+
 class AxisPartition {
  public:
   /// `parts` parts of equal length.
@@ -58,6 +60,9 @@ class AxisPartition {
   bool operator==(const AxisPartition&) const = default;
 
  private:
+  friend std::vector<AxisSegment> overlay(const AxisPartition& destination, std::int64_t part,
+                                          const AxisPartition& source);
+
   std::int64_t size_ = 0;
   std::int64_t parts_ = 1;
   /// Even partitions (nearly all) keep nothing else; for the others the intervals by `begin`, none
@@ -71,7 +76,8 @@ struct AxisSegment {
   std::int64_t destination_begin = 0;  ///< row in the destination part
   std::int64_t length = 0;             ///< rows, at least 1
   std::int64_t source_part = 0;
-  std::int64_t source_begin = 0;  ///< row in the source part
+  std::int64_t source_begin = 0;   ///< row in the source part
+  std::int64_t source_length = 0;  ///< rows of the source part
 
   bool operator==(const AxisSegment&) const = default;
 };

@@ -20,7 +20,7 @@ void count_steps(std::int64_t& left, std::size_t steps) {
   if (left < 0) throw Error(ErrorKind::kUnsupported, "its boxes interleave too much");
 }
 
-bool overlap_along(const Box& a, const Box& b, std::size_t axis) {
+bool overlap_along(const FormBox& a, const FormBox& b, std::size_t axis) {
   return a.axes[axis].begin < b.axes[axis].end && b.axes[axis].begin < a.axes[axis].end;
 }
 
@@ -28,7 +28,7 @@ bool overlap_along(const Box& a, const Box& b, std::size_t axis) {
 /// along an axis are compared along the next.
 class OverlapSearch {
  public:
-  explicit OverlapSearch(const std::vector<Box>& boxes) : boxes_(boxes) {}
+  explicit OverlapSearch(const std::vector<FormBox>& boxes) : boxes_(boxes) {}
 
   std::optional<std::pair<std::uint32_t, std::uint32_t>> find() {
     Group all(boxes_.size());
@@ -66,14 +66,14 @@ class OverlapSearch {
     }
   }
 
-  const std::vector<Box>& boxes_;
+  const std::vector<FormBox>& boxes_;
   std::int64_t steps_left_ = kMostSteps;
   std::optional<std::pair<std::uint32_t, std::uint32_t>> found_{};
 };
 
 /// The part of a box with these indices of one axis.
-Box part_of(const Box& box, std::size_t axis, std::int64_t begin, std::int64_t end) {
-  Box part = box;
+FormBox part_of(const FormBox& box, std::size_t axis, std::int64_t begin, std::int64_t end) {
+  FormBox part = box;
   BoxAxis& range = part.axes[axis];
   part.base += (begin - range.begin) * range.stride;
   range = {begin, end, end - begin == 1 ? 0 : range.stride};
@@ -82,7 +82,7 @@ Box part_of(const Box& box, std::size_t axis, std::int64_t begin, std::int64_t e
 
 /// Where the place of an element in one box lies before its place in another: always, never, or (no
 /// value) for some elements of both alone.
-std::optional<bool> comes_first(const Box& a, const Box& b) {
+std::optional<bool> comes_first(const FormBox& a, const FormBox& b) {
   // Both places are within the source, so that no sum of such differences overflows.
   std::int64_t lowest = a.base - b.base;
   std::int64_t highest = lowest;
@@ -99,13 +99,13 @@ std::optional<bool> comes_first(const Box& a, const Box& b) {
 /// Adds boxes one after the other, so that no element is in two of them.
 class FirstCopies {
  public:
-  std::vector<Box> take(std::vector<Box> boxes) {
+  std::vector<FormBox> take(std::vector<FormBox> boxes) {
     // The last first, since `pending_` is taken from its end.
     std::sort(boxes.begin(), boxes.end(),
-              [](const Box& a, const Box& b) { return a.base > b.base; });
+              [](const FormBox& a, const FormBox& b) { return a.base > b.base; });
     pending_ = std::move(boxes);
     while (!pending_.empty()) {
-      Box box = std::move(pending_.back());
+      FormBox box = std::move(pending_.back());
       pending_.pop_back();
       add(std::move(box));
     }
@@ -113,22 +113,22 @@ class FirstCopies {
   }
 
  private:
-  void add(Box box) {
+  void add(FormBox box) {
     count_steps(steps_left_, kept_.size() + 1);
     for (std::size_t i = 0; i < kept_.size(); ++i) {
       if (!overlaps(kept_[i], box)) continue;
-      Box other = std::move(kept_[i]);
+      FormBox other = std::move(kept_[i]);
       kept_[i] = std::move(kept_.back());
       kept_.pop_back();
-      Box shared_new = cut_off(std::move(box), other);
-      Box shared_old = cut_off(std::move(other), shared_new);
+      FormBox shared_new = cut_off(std::move(box), other);
+      FormBox shared_old = cut_off(std::move(other), shared_new);
       settle(std::move(shared_old), std::move(shared_new));
       return;
     }
     add_box(kept_, std::move(box));
   }
 
-  static bool overlaps(const Box& a, const Box& b) {
+  static bool overlaps(const FormBox& a, const FormBox& b) {
     for (std::size_t axis = 0; axis < a.axes.size(); ++axis) {
       if (!overlap_along(a, b, axis)) return false;
     }
@@ -137,7 +137,7 @@ class FirstCopies {
 
   /// Puts back what a box has outside of another one.
   /// @return the rest of it
-  Box cut_off(Box box, const Box& other) {
+  FormBox cut_off(FormBox box, const FormBox& other) {
     for (std::size_t axis = 0; axis < box.axes.size(); ++axis) {
       const BoxAxis range = box.axes[axis];
       const std::int64_t begin = std::max(range.begin, other.axes[axis].begin);
@@ -150,7 +150,7 @@ class FirstCopies {
   }
 
   /// Puts back that of two equal boxes which comes first, by halves if that depends on the element.
-  void settle(Box a, Box b) {
+  void settle(FormBox a, FormBox b) {
     const std::optional<bool> first = comes_first(a, b);
     if (first) return pending_.push_back(*first ? std::move(a) : std::move(b));
     std::size_t axis = 0;
@@ -164,21 +164,21 @@ class FirstCopies {
     }
   }
 
-  std::vector<Box> pending_{};
-  std::vector<Box> kept_{};
+  std::vector<FormBox> pending_{};
+  std::vector<FormBox> kept_{};
   std::int64_t steps_left_ = kMostSteps;
 };
 
 }  // namespace
 
 std::optional<std::pair<std::int64_t, std::int64_t>> make_disjoint(
-    std::vector<Box>& boxes, const std::function<bool(std::int64_t source)>& may_repeat) {
+    std::vector<FormBox>& boxes, const std::function<bool(std::int64_t source)>& may_repeat) {
   auto found = OverlapSearch(boxes).find();
   if (!found) return std::nullopt;
   // Copies within one source are cut off; what overlaps then is of two sources.
-  std::vector<Box> single;
-  std::vector<std::vector<Box>> repeated;
-  for (Box& box : boxes) {
+  std::vector<FormBox> single;
+  std::vector<std::vector<FormBox>> repeated;
+  for (FormBox& box : boxes) {
     const auto source = static_cast<std::size_t>(box.source);
     if (!may_repeat(box.source)) {
       single.push_back(std::move(box));
@@ -187,8 +187,8 @@ std::optional<std::pair<std::int64_t, std::int64_t>> make_disjoint(
     if (repeated.size() <= source) repeated.resize(source + 1);
     repeated[source].push_back(std::move(box));
   }
-  for (std::vector<Box>& group : repeated) {
-    for (Box& box : FirstCopies().take(std::move(group))) add_box(single, std::move(box));
+  for (std::vector<FormBox>& group : repeated) {
+    for (FormBox& box : FirstCopies().take(std::move(group))) add_box(single, std::move(box));
   }
   boxes = std::move(single);
   found = OverlapSearch(boxes).find();

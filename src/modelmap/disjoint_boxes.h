@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "modelmap/normal_form.h"
+#include "layout/normal_form.h"
 
 namespace reshardfs::modelmap {
 
@@ -18,6 +18,6 @@ namespace reshardfs::modelmap {
 ///         disjoint now.
 /// @throws Error kUnsupported if that needs too many boxes or comparisons.
 std::optional<std::pair<std::int64_t, std::int64_t>> make_disjoint(
-    std::vector<Box>& boxes, const std::function<bool(std::int64_t source)>& may_repeat);
+    std::vector<FormBox>& boxes, const std::function<bool(std::int64_t source)>& may_repeat);
 
 }  // namespace reshardfs::modelmap

@@ -31,7 +31,7 @@ struct AddressBox {
 };
 
 /// Of each repeated element the first copy.
-AddressBox address_box(const Box& box, const std::vector<std::int64_t>& target_strides,
+AddressBox address_box(const FormBox& box, const std::vector<std::int64_t>& target_strides,
                        std::size_t reading) {
   AddressBox out{reading, box.base, 0, {}};
   for (std::size_t axis = 0; axis < box.axes.size(); ++axis) {
@@ -56,7 +56,7 @@ std::vector<std::int64_t> strides_of(const NormalForm& form) {
 }
 
 /// Whether a box reads an element several times.
-bool repeats_elements(const Box& box) {
+bool repeats_elements(const FormBox& box) {
   return std::any_of(box.axes.begin(), box.axes.end(),
                      [](const BoxAxis& axis) { return axis.stride == 0 && axis.length() > 1; });
 }
@@ -109,9 +109,9 @@ void add_with_strides(const AddressBox& box, const std::vector<std::int64_t>& ch
     return !std::binary_search(chosen.begin(), chosen.end(), move.source);
   });
   if (odd == box.moves.end()) {
-    if (out.size() >= kMaxBoxes) {
-      throw Error(ErrorKind::kUnsupported,
-                  "it would consist of more than " + std::to_string(kMaxBoxes) + " boxes");
+    if (out.size() >= NormalForm::kMaxBoxes) {
+      throw Error(ErrorKind::kUnsupported, "it would consist of more than " +
+                                               std::to_string(NormalForm::kMaxBoxes) + " boxes");
     }
     out.push_back(box);
     return;
@@ -128,7 +128,7 @@ void add_with_strides(const AddressBox& box, const std::vector<std::int64_t>& ch
 /// Places boxes in the flat source, of which axis k has stride strides[k] (ascending).
 class Placement {
  public:
-  Placement(std::vector<std::int64_t> strides, std::vector<Box>& out)
+  Placement(std::vector<std::int64_t> strides, std::vector<FormBox>& out)
       : strides_(std::move(strides)), axes_(strides_.size() - 1), out_(out) {}
 
   void place(const AddressBox& box) {
@@ -164,7 +164,7 @@ class Placement {
       const std::int64_t begin = index(cell, axis);
       if (cell.moves[axis].count > length(axis) - begin) return split_cell(cell, axis, begin);
     }
-    Box box{reading_, cell.target, {}};
+    FormBox box{reading_, cell.target, {}};
     for (std::size_t axis = axes_; axis-- > 0;) {
       const std::int64_t begin = index(cell, axis);
       const Move& move = cell.moves[axis];
@@ -199,7 +199,7 @@ class Placement {
 
   std::vector<std::int64_t> strides_;
   std::size_t axes_;
-  std::vector<Box>& out_;
+  std::vector<FormBox>& out_;
   std::int64_t reading_ = 0;
   std::vector<Cell> pending_{};
 };
@@ -272,7 +272,7 @@ Inverse invert(const Shape& shape, std::span<const Reading> readings, InversePar
     return inverse;
   }
   inverse.undefined = elements;
-  for (const Box& box : flat.boxes) inverse.undefined -= box.elements();
+  for (const FormBox& box : flat.boxes) inverse.undefined -= box.elements();
   if (inverse.undefined == 0 && is_form_wanted) inverse.form = reshape(std::move(flat), shape);
   return inverse;
 }

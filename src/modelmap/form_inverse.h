@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "modelmap/normal_form.h"
+#include "layout/normal_form.h"
 
 namespace reshardfs::modelmap {
 

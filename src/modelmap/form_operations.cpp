@@ -53,7 +53,8 @@ Shape resolved(const Shape& from, Shape shape) {
 
 void drop_axis(NormalForm& form, std::size_t dimension, std::size_t at) {
   const std::size_t axis = form.first_axis(dimension) + at;
-  for (Box& box : form.boxes) box.axes.erase(box.axes.begin() + static_cast<std::ptrdiff_t>(axis));
+  for (FormBox& box : form.boxes)
+    box.axes.erase(box.axes.begin() + static_cast<std::ptrdiff_t>(axis));
   auto& factors = form.factors[dimension];
   factors.erase(factors.begin() + static_cast<std::ptrdiff_t>(at));
 }
@@ -70,8 +71,8 @@ std::pair<std::int64_t, std::int64_t> steps_within(const BoxAxis& axis, const Sl
 /// Keeps what one axis has in the range.
 void cut_axis(NormalForm& form, std::size_t dimension, std::size_t at, const Slice& range) {
   const std::size_t axis = form.first_axis(dimension) + at;
-  std::vector<Box> kept;
-  for (Box& box : form.boxes) {
+  std::vector<FormBox> kept;
+  for (FormBox& box : form.boxes) {
     const BoxAxis old = box.axes[axis];
     const auto [begin, end] = steps_within(old, range);
     if (begin >= end) continue;
@@ -153,15 +154,15 @@ NormalForm sliced(NormalForm form, std::size_t dimension, const Slice& range) {
 }  // namespace
 
 NormalForm tidy(NormalForm form) {
-  if (form.shape.size() > kMaxDimensions) {
+  if (form.shape.size() > NormalForm::kMaxDimensions) {
     throw Error(ErrorKind::kUnsupported, "it would have more than " +
-                                             std::to_string(kMaxDimensions) +
+                                             std::to_string(NormalForm::kMaxDimensions) +
                                              " dimensions: " + to_string(form.shape));
   }
   merge_contiguous(form);
-  if (form.axis_count() > kMaxAxes) {
+  if (form.axis_count() > NormalForm::kMaxAxes) {
     throw Error(ErrorKind::kUnsupported,
-                "it would have more than " + std::to_string(kMaxAxes) + " axes");
+                "it would have more than " + std::to_string(NormalForm::kMaxAxes) + " axes");
   }
   return form;
 }
@@ -204,8 +205,8 @@ NormalForm permute(NormalForm form, const std::vector<std::int64_t>& order) {
     const std::size_t first = form.first_axis(dimension);
     for (std::size_t i = 0; i < form.factors[dimension].size(); ++i) axes.push_back(first + i);
   }
-  for (const Box& box : form.boxes) {
-    Box& turned = out.boxes.emplace_back(Box{box.source, box.base, {}});
+  for (const FormBox& box : form.boxes) {
+    FormBox& turned = out.boxes.emplace_back(FormBox{box.source, box.base, {}});
     for (const std::size_t axis : axes) turned.axes.push_back(box.axes[axis]);
   }
   return tidy(std::move(out));
@@ -253,7 +254,7 @@ NormalForm repeat(NormalForm form, std::int64_t dimension, std::int64_t times) {
   if (form.elements() == 0 || times == 1) return form;
   const std::size_t axis = form.first_axis(d) + form.factors[d].size();
   form.factors[d].push_back(times);
-  for (Box& box : form.boxes) {
+  for (FormBox& box : form.boxes) {
     box.axes.insert(box.axes.begin() + static_cast<std::ptrdiff_t>(axis), {0, times, 0});
   }
   return tidy(std::move(form));

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "modelmap/normal_form.h"
+#include "layout/normal_form.h"
 
 namespace reshardfs::modelmap {
 

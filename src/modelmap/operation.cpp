@@ -271,9 +271,10 @@ std::vector<Expression> parse_expression_list(std::string_view text) {
   std::vector<Expression> list;
   if (text.empty()) return list;
   for (const std::string_view entry : split_at(text, ',')) {
-    if (list.size() == kMaxDimensions) {
-      throw Error(ErrorKind::kBadInput,
-                  "a list has more than " + std::to_string(kMaxDimensions) + " dimensions");
+    if (list.size() == NormalForm::kMaxDimensions) {
+      throw Error(
+          ErrorKind::kBadInput,
+          "a list has more than " + std::to_string(NormalForm::kMaxDimensions) + " dimensions");
     }
     list.push_back(Expression::parse(entry));
   }

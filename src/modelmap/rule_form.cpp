@@ -204,7 +204,7 @@ NormalForm RuleEvaluator::stacked(const Operation& operation,
     scope_.bind(operation.capture, value);
     forms.push_back(part());
     boxes += forms.back().boxes.size();
-    if (boxes > kMaxBoxes) break;  // joining them will fail
+    if (boxes > NormalForm::kMaxBoxes) break;  // joining them will fail
   }
   scope_.unbind(operation.capture);
   return doing(operation, [&] { return apply_join(operation, std::move(forms), scope_); });

@@ -10,8 +10,8 @@
 
 #include "reshardfs/shape.h"
 
+#include "layout/normal_form.h"
 #include "modelmap/model_map.h"
-#include "modelmap/normal_form.h"
 #include "modelmap/variables.h"
 
 namespace reshardfs::modelmap {

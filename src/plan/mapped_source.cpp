@@ -15,8 +15,6 @@
 namespace reshardfs {
 namespace {
 
-using modelmap::NormalForm;
-
 /// What a parameter has that nothing lays out, if it is the state of one that is laid out; else
 /// nullptr.
 ShardGridPtr grid_of_weight(const SourceTable& table, const SourceParameter& parameter,
@@ -30,7 +28,7 @@ ShardGridPtr grid_of_weight(const SourceTable& table, const SourceParameter& par
 /// A tensor as it is, under another name.
 bool is_identity(const NormalForm& form) {
   if (form.boxes.size() != 1 || form.boxes.front().is_literal()) return false;
-  const modelmap::Box& box = form.boxes.front();
+  const FormBox& box = form.boxes.front();
   const std::vector<std::int64_t> axes = form.axes();
   std::int64_t behind = 1;
   for (std::size_t axis = axes.size(); axis-- > 0;) {
@@ -95,15 +93,15 @@ class MappedSourceMaker {
 
  private:
   struct Known {
-    std::shared_ptr<const modelmap::RunTree> tree;
+    std::shared_ptr<const FormWalk> walk;
     bool is_identity = false;
   };
 
   ShardGridPtr grid_of(const modelmap::TargetTensor& target) {
     Known& known = known_[target.form.get()];
-    if (!known.tree) {
+    if (!known.walk) {
       known.is_identity = is_identity(*target.form);
-      known.tree = std::make_shared<const modelmap::RunTree>(target.form);
+      known.walk = std::make_shared<const FormWalk>(target.form);
     }
     std::vector<ShardGridPtr> sources;
     sources.reserve(target.sources.size());
@@ -116,7 +114,7 @@ class MappedSourceMaker {
     for (const ShardGridPtr& source : sources) require_type(*source, stored, target);
     if (is_renamed) return sources.front();
     return mapped_grid(
-        std::make_shared<const MappedTensor>(target.name, stored, known.tree, std::move(sources)));
+        std::make_shared<const MappedTensor>(target.name, stored, known.walk, sources));
   }
 
   /// The bytes of a text are no elements that can be moved.

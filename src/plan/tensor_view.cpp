@@ -2,22 +2,25 @@
 #include "plan/tensor_view.h"
 
 #include <algorithm>
-#include <array>
-#include <functional>
+#include <map>
+#include <utility>
 
 #include "reshardfs/error.h"
 
-#include "plan/box_runs.h"
-#include "plan/element_tiles.h"
-#include "plan/mapped_cells.h"
-#include "plan/mapped_runs.h"
+#include "layout/regions.h"
+#include "plan/mapped_tensor.h"
 #include "plan/packed_units.h"
+#include "plan/run_maker.h"
 #include "plan/run_reader.h"
+#include "plan/turned_reader.h"
 
 namespace reshardfs {
 namespace {
 
-std::uint64_t unsigned_of(std::int64_t value) {
+std::int64_t signed_of(std::uint64_t value) noexcept {
+  return static_cast<std::int64_t>(value);
+}
+std::uint64_t unsigned_of(std::int64_t value) noexcept {
   return static_cast<std::uint64_t>(value);
 }
 
@@ -29,14 +32,6 @@ void fill(const StridedRun& run, std::span<std::byte> out) {
 }
 
 }  // namespace
-
-/// Where a row (an index of the dimensions before k) lies in the source.
-struct TensorView::RowPosition {
-  std::int64_t cell = 0;  ///< contribution of the dimensions before k to the cell's number
-  /// For each dimension before k: the index in the source part, and its segment.
-  std::array<std::int64_t, kMaxDimensions> source_index{};
-  std::array<const AxisSegment*, kMaxDimensions> segment{};
-};
 
 TensorView::TensorView(ShardGridPtr grid, const std::vector<AxisPartition>& partitions,
                        const std::vector<std::int64_t>& parts)
@@ -81,151 +76,127 @@ void TensorView::cut(const std::vector<AxisPartition>& partitions,
   }
 }
 
-std::int64_t TensorView::source_length(std::size_t dimension, std::int64_t part) const {
-  return grid_->partitions()[dimension].part_length(part);
-}
-
-/// Whether the slice has, in this dimension, exactly what one source part has.
-bool TensorView::is_whole(std::size_t d) const noexcept {
-  return segments_[d].size() == 1 && segments_[d][0].length == shape_[d] &&
-         source_length(d, segments_[d][0].source_part) == shape_[d];
-}
-
 void TensorView::prepare() {
   if (shape_.size() > kMaxDimensions) {
     throw Error(ErrorKind::kUnsupported, "it has more than 32 dimensions")
         .for_parameter(grid_->name());
   }
-  const auto element = unsigned_of(element_size(grid_->dtype()));
-  size_ = unsigned_of(element_count(shape_)) * element;
-
   cell_strides_.assign(shape_.size(), 1);
   for (std::size_t d = shape_.size(); d-- > 1;) {
     cell_strides_[d - 1] = cell_strides_[d] * grid_->partitions()[d].parts();
   }
-  block_bytes_ = element;
-  run_dimension_ = shape_.empty() ? 0 : shape_.size() - 1;
-  while (size_ > 0 && run_dimension_ > 0 && is_whole(run_dimension_)) {
-    block_bytes_ *= unsigned_of(shape_[run_dimension_]);
-    --run_dimension_;
-  }
-  row_bytes_ = shape_.empty() ? element : block_bytes_ * unsigned_of(shape_[run_dimension_]);
+  element_ = unsigned_of(element_size(grid_->dtype()));
+  size_ = unsigned_of(element_count(shape_)) * element_;
 }
 
-GridSlice TensorView::slice() const noexcept {
-  return {*grid_, shape_, segments_};
+/// Elements of which a part is wanted can only be the first and the last one.
+void TensorView::visit_bytes(const ByteRange& bytes, VisitPart visit) const {
+  const auto visit_elements = [&](std::uint64_t first, std::uint64_t count,
+                                  const ElementPart& part) {
+    const auto visit_source = [&](const SourceNest& source) { visit(source, part); };
+    for_each_region(signed_of(first), signed_of(count), signed_of(first), shape_,
+                    [&](const Region& region) { visit_region(region, 0, visit_source); });
+  };
+  std::uint64_t begin = bytes.offset();
+  const std::uint64_t end = bytes.end();
+  if (begin < end && begin % element_ != 0) {
+    const std::uint64_t skip = begin % element_;
+    const std::uint64_t width = std::min(element_ - skip, end - begin);
+    visit_elements(begin / element_, 1, {element_, skip, width});
+    begin += width;
+  }
+  const std::uint64_t whole = (end - begin) / element_;
+  if (whole > 0) visit_elements(begin / element_, whole, {element_, 0, element_});
+  begin += whole * element_;
+  if (begin < end) visit_elements(begin / element_, 1, {element_, 0, end - begin});
 }
 
-TensorView::RowPosition TensorView::locate_row(std::uint64_t row) const {
-  RowPosition position;
-  for (std::size_t d = run_dimension_; d-- > 0;) {
-    const auto index = static_cast<std::int64_t>(row % unsigned_of(shape_[d]));
-    row /= unsigned_of(shape_[d]);
-    const AxisSegment& segment = segment_at(segments_[d], index);
-    position.segment[d] = &segment;
-    position.source_index[d] = segment.source_begin + index - segment.destination_begin;
-    position.cell += segment.source_part * cell_strides_[d];
-  }
-  return position;
+void TensorView::visit_region(const Region& region, std::size_t first_cell,
+                              VisitSource visit) const {
+  for_each_part(region, segments_, [&](const Region& part, Segments parts) {
+    if (grid_->mapped() != nullptr)
+      return grid_->mapped()->for_each_source(part, first_cell, visit);
+    if (grid_->boxes() != nullptr) return visit_boxes(part, first_cell, visit);
+    visit_cell(part, parts, first_cell, visit);
+  });
 }
 
-/// Emits the runs of `count` equal rows: `length` bytes from `column` on in each. The rows share
-/// their segments in all dimensions before k.
-template <typename Visit>
-void TensorView::visit_rows(std::uint64_t row, std::uint64_t count, std::uint64_t column,
-                            std::uint64_t length, std::uint64_t destination, Visit&& visit) const {
-  const RowPosition position = locate_row(row);
-  const std::size_t k = run_dimension_;
-  // Dimensions behind k are whole: each has one segment, whose part is part of the cell's number.
-  std::int64_t tail_cell = 0;
-  for (std::size_t d = k + 1; d < shape_.size(); ++d) {
-    tail_cell += segments_[d][0].source_part * cell_strides_[d];
+/// @param region of the cell that these segments are in.
+void TensorView::visit_cell(const Region& region, Segments segments, std::size_t first_cell,
+                            VisitSource visit) const {
+  PerDimension<std::int64_t> strides(segments.size());
+  std::int64_t elements = 1;
+  std::int64_t cell = 0;
+  for (std::size_t d = segments.size(); d-- > 0;) {
+    strides[d] = elements;
+    elements *= segments[d]->source_length;
+    cell += segments[d]->source_part * cell_strides_[d];
   }
-  std::uint64_t done = 0;
-  while (done < length) {
-    const std::uint64_t at = column + done;
-    const AxisSegment& segment =
-        segment_at(segments_[k], static_cast<std::int64_t>(at / block_bytes_));
-    const std::uint64_t segment_begin = unsigned_of(segment.destination_begin) * block_bytes_;
-    const std::uint64_t segment_end = segment_begin + unsigned_of(segment.length) * block_bytes_;
-    StridedRun run;
-    run.length = std::min(segment_end - at, length - done);
-    run.count = count;
-    run.cell = static_cast<std::size_t>(position.cell + segment.source_part * cell_strides_[k] +
-                                        tail_cell);
-    run.holding = grid_->cell(run.cell);
-    std::uint64_t stride = unsigned_of(source_length(k, segment.source_part)) * block_bytes_;
-    run.source_stride = stride;
-    run.source_offset = unsigned_of(segment.source_begin) * block_bytes_ + (at - segment_begin);
-    for (std::size_t d = k; d-- > 0;) {
-      run.source_offset += unsigned_of(position.source_index[d]) * stride;
-      stride *= unsigned_of(source_length(d, position.segment[d]->source_part));
+  const auto number = static_cast<std::size_t>(cell);
+  visit({grid_->cell(number), first_cell + number, nest_of(region, strides)});
+}
+
+/// @param region of the full tensor.
+void TensorView::visit_boxes(const Region& region, std::size_t first_cell,
+                             VisitSource visit) const {
+  const BoxSet& boxes = *grid_->boxes();
+  std::int64_t left = region.elements();
+  PerDimension<std::int64_t> strides(region.ranges.size());
+  for_each_box(region, boxes, [&](Region part, std::size_t number) {
+    left -= part.elements();
+    const BoxRange box = boxes.range(number);
+    std::int64_t elements = 1;
+    for (std::size_t d = strides.size(); d-- > 0;) {
+      part.ranges[d].begin -= box.begin[d];
+      strides[d] = elements;
+      elements *= box.end[d] - box.begin[d];
     }
-    run.destination_offset = destination + done;
-    run.destination_stride = row_bytes_;
-    visit(run);
-    done += run.length;
-  }
+    visit({grid_->cell(number), first_cell + number, nest_of(part, strides)});
+  });
+  if (left == 0) return;
+  for_each_gap(region, boxes, [&](const Region& gap) {
+    visit({{}, first_cell + boxes.size(), nest_of(gap, strides)});
+  });
 }
 
-template <typename Visit>
-void TensorView::visit_runs(const ByteRange& bytes_wanted, Visit&& visit) const {
-  if (grid_->boxes() != nullptr) {
-    return for_each_box_run(slice(), bytes_wanted, std::ref(visit));
-  }
-  if (grid_->mapped() != nullptr) {
-    return for_each_mapped_run(slice(), bytes_wanted, std::ref(visit));
-  }
-  std::uint64_t offset = bytes_wanted.offset();
-  std::uint64_t length = bytes_wanted.length();
-  if (shape_.empty()) {
-    if (length > 0) visit(StridedRun{grid_->cell(0), 0, offset, offset, length, 1, size_, size_});
-    return;
-  }
-  while (length > 0) {
-    const std::uint64_t row = offset / row_bytes_;
-    const std::uint64_t column = offset % row_bytes_;
-    std::uint64_t rows = 1;
-    std::uint64_t bytes = std::min(row_bytes_ - column, length);
-    if (column == 0 && length >= row_bytes_ && run_dimension_ > 0) {
-      // Whole rows, as many as stay in one segment of dimension k-1.
-      const std::size_t outer = run_dimension_ - 1;
-      const auto index = static_cast<std::int64_t>(row % unsigned_of(shape_[outer]));
-      const AxisSegment& segment = segment_at(segments_[outer], index);
-      const auto left = unsigned_of(segment.destination_begin + segment.length - index);
-      rows = std::min(left, length / row_bytes_);
-      bytes = row_bytes_;
-    }
-    visit_rows(row, rows, column, bytes, offset, visit);
-    offset += rows * bytes;
-    length -= rows * bytes;
-  }
+void TensorView::for_each_source(const Nest& nest, std::size_t first_cell,
+                                 VisitSource visit) const {
+  const bool is_one_cell =
+      grid_->cell_count() == 1 && grid_->boxes() == nullptr && grid_->mapped() == nullptr;
+  if (is_one_cell) return visit({grid_->cell(0), first_cell, nest});
+  for_each_region(nest, shape_,
+                  [&](const Region& region) { visit_region(region, first_cell, visit); });
 }
 
 void TensorView::for_each_run(const ByteRange& bytes,
                               const std::function<void(const StridedRun&)>& visit) const {
-  visit_runs(bytes, visit);
+  RunMaker runs(visit);
+  visit_bytes(bytes,
+              [&](const SourceNest& source, const ElementPart& part) { runs.take(source, part); });
+  runs.finish();
 }
 
 void TensorView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
-  const auto place_of = [&](const StridedRun& run) {
-    return out.subspan(static_cast<std::size_t>(run.destination_offset - offset));
+  const auto place_of = [&](std::uint64_t destination) {
+    return out.subspan(static_cast<std::size_t>(destination - offset));
   };
-  if (grid_->mapped() == nullptr) {
-    visit_runs({offset, out.size()},
-               [&](const StridedRun& run) { read_from_file(run, place_of(run), batch); });
-    return;
-  }
-  ElementTiles tiles(unsigned_of(element_size(grid_->dtype())),
-                     [&](const StridedRun& run, std::span<std::byte> place) {
-                       read_from_file(run, place, batch);
-                     });
-  visit_runs({offset, out.size()}, [&](const StridedRun& run) {
-    const std::span<std::byte> place = place_of(run);
+  const auto read_block = [&](const StridedRun& run, std::span<std::byte> block) {
+    read_from_file(run, block, batch);
+  };
+  const auto read_pieces = [&](const StridedRun& run) {
+    const std::span<std::byte> place = place_of(run.destination_offset);
     if (run.literal != nullptr) return fill(run, place);
-    if (!tiles.take(run, place.data())) read_from_file(run, place, batch);
+    read_from_file(run, place, batch);
+  };
+  RunMaker runs(read_pieces);
+  visit_bytes({offset, out.size()}, [&](const SourceNest& source, const ElementPart& part) {
+    if (!source.holding || !part.is_whole() || !is_turned(source.nest)) {
+      return runs.take(source, part);
+    }
+    const std::uint64_t first = unsigned_of(source.nest.to) * element_;
+    read_turned(source, element_, place_of(first).data(), read_block);
   });
-  tiles.finish();
+  runs.finish();
 }
 
 /// From the cell's file, or another one that has the same if that has failed.
@@ -242,42 +213,31 @@ void TensorView::read_from_file(StridedRun run, std::span<std::byte> place,
   read_run(run, place, batch);
 }
 
-Holding TensorView::whole_cell() const noexcept {
+Holding TensorView::whole_cell() const {
   if (grid_->mapped() != nullptr) return {};
-  if (grid_->boxes() != nullptr) return whole_box(slice());
-  std::int64_t cell = 0;
-  for (std::size_t d = 0; d < shape_.size(); ++d) {
-    if (!is_whole(d)) return {};
-    cell += segments_[d][0].source_part * cell_strides_[d];
-  }
-  return grid_->cell(static_cast<std::size_t>(cell));
+  Holding found;
+  const std::int64_t elements = element_count(shape_);
+  visit_bytes(ByteRange::whole(size_), [&](const SourceNest& source, const ElementPart& /*part*/) {
+    const auto loops = source.nest.loops();
+    const bool follow =
+        loops.empty() || (loops.size() == 1 && loops[0].from == 1 && loops[0].to == 1);
+    if (source.holding && follow && source.nest.from == 0 && source.nest.elements() == elements &&
+        source.holding.entry->content_bytes == size_) {
+      found = source.holding;
+    }
+  });
+  return found;
 }
 
 void TensorView::for_each_cell(
     const std::function<void(const Holding&, std::uint64_t bytes)>& visit) const {
-  if (size_ == 0) return;
-  if (grid_->boxes() != nullptr) return for_each_box(slice(), visit);
-  if (grid_->mapped() != nullptr) return for_each_mapped_cell(slice(), visit);
-  // Rows of each source part, by dimension; the cells are the product of these lists.
-  std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> rows(shape_.size());
-  for (std::size_t d = 0; d < shape_.size(); ++d) {
-    std::map<std::int64_t, std::int64_t> by_part;
-    for (const AxisSegment& s : segments_[d]) by_part[s.source_part] += s.length;
-    rows[d].assign(by_part.begin(), by_part.end());
-  }
-  std::vector<std::size_t> choice(shape_.size(), 0);
-  while (true) {
-    std::int64_t cell = 0;
-    auto bytes = unsigned_of(element_size(grid_->dtype()));
-    for (std::size_t d = 0; d < choice.size(); ++d) {
-      cell += rows[d][choice[d]].first * cell_strides_[d];
-      bytes *= unsigned_of(rows[d][choice[d]].second);
+  std::map<std::size_t, std::uint64_t> cells;
+  visit_bytes(ByteRange::whole(size_), [&](const SourceNest& source, const ElementPart& /*part*/) {
+    if (source.literal == nullptr) {
+      cells[source.cell] += unsigned_of(source.nest.elements()) * element_;
     }
-    visit(grid_->cell(static_cast<std::size_t>(cell)), bytes);
-    std::size_t d = choice.size();
-    while (d > 0 && ++choice[d - 1] == rows[d - 1].size()) choice[--d] = 0;
-    if (d == 0) return;
-  }
+  });
+  for (const auto& [cell, bytes] : cells) visit(grid_->cell(cell), bytes);
 }
 
 }  // namespace reshardfs

@@ -15,12 +15,11 @@ namespace {
 using modelmap::Direction;
 using modelmap::Mapping;
 
-bool repeats(const modelmap::NormalForm& form) {
-  return std::any_of(form.boxes.begin(), form.boxes.end(), [](const modelmap::Box& box) {
+bool repeats(const NormalForm& form) {
+  return std::any_of(form.boxes.begin(), form.boxes.end(), [](const FormBox& box) {
     return !box.is_literal() &&
-           std::any_of(box.axes.begin(), box.axes.end(), [](const modelmap::BoxAxis& axis) {
-             return axis.length() > 1 && axis.stride == 0;
-           });
+           std::any_of(box.axes.begin(), box.axes.end(),
+                       [](const BoxAxis& axis) { return axis.length() > 1 && axis.stride == 0; });
   });
 }
 

@@ -10,7 +10,7 @@
 using namespace reshardfs;
 using namespace reshardfs::modelmap;
 using reshardfs::modelmap::testing::Elements;
-using reshardfs::modelmap::testing::places_of;
+using reshardfs::test::places_of;
 
 namespace {
 
@@ -162,7 +162,7 @@ void step(Tensor& tensor, Input& input) {
         Elements behind{elements.shape, {}};
         behind.shape[d] = wanted - length;
         behind.places.assign(static_cast<std::size_t>(element_count(behind.shape)),
-                             {Box::kInteger, 7});
+                             {FormBox::kInteger, 7});
         elements = joined(elements, behind, d);
       }
       return attempt(

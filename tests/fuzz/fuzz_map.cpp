@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "fuzz/fuzzing.h"
-#include "modelmap/form_runs.h"
 #include "modelmap/mapping.h"
+#include "support/form_places.h"
 
 using namespace reshardfs;
 using namespace reshardfs::modelmap;
@@ -33,21 +33,17 @@ using Places = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
 Places places_of(const TargetTensor& target, const std::vector<SourceTensor>& sources) {
   Places places;
-  const RunTree tree(target.form);
-  tree.for_each_run(0, target.form->elements(), [&](const Run& run) {
-    fuzz::require(run.target == static_cast<std::int64_t>(places.size()), "a run out of order");
-    for (std::int64_t i = 0; i < run.count; ++i) {
-      if (run.source < 0) {
-        places.emplace_back(-1, 0);
-        continue;
-      }
-      const std::uint32_t source = target.sources.at(static_cast<std::size_t>(run.source));
-      const std::int64_t element = run.first + i * run.stride;
-      fuzz::require(element >= 0 && element < element_count(sources.at(source).shape),
-                    "an element that the source does not have");
-      places.emplace_back(source, element);
+  for (const auto& [number, element] : test::places_of(*target.form)) {
+    fuzz::require(number > test::kNowhere.first, "an element that is visited never or twice");
+    if (number < 0) {
+      places.emplace_back(-1, 0);
+      continue;
     }
-  });
+    const std::uint32_t source = target.sources.at(static_cast<std::size_t>(number));
+    fuzz::require(element >= 0 && element < element_count(sources.at(source).shape),
+                  "an element that the source does not have");
+    places.emplace_back(source, element);
+  }
   fuzz::require(static_cast<std::int64_t>(places.size()) == target.form->elements(),
                 "elements that come from nowhere");
   return places;

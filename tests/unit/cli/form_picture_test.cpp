@@ -9,8 +9,6 @@
 namespace reshardfs {
 namespace {
 
-using modelmap::Literal;
-using modelmap::NormalForm;
 using testing::HasSubstr;
 using testing::Not;
 

@@ -77,34 +77,34 @@ TEST(AxisPartition, OverlaysFieldsOntoPlainParts) {
   const AxisPartition fields = AxisPartition::by_field(12, 2, 3);
   EXPECT_EQ(fields.part_length(1), 4);
   EXPECT_EQ(overlay(fields, 1, AxisPartition::even(12, 1)),
-            (std::vector<AxisSegment>{{0, 2, 0, 2}, {2, 2, 0, 8}}));
+            (std::vector<AxisSegment>{{0, 2, 0, 2, 12}, {2, 2, 0, 8, 12}}));
   EXPECT_EQ(overlay(AxisPartition::even(12, 4), 1, fields),
-            (std::vector<AxisSegment>{{0, 1, 1, 1}, {1, 2, 2, 0}}));
+            (std::vector<AxisSegment>{{0, 1, 1, 1, 4}, {1, 2, 2, 0, 4}}));
   EXPECT_THROW(AxisPartition::by_field(12, 5, 3), Error);
 }
 
 TEST(AxisPartition, OverlaysPartsWithoutCommonFactor) {
   const auto segments = overlay(AxisPartition::even(15, 3), 1, AxisPartition::even(15, 5));
-  EXPECT_EQ(segments, (std::vector<AxisSegment>{{0, 1, 1, 2}, {1, 3, 2, 0}, {4, 1, 3, 0}}));
+  EXPECT_EQ(segments, (std::vector<AxisSegment>{{0, 1, 1, 2, 3}, {1, 3, 2, 0, 3}, {4, 1, 3, 0, 3}}));
 }
 
 TEST(AxisPartition, OverlayOfEqualCutsIsOneSegment) {
   const auto segments = overlay(AxisPartition::even(8, 2), 1, AxisPartition::even(8, 2));
-  EXPECT_EQ(segments, (std::vector<AxisSegment>{{0, 4, 1, 0}}));
+  EXPECT_EQ(segments, (std::vector<AxisSegment>{{0, 4, 1, 0, 4}}));
 }
 
 TEST(AxisPartition, OverlayJoinsWhatFollowsInTheTensorAndInStorage) {
   // All fields on one device: two intervals, which are one stretch.
   EXPECT_EQ(overlay(AxisPartition::even(12, 1), 0, AxisPartition::by_field(12, 2, 1)),
-            (std::vector<AxisSegment>{{0, 12, 0, 0}}));
+            (std::vector<AxisSegment>{{0, 12, 0, 0, 12}}));
   // Beside each other in storage, but of two parts; or of one part, but not beside each other.
   EXPECT_EQ(overlay(AxisPartition::even(12, 1), 0, AxisPartition::even(12, 2)),
-            (std::vector<AxisSegment>{{0, 6, 0, 0}, {6, 6, 1, 0}}));
+            (std::vector<AxisSegment>{{0, 6, 0, 0, 6}, {6, 6, 1, 0, 6}}));
   EXPECT_EQ(overlay(AxisPartition::by_field(8, 2, 2), 0, AxisPartition::even(8, 1)),
-            (std::vector<AxisSegment>{{0, 2, 0, 0}, {2, 2, 0, 4}}));
+            (std::vector<AxisSegment>{{0, 2, 0, 0, 8}, {2, 2, 0, 4, 8}}));
   // Rows 0, 1, 6, 7, 12, 13, 18, 19: those of part 1 in the middle follow each other.
   EXPECT_EQ(overlay(AxisPartition::by_field(24, 4, 3), 0, AxisPartition::by_field(24, 3, 2)),
-            (std::vector<AxisSegment>{{0, 2, 0, 0}, {2, 4, 1, 2}, {6, 2, 0, 10}}));
+            (std::vector<AxisSegment>{{0, 2, 0, 0, 12}, {2, 4, 1, 2, 12}, {6, 2, 0, 10, 12}}));
 }
 
 TEST(AxisPartition, OverlayCoversEveryRowOnceAndInOrder) {

@@ -125,7 +125,7 @@ TEST(Inverse, CoversAnOddNumberOfRowsByEverySecondOne) {
 }
 
 TEST(Inverse, FindsOverlapsAmongManyBoxesQuickly) {
-  std::vector<Box> boxes;
+  std::vector<FormBox> boxes;
   for (std::int64_t i = 0; i < 60'000; ++i) {
     boxes.push_back({0, 0, {{i % 300, i % 300 + 1, 0}, {i / 300, i / 300 + 1, 0}, {0, 5, 1}}});
   }

@@ -17,8 +17,8 @@
 #include "reshardfs/error.h"
 
 #include "base/cast.h"
-#include "modelmap/form_runs.h"
 #include "modelmap/mapping.h"
+#include "support/form_places.h"
 
 namespace reshardfs::modelmap::testing {
 
@@ -79,22 +79,19 @@ using MemoryModel = std::map<std::string, MemoryTensor>;
 /// The elements of a target in the type of its sources.
 inline Bytes elements_of(const TargetTensor& target, const std::vector<const Bytes*>& sources) {
   const auto size = static_cast<std::size_t>(element_size(target.source_dtype));
-  const RunTree tree(target.form);
-  const std::int64_t elements = target.form->elements();
-  Bytes out(static_cast<std::size_t>(elements) * size);
-  tree.for_each_run(0, elements, [&](const Run& run) {
-    Bytes literal;
-    if (run.source < 0) literal = Literal{run.source, run.first}.bytes(target.source_dtype);
-    for (std::int64_t i = 0; i < run.count; ++i) {
-      const std::byte* from = literal.data();
-      if (run.source >= 0) {
-        const auto source = target.sources.at(static_cast<std::size_t>(run.source));
-        from = sources.at(source)->data() +
-               static_cast<std::size_t>(run.first + i * run.stride) * size;
-      }
-      std::memcpy(out.data() + static_cast<std::size_t>(run.target + i) * size, from, size);
+  Bytes out;
+  out.reserve(static_cast<std::size_t>(target.form->elements()) * size);
+  for (const auto& [source, place] : test::places_of(*target.form)) {
+    if (source < 0) {
+      const Bytes literal = Literal{source, place}.bytes(target.source_dtype);
+      out.insert(out.end(), literal.begin(), literal.end());
+      continue;
     }
-  });
+    const Bytes& from = *sources.at(target.sources.at(static_cast<std::size_t>(source)));
+    const auto first =
+        from.begin() + static_cast<std::ptrdiff_t>(place) * static_cast<std::ptrdiff_t>(size);
+    out.insert(out.end(), first, first + static_cast<std::ptrdiff_t>(size));
+  }
   return out;
 }
 

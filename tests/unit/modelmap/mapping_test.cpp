@@ -16,6 +16,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using ::testing::StartsWith;
 
 SourceTensor tensor(const std::string& name, const Shape& shape, DType dtype = DType::kFloat32) {
@@ -175,11 +176,8 @@ TEST(Mapping, MayRepeatWithinOneRule) {
   const Mapping back = map_tensors(loaded, {tensor("c", {10})}, options(kInverse));
   ASSERT_THAT(targets_of(back), ElementsAre("a [2, 3]"));
   // Of rows 0 0 1 1 the first two elements are cut off: their second copies are the first ones.
-  std::vector<std::int64_t> places;
-  RunTree(back.targets[0].form).for_each_run(0, 6, [&](const modelmap::Run& run) {
-    for (std::int64_t i = 0; i < run.count; ++i) places.push_back(run.first + i * run.stride);
-  });
-  EXPECT_THAT(places, ElementsAre(1, 2, 0, 4, 5, 6));
+  EXPECT_THAT(test::places_of(*back.targets[0].form),
+              ElementsAre(Pair(0, 1), Pair(0, 2), Pair(0, 0), Pair(0, 4), Pair(0, 5), Pair(0, 6)));
   EXPECT_THAT(problems(map, kForward, {tensor("a", {2, 3})}), IsEmpty());
 }
 

@@ -203,7 +203,7 @@ class Chain {
   }
 
   void do_stack(Pair& pair) {
-    if (pair.elements.shape.size() == kMaxDimensions) return;
+    if (pair.elements.shape.size() == NormalForm::kMaxDimensions) return;
     const auto d = number(0, static_cast<std::int64_t>(pair.elements.shape.size()));
     std::vector<NormalForm> forms;
     std::vector<Elements> parts = {pair.elements};
@@ -264,7 +264,7 @@ class Chain {
     pair.form = pad(std::move(pair.form), d, shape[at], Literal::integer(7));
     const Elements before = pair.elements;
     std::vector<Elements> parts = {before, {shape, {}}};
-    parts[1].places.assign(static_cast<std::size_t>(element_count(shape)), {Box::kInteger, 7});
+    parts[1].places.assign(static_cast<std::size_t>(element_count(shape)), {FormBox::kInteger, 7});
     join_elements(pair, parts, shape, [&](const std::vector<std::int64_t>& index) {
       return index[at] < length ? 0U : 1U;
     });
@@ -307,14 +307,14 @@ void check_inverse(const IndexedForm& form, const Elements& elements, std::int64
 }
 
 void check_ranges(const Pair& pair, Chain& chain) {
-  const RunTree tree(std::make_shared<const NormalForm>(pair.form));
+  const FormWalk walk(std::make_shared<const NormalForm>(pair.form));
   const auto elements = static_cast<std::int64_t>(pair.elements.places.size());
   for (int i = 0; i < 3; ++i) {
     const std::int64_t begin = chain.number(0, elements);
     const std::int64_t end = chain.number(begin, elements);
     const std::vector<Place> expected(pair.elements.places.begin() + begin,
                                       pair.elements.places.begin() + end);
-    EXPECT_EQ(places_of(tree, begin, end), expected) << begin << ".." << end;
+    EXPECT_EQ(places_of(walk, begin, end), expected) << begin << ".." << end;
   }
 }
 

@@ -10,13 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "modelmap/form_runs.h"
-#include "modelmap/normal_form.h"
+#include "layout/normal_form.h"
+#include "support/form_places.h"
 
 namespace reshardfs::modelmap::testing {
 
-/// Source (or Box::kInteger) and element (or value).
-using Place = std::pair<std::int64_t, std::int64_t>;
+using test::Place;
 
 struct Elements {
   Shape shape{};
@@ -48,22 +47,6 @@ struct Elements {
   }
 };
 
-/// The elements [begin, end) of a form, by its runs.
-inline std::vector<Place> places_of(const RunTree& tree, std::int64_t begin, std::int64_t end) {
-  std::vector<Place> places;
-  tree.for_each_run(begin, end, [&](const Run& run) {
-    // What comes out of order shows as a wrong element.
-    if (run.target != begin + static_cast<std::int64_t>(places.size())) places.emplace_back(-9, 0);
-    for (std::int64_t i = 0; i < run.count; ++i) {
-      places.emplace_back(run.source, run.source < 0 ? run.first : run.first + i * run.stride);
-    }
-  });
-  return places;
-}
-
-inline std::vector<Place> places_of(const NormalForm& form) {
-  const RunTree tree(std::make_shared<const NormalForm>(form));
-  return places_of(tree, 0, form.elements());
-}
+using test::places_of;
 
 }  // namespace reshardfs::modelmap::testing

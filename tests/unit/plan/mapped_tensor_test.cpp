@@ -16,14 +16,11 @@
 
 #include "modelmap/form_operations.h"
 #include "support/errors.h"
+#include "support/form_places.h"
 #include "support/sources.h"
 
 namespace reshardfs {
 namespace {
-
-using modelmap::Literal;
-using modelmap::NormalForm;
-using modelmap::RunTree;
 
 constexpr unsigned kSeed = 15;
 constexpr std::size_t kElement = 4;
@@ -162,21 +159,18 @@ class MappedTensors : public testing::Test {
     return form;
   }
 
-  /// The elements as the runs of the form name them, which have a test of their own.
-  std::string expected_bytes(const RunTree& tree) const {
+  /// The elements as the form names them, which has a test of their own.
+  std::string expected_bytes(const NormalForm& form) const {
     std::string bytes;
-    tree.for_each_run(0, tree.form().elements(), [&](const modelmap::Run& run) {
-      for (std::int64_t i = 0; i < run.count; ++i) {
-        const float seven = 7;
-        std::uint32_t value = 0;
-        std::memcpy(&value, &seven, sizeof value);
-        if (run.source >= 0) {
-          value = sources_[static_cast<std::size_t>(run.source)]
-                      .values[static_cast<std::size_t>(run.first + i * run.stride)];
-        }
-        bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+    for (const auto& [source, place] : test::places_of(form)) {
+      const float seven = 7;
+      std::uint32_t value = 0;
+      std::memcpy(&value, &seven, sizeof value);
+      if (source >= 0) {
+        value = sources_[static_cast<std::size_t>(source)].values[static_cast<std::size_t>(place)];
       }
-    });
+      bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+    }
     return bytes;
   }
 
@@ -185,7 +179,7 @@ class MappedTensors : public testing::Test {
     for (const CutTensor& source : sources_) grids.push_back(source.grid);
     return std::make_shared<const MappedTensor>(
         "target", DType::kFloat32,
-        std::make_shared<const RunTree>(std::make_shared<const NormalForm>(form)), grids);
+        std::make_shared<const FormWalk>(std::make_shared<const NormalForm>(form)), grids);
   }
 
   void check_slice(const ShardGridPtr& grid, const std::string& whole);
@@ -268,8 +262,7 @@ TEST_F(MappedTensors, HaveTheElementsThatTheirFormNames) {
     EXPECT_EQ(grid->name(), "target");
     EXPECT_EQ(grid->full_shape(), form.shape);
     EXPECT_TRUE(grid->complete());
-    const RunTree tree(std::make_shared<const NormalForm>(form));
-    const std::string whole = expected_bytes(tree);
+    const std::string whole = expected_bytes(form);
     ASSERT_EQ(read(TensorView(grid), 0, whole.size()), whole);
     if (!whole.empty()) ++with_elements;
     for (int i = 0; i < 4 && !HasFatalFailure(); ++i) check_slice(grid, whole);
@@ -288,8 +281,7 @@ TEST_F(MappedTensors, TakeGroupsOfRowsFromCutSources) {
     form = modelmap::slice(std::move(form), 1, {first, first + 1 + below(8 - first), 1 + below(2)});
     form = modelmap::reshape(std::move(form), {-1, 6});
     if (below(2) == 0) form = modelmap::permute(std::move(form), {1, 0});
-    check_slice(mapped_grid(tensor_of(form)),
-                expected_bytes(RunTree(std::make_shared<const NormalForm>(form))));
+    check_slice(mapped_grid(tensor_of(form)), expected_bytes(form));
   }
 }
 
@@ -298,8 +290,7 @@ TEST_F(MappedTensors, AreTheSameThroughTwoMaps) {
     SCOPED_TRACE("tensor " + std::to_string(round));
     const NormalForm first = random_form();
     if (first.elements() == 0) continue;
-    const RunTree first_tree(std::make_shared<const NormalForm>(first));
-    const std::string between = expected_bytes(first_tree);
+    const std::string between = expected_bytes(first);
     const ShardGridPtr grid = mapped_grid(tensor_of(first));
 
     // The second one turns and cuts what the first one makes.
@@ -309,15 +300,12 @@ TEST_F(MappedTensors, AreTheSameThroughTwoMaps) {
     second = modelmap::permute(std::move(second), {1, 0});
     if (second.shape[1] > 1)
       second = modelmap::slice(std::move(second), 1, {0, second.shape[1], 2});
-    const auto tree = std::make_shared<const RunTree>(std::make_shared<const NormalForm>(second));
     std::string expected;
-    tree->for_each_run(0, second.elements(), [&](const modelmap::Run& run) {
-      for (std::int64_t i = 0; i < run.count; ++i) {
-        const auto at = static_cast<std::size_t>(run.first + i * run.stride);
-        expected += between.substr(at * kElement, kElement);
-      }
-    });
-    check_slice(mapped_grid(std::make_shared<const MappedTensor>("again", DType::kFloat32, tree,
+    for (const auto& [source, place] : test::places_of(second)) {
+      expected += between.substr(static_cast<std::size_t>(place) * kElement, kElement);
+    }
+    const auto walk = std::make_shared<const FormWalk>(std::make_shared<const NormalForm>(second));
+    check_slice(mapped_grid(std::make_shared<const MappedTensor>("again", DType::kFloat32, walk,
                                                                  std::vector{grid})),
                 expected);
   }
@@ -340,8 +328,7 @@ TEST_F(MappedTensors, ReadATransposedTensorInLargePieces) {
                        0),
       {1, 0});
   const TensorView view(mapped_grid(tensor_of(form)));
-  const RunTree tree(std::make_shared<const NormalForm>(form));
-  ASSERT_EQ(read(view, 0, view.size()), expected_bytes(tree));
+  ASSERT_EQ(read(view, 0, view.size()), expected_bytes(form));
   std::uint64_t bytes = 0;
   std::uint64_t reads = 0;
   for (const auto& source : counting) {
@@ -368,7 +355,9 @@ TEST_F(MappedTensors, ReadATransposedTensorInFewRuns) {
   sources_.push_back(cut_tensor({64, 48}));
   const auto tensor = tensor_of(modelmap::permute(NormalForm::of_source({64, 48}, 0), {1, 0}));
   std::size_t runs = 0;
-  tensor->for_each_run(0, 64 * 48, [&](const StridedRun&) { ++runs; });
+  TensorView(mapped_grid(tensor)).for_each_run({0, 64 * 48 * kElement}, [&](const StridedRun&) {
+    ++runs;
+  });
   const std::size_t cells = sources_.front().grid->cell_count();
   EXPECT_LE(runs, 48U * 4 * cells);  // by_field has two intervals a part
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "modelmap/dimension_loops.h"
+#include "layout/dimension_loops.h"
 
-namespace reshardfs::modelmap {
+namespace reshardfs {
 
-std::optional<std::vector<DimensionLoop>> along_dimensions(std::int64_t count, std::int64_t stride,
-                                                           const Shape& shape) {
-  std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
-  std::vector<DimensionLoop> loops;
+std::optional<PerDimension<DimensionLoop>> along_dimensions(std::int64_t count, std::int64_t stride,
+                                                            std::span<const std::int64_t> shape) {
+  const auto strides = element_strides(shape);
+  PerDimension<DimensionLoop> loops;
   while (count > 1) {
     std::size_t d = 0;
     while (d < shape.size() && (shape[d] == 1 || strides[d] > stride)) ++d;
@@ -27,4 +26,4 @@ std::optional<std::vector<DimensionLoop>> along_dimensions(std::int64_t count, s
   return loops;
 }
 
-}  // namespace reshardfs::modelmap
+}  // namespace reshardfs

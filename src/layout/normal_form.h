@@ -18,11 +18,7 @@
 #include "reshardfs/dtype.h"
 #include "reshardfs/shape.h"
 
-namespace reshardfs::modelmap {
-
-inline constexpr std::size_t kMaxDimensions = 8;
-inline constexpr std::size_t kMaxAxes = 16;
-inline constexpr std::size_t kMaxBoxes = 65'536;
+namespace reshardfs {
 
 /// What a box has along one axis.
 struct BoxAxis {
@@ -36,7 +32,7 @@ struct BoxAxis {
 };
 
 /// Element x of a box is source element base + sum((x_k - begin_k) * stride_k).
-struct Box {
+struct FormBox {
   /// `source` of boxes that are one value: the number `base`, or the double that has its bits.
   static constexpr std::int64_t kInteger = -1;
   static constexpr std::int64_t kReal = -2;
@@ -48,28 +44,32 @@ struct Box {
 
   bool is_literal() const noexcept { return source < 0; }
   std::int64_t elements() const noexcept;
-  bool operator==(const Box&) const = default;
+  bool operator==(const FormBox&) const = default;
 };
 
 /// One value for many elements.
 struct Literal {
-  std::int64_t source = Box::kInteger;  ///< as Box::source
+  std::int64_t source = FormBox::kInteger;  ///< as FormBox::source
   std::int64_t base = 0;
 
-  static Literal integer(std::int64_t value) { return {Box::kInteger, value}; }
+  static Literal integer(std::int64_t value) { return {FormBox::kInteger, value}; }
   static Literal real(double value);
   /// Of a literal box.
-  static Literal of(const Box& box) { return {box.source, box.base}; }
+  static Literal of(const FormBox& box) { return {box.source, box.base}; }
   /// The bytes of one element, in the order of the machine (little endian).
   /// @throws Error kBadInput if the type cannot hold the value, or is no array of numbers.
   std::vector<std::byte> bytes(DType dtype) const;
 };
 
 struct NormalForm {
+  static constexpr std::size_t kMaxDimensions = 8;
+  static constexpr std::size_t kMaxAxes = 16;
+  static constexpr std::size_t kMaxBoxes = 65'536;
+
   Shape shape{};
   /// The lengths of the axes, by dimension.
   std::vector<std::vector<std::int64_t>> factors{};
-  std::vector<Box> boxes{};
+  std::vector<FormBox> boxes{};
 
   /// All of source `number`.
   /// @throws Error kUnsupported for more than kMaxDimensions, kBadInput for too many elements.
@@ -92,8 +92,8 @@ struct NormalForm {
 std::int64_t product(const std::vector<std::int64_t>& lengths) noexcept;
 
 /// Appends a box.
-/// @throws Error kUnsupported if there are kMaxBoxes already.
-void add_box(std::vector<Box>& boxes, Box box);
+/// @throws Error kUnsupported if there are NormalForm::kMaxBoxes already.
+void add_box(std::vector<FormBox>& boxes, FormBox box);
 
 /// Splits factor `at` of a dimension into (n / inner, inner). Boxes that do not begin or end at a
 /// multiple of `inner` become up to three.
@@ -114,4 +114,4 @@ void merge_contiguous(NormalForm& form);
 std::vector<std::size_t> group_factors(NormalForm& form, std::size_t dimension,
                                        const std::vector<std::int64_t>& lengths);
 
-}  // namespace reshardfs::modelmap
+}  // namespace reshardfs

@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
+#include <span>
 
-#include "reshardfs/shape.h"
+#include "layout/nest.h"
 
-namespace reshardfs::modelmap {
+namespace reshardfs {
 
 /// `count` indices of a dimension, `step` apart.
 struct DimensionLoop {
@@ -22,7 +22,7 @@ struct DimensionLoop {
 /// over its end.
 /// @param count at least 1.
 /// @param stride at least 1.
-std::optional<std::vector<DimensionLoop>> along_dimensions(std::int64_t count, std::int64_t stride,
-                                                           const Shape& shape);
+std::optional<PerDimension<DimensionLoop>> along_dimensions(std::int64_t count, std::int64_t stride,
+                                                            std::span<const std::int64_t> shape);
 
-}  // namespace reshardfs::modelmap
+}  // namespace reshardfs

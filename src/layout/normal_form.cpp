@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "modelmap/normal_form.h"
+#include "layout/normal_form.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,7 +12,7 @@
 
 #include "base/cast.h"
 
-namespace reshardfs::modelmap {
+namespace reshardfs {
 namespace {
 
 /// Indices of one axis, as those of (outer, inner).
@@ -36,11 +36,12 @@ AxisPair split_range(std::int64_t begin, std::int64_t end, std::int64_t stride,
   return {canonical(block, end / inner, stride * inner), canonical(0, inner, stride)};
 }
 
-void split_box(const Box& box, std::size_t axis, std::int64_t inner, std::vector<Box>& out) {
+void split_box(const FormBox& box, std::size_t axis, std::int64_t inner,
+               std::vector<FormBox>& out) {
   const BoxAxis whole = box.axes[axis];
   const auto emit = [&](std::int64_t begin, std::int64_t end) {
     if (begin >= end) return;
-    Box piece = box;
+    FormBox piece = box;
     piece.base += (begin - whole.begin) * whole.stride;
     const AxisPair pair = split_range(begin, end, whole.stride, inner);
     piece.axes[axis] = pair.outer;
@@ -55,7 +56,7 @@ void split_box(const Box& box, std::size_t axis, std::int64_t inner, std::vector
   emit(tail, whole.end);
 }
 
-bool is_mergeable(const Box& box, std::size_t axis, std::int64_t inner_length) {
+bool is_mergeable(const FormBox& box, std::size_t axis, std::int64_t inner_length) {
   const BoxAxis& outer = box.axes[axis];
   const BoxAxis& inner = box.axes[axis + 1];
   if (outer.length() == 1) return true;
@@ -63,11 +64,11 @@ bool is_mergeable(const Box& box, std::size_t axis, std::int64_t inner_length) {
 }
 
 /// @param index a part of the outer axis that merges
-void merge_into(const Box& box, std::size_t axis, std::int64_t inner_length, const BoxAxis& index,
-                std::vector<Box>& out) {
+void merge_into(const FormBox& box, std::size_t axis, std::int64_t inner_length,
+                const BoxAxis& index, std::vector<FormBox>& out) {
   const BoxAxis& outer = box.axes[axis];
   const BoxAxis& inner = box.axes[axis + 1];
-  Box merged = box;
+  FormBox merged = box;
   merged.base += (index.begin - outer.begin) * outer.stride;
   merged.axes[axis] = canonical(index.begin * inner_length + inner.begin,
                                 (index.end - 1) * inner_length + inner.end, inner.stride);
@@ -77,13 +78,14 @@ void merge_into(const Box& box, std::size_t axis, std::int64_t inner_length, con
 
 bool all_mergeable(const NormalForm& form, std::size_t axis, std::int64_t inner_length) {
   return std::all_of(form.boxes.begin(), form.boxes.end(),
-                     [&](const Box& box) { return is_mergeable(box, axis, inner_length); });
+                     [&](const FormBox& box) { return is_mergeable(box, axis, inner_length); });
 }
 
 NormalForm of_shape(const Shape& shape) {
-  if (shape.size() > kMaxDimensions) {
+  if (shape.size() > NormalForm::kMaxDimensions) {
     throw Error(ErrorKind::kUnsupported, to_string(shape) + " has more than " +
-                                             std::to_string(kMaxDimensions) + " dimensions");
+                                             std::to_string(NormalForm::kMaxDimensions) +
+                                             " dimensions");
   }
   NormalForm form = NormalForm::of_nothing(shape);
   if (element_count(shape) == 0) return form;
@@ -104,7 +106,7 @@ std::vector<std::byte> bytes_of(T value) {
 
 template <typename T>
 std::vector<std::byte> integer_bytes(const Literal& literal, bool unsigned_64 = false) {
-  const bool fits = literal.source == Box::kInteger &&
+  const bool fits = literal.source == FormBox::kInteger &&
                     (unsigned_64 ? literal.base >= 0
                                  : literal.base >= std::int64_t{std::numeric_limits<T>::min()} &&
                                        literal.base <= std::int64_t{std::numeric_limits<T>::max()});
@@ -113,7 +115,7 @@ std::vector<std::byte> integer_bytes(const Literal& literal, bool unsigned_64 = 
 }
 
 double real_value(const Literal& literal) {
-  if (literal.source == Box::kInteger) return static_cast<double>(literal.base);
+  if (literal.source == FormBox::kInteger) return static_cast<double>(literal.base);
   double value = 0;
   std::memcpy(&value, &literal.base, sizeof value);
   return value;
@@ -132,14 +134,14 @@ std::int64_t product(const std::vector<std::int64_t>& lengths) noexcept {
   return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-std::int64_t Box::elements() const noexcept {
+std::int64_t FormBox::elements() const noexcept {
   std::int64_t count = 1;
   for (const BoxAxis& axis : axes) count *= axis.length();
   return count;
 }
 
 Literal Literal::real(double value) {
-  Literal literal{Box::kReal, 0};
+  Literal literal{FormBox::kReal, 0};
   std::memcpy(&literal.base, &value, sizeof value);
   return literal;
 }
@@ -147,7 +149,7 @@ Literal Literal::real(double value) {
 std::vector<std::byte> Literal::bytes(DType dtype) const {
   switch (dtype) {
     case DType::kBool:
-      if (source != Box::kInteger || base < 0 || base > 1) break;
+      if (source != FormBox::kInteger || base < 0 || base > 1) break;
       return bytes_of(static_cast<std::uint8_t>(base));
     case DType::kInt4:
     case DType::kInt8:
@@ -222,10 +224,10 @@ std::size_t NormalForm::first_axis(std::size_t dimension) const noexcept {
   return axis;
 }
 
-void add_box(std::vector<Box>& boxes, Box box) {
-  if (boxes.size() >= kMaxBoxes) {
-    throw Error(ErrorKind::kUnsupported,
-                "it would consist of more than " + std::to_string(kMaxBoxes) + " boxes");
+void add_box(std::vector<FormBox>& boxes, FormBox box) {
+  if (boxes.size() >= NormalForm::kMaxBoxes) {
+    throw Error(ErrorKind::kUnsupported, "it would consist of more than " +
+                                             std::to_string(NormalForm::kMaxBoxes) + " boxes");
   }
   boxes.push_back(std::move(box));
 }
@@ -235,9 +237,9 @@ void split_axis(NormalForm& form, std::size_t dimension, std::size_t at, std::in
   const std::int64_t outer = factors[at] / inner;
   if (inner == 1 || outer == 1) return;
   const std::size_t axis = form.first_axis(dimension) + at;
-  std::vector<Box> boxes;
+  std::vector<FormBox> boxes;
   boxes.reserve(form.boxes.size());
-  for (const Box& box : form.boxes) split_box(box, axis, inner, boxes);
+  for (const FormBox& box : form.boxes) split_box(box, axis, inner, boxes);
   form.boxes = std::move(boxes);
   factors[at] = inner;
   factors.insert(factors.begin() + static_cast<std::ptrdiff_t>(at), outer);
@@ -247,9 +249,9 @@ void merge_axes(NormalForm& form, std::size_t dimension, std::size_t at) {
   std::vector<std::int64_t>& factors = form.factors[dimension];
   const std::int64_t inner = factors[at + 1];
   const std::size_t axis = form.first_axis(dimension) + at;
-  std::vector<Box> boxes;
+  std::vector<FormBox> boxes;
   boxes.reserve(form.boxes.size());
-  for (const Box& box : form.boxes) {
+  for (const FormBox& box : form.boxes) {
     const BoxAxis outer = box.axes[axis];
     if (is_mergeable(box, axis, inner)) {
       merge_into(box, axis, inner, outer, boxes);
@@ -302,4 +304,4 @@ std::vector<std::size_t> group_factors(NormalForm& form, std::size_t dimension,
   return counts;
 }
 
-}  // namespace reshardfs::modelmap
+}  // namespace reshardfs

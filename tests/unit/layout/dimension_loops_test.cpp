@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "modelmap/dimension_loops.h"
+#include "layout/dimension_loops.h"
 
 #include <set>
 
 #include <gtest/gtest.h>
 
-namespace reshardfs::modelmap {
+namespace reshardfs {
 namespace {
 
 /// The elements that loops reach, in any order.
-std::set<std::int64_t> elements_of(const std::vector<DimensionLoop>& loops, const Shape& shape) {
+std::set<std::int64_t> elements_of(const PerDimension<DimensionLoop>& loops, const Shape& shape) {
   std::set<std::int64_t> elements{0};
   for (const DimensionLoop& loop : loops) {
     std::int64_t stride = loop.step;
@@ -45,15 +45,15 @@ TEST(DimensionLoops, ReachTheElementsThatAreStridesApart) {
 }
 
 TEST(DimensionLoops, AreNoneWhereElementsLeaveTheirRowInTheMiddle) {
-  EXPECT_FALSE(along_dimensions(4, 4, {4, 6}));
-  EXPECT_FALSE(along_dimensions(7, 1, {4, 6}));
-  EXPECT_FALSE(along_dimensions(2, 7, {4, 6}));
-  EXPECT_FALSE(along_dimensions(6, 7, {7, 6}));
-  EXPECT_TRUE(along_dimensions(3, 2, {5}));
-  EXPECT_TRUE(along_dimensions(12, 1, {4, 6}));
-  EXPECT_TRUE(along_dimensions(4, 6, {4, 6}));
-  EXPECT_TRUE(along_dimensions(1, 5, {4, 6}));
+  EXPECT_FALSE(along_dimensions(4, 4, Shape{4, 6}));
+  EXPECT_FALSE(along_dimensions(7, 1, Shape{4, 6}));
+  EXPECT_FALSE(along_dimensions(2, 7, Shape{4, 6}));
+  EXPECT_FALSE(along_dimensions(6, 7, Shape{7, 6}));
+  EXPECT_TRUE(along_dimensions(3, 2, Shape{5}));
+  EXPECT_TRUE(along_dimensions(12, 1, Shape{4, 6}));
+  EXPECT_TRUE(along_dimensions(4, 6, Shape{4, 6}));
+  EXPECT_TRUE(along_dimensions(1, 5, Shape{4, 6}));
 }
 
 }  // namespace
-}  // namespace reshardfs::modelmap
+}  // namespace reshardfs

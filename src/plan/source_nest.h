@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What elements of a tensor are read from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "checkpoint/holders.h"
+#include "layout/nest.h"
+
+namespace reshardfs {
+
+/// Elements of one source cell. Nest::from counts in the cell's content, Nest::to in the
+/// destination slice.
+struct SourceNest {
+  Holding holding{};     ///< empty: no file has the cell
+  std::size_t cell = 0;  ///< the number of the holding's cell in the grid
+  Nest nest{};
+  /// Of what no file holds because a model map states it: the bytes of one element, for as long as
+  /// the nest is visited. `holding` is empty then.
+  const std::vector<std::byte>* literal = nullptr;
+};
+
+using VisitSource = FunctionRef<void(const SourceNest&)>;
+
+/// The bytes of each element that are wanted.
+struct ElementPart {
+  std::uint64_t size = 1;   ///< of a whole element
+  std::uint64_t skip = 0;   ///< bytes before those that are wanted
+  std::uint64_t width = 1;  ///< at least 1
+
+  bool is_whole() const noexcept { return width == size; }
+};
+
+/// `count` pieces of `length` bytes, equally far apart in a cell's content and in the destination.
+struct StridedRun {
+  Holding holding;
+  std::size_t cell = 0;                  ///< the number of the holding's cell in the grid
+  std::uint64_t source_offset = 0;       ///< bytes, in the cell's content
+  std::uint64_t destination_offset = 0;  ///< bytes, in the destination slice
+  std::uint64_t length = 0;              ///< bytes of one piece, at least 1
+  std::uint64_t count = 1;
+  std::uint64_t source_stride = 0;  ///< bytes between the starts of pieces; >= length
+  std::uint64_t destination_stride = 0;
+  /// As of a SourceNest: bytes that repeat, of one piece.
+  const std::vector<std::byte>* literal = nullptr;
+};
+
+}  // namespace reshardfs
