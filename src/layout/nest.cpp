@@ -5,36 +5,10 @@
 
 namespace reshardfs {
 
-void Nest::add(const Loop& loop) noexcept {
-  if (loop.count == 1) return;
-  std::size_t at = loops_.size();
-  while (at > 0 && loops_[at - 1].to > loop.to) --at;
-  loops_.insert(at, loop);
-}
-
 Nest::Loop Nest::take(std::size_t number) noexcept {
   const Loop taken = loops_[number];
   loops_.erase(number);
   return taken;
-}
-
-void Nest::join() noexcept {
-  for (std::size_t i = 1; i < loops_.size();) {
-    Loop& inner = loops_[i - 1];
-    const Loop& outer = loops_[i];
-    if (outer.from == inner.from * inner.count && outer.to == inner.to * inner.count) {
-      inner.count *= outer.count;
-      loops_.erase(i);
-    } else {
-      ++i;
-    }
-  }
-}
-
-std::int64_t Nest::elements() const noexcept {
-  std::int64_t count = 1;
-  for (const Loop& loop : loops()) count *= loop.count;
-  return count;
 }
 
 bool Region::clip(std::size_t d, std::int64_t begin, std::int64_t end) noexcept {

@@ -15,12 +15,6 @@
 namespace reshardfs {
 namespace {
 
-// Of what is foreseen: gaps that are fetched with what is around them, and numbers that bound the
-// time and memory to tell of it.
-constexpr std::uint64_t kJoinedGap = 64 << 10;
-constexpr std::uint64_t kMaxPieces = 4096;
-constexpr std::size_t kMaxRanges = 16384;
-
 /// Calls visit(range of the file) for the parts of a range of the stored bytes, in order.
 /// @return the bytes that are not stored.
 template <typename Visit>
@@ -56,16 +50,6 @@ void read_stored(const Holding& holding, std::uint64_t offset, std::span<std::by
   }
 }
 
-/// Where a range of the content is stored.
-void add_stored_ranges(const TensorEntry& entry, const ByteRange& content,
-                       std::vector<ByteRange>& out) {
-  const bool halves = entry.encoding == ContentEncoding::kFloat32AsBFloat16;
-  const std::uint64_t begin = halves ? content.offset() / 2 * 4 : content.offset();
-  const std::uint64_t end = halves ? (content.end() + 1) / 2 * 4 : content.end();
-  for_each_stored_part(entry, begin, end - begin,
-                       [&](const ByteRange& part) { out.push_back(part); });
-}
-
 /// The upper two bytes of each stored float32. The range may begin or end inside an element.
 void read_upper_halves(const Holding& holding, std::uint64_t offset, std::span<std::byte> out) {
   std::array<std::byte, 16384> stored{};
@@ -91,24 +75,9 @@ void read_upper_halves(const Holding& holding, std::uint64_t offset, std::span<s
 void ReadBatch::use(const ByteSource& source) {
   last_ = &source;
   // A request to a server has a limit in time, and each wait for it is as long as another.
-  if (!lists()) now_using(source.is_remote() ? nullptr : &source);
+  now_using(source.is_remote() ? nullptr : &source);
   if (!used_.empty() && used_.back() == &source) return;
   if (std::find(used_.begin(), used_.end(), &source) == used_.end()) used_.push_back(&source);
-}
-
-void ReadBatch::foresee(const Holding& holding, const Pieces& pieces) {
-  const ByteSource* source = holding.file->source.get();
-  if (!foresees() || !source->is_far()) return;
-  std::vector<ByteRange>& ranges = foreseen_[source];
-  // What lies close together is fetched as one; and so is what consists of too many pieces.
-  const bool joined =
-      pieces.stride() - pieces.length() <= kJoinedGap || pieces.count() > kMaxPieces;
-  const std::uint64_t count = joined ? 1 : pieces.count();
-  for (std::uint64_t i = 0; i < count && ranges.size() < kMaxRanges; ++i) {
-    const ByteRange content =
-        joined ? pieces.span() : ByteRange(pieces.offset_of(i), pieces.length());
-    add_stored_ranges(*holding.entry, content, ranges);
-  }
 }
 
 void ReadBatch::check() {
@@ -148,10 +117,18 @@ bool ReadBatch::avoid_failed() {
   return true;
 }
 
+void add_stored_ranges(const TensorEntry& entry, const ByteRange& content,
+                       std::vector<ByteRange>& out) {
+  const bool halves = entry.encoding == ContentEncoding::kFloat32AsBFloat16;
+  const std::uint64_t begin = halves ? content.offset() / 2 * 4 : content.offset();
+  const std::uint64_t end = halves ? (content.end() + 1) / 2 * 4 : content.end();
+  for_each_stored_part(entry, begin, end - begin,
+                       [&](const ByteRange& part) { out.push_back(part); });
+}
+
 void read_content(const Holding& holding, std::uint64_t offset, std::span<std::byte> out,
                   ReadBatch& batch) {
   batch.use(*holding.file->source);
-  if (batch.lists()) return;
   if (holding.entry->encoding == ContentEncoding::kFloat32AsBFloat16) {
     read_upper_halves(holding, offset, out);
   } else {
@@ -183,7 +160,6 @@ bool gather_content(const Holding& holding, const Pieces& pieces, std::byte* out
                     ReadBatch& batch) {
   if (holding.entry->encoding != ContentEncoding::kPlain) return false;
   batch.use(*holding.file->source);
-  if (batch.lists()) return true;
   std::uint64_t begin = pieces.offset();
   for (const ByteRange& extent : holding.entry->extents) {
     if (begin >= extent.length()) {

@@ -8,7 +8,6 @@
 #include <exception>
 #include <memory>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "reshardfs/error.h"
@@ -25,24 +24,8 @@ namespace reshardfs {
 /// fails, the read can be tried again from other ranks' files that hold the same slices.
 class ReadBatch {
  public:
-  /// kList: nothing is read, and what was to be filled is left as it is: only the sources are
-  /// noted that would be read. kForesee: with the ranges of those that are far away.
-  enum class Purpose : std::uint8_t { kRead, kList, kForesee };
-
-  explicit ReadBatch(Purpose purpose = Purpose::kRead) noexcept : purpose_(purpose) {}
-
-  bool lists() const noexcept { return purpose_ != Purpose::kRead; }
-  bool foresees() const noexcept { return purpose_ == Purpose::kForesee; }
-  /// What was used, each once.
-  const std::vector<const ByteSource*>& used() const noexcept { return used_; }
-
   /// To be called before a source is read.
   void use(const ByteSource& source);
-  /// Of a batch that foresees: pieces of the content would be read.
-  void foresee(const Holding& holding, const Pieces& pieces);
-  /// What would be read of far sources.
-  using Foreseen = std::unordered_map<const ByteSource*, std::vector<ByteRange>>;
-  const Foreseen& foreseen() const noexcept { return foreseen_; }
   /// @throws Error kChanged.
   void check();
 
@@ -60,9 +43,7 @@ class ReadBatch {
   void tell() const noexcept;
 
  private:
-  Purpose purpose_;
   std::vector<const ByteSource*> used_;
-  Foreseen foreseen_;
   const ByteSource* last_ = nullptr;
   std::vector<const ByteSource*> avoided_;
   std::exception_ptr first_failure_;
@@ -86,17 +67,6 @@ void read_checked(Read&& read) {
   }
 }
 
-/// The sources that read(out, batch) would read, with `length` bytes of room.
-template <typename Read>
-std::vector<const ByteSource*> sources_read(std::uint64_t length, Read&& read) {
-  ReadBatch batch(ReadBatch::Purpose::kList);
-  // What is made without a source, frames and casts, is made all the same.
-  // NOLINTNEXTLINE(modernize-avoid-c-arrays): of a length that is known when it runs
-  const auto unused = std::make_unique_for_overwrite<std::byte[]>(length);
-  read(std::span(unused.get(), static_cast<std::size_t>(length)), batch);
-  return batch.used();
-}
-
 /// As read_content() for pieces of the content (their offset counts in it), where the source can
 /// gather them.
 /// @return false if that is not possible; `out` is then undefined.
@@ -104,6 +74,10 @@ bool gather_content(const Holding& holding, const Pieces& pieces, std::byte* out
 
 /// Whether a range of the content stands, as it is, at byte `place` of the file and behind it.
 bool is_stored_at(const TensorEntry& entry, const ByteRange& content, std::uint64_t place) noexcept;
+
+/// Appends where a range of the content is stored.
+void add_stored_ranges(const TensorEntry& entry, const ByteRange& content,
+                       std::vector<ByteRange>& out);
 
 /// Reads `out.size()` bytes of a parameter's elements from byte `offset` of its content on:
 /// stored extents are joined, old 4-byte BFloat16 is cut to its upper halves.

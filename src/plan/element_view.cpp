@@ -72,6 +72,14 @@ void ElementView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch
   }
 }
 
+void ElementView::for_each_use(const ByteRange& bytes, SourceSink& sink) const {
+  if (!convert_) return view_.for_each_use(bytes, sink);
+  const auto from = static_cast<std::uint64_t>(element_size(view_.grid().dtype()));
+  const auto to = static_cast<std::uint64_t>(element_size(dtype_));
+  view_.for_each_use(
+      ByteRange::between(bytes.offset() / to * from, (bytes.end() + to - 1) / to * from), sink);
+}
+
 /// Whole elements are converted straight to `out`; the range may begin or end inside one.
 void ElementView::read_converted(std::uint64_t offset, std::span<std::byte> out,
                                  ReadBatch& batch) const {
@@ -87,9 +95,7 @@ void ElementView::read_converted(std::uint64_t offset, std::span<std::byte> out,
     const std::span<std::byte> from = scratch().first(elements * from_bytes);
     view_.read(first * from_bytes, from, batch);
     std::size_t bytes = elements * to_bytes;
-    if (batch.lists()) {
-      bytes = whole ? bytes : std::min(to_bytes - skip, out.size());
-    } else if (whole) {
+    if (whole) {
       convert(source, from, through_, dtype_, out.data(), elements);
     } else {
       std::array<std::byte, kWidest> to{};

@@ -25,7 +25,13 @@ class ElementView {
   std::uint64_t size() const noexcept { return size_; }
 
   /// As TensorView::whole_cell(): the elements' bytes must be those of the source, too.
-  Holding whole_cell() const noexcept { return convert_ ? Holding{} : view_.whole_cell(); }
+  Holding whole_cell() const { return convert_ ? Holding{} : view_.whole_cell(); }
+
+  /// As TensorView::for_each_use() and TensorView::box().
+  void for_each_use(const ByteRange& bytes, SourceSink& sink) const;
+  ElementView box(const Shape& begin, const Shape& sizes) const {
+    return {view_.box(begin, sizes), through_, dtype_};
+  }
 
   /// As TensorView::read(). Each thread that converts elements keeps up to 192 KiB for it.
   void read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;

@@ -37,14 +37,27 @@ void FileImage::append_source(const ByteSource& source, const ByteRange& range) 
   size_ += range.length();
 }
 
-void FileImage::read_piece(const Piece& piece, std::uint64_t offset, std::span<std::byte> out,
+template <typename Visit>
+void FileImage::for_each_piece(const ByteRange& range, Visit&& visit) const {
+  if (range.empty()) return;
+  auto piece = std::upper_bound(pieces_.begin(), pieces_.end(), range.offset(),
+                                [](std::uint64_t o, const Piece& p) { return o < p.begin; }) -
+               1;
+  for (std::uint64_t at = range.offset(); at < range.end(); ++piece) {
+    const std::uint64_t end = piece + 1 == pieces_.end() ? size_ : (piece + 1)->begin;
+    const std::uint64_t length = std::min(range.end(), end) - at;
+    visit(*piece, piece->from + (at - piece->begin), length);
+    at += length;
+  }
+}
+
+void FileImage::read_piece(const Piece& piece, std::uint64_t from, std::span<std::byte> out,
                            ReadBatch& batch) const {
-  const std::uint64_t from = piece.from + (offset - piece.begin);
   if (piece.is_literal()) {
     std::memcpy(out.data(), literals_.data() + from, out.size());
   } else if (piece.source != nullptr) {
     batch.use(*piece.source);
-    if (!batch.lists()) piece.source->read_at(from, out);
+    piece.source->read_at(from, out);
   } else {
     views_[static_cast<std::size_t>(piece.view)].read(from, out, batch);
   }
@@ -54,18 +67,20 @@ void FileImage::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& 
   if (offset > size_ || out.size() > size_ - offset) {
     throw Error(ErrorKind::kBadInput, "a read leaves the file").at_offset(offset);
   }
-  if (out.empty()) return;
-  auto piece = std::upper_bound(pieces_.begin(), pieces_.end(), offset,
-                                [](std::uint64_t o, const Piece& p) { return o < p.begin; }) -
-               1;
-  while (!out.empty()) {
-    const std::uint64_t end = piece + 1 == pieces_.end() ? size_ : (piece + 1)->begin;
-    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), end - offset));
-    read_piece(*piece, offset, out.first(count), batch);
-    out = out.subspan(count);
-    offset += count;
-    ++piece;
-  }
+  for_each_piece({offset, out.size()},
+                 [&](const Piece& piece, std::uint64_t from, std::uint64_t length) {
+                   const auto bytes = static_cast<std::size_t>(length);
+                   read_piece(piece, from, out.first(bytes), batch);
+                   out = out.subspan(bytes);
+                 });
+}
+
+void FileImage::for_each_use(const ByteRange& range, SourceSink& sink) const {
+  for_each_piece(range, [&](const Piece& piece, std::uint64_t from, std::uint64_t length) {
+    if (piece.is_literal()) return;
+    if (piece.source != nullptr) return sink.take(*piece.source, ByteRange(from, length));
+    views_[static_cast<std::size_t>(piece.view)].for_each_use(ByteRange(from, length), sink);
+  });
 }
 
 /// The file in which all views stand at the same place as here, if there is one.

@@ -29,6 +29,8 @@ class FileImage {
   std::uint64_t size() const noexcept { return size_; }
   /// As VirtualFile::read_at(), with a batch that the caller checks.
   void read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
+  /// Tells what read() would read of sources.
+  void for_each_use(const ByteRange& range, SourceSink& sink) const;
   /// The source file that has exactly these bytes, or nullptr. Found without reading tensor data:
   /// every view is a whole slice of the same file and stands there at the same place, so that only
   /// the literals are left to be compared. Of slices that several ranks hold, the file that the
@@ -48,7 +50,10 @@ class FileImage {
   }
   ByteSourcePtr only_source() const;
   bool has_literals(const ByteSource& source) const;
-  void read_piece(const Piece& piece, std::uint64_t offset, std::span<std::byte> out,
+  /// Calls visit(piece, offset in what it is of, length) for the pieces of a range inside the file.
+  template <typename Visit>
+  void for_each_piece(const ByteRange& range, Visit&& visit) const;
+  void read_piece(const Piece& piece, std::uint64_t from, std::span<std::byte> out,
                   ReadBatch& batch) const;
 
   std::string literals_;

@@ -5,18 +5,18 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <span>
 
 #include "base/byte_range.h"
+#include "base/function_ref.h"
 #include "plan/content.h"
+#include "plan/source_sinks.h"
 #include "storage/block_pool.h"
 
 namespace reshardfs {
 
-/// Reads a range of a file as its sources are now; or, for a batch that lists, names them.
-using ReadRange =
-    std::function<void(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch)>;
+/// Tells what a range of a file is read from.
+using UsesOfRange = FunctionRef<void(const ByteRange& range, SourceSink& sink)>;
 
 /// Tells the reads of one file from those of others, by its address.
 class ForeseenFile {
@@ -30,19 +30,20 @@ class ForeseenFile {
   /// What a read needs is asked for at once, however many sources that are; and if it goes on where
   /// another one ended, so is what the next ones will need.
   /// @param size bytes of the file.
-  void foresee(std::uint64_t size, const ByteRange& range, const ReadRange& read) const noexcept;
+  void foresee(std::uint64_t size, const ByteRange& range, UsesOfRange uses) const noexcept;
 
  private:
   mutable std::atomic<bool> has_readers_ = false;
 };
 
 /// read_checked() of a range of a file, foreseen where any source is far away.
+/// @param read (offset, out, batch) reads a range as its sources are now.
 template <typename Read>
 void read_foreseen(const ForeseenFile& file, std::uint64_t size, std::uint64_t offset,
-                   std::span<std::byte> out, Read&& read) {
+                   std::span<std::byte> out, Read&& read, UsesOfRange uses) {
   const auto checked = [&] { read_checked([&](ReadBatch& batch) { read(offset, out, batch); }); };
   if (!BlockPool::is_used()) return checked();
-  file.foresee(size, ByteRange(offset, out.size()), std::ref(read));
+  file.foresee(size, ByteRange(offset, out.size()), uses);
   const ForeseenReads scope;
   checked();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/run_maker.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace reshardfs {
@@ -31,21 +32,21 @@ std::size_t stride_of(const Nest& nest, std::int64_t piece) noexcept {
 
 }  // namespace
 
-void RunMaker::take(const SourceNest& source, const ElementPart& part) {
-  if (source.literal != nullptr) return take_literal(source, part);
+void RunMaker::take(const SourceNest& source) {
+  if (source.literal != nullptr) return take_literal(source);
   const Nest& nest = source.nest;
-  const std::int64_t piece = part.is_whole() ? piece_of(nest, false) : 1;
+  const std::int64_t piece = piece_of(nest, false);
   const std::size_t stride = stride_of(nest, piece);
   const std::size_t taken = (piece > 1 ? 1U : 0U) + (stride < nest.loops().size() ? 1U : 0U);
   const Nest::Loop loop = stride < nest.loops().size() ? nest.loops()[stride] : Nest::Loop();
   StridedRun run{source.holding, source.cell};
-  run.length = part.is_whole() ? unsigned_of(piece) * part.size : part.width;
+  run.length = unsigned_of(piece) * element_;
   run.count = unsigned_of(loop.count);
-  run.source_stride = loop.count == 1 ? run.length : unsigned_of(loop.from) * part.size;
-  run.destination_stride = loop.count == 1 ? run.length : unsigned_of(loop.to) * part.size;
+  run.source_stride = loop.count == 1 ? run.length : unsigned_of(loop.from) * element_;
+  run.destination_stride = loop.count == 1 ? run.length : unsigned_of(loop.to) * element_;
   const auto add_at = [&](std::int64_t from, std::int64_t to) {
-    run.source_offset = unsigned_of(from) * part.size + part.skip;
-    run.destination_offset = unsigned_of(to) * part.size + part.skip;
+    run.source_offset = unsigned_of(from) * element_;
+    run.destination_offset = unsigned_of(to) * element_;
     add(run);
   };
   if (taken == nest.loops().size()) return add_at(nest.from, nest.to);
@@ -55,25 +56,58 @@ void RunMaker::take(const SourceNest& source, const ElementPart& part) {
   for_each_index(outer, add_at);
 }
 
-void RunMaker::take_literal(const SourceNest& source, const ElementPart& part) {
+void RunMaker::take_literal(const SourceNest& source) {
   finish();
-  const std::int64_t piece = part.is_whole() ? piece_of(source.nest, true) : 1;
-  const auto begin = source.literal->begin() + static_cast<std::ptrdiff_t>(part.skip);
-  const std::vector<std::byte> bytes(begin, begin + static_cast<std::ptrdiff_t>(part.width));
-  StridedRun run;
-  run.literal = &bytes;
-  run.length = part.width * unsigned_of(piece);
-  run.source_stride = run.length;
-  run.destination_stride = run.length;
+  const std::int64_t piece = piece_of(source.nest, true);
   Nest outer = source.nest;
   if (piece > 1) outer.take(0);
   for_each_index(outer, [&](std::int64_t /*from*/, std::int64_t to) {
-    run.destination_offset = unsigned_of(to) * part.size + part.skip;
+    const std::uint64_t begin = unsigned_of(to) * element_;
+    StridedRun run;
+    run.destination_offset = std::max(begin, wanted_.offset());
+    run.length =
+        std::min(begin + unsigned_of(piece) * element_, wanted_.end()) - run.destination_offset;
+    run.source_stride = run.length;
+    run.destination_stride = run.length;
+    std::vector<std::byte> bytes = *source.literal;
+    const auto skipped = static_cast<std::ptrdiff_t>(run.destination_offset - begin);
+    std::rotate(bytes.begin(), bytes.begin() + skipped, bytes.end());
+    run.literal = &bytes;
     visit_(run);
   });
 }
 
+/// Cuts off the bytes that are not wanted, of the first piece and the last one.
 void RunMaker::add(const StridedRun& run) {
+  const std::uint64_t last = run.destination_offset + (run.count - 1) * run.destination_stride;
+  const std::uint64_t before =
+      wanted_.offset() - std::min(wanted_.offset(), run.destination_offset);
+  const std::uint64_t behind = last + run.length - std::min(wanted_.end(), last + run.length);
+  if (before == 0 && behind == 0) return add_wanted(run);
+  const auto part = [&](std::uint64_t first, std::uint64_t count) {
+    StridedRun pieces = run;
+    pieces.source_offset += first * run.source_stride;
+    pieces.destination_offset += first * run.destination_stride;
+    pieces.count = count;
+    if (count == 1) pieces.source_stride = pieces.destination_stride = run.length;
+    return pieces;
+  };
+  const auto add_part = [&](StridedRun piece, std::uint64_t skipped, std::uint64_t left_out) {
+    piece.source_offset += skipped;
+    piece.destination_offset += skipped;
+    piece.length -= skipped + left_out;
+    piece.source_stride = piece.destination_stride = piece.length;
+    add_wanted(piece);
+  };
+  if (run.count == 1) return add_part(run, before, behind);
+  const std::uint64_t first = before > 0 ? 1 : 0;
+  const std::uint64_t end = behind > 0 ? run.count - 1 : run.count;
+  if (before > 0) add_part(part(0, 1), before, 0);
+  if (first < end) add_wanted(part(first, end - first));
+  if (behind > 0) add_part(part(run.count - 1, 1), 0, behind);
+}
+
+void RunMaker::add_wanted(const StridedRun& run) {
   const bool follows = pending_.length > 0 && pending_.count == 1 && run.count == 1 &&
                        pending_.cell == run.cell && pending_.holding == run.holding &&
                        pending_.source_offset + pending_.length == run.source_offset &&

@@ -6,6 +6,7 @@
 
 #include "reshardfs/node_fetches.h"
 
+#include "plan/source_sinks.h"
 #include "storage/block_pool.h"
 #include "storage/pieces.h"
 
@@ -46,9 +47,9 @@ void read_one_by_one(const Holding& holding, const Pieces& pieces, std::byte* ou
 void foresee_pieces(const StridedRun& run, const Pieces& pieces) {
   const ByteSource& source = *run.holding.file->source;
   if (!source.is_far() || ForeseenReads::any()) return;
-  ReadBatch batch(ReadBatch::Purpose::kForesee);
-  batch.foresee(run.holding, pieces);
-  for (const auto& [_, ranges] : batch.foreseen()) source.foresee(ranges, Foresight::kNow);
+  FarRanges ranges;
+  ranges.take(run.holding, pieces);
+  ranges.foresee(Foresight::kNow);
 }
 
 void read_with_gaps(const Holding& holding, const Pieces& pieces, std::byte* out,
@@ -62,20 +63,9 @@ void read_with_gaps(const Holding& holding, const Pieces& pieces, std::byte* out
   }
 }
 
-Pieces pieces_of(const StridedRun& run) {
-  return {ByteRange(run.source_offset, run.length),
-          run.count,
-          {.source = run.source_stride, .memory = run.destination_stride}};
-}
-
 }  // namespace
 
 void read_run(const StridedRun& run, std::span<std::byte> out, ReadBatch& batch) {
-  if (batch.lists()) {
-    batch.use(*run.holding.file->source);
-    if (batch.foresees()) batch.foresee(run.holding, pieces_of(run));
-    return;
-  }
   const bool dense = run.source_stride == run.length && run.destination_stride == run.length;
   if (run.count == 1 || dense) {
     return read_content(run.holding, run.source_offset,

@@ -25,15 +25,6 @@ struct SourceNest {
 
 using VisitSource = FunctionRef<void(const SourceNest&)>;
 
-/// The bytes of each element that are wanted.
-struct ElementPart {
-  std::uint64_t size = 1;   ///< of a whole element
-  std::uint64_t skip = 0;   ///< bytes before those that are wanted
-  std::uint64_t width = 1;  ///< at least 1
-
-  bool is_whole() const noexcept { return width == size; }
-};
-
 /// `count` pieces of `length` bytes, equally far apart in a cell's content and in the destination.
 struct StridedRun {
   Holding holding;

@@ -2,6 +2,7 @@
 #include "plan/tensor_view.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 
@@ -89,26 +90,13 @@ void TensorView::prepare() {
   size_ = unsigned_of(element_count(shape_)) * element_;
 }
 
-/// Elements of which a part is wanted can only be the first and the last one.
-void TensorView::visit_bytes(const ByteRange& bytes, VisitPart visit) const {
-  const auto visit_elements = [&](std::uint64_t first, std::uint64_t count,
-                                  const ElementPart& part) {
-    const auto visit_source = [&](const SourceNest& source) { visit(source, part); };
-    for_each_region(signed_of(first), signed_of(count), signed_of(first), shape_,
-                    [&](const Region& region) { visit_region(region, 0, visit_source); });
-  };
-  std::uint64_t begin = bytes.offset();
-  const std::uint64_t end = bytes.end();
-  if (begin < end && begin % element_ != 0) {
-    const std::uint64_t skip = begin % element_;
-    const std::uint64_t width = std::min(element_ - skip, end - begin);
-    visit_elements(begin / element_, 1, {element_, skip, width});
-    begin += width;
-  }
-  const std::uint64_t whole = (end - begin) / element_;
-  if (whole > 0) visit_elements(begin / element_, whole, {element_, 0, element_});
-  begin += whole * element_;
-  if (begin < end) visit_elements(begin / element_, 1, {element_, 0, end - begin});
+/// Of the first and the last element, a part may be wanted.
+void TensorView::visit_bytes(const ByteRange& bytes, VisitSource visit) const {
+  if (bytes.empty()) return;
+  const std::int64_t first = signed_of(bytes.offset() / element_);
+  const std::int64_t end = signed_of((bytes.end() - 1) / element_) + 1;
+  for_each_region(first, end - first, first, shape_,
+                  [&](const Region& region) { visit_region(region, 0, visit); });
 }
 
 void TensorView::visit_region(const Region& region, std::size_t first_cell,
@@ -170,13 +158,14 @@ void TensorView::for_each_source(const Nest& nest, std::size_t first_cell,
 
 void TensorView::for_each_run(const ByteRange& bytes,
                               const std::function<void(const StridedRun&)>& visit) const {
-  RunMaker runs(visit);
-  visit_bytes(bytes,
-              [&](const SourceNest& source, const ElementPart& part) { runs.take(source, part); });
+  RunMaker runs(bytes, element_, visit);
+  visit_bytes(bytes, [&](const SourceNest& source) { runs.take(source); });
   runs.finish();
 }
 
 void TensorView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
+  const bool is_whole = offset % element_ == 0 && out.size() % element_ == 0;
+  if (grid_->mapped() != nullptr && !is_whole) return read_parts(offset, out, batch);
   const auto place_of = [&](std::uint64_t destination) {
     return out.subspan(static_cast<std::size_t>(destination - offset));
   };
@@ -188,15 +177,82 @@ void TensorView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch&
     if (run.literal != nullptr) return fill(run, place);
     read_from_file(run, place, batch);
   };
-  RunMaker runs(read_pieces);
-  visit_bytes({offset, out.size()}, [&](const SourceNest& source, const ElementPart& part) {
-    if (!source.holding || !part.is_whole() || !is_turned(source.nest)) {
-      return runs.take(source, part);
-    }
+  RunMaker runs({offset, out.size()}, element_, read_pieces);
+  visit_bytes({offset, out.size()}, [&](const SourceNest& source) {
+    if (!source.holding || !is_turned(source.nest)) return runs.take(source);
     const std::uint64_t first = unsigned_of(source.nest.to) * element_;
     read_turned(source, element_, place_of(first).data(), read_block);
   });
   runs.finish();
+}
+
+/// Elements that may be turned are read as a whole.
+void TensorView::read_parts(std::uint64_t offset, std::span<std::byte> out,
+                            ReadBatch& batch) const {
+  constexpr std::size_t kWidest = 16;
+  while (!out.empty()) {
+    const std::uint64_t skip = offset % element_;
+    std::size_t bytes = out.size() / element_ * element_;
+    if (skip == 0 && bytes > 0) {
+      read(offset, out.first(bytes), batch);
+    } else {
+      std::array<std::byte, kWidest> element{};
+      read(offset - skip, std::span(element).first(element_), batch);
+      bytes = std::min<std::size_t>(element_ - skip, out.size());
+      std::copy_n(element.begin() + static_cast<std::ptrdiff_t>(skip), bytes, out.begin());
+    }
+    offset += bytes;
+    out = out.subspan(bytes);
+  }
+}
+
+void TensorView::for_each_use(const ByteRange& bytes, SourceSink& sink) const {
+  const auto take = [&](const StridedRun& run) {
+    if (run.holding) sink.take(run.holding, pieces_of(run));
+  };
+  RunMaker runs(bytes, element_, take);
+  visit_bytes(bytes, [&](const SourceNest& source) {
+    if (!source.holding) return;
+    if (!is_turned(source.nest)) return runs.take(source);
+    for_each_turned_run(source, element_, take);
+  });
+  runs.finish();
+}
+
+TensorView TensorView::box(const Shape& begin, const Shape& sizes) const {
+  TensorView part = *this;
+  if (!packed_) {
+    part.clip(begin, sizes);
+    return part;
+  }
+  try {
+    const PackedUnits units(packed_->shape, packed_->grid->dtype());
+    const Box in_units = units.of(Box{begin, sizes});
+    part.packed_ = std::make_shared<const Packed>(Packed{packed_->grid, sizes});
+    part.clip(in_units.offsets, in_units.sizes);
+  } catch (Error& error) {
+    throw error.for_parameter(packed_->grid->name());
+  }
+  return part;
+}
+
+void TensorView::clip(const Shape& begin, const Shape& sizes) {
+  for (std::size_t d = 0; d < shape_.size(); ++d) {
+    std::vector<AxisSegment> kept;
+    for (AxisSegment segment : segments_[d]) {
+      const std::int64_t first = std::max(segment.destination_begin, begin[d]);
+      const std::int64_t end =
+          std::min(segment.destination_begin + segment.length, begin[d] + sizes[d]);
+      if (first >= end) continue;
+      segment.source_begin += first - segment.destination_begin;
+      segment.destination_begin = first - begin[d];
+      segment.length = end - first;
+      kept.push_back(segment);
+    }
+    segments_[d] = std::move(kept);
+  }
+  shape_ = sizes;
+  prepare();
 }
 
 /// From the cell's file, or another one that has the same if that has failed.
@@ -217,7 +273,7 @@ Holding TensorView::whole_cell() const {
   if (grid_->mapped() != nullptr) return {};
   Holding found;
   const std::int64_t elements = element_count(shape_);
-  visit_bytes(ByteRange::whole(size_), [&](const SourceNest& source, const ElementPart& /*part*/) {
+  visit_bytes(ByteRange::whole(size_), [&](const SourceNest& source) {
     const auto loops = source.nest.loops();
     const bool follow =
         loops.empty() || (loops.size() == 1 && loops[0].from == 1 && loops[0].to == 1);
@@ -232,7 +288,7 @@ Holding TensorView::whole_cell() const {
 void TensorView::for_each_cell(
     const std::function<void(const Holding&, std::uint64_t bytes)>& visit) const {
   std::map<std::size_t, std::uint64_t> cells;
-  visit_bytes(ByteRange::whole(size_), [&](const SourceNest& source, const ElementPart& /*part*/) {
+  visit_bytes(ByteRange::whole(size_), [&](const SourceNest& source) {
     if (source.literal == nullptr) {
       cells[source.cell] += unsigned_of(source.nest.elements()) * element_;
     }

@@ -21,8 +21,10 @@
 #include <vector>
 
 #include "layout/nest.h"
+#include "plan/content.h"
 #include "plan/shard_grid.h"
 #include "plan/source_nest.h"
+#include "plan/source_sinks.h"
 
 namespace reshardfs {
 
@@ -46,6 +48,12 @@ class TensorView {
   /// @throws what the sources throw; Error kMissing if a cell has no source.
   void read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
 
+  /// Tells what read() would read of sources. What no file has is left out.
+  void for_each_use(const ByteRange& bytes, SourceSink& sink) const;
+  /// The elements [begin, begin + sizes) of each dimension of the slice.
+  /// @throws Error kUnsupported if that cuts packed elements inside of a byte.
+  TensorView box(const Shape& begin, const Shape& sizes) const;
+
   /// Calls `visit` for the runs of a range of the slice's bytes, which cover it exactly once.
   void for_each_run(const ByteRange& bytes,
                     const std::function<void(const StridedRun&)>& visit) const;
@@ -63,17 +71,18 @@ class TensorView {
 
  private:
   using Segments = std::span<const AxisSegment* const>;
-  using VisitPart = FunctionRef<void(const SourceNest&, const ElementPart&)>;
   /// What a view of packed elements shows, where all below counts in units.
   struct Packed {
     ShardGridPtr grid;
     Shape shape;
   };
 
+  void clip(const Shape& begin, const Shape& sizes);
   void cut(const std::vector<AxisPartition>& partitions, const std::vector<std::int64_t>& parts);
   void prepare();
+  void read_parts(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
   void read_from_file(StridedRun run, std::span<std::byte> place, ReadBatch& batch) const;
-  void visit_bytes(const ByteRange& bytes, VisitPart visit) const;
+  void visit_bytes(const ByteRange& bytes, VisitSource visit) const;
   void visit_region(const Region& region, std::size_t first_cell, VisitSource visit) const;
   void visit_cell(const Region& region, Segments segments, std::size_t first_cell,
                   VisitSource visit) const;

@@ -39,6 +39,13 @@ std::size_t columns_of(const Nest& nest) noexcept {
   return apart ? columns : loops.size();
 }
 
+Plane take_plane(Nest& nest) noexcept {
+  Plane plane;
+  plane.columns = nest.take(columns_of(nest));
+  plane.rows = nest.take(0);
+  return plane;
+}
+
 class PlaneReader {
  public:
   PlaneReader(const SourceNest& source, std::uint64_t element, const Plane& plane,
@@ -86,12 +93,25 @@ bool is_turned(const Nest& nest) noexcept {
   return columns_of(nest) < nest.loops().size();
 }
 
+void for_each_turned_run(const SourceNest& source, std::uint64_t element,
+                         FunctionRef<void(const StridedRun&)> visit) {
+  Nest outer = source.nest;
+  const Plane plane = take_plane(outer);
+  StridedRun rows{source.holding, source.cell};
+  rows.count = unsigned_of(plane.rows.count);
+  rows.length = unsigned_of(plane.columns.count) * element;
+  rows.source_stride = unsigned_of(plane.rows.from) * element;
+  rows.destination_stride = rows.length;
+  for_each_index(outer, [&](std::int64_t from, std::int64_t /*to*/) {
+    rows.source_offset = unsigned_of(from) * element;
+    visit(rows);
+  });
+}
+
 void read_turned(const SourceNest& source, std::uint64_t element, std::byte* out,
                  FunctionRef<void(const StridedRun&, std::span<std::byte>)> read) {
   Nest outer = source.nest;
-  Plane plane;
-  plane.columns = outer.take(columns_of(outer));
-  plane.rows = outer.take(0);
+  const Plane plane = take_plane(outer);
   const PlaneReader reader(source, element, plane, read);
   for_each_index(outer, [&](std::int64_t from, std::int64_t to) {
     reader.read(from, out + unsigned_of(to - outer.to) * element);

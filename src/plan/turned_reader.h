@@ -14,6 +14,11 @@ namespace reshardfs {
 
 bool is_turned(const Nest& nest) noexcept;
 
+/// Calls `visit` for the runs of rows that a nest which is_turned() is read in, however large.
+/// Destinations are not told.
+void for_each_turned_run(const SourceNest& source, std::uint64_t element,
+                         FunctionRef<void(const StridedRun&)> visit);
+
 /// Reads the elements of a nest that is_turned(). Each thread keeps 256 KiB for it.
 /// @param element bytes.
 /// @param out where the first element goes.

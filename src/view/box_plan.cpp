@@ -259,17 +259,10 @@ BoxPlan BoxPlan::evenly(std::shared_ptr<const TargetTable> target, std::int64_t 
 ElementView BoxPlan::view(const Item& item) const {
   const TargetParameter& of = parameter(item);
   const Box& cut = box(item);
-  const Shape& shape = of.grid->full_shape();
-  const auto elements = [&](TensorView view) {
-    return ElementView(std::move(view), of.source->dtype, of.dtype);
-  };
-  if (cut.sizes == shape) return elements(TensorView(of.grid));
-  std::vector<AxisPartition> partitions;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    const std::int64_t behind = shape[d] - cut.offsets[d] - cut.sizes[d];
-    partitions.push_back(AxisPartition::of_lengths({cut.offsets[d], cut.sizes[d], behind}));
-  }
-  return elements(TensorView(of.grid, partitions, std::vector<std::int64_t>(shape.size(), 1)));
+  TensorView whole(of.grid);
+  const bool is_cut = cut.sizes != of.grid->full_shape();
+  return {is_cut ? whole.box(cut.offsets, cut.sizes) : std::move(whole), of.source->dtype,
+          of.dtype};
 }
 
 std::string BoxPlan::source_attribute(std::span<const Item> items) const {

@@ -8,17 +8,16 @@
 
 namespace reshardfs {
 
-void PartedFile::read_part(const Part& part, std::uint64_t end, std::uint64_t offset,
-                           std::span<std::byte> out, ReadBatch& batch) const {
-  if (part.number == kFrame) return read_frame(offset - part.begin, out);
+FileImage PartedFile::image_of(const Part& part) const {
   FileImage image;
   append_to(image, part.number);
-  if (image.size() != end - part.begin) {
+  const std::uint64_t bytes = end_of(part) - part.begin;
+  if (image.size() != bytes) {
     throw Error(ErrorKind::kInternal, "takes " + std::to_string(image.size()) +
                                           " bytes of a file of target rank " + to_string(rank()) +
-                                          " instead of " + std::to_string(end - part.begin));
+                                          " instead of " + std::to_string(bytes));
   }
-  image.read(offset - part.begin, out, batch);
+  return image;
 }
 
 std::uint64_t PartedFile::end_of(const Part& part) const {
@@ -47,33 +46,53 @@ void PartedFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   require_inside(offset, out.size());
   if (out.empty()) return;
   listed_.call([this] { parts_ = parts(); });
-  read_foreseen(reads_, size(), offset, out,
-                [&](std::uint64_t from, std::span<std::byte> part, ReadBatch& batch) {
-                  read_parts(from, part, batch);
-                });
+  read_foreseen(
+      reads_, size(), offset, out,
+      [&](std::uint64_t from, std::span<std::byte> part, ReadBatch& batch) {
+        read_parts(from, part, batch);
+      },
+      [&](const ByteRange& range, SourceSink& sink) { for_each_use(range, sink); });
 }
 
 std::vector<const ByteSource*> PartedFile::sources_of(std::uint64_t offset,
                                                       std::uint64_t length) const {
   if (length == 0) return {};
   listed_.call([this] { parts_ = parts(); });
-  return sources_read(
-      length, [&](std::span<std::byte> out, ReadBatch& batch) { read_parts(offset, out, batch); });
+  SourceList sources;
+  for_each_use({offset, length}, sources);
+  return sources.sources();
+}
+
+template <typename Visit>
+void PartedFile::for_each_part(const ByteRange& range, Visit&& visit) const {
+  auto part = std::upper_bound(parts_.begin(), parts_.end(), range.offset(),
+                               [](std::uint64_t o, const Part& p) { return o < p.begin; }) -
+              1;
+  for (std::uint64_t at = range.offset(); at < range.end(); ++part) {
+    const std::uint64_t length = std::min(range.end(), end_of(*part)) - at;
+    visit(*part, at - part->begin, length);
+    at += length;
+  }
 }
 
 void PartedFile::read_parts(std::uint64_t offset, std::span<std::byte> out,
                             ReadBatch& batch) const {
-  auto part = std::upper_bound(parts_.begin(), parts_.end(), offset,
-                               [](std::uint64_t o, const Part& p) { return o < p.begin; }) -
-              1;
-  while (!out.empty()) {
-    const std::uint64_t end = end_of(*part);
-    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), end - offset));
-    read_part(*part, end, offset, out.first(count), batch);
-    out = out.subspan(count);
-    offset += count;
-    ++part;
-  }
+  for_each_part({offset, out.size()},
+                [&](const Part& part, std::uint64_t from, std::uint64_t length) {
+                  const auto place = out.first(static_cast<std::size_t>(length));
+                  if (part.number == kFrame) {
+                    read_frame(from, place);
+                  } else {
+                    image_of(part).read(from, place, batch);
+                  }
+                  out = out.subspan(place.size());
+                });
+}
+
+void PartedFile::for_each_use(const ByteRange& range, SourceSink& sink) const {
+  for_each_part(range, [&](const Part& part, std::uint64_t from, std::uint64_t length) {
+    if (part.number != kFrame) image_of(part).for_each_use({from, length}, sink);
+  });
 }
 
 }  // namespace reshardfs

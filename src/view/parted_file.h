@@ -45,9 +45,12 @@ class PartedFile : public TensorFile {
   virtual void read_frame(std::uint64_t offset, std::span<std::byte> out) const = 0;
 
   std::uint64_t end_of(const Part& part) const;
+  /// Calls visit(part, offset in the part, length) for the parts of a range.
+  template <typename Visit>
+  void for_each_part(const ByteRange& range, Visit&& visit) const;
+  FileImage image_of(const Part& part) const;
   void read_parts(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
-  void read_part(const Part& part, std::uint64_t end, std::uint64_t offset,
-                 std::span<std::byte> out, ReadBatch& batch) const;
+  void for_each_use(const ByteRange& range, SourceSink& sink) const;
 
   ForeseenFile reads_;
   mutable RetryOnce listed_;  ///< guards parts_; a failed try is made again

@@ -16,16 +16,39 @@ struct Tensor::State {
       : elements(std::move(whole)),
         begin(std::move(from)),
         shape(std::move(to)),
-        layout(elements->layout_of(begin, shape)),
-        bytes(bytes_to_hold(shape, elements->view.dtype())) {}
+        place(place_of_box(elements->view, begin, shape)),
+        bytes(bytes_to_hold(shape, elements->view.dtype())) {
+    if (place && !is_packed(elements->view.dtype())) return;
+    try {
+      ElementView cut = elements->view.box(begin, shape);
+      if (!place) box = std::move(cut);
+    } catch (Error& error) {
+      throw error.for_parameter(elements->name);
+    }
+  }
 
   std::shared_ptr<const TensorElements> elements;
   Shape begin;  ///< in the elements
   Shape shape;
-  BoxLayout layout;
+  std::optional<std::uint64_t> place;  ///< see place_of_box()
   std::uint64_t bytes;
-  ForeseenFile reads{};  ///< of a box that is in many places
+  std::optional<ElementView> box{};  ///< where it has no place
+  ForeseenFile reads{};              ///< of the box
 };
+
+namespace {
+
+void read_view(const ElementView& view, const ForeseenFile& reads, std::uint64_t offset,
+               std::span<std::byte> out) {
+  read_foreseen(
+      reads, view.size(), offset, out,
+      [&](std::uint64_t from, std::span<std::byte> part, ReadBatch& batch) {
+        view.read(from, part, batch);
+      },
+      [&](const ByteRange& range, SourceSink& sink) { view.for_each_use(range, sink); });
+}
+
+}  // namespace
 
 Tensor::Tensor(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
@@ -51,19 +74,10 @@ void Tensor::read(std::uint64_t offset, std::span<std::byte> out) const {
         .for_parameter(name());
   }
   if (out.empty()) return;
-  const TensorElements& elements = *box.elements;
   try {
-    if (box.layout.is_one_run()) {
-      return read_foreseen(*elements.reads, elements.view.size(),
-                           box.layout.begin_of_run(0) + offset, out,
-                           [&](std::uint64_t from, std::span<std::byte> part, ReadBatch& batch) {
-                             elements.view.read(from, part, batch);
-                           });
-    }
-    read_foreseen(box.reads, box.bytes, offset, out,
-                  [&](std::uint64_t from, std::span<std::byte> part, ReadBatch& batch) {
-                    read_box(elements, box.layout, from, part, batch);
-                  });
+    if (box.box) return read_view(*box.box, box.reads, offset, out);
+    // As part of the whole: boxes that are read one after the other are one stream.
+    read_view(box.elements->view, *box.elements->reads, *box.place + offset, out);
   } catch (const Error& error) {
     // A copy: threads that wait for one read get one and the same exception.
     throw Error(error).for_parameter(name());
@@ -100,9 +114,9 @@ Tensor TensorAccess::whole(std::shared_ptr<const TensorElements> elements) {
 
 std::vector<const ByteSource*> TensorAccess::sources_of(const Tensor& tensor, std::uint64_t offset,
                                                         std::uint64_t length) {
-  return sources_read(length, [&](std::span<std::byte> out, ReadBatch& batch) {
-    tensor.state_->elements->view.read(offset, out, batch);
-  });
+  SourceList sources;
+  tensor.state_->elements->view.for_each_use({offset, length}, sources);
+  return sources.sources();
 }
 
 ElementView elements_of(const TargetTable& table, Rank rank, const TargetParameter& parameter) {

@@ -85,7 +85,8 @@ TEST(AxisPartition, OverlaysFieldsOntoPlainParts) {
 
 TEST(AxisPartition, OverlaysPartsWithoutCommonFactor) {
   const auto segments = overlay(AxisPartition::even(15, 3), 1, AxisPartition::even(15, 5));
-  EXPECT_EQ(segments, (std::vector<AxisSegment>{{0, 1, 1, 2, 3}, {1, 3, 2, 0, 3}, {4, 1, 3, 0, 3}}));
+  EXPECT_EQ(segments,
+            (std::vector<AxisSegment>{{0, 1, 1, 2, 3}, {1, 3, 2, 0, 3}, {4, 1, 3, 0, 3}}));
 }
 
 TEST(AxisPartition, OverlayOfEqualCutsIsOneSegment) {
