@@ -82,8 +82,10 @@ std::vector<std::string> go_on_with_mount(Session& session, ServedTree& served) 
   if (taken.texts.get() >= 0) restore_openings(served, MemoryRecord(std::move(taken.texts)));
   served.channel.use_table(std::move(taken.requests));
   session.adopt(std::move(taken.fuse), state.mount);
-  if (taken.keeper.get() >= 0 && served.options.handover.keeper != nullptr) {
-    served.options.handover.keeper->take_connection(std::move(taken.keeper));
+  if (MountKeeper* const keeper = served.options.handover.keeper) {
+    if (taken.keeper.get() >= 0) keeper->take_connection(std::move(taken.keeper));
+  } else {
+    served.keeper = std::move(taken.keeper);
   }
   served.connection = std::move(taken.connection);
   // From the first answer on.
@@ -271,9 +273,9 @@ bool MountHandover::try_to_give() {
   const MountKeeper* const keeper = options().keeper;
   const int connection =
       served_.connection.get() >= 0 ? served_.connection.get() : options().connection;
-  return successor_->give({fuse_session_fd(session_.get()), served_.channel.table().descriptor(),
-                           held.descriptor(), keeper == nullptr ? -1 : keeper->connection(),
-                           connection});
+  return successor_->give(
+      {fuse_session_fd(session_.get()), served_.channel.table().descriptor(), held.descriptor(),
+       keeper == nullptr ? served_.keeper.get() : keeper->connection(), connection});
 }
 
 std::optional<pid_t> MountHandover::successor() const noexcept {

@@ -54,6 +54,9 @@ class ServedTree {
   OpenHandles<Tree> listings;
   /// Of MountOptions::handover, where it came with a mount that was taken over.
   Descriptor connection{-1};
+  /// To who keeps the mount, where MountOptions::handover has no keeper any more: for the next
+  /// process, and so that the keeper knows that the mount is served.
+  Descriptor keeper{-1};
   Passthrough passthrough;
   /// Without a thread if the source does not change.
   Refresher refresher;

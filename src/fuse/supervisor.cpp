@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -32,6 +33,7 @@
 #include "fuse/handover.h"
 #include "fuse/memory_record.h"
 #include "fuse/mount_table.h"
+#include "fuse/other_process.h"
 #include "fuse/signals.h"
 #include "fuse/wake_pipe.h"
 
@@ -55,12 +57,27 @@ std::vector<pid_t> children() {
   return all;
 }
 
-void pass_on(int signal, int value = 0) noexcept {
+void pass_on(int signal) noexcept {
   try {
-    for (const pid_t child : children()) ::sigqueue(child, signal, {.sival_int = value});
+    for (const pid_t child : children()) ::kill(child, signal);
   } catch (const std::exception&) {
     // No memory: whoever sends a signal sees that nothing happens.
   }
+}
+
+/// To those alone that handle it: one that is only being started would be ended by it.
+/// @return whether there was one.
+bool offer(int signal, int value = 0) noexcept {
+  bool taken = false;
+  try {
+    for (const pid_t child : children()) {
+      if (!handles_signal(child, signal)) continue;
+      taken = ::sigqueue(child, signal, {.sival_int = value}) == 0 || taken;
+    }
+  } catch (const std::exception&) {
+    // As above.
+  }
+  return taken;
 }
 
 /// Children whose parent ends become this process's.
@@ -71,16 +88,24 @@ void inherit_children() noexcept {
 /// What waits for children, in the words of the events of signals.
 class Reaper {
  public:
-  /// The event of a signal. @return whether to look for children that have ended.
+  /// The event of a signal. What no child takes waits for pass_on_waiting().
+  /// @return whether to look for children that have ended.
   bool take(Event event) noexcept {
     if (event == Event::kSignal) {
       told_to_end_ = true;
       pass_on(SIGTERM);
     }
-    if (event == Event::kHangup) pass_on(SIGHUP);
-    if (event == Event::kReload) pass_on(SIGUSR2);
-    if (event == Event::kReplace) pass_on(SIGUSR2, kReplaceValue);
+    if (event == Event::kHangup) hangup_waits_ = !offer(SIGHUP);
+    if (event == Event::kReload) reload_waits_ = !offer(SIGUSR2);
+    if (event == Event::kReplace) replace_waits_ = !offer(SIGUSR2, kReplaceValue);
     return event == Event::kChild;
+  }
+
+  /// A process that handles the signals serves the mount.
+  void pass_on_waiting() noexcept {
+    if (std::exchange(hangup_waits_, false)) take(Event::kHangup);
+    if (std::exchange(reload_waits_, false)) take(Event::kReload);
+    if (std::exchange(replace_waits_, false)) take(Event::kReplace);
   }
 
   /// @return whether there are no children any more.
@@ -91,11 +116,15 @@ class Reaper {
       if (child == 0) return false;
       if (child < 0 && errno == EINTR) continue;
       if (child < 0) return true;
+      if (child == started_) started_ = 0;
       exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : kExitIo;
       if (WIFSIGNALED(status)) signal_ = WTERMSIG(status);
     }
   }
 
+  /// The last one that this process has started itself; 0: it has ended.
+  pid_t started() const noexcept { return started_; }
+  void set_started(pid_t child) noexcept { started_ = child; }
   bool told_to_end() const noexcept { return told_to_end_; }
   int exit_code() const noexcept { return exit_code_; }
   /// The last one that has ended a child.
@@ -103,6 +132,10 @@ class Reaper {
 
  private:
   bool told_to_end_ = false;
+  bool hangup_waits_ = false;
+  bool reload_waits_ = false;
+  bool replace_waits_ = false;
+  pid_t started_ = 0;
   int exit_code_ = 0;
   int signal_ = 0;
 };
@@ -134,6 +167,7 @@ class Supervisor {
       end_with(supervisor);
       return std::move(its);
     }
+    reaper_.set_started(child);
     connection_ = std::move(own);
     return std::nullopt;
   }
@@ -149,9 +183,16 @@ class Supervisor {
       if (polls[2].revents != 0) talk();
       if (polls[0].revents == 0) continue;
       const auto event = events_.wait_for(std::chrono::milliseconds(0));
-      if (!event || !reaper_.take(*event) || !reaper_.reap()) continue;
+      if (!event) continue;
+      if (*event == Event::kHangup && !was_live_) {
+        pass_on(SIGHUP);  // it ends the command, which does not serve a mount yet
+        continue;
+      }
+      if (!reaper_.take(*event)) continue;
+      const bool is_alone = reaper_.reap();
       while (connection_.get() >= 0 && hear()) {
       }
+      if (!is_alone && !end_useless()) continue;
       if (!go_on()) return exit_code_.value_or(reaper_.exit_code());
     }
   }
@@ -174,8 +215,30 @@ class Supervisor {
       if (first) outlive_parent();
       if (first && options_.on_live) options_.on_live();
       send_message(connection_.get(), kKeep, {});
+      reaper_.pass_on_waiting();
     }
     return true;
+  }
+
+  /// A process that was to take the mount over from one that has crashed may never end by itself:
+  /// it may be stopped, or wait for its source. Ends all that this process has inherited once none
+  /// of them serves the mount: whoever does has the connection, or at least the mount, which
+  /// programs have alone that do not know of the connection.
+  /// @return whether it is certain that none will.
+  bool end_useless() noexcept {
+    if (!kept_ || connection_.get() >= 0 || reaper_.started() != 0) return false;
+    const auto may_serve = [this](pid_t process) {
+      return may_have_open(process, kept_->fuse.get());
+    };
+    try {
+      const std::vector<pid_t> left = descendants_of(::getpid());
+      if (left.empty() || std::any_of(left.begin(), left.end(), may_serve)) return false;
+      for (const pid_t process : left) ::kill(process, SIGKILL);
+      // If one has got the mount just before, it is waited for: it may have taken requests.
+      return std::none_of(left.begin(), left.end(), may_serve);
+    } catch (const std::exception&) {
+      return false;  // no memory: their end is waited for
+    }
   }
 
   /// Nobody serves the mount. @return whether somebody will.
@@ -204,7 +267,7 @@ class Supervisor {
       spdlog::warn("the process of the mount has ended (signal {}); another one takes over",
                    reaper_.signal());
       auto [own, its] = message_sockets();
-      start_successor(options_.start, its);
+      reaper_.set_started(start_successor(options_.start, its));
       talk_.emplace(std::move(own));
       return true;
     } catch (const std::exception& error) {

@@ -23,7 +23,7 @@ struct SupervisorOptions {
 /// Runs `first` in a child process, and waits until nobody serves the mount any more: until it has
 /// been unmounted, or signals have ended it, or it cannot go on after a crash; then it is removed.
 /// To be called while the process has one thread. SIGINT, SIGTERM, SIGHUP and SIGUSR2 are passed
-/// on.
+/// on; after a crash, the last two to the process that goes on, when it does.
 /// @param first returns an exit code, and must not throw. Its argument is for SupervisedKeeper.
 /// @return in this process alone: the exit code of the last one that has served it.
 int supervise_mount(const SupervisorOptions& options,

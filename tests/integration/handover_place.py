@@ -25,6 +25,7 @@ from mounted import (  # noqa: E402
     parse_settings,
     run,
     scratch,
+    wait_until,
 )
 
 DATA = encode_checkpoint([Record("w", "UInt8", (1 << 20,), bytes(range(256)) * 4096)])
@@ -70,7 +71,9 @@ def act(step):
         os.read(descriptors[1], 2 << 20)
     if "end" in DEED:
         os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(3600 if "stay" in DEED else 0)
+    if "stay" in DEED:
+        open(sys.argv[0] + ".stays", "w").close()
+        time.sleep(3600)
     sys.exit(7)
 act("start")
 say(HELLO)
@@ -115,6 +118,46 @@ class Place:
         new.write_text(SCRIPT.format(limit=limit, deed=deed, old=old))
         new.chmod(0o755)
         new.rename(self.program)
+
+    def install_held(self) -> None:
+        """The program, which does nothing until release()."""
+        fifo, new = self.program.with_suffix(".held"), self.program.with_suffix(".new")
+        if not fifo.exists():
+            os.mkfifo(fifo)
+        new.write_text(f'#!/bin/sh\nread word <{fifo}\nexec {Settings.binary} "$@"\n')
+        new.chmod(0o755)
+        new.rename(self.program)
+
+    def release(self) -> None:
+        """The one process that is held."""
+        def let_go() -> bool:
+            with contextlib.suppress(OSError):  # ENXIO: it has not come so far
+                end = os.open(self.program.with_suffix(".held"), os.O_WRONLY | os.O_NONBLOCK)
+                os.write(end, b"go\n")
+                os.close(end)
+                return True
+            return False
+
+        assert wait_until(let_go, 20), "no process is held"
+
+    def successors(self) -> list[int]:
+        """The processes of scripts that were started to take the mount over."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                ours = os.fsencode(self.program) in words and b"--take-over" in words
+                if ours and os.readlink(entry / "exe") != str(Settings.binary):
+                    found.append(int(entry.name))
+        return found
+
+    def staying_script(self) -> int:
+        """The process of install_script(STEP, "stay"), when it has come to that step."""
+        sign = self.program.with_name(self.program.name + ".stays")
+        assert wait_until(sign.exists, 20), "no script has come so far"
+        sign.unlink()
+        (script,) = self.successors()
+        return script
 
     def words(self, *options: str | Path) -> list[str]:
         return [str(self.program), "mount", str(self.source), str(self.mountpoint), "--log-file",

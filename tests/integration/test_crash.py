@@ -128,6 +128,26 @@ class Crash(unittest.TestCase):
             made.reload()
             self.assertEqual(made.read(), DATA)
 
+    def test_a_reload_outlives_the_process_that_it_has_asked(self) -> None:
+        """The request is made again of the one that goes on. The supervisor does not wait for what was to
+        take over from the one that was killed."""
+        for step in ("start", "hello", "offer"):
+            with self.subTest(step=step), mounted("--supervise") as made:
+                server = made.pid()
+                made.install_script(step, "stay")
+                words = [str(Settings.binary), "reload", "--timeout", "60", str(made.mountpoint)]
+                with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as reload:
+                    script = made.staying_script()
+                    made.install(Settings.binary)
+                    os.kill(server, signal.SIGKILL)
+                    said, _ = reload.communicate(timeout=90)
+                self.assertEqual(reload.returncode, 0, said)
+                self.assertIn(f"process {made.pid()} ", said)
+                mount = made.mount()
+                self.assertEqual((mount["upgrades"], mount["crash_restarts"], mount["reloads"]), (1, 1, 1))
+                self.assertEqual(made.read(), DATA)
+                self.assertTrue(wait_until(lambda: not os.path.exists(f"/proc/{script}"), 20))
+
     def test_signals_reach_the_process_through_the_supervisor(self) -> None:
         with place() as made:
             with subprocess.Popen(made.words("-f", "--supervise"), start_new_session=True) as process:
@@ -270,6 +290,23 @@ class Service(unittest.TestCase):
             self.assertEqual(manager.main_pid, made.pid())
             manager.process.send_signal(signal.SIGTERM)
             self.assertEqual(manager.process.wait(20), 0)
+
+    def test_a_reload_outlives_the_process_that_it_has_asked(self) -> None:
+        with self.managed() as (made, manager):
+            made.install_script("offer", "stay")
+            words = [str(Settings.binary), "reload", "--timeout", "60", str(made.mountpoint)]
+            with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as reload:
+                script = made.staying_script()
+                made.install(Settings.binary)
+                manager.process.kill()
+                manager.process.wait()
+                os.kill(script, signal.SIGKILL)
+                manager.start()
+                said, _ = reload.communicate(timeout=90)
+            self.assertEqual(reload.returncode, 0, said)
+            self.assertEqual((made.mount()["upgrades"], made.mount()["crash_restarts"]), (1, 1))
+            os.kill(made.pid(), signal.SIGTERM)
+            assert_gone(made.mountpoint)
 
     def test_a_loop_of_crashes_ends_with_the_mount(self) -> None:
         with self.managed("--crash-limit", "2") as (made, manager):

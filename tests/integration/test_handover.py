@@ -285,21 +285,11 @@ class EachStep(unittest.TestCase):
             self.assertEqual(made.run(*made.words()[1:]).code, 0)
             made.install_script("offer", "stay")
             os.kill(made.pid(), signal.SIGUSR2)
-            self.assertTrue(wait_until(lambda: len(self.scripts(made)) == 1, 20))
+            self.assertTrue(wait_until(lambda: len(made.successors()) == 1, 20))
             self.assertEqual(made.read(), DATA)
             self.assertEqual(run("umount", made.mountpoint).code, 0)
             assert_gone(made.mountpoint)
-            self.assertTrue(wait_until(lambda: not self.scripts(made), 20))
-
-    @staticmethod
-    def scripts(made: Place) -> list[int]:
-        found = []
-        for entry in Path("/proc").iterdir():
-            with contextlib.suppress(OSError):
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                if entry.name.isdigit() and os.fsencode(made.program) in words and b"--take-over" in words:
-                    found.append(int(entry.name))
-        return found
+            self.assertTrue(wait_until(lambda: not made.successors(), 20))
 
 
 def break_out(made: Place) -> None:

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What /proc tells of another process. Where it does not tell, the answer is the careful one.
+#pragma once
+
+#include <sys/types.h>
+
+#include <vector>
+
+namespace reshardfs {
+
+/// Whether the process has a handler for the signal, which would end it otherwise. False if it has
+/// ended, or cannot be looked into.
+bool handles_signal(pid_t process, int signal) noexcept;
+
+/// Also of one whose parent has not noticed yet.
+bool has_process_ended(pid_t process) noexcept;
+
+/// Its children, and theirs, as far as they can be seen. @throws std::bad_alloc
+std::vector<pid_t> descendants_of(pid_t process);
+
+/// Whether the process may have a file open that this process has open under `descriptor`: compares
+/// paths, so that any descriptor of the same device counts. True if it cannot be looked into, false
+/// if it has ended.
+bool may_have_open(pid_t process, int descriptor) noexcept;
+
+}  // namespace reshardfs
