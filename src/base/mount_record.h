@@ -2,11 +2,42 @@
 /// What has become of the mount that this process serves, for its status and metrics.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace reshardfs {
+
+/// The requests to hand the mount over, numbered from 1 in the order in which processes took them.
+/// One attempt answers all that had been taken when it began; the others wait for its end.
+struct ReloadRequests {
+  std::uint64_t taken = 0;       ///< the last one
+  std::uint64_t to_replace = 0;  ///< the last one that allows other contents
+  std::uint64_t attempted = 0;   ///< the last one that the latest attempt answers
+  std::uint64_t answered = 0;    ///< the last one whose attempt has ended
+  std::uint64_t granted = 0;     ///< the last one for which another process has the mount
+  std::uint64_t replaced = 0;    ///< the same, by an attempt that allowed other contents
+
+  void take(bool replace) noexcept {
+    ++taken;
+    if (replace) to_replace = taken;
+  }
+  bool is_any_waiting() const noexcept { return taken > attempted; }
+  bool is_any_to_replace_waiting() const noexcept { return to_replace > attempted; }
+  void begin_attempt() noexcept { attempted = taken; }
+  void refuse() noexcept { answered = attempted; }
+  void grant(bool replace) noexcept {
+    answered = granted = attempted;
+    if (replace) replaced = attempted;
+  }
+  /// After a crash: what is not answered is not taken. An attempt that made the process crash must
+  /// not be made by each one that goes on; whoever waits for it asks again.
+  void forget_unanswered() noexcept {
+    taken = attempted = answered;
+    to_replace = std::min(to_replace, answered);
+  }
+};
 
 struct MountRecord {
   std::uint64_t upgrades = 0;   ///< a process has taken the mount over from a running one
@@ -17,6 +48,7 @@ struct MountRecord {
   std::uint64_t replaced = 0;   ///< another tree was shown in the place of the one before
   std::uint64_t reloads = 0;    ///< attempts to hand it over that have ended
   std::string refusal{};        ///< why the last one failed; empty: it has not
+  ReloadRequests requests{};
   std::vector<std::int64_t> crash_times_ms{};  ///< of the last minute, by the clock since boot
 };
 

@@ -28,9 +28,7 @@ int open_control_file(const std::filesystem::path& mountpoint, const char* name)
   return file;
 }
 
-}  // namespace
-
-TaskResult read_control_file(const std::filesystem::path& mountpoint, const char* name) {
+TaskResult read_once(const std::filesystem::path& mountpoint, const char* name) {
   const int file = open_control_file(mountpoint, name);
   if (file < 0) return {errno, ""};
   TaskResult result;
@@ -45,6 +43,18 @@ TaskResult read_control_file(const std::filesystem::path& mountpoint, const char
   }
   if (result.text.size() > kMostBytes) result = {EFBIG, ""};
   ::close(file);
+  return result;
+}
+
+}  // namespace
+
+TaskResult read_control_file(const std::filesystem::path& mountpoint, const char* name) {
+  constexpr int kMostTries = 10;
+  TaskResult result = read_once(mountpoint, name);
+  // What was opened of a process that has crashed since is not of the one that goes on.
+  for (int tries = 1; result.error == ESTALE && tries < kMostTries; ++tries) {
+    result = read_once(mountpoint, name);
+  }
   return result;
 }
 

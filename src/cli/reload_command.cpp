@@ -2,26 +2,29 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
+#include "base/text.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/mount_status.h"
+#include "cli/reload_request.h"
+#include "fuse/other_process.h"
 #include "fuse/signals.h"
 #include "storage/descriptor_pool.h"
 
@@ -36,25 +39,6 @@ struct ReloadArguments {
   unsigned timeout = 900;
   bool replace = false;
 };
-
-/// What the status of a mount says of its hand-overs.
-struct Served {
-  pid_t process = 0;
-  std::string version{};
-  std::uint64_t reloads = 0;
-  std::string refusal{};
-  bool is_replacing = false;  ///< the kernel does not know all of it yet
-};
-
-template <typename Value>
-Value value_of(const Json& json, const char* key, const Value& otherwise) {
-  const Json value = json.is_object() ? json.value<Json>(key, Json()) : Json();
-  try {
-    return value.get<Value>();
-  } catch (const Json::exception&) {
-    return otherwise;
-  }
-}
 
 Error cannot_reload(const MountEntry& mount, const std::string& what) {
   return Error(ErrorKind::kUnsupported, what).in_file(mount.mountpoint);
@@ -75,36 +59,12 @@ Served served_by(const MountStatus& status) {
   }
   std::error_code failed;
   const std::string own = std::filesystem::read_symlink("/proc/self/ns/pid", failed).string();
-  if (value_of(mount, "pid_namespace", std::string()) != own) {
+  const Json space = mount.value<Json>("pid_namespace", Json());
+  if (!space.is_string() || space.get<std::string>() != own) {
     throw cannot_reload(status.mount, "the process of the mount runs in another PID namespace")
         .hint("run the command in its container");
   }
-  return {value_of(status.json, "pid", 0), value_of(mount, "version", std::string("?")),
-          value_of(mount, "reloads", std::uint64_t{0}),
-          value_of(mount, "reload_refused", std::string()), value_of(mount, "replacing", false)};
-}
-
-Served ask(const MountEntry& mount) {
-  return served_by(mount_statuses({mount}).front());
-}
-
-/// Whether the process has a handler for the signal, which would end it otherwise.
-bool handles(pid_t process, int signal) {
-  std::ifstream status("/proc/" + std::to_string(process) + "/status");
-  for (std::string line; std::getline(status, line);) {
-    if (!line.starts_with("SigCgt:")) continue;
-    return (std::stoull(line.substr(line.find(':') + 1), nullptr, 16) >> (signal - 1) & 1) != 0;
-  }
-  return false;
-}
-
-/// Also of one whose parent has not noticed yet.
-bool has_ended(pid_t process) {
-  std::ifstream status("/proc/" + std::to_string(process) + "/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("State:")) return line.find_first_of("ZX", 6) != std::string::npos;
-  }
-  return true;
+  return served_of(status.json);
 }
 
 /// SIGUSR2 with a value, as sigqueue(3) sends it.
@@ -118,26 +78,27 @@ siginfo_t reload_signal(bool replace) noexcept {
   return signal;
 }
 
-/// @return false if the process has ended.
-bool send_reload(const MountEntry& mount, pid_t process, bool replace) {
+/// To a process that may have ended: then another one goes on with the mount, and is asked, or
+/// none.
+/// @return whether it could take the signal. One that has handed the mount over and is about to end
+/// could not.
+bool ask(const MountEntry& mount, pid_t process, bool replace) {
   // From here on the number is this process's, whatever ends meanwhile.
   const Descriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
-  if (pidfd.get() < 0 && errno == ESRCH) return false;
+  if (pidfd.get() < 0 && errno == ESRCH) return true;
   if (pidfd.get() < 0 && errno != ENOSYS) {
     throw io_error("find the process of the mount, " + std::to_string(process), mount.mountpoint,
                    errno);
   }
-  if (process <= 1 || !handles(process, SIGUSR2)) {
-    if (process > 1 && has_ended(process)) return false;
-    throw cannot_reload(mount, fmt::format("process {} does not take the signal", process));
+  if (process <= 1 || !handles_signal(process, SIGUSR2)) {
+    return process > 1 && has_process_ended(process);
   }
   siginfo_t signal = reload_signal(replace);
   const int failed =
       pidfd.get() < 0
           ? ::sigqueue(process, SIGUSR2, signal.si_value)
           : static_cast<int>(::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGUSR2, &signal, 0));
-  if (failed != 0 && errno == ESRCH) return false;
-  if (failed != 0) {
+  if (failed != 0 && errno != ESRCH) {
     throw io_error("signal the process of the mount, " + std::to_string(process), mount.mountpoint,
                    errno)
         .hint("run the command as the user who has mounted, or as root");
@@ -145,60 +106,104 @@ bool send_reload(const MountEntry& mount, pid_t process, bool replace) {
   return true;
 }
 
-/// While one process goes on for another that was killed, nobody answers.
-/// @param asked the process that has the request. @return nothing if its end is why nobody does.
-std::optional<Served> ask_again(const MountEntry& mount, pid_t asked) {
-  const MountStatus status = mount_statuses({mount}).front();
-  if (status.state == MountState::kStalled && has_ended(asked)) return std::nullopt;
-  return served_by(status);
+/// Looks at a mount until a deadline.
+class Looks {
+ public:
+  Looks(const MountEntry& mount, Clock::time_point deadline) : mount_(mount), deadline_(deadline) {}
+
+  /// @return nothing if the mount does not answer. While one process goes on for another that has
+  /// crashed, nobody does; nor does a process that is stopped.
+  std::optional<Served> next() {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
+    const auto patience = std::clamp(left, std::chrono::milliseconds(1), patience_);
+    const MountStatus status = mount_statuses({mount_}, patience).front();
+    if (status.state != MountState::kStalled) return served_by(status);
+    patience_ *= 2;  // each look may leave a process that cannot be killed yet
+    return std::nullopt;
+  }
+
+ private:
+  const MountEntry& mount_;
+  const Clock::time_point deadline_;
+  std::chrono::milliseconds patience_ = kMountPatience;
+};
+
+Error not_in_time(const MountEntry& mount, const ReloadArguments& arguments,
+                  const std::optional<ReloadRequest>& request, const std::optional<Served>& last) {
+  const std::string within = " within " + counted(arguments.timeout, "second");
+  const std::string look = "'reshardfs status " + mount.mountpoint + "' shows ";
+  const auto error = [&](const std::string& what) {
+    return Error(ErrorKind::kIo, what + within).in_file(mount.mountpoint);
+  };
+  if (!request) return error("the mount did not answer").hint(look + "whether it does");
+  if (!last) {
+    return error("the new process was not ready")
+        .hint(has_process_ended(request->asked())
+                  ? "the process that served the mount has ended; " + look +
+                        "whether another one goes on with it"
+                  : fmt::format("process {} does not answer; ", request->asked()) + look +
+                        "whether it does");
+  }
+  if (last->is_replacing) {
+    return error(fmt::format("the kernel was not told all that process {} has changed",
+                             last->process))
+        .hint("programs that read in the mount may hold it up; " + look + "it as replacing");
+  }
+  return error("the new process was not ready")
+      .hint(fmt::format(
+          "process {} still serves the mount, and hands it over when the new one is ready",
+          last->process));
 }
 
 int run_reload(const ReloadArguments& arguments) {
-  constexpr std::chrono::milliseconds kLook{20};
-  constexpr int kMostTries = 10;
-  int tries = 0;
-  const MountEntry mount = bounded_find_mount(arguments.mountpoint);
-  Served before = ask(mount);
-  pid_t asked = before.process;
-  // Where that has ended already, the next one is asked below.
-  static_cast<void>(send_reload(mount, asked, arguments.replace));
+  constexpr std::chrono::milliseconds kPause{20};
   const auto deadline = Clock::now() + std::chrono::seconds(arguments.timeout);
+  const MountEntry mount = bounded_find_mount(arguments.mountpoint);
+  Looks looks(mount, deadline);
+  std::optional<ReloadRequest> request;
+  std::optional<pid_t> deaf;
+  bool told = false;
   for (;;) {
-    std::this_thread::sleep_for(kLook);
-    const std::optional<Served> answer = ask_again(mount, asked);
-    const Served now = answer.value_or(Served{.process = asked, .reloads = before.reloads});
-    if (now.process != asked && now.reloads == before.reloads) {
-      // The process ended with the request, and another one goes on with the mount.
-      asked = now.process;
-      static_cast<void>(send_reload(mount, asked, arguments.replace));
-      continue;
+    const std::optional<Served> now = looks.next();
+    if (!now && !request && !std::exchange(told, true)) {
+      complain(fmt::format("{}: the mount does not answer; waiting for up to {} (--timeout)",
+                           printable(mount.mountpoint), counted(arguments.timeout, "second")));
     }
-    if (now.reloads > before.reloads && !now.is_replacing) {
-      // Perhaps of a file that was open at that moment, as this command's own looks are.
-      if (now.refusal.ends_with("; try again") && tries++ < kMostTries) {
-        before = now;
-        asked = now.process;
-        static_cast<void>(send_reload(mount, asked, arguments.replace));
-        continue;
+    auto step = ReloadRequest::Step::kWait;
+    if (now && !request) {
+      request.emplace(arguments.replace, *now);
+      step = ReloadRequest::Step::kAsk;
+    } else if (now) {
+      step = request->next(*now);
+      if (deaf == now->process) {
+        throw cannot_reload(mount, fmt::format("process {} does not take the signal", *deaf));
       }
-      if (!now.refusal.empty()) {
-        throw Error(ErrorKind::kIo, "the mount stays with process " + std::to_string(now.process) +
-                                        ": " + now.refusal)
+    }
+    switch (step) {
+      case ReloadRequest::Step::kAsk:
+        if (!ask(mount, now->process, arguments.replace)) deaf = now->process;
+        break;
+      case ReloadRequest::Step::kDone:
+        std::cout << fmt::format("{}: process {} (reshardfs {}) now serves the mount\n",
+                                 printable(mount.mountpoint), now->process,
+                                 printable(now->version));
+        return kExitDone;
+      case ReloadRequest::Step::kRefused:
+        throw Error(ErrorKind::kIo,
+                    fmt::format("the mount stays with process {}: {}", now->process, now->refusal))
             .in_file(mount.mountpoint);
-      }
-      std::cout << fmt::format("{}: process {} (reshardfs {}) now serves the mount\n",
-                               printable(mount.mountpoint), now.process, printable(now.version));
-      return kExitDone;
+      case ReloadRequest::Step::kCrashes:
+        throw Error(ErrorKind::kIo,
+                    fmt::format("the process of the mount has ended each time that it was asked; "
+                                "the mount stays with process {}",
+                                now->process))
+            .in_file(mount.mountpoint)
+            .hint("its log may show why");
+      case ReloadRequest::Step::kWait:
+        break;
     }
-    if (Clock::now() > deadline) {
-      throw Error(ErrorKind::kIo,
-                  fmt::format("the new process was not ready within {} seconds", arguments.timeout))
-          .in_file(mount.mountpoint)
-          .hint(answer ? "process " + std::to_string(now.process) +
-                             " still serves the mount, and hands it over when the new one is ready"
-                       : "the process that served the mount has ended; 'reshardfs status " +
-                             mount.mountpoint + "' shows whether another one goes on with it");
-    }
+    if (Clock::now() >= deadline) throw not_in_time(mount, arguments, request, now);
+    std::this_thread::sleep_for(kPause);
   }
 }
 

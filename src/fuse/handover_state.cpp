@@ -125,11 +125,22 @@ MountedTree tree_of(const Json& json) {
   return tree;
 }
 
+Json json_of(const ReloadRequests& requests) {
+  return {{"taken", requests.taken},         {"to-replace", requests.to_replace},
+          {"attempted", requests.attempted}, {"answered", requests.answered},
+          {"granted", requests.granted},     {"replaced", requests.replaced}};
+}
+
+ReloadRequests requests_of(const Json& json) {
+  return {json.at("taken"),    json.at("to-replace"), json.at("attempted"),
+          json.at("answered"), json.at("granted"),    json.at("replaced")};
+}
+
 Json json_of(const MountRecord& record) {
   return {{"upgrades", record.upgrades},     {"crashes", record.crashes},
           {"mounted-at", record.mounted_at}, {"last-at", record.last_at},
           {"reloads", record.reloads},       {"crash-times-ms", record.crash_times_ms},
-          {"replaced", record.replaced}};
+          {"replaced", record.replaced},     {"requests", json_of(record.requests)}};
 }
 
 MountRecord record_of(const Json& json) {
@@ -141,6 +152,7 @@ MountRecord record_of(const Json& json) {
   record.reloads = json.at("reloads");
   record.replaced = json.value("replaced", std::uint64_t{0});
   record.crash_times_ms = json.at("crash-times-ms").get<std::vector<std::int64_t>>();
+  if (json.contains("requests")) record.requests = requests_of(json.at("requests"));
   return record;
 }
 

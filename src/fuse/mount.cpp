@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
@@ -76,10 +77,10 @@ Ending supervise(const WakePipe& events, const MountOptions& options, MountHando
         options.on_hangup();
         break;
       case Event::kReload:
-        handover.start(/*replace=*/false);
+        handover.ask(/*replace=*/false);
         break;
       case Event::kReplace:
-        handover.start(/*replace=*/true);
+        handover.ask(/*replace=*/true);
         break;
       case Event::kToldKernel:
         handover.told_kernel();
@@ -175,10 +176,19 @@ MountOptions with_real_mountpoint(MountOptions options) {
   return options;
 }
 
+/// Requests that have come while the mount was being handed over are the other process's.
+void pass_on_requests(const WakePipe& events, pid_t successor) noexcept {
+  while (const auto event = events.wait_for(std::chrono::milliseconds(0))) {
+    if (*event == Event::kReload) ::sigqueue(successor, SIGUSR2, {.sival_int = 0});
+    if (*event == Event::kReplace) ::sigqueue(successor, SIGUSR2, {.sival_int = kReplaceValue});
+  }
+}
+
 /// Another process has the mount.
 void leave_mount(Session& session, ServedTree& served, WorkerThreads& workers,
-                 MountHandover& handover) {
+                 MountHandover& handover, const WakePipe& events) {
   const pid_t successor = *handover.successor();
+  pass_on_requests(events, successor);
   const HandoverOptions& options = served.options.handover;
   session.release();
   if (options.on_successor) options.on_successor(successor);
@@ -233,7 +243,7 @@ void serve(TreeSource& source, const MountOptions& given_options,
     failure = std::current_exception();
   }
   if (ending == Ending::kHandedOver && !failure) {
-    return leave_mount(session, served, workers, handover);
+    return leave_mount(session, served, workers, handover, events);
   }
   if (options.handover.keeper != nullptr) options.handover.keeper->release();
   if (options.on_end) options.on_end();

@@ -130,7 +130,9 @@ void MountHandover::cannot_be_handed_over(const std::exception& why) {
 void MountHandover::begin() noexcept {
   note_mount();
   begun_ = true;
-  if (const auto replace = std::exchange(asked_early_, std::nullopt)) start(*replace);
+  const auto early = std::exchange(asked_early_, std::nullopt);
+  if (early) return ask(*early);
+  start_waiting();  // what the process before has left
 }
 
 void MountHandover::note_mount() noexcept {
@@ -174,6 +176,7 @@ void MountHandover::told_kernel() noexcept {
     // Whoever goes on with the mount will tell the kernel again.
   }
   set_telling_kernel(false);
+  start_waiting();
 }
 
 void MountHandover::keep_state() {
@@ -183,22 +186,36 @@ void MountHandover::keep_state() {
 
 void MountHandover::require_possible() const {
   if (!options().obstacle.empty()) throw Error(ErrorKind::kUsage, options().obstacle);
-  if (caches_.is_running()) {
-    throw Error(ErrorKind::kIo, "the kernel is still being told of the last change")
-        .hint("try again when it has been; 'reshardfs status' shows it as replacing");
-  }
   if (state_.processes == 0) throw Error(ErrorKind::kIo, "the mount is not ready yet");
   const bool shared = served_.channel.table().descriptor() >= 0;
   if (record_ != nullptr && shared && served_.channel.negotiation().is_done()) return;
   throw Error(ErrorKind::kIo, "there was no memory to share when the mount began");
 }
 
-void MountHandover::start(bool replace) noexcept {
-  if (!begun_) asked_early_ = replace;
-  if (!begun_ || successor_) return;  // it is about to be, or under way
+void MountHandover::ask(bool replace) noexcept {
+  if (!begun_) {
+    asked_early_ = asked_early_.value_or(false) || replace;
+    return;
+  }
+  state_.record.requests.take(replace);
+  try {
+    set_mount_record(state_.record);
+  } catch (const std::exception&) {
+    // No memory: the status shows it with the attempt.
+  }
+  start_waiting();
+}
+
+void MountHandover::start_waiting() noexcept {
+  ReloadRequests& requests = state_.record.requests;
+  // One at a time, and the next process is not to tell the kernel what this one still does.
+  if (successor_ || caches_.is_running() || !requests.is_any_waiting()) return;
+  const bool replace = requests.is_any_to_replace_waiting();
+  requests.begin_attempt();
   if (options().on_reload) options().on_reload();
   try {
     require_possible();
+    keep_state();
     SuccessorOffer offer{.state = record_->descriptor()};
     if (replace) {
       offer.names.emplace().write(encode(names_of(*served_.source.current())));
@@ -213,6 +230,7 @@ void MountHandover::refused(const std::string& why) noexcept {
   try {
     spdlog::error("the mount stays with this process: {}", why);
     ++state_.record.reloads;
+    state_.record.requests.refuse();
     state_.record.refusal = why;
     set_mount_record(state_.record);
     if (record_ != nullptr) keep_state();
@@ -261,6 +279,7 @@ bool MountHandover::give() noexcept {
   if (given_) return true;
   successor_.reset();
   refused(failure);
+  start_waiting();
   return false;
 }
 
@@ -269,6 +288,7 @@ bool MountHandover::try_to_give() {
     throw Error(ErrorKind::kIo, "more requests wait than can be handed over")
         .hint("try again when the source answers");
   }
+  keep_state();  // with the requests that wait for the other process
   const MemoryRecord held = texts();
   const MountKeeper* const keeper = options().keeper;
   const int connection =

@@ -39,9 +39,10 @@ class MountHandover {
   /// The mount is live: notes what another process must know, has it kept if there is a keeper, and
   /// begins to tell the kernel what has changed.
   void begin() noexcept;
-  /// Event::kReload, or Event::kReplace; one that comes before begin() waits for it. What fails is
-  /// logged, and shown in the status.
-  void start(bool replace) noexcept;
+  /// Event::kReload, or Event::kReplace. One that comes before begin(), or while an attempt is
+  /// under way, waits, also for the process that has the mount then. What fails is logged, and
+  /// shown in the status.
+  void ask(bool replace) noexcept;
   /// Event::kToldKernel.
   void told_kernel() noexcept;
   /// Event::kSuccessor: hands the mount over, if the other process is ready.
@@ -56,6 +57,7 @@ class MountHandover {
 
  private:
   void note_mount() noexcept;
+  void start_waiting() noexcept;
   void cannot_be_handed_over(const std::exception& why);
   void save_tree();
   void tell_kernel();
@@ -77,7 +79,7 @@ class MountHandover {
   std::optional<OpeningTable> own_openings_;
   KernelCaches caches_;
   std::optional<Successor> successor_;
-  std::optional<bool> asked_early_;  ///< start() before begin(), and with which argument
+  std::optional<bool> asked_early_;  ///< ask() before begin(), and whether to replace
   bool begun_ = false;
   bool given_ = false;
 };

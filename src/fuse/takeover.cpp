@@ -74,6 +74,7 @@ void Takeover::read_state() {
     ++record.reloads;
     return;
   }
+  record.requests.forget_unanswered();
   ++record.crashes;
   std::vector<std::int64_t>& times = record.crash_times_ms;
   const std::int64_t now = milliseconds_since_boot();
@@ -99,6 +100,11 @@ MountDescriptors Takeover::take() {
   outlive_parent();
   socket_->send({.step = HandoverStep::kReady});
   HandoverMessage mount = next(*socket_, HandoverStep::kMount, 2);
+  if (!after_crash_) {
+    // With those that the other process has taken meanwhile: they are this one's now.
+    state_.record.requests = decode_state(record_->read()).record.requests;
+    state_.record.requests.grant(replace_);
+  }
   // Before the first answer: whoever goes on after a crash of this process counts it.
   record_->write(encode(state_));
   MountDescriptors taken;

@@ -115,6 +115,15 @@ Json pid_namespace() {
   return failed ? Json() : Json(name.string());
 }
 
+/// By which 'reshardfs reload' knows what has become of its request.
+Json requests_json(const ReloadRequests& requests) {
+  return {{"taken", requests.taken},
+          {"to_replace", requests.to_replace},
+          {"answered", requests.answered},
+          {"granted", requests.granted},
+          {"replaced", requests.replaced}};
+}
+
 Json mount_json(const MountRecord& record) {
   Json json{{"version", kVersion},
             {"pid_namespace", pid_namespace()},
@@ -126,7 +135,8 @@ Json mount_json(const MountRecord& record) {
             {"replacements", record.replaced},
             {"replacing", is_telling_kernel()},
             {"reloads", record.reloads},
-            {"reload_refused", nullptr}};
+            {"reload_refused", nullptr},
+            {"reload_requests", requests_json(record.requests)}};
   if (!record.last_program.empty()) json["handed_over_from"] = record.last_program;
   if (!record.refusal.empty()) json["reload_refused"] = record.refusal;
   return json;

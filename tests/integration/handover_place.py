@@ -100,6 +100,7 @@ class Place:
         self.program = directory / "bin/reshardfs"
         self.source.write_bytes(DATA)
         self.mountpoint.mkdir()
+        self.gate = -1
         self.program.parent.mkdir()
         self.install(Settings.binary)
 
@@ -128,17 +129,23 @@ class Place:
         new.chmod(0o755)
         new.rename(self.program)
 
-    def release(self) -> None:
-        """The one process that is held."""
-        def let_go() -> bool:
-            with contextlib.suppress(OSError):  # ENXIO: it has not come so far
-                end = os.open(self.program.with_suffix(".held"), os.O_WRONLY | os.O_NONBLOCK)
-                os.write(end, b"go\n")
-                os.close(end)
-                return True
-            return False
+    def held(self) -> int:
+        """The process that waits for release(); from then on another program may be installed."""
+        def has_come() -> bool:
+            with contextlib.suppress(OSError):  # ENXIO: not so far
+                self.gate = os.open(self.program.with_suffix(".held"), os.O_WRONLY | os.O_NONBLOCK)
+            return self.gate >= 0
 
-        assert wait_until(let_go, 20), "no process is held"
+        assert wait_until(has_come, 20), "no process has come so far"
+        (process,) = self.successors()
+        return process
+
+    def release(self) -> None:
+        """What is held goes on, if it is there still."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self.gate, b"go\n")
+        os.close(self.gate)
+        self.gate = -1
 
     def successors(self) -> list[int]:
         """The processes of scripts that were started to take the mount over."""

@@ -36,6 +36,8 @@ TEST(HandoverState, ComesBackAsItWas) {
   state.record.upgrades = 2;
   state.record.crashes = 1;
   state.record.crash_times_ms = {5, 6};
+  state.record.requests = {
+      .taken = 9, .to_replace = 8, .attempted = 7, .answered = 6, .granted = 5, .replaced = 4};
   const HandoverState again = decode_state(encode(state));
   EXPECT_EQ(again.mountpoint, state.mountpoint);
   ASSERT_TRUE(again.mount);
@@ -54,6 +56,13 @@ TEST(HandoverState, ComesBackAsItWas) {
   EXPECT_EQ(again.processes, 3U);
   EXPECT_EQ(again.record.upgrades, 2U);
   EXPECT_EQ(again.record.crash_times_ms, state.record.crash_times_ms);
+  const ReloadRequests& requests = again.record.requests;
+  EXPECT_EQ(requests.taken, 9U);
+  EXPECT_EQ(requests.to_replace, 8U);
+  EXPECT_EQ(requests.attempted, 7U);
+  EXPECT_EQ(requests.answered, 6U);
+  EXPECT_EQ(requests.granted, 5U);
+  EXPECT_EQ(requests.replaced, 4U);
   EXPECT_FALSE(decode_state(encode(HandoverState{})).mount);
 }
 
