@@ -366,7 +366,9 @@ void TargetTable::report(const Verdicts& verdicts) {
 /// A job need not save all that its strategy lists, such as states of an optimizer. What is lost
 /// with its files is another thing, see lost_on().
 void TargetTable::find_absent(const TargetOptions& options) {
-  AbsentNames absent = absent_names(*source_, strategy_, name_map_, options.names);
+  // Rules lay out what they do not mention, too.
+  AbsentNames absent = absent_names(*source_, target_lists_names_ ? strategy_ : std::nullopt,
+                                    name_map_, options.names);
   lost_ = std::move(absent.lost);
   if (options.source_has_rules) unknown_ranks_ = ranks_of_lost_stages(*source_);
   std::vector<std::string> states;

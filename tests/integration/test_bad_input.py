@@ -190,6 +190,21 @@ class BadSet(Refusals):
         shutil.rmtree(made.source / "rank_3")
         self.refused(("rank 1", "ranks 1", "rank_1"), tuple(made.model.tensors))
 
+    def test_a_lost_stage_of_which_target_rules_say_something(self) -> None:
+        """Rules lay out what they do not mention, and what they mention of a lost stage is lost."""
+        made = self.other_set(Parallel(tp=1, pp=2), Parallel(tp=2), layers=2)
+        stages = read_strategy(made.src_strategy).stages
+        lost = sorted(set(stages[1]) - set(stages[0]))
+        kept = sorted(set(stages[0]) - set(stages[1]))
+        shutil.rmtree(made.source / "rank_1")
+        for names in ([kept[0]], [kept[0], lost[0]]):
+            with self.subTest(names=names):
+                target = made.directory / "target.toml"
+                rules = "".join(f'[[rule]]\nmatch = "{name}"\n' for name in names)
+                target.write_text(f'[devices]\naxes = ["tp=2"]\n{rules}')
+                self.refused(("rank 1", "ranks 1", "rank_1"), tuple(lost),
+                             options=[*self.strategies(dst=target), "--allow-unmatched"])
+
     def test_rank_directory_empty(self) -> None:
         self.source(2).unlink()
         self.refused(("rank 2", "rank_2"))
