@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
 
 #include "mindspore_files.h"
@@ -69,6 +70,10 @@ std::vector<std::string> names_on(const RandomSet& set, std::int64_t rank) {
   return out;
 }
 
+bool lists_names(const Side& side) {
+  return !side.none && !side.rules;
+}
+
 Doubt lose_rank(const Place& place) {
   const std::int64_t rank = pick(place.random, 0, place.set.src.rank_count() - 1);
   fs::remove_all(rank_file(place, rank).parent_path());
@@ -103,17 +108,37 @@ Doubt lose_tensor(const Place& place) {
   if (holders.size() == 1) {
     doubt.may_leave_out = tensor.name;
     doubt.may_serve = true;
-    const auto lists_none = [](const Side& side) { return side.none || side.rules; };
-    doubt.is_listed_nowhere = lists_none(place.set.src) && lists_none(place.set.dst);
+    doubt.is_listed_nowhere = !lists_names(place.set.src) && !lists_names(place.set.dst);
   }
   return doubt;
+}
+
+/// Whether a record of a file ends there.
+bool is_end_of_record(const fs::path& file, std::size_t place) {
+  std::ifstream stream(file, std::ios::binary);
+  const std::string data{std::istreambuf_iterator<char>(stream), {}};
+  std::size_t at = 0;
+  while (at < place) {
+    ++at;  // the field's tag
+    std::size_t length = 0;
+    for (unsigned shift = 0;; shift += 7) {
+      const auto byte = static_cast<unsigned char>(data.at(at++));
+      length |= std::size_t{byte & 0x7fU} << shift;
+      if (byte < 0x80U) break;
+    }
+    at += length;
+  }
+  return at == place;
 }
 
 Doubt truncate(const Place& place) {
   const std::int64_t rank = pick(place.random, 0, place.set.src.rank_count() - 1);
   const fs::path file = rank_file(place, rank);
   const auto size = static_cast<std::int64_t>(fs::file_size(file));
-  const std::int64_t left = pick(place.random, 0, size - 1);
+  std::int64_t left = pick(place.random, 0, size - 1);
+  // A file that ends with a record is a whole one, unless a strategy lists what it lacks.
+  const bool is_told = lists_names(place.set.src) || lists_names(place.set.dst);
+  if (!is_told && left > 0 && is_end_of_record(file, static_cast<std::size_t>(left))) --left;
   fs::resize_file(file, static_cast<std::uintmax_t>(left));
   Doubt doubt{"a truncated file",
               rank_name(rank) + " is cut to " + std::to_string(left) + " bytes"};

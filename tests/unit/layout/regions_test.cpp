@@ -12,6 +12,8 @@
 namespace reshardfs {
 namespace {
 
+constexpr std::uint64_t kSeed = 20260131;
+
 /// The index of each element of a region, by where it goes.
 std::map<std::int64_t, Shape> elements_of(const Region& region) {
   std::map<std::int64_t, Shape> out;
@@ -82,7 +84,28 @@ class Regions : public ::testing::Test {
     return region;
   }
 
-  std::mt19937_64 random_{20260131};
+  AxisPartition random_cut(std::int64_t size) {
+    if (below(3) == 0) return AxisPartition::even(size, below(2) + 1);
+    if (below(2) == 0) return AxisPartition::by_field(size, size / 2, 2);
+    const std::int64_t first = below(size);
+    return AxisPartition::of_lengths({first, size - first});
+  }
+  /// Of which no two overlap.
+  std::vector<Box> random_boxes(const Shape& shape) {
+    std::vector<Box> boxes;
+    for (std::int64_t i = below(12); i > 0; --i) {
+      Box box;
+      for (const std::int64_t size : shape) {
+        box.offsets.push_back(below(size));
+        box.sizes.push_back(1 + below(size - box.offsets.back()));
+      }
+      boxes.push_back(box);
+      if (BoxSet(shape, boxes).overlap()) boxes.pop_back();
+    }
+    return boxes;
+  }
+
+  std::mt19937_64 random_{kSeed};
 };
 
 TEST_F(Regions, OfARunAreFewAndInOrder) {
@@ -159,47 +182,52 @@ TEST_F(Regions, GoThroughTheShorterOfTwoLoopsAlongOneDimension) {
   EXPECT_EQ(regions, 3U);
 }
 
+/// The row of the full dimension that is a row of a part.
+std::int64_t full_row(const AxisPartition& partition, std::int64_t part, std::int64_t row) {
+  for (const AxisInterval& own : partition.intervals_of(part)) {
+    const std::int64_t within = row - own.local_begin;
+    if (within >= 0 && within < own.end - own.begin) return own.begin + within;
+  }
+  return -1;
+}
+
+void expect_segment(const AxisSegment& segment, std::int64_t row, const AxisPartition& source,
+                    std::int64_t full) {
+  const AxisInterval held = source.locate(full);
+  EXPECT_EQ(segment.source_part, held.part);
+  EXPECT_EQ(segment.source_length, source.part_length(held.part));
+  EXPECT_EQ(row, held.local_begin + full - held.begin);
+}
+
 TEST_F(Regions, AreCutBySegments) {
   for (int round = 0; round < 3000; ++round) {
     const std::int64_t size = 2 * (1 + below(12));
-    const auto random_cut = [&] {
-      switch (below(3)) {
-        case 0:
-          return AxisPartition::even(size, below(2) + 1);
-        case 1:
-          return AxisPartition::by_field(size, size / 2, 2);
-        default:
-          const std::int64_t first = below(size);
-          return AxisPartition::of_lengths({first, size - first});
-      }
-    };
-    const AxisPartition destination = random_cut();
-    const AxisPartition source = random_cut();
+    const AxisPartition destination = random_cut(size);
+    const AxisPartition source = random_cut(size);
     const std::int64_t part = below(destination.parts());
-    const std::int64_t length = destination.part_length(part);
-    if (length == 0) continue;
+    if (destination.part_length(part) == 0) continue;
     const std::vector<std::vector<AxisSegment>> segments{overlay(destination, part, source)};
-    const Region region = random_region({length});
+    const Region region = random_region({destination.part_length(part)});
     const auto wanted = elements_of(region);
     std::size_t found = 0;
-    for_each_part(region, segments,
-                  [&](const Region& piece, std::span<const AxisSegment* const> at) {
-                    ASSERT_EQ(at.size(), 1U);
-                    for (const auto& [to, index] : elements_of(piece)) {
-                      ++found;
-                      const std::int64_t row = wanted.at(to)[0];
-                      std::int64_t full = -1;
-                      for (const AxisInterval& own : destination.intervals_of(part)) {
-                        const std::int64_t within = row - own.local_begin;
-                        if (within >= 0 && within < own.end - own.begin) full = own.begin + within;
-                      }
-                      const AxisInterval held = source.locate(full);
-                      EXPECT_EQ(at[0]->source_part, held.part);
-                      EXPECT_EQ(at[0]->source_length, source.part_length(held.part));
-                      EXPECT_EQ(index[0], held.local_begin + full - held.begin);
-                    }
-                  });
+    for_each_part(
+        region, segments, [&](const Region& piece, std::span<const AxisSegment* const> at) {
+          ASSERT_EQ(at.size(), 1U);
+          for (const auto& [to, index] : elements_of(piece)) {
+            ++found;
+            expect_segment(*at[0], index[0], source, full_row(destination, part, wanted.at(to)[0]));
+          }
+        });
     EXPECT_EQ(found, wanted.size());
+  }
+}
+
+void expect_inside(const Region& part, const Box& box) {
+  for (const auto& [to, index] : elements_of(part)) {
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      EXPECT_GE(index[d], box.offsets[d]);
+      EXPECT_LT(index[d], box.offsets[d] + box.sizes[d]);
+    }
   }
 }
 
@@ -208,34 +236,19 @@ TEST_F(Regions, AreInBoxesOrInGaps) {
   std::size_t in_gaps = 0;
   for (int round = 0; round < 2000; ++round) {
     const Shape shape = random_shape(3);
-    std::vector<Box> boxes;
-    for (std::int64_t i = below(12); i > 0; --i) {
-      Box box;
-      for (const std::int64_t size : shape) {
-        box.offsets.push_back(below(size));
-        box.sizes.push_back(1 + below(size - box.offsets.back()));
-      }
-      boxes.push_back(box);
-      if (BoxSet(shape, boxes).overlap()) boxes.pop_back();
-    }
+    const std::vector<Box> boxes = random_boxes(shape);
     const BoxSet set(shape, boxes);
     const Region region = random_region(shape);
-    const auto wanted = elements_of(region);
     Collected found;
     for_each_box(region, set, [&](const Region& part, std::size_t number) {
       found.add(part);
-      for (const auto& [to, index] : elements_of(part)) {
-        ++in_boxes;
-        for (std::size_t d = 0; d < shape.size(); ++d) {
-          EXPECT_GE(index[d], boxes[number].offsets[d]);
-          EXPECT_LT(index[d], boxes[number].offsets[d] + boxes[number].sizes[d]);
-        }
-      }
+      expect_inside(part, boxes[number]);
     });
     const std::size_t covered = found.elements().size();
     for_each_gap(region, set, [&](const Region& gap) { found.add(gap); });
+    in_boxes += covered;
     in_gaps += found.elements().size() - covered;
-    EXPECT_EQ(found.elements(), wanted);
+    EXPECT_EQ(found.elements(), elements_of(region));
   }
   EXPECT_GT(in_boxes, 1000U);
   EXPECT_GT(in_gaps, 1000U);
