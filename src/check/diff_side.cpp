@@ -95,8 +95,7 @@ DiffSide DiffSide::open_checked(const DiffSource& source, const NameTaker& takes
   MappedSourceOptions mapped = mapped_options(source);
   mapped.wants = takes;
   const ModelMaps::Result shown = maps.apply(std::move(opened.table), {}, mapped);
-  const std::vector<std::string> differing =
-      check_map_copies(maps, shown, mapped, source.replicas);
+  const std::vector<std::string> differing = check_map_copies(maps, shown, mapped, source.replicas);
   DiffSide side(shown.table, source.replicas);
   side.warnings_ = std::move(warnings);
   for (const auto& lines :

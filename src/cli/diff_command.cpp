@@ -197,9 +197,8 @@ void require_tolerance(double value, const char* option) {
 /// What reads a set knows options by the names that they have for mount.
 void name_options(Error& error, const std::string& letter) {
   const std::string text = error.what();
-  for (const std::string name :
-       {"strategy", "join", "replicas", "map-direction", "map-var", "model-config",
-        "training-config"}) {
+  for (const std::string name : {"strategy", "join", "replicas", "map-direction", "map-var",
+                                 "model-config", "training-config"}) {
     const bool of_source = name == "strategy" || name == "join";
     const std::string known = (of_source ? "--src-" : "--") + name;
     if (text.find(known) == std::string::npos) continue;

@@ -28,8 +28,8 @@ class MapReader {
  public:
   MapReader(const std::string& file, const toml::table& parsed)
       : file_(parsed, "the file",
-              {"extends", "without", "sides", "vars", "settings", "counts", "parts", "require", "block",
-               "map", "alias", "drop", "states"}) {
+              {"extends", "without", "sides", "vars", "settings", "counts", "parts", "require",
+               "block", "map", "alias", "drop", "states"}) {
     out_.place.file = std::make_shared<const std::string>(file);
   }
 
