@@ -136,13 +136,12 @@ Doubt truncate(const Place& place) {
   const fs::path file = rank_file(place, rank);
   const auto size = static_cast<std::int64_t>(fs::file_size(file));
   std::int64_t left = pick(place.random, 0, size - 1);
-  // A file that ends with a record is a whole one, unless a strategy lists what it lacks.
-  const bool is_told = lists_names(place.set.src) || lists_names(place.set.dst);
-  if (!is_told && left > 0 && is_end_of_record(file, static_cast<std::size_t>(left))) --left;
+  // A file that ends with a record is a whole one: what it lacks is a missing tensor, another
+  // doubt.
+  if (left > 0 && is_end_of_record(file, static_cast<std::size_t>(left))) --left;
   fs::resize_file(file, static_cast<std::uintmax_t>(left));
   Doubt doubt{"a truncated file",
               rank_name(rank) + " is cut to " + std::to_string(left) + " bytes"};
-  // Where a cut falls between two records, tensors of the file are missing that others may have.
   doubt.names = names_on(place.set, rank);
   return doubt;
 }
