@@ -13,6 +13,9 @@ namespace {
 /// So many boxes are faster looked at than divided.
 constexpr std::size_t kLeafBoxes = 8;
 
+/// To find an overlap: seconds at most.
+constexpr std::int64_t kMostComparisons = std::int64_t{1} << 28U;
+
 void require_inside(const Box& box, const Shape& full) {
   bool inside = box.offsets.size() == full.size() && box.sizes.size() == full.size();
   for (std::size_t d = 0; inside && d < full.size(); ++d) {
@@ -109,15 +112,63 @@ void BoxSet::build(std::size_t node, const Stretch& stretch) {
   build(2 * node + 2, stretch.right());
 }
 
-std::optional<std::pair<std::size_t, std::size_t>> BoxSet::overlap() const {
-  std::optional<std::pair<std::size_t, std::size_t>> found;
-  for (std::size_t i = 0; i < size() && !found; ++i) {
-    visit(range(i), [&](std::size_t other) {
-      if (other != i) found = std::minmax(i, other);
-      return !found;
-    });
+/// Compares the halves of the tree with each other, wherever their bounds meet.
+class BoxSet::OverlapSearch {
+ public:
+  explicit OverlapSearch(const BoxSet& set) : set_(set) {}
+
+  std::optional<std::pair<std::size_t, std::size_t>> find() {
+    if (set_.size() > 1) search(0, {0, set_.size(), set_.levels_});
+    return found_;
   }
-  return found;
+
+ private:
+  /// Among the boxes of one node.
+  void search(std::size_t node, const Stretch& own) {
+    if (found_) return;
+    if (own.levels == 0) return compare(own, own);
+    search(2 * node + 1, own.left());
+    search(2 * node + 2, own.right());
+    search(2 * node + 1, own.left(), 2 * node + 2, own.right());
+  }
+
+  /// Of the boxes of two nodes, which are on one level.
+  void search(std::size_t a, const Stretch& of_a, std::size_t b, const Stretch& of_b) {
+    if (found_ || !meet(set_.nodes_, a, b)) return;
+    if (of_a.levels == 0) return compare(of_a, of_b);
+    search(2 * a + 1, of_a.left(), 2 * b + 1, of_b.left());
+    search(2 * a + 1, of_a.left(), 2 * b + 2, of_b.right());
+    search(2 * a + 2, of_a.right(), 2 * b + 1, of_b.left());
+    search(2 * a + 2, of_a.right(), 2 * b + 2, of_b.right());
+  }
+
+  void compare(const Stretch& a, const Stretch& b) {
+    for (std::size_t i = a.first; i < a.last; ++i) {
+      for (std::size_t j = std::max(b.first, i + 1); j < b.last; ++j) {
+        if (!meet(set_.bounds_, set_.order_[i], set_.order_[j])) continue;
+        found_ = std::minmax<std::size_t>(set_.order_[i], set_.order_[j]);
+        return;
+      }
+    }
+  }
+
+  bool meet(const std::vector<std::int64_t>& bounds, std::size_t a, std::size_t b) {
+    if (--comparisons_left_ < 0) {
+      throw Error(ErrorKind::kUnsupported, "its boxes interlock too much");
+    }
+    const std::size_t dimensions = set_.full_shape_.size();
+    const auto of_a = std::span(bounds).subspan(a * 2 * dimensions, 2 * dimensions);
+    const auto of_b = std::span(bounds).subspan(b * 2 * dimensions, 2 * dimensions);
+    return meets(of_a, {of_b.first(dimensions), of_b.last(dimensions)});
+  }
+
+  const BoxSet& set_;
+  std::int64_t comparisons_left_ = kMostComparisons;
+  std::optional<std::pair<std::size_t, std::size_t>> found_{};
+};
+
+std::optional<std::pair<std::size_t, std::size_t>> BoxSet::overlap() const {
+  return OverlapSearch(*this).find();
 }
 
 std::int64_t BoxSet::uncovered() const {

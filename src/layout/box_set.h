@@ -54,7 +54,9 @@ class BoxSet {
   }
   Box box(std::size_t number) const;
 
-  /// Two boxes that share elements, if there are any. O(n log n) for boxes that do not interlock.
+  /// Two boxes that share elements, if there are any, the lower number first. O(n log n) for boxes
+  /// that do not interlock.
+  /// @throws Error kUnsupported for boxes that interlock so much that it would take minutes.
   std::optional<std::pair<std::size_t, std::size_t>> overlap() const;
   /// How many elements are in no box, if no two overlap. O(n).
   std::int64_t uncovered() const;
@@ -105,6 +107,8 @@ class BoxSet {
     }
     return true;
   }
+
+  class OverlapSearch;
 
   void build(std::size_t node, const Stretch& stretch);
   std::size_t widest(const Stretch& stretch) const;

@@ -9,19 +9,6 @@
 namespace reshardfs {
 namespace {
 
-BoxSet boxes_of(const NormalForm& form) {
-  std::vector<Box> boxes;
-  boxes.reserve(form.boxes.size());
-  for (const FormBox& box : form.boxes) {
-    Box& made = boxes.emplace_back();
-    for (const BoxAxis& axis : box.axes) {
-      made.offsets.push_back(axis.begin);
-      made.sizes.push_back(axis.length());
-    }
-  }
-  return {form.axes(), boxes};
-}
-
 /// @param part of the box, by its axes.
 Nest nest_in(const FormBox& box, const Region& part) noexcept {
   Nest nest;
@@ -38,6 +25,19 @@ Nest nest_in(const FormBox& box, const Region& part) noexcept {
 }
 
 }  // namespace
+
+BoxSet boxes_of(const NormalForm& form) {
+  std::vector<Box> boxes;
+  boxes.reserve(form.boxes.size());
+  for (const FormBox& box : form.boxes) {
+    Box& made = boxes.emplace_back();
+    for (const BoxAxis& axis : box.axes) {
+      made.offsets.push_back(axis.begin);
+      made.sizes.push_back(axis.length());
+    }
+  }
+  return {form.axes(), boxes};
+}
 
 FormWalk::FormWalk(std::shared_ptr<const NormalForm> form)
     : form_(std::move(form)), axes_(form_->axis_count()) {

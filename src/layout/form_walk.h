@@ -13,6 +13,9 @@
 
 namespace reshardfs {
 
+/// The boxes of a form, in the space of its axes.
+BoxSet boxes_of(const NormalForm& form);
+
 /// Which elements of which sources a region of a form is made of.
 class FormWalk {
  public:

@@ -2,74 +2,26 @@
 #include "modelmap/disjoint_boxes.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 
 #include "reshardfs/error.h"
 
+#include "layout/form_walk.h"
+
 namespace reshardfs::modelmap {
 namespace {
 
-/// Comparisons of two boxes, and steps of the search: seconds at most.
+/// Comparisons of two boxes: seconds at most.
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 25U;
-
-using Group = std::vector<std::uint32_t>;
 
 void count_steps(std::int64_t& left, std::size_t steps) {
   left -= static_cast<std::int64_t>(steps);
-  if (left < 0) throw Error(ErrorKind::kUnsupported, "its boxes interleave too much");
+  if (left < 0) throw Error(ErrorKind::kUnsupported, "its boxes interlock too much");
 }
 
 bool overlap_along(const FormBox& a, const FormBox& b, std::size_t axis) {
   return a.axes[axis].begin < b.axes[axis].end && b.axes[axis].begin < a.axes[axis].end;
 }
-
-/// Finds two boxes that overlap, by sorting along one axis after the other: boxes that overlap
-/// along an axis are compared along the next.
-class OverlapSearch {
- public:
-  explicit OverlapSearch(const std::vector<FormBox>& boxes) : boxes_(boxes) {}
-
-  std::optional<std::pair<std::uint32_t, std::uint32_t>> find() {
-    Group all(boxes_.size());
-    std::iota(all.begin(), all.end(), 0U);
-    search(all, 0);
-    return found_;
-  }
-
- private:
-  const BoxAxis& axis_of(std::uint32_t box, std::size_t axis) const {
-    return boxes_[box].axes[axis];
-  }
-
-  void search(Group& group, std::size_t axis) {
-    count_steps(steps_left_, group.size());
-    if (group.size() < 2 || found_) return;
-    if (axis == boxes_[group[0]].axes.size()) {
-      found_ = {group[0], group[1]};
-      return;
-    }
-    std::sort(group.begin(), group.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return axis_of(a, axis).begin < axis_of(b, axis).begin;
-    });
-    // The boxes that contain an index at which one begins. Boxes that contain both of two such
-    // indices are compared again only if a new one has joined them.
-    Group active;
-    for (std::size_t i = 0; i < group.size() && !found_;) {
-      const std::int64_t begin = axis_of(group[i], axis).begin;
-      std::erase_if(active, [&](std::uint32_t box) { return axis_of(box, axis).end <= begin; });
-      for (; i < group.size() && axis_of(group[i], axis).begin == begin; ++i) {
-        active.push_back(group[i]);
-      }
-      Group together = active;
-      search(together, axis + 1);
-    }
-  }
-
-  const std::vector<FormBox>& boxes_;
-  std::int64_t steps_left_ = kMostSteps;
-  std::optional<std::pair<std::uint32_t, std::uint32_t>> found_{};
-};
 
 /// The part of a box with these indices of one axis.
 FormBox part_of(const FormBox& box, std::size_t axis, std::int64_t begin, std::int64_t end) {
@@ -172,13 +124,13 @@ class FirstCopies {
 }  // namespace
 
 std::optional<std::pair<std::int64_t, std::int64_t>> make_disjoint(
-    std::vector<FormBox>& boxes, const std::function<bool(std::int64_t source)>& may_repeat) {
-  auto found = OverlapSearch(boxes).find();
+    NormalForm& form, const std::function<bool(std::int64_t source)>& may_repeat) {
+  auto found = boxes_of(form).overlap();
   if (!found) return std::nullopt;
   // Copies within one source are cut off; what overlaps then is of two sources.
   std::vector<FormBox> single;
   std::vector<std::vector<FormBox>> repeated;
-  for (FormBox& box : boxes) {
+  for (FormBox& box : form.boxes) {
     const auto source = static_cast<std::size_t>(box.source);
     if (!may_repeat(box.source)) {
       single.push_back(std::move(box));
@@ -190,10 +142,10 @@ std::optional<std::pair<std::int64_t, std::int64_t>> make_disjoint(
   for (std::vector<FormBox>& group : repeated) {
     for (FormBox& box : FirstCopies().take(std::move(group))) add_box(single, std::move(box));
   }
-  boxes = std::move(single);
-  found = OverlapSearch(boxes).find();
+  form.boxes = std::move(single);
+  found = boxes_of(form).overlap();
   if (!found) return std::nullopt;
-  return std::pair(boxes[found->first].source, boxes[found->second].source);
+  return std::pair(form.boxes[found->first].source, form.boxes[found->second].source);
 }
 
 }  // namespace reshardfs::modelmap

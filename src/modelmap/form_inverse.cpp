@@ -266,7 +266,7 @@ Inverse invert(const Shape& shape, std::span<const Reading> readings, InversePar
   const auto may_repeat = [&](std::int64_t reading) {
     return readings[static_cast<std::size_t>(reading)].repeats;
   };
-  if (const auto twice = make_disjoint(flat.boxes, may_repeat)) {
+  if (const auto twice = make_disjoint(flat, may_repeat)) {
     inverse.overlap = {static_cast<std::size_t>(twice->first),
                        static_cast<std::size_t>(twice->second)};
     return inverse;

@@ -125,14 +125,14 @@ TEST(Inverse, CoversAnOddNumberOfRowsByEverySecondOne) {
 }
 
 TEST(Inverse, FindsOverlapsAmongManyBoxesQuickly) {
-  std::vector<FormBox> boxes;
+  NormalForm form{{300, 200, 6}, {{300}, {200}, {6}}, {}};
   for (std::int64_t i = 0; i < 60'000; ++i) {
-    boxes.push_back({0, 0, {{i % 300, i % 300 + 1, 0}, {i / 300, i / 300 + 1, 0}, {0, 5, 1}}});
+    form.boxes.push_back({0, 0, {{i % 300, i % 300 + 1, 0}, {i / 300, i / 300 + 1, 0}, {0, 5, 1}}});
   }
   const auto never = [](std::int64_t) { return false; };
-  EXPECT_FALSE(make_disjoint(boxes, never));
-  boxes.push_back({1, 0, {{7, 9, 1}, {20, 21, 0}, {4, 6, 1}}});
-  const auto found = make_disjoint(boxes, never);
+  EXPECT_FALSE(make_disjoint(form, never));
+  form.boxes.push_back({1, 0, {{7, 9, 1}, {20, 21, 0}, {4, 6, 1}}});
+  const auto found = make_disjoint(form, never);
   ASSERT_TRUE(found);
   EXPECT_EQ(std::max(found->first, found->second), 1);
 }
