@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "layout/run_boxes.h"
+#include "layout/regions.h"
 
 namespace reshardfs {
 namespace {
@@ -68,14 +68,16 @@ std::optional<std::string> undo_reformulation(DcpTable& table, DcpTensor& tensor
     const auto chunk = std::span(bounds).subspan(i * 2 * (dimensions + 1), 2 * (dimensions + 1));
     const std::int64_t begin = chunk[dimensions];
     ItemRun run{0, chunk.back()};
-    for (Box& box : boxes_of_run(*block, begin, begin + run.elements)) {
-      for (std::size_t d = 0; d < dimensions; ++d) box.offsets[d] += chunk[d] * (*block)[d];
+    if (run.elements == 0) continue;
+    for_each_region(begin, run.elements, 0, *block, [&](const Region& region) {
       table.runs.emplace(table.places.size(), run);
       table.places.push_back(places[i]);
-      table.bounds.insert(table.bounds.end(), box.offsets.begin(), box.offsets.end());
-      table.bounds.insert(table.bounds.end(), box.sizes.begin(), box.sizes.end());
-      run.first += element_count(box.sizes);
-    }
+      for (std::size_t d = 0; d < dimensions; ++d) {
+        table.bounds.push_back(chunk[d] * (*block)[d] + region.ranges[d].begin);
+      }
+      for (const IndexRange& range : region.ranges) table.bounds.push_back(range.count);
+      run.first += region.elements();
+    });
   }
   tensor.boxes = table.places.size() - tensor.first_box;
   tensor.shape = original;
