@@ -147,8 +147,9 @@ class NestDivision {
 
 class SegmentCut {
  public:
-  SegmentCut(Region region, std::span<const std::vector<AxisSegment>> segments, VisitParts visit)
-      : region_(std::move(region)), segments_(segments), visit_(visit), at_(segments.size()) {}
+  SegmentCut(const Region& region, std::span<const std::vector<AxisSegment>> segments,
+             VisitParts visit)
+      : region_(region), segments_(segments), visit_(visit), at_(segments.size()) {}
 
   void cut(std::size_t d) {
     if (d == segments_.size()) return visit_(region_, at_);
