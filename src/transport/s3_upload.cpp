@@ -2,9 +2,11 @@
 #include "transport/s3_upload.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -35,11 +37,22 @@ void throw_lost_upload(const std::string& answer, const std::string& name) {
           "export it");
 }
 
-std::shared_ptr<TextReceiver> receiver_for(const S3Name& name, std::size_t most) {
+/// Whether a store that answers so would do it again: the upload was begun in another way than the
+/// requests are made, or has parts that the store does not put together.
+bool is_of_no_use(const std::string& answer) {
+  static constexpr std::array<std::string_view, 4> kCodes{"InvalidRequest", "InvalidPart",
+                                                          "InvalidPartOrder", "EntityTooSmall"};
+  return std::find(kCodes.begin(), kCodes.end(), xml_text(answer, "Code")) != kCodes.end();
+}
+
+/// @param useless set if the answer says so. Must live until there is one.
+std::shared_ptr<TextReceiver> receiver_for(const S3Name& name, std::size_t most,
+                                           std::atomic<bool>& useless) {
   return std::make_shared<TextReceiver>(
       shown_s3(name), most,
-      [shown = shown_s3(name)](const HttpHead& head, const std::string& body) {
+      [shown = shown_s3(name), &useless](const HttpHead& head, const std::string& body) {
         throw_lost_upload(body, shown);
+        if (is_of_no_use(body)) useless = true;
         throw_s3_refusal(head, body, shown);
       });
 }
@@ -48,8 +61,8 @@ std::shared_ptr<TextReceiver> receiver_for(const S3Name& name, std::size_t most)
 /// the status of success.
 class CompletionReceiver final : public HttpReceiver {
  public:
-  explicit CompletionReceiver(const S3Name& name)
-      : shown_(shown_s3(name)), answer_(receiver_for(name, kMaxAnswer)) {}
+  CompletionReceiver(const S3Name& name, std::atomic<bool>& useless)
+      : shown_(shown_s3(name)), answer_(receiver_for(name, kMaxAnswer, useless)) {}
 
   void begin(const HttpHead& head) override { answer_->begin(head); }
   void add(std::span<const std::byte> bytes) override { answer_->add(bytes); }
@@ -122,7 +135,7 @@ bool S3Upload::send(std::size_t part, std::span<const std::byte> bytes) {
     etags_[part] = etag_of(sum);
     return false;
   }
-  const auto receiver = receiver_for(name_, kMaxAnswer);
+  const auto receiver = receiver_for(name_, kMaxAnswer, useless_);
   HttpRequest request = S3Store::process().request(
       "PUT", name_, shown_s3(name_), {{"partNumber", std::to_string(part + 1)}, {"uploadId", id_}},
       {{"content-md5", base64(sum)}}, HttpBody{bytes});
@@ -144,7 +157,7 @@ void S3Upload::perform(HttpRequest request, const std::shared_ptr<HttpReceiver>&
 }
 
 bool S3Upload::has_parts() const {
-  if (completed_ || lost_) return false;
+  if (completed_ || lost_ || useless_) return false;
   return !begun_.empty() ||
          std::any_of(etags_.begin(), etags_.end(), [](const auto& etag) { return !etag.empty(); });
 }
@@ -175,7 +188,7 @@ std::string S3Upload::complete() {
 }
 
 std::string S3Upload::complete_once() {
-  const auto receiver = std::make_shared<CompletionReceiver>(name_);
+  const auto receiver = std::make_shared<CompletionReceiver>(name_, useless_);
   HttpRequest request =
       S3Store::process().request("POST", name_, shown_s3(name_), {{"uploadId", id_}}, {},
                                  HttpBody::of(completion_xml(etags_)));

@@ -63,6 +63,7 @@ class S3Upload {
   std::vector<std::string> etags_;
   std::atomic<bool> comparable_{true};  ///< whether all etags_ are checksums
   std::atomic<bool> lost_{false};       ///< the store does not know it any more
+  std::atomic<bool> useless_{false};    ///< the store would not take it the next time, either
   bool completed_ = false;
 };
 

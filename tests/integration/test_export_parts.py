@@ -375,6 +375,23 @@ class Failures(Parts):
         self.check_sent(self.missing(*((self.first, number) for number in (1, 2, 3))))
         self.check_objects()
 
+    def test_an_upload_that_the_store_does_not_go_on_with(self) -> None:
+        """It is aborted, so that the next run does not meet it again."""
+        for what, is_meant in (("part", lambda request: request.is_part),
+                               ("completion", lambda request: request.is_completion)):
+            with self.subTest(what):
+                self.store.objects.clear()
+                self.begin(self.first, 1, 2)
+                self.store.fault = lambda request, pass_on, is_meant=is_meant: (
+                    error(400, "InvalidRequest") if is_meant(request) else pass_on(request))
+                line = one_line(self.export(code=IO_ERROR))
+                self.assertIn(f"s3://{BUCKET}/{self.first}: the server answers 400", line)
+                self.assertNotIn("stay in the store", line)
+                self.assertEqual(self.store.uploads, {})
+                self.pass_all()
+                self.export()
+                self.check_objects()
+
     def test_nothing_stays_of_what_has_no_parts(self) -> None:
         self.refuse_parts_from(1, error(403, "AccessDenied"))
         self.assertNotIn("stay in the store", one_line(self.export(code=IO_ERROR)))
