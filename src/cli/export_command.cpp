@@ -114,8 +114,9 @@ int run_export(const ExportArguments& arguments) {
   try {
     const ProgressDisplay display(progress, log.quiet);
     result = export_conversion(conversion, source, options);
-  } catch (const Interrupted&) {
-    std::cerr << "reshardfs: interrupted; repeat the command to resume\n";
+  } catch (const Interrupted& stop) {
+    std::cerr << "reshardfs: interrupted; repeat the command to resume"
+              << (stop.left().empty() ? "" : "; ") << stop.left() << "\n";
     return signals.exit_code();
   }
   for (const std::string& warning : result.warnings) spdlog::warn("{}", warning);

@@ -5,10 +5,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reshardfs/virtual_file.h"
@@ -71,7 +73,14 @@ class ExportProgress {
 /// The work was stopped from outside; not an Error, because nothing went wrong.
 class Interrupted final : public std::exception {
  public:
+  /// @param left what the work has left; empty: nothing that a user has to know.
+  explicit Interrupted(std::string left = {}) : left_(std::move(left)) {}
+
+  const std::string& left() const noexcept { return left_; }
   const char* what() const noexcept override { return "interrupted"; }
+
+ private:
+  std::string left_;
 };
 
 struct BlockEngineOptions {

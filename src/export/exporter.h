@@ -51,7 +51,8 @@ struct ExportResult {
 /// @param conversion opened with `conversion_options`.
 /// @throws Error kUsage if a file is in the way (nothing has been written then), or the memory is
 ///         not enough for a part; kIo, also if there is not enough space; kChanged. Interrupted. In
-///         each case no file has its own name that is not complete, and no partial file is left.
+///         each case no file has its own name that is not complete, and no partial file is left. An
+///         object store keeps the parts of unfinished objects after kIo and Interrupted.
 ExportResult export_conversion(const Conversion& conversion,
                                const ConversionOptions& conversion_options,
                                const ExportOptions& options);

@@ -2,6 +2,9 @@
 #include "export/object_exporter.h"
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -12,6 +15,8 @@
 
 #include "base/checked.h"
 #include "base/parallel.h"
+#include "base/text.h"
+#include "export/begun_uploads.h"
 #include "export/checksums.h"
 #include "export/folder.h"
 #include "export/identity.h"
@@ -27,6 +32,7 @@ namespace reshardfs {
 namespace {
 
 constexpr const char* kRankPrefix = "rank_";
+constexpr const char* kPartsStay = "the parts that were sent stay in the store";
 
 [[noreturn]] void throw_in_the_way(const std::filesystem::path& object, const std::string& what) {
   throw Error(ErrorKind::kUsage, what)
@@ -52,9 +58,9 @@ class ObjectExporter {
     adopt(others.known(), manifest);
     examine(objects, manifest);
     if (share_ || options_.checksums) examine_checksums(objects, manifest, others.known());
-    abort_uploads();
+    BegunUploads begun = take_begun_uploads(folder_, files_, pending_, result_.warnings);
     claim(manifest);
-    write(manifest);
+    write(manifest, begun);
     if (share_) {
       std::vector<std::string> paths;
       for (const OutputFile* file : files_) paths.push_back(file->path);
@@ -71,6 +77,8 @@ class ObjectExporter {
   }
 
  private:
+  using Uploads = std::vector<UploadJob*>;
+
   /// A worker has one part in memory.
   void choose_workers() {
     const OutputFile* largest = nullptr;
@@ -158,25 +166,6 @@ class ObjectExporter {
     remove_s3_object(name);
   }
 
-  /// Parts that a killed process has sent: they are paid for, and no list shows them.
-  void abort_uploads() {
-    std::set<std::string> keys;
-    for (const OutputFile* file : files_) keys.insert(folder_.name(file->path).key);
-    const S3Name prefix = folder_.name("");
-    std::vector<S3OpenUpload> left;
-    try {
-      list_s3_uploads(prefix, [&](S3OpenUpload& upload) {
-        if (keys.contains(upload.key)) left.push_back(std::move(upload));
-      });
-      for (const S3OpenUpload& upload : left) {
-        abort_s3_upload({prefix.bucket, upload.key}, upload.id);
-      }
-    } catch (const Error& error) {
-      result_.warnings.push_back(std::string("incomplete uploads may be left in the store: ") +
-                                 error.what());
-    }
-  }
-
   void claim(ObjectManifest& manifest) const {
     for (const OutputFile* file : pending_) manifest.set(file->path, {file->file->size(), "", ""});
     if (!share_ && options_.checksums) manifest.set(kChecksumFile, {0, "", ""});
@@ -184,28 +173,75 @@ class ObjectExporter {
     if (!pending_.empty() || !share_) manifest.save();
   }
 
-  void write(ObjectManifest& manifest) {
+  void write(ObjectManifest& manifest, BegunUploads& begun) {
     if (pending_.empty()) return;
     std::vector<std::unique_ptr<BlockJob>> jobs;
-    std::vector<UploadJob*> uploads;
+    Uploads uploads;
     std::uint64_t bytes = 0;
     for (const OutputFile* file : pending_) {
-      auto job = std::make_unique<UploadJob>(folder_, *file, manifest);
+      auto left = begun.extract(file->path);
+      auto job = std::make_unique<UploadJob>(
+          folder_, *file, manifest, left ? std::optional(std::move(left.mapped())) : std::nullopt);
       uploads.push_back(job.get());
       jobs.push_back(std::move(job));
       bytes = add_or_throw(bytes, file->file->size(), "the export's size");
     }
     if (engine_.progress != nullptr) engine_.progress->start("writing", bytes, jobs.size());
+    run(jobs, uploads, manifest);
+    result_.written_files = jobs.size();
+    for (const UploadJob* upload : uploads) note_resumed(*upload);
+    result_.written_bytes = bytes - result_.resumed_bytes;
+  }
+
+  /// Parts stay in the store only where the same command can go on with them.
+  void run(const std::vector<std::unique_ptr<BlockJob>>& jobs, const Uploads& uploads,
+           ObjectManifest& manifest) const {
     try {
       run_blocks(jobs, engine_);
+    } catch (const Interrupted&) {
+      throw Interrupted(leave(uploads, manifest) ? kPartsStay : "");
+    } catch (const Error& error) {
+      // What is no failure of a device, such as a source that has changed, does not pass.
+      if (error.kind() != ErrorKind::kIo) {
+        abandon(uploads, manifest);
+        throw;
+      }
+      if (!leave(uploads, manifest)) throw;
+      Error told = error;
+      throw Error(told.explain(std::string("; ") + kPartsStay)
+                      .hint("run the same command again to go on with them"));
     } catch (...) {
-      parallel_for(
-          uploads.size(), [&](std::size_t i) { uploads[i]->abandon(); }, engine_.workers);
-      save_what_there_is(manifest);
+      abandon(uploads, manifest);
       throw;
     }
-    result_.written_files = jobs.size();
-    result_.written_bytes = bytes;
+  }
+
+  /// @return whether there are parts to go on with.
+  bool leave(const Uploads& uploads, ObjectManifest& manifest) const {
+    std::atomic<bool> stay{false};
+    parallel_for(
+        uploads.size(),
+        [&](std::size_t i) {
+          if (uploads[i]->leave()) stay = true;
+        },
+        engine_.workers);
+    save_what_there_is(manifest);
+    return stay;
+  }
+
+  void abandon(const Uploads& uploads, ObjectManifest& manifest) const {
+    parallel_for(
+        uploads.size(), [&](std::size_t i) { uploads[i]->abandon(); }, engine_.workers);
+    save_what_there_is(manifest);
+  }
+
+  void note_resumed(const UploadJob& upload) {
+    result_.resumed_bytes += upload.resumed_bytes();
+    if (upload.replaced_parts() == 0) return;
+    result_.warnings.push_back(
+        "'" + printable(upload.name()) +
+        "': " + counted(static_cast<std::size_t>(upload.replaced_parts()), "part") +
+        " that an interrupted export has left did not match, and had to be sent again");
   }
 
   /// After a failure, which is told even if this fails, too.

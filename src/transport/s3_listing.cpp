@@ -184,6 +184,43 @@ S3UploadPage parse_s3_uploads(std::string_view xml, const std::string& name) {
   return page;
 }
 
+S3PartPage parse_s3_parts(std::string_view xml, const std::string& name) {
+  S3PartPage page;
+  S3Part part;
+  bool is_listing = false;
+  bool truncated = false;
+  bool has_numbers = true;
+  const auto number_of = [&](const std::string& text) {
+    const auto number = parse_decimal(text);
+    has_numbers = has_numbers && number;
+    return number.value_or(0);
+  };
+  Walk walk([&](const std::vector<std::string>& path, const std::string& text) {
+    if (path.front() != "ListPartsResult") return;
+    is_listing = true;
+    const bool in_part = path.size() > 1 && path[1] == "Part";
+    if (in_part && path.size() == 2) {
+      has_numbers = has_numbers && part.number > 0;
+      page.parts.push_back(std::exchange(part, {}));
+    }
+    if (in_part && path.size() == 3) {
+      if (path[2] == "PartNumber") part.number = number_of(text);
+      if (path[2] == "Size") part.size = number_of(text);
+      if (path[2] == "ETag") part.etag = bare_etag(text);
+    }
+    if (path.size() != 2) return;
+    if (path[1] == "IsTruncated") truncated = text == "true";
+    if (path[1] == "NextPartNumberMarker" && !text.empty()) page.next = number_of(text);
+    // One of the whole object need not be sent; SHA-1 and SHA-256 are always of the parts.
+    if (path[1] == "ChecksumType" && text == "COMPOSITE") page.needs_checksums = true;
+    if (path[1] == "ChecksumAlgorithm" && text.starts_with("SHA")) page.needs_checksums = true;
+  });
+  if (!walk.run(xml) || !is_listing || !has_numbers) throw no_list("parts", name);
+  if (!truncated) page.next = 0;
+  if (truncated && page.next == 0) throw no_next_page(name);
+  return page;
+}
+
 std::string bare_etag(std::string_view etag) {
   if (etag.size() >= 2 && etag.front() == '"' && etag.back() == '"') {
     etag = etag.substr(1, etag.size() - 2);

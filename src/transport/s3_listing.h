@@ -52,6 +52,25 @@ struct S3UploadPage {
 /// @throws Error kBadInput as parse_s3_page().
 S3UploadPage parse_s3_uploads(std::string_view xml, const std::string& name);
 
+/// A part of an upload that has been neither completed nor aborted.
+struct S3Part {
+  std::uint64_t number = 0;  ///< counted from 1
+  std::uint64_t size = 0;
+  std::string etag{};  ///< without quotation marks
+};
+
+/// One page of ListParts.
+struct S3PartPage {
+  std::vector<S3Part> parts{};
+  /// The number after which the next page begins; 0 after the last.
+  std::uint64_t next = 0;
+  /// Whether the upload was begun so that each part has to come with a checksum other than its MD5.
+  bool needs_checksums = false;
+};
+
+/// @throws Error kBadInput as parse_s3_page().
+S3PartPage parse_s3_parts(std::string_view xml, const std::string& name);
+
 /// An ETag as a header or XML has it, without its quotation marks.
 std::string bare_etag(std::string_view etag);
 

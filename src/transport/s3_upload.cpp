@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/s3_upload.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -17,7 +20,6 @@ namespace reshardfs {
 namespace {
 
 constexpr std::size_t kMaxAnswer = std::size_t{64} << 10U;
-constexpr std::size_t kMaxPageBytes = std::size_t{16} << 20U;
 // A store may say nothing while it puts thousands of parts together.
 constexpr std::chrono::milliseconds kLongestCompletion{60'000};
 constexpr std::chrono::milliseconds kPatienceToAbandon{3000};
@@ -25,17 +27,32 @@ constexpr std::chrono::milliseconds kPatienceToAbandon{3000};
 /// Throws what it means that an upload is not known any more. Everything else is another's task.
 void throw_lost_upload(const std::string& answer, const std::string& name) {
   if (xml_text(answer, "Code") != "NoSuchUpload") return;
-  throw Error(ErrorKind::kIo, "another process has aborted the upload")
+  throw Error(ErrorKind::kIo,
+              "another process has aborted the upload or completed it, or a rule of the bucket has "
+              "removed it")
       .in_file(name)
       .os_error(ENOENT)
-      .hint("it exports the same files; let only one of them run");
+      .hint(
+          "run the same command again, which begins this object anew; let only one process "
+          "export it");
 }
 
-std::shared_ptr<TextReceiver> receiver_for(const S3Name& name, std::size_t most) {
+/// Whether a store that answers so would do it again: the upload was begun in another way than the
+/// requests are made, or has parts that the store does not put together.
+bool is_of_no_use(const std::string& answer) {
+  static constexpr std::array<std::string_view, 4> kCodes{"InvalidRequest", "InvalidPart",
+                                                          "InvalidPartOrder", "EntityTooSmall"};
+  return std::find(kCodes.begin(), kCodes.end(), xml_text(answer, "Code")) != kCodes.end();
+}
+
+/// @param useless set if the answer says so. Must live until there is one.
+std::shared_ptr<TextReceiver> receiver_for(const S3Name& name, std::size_t most,
+                                           std::atomic<bool>& useless) {
   return std::make_shared<TextReceiver>(
       shown_s3(name), most,
-      [shown = shown_s3(name)](const HttpHead& head, const std::string& body) {
+      [shown = shown_s3(name), &useless](const HttpHead& head, const std::string& body) {
         throw_lost_upload(body, shown);
+        if (is_of_no_use(body)) useless = true;
         throw_s3_refusal(head, body, shown);
       });
 }
@@ -44,8 +61,8 @@ std::shared_ptr<TextReceiver> receiver_for(const S3Name& name, std::size_t most)
 /// the status of success.
 class CompletionReceiver final : public HttpReceiver {
  public:
-  explicit CompletionReceiver(const S3Name& name)
-      : shown_(shown_s3(name)), answer_(receiver_for(name, kMaxAnswer)) {}
+  CompletionReceiver(const S3Name& name, std::atomic<bool>& useless)
+      : shown_(shown_s3(name)), answer_(receiver_for(name, kMaxAnswer, useless)) {}
 
   void begin(const HttpHead& head) override { answer_->begin(head); }
   void add(std::span<const std::byte> bytes) override { answer_->add(bytes); }
@@ -98,17 +115,51 @@ S3Upload::S3Upload(S3Name name, std::size_t parts)
       .in_file(shown_s3(name_));
 }
 
-void S3Upload::send(std::size_t part, std::span<const std::byte> bytes) {
+S3Upload::S3Upload(S3Name name, std::size_t parts, S3BegunUpload begun)
+    : name_(std::move(name)),
+      id_(std::move(begun.id)),
+      begun_(std::move(begun.parts)),
+      sums_(parts),
+      etags_(parts) {}
+
+bool S3Upload::has(std::size_t part, std::size_t size, const Md5& sum) const {
+  const auto found = begun_.find(part);
+  // An ETag that is no checksum differs, too.
+  return found != begun_.end() && found->second.size == size && found->second.etag == etag_of(sum);
+}
+
+bool S3Upload::send(std::size_t part, std::span<const std::byte> bytes) {
   const Md5 sum = md5_of(bytes);
-  const auto receiver = receiver_for(name_, kMaxAnswer);
+  if (has(part, bytes.size(), sum)) {
+    sums_[part] = sum;
+    etags_[part] = etag_of(sum);
+    return false;
+  }
+  const auto receiver = receiver_for(name_, kMaxAnswer, useless_);
   HttpRequest request = S3Store::process().request(
       "PUT", name_, shown_s3(name_), {{"partNumber", std::to_string(part + 1)}, {"uploadId", id_}},
       {{"content-md5", base64(sum)}}, HttpBody{bytes});
   request.patience = patience_to_send(bytes.size());
-  HttpEngine::process().perform(std::move(request), receiver);
+  perform(std::move(request), receiver);
   sums_[part] = sum;
   etags_[part] = checked_etag(receiver->head(), sum, name_);
   if (etags_[part] != etag_of(sum)) comparable_ = false;
+  return true;
+}
+
+void S3Upload::perform(HttpRequest request, const std::shared_ptr<HttpReceiver>& receiver) {
+  try {
+    HttpEngine::process().perform(std::move(request), receiver);
+  } catch (const Error& error) {
+    if (error.os_error() == ENOENT) lost_ = true;
+    throw;
+  }
+}
+
+bool S3Upload::has_parts() const {
+  if (completed_ || lost_ || useless_) return false;
+  return !begun_.empty() ||
+         std::any_of(etags_.begin(), etags_.end(), [](const auto& etag) { return !etag.empty(); });
 }
 
 std::string S3Upload::complete() {
@@ -137,13 +188,13 @@ std::string S3Upload::complete() {
 }
 
 std::string S3Upload::complete_once() {
-  const auto receiver = std::make_shared<CompletionReceiver>(name_);
+  const auto receiver = std::make_shared<CompletionReceiver>(name_, useless_);
   HttpRequest request =
       S3Store::process().request("POST", name_, shown_s3(name_), {{"uploadId", id_}}, {},
                                  HttpBody::of(completion_xml(etags_)));
   request.silence = kLongestCompletion;
   request.patience = transport_settings().patience + kLongestCompletion;
-  HttpEngine::process().perform(std::move(request), receiver);
+  perform(std::move(request), receiver);
   const std::string& answer = receiver->answer().text();
   std::string etag = bare_etag(xml_text(answer, "ETag"));
   // Ceph's gateway names the object alone.
@@ -154,7 +205,7 @@ std::string S3Upload::complete_once() {
 }
 
 void S3Upload::abandon() noexcept {
-  if (completed_) return;
+  if (completed_ || lost_) return;
   try {
     HttpRequest request =
         S3Store::process().request("DELETE", name_, shown_s3(name_), {{"uploadId", id_}});
@@ -162,39 +213,6 @@ void S3Upload::abandon() noexcept {
     HttpEngine::process().perform(std::move(request), s3_receiver(name_, kMaxAnswer));
   } catch (...) {
     // The parts are found and removed when this file is written again.
-  }
-}
-
-void list_s3_uploads(const S3Name& prefix, const std::function<void(S3OpenUpload& upload)>& visit) {
-  const std::string shown = shown_s3(prefix);
-  S3OpenUpload next;
-  do {
-    S3Store::Query query{
-        {"uploads", ""}, {"encoding-type", "url"}, {"max-uploads", "1000"}, {"prefix", prefix.key}};
-    if (!next.key.empty()) {
-      query.emplace_back("key-marker", next.key);
-      query.emplace_back("upload-id-marker", next.id);
-    }
-    const auto receiver = s3_receiver(prefix, kMaxPageBytes);
-    HttpEngine::process().perform(
-        S3Store::process().request("GET", {prefix.bucket, ""}, shown, query), receiver);
-    S3UploadPage page = parse_s3_uploads(receiver->text(), shown);
-    for (S3OpenUpload& upload : page.uploads) visit(upload);
-    if (!page.next.key.empty() && page.next.key == next.key && page.next.id == next.id) {
-      throw Error(ErrorKind::kBadInput, "the store's list has a page that leads to itself")
-          .in_file(shown);
-    }
-    next = std::move(page.next);
-  } while (!next.key.empty());
-}
-
-void abort_s3_upload(const S3Name& name, const std::string& id) {
-  try {
-    HttpEngine::process().perform(
-        S3Store::process().request("DELETE", name, shown_s3(name), {{"uploadId", id}}),
-        s3_receiver(name, kMaxAnswer));
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kMissing) throw;
   }
 }
 

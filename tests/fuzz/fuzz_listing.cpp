@@ -17,6 +17,10 @@ void check_page(const std::string& text) {
     // Each key takes some characters: "<Key></Key>".
     require(page.keys.size() + page.prefixes.size() <= text.size() / 6, "keys out of nothing");
   });
+  fuzz::may_refuse([&] {
+    const S3PartPage page = parse_s3_parts(text, "s3://bucket");
+    require(page.parts.size() <= text.size() / 6, "parts out of nothing");
+  });
   require(xml_text(text, "Code").size() <= text.size(), "a text out of nothing");
 }
 

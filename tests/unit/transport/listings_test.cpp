@@ -93,6 +93,70 @@ TEST(S3Listing, ReadsUploads) {
                [&] { uploads("<IsTruncated>true</IsTruncated>"); });
 }
 
+S3PartPage parts(const std::string& inner) {
+  return parse_s3_parts("<ListPartsResult>" + inner + "</ListPartsResult>", "s3://b/k");
+}
+
+TEST(S3Listing, ReadsParts) {
+  const S3PartPage read = parts(
+      "<Key>k</Key><UploadId>u</UploadId><PartNumberMarker>0</PartNumberMarker>"
+      "<NextPartNumberMarker>7</NextPartNumberMarker><IsTruncated>true</IsTruncated>"
+      "<Owner><ID>9</ID></Owner>"
+      "<Part><PartNumber>2</PartNumber><ETag>&quot;a-b&quot;</ETag><Size>5</Size></Part>"
+      "<Part><Size>8388608</Size><PartNumber>7</PartNumber></Part>");
+  ASSERT_EQ(read.parts.size(), 2U);
+  EXPECT_EQ(read.parts[0].number, 2U);
+  EXPECT_EQ(read.parts[0].size, 5U);
+  EXPECT_EQ(read.parts[0].etag, "a-b");
+  EXPECT_EQ(read.parts[1].number, 7U);
+  EXPECT_EQ(read.parts[1].size, 8388608U);
+  EXPECT_EQ(read.parts[1].etag, "");
+  EXPECT_EQ(read.next, 7U);
+  EXPECT_FALSE(read.needs_checksums);
+  EXPECT_TRUE(parts("").parts.empty());
+}
+
+TEST(S3Listing, TheLastPageOfPartsHasNoNext) {
+  for (const char* marker : {"7", "0", ""}) {
+    EXPECT_EQ(parts("<IsTruncated>false</IsTruncated><NextPartNumberMarker>" + std::string(marker) +
+                    "</NextPartNumberMarker>")
+                  .next,
+              0U);
+  }
+  for (const char* marker : {"", "<NextPartNumberMarker>0</NextPartNumberMarker>"}) {
+    expect_error(ErrorKind::kBadInput, {"s3://b/k", "no token"},
+                 [&] { parts("<IsTruncated>true</IsTruncated>" + std::string(marker)); });
+  }
+}
+
+TEST(S3Listing, RefusesPartsThatAreNone) {
+  for (const char* inner :
+       {"<Part>", "<Part/>", "<Part><Size>5</Size></Part>",
+        "<Part><PartNumber>0</PartNumber></Part>", "<Part><PartNumber>-1</PartNumber></Part>",
+        "<Part><PartNumber>x</PartNumber></Part>",
+        "<Part><PartNumber>99999999999999999999</PartNumber></Part>",
+        "<Part><PartNumber>1</PartNumber><Size>1.5</Size></Part>",
+        "<NextPartNumberMarker>x</NextPartNumberMarker>"}) {
+    expect_error(ErrorKind::kBadInput, {"s3://b/k", "not a list of parts"}, [&] { parts(inner); });
+  }
+  for (const std::string& text : {std::string(), page(""), std::string("<Error/>")}) {
+    expect_error(ErrorKind::kBadInput, {"not a list of parts"},
+                 [&] { parse_s3_parts(text, "s3://b"); });
+  }
+}
+
+TEST(S3Listing, KnowsUploadsThatNeedChecksums) {
+  for (const auto& [inner, needs] : std::vector<std::pair<std::string, bool>>{
+           {"<ChecksumAlgorithm>SHA256</ChecksumAlgorithm>", true},
+           {"<ChecksumAlgorithm>CRC32</ChecksumAlgorithm><ChecksumType>COMPOSITE</ChecksumType>",
+            true},
+           {"<ChecksumAlgorithm>CRC64NVME</ChecksumAlgorithm><ChecksumType>FULL_OBJECT</"
+            "ChecksumType>",
+            false}}) {
+    EXPECT_EQ(parts(inner).needs_checksums, needs) << inner;
+  }
+}
+
 TEST(S3Listing, FindsATextAnywhere) {
   EXPECT_EQ(xml_text("<Error><Code>NoSuchKey</Code></Error>", "Code"), "NoSuchKey");
   EXPECT_EQ(xml_text("<a><b><c>1</c></b><c>2</c></a>", "c"), "1");
