@@ -14,19 +14,15 @@
 namespace reshardfs {
 namespace {
 
-/// Drops what is beyond the end of the object. @return how many of the others have the size that
-/// they are to have.
-std::size_t fitting_parts(S3BegunUpload& upload, std::uint64_t size) {
+/// How many parts have the size that they are to have. None if there is one beyond the end of the
+/// object: stores such as Ceph's gateway complete no upload that has parts which are not named.
+std::size_t fitting_parts(const S3BegunUpload& upload, std::uint64_t size) {
   const std::uint64_t most = s3_part_bytes(size);
   std::size_t fitting = 0;
-  for (auto part = upload.parts.begin(); part != upload.parts.end();) {
-    const std::uint64_t offset = part->first * most;
-    if (offset >= size) {
-      part = upload.parts.erase(part);
-      continue;
-    }
-    if (part->second.size == std::min(most, size - offset)) ++fitting;
-    ++part;
+  for (const auto& [number, part] : upload.parts) {
+    const std::uint64_t offset = number * most;
+    if (offset >= size) return 0;
+    if (part.size == std::min(most, size - offset)) ++fitting;
   }
   return fitting;
 }

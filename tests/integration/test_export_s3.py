@@ -293,12 +293,12 @@ class Shares(SmallSource):
 
 
 class Large(S3Export):
-    """Two ranks of more than two parts each."""
+    """Two ranks of more than two parts each. The store keeps in memory what all tests export."""
 
     @classmethod
     def setUpClass(cls) -> None:
         cls.data = cls.enterClassContext(scratch())
-        make_large(cls.data, 1, 4, 1, 20, 1, 2, rows=512, columns=1024)
+        make_large(cls.data, 1, 4, 1, 12, 1, 2, rows=512, columns=1024)
         cls.source = [cls.data / "src", "--src-strategy", cls.data / "src.ckpt", "--dst-strategy",
                       cls.data / "dst.ckpt"]
         whole = cls.data / "whole"
@@ -366,6 +366,19 @@ class Large(S3Export):
     def test_interrupted(self) -> None:
         self.stopped(signal.SIGTERM)
         self.go_on()
+
+    def test_killed_with_other_parts(self) -> None:
+        """One has other bytes, or is beyond the end: this store completes no upload with such a part."""
+        for number, there in ((2, "8.0 MiB of unfinished"), (1000, "written")):
+            with self.subTest(part=number):
+                self.stopped(signal.SIGKILL)
+                left = self.client.list_multipart_uploads(Bucket=BUCKET, Prefix=self.prefix)["Uploads"][0]
+                self.client.upload_part(Bucket=BUCKET, Key=left["Key"], UploadId=left["UploadId"],
+                                        PartNumber=number, Body=b"other")
+                self.assertIn(there, self.export("--checksum").stdout)
+                self.check()
+                for name in self.listed():
+                    self.delete(name)
 
     def go_on(self) -> None:
         self.assertEqual(len(self.uploads()), 1)
