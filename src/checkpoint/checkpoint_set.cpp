@@ -76,7 +76,10 @@ std::vector<RefusedTensor> once_each(std::vector<std::vector<RefusedTensor>>& by
 }
 
 void make_plain(RankFile& file, const CheckpointOptions& options) {
-  if (file.index || !input_format_of(file.path).may_be_encrypted) return;
+  if (file.index || !input_format_of(file.path).may_be_encrypted) {
+    if (options.decryption) throw not_encrypted(file.source->name());
+    return;
+  }
   file.source = open_plain(std::move(file.source), options.decryption);
 }
 
@@ -188,7 +191,7 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   std::vector<RankFile> files(found.files.size());
   raise_open_file_limit(found.files.size());
   // Not vector<bool>: its neighbours share a byte, and threads write them.
-  std::vector<char> has_trailer(found.files.size(), 1);
+  std::vector<char> has_trailer(found.files.size(), options.check_crc ? 0 : 1);
   const auto for_each_file = [&](const auto& work) {
     parallel_for(
         found.files.size(),
@@ -215,6 +218,7 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   });
   // Nothing is kept of what is decrypted.
   const IndexCache cache = options.decryption || described ? IndexCache() : IndexCache(files);
+  if (described && options.decryption) throw not_encrypted(path.string());
   if (!described && !cache.load(files, options)) {
     for_each_file([&](std::size_t i) { make_plain(files[i], options); });
     cache.store(files, read_indexes(files, options));
@@ -249,8 +253,10 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   if (options.decryption && !options.decryption->warning().empty()) {
     set.notes_.push_back(options.decryption->warning());
   }
-  if (!unchecked.empty()) {
-    set.notes_.push_back("no CRC trailer to check on rank " + format_rank_list(unchecked));
+  set.lacks_crcs_ =
+      std::none_of(has_trailer.begin(), has_trailer.end(), [](char has) { return has != 0; });
+  if (!unchecked.empty() && !set.lacks_crcs_) {
+    set.warnings_.push_back("no CRC trailer to check on rank " + format_rank_list(unchecked));
   }
   return set;
 }

@@ -216,7 +216,7 @@ DiffSide open_side(const DiffArguments& arguments, std::size_t number, const Dif
     source.no_symlinks = arguments.no_symlinks;
     source.weights_only = options.names.weights_only;
     source.allow_unmatched = options.allow_unmatched;
-    source.maps = arguments.maps.at(number).options();
+    source.maps = arguments.maps.at(number).options_of_maps();
     DiffSide side = DiffSide::open_checked(source, [&](const std::string& name) {
       return options.names.takes(number == 0 ? options.name_map.target(name) : name);
     });

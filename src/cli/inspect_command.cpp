@@ -91,7 +91,7 @@ DiffSource diff_source(const InspectArguments& arguments) {
   source.path = located(arguments.path);
   source.strategy =
       existing_path(arguments.strategy, "--src-strategy", "a strategy file or a directory of them");
-  source.maps = arguments.map.options();
+  source.maps = arguments.map.options_of_maps();
   source.pattern = arguments.query.src_pattern;
   source.prefix = arguments.query.src_prefix;
   source.step = arguments.query.step;
@@ -149,10 +149,19 @@ void check_names(const InspectArguments& arguments, const CheckpointSet& set,
   if (!arguments.allow_unmatched) inspected.not_found = included.lines();
 }
 
+void check_crcs(const CheckpointSet& set, bool allow_unmatched) {
+  UnmatchedOptions unmatched;
+  add_unmatched_crc_check(set, unmatched);
+  std::vector<std::string> warnings;
+  unmatched.settle(allow_unmatched, warnings);
+  for (const std::string& warning : warnings) spdlog::warn("{}", warning);
+}
+
 Inspected open_inspected(const InspectArguments& arguments) {
   // Opened once: a large set takes its time, and its memory.
   const auto set = std::make_shared<const CheckpointSet>(
       CheckpointSet::open(located(arguments.path), options_of(arguments.query)));
+  check_crcs(*set, arguments.allow_unmatched);
   Inspected inspected{contents_of(*set), set->completeness(), std::nullopt, {}};
   DiffSource source = diff_source(arguments);
   if (source.strategy) {

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <filesystem>
 
+#include "reshardfs/error.h"
+
 #include "cli/check_arguments.h"
 #include "report/option_words.h"
 #include "storage/location.h"
@@ -75,6 +77,14 @@ ModelMapOptions MapArguments::options() const {
           .value_or(std::filesystem::path());
   options.variables = variables;
   return options;
+}
+
+ModelMapOptions MapArguments::options_of_maps() const {
+  if (maps.empty() && !model_config.empty()) {
+    throw Error(ErrorKind::kUsage, prefix_ + "model-config without " + prefix_ + "map")
+        .hint("give the map whose sizes the configuration states");
+  }
+  return options();
 }
 
 }  // namespace reshardfs

@@ -25,6 +25,9 @@ struct MapArguments {
   /// Paths made absolute.
   /// @throws Error kMissing for a configuration that is not there.
   ModelMapOptions options() const;
+  /// For a command that has nothing but maps to use them for.
+  /// @throws Error kUsage for options without a map, too.
+  ModelMapOptions options_of_maps() const;
 
  private:
   std::string prefix_ = "--";

@@ -234,6 +234,7 @@ int check_shown(const StrategyArguments& arguments, const CheckpointSet& set) {
 int run_check(const StrategyArguments& given) {
   StrategyArguments arguments = given;
   arguments.lists_unmatched = true;
+  arguments.map.options_of_maps();  // refuses options without a map
   if (!arguments.map.maps.empty()) {
     if (arguments.source.empty()) {
       throw Error(ErrorKind::kUsage, "--map needs a checkpoint").hint("name it with --source");

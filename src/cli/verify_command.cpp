@@ -139,7 +139,7 @@ int run_verify(const VerifyArguments& arguments) {
   options.source = absolute_source(arguments.source);
   options.strategy =
       existing_path(arguments.strategy, "--src-strategy", "a strategy file or a directory of them");
-  options.maps = arguments.map.options();
+  options.maps = arguments.map.options_of_maps();
   options.names.state_prefixes = options.state_prefixes;
   if (!arguments.manifest.empty()) {
     options.manifest =

@@ -216,6 +216,12 @@ ByteSourcePtr decrypt(ByteSourcePtr encrypted, std::shared_ptr<const Decryption>
   return decrypt_blocks(std::move(encrypted), std::move(decryption), kEncryptedBlockBytes);
 }
 
+Error not_encrypted(const std::string& name) {
+  return Error(ErrorKind::kBadInput, "is not encrypted, but a key was given")
+      .in_file(name)
+      .hint("leave out --dec-key-file, or keep encrypted and plain checkpoints apart");
+}
+
 ByteSourcePtr open_plain(ByteSourcePtr source,
                          const std::shared_ptr<const Decryption>& decryption) {
   if (decryption) return decrypt(std::move(source), decryption);

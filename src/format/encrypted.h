@@ -114,6 +114,9 @@ bool looks_encrypted(const ByteSource& source);
 ///         another mode, damaged, or the key is wrong; what `encrypted` throws.
 ByteSourcePtr decrypt(ByteSourcePtr encrypted, std::shared_ptr<const Decryption> decryption);
 
+/// What a file is that was to be decrypted.
+Error not_encrypted(const std::string& name);
+
 /// What a reader of checkpoints opens: `source` itself where no key is given, decrypt() otherwise.
 /// @param decryption may be nullptr.
 /// @throws Error kBadInput for an encrypted file without a key and for a plain file with one; what

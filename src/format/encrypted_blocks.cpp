@@ -82,9 +82,7 @@ class BlockReader {
     const auto found = encryption_of(source_);
     if (found == decryption_.mode()) return;
     if (!found) {
-      throw Error(ErrorKind::kBadInput, "is not encrypted, but a key was given")
-          .in_file(source_.name())
-          .hint("leave out --dec-key-file, or keep encrypted and plain checkpoints apart");
+      throw not_encrypted(source_.name());
     }
     const std::string name(cipher_mode_name(*found));
     throw Error(ErrorKind::kBadInput, "is encrypted with " + name + ", not with " +

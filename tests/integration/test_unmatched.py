@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import unittest
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -290,6 +291,51 @@ class Checks(Unmatched):
         other = write_model(self.directory / "other.safetensors", NAMES[:3])
         self.assertEqual(run("diff", other, self.model, "--exclude", "adam*").code, 0)
         self.assertEqual(run("diff", self.model, other, "--exclude", "adam*").code, 0)
+
+
+class Files(Unmatched):
+    """Options about files that this checkpoint does not have, or that nothing reads."""
+
+    def test_crcs_to_check(self) -> None:
+        self.export("--check-crc", says=["--check-crc", "no file of the checkpoint has a CRC"])
+        self.refused("inspect", self.model, "--check-crc", says=["--check-crc", "--allow-unmatched"])
+        allowed = run("inspect", self.model, "--check-crc", "--allow-unmatched")
+        self.assertEqual(allowed.code, 0, allowed)
+        self.assertIn("no file of the checkpoint has a CRC", allowed.stderr)
+        config = self.directory / "options.toml"
+        config.write_text("check-crc = true\n")
+        self.assertEqual(run("export", self.model, self.directory / "out", "--config", config).code, 0)
+
+    def test_crcs_of_some_files(self) -> None:
+        record = encode_checkpoint([record_of("w", "Float32", np.zeros(4, "<f4"))])
+        for rank, trailer in ((0, b""), (1, b"crc_num" + zlib.crc32(record).to_bytes(10, "big"))):
+            file = self.directory / f"set/rank_{rank}/net.ckpt"
+            file.parent.mkdir(parents=True)
+            file.write_bytes(record + trailer)
+        result = run("inspect", self.directory / "set", "--check-crc")
+        self.assertEqual(result.code, 0, result)
+        self.assertIn("no CRC trailer to check on rank 0", result.stderr)
+
+    def test_a_configuration_that_nothing_reads(self) -> None:
+        config = self.directory / "config.json"
+        config.write_text("{}")
+        self.export("--model-config", config, says=["--model-config", "--map", "--views"])
+        self.exported("--model-config", config, "--views", "hf")
+        for words in (("inspect", self.model), ("verify", self.model),
+                      ("strategy", "check", self.directory / "none.ckpt")):
+            self.refused(*words, "--model-config", config, says=["--model-config without --map"])
+        self.refused("diff", self.model, self.model, "--b-model-config", config,
+                     says=["--b-model-config without --b-map"])
+
+    def test_a_key_for_what_is_not_encrypted(self) -> None:
+        key = self.directory / "key"
+        key.write_bytes(bytes(range(16)))
+        for words in (("inspect", self.model), ("export", self.model, self.directory / "out"),
+                      ("diff", self.model, self.model)):
+            option = "--a-dec-key-file" if words[0] == "diff" else "--dec-key-file"
+            result = run(*words, option, key)
+            self.assertNotEqual(result.code, 0, result)
+            self.assertIn("not encrypted", result.stderr)
 
 
 class Views(Unmatched):
