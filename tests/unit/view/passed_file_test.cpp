@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "view/passed_file.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "storage/source_use.h"
+#include "support/errors.h"
+#include "support/temp_dir.h"
+
+namespace reshardfs {
+namespace {
+
+using test::TempDir;
+
+std::string text_of(const PassedFile& file) {
+  std::string text(static_cast<std::size_t>(file.size()), ' ');
+  file.read_at(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+TEST(PassedFile, HasTheBytesOfItsSource) {
+  const TempDir directory;
+  EXPECT_EQ(text_of(PassedFile(directory.write("tokenizer.json", "{}"), nullptr)), "{}");
+}
+
+TEST(PassedFile, RefusesOneThatHasChanged) {
+  const TempDir directory;
+  const auto path = directory.write("tokenizer.json", "{}");
+  const PassedFile file(path, nullptr);
+  std::filesystem::resize_file(path, 3);
+  test::expect_error(ErrorKind::kChanged, {"tokenizer.json"}, [&] { text_of(file); });
+}
+
+TEST(PassedFile, TellsWhatItWaitsFor) {
+  const TempDir directory;
+  const PassedFile file(directory.write("tokenizer.json", "{}"), nullptr);
+  SourceUse use;
+  const SourceUse::Scope scope(use);
+  text_of(file);
+  EXPECT_GE(use.look().step, 3U);  // the read, the check, the end
+  EXPECT_EQ(use.look().source, nullptr);
+}
+
+}  // namespace
+}  // namespace reshardfs
