@@ -253,9 +253,11 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   if (options.decryption && !options.decryption->warning().empty()) {
     set.notes_.push_back(options.decryption->warning());
   }
-  set.lacks_crcs_ =
-      std::none_of(has_trailer.begin(), has_trailer.end(), [](char has) { return has != 0; });
-  if (!unchecked.empty() && !set.lacks_crcs_) {
+  // MindSpore, too, loads a file without one when it is told to check CRCs.
+  const auto has = [](char is_there) { return is_there != 0; };
+  if (options.check_crc && std::none_of(has_trailer.begin(), has_trailer.end(), has)) {
+    set.warnings_.emplace_back("--check-crc checks nothing: no file of the checkpoint has a CRC");
+  } else if (!unchecked.empty()) {
     set.warnings_.push_back("no CRC trailer to check on rank " + format_rank_list(unchecked));
   }
   return set;

@@ -108,8 +108,6 @@ class CheckpointSet {
   const std::string& series() const noexcept { return series_; }
   /// What may surprise, one line each.
   const std::vector<std::string>& warnings() const noexcept { return warnings_; }
-  /// Whether CRCs were to be checked, and no file has one.
-  bool lacks_crcs() const noexcept { return lacks_crcs_; }
   /// Choices that were made and are worth a line in the log: the pattern, the step, ignored files.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
@@ -127,7 +125,6 @@ class CheckpointSet {
   std::string series_;
   std::vector<std::string> notes_;
   std::vector<std::string> warnings_;
-  bool lacks_crcs_ = false;
   std::optional<ObjectKey> identity_;
   std::shared_ptr<const Completeness> completeness_;  ///< never null
 };

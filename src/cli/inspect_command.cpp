@@ -149,19 +149,10 @@ void check_names(const InspectArguments& arguments, const CheckpointSet& set,
   if (!arguments.allow_unmatched) inspected.not_found = included.lines();
 }
 
-void check_crcs(const CheckpointSet& set, bool allow_unmatched) {
-  UnmatchedOptions unmatched;
-  add_unmatched_crc_check(set, unmatched);
-  std::vector<std::string> warnings;
-  unmatched.settle(allow_unmatched, warnings);
-  for (const std::string& warning : warnings) spdlog::warn("{}", warning);
-}
-
 Inspected open_inspected(const InspectArguments& arguments) {
   // Opened once: a large set takes its time, and its memory.
   const auto set = std::make_shared<const CheckpointSet>(
       CheckpointSet::open(located(arguments.path), options_of(arguments.query)));
-  check_crcs(*set, arguments.allow_unmatched);
   Inspected inspected{contents_of(*set), set->completeness(), std::nullopt, {}};
   DiffSource source = diff_source(arguments);
   if (source.strategy) {

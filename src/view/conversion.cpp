@@ -357,8 +357,6 @@ Conversion Conversion::open(const ConversionOptions& options) {
   const bool allowed =
       options.allow_unmatched || (ranks && lacks_a_stage(*state->checkpoint, *ranks));
   UnmatchedOptions unmatched;
-  // A file of options may serve other checkpoints.
-  if (!options.allow_idle_view_options) add_unmatched_crc_check(*state->checkpoint, unmatched);
   unmatched.add_globs("--src-join", options.src_join, names);
   if (maps.empty()) add_unmatched_filters(options, names, name_map, unmatched);
   state->settle(unmatched, allowed);

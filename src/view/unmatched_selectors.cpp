@@ -131,12 +131,6 @@ std::vector<std::string> names_in(const SourceTable& table) {
   return std::move(names).take();
 }
 
-void add_unmatched_crc_check(const CheckpointSet& checkpoint, UnmatchedOptions& unmatched) {
-  if (checkpoint.lacks_crcs()) {
-    unmatched.add("--check-crc checks nothing: no file of the checkpoint has a CRC");
-  }
-}
-
 std::vector<std::string> renamed(const std::vector<std::string>& names, const NameMap& map) {
   std::vector<std::string> targets;
   targets.reserve(names.size());

@@ -23,9 +23,6 @@ std::vector<std::string> names_in(const CheckpointSet& checkpoint);
 /// Those of a table that a model map has made; of another one, those of its set.
 std::vector<std::string> names_in(const SourceTable& table);
 
-/// Adds --check-crc of a set that has no CRCs.
-void add_unmatched_crc_check(const CheckpointSet& checkpoint, UnmatchedOptions& unmatched);
-
 /// The names under which they are shown.
 std::vector<std::string> renamed(const std::vector<std::string>& names, const NameMap& map);
 
