@@ -147,12 +147,17 @@ class NestDivision {
 
 class SegmentCut {
  public:
-  SegmentCut(const Region& region, std::span<const std::vector<AxisSegment>> segments,
-             VisitParts visit)
+  SegmentCut(Region& region, std::span<const std::vector<AxisSegment>> segments, VisitParts visit)
       : region_(region), segments_(segments), visit_(visit), at_(segments.size()) {}
 
+  void cut() {
+    if (segments_.empty()) return visit_(region_, at_);
+    cut(0);
+  }
+
+ private:
   void cut(std::size_t d) {
-    if (d == segments_.size()) return visit_(region_, at_);
+    const bool is_last = d + 1 == segments_.size();
     const IndexRange whole = region_.ranges[d];
     const std::int64_t to = region_.to;
     const AxisSegment* segment = &segment_at(segments_[d], whole.begin);
@@ -165,7 +170,11 @@ class SegmentCut {
       done += part.count;
       part.begin += segment->source_begin - segment->destination_begin;
       at_[d] = segment;
-      cut(d + 1);
+      if (is_last) {
+        visit_(region_, at_);
+      } else {
+        cut(d + 1);
+      }
       if (done == whole.count) break;
       const std::int64_t next = whole.begin + done * whole.step;
       ++segment;  // most often the next one has the next index
@@ -177,13 +186,12 @@ class SegmentCut {
     region_.to = to;
   }
 
- private:
   /// The least number of steps that go at least so far.
   static std::int64_t steps_to(std::int64_t way, std::int64_t step) noexcept {
     return step == 1 ? way : (way + step - 1) / step;
   }
 
-  Region region_;
+  Region& region_;
   std::span<const std::vector<AxisSegment>> segments_;
   VisitParts visit_;
   PerDimension<const AxisSegment*> at_;
@@ -241,9 +249,9 @@ void for_each_region(std::int64_t first, std::int64_t count, std::int64_t to, Le
   RunDivision(shape, strides, to, 1, visit).divide(0, first, first + count);
 }
 
-void for_each_part(const Region& region, std::span<const std::vector<AxisSegment>> segments,
+void for_each_part(Region& region, std::span<const std::vector<AxisSegment>> segments,
                    VisitParts visit) {
-  SegmentCut(region, segments, visit).cut(0);
+  SegmentCut(region, segments, visit).cut();
 }
 
 void for_each_box(const Region& region, const BoxSet& boxes,

@@ -15,7 +15,9 @@
 
 namespace reshardfs {
 
-using VisitRegion = FunctionRef<void(const Region&)>;
+/// May change the region while it runs, but leaves it as it was: so cutting it further needs no
+/// copy.
+using VisitRegion = FunctionRef<void(Region&)>;
 
 /// Calls `visit` for the regions of a tensor that make up the elements of a nest, whose `from`
 /// counts in C order. O(1) regions where the loops go along dimensions. Where a loop does not, or
@@ -34,7 +36,8 @@ using VisitParts = FunctionRef<void(const Region&, std::span<const AxisSegment* 
 
 /// Cuts a region of a destination part by the segments that overlay() gives of each dimension.
 /// `visit` gets indexes of the source parts.
-void for_each_part(const Region& region, std::span<const std::vector<AxisSegment>> segments,
+/// @param region as it was again at the end.
+void for_each_part(Region& region, std::span<const std::vector<AxisSegment>> segments,
                    VisitParts visit);
 
 /// Calls `visit` for what a region has of each box, with indexes of the tensor.
@@ -43,8 +46,25 @@ void for_each_box(const Region& region, const BoxSet& boxes,
 /// Calls `visit` for what it has of no box.
 void for_each_gap(const Region& region, const BoxSet& boxes, VisitRegion visit);
 
-/// As loops over a tensor's elements in C order.
-/// @param strides see element_strides().
+/// As loops over a tensor's elements.
+/// @param strides elements of the source from one index to the next, by dimension.
 Nest nest_of(const Region& region, std::span<const std::int64_t> strides) noexcept;
+
+/// The same of a tensor in C order.
+/// @param length_of gives the indexes of a dimension.
+template <typename LengthOf>
+Nest nest_in(const Region& region, LengthOf&& length_of) noexcept {
+  Nest nest;
+  nest.to = region.to;
+  std::int64_t stride = 1;
+  for (std::size_t d = region.ranges.size(); d-- > 0;) {
+    const IndexRange& range = region.ranges[d];
+    nest.from += range.begin * stride;
+    nest.add({range.count, range.step * stride, range.to});
+    stride *= length_of(d);
+  }
+  nest.join();
+  return nest;
+}
 
 }  // namespace reshardfs

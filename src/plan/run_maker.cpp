@@ -114,6 +114,7 @@ void RunMaker::add_wanted(const StridedRun& run) {
                        pending_.destination_offset + pending_.length == run.destination_offset;
   if (!follows) {
     finish();
+    if (run.count > 1) return visit_(run);
     pending_ = run;
     return;
   }

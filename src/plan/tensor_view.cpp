@@ -96,15 +96,21 @@ void TensorView::visit_bytes(const ByteRange& bytes, VisitSource visit) const {
   const std::int64_t first = signed_of(bytes.offset() / element_);
   const std::int64_t end = signed_of((bytes.end() - 1) / element_) + 1;
   for_each_region(first, end - first, first, shape_,
-                  [&](const Region& region) { visit_region(region, 0, visit); });
+                  [&](Region& region) { visit_region(region, 0, visit); });
 }
 
-void TensorView::visit_region(const Region& region, std::size_t first_cell,
-                              VisitSource visit) const {
+void TensorView::visit_region(Region& region, std::size_t first_cell, VisitSource visit) const {
+  if (const MappedTensor* mapped = grid_->mapped()) {
+    return for_each_part(region, segments_, [&](const Region& part, Segments /*parts*/) {
+      mapped->for_each_source(part, first_cell, visit);
+    });
+  }
+  if (grid_->boxes() != nullptr) {
+    return for_each_part(region, segments_, [&](const Region& part, Segments /*parts*/) {
+      visit_boxes(part, first_cell, visit);
+    });
+  }
   for_each_part(region, segments_, [&](const Region& part, Segments parts) {
-    if (grid_->mapped() != nullptr)
-      return grid_->mapped()->for_each_source(part, first_cell, visit);
-    if (grid_->boxes() != nullptr) return visit_boxes(part, first_cell, visit);
     visit_cell(part, parts, first_cell, visit);
   });
 }
@@ -112,16 +118,13 @@ void TensorView::visit_region(const Region& region, std::size_t first_cell,
 /// @param region of the cell that these segments are in.
 void TensorView::visit_cell(const Region& region, Segments segments, std::size_t first_cell,
                             VisitSource visit) const {
-  PerDimension<std::int64_t> strides(segments.size());
-  std::int64_t elements = 1;
   std::int64_t cell = 0;
-  for (std::size_t d = segments.size(); d-- > 0;) {
-    strides[d] = elements;
-    elements *= segments[d]->source_length;
+  for (std::size_t d = 0; d < segments.size(); ++d) {
     cell += segments[d]->source_part * cell_strides_[d];
   }
   const auto number = static_cast<std::size_t>(cell);
-  visit({grid_->cell(number), first_cell + number, nest_of(region, strides)});
+  visit({grid_->cell(number), first_cell + number,
+         nest_in(region, [&](std::size_t d) { return segments[d]->source_length; })});
 }
 
 /// @param region of the full tensor.
@@ -129,21 +132,18 @@ void TensorView::visit_boxes(const Region& region, std::size_t first_cell,
                              VisitSource visit) const {
   const BoxSet& boxes = *grid_->boxes();
   std::int64_t left = region.elements();
-  PerDimension<std::int64_t> strides(region.ranges.size());
   for_each_box(region, boxes, [&](Region part, std::size_t number) {
     left -= part.elements();
     const BoxRange box = boxes.range(number);
-    std::int64_t elements = 1;
-    for (std::size_t d = strides.size(); d-- > 0;) {
-      part.ranges[d].begin -= box.begin[d];
-      strides[d] = elements;
-      elements *= box.end[d] - box.begin[d];
-    }
-    visit({grid_->cell(number), first_cell + number, nest_of(part, strides)});
+    for (std::size_t d = 0; d < box.begin.size(); ++d) part.ranges[d].begin -= box.begin[d];
+    visit({grid_->cell(number), first_cell + number,
+           nest_in(part, [&](std::size_t d) { return box.end[d] - box.begin[d]; })});
   });
   if (left == 0) return;
   for_each_gap(region, boxes, [&](const Region& gap) {
-    visit({{}, first_cell + boxes.size(), nest_of(gap, strides)});
+    visit({{}, first_cell + boxes.size(), nest_in(gap, [&](std::size_t d) {
+             return grid_->full_shape()[d];
+           })});
   });
 }
 
@@ -152,8 +152,7 @@ void TensorView::for_each_source(const Nest& nest, std::size_t first_cell,
   const bool is_one_cell =
       grid_->cell_count() == 1 && grid_->boxes() == nullptr && grid_->mapped() == nullptr;
   if (is_one_cell) return visit({grid_->cell(0), first_cell, nest});
-  for_each_region(nest, shape_,
-                  [&](const Region& region) { visit_region(region, first_cell, visit); });
+  for_each_region(nest, shape_, [&](Region& region) { visit_region(region, first_cell, visit); });
 }
 
 void TensorView::for_each_run(const ByteRange& bytes,

@@ -83,7 +83,7 @@ class TensorView {
   void read_parts(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
   void read_from_file(StridedRun run, std::span<std::byte> place, ReadBatch& batch) const;
   void visit_bytes(const ByteRange& bytes, VisitSource visit) const;
-  void visit_region(const Region& region, std::size_t first_cell, VisitSource visit) const;
+  void visit_region(Region& region, std::size_t first_cell, VisitSource visit) const;
   void visit_cell(const Region& region, Segments segments, std::size_t first_cell,
                   VisitSource visit) const;
   void visit_boxes(const Region& region, std::size_t first_cell, VisitSource visit) const;

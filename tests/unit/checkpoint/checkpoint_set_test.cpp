@@ -22,7 +22,7 @@ using test::expect_error;
 using test::small_record;
 using test::TempDir;
 using testing::ElementsAre;
-using ::testing::HasSubstr;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 std::string safetensors_file(const std::string& name) {

@@ -207,7 +207,7 @@ TEST_F(Regions, AreCutBySegments) {
     const std::int64_t part = below(destination.parts());
     if (destination.part_length(part) == 0) continue;
     const std::vector<std::vector<AxisSegment>> segments{overlay(destination, part, source)};
-    const Region region = random_region({destination.part_length(part)});
+    Region region = random_region({destination.part_length(part)});
     const auto wanted = elements_of(region);
     std::size_t found = 0;
     for_each_part(
