@@ -60,6 +60,12 @@ MappedSourceOptions mapped_options(const DiffSource& source) {
   return options;
 }
 
+/// Which names of the source need a layout. Through a map other tensors may need what has the name
+/// that is not wanted.
+NameTaker needed(const ModelMaps& maps, const NameTaker& takes) {
+  return maps.empty() ? takes : NameTaker();
+}
+
 }  // namespace
 
 DiffSide DiffSide::open(const DiffSource& source, std::shared_ptr<const CheckpointSet> set,
@@ -69,7 +75,7 @@ DiffSide DiffSide::open(const DiffSource& source, std::shared_ptr<const Checkpoi
   if (!set) set = open_set(source);
   std::vector<std::string> warnings;
   check_join(source, *set, warnings);
-  std::optional<Strategy> laid_out = strategy.for_source(*set);
+  std::optional<Strategy> laid_out = strategy.for_source(*set, needed(maps, takes));
   for (std::string& line : strategy.take_warnings()) warnings.push_back(std::move(line));
   auto table =
       std::make_shared<const SourceTable>(std::move(set), std::move(laid_out), source.join);
@@ -86,8 +92,7 @@ DiffSide DiffSide::open_checked(const DiffSource& source, const NameTaker& takes
   const ModelMaps maps(source.maps, source.path, linkless_root(source));
   maps.require_shared_values(source.replicas);
   StrategyInput strategy = strategy_of(source);
-  // Through a map other tensors may need what has the name that is not wanted.
-  const NameTaker wanted = maps.empty() ? takes : NameTaker();
+  const NameTaker wanted = needed(maps, takes);
   std::shared_ptr<const CheckpointSet> set = open_set(source);
   std::vector<std::string> warnings;
   check_join(source, *set, warnings);

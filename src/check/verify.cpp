@@ -98,8 +98,9 @@ class Verification {
 
 /// nullptr: nothing states layouts.
 std::shared_ptr<const Catalogue> Verification::catalogue(StrategyInput& input) {
+  const auto takes = [this](const std::string& name) { return options_.names.takes(name); };
   const StatedLayouts stated =
-      stated_layouts(*source_.set, input.for_source(*source_.set), options_.join);
+      stated_layouts(*source_.set, input.for_source(*source_.set, takes), options_.join);
   strategy_ = stated.strategy;
   return stated.catalogue;
 }

@@ -19,10 +19,8 @@
 #include "base/near_name.h"
 #include "base/rank_json.h"
 #include "base/rank_list.h"
-#include "base/utc_time.h"
 #include "check/parameter_stats.h"
 #include "checkpoint/series.h"
-#include "checkpoint/step.h"
 #include "cli/app.h"
 #include "cli/check_arguments.h"
 #include "cli/command.h"
@@ -32,12 +30,14 @@
 #include "cli/map_arguments.h"
 #include "cli/model_tree_text.h"
 #include "cli/progress_line.h"
+#include "cli/series_list.h"
 #include "cli/stats_text.h"
 #include "cli/storage_arguments.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
 #include "cli/why_text.h"
 #include "plan/mapped_source.h"
+#include "plan/name_map.h"
 #include "storage/location.h"
 #include "view/contents.h"
 #include "view/model_maps.h"
@@ -159,14 +159,14 @@ Inspected open_inspected(const InspectArguments& arguments) {
     inspected.completeness.grounds.emplace_back("the strategy");
     inspected.completeness.unstated.clear();
   }
+  const auto takes = [&](const std::string& name) { return arguments.names.takes(name); };
   if (!source.maps.maps.empty()) {
-    inspected.laid_out = DiffSide::open(
-        source, set, [&](const std::string& name) { return arguments.names.takes(name); });
+    inspected.laid_out = DiffSide::open(source, set, takes);
     inspected.contents.parameters = shown_parameters(*inspected.laid_out);
   }
   check_names(arguments, *set, inspected);
   const bool had_any = !inspected.contents.parameters.empty();
-  const auto is_left_out = [&](const auto& listed) { return !arguments.names.takes(listed.name); };
+  const auto is_left_out = [&](const auto& listed) { return !takes(listed.name); };
   std::erase_if(inspected.contents.parameters, is_left_out);
   std::erase_if(inspected.contents.byte_items, is_left_out);
   std::erase_if(inspected.contents.refused, is_left_out);
@@ -178,7 +178,7 @@ Inspected open_inspected(const InspectArguments& arguments) {
   if (inspected.laid_out) return inspected;
   if (!source.strategy && !inspected.contents.records_layouts) return inspected;
   try {
-    inspected.laid_out = DiffSide::open(source, set);
+    inspected.laid_out = DiffSide::open(source, set, takes);
   } catch (const Error& error) {
     if (source.strategy) throw;
     // What the files hold can be shown all the same.
@@ -402,7 +402,12 @@ int run_why(const InspectArguments& arguments) {
   const std::filesystem::path linkless_root = source.no_symlinks ? source.path : "";
   const ModelMaps maps(source.maps, source.path, linkless_root);
   StrategyInput strategy(source.strategy, {}, linkless_root);
-  const auto table = std::make_shared<const SourceTable>(set, strategy.for_source(*set));
+  // A state is laid out as its weight. Through a map any parameter may be asked for.
+  const auto is_asked_for = [&](const std::string& name) {
+    return name == arguments.why || name == weight_of(arguments.why);
+  };
+  const NameTaker takes = maps.empty() ? NameTaker(is_asked_for) : NameTaker();
+  const auto table = std::make_shared<const SourceTable>(set, strategy.for_source(*set, takes));
   MappedSourceOptions options;
   options.compares_ranks = false;
   const DiffSide side(maps.apply(table, {}, options).table);
@@ -446,25 +451,7 @@ void list_series(const InspectArguments& arguments) {
   const auto is_ordinary = [](const SeriesInfo& series) { return !series.is_breakpoint; };
   const auto ordinary = std::count_if(all.begin(), all.end(), is_ordinary);
   if (all.size() < 2 || ordinary == 1) return;
-  if (arguments.json) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const SeriesInfo& series : all) {
-      list.push_back({{"prefix", series.name},
-                      {"steps", series.steps},
-                      {"ranks", series.ranks},
-                      {"modified", series.mtime_ns == 0 ? "" : utc_time(series.mtime_ns)},
-                      {"breakpoint", series.is_breakpoint}});
-    }
-    write_json({{"series", std::move(list)}});
-    return;
-  }
-  TextTable table({"PREFIX", "STEPS", "MODIFIED", "RANKS"}, {});
-  for (const SeriesInfo& series : all) {
-    table.add_row({printable(series.name), printable(join_steps(series.steps)),
-                   series.mtime_ns == 0 ? "" : utc_time(series.mtime_ns),
-                   format_rank_list(series.ranks)});
-  }
-  std::cout << table.str() << std::flush;
+  print_series(all, arguments.json);
 }
 
 int run_inspect(const InspectArguments& arguments) {

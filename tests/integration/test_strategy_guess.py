@@ -151,6 +151,18 @@ class Guess(CommandTest):
         shown = by_name((self.root / "out/merged/checkpoint_merged.ckpt").read_bytes())
         self.assertEqual(list(shown), ["whole"])
         self.assertNotIn(name, shown)
+        options = ("--src-strategy", self.rules)
+        for words in (("inspect", self.source), ("verify", self.source)):
+            self.assertEqual(run(*words, *options).code, 2, words)
+            result = run(*words, *options, "--exclude", "*.wq.weight")
+            self.assertEqual(result.code, 0, result)
+        whole = self.root / "out/merged/checkpoint_merged.ckpt"
+        words = ("diff", self.source, whole, "--a-strategy", self.rules)
+        self.assertEqual(run(*words).code, 2)
+        result = run(*words, "--exclude", "*.wq.weight", "--allow-unmatched")
+        self.assertEqual(result.code, 0, result)
+        self.assertEqual(run("inspect", self.source, *options, "--why", "whole").code, 0)
+        self.assertEqual(run("inspect", self.source, *options, "--why", name).code, 2)
         if problem := fuse_problem():
             self.skipTest(problem)
         with mounted(self.source, "--src-strategy", self.rules, "--views", "merged", "--format",
