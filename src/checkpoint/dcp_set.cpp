@@ -18,9 +18,11 @@
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/step_directories.h"
+#include "checkpoint/unfinished_names.h"
 #include "format/dcp_join.h"
 #include "format/dcp_table.h"
 #include "storage/directory.h"
+#include "storage/location.h"
 #include "storage/small_file.h"
 
 namespace reshardfs {
@@ -150,6 +152,10 @@ void require_all_ranks(const fs::path& directory, const Tables& tables) {
 }
 
 Discovery read_tables(const fs::path& directory, const Tables& tables, const SourceTreePtr& tree) {
+  // The table names all files. A store's objects are whole or not there, and may not be listed.
+  if (scheme_of(directory).empty()) {
+    unfinished_files(directory, list_directory(directory, tree), kExtension);
+  }
   WrittenLast newest;
   if (tables.is_one) {
     DcpTable table = read_table(directory / kTable, tree, DcpTableKind::kWhole, newest);

@@ -36,20 +36,34 @@ std::string hint_at_complete_step(const std::filesystem::path& root, const RankF
   return newest == steps.rend() ? otherwise : "--step " + newest->name + " is complete";
 }
 
-/// Ranks that lack a file of `step` which is being written, or was when the job died.
-std::vector<Rank> ranks_being_written(const RankFiles& found, const FilesByRank& by_rank,
-                                      const std::string& step) {
-  std::set<Rank> ranks;
+/// Whether the file that an unfinished one is to become is there.
+bool has_finished(const FilesByRank& by_rank, const FoundFile& unfinished) {
+  const auto rank = by_rank.find(unfinished.rank);
+  if (rank == by_rank.end()) return false;
+  const auto step = rank->second.find(unfinished.step);
+  return step != rank->second.end() &&
+         std::any_of(step->second.begin(), step->second.end(),
+                     [&](const FoundFile& file) { return file.part == unfinished.part; });
+}
+
+/// Files of `step` that are being written, or were when the job died, where the finished one is not
+/// there; by rank.
+std::map<Rank, std::string> being_written(const RankFiles& found, const FilesByRank& by_rank,
+                                          const std::string& step) {
+  std::map<Rank, std::string> names;
   for (const FoundFile& file : found.unfinished) {
     if (std::is_neq(compare_steps(file.step, step))) continue;
-    const auto rank = by_rank.find(file.rank);
-    const auto same_part = [&](const FoundFile& other) { return other.part == file.part; };
-    const bool finished =
-        rank != by_rank.end() && rank->second.contains(step) &&
-        std::any_of(rank->second.at(step).begin(), rank->second.at(step).end(), same_part);
-    if (!finished) ranks.insert(file.rank);
+    if (!has_finished(by_rank, file)) names.try_emplace(file.rank, file.path.filename().string());
   }
-  return {ranks.begin(), ranks.end()};
+  return names;
+}
+
+/// "rank 3 has llama-3_100.ckpt.part instead of a finished file"
+std::string unfinished_words(const std::map<Rank, std::string>& names) {
+  std::vector<Rank> ranks;
+  for (const auto& [rank, name] : names) ranks.push_back(rank);
+  return rank_words(ranks) + (ranks.size() == 1 ? " has " : " have files such as ") +
+         printable(names.begin()->second) + " instead of a finished file";
 }
 
 /// The newest step of each rank must be the same: a job that died while saving leaves some ranks
@@ -70,12 +84,10 @@ std::string latest_step(const std::filesystem::path& root, const RankFiles& foun
         .hint(hint_at_complete_step(root, found, "name the step that all ranks have with --step"));
   }
   const std::string& newest = ranks_by_newest.begin()->first;
-  const auto writing = ranks_being_written(found, by_rank, newest);
+  const auto writing = being_written(found, by_rank, newest);
   if (!writing.empty()) {
     const std::string what = newest.empty() ? "the checkpoint" : "the newest step, " + newest + ",";
-    throw Error(ErrorKind::kBadInput, what + " is not complete: " + rank_words(writing) +
-                                          (writing.size() == 1 ? " has" : " have") +
-                                          " a .tmp file instead of a finished one")
+    throw Error(ErrorKind::kBadInput, what + " is not complete: " + unfinished_words(writing))
         .in_file(root.string())
         .hint(hint_at_complete_step(root, found, "wait until it is saved, or name a --step"));
   }
@@ -135,10 +147,9 @@ void choose_files(const std::filesystem::path& root, const RankFiles& found,
     if (!step.empty()) out.steps.push_back(step);
   }
   if (!latest) {
-    const auto writing = ranks_being_written(found, by_rank, out.step);
+    const auto writing = being_written(found, by_rank, out.step);
     if (!writing.empty()) {
-      out.notes.push_back(rank_words(writing) + ": " + step_words(out.step) +
-                          " is not complete: it has a .tmp file instead of a finished one");
+      out.notes.push_back(step_words(out.step) + " is not complete: " + unfinished_words(writing));
     }
     return;
   }

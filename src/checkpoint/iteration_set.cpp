@@ -19,6 +19,7 @@
 #include "checkpoint/source_pattern.h"
 #include "checkpoint/step.h"
 #include "checkpoint/step_directories.h"
+#include "checkpoint/unfinished_names.h"
 #include "format/iteration_metadata.h"
 #include "storage/directory.h"
 #include "storage/linkless_tree.h"
@@ -74,6 +75,9 @@ class StepReader {
   /// @return the symbolic links among what was taken.
   std::vector<std::filesystem::path> read() {
     out_.step = step_;
+    for (std::string& warning : unfinished_files(directory_, entries_, kExtension)) {
+      out_.warnings.push_back(std::move(warning));
+    }
     if (has(entries_, kIterationMetadata)) {
       read_described();
     } else {

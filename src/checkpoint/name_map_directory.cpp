@@ -9,6 +9,7 @@
 
 #include "base/file_name.h"
 #include "checkpoint/index_statement.h"
+#include "checkpoint/unfinished_names.h"
 #include "format/json_texts.h"
 #include "storage/directory.h"
 
@@ -80,7 +81,10 @@ std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& direc
           .in_file(out.map_file.string());
     }
   }
-  for (const DirectoryEntry& entry : list_directory(directory, tree)) {
+  const std::vector<DirectoryEntry> entries = list_directory(directory, tree);
+  // All that must be there is named.
+  unfinished_files(directory, entries, kExtension);
+  for (const DirectoryEntry& entry : entries) {
     const bool other =
         entry.is_regular && entry.name.ends_with(kExtension) && !numbers.contains(entry.name);
     if (other) out.beside.push_back(entry.name);

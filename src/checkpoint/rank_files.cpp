@@ -10,13 +10,13 @@
 #include "checkpoint/segments.h"
 #include "checkpoint/series_names.h"
 #include "checkpoint/step.h"
+#include "checkpoint/unfinished_names.h"
 #include "storage/directory.h"
 #include "storage/linkless_tree.h"
 
 namespace reshardfs {
 namespace {
 
-constexpr std::string_view kUnfinishedSuffix = ".tmp";
 constexpr std::string_view kMetaName = "meta.json";
 
 class Walk {
@@ -33,8 +33,8 @@ class Walk {
   void link(const std::filesystem::path& path);
   void foresee(const std::filesystem::path& path, const std::vector<DirectoryEntry>& entries,
                std::size_t component, const PathCaptures& captures) const;
-  bool unfinished(const std::filesystem::path& path, std::size_t component,
-                  const PathCaptures& captures);
+  bool unfinished(const std::filesystem::path& path, const UnfinishedName& name,
+                  std::size_t component, const PathCaptures& captures);
   FoundFile describe(const std::filesystem::path& path, const std::string& name,
                      const PathCaptures& captures) const;
 
@@ -91,7 +91,8 @@ void Walk::link(const std::filesystem::path& path) {
 bool Walk::file(const std::filesystem::path& path, std::size_t component,
                 const PathCaptures& captures) {
   const std::string name = path.filename().string();
-  if (name.ends_with(kUnfinishedSuffix)) return unfinished(path, component, captures);
+  if (const auto other = unfinished_name(name))
+    return unfinished(path, *other, component, captures);
   const bool meta = name == kMetaName && captures.rank;
   if (meta) found_.meta_files.emplace(*captures.rank, path);
   const auto matched = pattern_.match(component, name, captures);
@@ -101,14 +102,14 @@ bool Walk::file(const std::filesystem::path& path, std::size_t component,
 
 /// MindSpore writes "net-9_50.tmp" and renames it to "net-9_50.ckpt" when it is complete; other
 /// writers append.
-bool Walk::unfinished(const std::filesystem::path& path, std::size_t component,
-                      const PathCaptures& captures) {
-  const std::string stem = path.stem().string();
+bool Walk::unfinished(const std::filesystem::path& path, const UnfinishedName& unfinished,
+                      std::size_t component, const PathCaptures& captures) {
   const std::string extension = std::filesystem::path(pattern_.text()).extension().string();
   // NOLINTNEXTLINE(readability-use-anyofallof): it takes the file that it finds
-  for (const std::string& name : {stem, stem + extension}) {
+  for (const std::string& name : {unfinished.finished, unfinished.finished + extension}) {
     const auto matched = pattern_.match(component, name, captures);
     if (!matched) continue;
+    if (unfinished.in_place) throw still_downloaded(path.parent_path() / unfinished.finished);
     found_.unfinished.push_back(describe(path, name, *matched));
     return true;
   }

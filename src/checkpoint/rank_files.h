@@ -33,8 +33,8 @@ struct FoundFile {
 
 struct RankFiles {
   std::vector<FoundFile> files;
-  /// Files that are being written, or were when the job died: `.tmp` in place of the file's own
-  /// extension or behind it. Rank, step and part are those of the file that it is to become.
+  /// Files that are being written, or were when the job died: see unfinished_names.h. Rank, step
+  /// and part are those of the file that it is to become.
   std::vector<FoundFile> unfinished;
   /// The meta.json beside a rank's files (see meta_json.h).
   std::map<Rank, std::filesystem::path> meta_files;
@@ -48,8 +48,8 @@ struct RankFiles {
 
 /// All files below `root` that fit the pattern, in order of their paths.
 /// @param tree of the root, if symbolic links are refused; nullptr: they are followed.
-/// @throws Error kBadInput if two directories stand for one rank (rank_1 and rank_01), or if there
-///         is a link and links are refused; kIo.
+/// @throws Error kBadInput if two directories stand for one rank (rank_1 and rank_01), for a file
+///         that is being downloaded in place, or if there is a link and links are refused; kIo.
 RankFiles find_rank_files(const std::filesystem::path& root, const PathPattern& pattern,
                           const SourceTreePtr& tree = nullptr);
 

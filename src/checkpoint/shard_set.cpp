@@ -20,6 +20,7 @@
 #include "checkpoint/source_links.h"
 #include "checkpoint/source_pattern.h"
 #include "checkpoint/step_directories.h"
+#include "checkpoint/unfinished_names.h"
 #include "format/json_texts.h"
 #include "format/safetensors.h"
 #include "storage/directory.h"
@@ -138,6 +139,7 @@ class ShardReader {
         tree_(tree) {}
 
   Discovery read() {
+    out_.warnings = unfinished_files(directory_, list_directory(directory_, tree_), kExtension);
     evidence_.numbered = std::any_of(candidates_.begin(), candidates_.end(), is_numbered);
     if (evidence_.numbered) {
       take_numbered();

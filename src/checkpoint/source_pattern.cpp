@@ -14,6 +14,7 @@
 #include "checkpoint/recognition.h"
 #include "checkpoint/segments.h"
 #include "checkpoint/step.h"
+#include "checkpoint/unfinished_names.h"
 #include "format/input_format.h"
 #include "storage/directory.h"
 #include "storage/linkless_tree.h"
@@ -141,11 +142,13 @@ std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& r
 std::optional<SourceFiles> find_single_file(const std::filesystem::path& root,
                                             const SourceTreePtr& tree) {
   std::vector<std::string> names;
-  for (const DirectoryEntry& entry : list_directory(root, tree)) {
+  const std::vector<DirectoryEntry> entries = list_directory(root, tree);
+  for (const DirectoryEntry& entry : entries) {
     if (entry.is_regular && entry.name.ends_with(kSafetensorsSuffix)) names.push_back(entry.name);
   }
   if (names.size() != 1) return std::nullopt;
   SourceFiles source = take_one_file(root / names.front(), "");
+  source.warnings = unfinished_files(root, entries, kSafetensorsSuffix);
   note_link(root / names.front(), tree, source);
   source.found.files.front().tree = tree;
   source.notes.push_back("using the only safetensors file, " + printable(names.front()));

@@ -14,6 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 import numpy as np
+from ckpt_format import encode_checkpoint, record_of
 from format_files import Tensors, read_safetensors, write_safetensors
 from incomplete_sets import (INDEX, KINDS, config, make_kind, model, write_counted, write_index, write_ranks,
                              write_shards)
@@ -416,6 +417,53 @@ def add_random_losses() -> None:
 
 
 add_random_losses()
+
+class Unfinished(CompletenessTest):
+    """Copies and downloads that have not ended: the names that tools give them tell."""
+
+    def refused_by_all(self, *words: str) -> None:
+        for result in (self.mount(self.source), self.export(self.source), run("inspect", self.source),
+                       run("verify", self.source)):
+            self.assertNotEqual(result.code, 0, result)
+            for word in words:
+                self.assertIn(word, result.stdout + result.stderr)
+
+    def test_a_rank_whose_only_file_is_on_its_way(self) -> None:
+        for name in ("net-1_2.ckpt.part", ".net-1_2.ckpt.Zk3x9Q", "net-1_2.ckpt.incomplete", "net-1_2.tmp"):
+            shutil.rmtree(self.source)
+            self.ranks(2)
+            (self.source / "rank_1/net-1_2.ckpt").rename(self.source / "rank_1" / name)
+            self.refused_by_all("rank 1", name, "instead of a finished file")
+
+    def test_what_is_finished_counts(self) -> None:
+        self.ranks(2)
+        for name in ("net-1_2.ckpt.part", ".net-1_2.ckpt.Zk3x9Q"):
+            shutil.copy(self.source / "rank_1/net-1_2.ckpt", self.source / "rank_1" / name)
+        self.assertEqual(self.warnings(self.mount(self.source)), [])
+
+    def test_a_file_that_is_downloaded_in_place(self) -> None:
+        self.ranks(2)
+        (self.source / "rank_1/net-1_2.ckpt.aria2").touch()
+        self.refused_by_all("rank_1/net-1_2.ckpt", "download", "net-1_2.ckpt.aria2")
+
+    def test_a_shard_of_a_hub_model_that_is_downloaded_in_place(self) -> None:
+        write_counted(self.source, model(), 2)
+        (self.source / "model-00002-of-00002.safetensors.aria2").touch()
+        self.refused_by_all("model-00002-of-00002.safetensors", "download")
+
+    def test_the_only_file_that_is_finished(self) -> None:
+        write_safetensors(self.source / "a.safetensors", {"w": ("F32", np.ones(2, "<f4"))})
+        (self.source / "b.safetensors.incomplete").touch()
+        for result in (self.mount(self.source), self.export(self.source), run("inspect", self.source),
+                       run("verify", self.source)):
+            self.one_warning(result, "b.safetensors.incomplete", "not ended")
+
+    def ranks(self, count: int) -> None:
+        same = record_of("w", "Float32", np.ones(2, "<f4"))
+        for rank in range(count):
+            (self.source / f"rank_{rank}").mkdir(parents=True)
+            (self.source / f"rank_{rank}/net-1_2.ckpt").write_bytes(encode_checkpoint([same]))
+
 
 if __name__ == "__main__":
     run_unittests()

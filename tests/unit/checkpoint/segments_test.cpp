@@ -116,11 +116,11 @@ TEST_F(SegmentedSet, RefusesAParameterInTwoParts) {
 TEST_F(SegmentedSet, WaitsForAPartThatIsBeingWritten) {
   add("rank_0/net-9_50_part0.ckpt", "a");
   dir_.write("rank_0/net-9_50_part1.tmp", "x");
-  expect_refused(ErrorKind::kBadInput, {"9_50", "not complete", "rank 0 has a .tmp"});
+  expect_refused(ErrorKind::kBadInput, {"9_50", "not complete", "rank 0 has net-9_50_part1.tmp"});
   CheckpointOptions named;
   named.step = "9_50";
   EXPECT_THAT(CheckpointSet::open(dir_.path(), named).notes(),
-              ElementsAre(testing::HasSubstr("rank 0: step 9_50 is not complete")));
+              ElementsAre(testing::HasSubstr("step 9_50 is not complete: rank 0")));
 }
 
 TEST_F(SegmentedSet, OpensOnePartAlone) {

@@ -81,7 +81,7 @@ TEST_F(StepsTest, CountARankThatHasNothingFinished) {
   add_step("10_50", {0, 1});
   dir_.write("rank_2/net-10_50.tmp", "x");
   EXPECT_THAT(steps(), ElementsAre("9_50 on 0,1 incomplete", "10_50 on 0,1 incomplete"));
-  expect_refused({"the newest step, 10_50,", "rank 2 has a .tmp", "name a --step"});
+  expect_refused({"the newest step, 10_50,", "rank 2 has net-10_50.tmp", "name a --step"});
   add_step("9_50", {2});
   expect_refused({"10_50 on ranks 0,1", "--step 9_50 is complete"});
 }
