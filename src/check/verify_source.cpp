@@ -191,7 +191,7 @@ void check_places(const Discovery& found, const std::vector<RankFile>& files,
                   VerifyReport& report) {
   for (const auto& [name, number] : found.places) {
     const RankFile& file = files[number];
-    if (!file.index || file.index->find(name) != nullptr) continue;
+    if (!file.index || file.index->lists(name)) continue;
     Problem problem;
     problem.kind = ProblemKind::kMissingPart;
     problem.file = file.path.string();

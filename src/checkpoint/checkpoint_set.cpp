@@ -175,7 +175,7 @@ void CheckpointSet::require_one_place_for_each_name() const {
 /// A map that does not fit its files may belong to another version of the model.
 void CheckpointSet::require_places(const Discovery& found) const {
   for (const auto& [name, number] : found.places) {
-    if (files_[number].index->find(name) != nullptr) continue;
+    if (files_[number].index->lists(name)) continue;
     throw Error(ErrorKind::kBadInput,
                 "is missing from the file that the directory's name map lists for it")
         .in_file(files_[number].path.string())

@@ -17,7 +17,7 @@ namespace {
 /// Another version may read files in another way. The number is that of the message's layout.
 /// @param sampled whether something was left for later.
 std::string value_name(bool sampled) {
-  return std::string(sampled ? "sampled" : "examined") + " indexes 1 " + kVersion;
+  return std::string(sampled ? "sampled" : "examined") + " indexes 2 " + kVersion;
 }
 
 }  // namespace

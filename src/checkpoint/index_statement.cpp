@@ -23,6 +23,7 @@ struct Sums {
   std::uint64_t named_bytes = 0;  ///< of those that the index names
   std::uint64_t elements = 0;
   std::uint64_t named_elements = 0;
+  bool counts_all_elements = true;  ///< not where a tensor's type is not known
   std::set<std::uint64_t> sizes;  ///< of elements
   std::uint64_t file_bytes = 0;
   std::vector<std::uint64_t> tables;  ///< bytes of embeddings and outputs
@@ -35,6 +36,15 @@ Sums sums_of(const NameMapDirectory& index, const std::vector<RankFile>& files) 
   Sums sums;
   for (const RankFile& file : files) {
     sums.file_bytes += file.source->size();
+    for (const RefusedTensor& tensor : file.index->refused()) {
+      sums.bytes += tensor.bytes;
+      if (named.contains(tensor.name)) {
+        sums.named_bytes += tensor.bytes;
+      } else {
+        sums.unnamed.push_back(tensor.name);
+      }
+      sums.counts_all_elements = false;
+    }
     for (const TensorEntry& entry : file.index->entries()) {
       const auto size = static_cast<std::uint64_t>(
           std::max<std::int64_t>(1, is_array(entry.dtype) ? element_size(entry.dtype) : 1));
@@ -58,7 +68,7 @@ Sums sums_of(const NameMapDirectory& index, const std::vector<RankFile>& files) 
 /// number may be that of a model of which a half is missing.
 bool counts_another_type(std::uint64_t total, const Sums& sums) {
   constexpr std::array<std::uint64_t, 4> kSizes{1, 2, 4, 8};
-  return sums.sizes.size() > 1 && std::any_of(kSizes.begin(), kSizes.end(), [&](auto size) {
+  return sums.counts_all_elements && sums.sizes.size() > 1 && std::any_of(kSizes.begin(), kSizes.end(), [&](auto size) {
            return total == sums.elements * size || total == sums.named_elements * size;
          });
 }

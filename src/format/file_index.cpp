@@ -102,6 +102,12 @@ const TensorEntry* FileIndex::find(std::string_view name) const noexcept {
   return &entries_[*at];
 }
 
+bool FileIndex::lists(std::string_view name) const noexcept {
+  return find(name) != nullptr ||
+         std::any_of(refused_.begin(), refused_.end(),
+                     [&](const RefusedTensor& tensor) { return tensor.name == name; });
+}
+
 std::span<const std::uint32_t> FileIndex::find_all(std::string_view name) const noexcept {
   const auto at = std::lower_bound(
       by_name_->begin(), by_name_->end(), name,

@@ -82,6 +82,9 @@ class FileIndex {
   /// were read with the same NameOrders, exactly then.
   const void* name_order() const noexcept { return by_name_.get(); }
 
+  /// Whether the file has it, be it as an entry or as one that cannot be shown.
+  bool lists(std::string_view name) const noexcept;
+
   /// Tensors of the file that cannot be shown, and are no entries.
   const std::vector<RefusedTensor>& refused() const noexcept { return refused_; }
 

@@ -34,6 +34,7 @@ void put(const FileIndex& index, kept::Index& out) {
     kept::Refused& kept = *out.add_refused();
     kept.set_name(tensor.name);
     kept.set_reason(tensor.reason);
+    kept.set_content_bytes(tensor.bytes);
   }
   out.set_checksum_bytes(index.checksum_bytes());
 }
@@ -66,7 +67,7 @@ std::shared_ptr<const FileIndex> index_of(const kept::Index& kept, NameOrders& o
   hints.checksum_bytes = kept.checksum_bytes();
   std::vector<RefusedTensor> refused;
   for (const kept::Refused& tensor : kept.refused()) {
-    refused.push_back({tensor.name(), tensor.reason()});
+    refused.push_back({tensor.name(), tensor.reason(), tensor.content_bytes()});
   }
   auto index = std::make_shared<const FileIndex>(std::move(entries), hints, std::move(pieces),
                                                  std::move(refused));

@@ -131,7 +131,8 @@ FileIndex make_index(File file, const ByteSource& source, const NameOrders* know
   for (ParsedTensor& tensor : tensors) {
     if (!tensor.is_known) {
       const std::string& type = file.header.unknown_types.at(tensor.name);
-      refused.push_back({tensor.name, "its element type '" + type + "' is not known"});
+      refused.push_back({tensor.name, "its element type '" + type + "' is not known",
+                         tensor.end - tensor.begin});
       continue;
     }
     TensorEntry& entry = entries.emplace_back();

@@ -8,6 +8,7 @@ import json
 import math
 import random
 import shlex
+import shutil
 import struct
 import subprocess
 import sys
@@ -332,6 +333,34 @@ class Unknown(unittest.TestCase):
                         ["plan", self.source], ["diff", self.source, self.source]):
             self.assertEqual(run(*command).code, 2, command)
             self.assertEqual(run(*command, *options).code, 0, command)
+
+    def test_in_a_model_with_an_index(self) -> None:
+        """An index counts the bytes of all tensors, whoever knows their types."""
+        hub = self.root / "hub"
+        write(hub / "model-00001-of-00002.safetensors", {"w": self.model["w"]}, self.odd)
+        write(hub / "model-00002-of-00002.safetensors", {"b": self.model["b"]})
+        places = {"w": 1, "odd one": 1, "x.odd": 1, "b": 2}
+        size = sum(len(raw.bytes) for raw in self.model.values()) + sum(len(odd[3]) for odd in self.odd)
+        index = {"metadata": {"total_size": size},
+                 "weight_map": {name: f"model-0000{file}-of-00002.safetensors" for name, file in places.items()}}
+        (hub / "model.safetensors.index.json").write_text(json.dumps(index))
+        options = ("--exclude", "odd*", "--exclude", "x.odd")
+        words = ("export", hub, self.root / "out", "--views", "merged", "--format", "safetensors")
+        result = run(*words)
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("2 tensors cannot be shown: 'odd one'", one_line(result))
+        for _ in range(2):  # the second time by the cache of indexes
+            result = run(*words, *options, "--cache-dir", self.root / "cache")
+            self.assertEqual(result.code, 0, result)
+            self.assertEqual(read(self.root / "out/merged/checkpoint_merged.safetensors"), as_read(self.model))
+            shutil.rmtree(self.root / "out")
+        self.assertEqual(run("verify", hub).code, 1)
+        self.assertEqual(run("verify", hub, *options).code, 0)
+        index["metadata"]["total_size"] += 1
+        (hub / "model.safetensors.index.json").write_text(json.dumps(index))
+        result = run(*words, *options)
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("total_size", one_line(result))
 
     def test_commands_that_look(self) -> None:
         result = run("verify", self.source)
