@@ -201,6 +201,18 @@ void check_places(const Discovery& found, const std::vector<RankFile>& files,
   }
 }
 
+/// A key for files of which none is encrypted is a wrong option, and no damage.
+/// @throws the first failure, if each file has failed for that.
+void refuse_key(const Failures& failures) {
+  const std::string message = not_encrypted({}).message();
+  const auto is_plain = [&](const auto& failure) {
+    return failure && failure->message() == message;
+  };
+  if (!failures.empty() && std::all_of(failures.begin(), failures.end(), is_plain)) {
+    throw Error(*failures.front());
+  }
+}
+
 /// A source that is something else altogether is no damaged checkpoint.
 /// @throws the first failure, if each file is what another program keeps its data in.
 void refuse_foreign(const std::vector<RankFile>& files, const Failures& failures) {
@@ -248,6 +260,7 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
   out.step = found.step;
   out.files = found.files.size();
   out.described = !found.files.empty() && found.files.front().content != nullptr;
+  if (out.described && checkpoint.decryption) throw not_encrypted(options.source.string());
   std::set<Rank> empty = ranks_with_directory(options, checkpoint);
   for (const FoundFile& file : found.files) {
     out.paths.push_back(file.path);
@@ -267,6 +280,7 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
     report.problems.push_back(std::move(problem));
   }
   refuse_foreign(files, failures);
+  refuse_key(failures);
   std::vector<RankFile> readable;
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (!failures[i]) {

@@ -13,6 +13,7 @@
 #include "reshardfs/strategy_rules.h"
 
 #include "checkpoint/checkpoint_set.h"
+#include "checkpoint/completeness.h"
 #include "checkpoint/set_format.h"
 #include "cli/app.h"
 #include "cli/check_arguments.h"
@@ -64,6 +65,7 @@ CheckpointSet open_source(const StrategyArguments& arguments) {
   options.prefix = arguments.prefix;
   CheckpointSet set = CheckpointSet::open(located(arguments.source), options);
   for (const std::string& warning : set.warnings()) complain(warning);
+  for (const std::string& line : warnings_of(set.completeness())) complain(line);
   return set;
 }
 

@@ -326,10 +326,10 @@ class Files(Unmatched):
         key = self.directory / "key"
         key.write_bytes(bytes(range(16)))
         for words in (("inspect", self.model), ("export", self.model, self.directory / "out"),
-                      ("diff", self.model, self.model)):
+                      ("diff", self.model, self.model), ("verify", self.model)):
             option = "--a-dec-key-file" if words[0] == "diff" else "--dec-key-file"
             result = run(*words, option, key)
-            self.assertNotEqual(result.code, 0, result)
+            self.assertEqual(result.code, 2, result)
             self.assertIn("not encrypted", result.stderr)
 
 
