@@ -134,7 +134,14 @@ void BlockJournal::add(std::uint64_t offset, std::span<const std::byte> bytes) n
   // One write, so that a kill does not tear it. What a full disk has torn must stay the last.
   if (file_ && ::write(file_->get(), line.data(), length) != static_cast<ssize_t>(length)) {
     file_.reset();
+  } else {
+    has_added_ = file_.has_value();
   }
+}
+
+bool BlockJournal::has_blocks() noexcept {
+  const std::lock_guard lock(mutex_);
+  return has_added_ || !known_.empty();
 }
 
 void BlockJournal::remove() noexcept {

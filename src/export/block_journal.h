@@ -48,6 +48,8 @@ class BlockJournal {
   bool matches(std::uint64_t offset, std::span<const std::byte> bytes) const;
   /// After a block was written. From any thread.
   void add(std::uint64_t offset, std::span<const std::byte> bytes) noexcept;
+  /// Whether it has any block, for resume().
+  bool has_blocks() noexcept;
   void remove() noexcept;
 
  private:
@@ -60,6 +62,7 @@ class BlockJournal {
   std::map<std::uint64_t, std::string> known_;  ///< sums, by offset
   std::mutex mutex_;                            // keeps lines apart
   std::optional<Descriptor> file_;              ///< none: it cannot be written
+  bool has_added_ = false;
 };
 
 }  // namespace reshardfs

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -40,6 +41,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Jobs = std::vector<std::unique_ptr<BlockJob>>;
+
+constexpr const char* kBlocksStay = "the blocks that were written stay in the output directory";
 
 /// Text that is written like any other file.
 void write_text(const Folder& folder, const std::string& name, const std::string& text) {
@@ -112,6 +115,7 @@ class WriteJob final : public BlockJob {
   std::size_t block_bytes() const override { return block_bytes_; }
   void begin() override {
     if (journal_) return;
+    const TargetCall call(*this);
     const fs::path parent = item_.path.parent_path();
     partial_ = std::make_unique<PartialFile>(root_.make(parent), item_.path.filename(),
                                              file().size(), writers_);
@@ -130,10 +134,12 @@ class WriteJob final : public BlockJob {
     return false;
   }
   void write(std::uint64_t offset, std::span<const std::byte> bytes) override {
+    const TargetCall call(*this);
     partial_->write_at(offset, bytes);
     if (journal_) journal_->add(offset, bytes);
   }
   void finish(const std::string& sha256) override {
+    const TargetCall call(*this);
     partial_->sync();
     if (writers_ == Writers::kMany) manifest_.require_own(root_);
     // The entry first: a file that has its name is known then, whenever the process is killed.
@@ -144,11 +150,39 @@ class WriteJob final : public BlockJob {
     journal_.reset();
   }
 
+  /// Leaves what has been written to the same command, if it can go on with it. After the engine
+  /// has ended.
+  /// @return whether there is any.
+  bool leave() noexcept {
+    if (!journal_ || !partial_ || !journal_->has_blocks()) return false;
+    partial_->leave();
+    journal_.reset();
+    return true;
+  }
+  /// Whether it has failed where it writes: then it must not keep the space.
+  bool has_failed_to_write() const noexcept { return has_failed_to_write_; }
+
   std::uint64_t resumed_bytes() const { return resumed_bytes_; }
   /// That a process before this one had written, and that are something else now.
   std::uint64_t damaged_blocks() const { return damaged_blocks_; }
 
  private:
+  /// Takes note if a call ends with an exception.
+  class TargetCall {
+   public:
+    explicit TargetCall(WriteJob& job) noexcept
+        : job_(job), exceptions_(std::uncaught_exceptions()) {}
+    TargetCall(const TargetCall&) = delete;
+    TargetCall& operator=(const TargetCall&) = delete;
+    ~TargetCall() {
+      if (std::uncaught_exceptions() > exceptions_) job_.has_failed_to_write_ = true;
+    }
+
+   private:
+    WriteJob& job_;
+    int exceptions_;
+  };
+
   void resume() {
     const auto folder = root_.find(item_.path.parent_path());
     if (!folder) return;
@@ -186,6 +220,7 @@ class WriteJob final : public BlockJob {
   std::unique_ptr<PartialFile> partial_;
   std::atomic<std::uint64_t> resumed_bytes_{0};
   std::atomic<std::uint64_t> damaged_blocks_{0};
+  std::atomic<bool> has_failed_to_write_{false};
 };
 
 [[noreturn]] void throw_in_the_way(const fs::path& path, const std::string& what) {
@@ -355,7 +390,7 @@ class Exporter {
     const std::string text = identity_.dump();
     const std::string identity = sha256_of(std::as_bytes(std::span(text)));
     Jobs jobs;
-    std::vector<const WriteJob*> begun;
+    std::vector<WriteJob*> writes;
     for (const Item& item : items_) {
       if (item.is_kept()) {
         if (item.is_begun) remove_begun(item);
@@ -364,15 +399,43 @@ class Exporter {
       auto job = std::make_unique<WriteJob>(root(), item, manifest, options_.force,
                                             share_ ? Writers::kMany : Writers::kOne, identity,
                                             options_.engine.block_bytes);
-      if (item.is_begun) begun.push_back(job.get());
+      writes.push_back(job.get());
       jobs.push_back(std::move(job));
     }
     if (jobs.empty()) return;
     start("writing", bytes, jobs.size());
-    run_blocks(jobs, options_.engine);
+    run(jobs, writes);
     result_.written_files = jobs.size();
-    for (const WriteJob* job : begun) note_resumed(*job);
+    for (const WriteJob* job : writes) note_resumed(*job);
     result_.written_bytes = bytes - result_.resumed_bytes;
+  }
+
+  /// Unfinished files stay only where the same command can go on with them, and where what was
+  /// lacking is not the space that they take.
+  void run(const Jobs& jobs, const std::vector<WriteJob*>& writes) const {
+    try {
+      run_blocks(jobs, options_.engine);
+    } catch (const Interrupted&) {
+      throw Interrupted(leave(writes) ? kBlocksStay : "");
+    } catch (const Error& error) {
+      const bool is_of_target = std::any_of(writes.begin(), writes.end(), [](const WriteJob* job) {
+        return job->has_failed_to_write();
+      });
+      // A source that has changed, for one, does not pass.
+      if (error.kind() != ErrorKind::kIo || is_of_target || !leave(writes)) throw;
+      Error told = error;
+      throw Error(told.explain(std::string("; ") + kBlocksStay)
+                      .hint("run the same command again to go on with them"));
+    }
+  }
+
+  /// @return whether there is anything to go on with.
+  static bool leave(const std::vector<WriteJob*>& writes) noexcept {
+    bool stay = false;
+    for (WriteJob* job : writes) {
+      if (job->leave()) stay = true;
+    }
+    return stay;
   }
 
   /// Its file was completed by somebody else.

@@ -51,8 +51,9 @@ struct ExportResult {
 /// @param conversion opened with `conversion_options`.
 /// @throws Error kUsage if a file is in the way (nothing has been written then), or the memory is
 ///         not enough for a part; kIo, also if there is not enough space; kChanged. Interrupted. In
-///         each case no file has its own name that is not complete, and no partial file is left. An
-///         object store keeps the parts of unfinished objects after kIo and Interrupted.
+///         each case no file has its own name that is not complete. What has been written of
+///         unfinished files and objects of several blocks stays, for the same export to go on with,
+///         after Interrupted and after kIo of a source or a store; nothing else does.
 ExportResult export_conversion(const Conversion& conversion,
                                const ConversionOptions& conversion_options,
                                const ExportOptions& options);

@@ -33,7 +33,7 @@ std::set<std::string> remove_partial_files(const Folder& folder, const std::set<
                                            Writers writers = Writers::kMany);
 
 /// A file that has its name only when all of it is on disk. Until then it has another one in the
-/// same directory, and is removed if it is not committed.
+/// same directory, and is removed if it is neither committed nor left.
 class PartialFile {
  public:
   /// @param size bytes that it will have, or 0 if nobody knows.
@@ -59,6 +59,8 @@ class PartialFile {
   /// @throws Error kUsage if there is one and it may not, kIo; with ENOENT if somebody has removed
   ///         the partial file.
   void commit(bool replace);
+  /// Leaves it as a killed process would, for resume().
+  void leave() noexcept { temporary_.clear(); }
 
  private:
   PartialFile(Folder folder, std::string name)
@@ -68,7 +70,7 @@ class PartialFile {
 
   Folder folder_;
   std::string name_;
-  std::string temporary_;  ///< empty: committed
+  std::string temporary_;  ///< empty: committed, or left
   std::optional<Descriptor> file_;
 };
 

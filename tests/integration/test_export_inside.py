@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An export that was killed goes on inside the file that it was writing."""
+"""An export that was killed, was ended by a signal or whose source failed goes on inside the file that it was
+writing."""
 
 from __future__ import annotations
 
 import random
 import re
+import signal
 import time
 import unittest
 from pathlib import Path
 
-from export_tests import DONE, files_below, partial_files, sha256, start
+from export_tests import DONE, IO_ERROR, files_below, partial_files, sha256, start
 from make_large import make_large
 from mounted import COMMAND_SECONDS, one_line, run, run_unittests, scratch
-from web_server import serving
+from web_server import Request, serving
 
 JOURNAL = ".checkpoint_0.ckpt.reshardfs-partial-blocks"
 PARTIAL = ".checkpoint_0.ckpt.reshardfs-partial"
@@ -46,7 +48,8 @@ class Inside(unittest.TestCase):
         except OSError:
             return 0
 
-    def kill_after(self, blocks: int, *words: str | Path, source: str | Path = "") -> int:
+    def kill_after(self, blocks: int, *words: str | Path, source: str | Path = "",
+                   number: signal.Signals = signal.SIGKILL) -> int:
         """@returns how many blocks it had written."""
         for _ in range(20):
             process = start("export", source or self.root / "src", self.out, *self.words,
@@ -55,9 +58,13 @@ class Inside(unittest.TestCase):
             while process.poll() is None and self.blocks() < blocks:
                 self.assertLess(time.monotonic(), limit)
                 time.sleep(0.001)
-            process.kill()
-            process.communicate()
+            process.send_signal(number)
+            _, complaint = process.communicate(timeout=COMMAND_SECONDS)
             if self.blocks() >= blocks:
+                if number != signal.SIGKILL:
+                    self.assertEqual(process.returncode, 128 + number)
+                    self.assertEqual(complaint.count(b"\n"), 1, complaint)
+                    self.assertIn(b"the blocks that were written stay", complaint)
                 return self.blocks()
             # It was done before it could be killed.
             for path in files_below(self.out).values():
@@ -87,6 +94,43 @@ class Inside(unittest.TestCase):
                 self.assertEqual(self.said, "")
                 for path in files_below(self.out).values():
                     path.unlink()
+
+    def test_goes_on_where_a_signal_ended_it(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number):
+                done = self.kill_after(60, number=number)
+                self.assertGreaterEqual(self.resume(), done * BLOCK)
+                self.assertEqual(self.said, "")
+                for path in files_below(self.out).values():
+                    path.unlink()
+
+    def test_goes_on_where_the_source_failed(self) -> None:
+        def fails(request: Request) -> bool:
+            request.handler.answer(503)
+            return True
+
+        with serving(self.root) as server:
+            source = f"{server.url}/src"
+            for _ in range(20):
+                process = start("export", source, self.out, *self.words, *self.small,
+                                "--prefetch-memory", "8MiB", "--remote-timeout", "1")
+                limit = time.monotonic() + COMMAND_SECONDS
+                while process.poll() is None and self.blocks() < 10:
+                    self.assertLess(time.monotonic(), limit)
+                    time.sleep(0.001)
+                server.rules = [fails]
+                _, complaint = process.communicate(timeout=COMMAND_SECONDS)
+                server.rules = []
+                if process.returncode != DONE:
+                    break
+                # All was fetched before the server failed.
+                for path in files_below(self.out).values():
+                    path.unlink()
+            self.assertEqual(process.returncode, IO_ERROR, complaint)
+            self.assertIn(b"the blocks that were written stay", complaint)
+            done = self.blocks()
+            self.assertGreaterEqual(done, 10)
+            self.assertGreaterEqual(self.resume(source=source), done * BLOCK)
 
     def test_reads_only_the_rest(self) -> None:
         with serving(self.root) as server:
