@@ -61,6 +61,7 @@ std::map<Rank, std::string> being_written(const RankFiles& found, const FilesByR
 /// "rank 3 has llama-3_100.ckpt.part instead of a finished file"
 std::string unfinished_words(const std::map<Rank, std::string>& names) {
   std::vector<Rank> ranks;
+  ranks.reserve(names.size());
   for (const auto& [rank, name] : names) ranks.push_back(rank);
   return rank_words(ranks) + (ranks.size() == 1 ? " has " : " have files such as ") +
          printable(names.begin()->second) + " instead of a finished file";
@@ -213,8 +214,10 @@ SourceFiles find_source_files(const std::filesystem::path& source,
   return files;
 }
 
-Discovery discover(const std::filesystem::path& source, const CheckpointOptions& given) {
-  const CheckpointOptions options = listed_once(source, given);
+namespace {
+
+/// @param options of which the listings are kept.
+Discovery discover_listed(const std::filesystem::path& source, const CheckpointOptions& options) {
   if (auto described = discover_described_set(source, options)) return std::move(*described);
   SourceFiles files = find_source_files(source, options);
   Discovery out;
@@ -238,6 +241,12 @@ Discovery discover(const std::filesystem::path& source, const CheckpointOptions&
   choose_files(source, files.found, options.step, out);
   out.completeness = state_names(out.files, source);
   return out;
+}
+
+}  // namespace
+
+Discovery discover(const std::filesystem::path& source, const CheckpointOptions& options) {
+  return discover_listed(source, listed_once(source, options));
 }
 
 }  // namespace reshardfs

@@ -33,7 +33,7 @@ class Walk {
   void link(const std::filesystem::path& path);
   void foresee(const std::filesystem::path& path, const std::vector<DirectoryEntry>& entries,
                std::size_t component, const PathCaptures& captures) const;
-  bool unfinished(const std::filesystem::path& path, const UnfinishedName& name,
+  bool unfinished(const std::filesystem::path& path, const UnfinishedName& unfinished,
                   std::size_t component, const PathCaptures& captures);
   FoundFile describe(const std::filesystem::path& path, const std::string& name,
                      const PathCaptures& captures) const;
