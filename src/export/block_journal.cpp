@@ -66,7 +66,7 @@ std::string journal_name(const std::string& name) {
   return partial_name(name) + kSuffix;
 }
 
-BlockJournal::BlockJournal(Folder folder, std::string name, const Subject& subject,
+BlockJournal::BlockJournal(Folder folder, const std::string& name, const Subject& subject,
                            std::size_t block_bytes)
     : folder_(std::move(folder)), name_(journal_name(name)), block_bytes_(block_bytes) {
   ::unlinkat(folder_.descriptor(), name_.c_str(), 0);

@@ -32,7 +32,8 @@ class BlockJournal {
   };
 
   /// Begins one, in the place of what is there.
-  BlockJournal(Folder folder, std::string name, const Subject& subject, std::size_t block_bytes);
+  BlockJournal(Folder folder, const std::string& name, const Subject& subject,
+               std::size_t block_bytes);
   BlockJournal(const BlockJournal&) = delete;
   BlockJournal& operator=(const BlockJournal&) = delete;
 

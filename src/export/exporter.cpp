@@ -87,21 +87,26 @@ std::string subject_of(const std::string& identity, const std::string& path) {
   return sha256_of(std::as_bytes(std::span(text)));
 }
 
+/// What all files of an export have in common.
+struct Writing {
+  bool replace = false;
+  /// kMany: of a share, whose process of an earlier run may still live elsewhere. It writes the
+  /// same bytes, so whoever is last may replace the file.
+  Writers writers = Writers::kOne;
+  std::string identity{};  ///< of all that is exported: short
+  std::size_t block_bytes = 0;
+};
+
 class WriteJob final : public BlockJob {
  public:
-  /// @param writers kMany: of a share, whose process of an earlier run may still live elsewhere. It
-  ///        writes the same bytes, so whoever is last may replace the file.
-  /// @param identity of all that is exported: short.
-  /// @param block_bytes the engine's.
-  WriteJob(const Folder& root, const Item& item, Manifest& manifest, bool replace, Writers writers,
-           const std::string& identity, std::size_t block_bytes)
+  WriteJob(const Folder& root, const Item& item, Manifest& manifest, const Writing& writing)
       : root_(root),
         item_(item),
         manifest_(manifest),
-        replace_(replace || writers == Writers::kMany),
-        writers_(writers),
-        subject_{subject_of(identity, item.output->path), item.output->file->size()},
-        block_bytes_(block_bytes) {
+        replace_(writing.replace || writing.writers == Writers::kMany),
+        writers_(writing.writers),
+        subject_{subject_of(writing.identity, item.output->path), item.output->file->size()},
+        block_bytes_(writing.block_bytes) {
     if (item.is_begun) resume();
   }
   WriteJob(const WriteJob&) = delete;
@@ -388,7 +393,8 @@ class Exporter {
 
   void write(Manifest& manifest, std::uint64_t bytes) {
     const std::string text = identity_.dump();
-    const std::string identity = sha256_of(std::as_bytes(std::span(text)));
+    const Writing writing{options_.force, share_ ? Writers::kMany : Writers::kOne,
+                          sha256_of(std::as_bytes(std::span(text))), options_.engine.block_bytes};
     Jobs jobs;
     std::vector<WriteJob*> writes;
     for (const Item& item : items_) {
@@ -396,9 +402,7 @@ class Exporter {
         if (item.is_begun) remove_begun(item);
         continue;
       }
-      auto job = std::make_unique<WriteJob>(root(), item, manifest, options_.force,
-                                            share_ ? Writers::kMany : Writers::kOne, identity,
-                                            options_.engine.block_bytes);
+      auto job = std::make_unique<WriteJob>(root(), item, manifest, writing);
       writes.push_back(job.get());
       jobs.push_back(std::move(job));
     }

@@ -131,8 +131,8 @@ FileIndex make_index(File file, const ByteSource& source, const NameOrders* know
   for (ParsedTensor& tensor : tensors) {
     if (!tensor.is_known) {
       const std::string& type = file.header.unknown_types.at(tensor.name);
-      refused.push_back({tensor.name, "its element type '" + type + "' is not known",
-                         tensor.end - tensor.begin});
+      refused.push_back(
+          {tensor.name, "its element type '" + type + "' is not known", tensor.end - tensor.begin});
       continue;
     }
     TensorEntry& entry = entries.emplace_back();
@@ -144,8 +144,8 @@ FileIndex make_index(File file, const ByteSource& source, const NameOrders* know
     entry.shape.shrink_to_fit();
     entry.content_bytes = tensor.end - tensor.begin;
     if (entry.content_bytes == 0) continue;
-    entry.extents.push_back(
-        {add_or_throw(file.data_begin, tensor.begin, "the content's offset"), entry.content_bytes});
+    entry.extents.emplace_back(add_or_throw(file.data_begin, tensor.begin, "the content's offset"),
+                               entry.content_bytes);
   }
   return FileIndex(std::move(entries), {known, {}}, std::move(pieces), std::move(refused));
 }

@@ -116,9 +116,23 @@ bool reference_equal(long double a, long double b, const Tolerance& tolerance) {
   return std::abs(a - b) <= tolerance.absolute + tolerance.relative * std::abs(b);
 }
 
-ElementTally reference(const ElementRange& a, const ElementRange& b, std::size_t count,
-                       const Tolerance& tolerance) {
-  ElementTally tally;
+/// Whether the difference is the tolerance but for what a double rounds off: then either is right.
+bool is_on_the_edge(long double a, long double b, const Tolerance& tolerance) {
+  const long double distance = std::abs(a - b);
+  const long double limit = tolerance.absolute + tolerance.relative * std::abs(b);
+  return std::isfinite(distance) &&
+         std::abs(distance - limit) <= distance * 4 * std::numeric_limits<double>::epsilon();
+}
+
+struct Reference {
+  ElementTally tally{};
+  std::uint64_t on_the_edge = 0;  ///< of the different ones and of the others
+};
+
+Reference reference(const ElementRange& a, const ElementRange& b, std::size_t count,
+                    const Tolerance& tolerance) {
+  Reference result;
+  ElementTally& tally = result.tally;
   tally.elements = count;
   const auto raise = [](std::optional<double>& largest, long double value) {
     largest = std::max(largest.value_or(0), static_cast<double>(value));
@@ -137,11 +151,12 @@ ElementTally reference(const ElementRange& a, const ElementRange& b, std::size_t
       raise(tally.max_absolute, std::abs(x - y));
       if (y != 0 && std::isfinite(y)) raise(tally.max_relative, std::abs((x - y) / y));
     }
+    if (is_on_the_edge(x, y, tolerance)) ++result.on_the_edge;
     if (reference_equal(x, y, tolerance)) continue;
     ++tally.different;
     if (!tally.first) tally.first = i;
   }
-  return tally;
+  return result;
 }
 
 void expect_near(const std::optional<double>& got, const std::optional<double>& want) {
@@ -154,14 +169,17 @@ void expect_as_reference(const ElementRange& a, const ElementRange& b, std::size
                          const Tolerance& tolerance) {
   SCOPED_TRACE(std::string(mindspore_name(a.dtype)) + " against " +
                std::string(mindspore_name(b.dtype)));
-  const ElementTally want = reference(a, b, count, tolerance);
+  const auto [want, on_the_edge] = reference(a, b, count, tolerance);
   ElementTally got;
   compare_elements(a, b, count, 0, tolerance, got);
   EXPECT_EQ(got.elements, want.elements);
   EXPECT_EQ(got.unequal, want.unequal);
-  EXPECT_EQ(got.different, want.different);
+  EXPECT_LE(got.different, want.different + on_the_edge);
+  EXPECT_GE(got.different + on_the_edge, want.different);
   EXPECT_EQ(got.nans, want.nans);
-  EXPECT_EQ(got.first, want.first);
+  if (on_the_edge == 0) {
+    EXPECT_EQ(got.first, want.first);
+  }
   expect_near(got.max_absolute, want.max_absolute);
   expect_near(got.max_relative, want.max_relative);
 }
