@@ -29,7 +29,11 @@ std::optional<DescriptorMessage> receive_message(int socket, std::size_t most) {
   header.msg_iovlen = 1;
   header.msg_control = control.data();
   header.msg_controllen = control.size();
-  const ssize_t count = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  ssize_t count = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  // Told once where the other side has ended without reading all: what it sent before comes next.
+  if (count < 0 && errno == ECONNRESET) {
+    count = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  }
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return {};
   if (count < 0 && errno != ECONNRESET) throw io_error("receive from a socket", "", errno);
   message.is_end = count <= 0;
