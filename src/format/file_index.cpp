@@ -36,6 +36,10 @@ FileIndex::FileIndex(std::vector<TensorEntry> entries, const IndexHints& hints, 
   if (entries_.size() > std::numeric_limits<std::uint32_t>::max()) {
     throw Error(ErrorKind::kBadInput, "more parameters than 32-bit numbers can count");
   }
+  refused_by_name_.resize(refused_.size());
+  std::iota(refused_by_name_.begin(), refused_by_name_.end(), 0U);
+  std::sort(refused_by_name_.begin(), refused_by_name_.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return refused_[a].name < refused_[b].name; });
   require_shapes();
   const auto twin = hints.known != nullptr ? hints.known->find(entries_) : nullptr;
   if (twin) {
@@ -103,9 +107,11 @@ const TensorEntry* FileIndex::find(std::string_view name) const noexcept {
 }
 
 bool FileIndex::lists(std::string_view name) const noexcept {
-  return find(name) != nullptr ||
-         std::any_of(refused_.begin(), refused_.end(),
-                     [&](const RefusedTensor& tensor) { return tensor.name == name; });
+  if (find(name) != nullptr) return true;
+  const auto at = std::lower_bound(
+      refused_by_name_.begin(), refused_by_name_.end(), name,
+      [&](std::uint32_t i, std::string_view wanted) { return refused_[i].name < wanted; });
+  return at != refused_by_name_.end() && refused_[*at].name == name;
 }
 
 std::span<const std::uint32_t> FileIndex::find_all(std::string_view name) const noexcept {

@@ -82,7 +82,7 @@ class FileIndex {
   /// were read with the same NameOrders, exactly then.
   const void* name_order() const noexcept { return by_name_.get(); }
 
-  /// Whether the file has it, be it as an entry or as one that cannot be shown.
+  /// Whether the file has it, be it as an entry or as one that cannot be shown. O(log n).
   bool lists(std::string_view name) const noexcept;
 
   /// Tensors of the file that cannot be shown, and are no entries.
@@ -99,6 +99,7 @@ class FileIndex {
   std::vector<TensorEntry> entries_;
   PieceOffsets pieces_;
   std::vector<RefusedTensor> refused_;
+  std::vector<std::uint32_t> refused_by_name_;  ///< positions in refused_
   /// Positions in entries_, sorted by name; never null.
   std::shared_ptr<const std::vector<std::uint32_t>> by_name_;
   std::uint64_t checksum_bytes_ = 0;
