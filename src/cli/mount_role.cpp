@@ -81,7 +81,9 @@ HandoverOptions MountRole::options() const {
   if (!by_manager_) {
     // Whoever has started the program in the foreground waits for its end.
     if (choices_.foreground && !choices_.supervise && !takeover_) {
-      options.after_hand_over = [](pid_t) { std::_Exit(wait_for_successors()); };
+      options.after_hand_over = [](const WakePipe& events) {
+        std::_Exit(wait_for_successors(events));
+      };
     }
     return options;
   }

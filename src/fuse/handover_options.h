@@ -16,6 +16,7 @@ namespace reshardfs {
 
 class MountKeeper;
 class Takeover;
+class WakePipe;
 
 /// A program to be started, and its way to find what its words name.
 struct ProgramStart {
@@ -54,8 +55,9 @@ struct HandoverOptions {
   std::function<void()> on_refusal{};
   /// It serves the mount.
   std::function<void(pid_t)> on_successor{};
-  /// The same, after this process's reads have ended or been abandoned. Need not return.
-  std::function<void(pid_t)> after_hand_over{};
+  /// The same, after this process's reads have ended or been abandoned. Need not return. Signals
+  /// that have come since are in the pipe; without this they are passed on to the other process.
+  std::function<void(const WakePipe&)> after_hand_over{};
 };
 
 }  // namespace reshardfs

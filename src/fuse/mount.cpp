@@ -132,13 +132,14 @@ void start_refresher(Refresher& refresher) {
   refresher.start();
 }
 
-/// @return whether all have ended.
-bool stop_threads(WorkerThreads& workers, ServedTree& served, MountHandover& handover) {
+/// @param on_event as of WorkerThreads::stop(). @return whether all have ended.
+bool stop_threads(WorkerThreads& workers, ServedTree& served, MountHandover& handover,
+                  const std::function<void(Event)>& on_event = {}) {
   Refresher& refresher = served.refresher;
   // The refresher is told first, but only waited for with what the workers have left of the time.
   refresher.stop(std::chrono::milliseconds(0));
   const auto deadline = std::chrono::steady_clock::now() + kDrainTime;
-  if (!workers.stop(kDrainTime)) return false;
+  if (!workers.stop(kDrainTime, on_event)) return false;
   served.storage.stop();
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
       deadline - std::chrono::steady_clock::now());
@@ -176,11 +177,17 @@ MountOptions with_real_mountpoint(MountOptions options) {
   return options;
 }
 
-/// Requests that have come while the mount was being handed over are the other process's.
-void pass_on_requests(const WakePipe& events, pid_t successor) noexcept {
+/// What a signal asks of this process since another one has the mount.
+void pass_on(Event event, pid_t successor) noexcept {
+  if (event == Event::kSignal) ::kill(successor, SIGTERM);
+  if (event == Event::kHangup) ::kill(successor, SIGHUP);
+  if (event == Event::kReload) ::sigqueue(successor, SIGUSR2, {.sival_int = 0});
+  if (event == Event::kReplace) ::sigqueue(successor, SIGUSR2, {.sival_int = kReplaceValue});
+}
+
+void pass_on_all(const WakePipe& events, pid_t successor) noexcept {
   while (const auto event = events.wait_for(std::chrono::milliseconds(0))) {
-    if (*event == Event::kReload) ::sigqueue(successor, SIGUSR2, {.sival_int = 0});
-    if (*event == Event::kReplace) ::sigqueue(successor, SIGUSR2, {.sival_int = kReplaceValue});
+    pass_on(*event, successor);
   }
 }
 
@@ -188,14 +195,16 @@ void pass_on_requests(const WakePipe& events, pid_t successor) noexcept {
 void leave_mount(Session& session, ServedTree& served, WorkerThreads& workers,
                  MountHandover& handover, const WakePipe& events) {
   const pid_t successor = *handover.successor();
-  pass_on_requests(events, successor);
+  pass_on_all(events, successor);
   const HandoverOptions& options = served.options.handover;
   session.release();
   if (options.on_successor) options.on_successor(successor);
   handover.finish();
-  const bool ended = stop_threads(workers, served, handover);
+  const bool ended = stop_threads(workers, served, handover,
+                                  [successor](Event event) { pass_on(event, successor); });
   served.failures.tell_counts();
-  if (options.after_hand_over) options.after_hand_over(successor);
+  if (options.after_hand_over) options.after_hand_over(events);
+  pass_on_all(events, successor);
   if (ended) return;
   spdlog::default_logger()->flush();
   std::_Exit(EXIT_SUCCESS);

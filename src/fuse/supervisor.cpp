@@ -91,10 +91,7 @@ class Reaper {
   /// The event of a signal. What no child takes waits for pass_on_waiting().
   /// @return whether to look for children that have ended.
   bool take(Event event) noexcept {
-    if (event == Event::kSignal) {
-      told_to_end_ = true;
-      pass_on(SIGTERM);
-    }
+    if (event == Event::kSignal) tell_to_end();
     if (event == Event::kHangup) hangup_waits_ = !offer(SIGHUP);
     if (event == Event::kReload) reload_waits_ = !offer(SIGUSR2);
     if (event == Event::kReplace) replace_waits_ = !offer(SIGUSR2, kReplaceValue);
@@ -113,7 +110,10 @@ class Reaper {
     for (;;) {
       int status = 0;
       const pid_t child = ::waitpid(-1, &status, WNOHANG);
-      if (child == 0) return false;
+      if (child == 0) {
+        tell_inherited_to_end();
+        return false;
+      }
       if (child < 0 && errno == EINTR) continue;
       if (child < 0) return true;
       if (child == started_) started_ = 0;
@@ -131,7 +131,37 @@ class Reaper {
   int signal() const noexcept { return signal_; }
 
  private:
+  void tell_to_end() noexcept {
+    told_to_end_ = true;
+    told_.clear();
+    try {
+      for (const pid_t child : children()) tell(child);
+    } catch (const std::exception&) {
+      // No memory: the sender sees that nothing happens.
+    }
+  }
+
+  /// A process that had handed the mount over has not told the one that serves it, which was its
+  /// child until it ended.
+  void tell_inherited_to_end() noexcept {
+    if (!told_to_end_) return;
+    try {
+      for (const pid_t child : children()) {
+        const bool is_told = std::find(told_.begin(), told_.end(), child) != told_.end();
+        if (!is_told && handles_signal(child, SIGTERM)) tell(child);
+      }
+    } catch (const std::exception&) {
+      // As above.
+    }
+  }
+
+  void tell(pid_t child) {
+    ::kill(child, SIGTERM);
+    told_.push_back(child);
+  }
+
   bool told_to_end_ = false;
+  std::vector<pid_t> told_;  ///< the children that have been told to end
   bool hangup_waits_ = false;
   bool reload_waits_ = false;
   bool replace_waits_ = false;
@@ -365,9 +395,8 @@ int supervise_mount(const SupervisorOptions& options,
   std::exit(first(std::move(*connection)));
 }
 
-int wait_for_successors() noexcept {
+int wait_for_successors(const WakePipe& events) noexcept {
   try {
-    const WakePipe events;
     const SignalGuard signals(events, Hangup::kEvent, {.reload = true, .children = true});
     inherit_children();
     Reaper reaper;

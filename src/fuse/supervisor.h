@@ -8,6 +8,7 @@
 
 #include "fuse/handover_options.h"
 #include "fuse/keeper.h"
+#include "fuse/wake_pipe.h"
 
 namespace reshardfs {
 
@@ -30,8 +31,10 @@ int supervise_mount(const SupervisorOptions& options,
                     const std::function<int(Descriptor connection)>& first);
 
 /// For a process that has handed its mount over and whose end somebody waits for: waits in its
-/// place until those that serve the mount have ended. @return the exit code of the last one.
-int wait_for_successors() noexcept;
+/// place until those that serve the mount have ended.
+/// @param events of the process's SignalGuard; what has come already is passed on, too.
+/// @return the exit code of the last one.
+int wait_for_successors(const WakePipe& events) noexcept;
 
 /// In the process that a supervisor has started.
 class SupervisedKeeper final : public MountKeeper {

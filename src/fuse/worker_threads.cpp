@@ -207,7 +207,8 @@ void WorkerThreads::kick_idle(unsigned count) noexcept {
   }
 }
 
-bool WorkerThreads::stop(std::chrono::milliseconds limit) {
+bool WorkerThreads::stop(std::chrono::milliseconds limit,
+                         const std::function<void(Event)>& on_event) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kKickInterval{10};
   constexpr std::chrono::milliseconds kHurriedLimit{100};
@@ -219,8 +220,9 @@ bool WorkerThreads::stop(std::chrono::milliseconds limit) {
       const std::lock_guard lock(mutex_);
       for (Thread& thread : threads_) ::pthread_kill(thread.thread.native_handle(), kKickSignal);
     }
-    const bool hurry = events_.wait_for(kKickInterval) == Event::kSignal;
-    if (hurry) deadline = std::min(deadline, Clock::now() + kHurriedLimit);
+    const auto event = events_.wait_for(kKickInterval);
+    if (event && on_event) on_event(*event);
+    if (event == Event::kSignal) deadline = std::min(deadline, Clock::now() + kHurriedLimit);
     if (Clock::now() >= deadline) break;
   }
   if (running_ > 0) return false;

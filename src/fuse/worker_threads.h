@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -44,8 +45,9 @@ class WorkerThreads {
   void pause() noexcept;
 
   /// Lets every thread finish the request that it has and end. A signal cuts the time short.
+  /// @param on_event called with what comes meanwhile. Must not throw.
   /// @return whether all have ended; if not, they still use the session and what it serves.
-  bool stop(std::chrono::milliseconds limit);
+  bool stop(std::chrono::milliseconds limit, const std::function<void(Event)>& on_event = {});
 
   /// The errno that made a thread give up, or 0. After stop().
   int error() const noexcept { return error_; }

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import unittest
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
@@ -122,10 +123,83 @@ class Upgrade(unittest.TestCase):
                 for _ in range(3):
                     made.reload()
                     self.assertIsNone(process.poll())
-                self.assertEqual(len(processes_of(made.mountpoint)), 2)
+                # Those that have handed the mount over end when their reads have ended.
+                self.assertTrue(wait_until(lambda: len(processes_of(made.mountpoint)) == 2, 20))
                 process.send_signal(signal.SIGTERM)
                 self.assertEqual(process.wait(20), 0)
             assert_gone(made.mountpoint)
+
+
+class Leaving(unittest.TestCase):
+    """Signals for a process that has handed its mount over and has not ended yet."""
+
+    @contextlib.contextmanager
+    def stalled_mount(self, *options: str) -> Iterator[tuple[Place, subprocess.Popen]]:
+        """A read of it stalls for as long as the mount is there, so that a process which hands it over
+        takes its time to end."""
+        large = encode_checkpoint([Record("w", "UInt8", (32 << 20,), bytes(range(256)) * (32 << 12))])
+        with scratch() as directory:
+            (directory / "m.ckpt").write_bytes(large)
+            with faulty(FaultFs.program, directory, "--direct-io") as source, place() as made:
+                made.source = source.path / "m.ckpt"
+                process = subprocess.Popen(made.words("--direct-io", *options), start_new_session=True)
+                try:
+                    self.assertTrue(wait_until(lambda: is_mounted(made.mountpoint), 20))
+                    source.set(f"m.ckpt operation=read from={20 << 20} to={21 << 20} stall")
+                    with subprocess.Popen(
+                        ["dd", f"if={made.mountpoint / FILE}", "bs=64K", "skip=320", "count=1",
+                         "status=none"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+                        try:
+                            self.assertTrue(wait_until(lambda: in_flight(made) > 0, 20))
+                            yield made, process
+                            self.assertTrue(wait_until(lambda: not is_mounted(made.mountpoint), 20))
+                        finally:
+                            source.set()  # for as long as a thread waits for it, its process cannot end
+                    self.assertEqual(process.wait(20), 0)
+                    assert_gone(made.mountpoint)
+                finally:
+                    process.kill()
+                    process.wait()
+
+    def test_the_end_of_a_foreground_mount(self) -> None:
+        with self.stalled_mount("-f") as (made, process):
+            made.reload()
+            process.send_signal(signal.SIGTERM)
+
+    def test_the_end_of_a_foreground_mount_that_a_successor_has_handed_over(self) -> None:
+        with self.stalled_mount("-f") as (made, process):
+            made.reload()
+            successor = made.pid()
+            self.assertTrue(wait_until(lambda: in_flight(made) > 0, 20), "the read has not come")
+            made.reload()
+            os.kill(successor, signal.SIGSTOP)
+            process.send_signal(signal.SIGTERM)
+            os.kill(successor, signal.SIGCONT)
+
+    def test_the_end_of_a_supervised_mount(self) -> None:
+        with self.stalled_mount("-f", "--supervise") as (made, process):
+            before = made.pid()
+            made.reload()
+            os.kill(before, signal.SIGSTOP)
+            process.send_signal(signal.SIGTERM)
+            os.kill(before, signal.SIGCONT)
+
+    def test_the_end_of_a_mount_in_the_background(self) -> None:
+        with self.stalled_mount() as (made, process):
+            self.assertEqual(process.wait(20), 0)
+            before = made.pid()
+            made.reload()
+            self.assertNotEqual(made.pid(), before)
+            os.kill(before, signal.SIGTERM)
+
+    def test_another_reload(self) -> None:
+        with self.stalled_mount() as (made, process):
+            self.assertEqual(process.wait(20), 0)
+            before = made.pid()
+            made.reload()
+            os.kill(before, signal.SIGUSR2)
+            self.assertTrue(wait_until(lambda: made.mount()["upgrades"] == 2, 20))
+            os.kill(made.pid(), signal.SIGTERM)
 
 
 class Refusal(unittest.TestCase):
