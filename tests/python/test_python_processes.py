@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 import numpy as np
 from faulty_source import FaultFs, FaultySource, faulty, run_unittests_with_faults
-from mounted import Settings, is_sanitized, scratch
+from mounted import Settings, is_sanitized, scratch, wait_until
 from python_sets import arrays_only, opened, small_set
 
 import reshardfs
@@ -27,6 +27,7 @@ THREADS = 16
 INTERRUPTED = """
 import os, signal, sys, threading, time
 import reshardfs
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 source, options, stall = sys.argv[1], {{"src_strategy": sys.argv[2], "dst_strategy": "none"}}, sys.argv[3]
 checkpoint = reshardfs.open(source, **options) if {opens} else None
 state = checkpoint.merged if checkpoint else None
@@ -104,23 +105,23 @@ class Threads(unittest.TestCase):
             self.assertEqual(set(closed), {"the checkpoint is closed"})
 
     def test_others_run_while_one_reads(self) -> None:
-        """The interpreter is free: a thread counts while another one reads much."""
-        with small_set(scale=64) as made, opened(made) as checkpoint:
-            state, counted, done = checkpoint.merged, 0, False
-
-            def read() -> None:
-                nonlocal done
-                for _ in range(20):
-                    state.read()
-                done = True
-
-            thread = threading.Thread(target=read)
+        """The interpreter is free while a read waits for its source."""
+        with small_set("tp=2", "tp=1", scale=8) as made, faulty(FaultFs.program, made.source) as source, \
+                reshardfs.open(source.path, src_strategy=made.src_strategy, dst_strategy="none") as checkpoint:
+            state = checkpoint.merged
+            source.forget_pages()
+            source.set("*.ckpt stall")
+            thread = threading.Thread(target=state.read)
             thread.start()
-            while not done:
-                counted += 1
-                time.sleep(0)
-            thread.join(SECONDS)
-            self.assertGreater(counted, 20)
+            try:
+                # This thread runs, or it would not see that the other one waits.
+                self.assertTrue(wait_until(lambda: source.stalled() > 0, SECONDS))
+                self.assertTrue(thread.is_alive())
+            finally:
+                source.set()
+                thread.join(SECONDS)
+            self.assertFalse(thread.is_alive())
+            del state, thread  # what they have open would keep the source busy
 
 
 class Forks(unittest.TestCase):
