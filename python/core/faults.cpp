@@ -11,9 +11,9 @@
 
 #include <pybind11/pybind11.h>
 
-#include "base/failure_log.h"
-#include "base/fault_report.h"
-#include "base/process_state.h"
+#include "base/process/failure_log.h"
+#include "base/process/fault_report.h"
+#include "base/process/process_state.h"
 
 namespace reshardfs::python {
 namespace {

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <new>
 
-#include "base/process_state.h"
+#include "base/process/process_state.h"
 
 namespace reshardfs::python {
 namespace {

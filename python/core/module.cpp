@@ -21,13 +21,13 @@
 #include "base/version.h"
 #include "cli/messages.h"
 #include "cli/model_tree_text.h"
+#include "conversion/installed_maps.h"
 #include "core/dlpack.h"
 #include "core/faults.h"
 #include "core/handle.h"
 #include "core/memory.h"
 #include "core/reading.h"
-#include "view/installed_maps.h"
-#include "view/npy_file.h"
+#include "view/files/npy_file.h"
 
 namespace py = pybind11;
 

@@ -9,7 +9,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process_state.h"
+#include "base/process/process_state.h"
 #include "cli/command_words.h"
 #include "cli/conversion_arguments.h"
 #include "cli/usage_answers.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "base/process_state.h"
+#include "base/process/process_state.h"
 
 namespace reshardfs::python {
 

@@ -5,8 +5,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/no_signals.h"
-#include "base/process_state.h"
+#include "base/process/no_signals.h"
+#include "base/process/process_state.h"
 
 namespace reshardfs::python {
 namespace {

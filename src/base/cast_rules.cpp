@@ -7,7 +7,7 @@
 #include "reshardfs/error.h"
 
 #include "base/cast.h"
-#include "base/glob.h"
+#include "base/text/glob.h"
 
 namespace reshardfs {
 namespace {

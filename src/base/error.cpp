@@ -6,8 +6,8 @@
 #include <system_error>
 #include <utility>
 
-#include "base/resource_limits.h"
-#include "base/utf8.h"
+#include "base/process/resource_limits.h"
+#include "base/text/utf8.h"
 
 namespace reshardfs {
 namespace {

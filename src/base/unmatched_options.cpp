@@ -7,9 +7,9 @@
 
 #include "reshardfs/error.h"
 
-#include "base/near_glob.h"
-#include "base/near_name.h"
-#include "base/shell_text.h"
+#include "base/text/near_glob.h"
+#include "base/text/near_name.h"
+#include "base/text/shell_text.h"
 
 namespace reshardfs {
 namespace {

@@ -12,9 +12,9 @@
 #include <system_error>
 #include <utility>
 
-#include "base/fault_report.h"
-#include "base/no_signals.h"
-#include "base/resource_limits.h"
+#include "base/process/fault_report.h"
+#include "base/process/no_signals.h"
+#include "base/process/resource_limits.h"
 #include "cache/unfilled_bytes.h"
 
 namespace reshardfs {

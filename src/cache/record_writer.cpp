@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "base/fault_report.h"
+#include "base/process/fault_report.h"
 #include "cache/cache_lock.h"
 #include "cache/sweep.h"
 

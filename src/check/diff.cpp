@@ -8,12 +8,12 @@
 
 #include "reshardfs/error.h"
 
-#include "base/parallel.h"
-#include "base/state_names.h"
-#include "plan/element_view.h"
-#include "plan/tensor_view.h"
+#include "base/process/parallel.h"
+#include "base/text/state_names.h"
+#include "conversion/unmatched_selectors.h"
+#include "plan/target/element_view.h"
+#include "plan/target/tensor_view.h"
 #include "view/tensor_set.h"
-#include "view/unmatched_selectors.h"
 
 namespace reshardfs {
 namespace {

@@ -12,12 +12,12 @@
 #include "reshardfs/dtype.h"
 #include "reshardfs/shape.h"
 
-#include "base/glob.h"
+#include "base/text/glob.h"
 #include "base/unmatched_options.h"
 #include "check/check_progress.h"
 #include "check/diff_side.h"
 #include "check/element_compare.h"
-#include "plan/name_map.h"
+#include "plan/target/name_map.h"
 
 namespace reshardfs {
 

@@ -9,16 +9,16 @@
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
-#include "base/state_names.h"
+#include "base/text/state_names.h"
 #include "checkpoint/completeness.h"
-#include "plan/content_equal.h"
-#include "plan/name_map.h"
-#include "plan/replica_check.h"
-#include "plan/settle_replicas.h"
-#include "view/map_copies.h"
-#include "view/model_maps.h"
-#include "view/source_input.h"
-#include "view/unmatched_selectors.h"
+#include "conversion/map_copies.h"
+#include "conversion/model_maps.h"
+#include "conversion/source_input.h"
+#include "conversion/unmatched_selectors.h"
+#include "plan/replicas/content_equal.h"
+#include "plan/replicas/replica_check.h"
+#include "plan/replicas/settle_replicas.h"
+#include "plan/target/name_map.h"
 
 namespace reshardfs {
 

@@ -11,7 +11,7 @@
 #include "reshardfs/conversion.h"
 
 #include "base/unmatched_options.h"
-#include "plan/source_table.h"
+#include "plan/source/source_table.h"
 
 namespace reshardfs {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "check/element_stats.h"
-#include "plan/content.h"
+#include "plan/reading/content.h"
 
 namespace reshardfs {
 namespace {

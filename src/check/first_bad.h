@@ -8,7 +8,7 @@
 #include "reshardfs/checkpoint.h"
 
 #include "checkpoint/holders.h"
-#include "plan/element_view.h"
+#include "plan/target/element_view.h"
 
 namespace reshardfs {
 

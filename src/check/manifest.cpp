@@ -10,8 +10,8 @@
 #include "base/blocks.h"
 #include "base/sha256.h"
 #include "storage/byte_source.h"
-#include "storage/directory.h"
-#include "storage/linkless_tree.h"
+#include "storage/local/directory.h"
+#include "storage/local/linkless_tree.h"
 
 namespace reshardfs {
 namespace {

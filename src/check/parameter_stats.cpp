@@ -9,11 +9,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/parallel.h"
+#include "base/process/parallel.h"
 #include "check/pairwise_stats.h"
 #include "checkpoint/holders.h"
-#include "plan/element_view.h"
-#include "plan/shard_grid.h"
+#include "plan/source/shard_grid.h"
+#include "plan/target/element_view.h"
 
 namespace reshardfs {
 namespace {

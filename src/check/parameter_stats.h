@@ -11,7 +11,7 @@
 #include "reshardfs/dtype.h"
 #include "reshardfs/shape.h"
 
-#include "base/glob.h"
+#include "base/text/glob.h"
 #include "check/check_progress.h"
 #include "check/diff_side.h"
 #include "check/element_stats.h"

@@ -9,7 +9,7 @@
 #include "reshardfs/error.h"
 
 #include "check/check_progress.h"
-#include "plan/content.h"
+#include "plan/reading/content.h"
 
 namespace reshardfs {
 

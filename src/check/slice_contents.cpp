@@ -15,12 +15,12 @@
 
 #include "reshardfs/error.h"
 
-#include "base/parallel.h"
+#include "base/process/parallel.h"
 #include "base/rank_list.h"
 #include "base/scatter.h"
 #include "base/sha256.h"
-#include "base/text.h"
-#include "plan/content.h"
+#include "base/text/text.h"
+#include "plan/reading/content.h"
 
 namespace reshardfs {
 namespace {

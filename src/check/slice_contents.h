@@ -3,7 +3,7 @@
 
 #include "check/check_progress.h"
 #include "checkpoint/checkpoint_set.h"
-#include "strategy/guess.h"
+#include "guess/guess.h"
 
 namespace reshardfs {
 

@@ -12,21 +12,21 @@
 
 #include "reshardfs/error.h"
 
-#include "base/parallel.h"
+#include "base/process/parallel.h"
 #include "base/rank_list.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "check/coverage.h"
 #include "check/manifest.h"
 #include "check/verify_map.h"
 #include "check/verify_parameter.h"
 #include "check/verify_source.h"
-#include "checkpoint/joined_ranks.h"
-#include "checkpoint/whole_catalogue.h"
-#include "plan/strategy_catalogue.h"
-#include "storage/directory.h"
-#include "storage/linkless_tree.h"
-#include "view/strategy_input.h"
-#include "view/unmatched_selectors.h"
+#include "checkpoint/ranks/joined_ranks.h"
+#include "checkpoint/whole/whole_catalogue.h"
+#include "conversion/strategy_input.h"
+#include "conversion/unmatched_selectors.h"
+#include "plan/source/strategy_catalogue.h"
+#include "storage/local/directory.h"
+#include "storage/local/linkless_tree.h"
 
 namespace reshardfs {
 namespace {

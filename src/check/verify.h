@@ -11,7 +11,7 @@
 
 #include "reshardfs/conversion.h"
 
-#include "base/glob.h"
+#include "base/text/glob.h"
 #include "check/check_progress.h"
 #include "checkpoint/completeness.h"
 

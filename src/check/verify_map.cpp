@@ -11,12 +11,12 @@
 
 #include "reshardfs/error.h"
 
-#include "base/parallel.h"
+#include "base/process/parallel.h"
 #include "check/verify_source.h"
-#include "plan/equal_tensors.h"
-#include "plan/mapped_source.h"
-#include "plan/tensor_view.h"
-#include "view/map_copies.h"
+#include "conversion/map_copies.h"
+#include "plan/mapped/equal_tensors.h"
+#include "plan/mapped/mapped_source.h"
+#include "plan/target/tensor_view.h"
 
 namespace reshardfs {
 namespace {

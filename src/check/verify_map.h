@@ -5,7 +5,7 @@
 
 #include "check/verify.h"
 #include "checkpoint/checkpoint_set.h"
-#include "view/model_maps.h"
+#include "conversion/model_maps.h"
 
 namespace reshardfs {
 

@@ -10,8 +10,8 @@
 #include "check/diff.h"
 #include "check/verify_source.h"
 #include "layout/fold.h"
-#include "plan/content_equal.h"
-#include "plan/shard_grid.h"
+#include "plan/replicas/content_equal.h"
+#include "plan/source/shard_grid.h"
 
 namespace reshardfs {
 namespace {

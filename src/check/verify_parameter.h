@@ -16,7 +16,7 @@
 #include "check/verify.h"
 #include "checkpoint/catalogue.h"
 #include "checkpoint/checkpoint_set.h"
-#include "checkpoint/joined_ranks.h"
+#include "checkpoint/ranks/joined_ranks.h"
 #include "layout/slicing.h"
 
 namespace reshardfs {

@@ -8,20 +8,20 @@
 
 #include "reshardfs/error.h"
 
-#include "base/parallel.h"
-#include "checkpoint/discovery.h"
-#include "checkpoint/index_reader.h"
-#include "checkpoint/segments.h"
-#include "checkpoint/series.h"
-#include "checkpoint/set_age.h"
+#include "base/process/parallel.h"
+#include "checkpoint/indexes/index_reader.h"
+#include "checkpoint/ranks/discovery.h"
+#include "checkpoint/ranks/segments.h"
+#include "checkpoint/series/series.h"
+#include "checkpoint/series/set_age.h"
+#include "checkpoint/series/step.h"
+#include "checkpoint/series/steps.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
-#include "checkpoint/step.h"
-#include "checkpoint/steps.h"
-#include "format/encrypted.h"
+#include "format/encrypted/encrypted.h"
 #include "format/foreign_content.h"
 #include "format/input_format.h"
-#include "storage/open_file_limit.h"
+#include "storage/local/open_file_limit.h"
 
 namespace reshardfs {
 namespace {

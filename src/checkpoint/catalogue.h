@@ -14,9 +14,9 @@
 #include "reshardfs/layout.h"
 #include "reshardfs/shape.h"
 
-#include "checkpoint/device_ranks.h"
 #include "checkpoint/holders.h"
-#include "checkpoint/source_ranks.h"
+#include "checkpoint/ranks/device_ranks.h"
+#include "checkpoint/ranks/source_ranks.h"
 #include "format/listed_items.h"
 #include "layout/box_set.h"
 

@@ -8,16 +8,16 @@
 
 #include "reshardfs/error.h"
 
-#include "base/parallel.h"
+#include "base/process/parallel.h"
 #include "base/rank_list.h"
-#include "base/url_path.h"
+#include "base/text/url_path.h"
 #include "checkpoint/catalogue.h"
 #include "checkpoint/completeness.h"
-#include "checkpoint/discovery.h"
-#include "checkpoint/index_cache.h"
-#include "checkpoint/index_reader.h"
-#include "checkpoint/set_age.h"
-#include "storage/open_file_limit.h"
+#include "checkpoint/indexes/index_cache.h"
+#include "checkpoint/indexes/index_reader.h"
+#include "checkpoint/ranks/discovery.h"
+#include "checkpoint/series/set_age.h"
+#include "storage/local/open_file_limit.h"
 
 namespace reshardfs {
 namespace {

@@ -13,8 +13,8 @@
 #include "reshardfs/rank.h"
 
 #include "cache/object_key.h"
-#include "checkpoint/rank_file.h"
-#include "format/encrypted.h"
+#include "checkpoint/ranks/rank_file.h"
+#include "format/encrypted/encrypted.h"
 #include "format/input_format.h"
 #include "format/listed_items.h"
 #include "storage/source_tree.h"

@@ -8,12 +8,12 @@
 #include <tuple>
 #include <utility>
 
-#include "base/text.h"
-#include "checkpoint/counted_name.h"
-#include "checkpoint/iteration_names.h"
-#include "checkpoint/rank_files.h"
-#include "checkpoint/segments.h"
-#include "storage/directory.h"
+#include "base/text/text.h"
+#include "checkpoint/iteration/iteration_names.h"
+#include "checkpoint/ranks/rank_files.h"
+#include "checkpoint/ranks/segments.h"
+#include "checkpoint/whole/counted_name.h"
+#include "storage/local/directory.h"
 
 namespace reshardfs {
 namespace {

@@ -11,7 +11,7 @@
 #include "reshardfs/error.h"
 
 #include "format/foreign_content.h"
-#include "storage/directory.h"
+#include "storage/local/directory.h"
 
 namespace reshardfs {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "reshardfs/rank.h"
 
-#include "checkpoint/rank_file.h"
+#include "checkpoint/ranks/rank_file.h"
 
 namespace reshardfs {
 

@@ -7,12 +7,12 @@
 
 #include "reshardfs/error.h"
 
-#include "checkpoint/discovery.h"
+#include "checkpoint/ranks/discovery.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
 #include "format/foreign_content.h"
 #include "format/input_format.h"
-#include "storage/directory.h"
+#include "storage/local/directory.h"
 
 namespace reshardfs {
 namespace {

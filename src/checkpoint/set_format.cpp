@@ -3,12 +3,12 @@
 
 #include <array>
 
-#include "checkpoint/dcp_set.h"
-#include "checkpoint/iteration_set.h"
-#include "checkpoint/series.h"
-#include "checkpoint/shard_set.h"
+#include "checkpoint/dcp/dcp_set.h"
+#include "checkpoint/iteration/iteration_set.h"
+#include "checkpoint/series/series.h"
+#include "checkpoint/shards/shard_set.h"
 #include "checkpoint/source_links.h"
-#include "storage/directory.h"
+#include "storage/local/directory.h"
 
 namespace reshardfs {
 namespace {

@@ -11,8 +11,8 @@
 #include "reshardfs/error.h"
 
 #include "checkpoint/checkpoint_set.h"
-#include "checkpoint/discovery.h"
-#include "checkpoint/steps.h"
+#include "checkpoint/ranks/discovery.h"
+#include "checkpoint/series/steps.h"
 #include "storage/source_tree.h"
 
 namespace reshardfs {

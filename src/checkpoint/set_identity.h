@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cache/object_key.h"
-#include "checkpoint/rank_file.h"
+#include "checkpoint/ranks/rank_file.h"
 
 namespace reshardfs {
 

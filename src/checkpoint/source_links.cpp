@@ -7,10 +7,10 @@
 #include "reshardfs/error.h"
 
 #include "checkpoint/checkpoint_set.h"
-#include "storage/directory.h"
-#include "storage/linkless_tree.h"
+#include "storage/local/directory.h"
+#include "storage/local/linkless_tree.h"
 #include "storage/location.h"
-#include "storage/remote_tree.h"
+#include "storage/remote/remote_tree.h"
 
 namespace reshardfs {
 

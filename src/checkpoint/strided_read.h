@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "format/torch_zip_tensors.h"
+#include "format/torch/torch_zip_tensors.h"
 #include "storage/byte_source.h"
 
 namespace reshardfs {

@@ -17,7 +17,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/resource_limits.h"
+#include "base/process/resource_limits.h"
 #include "base/version.h"
 #include "cli/arguments.h"
 #include "cli/command.h"

@@ -19,7 +19,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/resource_limits.h"
+#include "base/process/resource_limits.h"
 
 namespace reshardfs {
 namespace {

@@ -14,7 +14,7 @@
 #include "reshardfs/error.h"
 #include "reshardfs/tensor.h"
 
-#include "base/near_name.h"
+#include "base/text/near_name.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/conversion_arguments.h"

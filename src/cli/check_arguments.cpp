@@ -3,7 +3,7 @@
 
 #include "reshardfs/error.h"
 
-#include "storage/directory.h"
+#include "storage/local/directory.h"
 #include "storage/location.h"
 #include "storage/near_path.h"
 

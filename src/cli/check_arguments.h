@@ -11,7 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "report/option_words.h"
+#include "conversion/option_words.h"
 
 namespace reshardfs {
 

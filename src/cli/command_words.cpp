@@ -14,7 +14,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/near_name.h"
+#include "base/text/near_name.h"
 
 namespace reshardfs {
 namespace {

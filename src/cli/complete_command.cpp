@@ -16,7 +16,7 @@
 #include "reshardfs/error.h"
 #include "reshardfs/strategy.h"
 
-#include "base/toml_keys.h"
+#include "base/toml/toml_keys.h"
 #include "cli/app.h"
 
 namespace reshardfs {

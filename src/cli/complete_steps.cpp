@@ -8,7 +8,7 @@
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
-#include "checkpoint/series.h"
+#include "checkpoint/series/series.h"
 
 namespace reshardfs {
 

@@ -10,8 +10,8 @@
 
 #include "reshardfs/conversion.h"
 
-#include "checkpoint/steps.h"
-#include "view/strategy_input.h"
+#include "checkpoint/series/steps.h"
+#include "conversion/strategy_input.h"
 
 namespace reshardfs {
 

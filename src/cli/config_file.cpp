@@ -11,9 +11,9 @@
 
 #include "reshardfs/error.h"
 
-#include "base/near_name.h"
-#include "base/toml_keys.h"
-#include "storage/directory.h"
+#include "base/text/near_name.h"
+#include "base/toml/toml_keys.h"
+#include "storage/local/directory.h"
 
 namespace reshardfs {
 namespace {

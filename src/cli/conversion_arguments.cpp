@@ -11,7 +11,7 @@
 #include "cli/arguments.h"
 #include "cli/check_arguments.h"
 #include "cli/value_checks.h"
-#include "report/option_words.h"
+#include "conversion/option_words.h"
 #include "storage/location.h"
 
 namespace reshardfs {

@@ -11,7 +11,7 @@
 #include "reshardfs/strategy.h"
 
 #include "cli/write_file.h"
-#include "format/ckpt.h"
+#include "format/ckpt/ckpt.h"
 
 namespace reshardfs {
 namespace {

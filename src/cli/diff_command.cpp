@@ -12,7 +12,7 @@
 
 #include "base/rank_format.h"
 #include "base/rank_json.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "check/diff.h"
 #include "cli/app.h"
 #include "cli/check_arguments.h"

@@ -25,7 +25,7 @@
 #include "cli/app.h"
 #include "cli/demo_process.h"
 #include "cli/text.h"
-#include "format/ckpt.h"
+#include "format/ckpt/ckpt.h"
 
 namespace reshardfs {
 namespace {

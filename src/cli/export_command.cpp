@@ -13,7 +13,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/url_path.h"
+#include "base/text/url_path.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/conversion_arguments.h"

@@ -10,7 +10,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/text.h"
 #include "layout/dimension_loops.h"
 

@@ -10,7 +10,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "check/slice_contents.h"
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/completeness.h"
@@ -20,12 +20,12 @@
 #include "cli/progress_line.h"
 #include "cli/storage_arguments.h"
 #include "cli/write_file.h"
+#include "guess/guess.h"
+#include "guess/guess_rules.h"
+#include "guess/guess_words.h"
 #include "modelmap/variables.h"
-#include "storage/directory.h"
+#include "storage/local/directory.h"
 #include "storage/location.h"
-#include "strategy/guess.h"
-#include "strategy/guess_rules.h"
-#include "strategy/guess_words.h"
 
 namespace reshardfs {
 namespace {

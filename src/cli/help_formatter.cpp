@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "base/wrapped_text.h"
+#include "base/text/wrapped_text.h"
 #include "cli/terminal.h"
 
 namespace reshardfs {

@@ -16,11 +16,11 @@
 #include "reshardfs/error.h"
 
 #include "base/content_size.h"
-#include "base/near_name.h"
 #include "base/rank_json.h"
 #include "base/rank_list.h"
+#include "base/text/near_name.h"
 #include "check/parameter_stats.h"
-#include "checkpoint/series.h"
+#include "checkpoint/series/series.h"
 #include "cli/app.h"
 #include "cli/check_arguments.h"
 #include "cli/command.h"
@@ -36,13 +36,13 @@
 #include "cli/terminal.h"
 #include "cli/text.h"
 #include "cli/why_text.h"
-#include "plan/mapped_source.h"
-#include "plan/name_map.h"
+#include "conversion/contents.h"
+#include "conversion/model_maps.h"
+#include "conversion/strategy_input.h"
+#include "conversion/unmatched_selectors.h"
+#include "plan/mapped/mapped_source.h"
+#include "plan/target/name_map.h"
 #include "storage/location.h"
-#include "view/contents.h"
-#include "view/model_maps.h"
-#include "view/strategy_input.h"
-#include "view/unmatched_selectors.h"
 
 namespace reshardfs {
 namespace {

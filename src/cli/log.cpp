@@ -19,8 +19,8 @@
 
 #include "reshardfs/error.h"
 
-#include "base/failure_log.h"
-#include "base/fault_report.h"
+#include "base/process/failure_log.h"
+#include "base/process/fault_report.h"
 
 namespace reshardfs {
 namespace {

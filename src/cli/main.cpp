@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/resource_limits.h"
+#include "base/process/resource_limits.h"
 #include "cli/app.h"
 #include "cli/process_end.h"
 #include "cli/process_start.h"

@@ -7,9 +7,9 @@
 #include "reshardfs/error.h"
 
 #include "cli/check_arguments.h"
-#include "report/option_words.h"
+#include "conversion/installed_maps.h"
+#include "conversion/option_words.h"
 #include "storage/location.h"
-#include "view/installed_maps.h"
 
 namespace reshardfs {
 namespace {

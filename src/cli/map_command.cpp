@@ -12,8 +12,8 @@
 
 #include "reshardfs/error.h"
 
-#include "base/name_groups.h"
-#include "base/near_name.h"
+#include "base/text/name_groups.h"
+#include "base/text/near_name.h"
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/completeness.h"
 #include "cli/app.h"
@@ -27,11 +27,11 @@
 #include "cli/terminal.h"
 #include "cli/text.h"
 #include "cli/why_text.h"
-#include "plan/mapped_source.h"
-#include "plan/source_table.h"
+#include "conversion/installed_maps.h"
+#include "conversion/model_maps.h"
+#include "plan/mapped/mapped_source.h"
+#include "plan/source/source_table.h"
 #include "storage/location.h"
-#include "view/installed_maps.h"
-#include "view/model_maps.h"
 
 namespace reshardfs {
 namespace {

@@ -16,9 +16,9 @@
 
 #include "reshardfs/error.h"
 
-#include "base/free_memory.h"
-#include "base/text.h"
-#include "checkpoint/step.h"
+#include "base/process/free_memory.h"
+#include "base/text/text.h"
+#include "checkpoint/series/step.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/complete_steps.h"

@@ -9,15 +9,15 @@
 
 #include "reshardfs/error.h"
 
-#include "base/free_memory.h"
+#include "base/process/free_memory.h"
 #include "base/rank_list.h"
 #include "base/sha256.h"
 #include "base/unmatched_options.h"
 #include "cli/complete_steps.h"
 #include "cli/conversion_arguments.h"
-#include "export/identity.h"
-#include "storage/open_file_limit.h"
-#include "view/strategy_input.h"
+#include "conversion/identity.h"
+#include "conversion/strategy_input.h"
+#include "storage/local/open_file_limit.h"
 #include "view/view.h"
 
 namespace reshardfs {
@@ -40,7 +40,7 @@ std::string add_step(ConversionOptions options, const std::string& step, TreeBui
     const Conversion conversion = open_conversion(options);
     builder.set_mtime(conversion.mtime_ns());
     add_files(conversion.files(), builder);
-    const std::string text = mount_identity(options, conversion).dump();
+    const std::string text = mount_identity(options, conversion.source_files()).dump();
     identity = sha256_of(std::as_bytes(std::span(text)));
   }
   return_free_memory();

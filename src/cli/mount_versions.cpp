@@ -15,12 +15,12 @@
 
 #include "reshardfs/error.h"
 
-#include "base/url_path.h"
-#include "checkpoint/step.h"
+#include "base/text/url_path.h"
+#include "checkpoint/series/step.h"
 #include "cli/mount_arguments.h"
 #include "cli/mount_tree.h"
 #include "cli/program_start.h"
-#include "export/identity.h"
+#include "conversion/identity.h"
 #include "fuse/kernel_caches.h"
 #include "storage/location.h"
 
@@ -55,7 +55,8 @@ std::string subject_of(Identity&& identity, std::uint64_t sum, const MountOption
 
 std::string subject_of(const ConversionOptions& options, const Conversion& conversion,
                        const Tree& tree, const MountOptions& mount) {
-  return subject_of([&] { return mount_identity(options, conversion); }, tree.sum(), mount);
+  return subject_of([&] { return mount_identity(options, conversion.source_files()); }, tree.sum(),
+                    mount);
 }
 
 Json part(const std::string& subject, const char* key) {

@@ -19,7 +19,7 @@
 #include "cli/terminal.h"
 #include "cli/text.h"
 #include "cli/write_file.h"
-#include "view/plan_json.h"
+#include "view/control/plan_json.h"
 
 namespace reshardfs {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "reshardfs/conversion.h"
 
-#include "plan/fetch_times.h"
+#include "plan/traffic/fetch_times.h"
 
 namespace reshardfs {
 

@@ -9,8 +9,8 @@
 
 #include <spdlog/spdlog.h>
 
-#include "storage/cached_fetcher.h"
-#include "storage/local_readers.h"
+#include "storage/local/local_readers.h"
+#include "storage/remote/cached_fetcher.h"
 #include "transport/http_engine.h"
 
 namespace reshardfs {

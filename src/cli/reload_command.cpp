@@ -19,7 +19,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/mount_status.h"

@@ -13,7 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/mount_record.h"
+#include "base/process/mount_record.h"
 
 namespace reshardfs {
 

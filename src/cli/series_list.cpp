@@ -9,8 +9,8 @@
 
 #include "base/rank_json.h"
 #include "base/rank_list.h"
-#include "base/utc_time.h"
-#include "checkpoint/step.h"
+#include "base/text/utc_time.h"
+#include "checkpoint/series/step.h"
 #include "cli/json_output.h"
 #include "cli/text.h"
 

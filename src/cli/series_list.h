@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "checkpoint/series.h"
+#include "checkpoint/series/series.h"
 
 namespace reshardfs {
 

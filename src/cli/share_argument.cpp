@@ -13,7 +13,7 @@
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace reshardfs {
 namespace {

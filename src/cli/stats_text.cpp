@@ -15,7 +15,7 @@
 
 #include "base/rank_json.h"
 #include "base/rank_list.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "check/diff.h"
 #include "cli/text.h"
 

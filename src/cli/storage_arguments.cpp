@@ -7,12 +7,12 @@
 #include <optional>
 #include <utility>
 
-#include "base/process_state.h"
+#include "base/process/process_state.h"
 #include "cli/check_arguments.h"
 #include "cli/value_checks.h"
-#include "storage/block_pool.h"
-#include "storage/cached_fetcher.h"
 #include "storage/location.h"
+#include "storage/pool/block_pool.h"
+#include "storage/remote/cached_fetcher.h"
 #include "transport/settings.h"
 
 namespace reshardfs {

@@ -25,14 +25,14 @@
 #include "cli/terminal.h"
 #include "cli/text.h"
 #include "cli/write_file.h"
-#include "plan/name_map.h"
-#include "plan/recorded_strategy.h"
-#include "plan/source_table.h"
-#include "plan/target_table.h"
+#include "conversion/model_maps.h"
+#include "conversion/named_strategy.h"
+#include "conversion/source_input.h"
+#include "plan/source/recorded_strategy.h"
+#include "plan/source/source_table.h"
+#include "plan/target/name_map.h"
+#include "plan/target/target_table.h"
 #include "storage/location.h"
-#include "view/model_maps.h"
-#include "view/named_strategy.h"
-#include "view/source_input.h"
 
 namespace reshardfs {
 namespace {

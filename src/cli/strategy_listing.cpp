@@ -9,7 +9,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/near_name.h"
+#include "base/text/near_name.h"
 #include "cli/strategy_picture.h"
 #include "cli/terminal.h"
 #include "cli/text.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace reshardfs {
 

@@ -12,8 +12,8 @@
 
 #include "reshardfs/error.h"
 
-#include "base/near_name.h"
-#include "base/text.h"
+#include "base/text/near_name.h"
+#include "base/text/text.h"
 #include "cli/command_words.h"
 
 namespace reshardfs {

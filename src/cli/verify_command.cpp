@@ -10,7 +10,7 @@
 
 #include "base/rank_format.h"
 #include "base/rank_json.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "check/verify.h"
 #include "cli/app.h"
 #include "cli/check_arguments.h"
@@ -22,7 +22,7 @@
 #include "cli/progress_line.h"
 #include "cli/storage_arguments.h"
 #include "cli/text.h"
-#include "report/option_words.h"
+#include "conversion/option_words.h"
 #include "storage/location.h"
 
 namespace reshardfs {

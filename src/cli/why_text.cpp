@@ -9,10 +9,10 @@
 
 #include "reshardfs/error.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
-#include "plan/byte_ranges.h"
+#include "plan/reading/byte_ranges.h"
 
 namespace reshardfs {
 namespace {

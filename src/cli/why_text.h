@@ -4,9 +4,9 @@
 
 #include <string>
 
+#include "conversion/model_maps.h"
 #include "modelmap/mapping.h"
-#include "plan/shard_grid.h"
-#include "view/model_maps.h"
+#include "plan/source/shard_grid.h"
 
 namespace reshardfs {
 

@@ -6,8 +6,8 @@
 #include <exception>
 #include <optional>
 
-#include "base/parallel.h"
-#include "base/retry_once.h"
+#include "base/process/parallel.h"
+#include "base/process/retry_once.h"
 #include "base/sha256.h"
 
 namespace reshardfs {

@@ -7,7 +7,7 @@
 
 #include "reshardfs/virtual_file.h"
 
-#include "base/retry_once.h"
+#include "base/process/retry_once.h"
 #include "export/folder.h"
 
 namespace reshardfs {

@@ -21,13 +21,13 @@
 
 #include "base/checked.h"
 #include "base/sha256.h"
-#include "base/text.h"
-#include "base/url_path.h"
+#include "base/text/text.h"
+#include "base/text/url_path.h"
+#include "conversion/identity.h"
 #include "export/block_journal.h"
 #include "export/checksums.h"
 #include "export/existing_file.h"
 #include "export/folder.h"
-#include "export/identity.h"
 #include "export/manifest.h"
 #include "export/object_exporter.h"
 #include "export/other_manifests.h"
@@ -241,7 +241,7 @@ class Exporter {
       : options_(options),
         directory_(options.directory, conversion_options.source,
                    options.share ? Lock::kShared : Lock::kExclusive),
-        identity_(conversion_identity(conversion_options, conversion)),
+        identity_(conversion_identity(conversion_options, conversion.source_files())),
         planned_(conversion, options.share) {
     for (const OutputFile* output : planned_.files) {
       Item item;

@@ -8,8 +8,8 @@
 #include "reshardfs/error.h"
 
 #include "base/sha256.h"
+#include "conversion/identity.h"
 #include "export/folder.h"
-#include "export/identity.h"
 
 namespace reshardfs {
 namespace {

@@ -14,12 +14,12 @@
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
-#include "base/parallel.h"
-#include "base/text.h"
+#include "base/process/parallel.h"
+#include "base/text/text.h"
+#include "conversion/identity.h"
 #include "export/begun_uploads.h"
 #include "export/checksums.h"
 #include "export/folder.h"
-#include "export/identity.h"
 #include "export/object_folder.h"
 #include "export/object_manifest.h"
 #include "export/object_sums.h"
@@ -48,7 +48,7 @@ class ObjectExporter {
         folder_(options.directory, conversion_options.source),
         planned_(conversion, options.share) {
     choose_workers();
-    identity_ = conversion_identity(conversion_options, conversion);
+    identity_ = conversion_identity(conversion_options, conversion.source_files());
   }
 
   ExportResult run() {

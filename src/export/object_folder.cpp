@@ -5,7 +5,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/url_path.h"
+#include "base/text/url_path.h"
 #include "export/folder.h"
 #include "transport/s3_objects.h"
 

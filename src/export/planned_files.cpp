@@ -3,7 +3,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "export/folder.h"
 
 namespace reshardfs {

@@ -12,9 +12,9 @@
 
 #include "reshardfs/error.h"
 
-#include "base/file_name.h"
-#include "base/url_path.h"
-#include "storage/directory.h"
+#include "base/text/file_name.h"
+#include "base/text/url_path.h"
+#include "storage/local/directory.h"
 
 namespace reshardfs {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "reshardfs/error.h"
 
-#include "format/name_orders.h"
+#include "format/index/name_orders.h"
 
 namespace reshardfs {
 namespace {

@@ -7,7 +7,7 @@
 #include <exception>
 #include <span>
 
-#include "format/encrypted.h"
+#include "format/encrypted/encrypted.h"
 
 using namespace std::string_view_literals;
 

@@ -8,9 +8,9 @@
 
 #include "reshardfs/error.h"
 
-#include "format/ckpt.h"
+#include "format/ckpt/ckpt.h"
 #include "format/foreign_content.h"
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 
 namespace reshardfs {
 namespace {

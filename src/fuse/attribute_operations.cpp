@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/counters.h"
+#include "base/process/counters.h"
 #include "fuse/operations.h"
 #include "fuse/request.h"
 

@@ -20,7 +20,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/resource_limits.h"
+#include "base/process/resource_limits.h"
 #include "fuse/caller.h"
 
 namespace reshardfs {

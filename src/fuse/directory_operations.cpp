@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "base/counters.h"
+#include "base/process/counters.h"
 #include "fuse/attributes.h"
 #include "fuse/operations.h"
 #include "fuse/request.h"

@@ -22,7 +22,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/resource_limits.h"
+#include "base/process/resource_limits.h"
 #include "fuse/descriptor_message.h"
 #include "fuse/fuse_descriptor.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/mount_record.h"
+#include "base/process/mount_record.h"
 #include "fuse/channel.h"
 #include "fuse/mount_table.h"
 #include "fuse/mounted_tree.h"

@@ -14,7 +14,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "base/no_signals.h"
+#include "base/process/no_signals.h"
 
 namespace reshardfs {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/resource_limits.h"
+#include "base/process/resource_limits.h"
 #include "fuse/keeper.h"
 #include "fuse/mount_handover.h"
 #include "fuse/mount_table.h"

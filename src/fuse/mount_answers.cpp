@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/near_name.h"
+#include "base/text/near_name.h"
 
 namespace reshardfs {
 namespace {

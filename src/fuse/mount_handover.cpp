@@ -14,7 +14,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/mount_record.h"
+#include "base/process/mount_record.h"
 #include "base/version.h"
 #include "fuse/keeper.h"
 #include "fuse/resend.h"

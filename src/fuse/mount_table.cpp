@@ -11,7 +11,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/file_name.h"
+#include "base/text/file_name.h"
 
 namespace reshardfs {
 namespace {

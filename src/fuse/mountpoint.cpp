@@ -7,11 +7,11 @@
 
 #include "reshardfs/error.h"
 
-#include "base/url_path.h"
+#include "base/text/url_path.h"
 #include "fuse/fuse_descriptor.h"
 #include "fuse/mount.h"
 #include "fuse/mount_table.h"
-#include "storage/directory.h"
+#include "storage/local/directory.h"
 
 namespace reshardfs {
 namespace {

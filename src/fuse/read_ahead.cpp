@@ -3,8 +3,8 @@
 
 #include <sys/vfs.h>
 
-#include "base/url_path.h"
-#include "storage/file_system_type.h"
+#include "base/text/url_path.h"
+#include "storage/local/file_system_type.h"
 
 namespace reshardfs {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/counters.h"
+#include "base/process/counters.h"
 
 namespace reshardfs {
 

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "base/failure_log.h"
+#include "base/process/failure_log.h"
 #include "fuse/buffer_pool.h"
 #include "fuse/channel.h"
 #include "fuse/mount.h"

@@ -15,7 +15,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/no_signals.h"
+#include "base/process/no_signals.h"
 #include "fuse/descriptor_message.h"
 
 namespace reshardfs {

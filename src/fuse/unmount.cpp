@@ -10,8 +10,8 @@
 
 #include "reshardfs/error.h"
 
-#include "base/file_name.h"
-#include "base/near_name.h"
+#include "base/text/file_name.h"
+#include "base/text/near_name.h"
 #include "fuse/fusermount.h"
 #include "fuse/mount.h"
 #include "fuse/mount_table.h"

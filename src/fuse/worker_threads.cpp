@@ -13,7 +13,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "base/resource_limits.h"
+#include "base/process/resource_limits.h"
 #include "fuse/request.h"
 #include "fuse/signals.h"
 

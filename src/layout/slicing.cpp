@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/checked.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace reshardfs {
 namespace {

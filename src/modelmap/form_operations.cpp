@@ -9,7 +9,7 @@
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace reshardfs::modelmap {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/toml_table.h"
+#include "base/toml/toml_table.h"
 #include "modelmap/map_text.h"
 
 namespace reshardfs::modelmap {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "modelmap/mapping_work.h"
 
 namespace reshardfs::modelmap {

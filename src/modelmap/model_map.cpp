@@ -8,7 +8,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/url_path.h"
+#include "base/text/url_path.h"
 #include "modelmap/map_text.h"
 
 namespace reshardfs::modelmap {

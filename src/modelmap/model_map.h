@@ -17,7 +17,7 @@
 
 #include "reshardfs/dtype.h"
 
-#include "base/glob.h"
+#include "base/text/glob.h"
 #include "modelmap/operation.h"
 #include "modelmap/pattern.h"
 #include "modelmap/requirement.h"

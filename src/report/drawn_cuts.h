@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/target_table.h"
-#include "plan/traffic_survey.h"
+#include "plan/target/target_table.h"
+#include "plan/traffic/traffic_survey.h"
 #include "report/parameter_role.h"
 
 namespace reshardfs {

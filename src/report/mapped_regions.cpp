@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/byte_range.h"
-#include "plan/tensor_view.h"
+#include "plan/target/tensor_view.h"
 
 namespace reshardfs {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "layout/axis_partition.h"
-#include "plan/shard_grid.h"
+#include "plan/source/shard_grid.h"
 
 namespace reshardfs {
 

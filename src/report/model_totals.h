@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/target_table.h"
+#include "plan/target/target_table.h"
 #include "report/parameter_role.h"
 
 namespace reshardfs {

@@ -13,10 +13,10 @@
 
 #include "base/rank_list.h"
 #include "base/sha256.h"
-#include "base/shell_text.h"
-#include "base/text.h"
+#include "base/text/shell_text.h"
+#include "base/text/text.h"
 #include "base/version.h"
-#include "plan/traffic_survey.h"
+#include "plan/traffic/traffic_survey.h"
 #include "report/assets.h"
 #include "report/drawn_cuts.h"
 #include "report/page_data.h"

@@ -13,8 +13,8 @@
 #include "reshardfs/conversion.h"
 #include "reshardfs/virtual_file.h"
 
-#include "base/counters.h"
-#include "plan/target_table.h"
+#include "base/process/counters.h"
+#include "plan/target/target_table.h"
 #include "report/parameter_role.h"
 
 namespace reshardfs {

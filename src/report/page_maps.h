@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "plan/target_table.h"
+#include "plan/target/target_table.h"
 #include "report/bounded_writer.h"
 
 namespace reshardfs {

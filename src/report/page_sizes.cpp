@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "report/model_totals.h"
 #include "report/page_text.h"
 

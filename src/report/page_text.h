@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "report/svg.h"
 
 namespace reshardfs {

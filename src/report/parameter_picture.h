@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/target_table.h"
+#include "plan/target/target_table.h"
 #include "report/svg.h"
 
 namespace reshardfs {

@@ -5,8 +5,8 @@
 #include <array>
 #include <string_view>
 
-#include "format/iteration_common.h"
-#include "plan/name_map.h"
+#include "format/mindformers/iteration_common.h"
+#include "plan/target/name_map.h"
 
 namespace reshardfs {
 namespace {

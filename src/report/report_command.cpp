@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/rank_list.h"
-#include "report/option_words.h"
+#include "conversion/option_words.h"
 
 namespace reshardfs {
 namespace {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "layout/slicing.h"
-#include "plan/tensor_view.h"
+#include "plan/target/tensor_view.h"
 #include "report/mapped_regions.h"
 
 namespace reshardfs {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/target_table.h"
+#include "plan/target/target_table.h"
 
 namespace reshardfs {
 

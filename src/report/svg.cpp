@@ -9,8 +9,8 @@
 
 #include "reshardfs/error.h"
 
-#include "base/text.h"
-#include "base/utf8.h"
+#include "base/text/text.h"
+#include "base/text/utf8.h"
 
 namespace reshardfs {
 namespace {

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/rank_list.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "report/page_text.h"
 
 namespace reshardfs {

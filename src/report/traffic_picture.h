@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "plan/traffic_survey.h"
+#include "plan/traffic/traffic_survey.h"
 #include "report/svg.h"
 
 namespace reshardfs {

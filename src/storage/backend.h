@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "storage/byte_source.h"
-#include "storage/directory.h"
+#include "storage/local/directory.h"
 
 namespace reshardfs {
 

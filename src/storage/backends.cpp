@@ -5,7 +5,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/near_name.h"
+#include "base/text/near_name.h"
 #include "storage/backend.h"
 #include "storage/location.h"
 

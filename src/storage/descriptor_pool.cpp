@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "base/process_state.h"
-#include "storage/open_file_limit.h"
+#include "base/process/process_state.h"
+#include "storage/local/open_file_limit.h"
 
 namespace reshardfs {
 

@@ -11,9 +11,9 @@
 
 #include "reshardfs/error.h"
 
-#include "base/counters.h"
-#include "storage/file_times.h"
-#include "storage/file_watch.h"
+#include "base/process/counters.h"
+#include "storage/local/file_times.h"
+#include "storage/local/file_watch.h"
 
 namespace reshardfs {
 namespace {

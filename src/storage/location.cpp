@@ -6,7 +6,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process_state.h"
+#include "base/process/process_state.h"
 #include "storage/backend.h"
 #include "transport/url.h"
 

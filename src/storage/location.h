@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "base/url_path.h"
+#include "base/text/url_path.h"
 
 namespace reshardfs {
 

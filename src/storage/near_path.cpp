@@ -6,9 +6,9 @@
 
 #include "reshardfs/error.h"
 
-#include "base/file_name.h"
-#include "base/near_name.h"
-#include "storage/directory.h"
+#include "base/text/file_name.h"
+#include "base/text/near_name.h"
+#include "storage/local/directory.h"
 
 namespace reshardfs {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "storage/byte_source.h"
-#include "storage/directory.h"
+#include "storage/local/directory.h"
 
 namespace reshardfs {
 

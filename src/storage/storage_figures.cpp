@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/storage_figures.h"
 
-#include "storage/block_pool.h"
-#include "storage/cached_fetcher.h"
-#include "storage/local_readers.h"
+#include "storage/local/local_readers.h"
+#include "storage/pool/block_pool.h"
+#include "storage/remote/cached_fetcher.h"
 #include "transport/http_engine.h"
 
 namespace reshardfs {

@@ -9,10 +9,10 @@
 #include "reshardfs/strategy_rules.h"
 
 #include "base/rank_list.h"
-#include "storage/directory.h"
-#include "storage/linkless_tree.h"
-#include "strategy/stage_directory.h"
-#include "strategy/strategy_file.h"
+#include "storage/local/directory.h"
+#include "storage/local/linkless_tree.h"
+#include "strategy/files/stage_directory.h"
+#include "strategy/files/strategy_file.h"
 
 namespace reshardfs {
 namespace {

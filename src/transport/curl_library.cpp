@@ -9,7 +9,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process_state.h"
+#include "base/process/process_state.h"
 
 namespace reshardfs {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process_state.h"
+#include "base/process/process_state.h"
 #include "base/sha256.h"
 #include "transport/s3_listing.h"
 #include "transport/settings.h"

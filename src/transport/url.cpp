@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "base/url_path.h"
+#include "base/text/url_path.h"
 
 namespace reshardfs {
 namespace {

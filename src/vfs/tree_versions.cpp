@@ -5,7 +5,7 @@
 #include <exception>
 #include <utility>
 
-#include "base/free_memory.h"
+#include "base/process/free_memory.h"
 
 namespace reshardfs {
 

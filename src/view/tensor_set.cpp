@@ -6,8 +6,8 @@
 #include "reshardfs/error.h"
 
 #include "base/content_size.h"
-#include "base/near_name.h"
-#include "base/text.h"
+#include "base/text/near_name.h"
+#include "base/text/text.h"
 
 namespace reshardfs {
 

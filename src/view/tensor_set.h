@@ -9,8 +9,8 @@
 
 #include "reshardfs/tensor.h"
 
-#include "plan/target_table.h"
-#include "view/tensor_elements.h"
+#include "plan/target/target_table.h"
+#include "view/files/tensor_elements.h"
 
 namespace reshardfs {
 

@@ -3,30 +3,19 @@
 /// function, and a line in view_registry.cpp.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "reshardfs/conversion.h"
 #include "reshardfs/error.h"
 
-#include "plan/target_table.h"
-#include "view/safetensors_file.h"
+#include "conversion/conversion_tables.h"
+#include "plan/target/target_table.h"
+#include "view/files/safetensors_file.h"
 
 namespace reshardfs {
-
-/// The model that is shown through maps, beside its tensors.
-struct ShownModel {
-  std::string side{};  ///< "Hugging Face"; empty: there is no map
-  std::filesystem::path config_file{};
-  /// Whether the files beside config_file belong to the model.
-  bool has_directory = false;
-  /// Names of optimizer states, as the maps know them.
-  std::shared_ptr<const std::set<std::string>> states = std::make_shared<std::set<std::string>>();
-};
 
 /// What is not shown although it was wanted.
 struct AbsentFiles {
@@ -42,8 +31,7 @@ struct ViewContext {
   /// The destination ranks to show, ascending.
   const std::vector<Rank>& ranks;
   std::shared_ptr<const TargetTable> target;
-  /// The same parameters without a destination strategy: one rank that has everything whole.
-  /// nullptr if there is no such whole, or a part of it has no source.
+  /// As of ConversionTables.
   std::shared_ptr<const TargetTable> whole;
   /// For lines the user should see.
   std::vector<std::string>& warnings;
@@ -59,9 +47,6 @@ struct ViewContext {
   /// @throws Error the same, if the user has named the view.
   void leave_out(ViewKind kind, const std::string& path, const Error& error) const;
 };
-
-/// The only rank of ViewContext::whole.
-inline constexpr Rank kWholeRank;
 
 using ViewBuilder = std::vector<OutputFile> (*)(const ViewContext&);
 

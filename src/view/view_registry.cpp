@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "conversion/wanted_views.h"
 #include "view/view.h"
-#include "view/wanted_views.h"
 
 namespace reshardfs {
 

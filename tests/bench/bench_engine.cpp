@@ -14,9 +14,9 @@
 
 #include "base/cast.h"
 #include "layout/axis_partition.h"
-#include "plan/file_image.h"
-#include "plan/tensor_view.h"
-#include "storage/mapped_gather.h"
+#include "plan/target/file_image.h"
+#include "plan/target/tensor_view.h"
+#include "storage/local/mapped_gather.h"
 #include "storage/pieces.h"
 
 namespace reshardfs {

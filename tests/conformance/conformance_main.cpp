@@ -12,8 +12,8 @@
 #include "reshardfs/error.h"
 
 #include "conformance/place.h"
+#include "storage/local/measured_file.h"
 #include "storage/location.h"
-#include "storage/measured_file.h"
 #include "support/shared_exceptions.h"
 #include "transport/settings.h"
 

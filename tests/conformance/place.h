@@ -14,9 +14,9 @@
 #include <gtest/gtest.h>
 
 #include "storage/backend.h"
-#include "storage/linkless_tree.h"
+#include "storage/local/linkless_tree.h"
 #include "storage/location.h"
-#include "storage/remote_tree.h"
+#include "storage/remote/remote_tree.h"
 
 namespace reshardfs::conformance {
 

@@ -8,7 +8,7 @@
 #include "reshardfs/error.h"
 
 #include "conformance/place.h"
-#include "storage/remote_tree.h"
+#include "storage/remote/remote_tree.h"
 
 namespace reshardfs::conformance {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// .ckpt files that are cut anywhere, or have any bit flipped that is not tensor data.
-#include "format/ckpt.h"
+#include "format/ckpt/ckpt.h"
 
 #include <gtest/gtest.h>
 

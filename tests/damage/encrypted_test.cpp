@@ -2,7 +2,7 @@
 /// Encrypted .ckpt files that are cut anywhere, or have any bit flipped.
 #include <gtest/gtest.h>
 
-#include "format/encrypted_blocks.h"
+#include "format/encrypted/encrypted_blocks.h"
 #include "support/checkpoint.h"
 #include "support/sources.h"
 #include "support/wire.h"

@@ -5,10 +5,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "conversion/completeness.h"
 #include "format/input_format.h"
-#include "plan/record_order.h"
-#include "plan/target_table.h"
-#include "view/completeness.h"
+#include "plan/target/target_table.h"
+#include "plan/traffic/record_order.h"
 
 namespace reshardfs::damage {
 namespace {

@@ -4,7 +4,7 @@
 /// the naive model gives for the layouts that the damaged rules state.
 #include <gtest/gtest.h>
 
-#include "strategy/rules_apply.h"
+#include "strategy/rules/rules_apply.h"
 #include "strategy_oracle.h"
 #include "tally.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Safetensors files that are cut anywhere, or have any bit of the header flipped.
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 
 #include <gtest/gtest.h>
 

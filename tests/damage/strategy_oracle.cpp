@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "format/ckpt.h"
+#include "format/ckpt/ckpt.h"
 #include "naive.h"
 #include "support/sources.h"
 

@@ -3,7 +3,7 @@
 /// intact source, and as that of the target.
 #include <gtest/gtest.h>
 
-#include "strategy/strategy_file.h"
+#include "strategy/files/strategy_file.h"
 #include "strategy_oracle.h"
 #include "tally.h"
 

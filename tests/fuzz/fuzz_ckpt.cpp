@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/ckpt.h"
+#include "format/ckpt/ckpt.h"
 #include "fuzz/fuzzing.h"
 #include "support/sources.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/encrypted.h"
-#include "format/encrypted_blocks.h"
+#include "format/encrypted/encrypted.h"
+#include "format/encrypted/encrypted_blocks.h"
 #include "fuzz/fuzzing.h"
 #include "support/sources.h"
 #include "unit/format/encrypted_samples.h"

@@ -3,8 +3,8 @@
 #include <set>
 #include <string>
 
-#include "format/iteration_metadata.h"
-#include "format/shard_id.h"
+#include "format/mindformers/iteration_metadata.h"
+#include "format/mindformers/shard_id.h"
 #include "fuzz/fuzzing.h"
 #include "support/sources.h"
 

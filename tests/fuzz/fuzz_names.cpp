@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
 
-#include "base/file_name.h"
+#include "base/text/file_name.h"
 #include "fuzz/fuzzing.h"
 
 using namespace reshardfs;

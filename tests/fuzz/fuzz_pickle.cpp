@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/dcp_join.h"
-#include "format/dcp_table.h"
-#include "format/pickle_globals.h"
-#include "format/pickle_tree.h"
+#include "format/torch/dcp_join.h"
+#include "format/torch/dcp_table.h"
+#include "format/torch/pickle_globals.h"
+#include "format/torch/pickle_tree.h"
 #include "fuzz/fuzzing.h"
 
 using namespace reshardfs;

@@ -5,8 +5,8 @@
 #include "fuzz/fuzzing.h"
 #include "layout/slicing.h"
 #include "naive.h"
-#include "plan/source_table.h"
-#include "plan/target_table.h"
+#include "plan/source/source_table.h"
+#include "plan/target/target_table.h"
 #include "support/checkpoint.h"
 #include "support/wire.h"
 

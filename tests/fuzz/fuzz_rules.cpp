@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuzz/fuzzing.h"
-#include "strategy/rules_apply.h"
-#include "strategy/rules_document.h"
+#include "strategy/rules/rules_apply.h"
+#include "strategy/rules/rules_document.h"
 
 using namespace reshardfs;
 

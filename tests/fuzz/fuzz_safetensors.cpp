@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 #include "fuzz/fuzzing.h"
 #include "support/sources.h"
 

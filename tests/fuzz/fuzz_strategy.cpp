@@ -2,7 +2,7 @@
 #include "reshardfs/strategy.h"
 
 #include "fuzz/fuzzing.h"
-#include "strategy/strategy_file.h"
+#include "strategy/files/strategy_file.h"
 
 using namespace reshardfs;
 

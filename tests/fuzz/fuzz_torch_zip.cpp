@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/torch_zip_tensors.h"
+#include "format/torch/torch_zip_tensors.h"
 #include "fuzz/fuzzing.h"
 #include "support/sources.h"
 

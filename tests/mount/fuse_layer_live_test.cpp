@@ -19,7 +19,7 @@
 
 #include "reshardfs/error.h"
 
-#include "base/counters.h"
+#include "base/process/counters.h"
 #include "fuse/mount_table.h"
 #include "test_mount.h"
 

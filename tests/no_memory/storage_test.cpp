@@ -14,13 +14,13 @@
 #include <gtest/gtest.h>
 
 #include "failing_allocations.h"
-#include "storage/block_pool.h"
 #include "storage/byte_source.h"
 #include "storage/descriptor_pool.h"
-#include "storage/file_watch.h"
-#include "storage/local_fetcher.h"
-#include "storage/local_readers.h"
-#include "storage/stream_windows.h"
+#include "storage/local/file_watch.h"
+#include "storage/local/local_fetcher.h"
+#include "storage/local/local_readers.h"
+#include "storage/pool/block_pool.h"
+#include "storage/pool/stream_windows.h"
 #include "support/temp_dir.h"
 
 namespace reshardfs::no_memory {

@@ -15,17 +15,17 @@ DEFAULTS = re.compile(rf"value_or\({NUMBER}\)"                     # x.value_or(
 JUSTIFIED = {
     ("src/modelmap/mapping_rules.cpp", "key.push_back(value ? *value : -1);"):
         "a key of a cache, in which -1 stands for unknown",
-    ("src/checkpoint/index_statement.cpp", "ties_embeddings().value_or(false)"):
+    ("src/checkpoint/whole/index_statement.cpp", "ties_embeddings().value_or(false)"):
         "a total that counts a tensor twice is accepted only if config.json says that it is tied",
-    ("src/checkpoint/shard_extents.cpp", "end.value_or(0)"):
+    ("src/checkpoint/shards/shard_extents.cpp", "end.value_or(0)"):
         "an overflow, which the line before notes as wrong",
-    ("src/checkpoint/shard_extents.cpp", "joined.bytes().value_or(0)"):
+    ("src/checkpoint/shards/shard_extents.cpp", "joined.bytes().value_or(0)"):
         "of a tensor that is noted as wrong, which ends the proof",
-    ("src/strategy/derive.cpp", "data_(sizes.data.value_or(1)),"):
+    ("src/strategy/derive/derive.cpp", "data_(sizes.data.value_or(1)),"):
         "a size that --dst-strategy leaves out of the target is documented to be 1",
-    ("src/strategy/guess_shapes.cpp", "number(row.units, scope).value_or(0)"):
+    ("src/guess/guess_shapes.cpp", "number(row.units, scope).value_or(0)"):
         "0 units stand for an unknown number there",
-    ("src/strategy/guess_shapes.cpp", 'number("mtp_layers", scope).value_or(0)'):
+    ("src/guess/guess_shapes.cpp", 'number("mtp_layers", scope).value_or(0)'):
         "a config.json that states layers and no such key has none",
 }
 

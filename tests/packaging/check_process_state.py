@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fork must not copy stands in the list of base/process_state.h: no object of static storage
+"""What a fork must not copy stands in the list of base/process/process_state.h: no object of static storage
 in src/ and python/ has a mutex, a condition variable, a thread or a descriptor, itself or in what it
 consists of, unless it is a ProcessState or is named below with the reason."""
 
@@ -14,7 +14,7 @@ PRIMITIVES = ("mutex", "shared_mutex", "recursive_mutex", "timed_mutex", "condit
               "pthread_mutex_t", "pthread_cond_t", "Descriptor", "OpenFile")
 # "file: name": why it is not in the list.
 EXCEPTIONS = {
-    "src/base/process_state.cpp: fork_mutex": "is what renews the list, and is itself renewed by it",
+    "src/base/process/process_state.cpp: fork_mutex": "is what renews the list, and is itself renewed by it",
     "src/cli/log.cpp: faults": "of the command, which forks only while it has one thread",
     "src/cli/program_start.cpp: takeover": "of the command, which forks only while it has one thread",
 }
@@ -108,7 +108,7 @@ def problems_of(files):
             used.add(key)
             if key not in EXCEPTIONS:
                 what = ", ".join(sorted(words_of(declaration) & locking))
-                found.append(f"{key}: has a {what}: make it a ProcessState (base/process_state.h)")
+                found.append(f"{key}: has a {what}: make it a ProcessState (base/process/process_state.h)")
     return found, used
 
 

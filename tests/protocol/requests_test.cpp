@@ -8,7 +8,7 @@
 #include <numeric>
 #include <set>
 
-#include "base/counters.h"
+#include "base/process/counters.h"
 #include "protocol/protocol_test.h"
 
 namespace reshardfs::testing_protocol {

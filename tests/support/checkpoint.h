@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_set.h"
-#include "format/ckpt.h"
+#include "format/ckpt/ckpt.h"
 #include "support/sources.h"
 
 namespace reshardfs::test {

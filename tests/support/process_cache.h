@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "storage/cached_fetcher.h"
+#include "storage/remote/cached_fetcher.h"
 #include "support/temp_dir.h"
 
 namespace reshardfs::test {

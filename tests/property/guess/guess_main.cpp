@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "guess/guess_rules.h"
 #include "modelmap/variables.h"
 #include "random_sets.h"
-#include "strategy/guess_rules.h"
-#include "strategy/rules_apply.h"
+#include "strategy/rules/rules_apply.h"
 
 namespace guess_property {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "boxes.h"
+#include "guess/guess.h"
 #include "random_layout.h"
-#include "strategy/guess.h"
 
 namespace guess_property {
 

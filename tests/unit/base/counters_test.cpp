@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/counters.h"
+#include "base/process/counters.h"
 
 #include <cerrno>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/failure_log.h"
+#include "base/process/failure_log.h"
 
 #include <memory>
 #include <vector>

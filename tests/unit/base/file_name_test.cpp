@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/file_name.h"
+#include "base/text/file_name.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "support/errors.h"
 
 namespace reshardfs {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/glob.h"
+#include "base/text/glob.h"
 
 #include <string>
 

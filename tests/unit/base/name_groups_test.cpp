@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/name_groups.h"
+#include "base/text/name_groups.h"
 
 #include <algorithm>
 #include <random>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/near_glob.h"
+#include "base/text/near_glob.h"
 
 #include <cstddef>
 #include <random>
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/glob.h"
+#include "base/text/glob.h"
 
 namespace reshardfs {
 namespace {

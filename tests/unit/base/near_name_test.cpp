@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/near_name.h"
+#include "base/text/near_name.h"
 
 #include <gtest/gtest.h>
 

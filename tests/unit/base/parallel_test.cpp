@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/parallel.h"
+#include "base/process/parallel.h"
 
 #include <pthread.h>
 
@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/fault_report.h"
+#include "base/process/fault_report.h"
 
 namespace reshardfs {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/process_state.h"
+#include "base/process/process_state.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

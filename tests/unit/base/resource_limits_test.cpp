@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/resource_limits.h"
+#include "base/process/resource_limits.h"
 
 #include <sys/resource.h>
 

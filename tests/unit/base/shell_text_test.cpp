@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/shell_text.h"
+#include "base/text/shell_text.h"
 
 #include <gtest/gtest.h>
 

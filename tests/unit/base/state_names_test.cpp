@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/state_names.h"
+#include "base/text/state_names.h"
 
 #include <gtest/gtest.h>
 
-#include "base/glob.h"
+#include "base/text/glob.h"
 
 namespace reshardfs {
 namespace {

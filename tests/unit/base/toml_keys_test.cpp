@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/toml_keys.h"
+#include "base/toml/toml_keys.h"
 
 #include <string>
 

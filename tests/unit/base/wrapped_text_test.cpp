@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/wrapped_text.h"
+#include "base/text/wrapped_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/fault_report.h"
+#include "base/process/fault_report.h"
 #include "cache/block_cache.h"
 #include "cache/open_file.h"
 #include "cache_files.h"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "checkpoint/rank_files.h"
+#include "checkpoint/ranks/rank_files.h"
 #include "support/temp_dir.h"
 
 namespace reshardfs {

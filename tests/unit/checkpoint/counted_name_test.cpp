@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/counted_name.h"
+#include "checkpoint/whole/counted_name.h"
 
 #include <gtest/gtest.h>
 

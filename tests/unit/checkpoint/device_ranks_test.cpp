@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/device_ranks.h"
+#include "checkpoint/ranks/device_ranks.h"
 
 #include <cstdint>
 #include <limits>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/index_cache.h"
+#include "checkpoint/indexes/index_cache.h"
 
 #include <filesystem>
 #include <fstream>
@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/index_reader.h"
-#include "format/index_sum.h"
+#include "checkpoint/indexes/index_reader.h"
+#include "format/index/index_sum.h"
 #include "support/errors.h"
 #include "support/process_cache.h"
 #include "support/sources.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/index_reader.h"
+#include "checkpoint/indexes/index_reader.h"
 
 #include <algorithm>
 #include <functional>

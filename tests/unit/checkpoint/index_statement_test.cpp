@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/index_statement.h"
+#include "checkpoint/whole/index_statement.h"
 
 #include <memory>
 #include <string>

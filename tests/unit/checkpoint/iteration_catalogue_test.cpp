@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/iteration_catalogue.h"
+#include "checkpoint/iteration/iteration_catalogue.h"
 
 #include <cstdint>
 #include <deque>

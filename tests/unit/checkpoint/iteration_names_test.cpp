@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/iteration_names.h"
+#include "checkpoint/iteration/iteration_names.h"
 
 #include <optional>
 #include <string>

@@ -11,7 +11,7 @@
 
 #include "reshardfs/error.h"
 
-#include "checkpoint/iteration_catalogue.h"
+#include "checkpoint/iteration/iteration_catalogue.h"
 #include "support/errors.h"
 #include "support/ranks.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/iteration_set.h"
+#include "checkpoint/iteration/iteration_set.h"
 
 #include <filesystem>
 #include <string>

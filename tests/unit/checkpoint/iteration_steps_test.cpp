@@ -11,8 +11,8 @@
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
-#include "checkpoint/discovery.h"
-#include "checkpoint/steps.h"
+#include "checkpoint/ranks/discovery.h"
+#include "checkpoint/series/steps.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/iteration_samples.h"

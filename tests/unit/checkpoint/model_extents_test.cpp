@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/model_extents.h"
+#include "checkpoint/whole/model_extents.h"
 
 #include <gtest/gtest.h>
 

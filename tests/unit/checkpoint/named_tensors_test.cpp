@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/named_tensors.h"
+#include "checkpoint/indexes/named_tensors.h"
 
 #include <memory>
 #include <string>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/path_pattern.h"
+#include "checkpoint/ranks/path_pattern.h"
 
 #include <gtest/gtest.h>
 
 #include "reshardfs/error.h"
 
-#include "checkpoint/step.h"
+#include "checkpoint/series/step.h"
 #include "support/errors.h"
 
 namespace reshardfs {

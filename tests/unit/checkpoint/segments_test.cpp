@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/segments.h"
+#include "checkpoint/ranks/segments.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

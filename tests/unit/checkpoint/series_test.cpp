@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/series.h"
+#include "checkpoint/series/series.h"
 
 #include <map>
 #include <optional>
@@ -15,9 +15,9 @@
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
-#include "checkpoint/discovery.h"
-#include "checkpoint/series_names.h"
-#include "checkpoint/steps.h"
+#include "checkpoint/ranks/discovery.h"
+#include "checkpoint/series/series_names.h"
+#include "checkpoint/series/steps.h"
 #include "support/errors.h"
 #include "support/ranks.h"
 #include "support/temp_dir.h"

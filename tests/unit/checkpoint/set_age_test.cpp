@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/set_age.h"
+#include "checkpoint/series/set_age.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "checkpoint/discovery.h"
+#include "checkpoint/ranks/discovery.h"
 
 namespace reshardfs {
 namespace {

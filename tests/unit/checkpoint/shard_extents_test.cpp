@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/shard_extents.h"
+#include "checkpoint/shards/shard_extents.h"
 
 #include <limits>
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/steps.h"
+#include "checkpoint/series/steps.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

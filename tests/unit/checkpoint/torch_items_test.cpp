@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/torch_items.h"
+#include "checkpoint/dcp/torch_items.h"
 
 #include <atomic>
 #include <memory>
@@ -12,7 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "format/torch_zip_tensors.h"
+#include "format/torch/torch_zip_tensors.h"
 #include "support/sources.h"
 #include "unit/format/torch_zip_samples.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/unfinished_names.h"
+#include "checkpoint/series/unfinished_names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@
 
 #include "reshardfs/error.h"
 
-#include "format/ckpt.h"
+#include "format/ckpt/ckpt.h"
 #include "support/sources.h"
 #include "support/wire.h"
 

@@ -5,8 +5,8 @@
 
 #include "reshardfs/error.h"
 
-#include "format/ckpt.h"
-#include "format/ckpt_scanner.h"
+#include "format/ckpt/ckpt.h"
+#include "format/ckpt/ckpt_scanner.h"
 #include "support/errors.h"
 #include "support/sources.h"
 #include "support/wire.h"

@@ -4,7 +4,7 @@
 
 #include "reshardfs/error.h"
 
-#include "format/ckpt.h"
+#include "format/ckpt/ckpt.h"
 #include "support/errors.h"
 #include "support/sources.h"
 #include "support/wire.h"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "format/ckpt.h"
+#include "format/ckpt/ckpt.h"
 #include "support/sources.h"
 #include "support/wire.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/dcp_join.h"
+#include "format/torch/dcp_join.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/dcp_reformulated.h"
+#include "format/torch/dcp_reformulated.h"
 
 #include <utility>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/dcp_sharding.h"
+#include "format/torch/dcp_sharding.h"
 
 #include <gtest/gtest.h>
 

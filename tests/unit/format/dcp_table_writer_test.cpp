@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/dcp_table_writer.h"
+#include "format/torch/dcp_table_writer.h"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/encrypted_cipher.h"
+#include "format/encrypted/encrypted_cipher.h"
 
 #include <algorithm>
 #include <random>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/encrypted_memory.h"
+#include "format/encrypted/encrypted_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -14,7 +14,7 @@
 
 #include <openssl/evp.h>
 
-#include "format/encrypted.h"
+#include "format/encrypted/encrypted.h"
 #include "storage/byte_source.h"
 #include "support/temp_dir.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/encrypted.h"
+#include "format/encrypted/encrypted.h"
 
 #include <algorithm>
 #include <atomic>
@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include "encrypted_samples.h"
-#include "format/ckpt.h"
-#include "format/encrypted_blocks.h"
+#include "format/ckpt/ckpt.h"
+#include "format/encrypted/encrypted_blocks.h"
 #include "support/errors.h"
 #include "support/sources.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/encrypted_verified.h"
+#include "format/encrypted/encrypted_verified.h"
 
 #include <atomic>
 #include <chrono>

@@ -6,7 +6,7 @@
 
 #include "reshardfs/error.h"
 
-#include "format/name_orders.h"
+#include "format/index/name_orders.h"
 #include "support/errors.h"
 
 namespace reshardfs {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/hop_predictor.h"
+#include "format/ckpt/hop_predictor.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/index_sum.h"
+#include "format/index/index_sum.h"
 
 #include <functional>
 #include <set>

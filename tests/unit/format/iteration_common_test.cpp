@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/iteration_common.h"
+#include "format/mindformers/iteration_common.h"
 
 #include <string>
 

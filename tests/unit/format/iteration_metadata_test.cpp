@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/iteration_metadata.h"
+#include "format/mindformers/iteration_metadata.h"
 
 #include <string>
 #include <vector>

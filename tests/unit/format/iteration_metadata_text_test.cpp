@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/iteration_metadata_text.h"
+#include "format/mindformers/iteration_metadata_text.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 #include "reshardfs/error.h"
 
-#include "format/iteration_metadata.h"
+#include "format/mindformers/iteration_metadata.h"
 #include "support/errors.h"
 #include "support/sources.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/json_members.h"
+#include "format/json/json_members.h"
 
 #include <array>
 #include <string>

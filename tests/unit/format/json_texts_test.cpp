@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/json_texts.h"
+#include "format/json/json_texts.h"
 
 #include <gtest/gtest.h>
 

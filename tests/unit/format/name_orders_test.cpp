@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/name_orders.h"
+#include "format/index/name_orders.h"
 
 #include <gtest/gtest.h>
 
-#include "format/ckpt.h"
+#include "format/ckpt/ckpt.h"
 #include "support/errors.h"
 #include "support/sources.h"
 #include "support/wire.h"

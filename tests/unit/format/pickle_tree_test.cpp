@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/pickle_tree.h"
+#include "format/torch/pickle_tree.h"
 
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "format/pickle_globals.h"
+#include "format/torch/pickle_globals.h"
 #include "support/errors.h"
 
 namespace reshardfs {

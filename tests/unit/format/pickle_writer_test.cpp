@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// What is written is read again as it was meant, also by torch
 /// (tests/integration/test_dcp_torch.py).
-#include "format/pickle_writer.h"
+#include "format/torch/pickle_writer.h"
 
 #include <array>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "format/pickle_globals.h"
+#include "format/torch/pickle_globals.h"
 #include "support/errors.h"
 
 namespace reshardfs {

@@ -10,7 +10,7 @@
 #include "reshardfs/error.h"
 
 #include "base/content_size.h"
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 #include "safetensors_samples.h"
 #include "support/sources.h"
 

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "base/content_size.h"
+#include "format/index/name_orders.h"
 #include "format/input_format.h"
-#include "format/name_orders.h"
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 #include "safetensors_samples.h"
 #include "support/errors.h"
 #include "support/sources.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/safetensors_writer.h"
+#include "format/safetensors/safetensors_writer.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 #include "safetensors_samples.h"
 #include "support/errors.h"
 #include "support/sources.h"

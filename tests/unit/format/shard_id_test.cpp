@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/shard_id.h"
+#include "format/mindformers/shard_id.h"
 
 #include <string>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/torch_zip.h"
+#include "format/torch/torch_zip.h"
 
 #include <gtest/gtest.h>
 
-#include "format/torch_zip_tensors.h"
+#include "format/torch/torch_zip_tensors.h"
 #include "support/errors.h"
 #include "support/sources.h"
 #include "torch_zip_samples.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "format/torch_zip_writer.h"
+#include "format/torch/torch_zip_writer.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include <gtest/gtest.h>
 
-#include "format/pickle_globals.h"
-#include "format/torch_zip_tensors.h"
+#include "format/torch/pickle_globals.h"
+#include "format/torch/torch_zip_tensors.h"
 #include "support/dtypes.h"
 #include "support/errors.h"
 #include "support/sources.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/box_grids.h"
+#include "plan/source/box_grids.h"
 
 #include <cerrno>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/byte_ranges.h"
-#include "plan/tensor_view.h"
+#include "plan/reading/byte_ranges.h"
+#include "plan/target/tensor_view.h"
 #include "support/boxes.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"

@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/box_grids.h"
-#include "plan/tensor_view.h"
+#include "plan/source/box_grids.h"
+#include "plan/target/tensor_view.h"
 #include "support/boxes.h"
 #include "support/dtypes.h"
 #include "support/errors.h"

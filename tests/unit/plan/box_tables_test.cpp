@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/recorded_strategy.h"
-#include "plan/settle_replicas.h"
-#include "plan/source_table.h"
-#include "plan/target_table.h"
-#include "plan/traffic.h"
-#include "plan/traffic_survey.h"
+#include "plan/replicas/settle_replicas.h"
+#include "plan/source/recorded_strategy.h"
+#include "plan/source/source_table.h"
+#include "plan/target/target_table.h"
+#include "plan/traffic/traffic.h"
+#include "plan/traffic/traffic_survey.h"
 #include "support/boxes.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"

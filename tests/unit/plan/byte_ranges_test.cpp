@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/byte_ranges.h"
+#include "plan/reading/byte_ranges.h"
 
 #include <gtest/gtest.h>
 
-#include "plan/source_table.h"
+#include "plan/source/source_table.h"
 #include "support/checkpoint.h"
 #include "support/wire.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/content.h"
+#include "plan/reading/content.h"
 
 #include <optional>
 
 #include <gtest/gtest.h>
 
-#include "plan/content_equal.h"
+#include "plan/replicas/content_equal.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
 #include "support/wire.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/element_view.h"
+#include "plan/target/element_view.h"
 
 #include <cstring>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/file_image.h"
+#include "plan/target/file_image.h"
 
 #include <gtest/gtest.h>
 

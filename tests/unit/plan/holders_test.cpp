@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/replica_check.h"
-#include "plan/source_table.h"
+#include "plan/replicas/replica_check.h"
+#include "plan/source/source_table.h"
 #include "support/checkpoint.h"
 #include "support/wire.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/mapped_parts.h"
+#include "plan/mapped/mapped_parts.h"
 
 #include <gtest/gtest.h>
 

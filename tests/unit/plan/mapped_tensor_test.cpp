@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Tensors that a model map makes, of sources that are cut, in slices: element by element.
-#include "plan/mapped_tensor.h"
+#include "plan/mapped/mapped_tensor.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/name_map.h"
+#include "plan/target/name_map.h"
 
 #include <filesystem>
 

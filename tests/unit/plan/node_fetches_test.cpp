@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The model against a look at each byte that each rank reads.
-#include "plan/node_fetches.h"
+#include "plan/traffic/node_fetches.h"
 
 #include <map>
 #include <random>
@@ -10,8 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/fetch_times.h"
-#include "plan/traffic.h"
+#include "plan/traffic/fetch_times.h"
+#include "plan/traffic/traffic.h"
 #include "support/checkpoint.h"
 #include "support/ranks.h"
 #include "support/wire.h"

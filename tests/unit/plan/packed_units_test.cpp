@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/packed_units.h"
+#include "plan/source/packed_units.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "base/content_size.h"
-#include "plan/tensor_view.h"
+#include "plan/target/tensor_view.h"
 #include "support/errors.h"
 #include "support/sources.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/replica_cache.h"
+#include "plan/replicas/replica_cache.h"
 
 #include <memory>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/replica_check.h"
+#include "plan/replicas/replica_check.h"
 #include "support/checkpoint.h"
 #include "support/process_cache.h"
 #include "support/wire.h"

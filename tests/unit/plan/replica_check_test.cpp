@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/replica_check.h"
+#include "plan/replicas/replica_check.h"
 
 #include <cerrno>
 #include <map>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/settle_replicas.h"
+#include "plan/replicas/settle_replicas.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
 #include "support/wire.h"

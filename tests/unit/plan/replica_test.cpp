@@ -4,11 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include "base/counters.h"
-#include "base/fault_report.h"
-#include "plan/file_image.h"
-#include "plan/source_table.h"
-#include "plan/target_table.h"
+#include "base/process/counters.h"
+#include "base/process/fault_report.h"
+#include "plan/source/source_table.h"
+#include "plan/target/file_image.h"
+#include "plan/target/target_table.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
 #include "support/wire.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/run_maker.h"
+#include "plan/reading/run_maker.h"
 
 #include <algorithm>
 #include <cstddef>

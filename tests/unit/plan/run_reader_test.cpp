@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/run_reader.h"
+#include "plan/reading/run_reader.h"
 
 #include <gtest/gtest.h>
 
-#include "plan/element_view.h"
-#include "plan/file_image.h"
+#include "plan/target/element_view.h"
+#include "plan/target/file_image.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/sector_set.h"
+#include "plan/traffic/sector_set.h"
 
 #include <random>
 #include <set>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/shard_grid.h"
+#include "plan/source/shard_grid.h"
 
 #include <gtest/gtest.h>
 

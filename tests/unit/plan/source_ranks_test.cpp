@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/whole_catalogue.h"
-#include "plan/strategy_catalogue.h"
+#include "checkpoint/whole/whole_catalogue.h"
+#include "plan/source/strategy_catalogue.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
 #include "support/ranks.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/source_table.h"
+#include "plan/source/source_table.h"
 
 #include <cerrno>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/tensor_view.h"
+#include "plan/target/tensor_view.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
 #include "support/two_rows.h"

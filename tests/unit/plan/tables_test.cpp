@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/record_order.h"
-#include "plan/target_table.h"
+#include "plan/target/target_table.h"
+#include "plan/traffic/record_order.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
 #include "support/ranks.h"

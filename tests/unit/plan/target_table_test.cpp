@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Which parameters a target rank has, and how they come to it. See also tables_test.cpp.
-#include "plan/target_table.h"
+#include "plan/target/target_table.h"
 
 #include <string_view>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/record_order.h"
+#include "plan/traffic/record_order.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
 #include "support/ranks.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/tensor_view.h"
+#include "plan/target/tensor_view.h"
 
 #include <random>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/traffic_survey.h"
+#include "plan/traffic/traffic_survey.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/traffic.h"
+#include "plan/traffic/traffic.h"
 #include "support/checkpoint.h"
 #include "support/ranks.h"
 #include "support/wire.h"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/shell_text.h"
+#include "base/text/shell_text.h"
 #include "support/ranks.h"
 
 namespace reshardfs {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/block_pool.h"
+#include "storage/pool/block_pool.h"
 
 #include <barrier>
 #include <chrono>

@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "hand_fetcher.h"
-#include "storage/block_pool.h"
+#include "storage/pool/block_pool.h"
 #include "support/shared_exceptions.h"
 
 namespace reshardfs {

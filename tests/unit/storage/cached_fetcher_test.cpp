@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/cached_fetcher.h"
+#include "storage/remote/cached_fetcher.h"
 
 #include <memory>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/directory.h"
+#include "storage/local/directory.h"
 
 #include <filesystem>
 

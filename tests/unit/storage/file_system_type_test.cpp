@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/file_system_type.h"
+#include "storage/local/file_system_type.h"
 
 #include <gtest/gtest.h>
 

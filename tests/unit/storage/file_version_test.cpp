@@ -21,7 +21,7 @@
 
 #include "storage/byte_source.h"
 #include "storage/descriptor_pool.h"
-#include "storage/file_watch.h"
+#include "storage/local/file_watch.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
 

@@ -18,7 +18,7 @@
 #include "reshardfs/error.h"
 
 #include "base/byte_range.h"
-#include "storage/range_fetcher.h"
+#include "storage/pool/range_fetcher.h"
 
 namespace reshardfs::test {
 

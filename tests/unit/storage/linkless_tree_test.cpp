@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/linkless_tree.h"
+#include "storage/local/linkless_tree.h"
 
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -23,7 +23,7 @@
 
 #include "storage/byte_source.h"
 #include "storage/descriptor_pool.h"
-#include "storage/directory.h"
+#include "storage/local/directory.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/local_fetcher.h"
+#include "storage/local/local_fetcher.h"
 
 #include <chrono>
 #include <cstddef>

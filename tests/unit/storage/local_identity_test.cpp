@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/local_identity.h"
+#include "storage/local/local_identity.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

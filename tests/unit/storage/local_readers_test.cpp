@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/local_readers.h"
+#include "storage/local/local_readers.h"
 
 #include <algorithm>
 #include <chrono>

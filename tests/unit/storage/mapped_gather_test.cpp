@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/mapped_gather.h"
+#include "storage/local/mapped_gather.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/counters.h"
+#include "base/process/counters.h"
 #include "storage/byte_source.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"

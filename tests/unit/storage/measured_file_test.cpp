@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/measured_file.h"
+#include "storage/local/measured_file.h"
 
 #include <chrono>
 #include <cstddef>
@@ -13,8 +13,8 @@
 #include <gtest/gtest.h>
 
 #include "blocking_source.h"
-#include "storage/cached_fetcher.h"
 #include "storage/descriptor_pool.h"
+#include "storage/remote/cached_fetcher.h"
 #include "storage/source_use.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"

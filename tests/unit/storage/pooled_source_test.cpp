@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/pooled_source.h"
+#include "storage/pool/pooled_source.h"
 
 #include <algorithm>
 #include <future>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/stream_windows.h"
+#include "storage/pool/stream_windows.h"
 
 #include <algorithm>
 #include <array>

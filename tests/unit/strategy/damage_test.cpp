@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "strategy/json_reader.h"
-#include "strategy/protobuf_reader.h"
+#include "strategy/files/json_reader.h"
+#include "strategy/files/protobuf_reader.h"
 #include "strategy_samples.h"
 
 namespace reshardfs::testing {

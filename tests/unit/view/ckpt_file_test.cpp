@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "view/ckpt_file.h"
+#include "view/files/ckpt_file.h"
 
 #include <unistd.h>
 
@@ -7,12 +7,12 @@
 
 #include <gtest/gtest.h>
 
-#include "format/ckpt.h"
+#include "conversion/completeness.h"
+#include "format/ckpt/ckpt.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
 #include "support/wire.h"
-#include "view/completeness.h"
 
 namespace reshardfs {
 namespace {

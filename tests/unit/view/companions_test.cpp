@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "view/companions.h"
+#include "view/hf/companions.h"
 
 #include <gtest/gtest.h>
 

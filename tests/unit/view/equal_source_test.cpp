@@ -7,8 +7,8 @@
 #include "support/errors.h"
 #include "support/temp_dir.h"
 #include "support/wire.h"
-#include "view/ckpt_file.h"
-#include "view/safetensors_file.h"
+#include "view/files/ckpt_file.h"
+#include "view/files/safetensors_file.h"
 
 namespace reshardfs {
 namespace {

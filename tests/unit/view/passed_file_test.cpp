@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "view/passed_file.h"
+#include "view/files/passed_file.h"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "view/recent_texts.h"
+#include "view/files/recent_texts.h"
 
 #include <array>
 #include <atomic>
@@ -11,7 +11,7 @@
 
 #include "reshardfs/error.h"
 
-#include "view/text_file.h"
+#include "view/files/text_file.h"
 
 namespace reshardfs {
 namespace {

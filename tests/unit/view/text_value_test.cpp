@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "view/text_value.h"
+#include "view/files/text_value.h"
 
 #include <gtest/gtest.h>
 

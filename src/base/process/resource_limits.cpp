@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/process/resource_limits.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <new>
+#include <optional>
+#include <string_view>
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr rlim_t kKiB = 1024;
+
+/// Names and values, with commas between them.
+class Limits {
+ public:
+  const std::string& text() const noexcept { return text_; }
+
+  void add(const std::string& name, const std::string& value) {
+    text_ += (text_.empty() ? "" : ", ") + name + " (now " + value + ")";
+  }
+  /// @param unit what the value is divided by.
+  void add_rlimit(__rlimit_resource resource, const std::string& name, rlim_t unit = 1,
+                  const std::string& unit_name = "") {
+    rlimit limit{};
+    if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+    add(name, std::to_string(limit.rlim_cur / unit) + unit_name);
+  }
+
+ private:
+  std::string text_;
+};
+
+std::string first_line(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+bool is_limit(const std::string& value) {
+  // The first version of control groups has no word for "none", but a number near 2^63.
+  constexpr std::size_t kDigitsOfNone = 19;
+  return !value.empty() && value != "max" && value.size() < kDigitsOfNone;
+}
+
+/// Adds the limit of the innermost group that has one, from `group` up to the root.
+void add_group_limit(const fs::path& root, fs::path group, const std::string& file,
+                     Limits& limits) {
+  for (group = group.relative_path();; group = group.parent_path()) {
+    const std::string value = first_line(root / group / file);
+    if (is_limit(value)) {
+      return limits.add(file + " of the control group /" + group.string(), value);
+    }
+    if (group.empty()) return;
+  }
+}
+
+/// Control groups of either version, or of both.
+/// @param controller as the first version calls it.
+void add_group_limits(std::string_view controller, const std::string& file,
+                      const std::string& old_file, Limits& limits) {
+  const fs::path mounted = "/sys/fs/cgroup";
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string names = "," + line.substr(first + 1, second - first - 1) + ",";
+    const fs::path group = line.substr(second + 1);
+    if (names == ",,") {
+      add_group_limit(mounted, group, file, limits);
+    } else if (names.find("," + std::string(controller) + ",") != std::string::npos) {
+      add_group_limit(mounted / controller, group, old_file, limits);
+    }
+  }
+}
+
+void add_memory(Limits& limits) {
+  limits.add_rlimit(RLIMIT_AS, "ulimit -v", kKiB, " KiB");
+  limits.add_rlimit(RLIMIT_DATA, "ulimit -d", kKiB, " KiB");
+  add_group_limits("memory", "memory.max", "memory.limit_in_bytes", limits);
+}
+
+std::string exhausted(Resource resource) {
+  switch (resource) {
+    case Resource::kThreads:
+      return "the machine has no more: see kernel.threads-max and kernel.pid_max (sysctl), and its "
+             "free memory";
+    case Resource::kMemory:
+      return "the machine has no more: see its free memory, and vm.overcommit_memory (sysctl)";
+    case Resource::kOpenFiles:
+      return "the machine has no more: see fs.file-max (sysctl)";
+    case Resource::kFileSize:
+    case Resource::kStack:
+      break;
+  }
+  return "the file system takes no larger files";
+}
+
+}  // namespace
+
+std::string limit_hint(Resource resource) {
+  Limits limits;
+  switch (resource) {
+    case Resource::kThreads:
+      // It is none for root.
+      if (::getuid() != 0) limits.add_rlimit(RLIMIT_NPROC, "ulimit -u");
+      add_group_limits("pids", "pids.max", "pids.max", limits);
+      add_memory(limits);
+      break;
+    case Resource::kMemory:
+      add_memory(limits);
+      break;
+    case Resource::kOpenFiles:
+      limits.add_rlimit(RLIMIT_NOFILE, "ulimit -n");
+      break;
+    case Resource::kFileSize:
+      limits.add_rlimit(RLIMIT_FSIZE, "ulimit -f", 1, " bytes");
+      break;
+    case Resource::kStack:
+      limits.add_rlimit(RLIMIT_STACK, "ulimit -s", kKiB, " KiB");
+      break;
+  }
+  if (limits.text().empty()) return exhausted(resource);
+  return "raise the limit: " + limits.text();
+}
+
+std::string why_no_thread(const std::exception& error) {
+  const bool no_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  const std::string reason = no_memory ? "Cannot allocate memory" : error.what();
+  return reason + "; " + limit_hint(Resource::kThreads);
+}
+
+std::string limit_hint_of(int errno_value) {
+  switch (errno_value) {
+    case EMFILE:
+      return limit_hint(Resource::kOpenFiles);
+    case ENFILE:
+      return exhausted(Resource::kOpenFiles);
+    case ENOMEM:
+      return limit_hint(Resource::kMemory);
+    case EFBIG:
+      return limit_hint(Resource::kFileSize);
+    default:
+      return {};
+  }
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text/state_names.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace reshardfs {
+namespace {
+
+/// What MindSpore's optimizers put before the name of the parameter that a state belongs to.
+constexpr std::array<std::string_view, 8> kStatePrefixes{"accu_grads.", "adam_m.",     "adam_v.",
+                                                         "exp_avg.",    "exp_avg_sq.", "moment1.",
+                                                         "moment2.",    "moments."};
+
+/// Whole names, of any trainer.
+constexpr std::array<std::string_view, 19> kCounters{"beta1_power",
+                                                     "beta2_power",
+                                                     "ckpt_status",
+                                                     "consumed_samples",
+                                                     "current_iterator_step",
+                                                     "epoch",
+                                                     "epoch_num",
+                                                     "global_batch_size",
+                                                     "global_step",
+                                                     "iteration",
+                                                     "last_overflow_iterator_step",
+                                                     "learning_rate",
+                                                     "loss_scale",
+                                                     "lr",
+                                                     "momentum",
+                                                     "scale_sense",
+                                                     "step",
+                                                     "step_num",
+                                                     "weight_decay"};
+
+/// Where programs keep what is no model, at the top of their dictionaries.
+constexpr std::array<std::string_view, 15> kNoModels{
+    "common_state",         "dataloader",       "grad_scaler",
+    "lr_scheduler",         "lr_schedulers",    "optim",
+    "optim_state_dict",     "optimizer",        "optimizer_state",
+    "optimizer_state_dict", "optimizer_states", "optimizers",
+    "opt_param_scheduler",  "rng_state",        "train_state"};
+
+constexpr std::array<std::string_view, 6> kOptimizers{"opt",        "optim",     "optimizer",
+                                                      "optimizers", "opt_state", "optim_state"};
+/// What stands behind the optimizer's name.
+constexpr std::array<std::string_view, 3> kParts{"distributed", "param_groups", "state"};
+
+/// What torch.optim calls the states of one parameter.
+constexpr std::array<std::string_view, 12> kTorchStates{
+    "acc_delta",       "exp_avg",    "exp_avg_sq", "exp_inf",    "grad_avg", "max_exp_avg_sq",
+    "momentum_buffer", "mu_product", "prev",       "square_avg", "step",     "sum"};
+
+template <std::size_t size>
+bool is_one_of(const std::array<std::string_view, size>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::vector<std::string_view> components(std::string_view name) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t dot = name.find('.');
+    parts.push_back(name.substr(0, dot));
+    if (dot == std::string_view::npos) return parts;
+    name.remove_prefix(dot + 1);
+  }
+}
+
+bool is_torch_state(std::string_view name) {
+  const std::vector<std::string_view> parts = components(name);
+  if (parts.size() < 2) return false;
+  if (is_one_of(kNoModels, parts.front())) return true;
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+    if (is_one_of(kOptimizers, parts[i]) && is_one_of(kParts, parts[i + 1])) return true;
+    // Under whatever name: state.<weight>.exp_avg
+    if (parts[i] == "state" && i + 2 < parts.size() && is_one_of(kTorchStates, parts.back())) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string weight_name_of(const std::string& name) {
+  for (const std::string_view prefix : kStatePrefixes) {
+    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  }
+  return name;
+}
+
+bool is_training_state(const std::string& name, const std::vector<std::string>& prefixes) {
+  const bool has_prefix = std::any_of(
+      prefixes.begin(), prefixes.end(),
+      [&](const std::string& prefix) { return !prefix.empty() && name.starts_with(prefix); });
+  return has_prefix || weight_name_of(name) != name || is_one_of(kCounters, name) ||
+         is_torch_state(name);
+}
+
+}  // namespace reshardfs

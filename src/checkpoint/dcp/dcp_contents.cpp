@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/dcp/dcp_contents.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "reshardfs/error.h"
+
+#include "base/process/parallel.h"
+#include "base/text/text.h"
+#include "base/text/url_path.h"
+#include "checkpoint/catalogue.h"
+#include "checkpoint/dcp/saved_objects.h"
+#include "checkpoint/dcp/torch_items.h"
+#include "checkpoint/piece_boxes.h"
+#include "storage/local/directory.h"
+
+namespace reshardfs {
+namespace {
+
+/// The tensors of a table, each in boxes, which the files' indexes have as pieces.
+class DcpCatalogue final : public Catalogue {
+ public:
+  /// @param files how many there are; each is a rank.
+  DcpCatalogue(std::int64_t files, std::unordered_map<std::string, Shape> shapes,
+               std::vector<RefusedTensor> refused, std::shared_ptr<const SavedObjects> objects)
+      : Catalogue(SourceRanks(RankRange(Rank(), files), files)),
+        shapes_(std::move(shapes)),
+        refused_(std::move(refused)),
+        objects_(std::move(objects)) {}
+
+  std::vector<const Layout*> layouts_of(const std::string& /*name*/) const override { return {}; }
+  std::vector<SlicePlacement> placements(const std::string& /*name*/,
+                                         const Holders& /*holders*/) const override {
+    return {};
+  }
+  std::optional<BoxPlacement> boxes(const std::string& name,
+                                    const Holders& holders) const override {
+    const auto shape = shapes_.find(name);
+    if (shape == shapes_.end()) return std::nullopt;
+    return boxes_of_pieces(holders, shape->second);
+  }
+  std::string hint() const override { return "take all files from one save"; }
+  std::vector<RefusedTensor> refused() const override { return refused_; }
+  std::shared_ptr<const SavedObjects> saved_objects() const override { return objects_; }
+  bool has_pieces() const override { return true; }
+
+ private:
+  std::unordered_map<std::string, Shape> shapes_;
+  std::vector<RefusedTensor> refused_;
+  std::shared_ptr<const SavedObjects> objects_;
+};
+
+std::uint64_t take_number(std::string_view& text) {
+  std::uint64_t number = 0;
+  while (!text.empty() && text.front() >= '0' && text.front() <= '9') {
+    number = number * 10 + static_cast<std::uint64_t>(text.front() - '0');  // wraps: just an order
+    text.remove_prefix(1);
+  }
+  return number;
+}
+
+/// As texts, but numbers in them by their value: __2_0 before __10_0.
+bool comes_before(std::string_view a, std::string_view b) {
+  const auto is_digit = [](std::string_view text) {
+    return !text.empty() && text.front() >= '0' && text.front() <= '9';
+  };
+  const std::string_view whole_a = a;
+  const std::string_view whole_b = b;
+  while (!a.empty() && !b.empty()) {
+    if (is_digit(a) && is_digit(b)) {
+      const std::uint64_t number_a = take_number(a);
+      const std::uint64_t number_b = take_number(b);
+      if (number_a != number_b) return number_a < number_b;
+      continue;
+    }
+    if (a.front() != b.front()) return a.front() < b.front();
+    a.remove_prefix(1);
+    b.remove_prefix(1);
+  }
+  if (a.empty() != b.empty()) return a.empty();
+  return whole_a < whole_b;
+}
+
+/// What a file is to have, while it is collected.
+struct Content {
+  std::vector<TensorEntry> entries;
+  PieceOffsets pieces;
+  std::vector<ByteRange> places;
+  TorchItems::Runs runs;
+
+  void add(const DcpTensor& tensor, const Shape& offsets, Shape sizes, const ByteRange& place) {
+    TensorEntry entry;
+    entry.name = tensor.name;
+    entry.dtype = tensor.dtype;
+    entry.shape = std::move(sizes);
+    pieces.add(entries.size(), offsets);
+    entries.push_back(std::move(entry));
+    places.push_back(place);
+  }
+
+  std::shared_ptr<const TorchItems> items(bool by_name) && {
+    if (by_name) return std::make_shared<const TorchItems>(std::move(entries), std::move(pieces));
+    return std::make_shared<const TorchItems>(std::move(entries), std::move(pieces),
+                                              std::move(places), std::move(runs));
+  }
+};
+
+class ContentsReader {
+ public:
+  ContentsReader(const std::filesystem::path& directory, const SourceTreePtr& tree)
+      : directory_(directory), tree_(tree) {}
+
+  Discovery read(DcpTable table);
+
+ private:
+  /// Nothing if all is well.
+  std::string problem_of(const std::string& file) const;
+  std::string identity_of(const std::string& file) const;
+  void join_files(DcpTable& table) const;
+  std::string problem_of(const DcpTable& table, const DcpTensor& tensor) const;
+  void take_tensors(DcpTable& table);
+  std::shared_ptr<const SavedObjects> take_objects(DcpTable& table) const;
+  [[noreturn]] void refuse_all(const DcpTable& table) const;
+
+  const std::filesystem::path& directory_;
+  const SourceTreePtr& tree_;
+  std::vector<std::string> problems_;  ///< of each file
+  std::vector<Content> contents_;
+  std::unordered_map<std::string, Shape> shapes_;
+};
+
+/// The table names its files, and whoever made it may not choose what else of the machine is read.
+std::string ContentsReader::problem_of(const std::string& file) const {
+  const std::filesystem::path path = directory_ / file;
+  if (path_kind(path, tree_) != PathKind::kOther) {
+    return "its file '" + printable(file) + "' is missing";
+  }
+  if (tree_ || is_url(directory_)) return {};
+  std::error_code failed;
+  const auto top = std::filesystem::canonical(directory_, failed);
+  const auto target = std::filesystem::canonical(path, failed);
+  if (!failed && is_inside(target, top)) return {};
+  return "its file '" + printable(file) + "' is a link that leads out of the directory";
+}
+
+/// What tells a file from others, whatever the table calls it.
+std::string ContentsReader::identity_of(const std::string& file) const {
+  std::filesystem::path path = (directory_ / file).lexically_normal();
+  if (is_url(directory_)) return path.string();
+  std::error_code failed;
+  if (!tree_) {
+    const auto target = std::filesystem::canonical(path, failed);
+    if (!failed) path = target;
+    if (std::filesystem::hard_link_count(path, failed) == 1 && !failed) return path.string();
+  }
+  const FileStamp stamp = open_file(path, tree_)->stamp();
+  return std::to_string(stamp.device) + ':' + std::to_string(stamp.inode);
+}
+
+/// What is one file under several names is read once.
+void ContentsReader::join_files(DcpTable& table) const {
+  std::unordered_map<std::string, std::uint32_t> known;
+  std::vector<std::uint32_t> number_of;
+  for (std::uint32_t file = 0; file < table.files.size(); ++file) {
+    const bool is_there = problems_[file].empty();
+    number_of.push_back(
+        is_there ? known.try_emplace(identity_of(table.files[file]), file).first->second : file);
+  }
+  const auto join = [&](DcpPlace& place) {
+    if (place.file < number_of.size()) place.file = number_of[place.file];
+  };
+  for (DcpPlace& place : table.places) join(place);
+  for (DcpByteItem& item : table.byte_items) join(item.place);
+}
+
+std::string ContentsReader::problem_of(const DcpTable& table, const DcpTensor& tensor) const {
+  std::set<std::uint32_t> files;
+  for (std::size_t i = 0; i < tensor.boxes; ++i) {
+    const std::uint32_t file = table.places[tensor.first_box + i].file;
+    if (!problems_[file].empty()) return problems_[file];
+    if (table.by_name && !files.insert(file).second) {
+      return "two of its chunks should be in '" + printable(table.files[file]) +
+             "', which can have one tensor of a name";
+    }
+  }
+  return {};
+}
+
+void ContentsReader::take_tensors(DcpTable& table) {
+  contents_.resize(table.files.size());
+  for (const DcpTensor& tensor : table.tensors) {
+    const std::size_t dimensions = tensor.shape.size();
+    std::string problem = problem_of(table, tensor);
+    if (!problem.empty()) {
+      table.refused.push_back({tensor.name, std::move(problem)});
+      continue;
+    }
+    shapes_.emplace(tensor.name, tensor.shape);
+    for (std::size_t i = 0; i < tensor.boxes; ++i) {
+      const auto bounds = table.box_bounds(tensor, i);
+      const auto offsets = bounds.first(dimensions);
+      const auto sizes = bounds.last(dimensions);
+      const DcpPlace& place = table.places[tensor.first_box + i];
+      Content& content = contents_[place.file];
+      const auto run = table.runs.find(tensor.first_box + i);
+      if (run != table.runs.end()) content.runs.emplace(content.entries.size(), run->second);
+      content.add(tensor, Shape(offsets.begin(), offsets.end()), Shape(sizes.begin(), sizes.end()),
+                  place.item);
+    }
+    if (tensor.boxes > 0) continue;
+    // Without elements it is in no file, but has a name and a shape.
+    const auto file = std::find(problems_.begin(), problems_.end(), std::string());
+    if (file == problems_.end()) continue;
+    contents_[static_cast<std::size_t>(file - problems_.begin())].add(tensor, Shape(dimensions, 0),
+                                                                      tensor.shape, {});
+  }
+}
+
+std::shared_ptr<const SavedObjects> ContentsReader::take_objects(DcpTable& table) const {
+  auto objects = std::make_shared<SavedObjects>();
+  objects->tree = tree_;
+  objects->of_torch = !table.by_name;
+  objects->paths = std::move(table.paths);
+  for (const DcpByteItem& item : table.byte_items) {
+    SavedObject object{item.name, {}, item.place.item};
+    if (item.place.file >= table.files.size()) {
+      object.problem = "its place is not told";
+    } else {
+      object.file = directory_ / table.files[item.place.file];
+      object.problem = problems_[item.place.file];
+      if (table.by_name && object.problem.empty()) {
+        object.place = ByteRange::whole(open_file(object.file, tree_)->size());
+      }
+    }
+    objects->objects.push_back(std::move(object));
+  }
+  return objects;
+}
+
+void ContentsReader::refuse_all(const DcpTable& table) const {
+  if (table.refused.empty()) {
+    throw Error(ErrorKind::kMissing, "has no tensor").in_file(directory_.string());
+  }
+  throw Error(ErrorKind::kBadInput,
+              "none of its tensors can be shown: " + table.refused.front().reason)
+      .in_file(directory_.string())
+      .for_parameter(table.refused.front().name);
+}
+
+Discovery ContentsReader::read(DcpTable table) {
+  for (const std::string& file : table.files) problems_.push_back(problem_of(file));
+  join_files(table);
+  take_tensors(table);
+  Discovery out;
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < contents_.size(); ++i) {
+    if (!contents_[i].entries.empty()) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return comes_before(table.files[a], table.files[b]);
+  });
+  for (const std::size_t i : order) {
+    const auto number = static_cast<std::int64_t>(out.files.size());
+    out.files.push_back({Rank(number), {}, directory_ / table.files[i], -1, tree_});
+  }
+  parallel_for(order.size(), [&](std::size_t number) {
+    out.files[number].content = std::move(contents_[order[number]]).items(table.by_name);
+  });
+  if (out.files.empty()) refuse_all(table);
+  if (!table.byte_items.empty()) {
+    std::vector<std::string> names;
+    for (const DcpByteItem& item : table.byte_items) names.push_back(item.name);
+    const std::string_view shown = table.by_name ? "left out, because they are not tensors: "
+                                                 : "not tensors, and shown only by --views dcp: ";
+    out.notes.push_back(std::string(shown) + name_list(names));
+  }
+  auto objects = take_objects(table);
+  out.catalogue = std::make_shared<const DcpCatalogue>(static_cast<std::int64_t>(out.files.size()),
+                                                       std::move(shapes_), std::move(table.refused),
+                                                       std::move(objects));
+  return out;
+}
+
+}  // namespace
+
+Discovery dcp_contents(const std::filesystem::path& directory, DcpTable table,
+                       const SourceTreePtr& tree) {
+  return ContentsReader(directory, tree).read(std::move(table));
+}
+
+}  // namespace reshardfs

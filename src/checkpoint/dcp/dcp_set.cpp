@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/dcp/dcp_set.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "reshardfs/error.h"
+
+#include "base/text/text.h"
+#include "checkpoint/dcp/dcp_contents.h"
+#include "checkpoint/series/step_directories.h"
+#include "checkpoint/series/unfinished_names.h"
+#include "checkpoint/set_format.h"
+#include "checkpoint/source_links.h"
+#include "format/torch/dcp_join.h"
+#include "format/torch/dcp_table.h"
+#include "storage/local/directory.h"
+#include "storage/location.h"
+#include "storage/small_file.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kTable = ".metadata";
+constexpr std::string_view kExtension = ".distcp";
+/// Beside the table, written after it.
+constexpr const char* kMegatronConfig = "metadata.json";
+constexpr const char* kBackend = "sharded_backend";
+constexpr const char* kReadBackend = "torch_dist";
+constexpr std::uint64_t kMostTableBytes = 4ULL << 30U;
+constexpr std::uint64_t kMostConfigBytes = 64ULL << 10U;
+
+/// The number between two words, if the text is that and nothing else.
+std::optional<std::int64_t> number_between(std::string_view before, std::string_view text,
+                                           std::string_view after) {
+  if (!text.starts_with(before) || !text.ends_with(after)) return std::nullopt;
+  if (text.size() <= before.size() + after.size()) return std::nullopt;
+  const std::string_view digits =
+      text.substr(before.size(), text.size() - before.size() - after.size());
+  std::int64_t number = 0;
+  const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool good = failed == std::errc() && end == digits.data() + digits.size() && number >= 0;
+  return good ? std::optional(number) : std::nullopt;
+}
+
+/// Of which rank a table is: "__3.metadata", and ".rank3_metadata" of hyper-parallel.
+std::optional<std::int64_t> rank_of_table(std::string_view name) {
+  if (const auto rank = number_between("__", name, kTable)) return rank;
+  return number_between(".rank", name, "_metadata");
+}
+
+/// "10" for "iter_0000010".
+std::optional<std::string> parse_iter_directory(std::string_view name) {
+  constexpr std::string_view kBefore = "iter_";
+  constexpr std::size_t kDigits = 7;
+  if (name.size() < kBefore.size() + kDigits) return std::nullopt;
+  const auto step = number_between(kBefore, name, "");
+  return step ? std::optional(std::to_string(*step)) : std::nullopt;
+}
+
+constexpr StepNames kIterNames{parse_iter_directory, "release"};
+
+/// What Megatron-Core tells of a checkpoint. @return empty: it is none of its.
+std::string megatron_backend(const fs::path& directory, const SourceTreePtr& tree) {
+  const fs::path path = directory / kMegatronConfig;
+  if (path_kind(path, tree) != PathKind::kOther) return {};
+  nlohmann::json config;
+  try {
+    config = nlohmann::json::parse(read_small_file(path, kMostConfigBytes, tree), nullptr, false);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kBadInput) throw;
+    return {};  // larger: of MindSpore Transformers
+  }
+  if (!config.is_object() || !config.contains(kBackend)) return {};
+  const nlohmann::json& backend = config[kBackend];
+  return backend.is_string() ? backend.get<std::string>() : backend.dump();
+}
+
+/// The tables of a directory.
+struct Tables {
+  bool is_one = false;                        ///< .metadata
+  std::map<std::int64_t, std::string> files;  ///< else by rank
+
+  explicit operator bool() const { return is_one || !files.empty(); }
+};
+
+/// @throws Error if the files are there, but no table, or cannot be read anyway.
+Tables find_tables(const fs::path& directory, const SourceTreePtr& tree) {
+  Tables tables;
+  const std::string backend = megatron_backend(directory, tree);
+  if (!backend.empty() && backend != kReadBackend) {
+    throw Error(ErrorKind::kUnsupported, "is a checkpoint of Megatron-Core in the format '" +
+                                             printable(backend) + "', which cannot be read")
+        .in_file(directory.string())
+        .hint("save it as torch_dist (--ckpt-format torch_dist)");
+  }
+  tables.is_one = path_kind(directory / kTable, tree) == PathKind::kOther;
+  if (tables.is_one) return tables;
+  std::string data = backend.empty() ? std::string() : kMegatronConfig;
+  for (const DirectoryEntry& entry : list_directory(directory, tree)) {
+    if (!entry.is_regular) continue;
+    if (const auto rank = rank_of_table(entry.name)) {
+      const auto [known, is_new] = tables.files.emplace(*rank, entry.name);
+      if (is_new) continue;
+      throw Error(ErrorKind::kBadInput, "has two tables of rank " + std::to_string(*rank) + ": '" +
+                                            printable(known->second) + "' and '" +
+                                            printable(entry.name) + "'")
+          .in_file(directory.string());
+    }
+    if (data.empty() && entry.name.ends_with(kExtension)) data = entry.name;
+  }
+  if (tables || data.empty()) return tables;
+  throw Error(ErrorKind::kMissing, "has " + printable(data) +
+                                       ", but no .metadata, which torch.distributed.checkpoint "
+                                       "writes last: the save was interrupted or is still running")
+      .in_file(directory.string())
+      .hint("choose another checkpoint, or wait until this one is saved");
+}
+
+/// @param newest is set to the table's time if that is later.
+DcpTable read_table(const fs::path& path, const SourceTreePtr& tree, DcpTableKind kind,
+                    WrittenLast& newest) {
+  SmallFile file = open_small_file(path, kMostTableBytes, tree);
+  if (file.mtime_ns > newest.mtime_ns) newest = {path, file.mtime_ns};
+  try {
+    return read_dcp_table(std::move(file.content), kind);
+  } catch (Error& error) {
+    throw error.in_file(path.string());
+  }
+}
+
+/// The ranks must be 0 to n: what only one of them had would be missing without a trace.
+void require_all_ranks(const fs::path& directory, const Tables& tables) {
+  std::int64_t expected = 0;
+  for (const auto& [rank, name] : tables.files) {
+    if (rank == expected++) continue;
+    throw Error(ErrorKind::kMissing, "was saved without collectives, and has a table of rank " +
+                                         std::to_string(rank) + ", but none of rank " +
+                                         std::to_string(expected - 1))
+        .in_file(directory.string())
+        .hint("bring the files of all ranks into this directory");
+  }
+}
+
+Discovery read_tables(const fs::path& directory, const Tables& tables, const SourceTreePtr& tree) {
+  // The table names all files. A store's objects are whole or not there, and may not be listed.
+  if (scheme_of(directory).empty()) {
+    unfinished_files(directory, list_directory(directory, tree), kExtension);
+  }
+  WrittenLast newest;
+  if (tables.is_one) {
+    DcpTable table = read_table(directory / kTable, tree, DcpTableKind::kWhole, newest);
+    Discovery out = dcp_contents(directory, std::move(table), tree);
+    out.written_last.push_back(std::move(newest));
+    out.completeness.grounds.push_back("the table " + std::string(kTable));
+    return out;
+  }
+  require_all_ranks(directory, tables);
+  DcpJoin join;
+  for (const auto& [rank, name] : tables.files) {
+    join.add(read_table(directory / name, tree, DcpTableKind::kOfOneRank, newest));
+  }
+  Discovery out = dcp_contents(directory, join.finish(), tree);
+  out.written_last.push_back(std::move(newest));
+  out.notes.push_back("saved without collectives: the tables of " +
+                      counted(tables.files.size(), "rank") + " are joined");
+  // Each table has the shapes of its rank's tensors, but not those that other ranks alone have.
+  out.completeness.unstated = "that " + counted(tables.files.size(), "rank") + " saved all tensors";
+  out.completeness.doubts.push_back(
+      "saved without collectives, by " + counted(tables.files.size(), "rank") +
+      " or more: nothing states how many, and tensors that only others have would be missing");
+  return out;
+}
+
+/// Nothing if the directory has no steps as Megatron names them. The tracker alone is another
+/// framework's, too.
+std::optional<StepDirectories> find_iters(const fs::path& directory, const SourceTreePtr& tree,
+                                          bool needs_tracker) {
+  auto found = list_steps(directory, kIterNames, tree, needs_tracker);
+  if (!found) return std::nullopt;
+  const bool has_release = found->release && found->tracks_release;
+  if (found->directories.empty() && !has_release) return std::nullopt;
+  return found;
+}
+
+}  // namespace
+
+std::optional<Discovery> discover_dcp(const fs::path& directory, const CheckpointOptions& options,
+                                      const SourceTreePtr& tree) {
+  const Tables tables = find_tables(directory, tree);
+  if (!tables) return std::nullopt;
+  const auto step = parse_iter_directory(directory_name(directory));
+  if (step) {
+    require_step(directory, *step, options.step);
+  } else if (options.step != kLatestStep) {
+    throw no_steps(directory);
+  }
+  Discovery out = read_tables(directory, tables, tree);
+  if (step) {
+    out.step = *step;
+    out.steps = {*step};
+  }
+  return out;
+}
+
+std::optional<std::vector<StepInfo>> find_dcp_steps(const fs::path& directory,
+                                                    const SourceTreePtr& tree) {
+  if (!find_tables(directory, tree)) return std::nullopt;
+  const auto step = parse_iter_directory(directory_name(directory));
+  if (!step) return std::vector<StepInfo>();
+  return std::vector<StepInfo>{{*step, {Rank()}, true}};
+}
+
+std::optional<Discovery> discover_megatron(const fs::path& directory,
+                                           const CheckpointOptions& options,
+                                           const SourceTreePtr& tree) {
+  const auto found = find_iters(directory, tree, options.step == kLatestStep);
+  if (!found) return std::nullopt;
+  const ChosenStep chosen = choose_step(*found, options.step);
+  const Tables tables = find_tables(chosen.directory, tree);
+  if (!tables) {
+    throw Error(ErrorKind::kUnsupported,
+                "has no .metadata: it is no distributed checkpoint (torch_dist) of Megatron-Core")
+        .in_file(chosen.directory.string())
+        .hint("save it as torch_dist (--ckpt-format torch_dist)");
+  }
+  Discovery out = read_tables(chosen.directory, tables, tree);
+  out.step = chosen.step;
+  if (auto note = links_outside(directory, found->links)) out.notes.push_back(std::move(*note));
+  note_tracker(*found, out);
+  note_other_steps(*found, options.step, out);
+  return out;
+}
+
+std::optional<std::vector<StepInfo>> find_megatron_steps(const fs::path& directory,
+                                                         const SourceTreePtr& tree) {
+  const auto found = find_iters(directory, tree, /*needs_tracker=*/true);
+  if (!found) return std::nullopt;
+  std::vector<StepInfo> steps;
+  for (const auto& [step, path] : found->directories) {
+    const bool complete = found->tracked && found->is_finished(step) &&
+                          path_kind(path / kTable, tree) == PathKind::kOther;
+    steps.push_back({step, {Rank()}, complete});
+  }
+  return steps;
+}
+
+}  // namespace reshardfs

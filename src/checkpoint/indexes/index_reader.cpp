@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/indexes/index_reader.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/process/parallel.h"
+#include "checkpoint/indexes/assumed_source.h"
+#include "format/index/index_frame.h"
+#include "format/index/name_orders.h"
+
+namespace reshardfs {
+namespace {
+
+using FramePtr = std::shared_ptr<const IndexFrame>;
+
+// Of each file, and files that compare the same stretch.
+constexpr std::size_t kLeastSamples = 16;
+constexpr std::size_t kFilesForAStretch = 4;
+// Files of one size of which each is different are not compared forever.
+constexpr int kRounds = 32;
+
+enum class Verdict : char { kOther, kPartly, kSampled, kEqual };
+
+/// Files of one format and size whose indexes are still to be found.
+struct Group {
+  std::vector<std::size_t> pending;
+  std::size_t leader = 0;
+  FramePtr frame;
+  std::vector<Verdict> verdicts;  ///< of the pending ones
+
+  Verdict judge(std::size_t member, const ByteSource& source, bool sample) const {
+    if (!sample) return frame->fits(source) ? Verdict::kEqual : Verdict::kOther;
+    const std::size_t most = std::max<std::size_t>(frame->stretches() / kLeastSamples, 1);
+    const std::size_t step = std::clamp<std::size_t>(pending.size() / kFilesForAStretch, 1, most);
+    // Shifted by one in each turn: ranks that are alike are often equally far apart.
+    const std::size_t first = (member + member / step) % step;
+    const auto found = frame->compare(source, first, step, /*stop_early=*/false);
+    if (found.different == 0) return step == 1 ? Verdict::kEqual : Verdict::kSampled;
+    // Another stage has other names throughout. What is different here and there may be different
+    // where it was not looked at, too.
+    return found.different > found.equal ? Verdict::kOther : Verdict::kPartly;
+  }
+};
+
+class Reader {
+ public:
+  Reader(std::vector<RankFile>& files, const CheckpointOptions& options, std::size_t cheap)
+      : files_(files), options_(options), cheap_(cheap), likenesses_(files.size()) {
+    std::map<std::pair<const InputFormat*, std::uint64_t>, Group> by_size;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      if (files[i].index) continue;  // by the set's metadata
+      by_size[{&input_format_of(files[i].path), files[i].source->size()}].pending.push_back(i);
+    }
+    for (auto& [key, group] : by_size) groups_.push_back(std::move(group));
+    if (!files.empty() && files.front().source->is_far()) threads_ = kRequestsAtOnce;
+  }
+
+  /// @return of each file, the one that it was taken to be like by samples.
+  Likenesses run() {
+    for (int round = 0; !groups_.empty() && round < kRounds; ++round) {
+      parallel_for(
+          groups_.size(), [this](std::size_t i) { read_leader(groups_[i]); }, threads_);
+      compare_with_leaders();
+      for (Group& group : groups_) settle(group);
+      std::erase_if(groups_, [](const Group& group) { return group.pending.empty(); });
+    }
+    std::vector<std::size_t> rest;
+    for (const Group& group : groups_) {
+      rest.insert(rest.end(), group.pending.begin(), group.pending.end());
+    }
+    parallel_for(
+        rest.size(), [&](std::size_t i) { read_whole(files_[rest[i]]); }, threads_);
+    return std::move(likenesses_);
+  }
+
+ private:
+  /// Names the file in what `work` throws.
+  template <typename Work>
+  void with(const RankFile& file, Work&& work) const {
+    try {
+      work();
+    } catch (Error& error) {
+      if (options_.decryption) options_.decryption->explain(error);
+      error.in_file(file.path.string());
+      throw;
+    }
+  }
+
+  void read_whole(RankFile& file) {
+    with(file, [&] {
+      file.index = std::make_shared<const FileIndex>(
+          read_index(input_format_of(file.path), *file.source, &orders_));
+    });
+    orders_.add(file.index);
+  }
+
+  /// The first pending file. Without a frame it is like no other.
+  void read_leader(Group& group) {
+    group.leader = group.pending.front();
+    group.pending.erase(group.pending.begin());
+    RankFile& file = files_[group.leader];
+    read_whole(file);
+    group.frame = nullptr;
+    if (group.pending.empty()) return;
+    with(file, [&] { group.frame = IndexFrame::of(*file.source, file.index); });
+  }
+
+  void compare_with_leaders() {
+    std::size_t parameters = 0;
+    for (const Group& group : groups_) {
+      if (group.frame) parameters += group.pending.size() * group.frame->stretches();
+    }
+    const bool all = options_.check_crc || options_.examine_all || parameters <= cheap_;
+    compare(all ? Verdict::kEqual : Verdict::kSampled, [](const Group&) { return true; });
+    if (all) return;
+    compare(Verdict::kEqual, [](const Group& group) {
+      return std::find(group.verdicts.begin(), group.verdicts.end(), Verdict::kPartly) !=
+             group.verdicts.end();
+    });
+  }
+
+  /// @param wanted kSampled or kEqual: how much is compared.
+  template <typename Takes>
+  void compare(Verdict wanted, Takes&& takes) {
+    std::vector<std::pair<Group*, std::size_t>> work;
+    for (Group& group : groups_) {
+      if (!takes(group)) continue;
+      group.verdicts.assign(group.pending.size(), Verdict::kOther);
+      for (std::size_t i = 0; group.frame && i < group.pending.size(); ++i) {
+        work.emplace_back(&group, i);
+      }
+    }
+    parallel_for(
+        work.size(),
+        [&](std::size_t i) {
+          Group* const group = work[i].first;
+          const std::size_t member = work[i].second;
+          const RankFile& file = files_[group->pending[member]];
+          with(file, [&] {
+            group->verdicts[member] =
+                group->judge(member, *file.source, wanted == Verdict::kSampled);
+          });
+        },
+        threads_);
+  }
+
+  /// Those that are like the leader get its index; the others stay pending.
+  void settle(Group& group) {
+    std::vector<std::size_t> others;
+    LeaderFramePtr frame;
+    for (std::size_t i = 0; i < group.pending.size(); ++i) {
+      RankFile& file = files_[group.pending[i]];
+      const Verdict verdict = group.verdicts[i];
+      if (verdict != Verdict::kEqual && verdict != Verdict::kSampled) {
+        others.push_back(group.pending[i]);
+        continue;
+      }
+      file.index = group.frame->index();
+      if (verdict == Verdict::kEqual) continue;
+      if (!frame) {
+        frame = std::make_shared<const LeaderFrame>(files_[group.leader], group.frame);
+      }
+      file.unexamined = file.source;
+      file.source = assume_like(frame, file.source, input_format_of(file.path));
+      likenesses_[group.pending[i]] = group.leader;
+    }
+    group.pending = std::move(others);
+  }
+
+  std::vector<RankFile>& files_;
+  const CheckpointOptions& options_;
+  std::size_t cheap_;
+  std::size_t threads_ = 0;
+  std::vector<Group> groups_;
+  Likenesses likenesses_;
+  NameOrders orders_;
+};
+
+}  // namespace
+
+Likenesses read_indexes(std::vector<RankFile>& files, const CheckpointOptions& options,
+                        std::size_t cheap_parameters) {
+  return Reader(files, options, cheap_parameters).run();
+}
+
+}  // namespace reshardfs

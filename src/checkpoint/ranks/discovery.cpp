@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/ranks/discovery.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/rank_list.h"
+#include "base/text/near_name.h"
+#include "checkpoint/ranks/segments.h"
+#include "checkpoint/series/meta_json.h"
+#include "checkpoint/series/series.h"
+#include "checkpoint/series/step.h"
+#include "checkpoint/series/steps.h"
+#include "checkpoint/set_format.h"
+#include "checkpoint/source_links.h"
+#include "checkpoint/whole/index_statement.h"
+#include "storage/local/directory.h"
+#include "storage/near_path.h"
+
+namespace reshardfs {
+namespace {
+
+using StepSet = std::set<std::string, OlderStep>;
+
+/// What to do where the newest step cannot be taken.
+std::string hint_at_complete_step(const std::filesystem::path& root, const RankFiles& found,
+                                  const std::string& otherwise) {
+  const std::vector<StepInfo> steps = describe_steps(root, found);
+  const auto newest = std::find_if(steps.rbegin(), steps.rend(),
+                                   [](const StepInfo& step) { return step.complete; });
+  return newest == steps.rend() ? otherwise : "--step " + newest->name + " is complete";
+}
+
+/// Whether the file that an unfinished one is to become is there.
+bool has_finished(const FilesByRank& by_rank, const FoundFile& unfinished) {
+  const auto rank = by_rank.find(unfinished.rank);
+  if (rank == by_rank.end()) return false;
+  const auto step = rank->second.find(unfinished.step);
+  return step != rank->second.end() &&
+         std::any_of(step->second.begin(), step->second.end(),
+                     [&](const FoundFile& file) { return file.part == unfinished.part; });
+}
+
+/// Files of `step` that are being written, or were when the job died, where the finished one is not
+/// there; by rank.
+std::map<Rank, std::string> being_written(const RankFiles& found, const FilesByRank& by_rank,
+                                          const std::string& step) {
+  std::map<Rank, std::string> names;
+  for (const FoundFile& file : found.unfinished) {
+    if (std::is_neq(compare_steps(file.step, step))) continue;
+    if (!has_finished(by_rank, file)) names.try_emplace(file.rank, file.path.filename().string());
+  }
+  return names;
+}
+
+/// "rank 3 has llama-3_100.ckpt.part instead of a finished file"
+std::string unfinished_words(const std::map<Rank, std::string>& names) {
+  std::vector<Rank> ranks;
+  ranks.reserve(names.size());
+  for (const auto& [rank, name] : names) ranks.push_back(rank);
+  return rank_words(ranks) + (ranks.size() == 1 ? " has " : " have files such as ") +
+         printable(names.begin()->second) + " instead of a finished file";
+}
+
+/// The newest step of each rank must be the same: a job that died while saving leaves some ranks
+/// a step behind, and mixing steps gives a model that never existed.
+std::string latest_step(const std::filesystem::path& root, const RankFiles& found,
+                        const FilesByRank& by_rank) {
+  std::map<std::string, std::vector<Rank>, OlderStep> ranks_by_newest;
+  for (const auto& [rank, by_step] : by_rank) {
+    ranks_by_newest[by_step.rbegin()->first].push_back(rank);
+  }
+  if (ranks_by_newest.size() > 1) {
+    std::string list;
+    for (const auto& [step, ranks] : ranks_by_newest) {
+      list += (list.empty() ? "" : ", ") + step_words(step) + " on " + rank_words(ranks);
+    }
+    throw Error(ErrorKind::kBadInput, "the newest step differs between ranks: " + list)
+        .in_file(root.string())
+        .hint(hint_at_complete_step(root, found, "name the step that all ranks have with --step"));
+  }
+  const std::string& newest = ranks_by_newest.begin()->first;
+  const auto writing = being_written(found, by_rank, newest);
+  if (!writing.empty()) {
+    const std::string what = newest.empty() ? "the checkpoint" : "the newest step, " + newest + ",";
+    throw Error(ErrorKind::kBadInput, what + " is not complete: " + unfinished_words(writing))
+        .in_file(root.string())
+        .hint(hint_at_complete_step(root, found, "wait until it is saved, or name a --step"));
+  }
+  return newest;
+}
+
+std::string named_step(const std::filesystem::path& root, const StepSet& steps,
+                       const std::string& wanted) {
+  if (wanted == kAllSteps) {
+    throw Error(ErrorKind::kUsage, kAllStepsRefused)
+        .hint("choose one with --step: " + join_steps({steps.begin(), steps.end()}) +
+              ", or latest");
+  }
+  const bool is_step = !wanted.empty() && step_prefix_length(wanted) == wanted.size();
+  const auto found = is_step ? steps.find(wanted) : steps.end();
+  if (found != steps.end()) return *found;
+  throw Error(ErrorKind::kMissing, "no rank has a file of step '" + printable(wanted) +
+                                       "'; available: " + join_steps({steps.begin(), steps.end()}))
+      .in_file(root.string())
+      .hint(did_you_mean(wanted, {steps.begin(), steps.end()}))
+      .hint("choose one with --step");
+}
+
+/// The files of out.step, and which ranks have none.
+void take_files(const std::filesystem::path& root, const FilesByRank& by_rank, Discovery& out) {
+  std::vector<Rank> without;
+  for (const auto& [rank, by_step] : by_rank) {
+    const auto step = by_step.find(out.step);
+    if (step == by_step.end()) {
+      without.push_back(rank);
+      continue;
+    }
+    std::vector<FoundFile> files = step->second;
+    if (auto problem = segment_problem(root, files)) throw Error(*problem);
+    std::sort(files.begin(), files.end(),
+              [](const FoundFile& a, const FoundFile& b) { return a.part < b.part; });
+    for (FoundFile& file : files) out.files.push_back(std::move(file));
+  }
+  if (!without.empty()) {
+    out.notes.push_back(rank_words(without) + ": no file of " + step_words(out.step));
+  }
+}
+
+/// Fills `out` with the files of the step that the options ask for.
+void choose_files(const std::filesystem::path& root, const RankFiles& found,
+                  const std::string& wanted, Discovery& out) {
+  const FilesByRank by_rank = group_by_rank(found.files);
+  StepSet steps;
+  for (const FoundFile& file : found.files) steps.insert(file.step);
+  const bool latest = wanted == kLatestStep;
+  out.step = latest ? latest_step(root, found, by_rank) : named_step(root, steps, wanted);
+  take_files(root, by_rank, out);
+
+  std::vector<std::string> others;
+  for (const std::string& step : steps) {
+    if (std::is_neq(compare_steps(step, out.step))) others.push_back(step);
+    if (!step.empty()) out.steps.push_back(step);
+  }
+  if (!latest) {
+    const auto writing = being_written(found, by_rank, out.step);
+    if (!writing.empty()) {
+      out.notes.push_back(step_words(out.step) + " is not complete: " + unfinished_words(writing));
+    }
+    return;
+  }
+  if (!others.empty()) {
+    out.notes.push_back("using " + step_words(out.step) +
+                        "; also available: " + join_steps(others));
+  }
+  if (out.step.empty()) return;
+  for (std::string& note : compare_with_meta(found.meta_files, out.step, out.files.front().tree)) {
+    out.notes.push_back(std::move(note));
+  }
+}
+
+void note_missing_ranks(const SourceFiles& source, Discovery& out) {
+  std::set<Rank> missing = source.found.ranks_with_directory;
+  for (const FoundFile& file : source.found.files) missing.erase(file.rank);
+  const std::set<Rank>& others = source.found.ranks_of_other_series;
+  for (const Rank rank : others) missing.erase(rank);
+  if (auto warning = ranks_without(source.series, source.found)) {
+    out.warnings.push_back(std::move(*warning));
+  }
+  if (missing.empty()) return;
+  out.notes.push_back(rank_words({missing.begin(), missing.end()}) +
+                      " missing: no file there matches " + printable(source.pattern));
+}
+
+}  // namespace
+
+SourceFiles find_all_files(const std::filesystem::path& source, const CheckpointOptions& options) {
+  switch (path_kind(source, options.listed)) {
+    case PathKind::kMissing:
+      throw Error(ErrorKind::kMissing, "no such file or directory")
+          .in_file(source.string())
+          .hint(did_you_mean_path(source))
+          .hint("give a checkpoint directory or a checkpoint file as the source");
+    case PathKind::kOther:
+      return take_one_file(source, options.pattern);
+    case PathKind::kDirectory:
+      break;
+  }
+  return find_by_pattern(source, options.pattern, source_tree(source, options));
+}
+
+std::filesystem::path config_of(const std::filesystem::path& source,
+                                const CheckpointOptions& options) {
+  std::filesystem::path config = source / "config.json";
+  return options.no_symlinks && is_link(config) ? std::filesystem::path() : config;
+}
+
+SourceFiles find_source_files(const std::filesystem::path& source,
+                              const CheckpointOptions& options) {
+  SourceFiles files = find_all_files(source, options);
+  if (files.name_map) refuse_prefix(source, options, "one whole model");
+  if (files.pattern.empty()) {
+    refuse_prefix(source, options, "one file");
+    return files;
+  }
+  SeriesChoice choice = choose_series(source, options, source_tree(source, options), files.found);
+  files.series = std::move(choice.name);
+  files.warnings = std::move(choice.warnings);
+  return files;
+}
+
+namespace {
+
+/// @param options of which the listings are kept.
+Discovery discover_listed(const std::filesystem::path& source, const CheckpointOptions& options) {
+  if (auto described = discover_described_set(source, options)) return std::move(*described);
+  SourceFiles files = find_source_files(source, options);
+  Discovery out;
+  out.series = files.series;
+  out.notes = std::move(files.notes);
+  out.warnings = std::move(files.warnings);
+  if (auto note = links_outside(source, files.found.links)) out.notes.push_back(std::move(*note));
+  if (files.name_map) {
+    out.files = std::move(files.found.files);
+    out.places = files.name_map->places;
+    out.completeness = state_names(out.files, source);
+    state_index(*files.name_map, out.completeness);
+    out.by_contents = [index = std::move(*files.name_map), config = config_of(source, options),
+                       tree = source_tree(source, options)](const std::vector<RankFile>& opened,
+                                                            Completeness& statement) {
+      state_total(index, opened, config, tree, statement);
+    };
+    return out;
+  }
+  note_missing_ranks(files, out);
+  choose_files(source, files.found, options.step, out);
+  out.completeness = state_names(out.files, source);
+  return out;
+}
+
+}  // namespace
+
+Discovery discover(const std::filesystem::path& source, const CheckpointOptions& options) {
+  return discover_listed(source, listed_once(source, options));
+}
+
+}  // namespace reshardfs

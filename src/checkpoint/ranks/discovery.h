@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Which files make up a checkpoint set, judged by their names alone; none of them is opened.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/checkpoint_set.h"
+#include "checkpoint/completeness.h"
+#include "checkpoint/ranks/rank_files.h"
+#include "checkpoint/ranks/source_pattern.h"
+#include "checkpoint/series/set_age.h"
+
+namespace reshardfs {
+
+struct Discovery {
+  std::vector<FoundFile> files;  ///< ascending by rank, then part; all of one step
+  std::string step;              ///< empty: the names carry none
+  std::vector<std::string> steps;
+  std::string series;  ///< see CheckpointSet::series()
+  std::vector<std::string> notes;
+  std::vector<std::string> warnings{};
+  /// Of a whole model in several files: parameter name and the number of its file in `files`.
+  std::vector<std::pair<std::string, std::size_t>> places;
+  /// Files that the set says it has, but that are not there.
+  std::vector<FoundFile> missing{};
+  /// What the set records of its layouts itself; nullptr if it does not.
+  std::shared_ptr<const Catalogue> catalogue{};
+  /// What names and tables tell of whether that is all.
+  Completeness completeness{};
+  /// What the indexes of all files add to that; empty: nothing.
+  std::function<void(const std::vector<RankFile>& files, Completeness& out)> by_contents{};
+  /// What was written after all files, each with its time; see set_age.h.
+  std::vector<WrittenLast> written_last{};
+};
+
+/// @throws Error as CheckpointSet::open() does.
+Discovery discover(const std::filesystem::path& source, const CheckpointOptions& options);
+
+/// Where the configuration of a model in a directory may be; empty: it is a link, which is refused.
+std::filesystem::path config_of(const std::filesystem::path& source,
+                                const CheckpointOptions& options);
+
+/// The files of all steps of the series that the options ask for.
+/// @throws Error as CheckpointSet::open() does.
+SourceFiles find_source_files(const std::filesystem::path& source,
+                              const CheckpointOptions& options);
+
+/// The files of all steps of all series.
+/// @throws Error as CheckpointSet::open() does.
+SourceFiles find_all_files(const std::filesystem::path& source, const CheckpointOptions& options);
+
+}  // namespace reshardfs

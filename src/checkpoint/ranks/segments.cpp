@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/ranks/segments.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <utility>
+
+#include "checkpoint/series/step.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr std::string_view kPartMark = "_part";
+// More parts than a rank can have; larger numbers are part of a name.
+constexpr std::int64_t kMaxPart = 999'999;
+
+/// The number behind the "_part" at `mark`, which must reach to the end of `text`; -1: none.
+std::int64_t part_number(std::string_view text, std::size_t mark) noexcept {
+  const std::string_view digits = text.substr(mark + kPartMark.size());
+  std::int64_t value = -1;
+  const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  const bool whole = error == std::errc{} && stop == digits.data() + digits.size();
+  return whole && digits.front() != '-' && value <= kMaxPart ? value : -1;
+}
+
+Error ambiguous(const std::filesystem::path& root, const std::vector<FoundFile>& files) {
+  std::string names;
+  for (const FoundFile& file : files) {
+    names += (names.empty() ? "'" : ", '") +
+             printable(file.path.lexically_relative(root).string()) + "'";
+  }
+  return Error(ErrorKind::kBadInput, std::to_string(files.size()) + " files for " +
+                                         step_words(files.front().step) + ": " + names)
+      .in_file(root.string())
+      .for_rank(files.front().rank)
+      .hint("select one with --src-pattern");
+}
+
+Error missing_part(const std::filesystem::path& root, const FoundFile& like, std::int64_t part) {
+  return Error(ErrorKind::kMissing, "part " + std::to_string(part) + " is missing beside '" +
+                                        printable(like.path.lexically_relative(root).string()) +
+                                        "'")
+      .in_file(root.string())
+      .for_rank(like.rank)
+      .hint("copy the missing file, or choose another step with --step");
+}
+
+}  // namespace
+
+SegmentName segment_name(std::string_view file_name) {
+  const std::size_t dot = std::min(file_name.rfind('.'), file_name.size());
+  const std::string_view stem = file_name.substr(0, dot);
+  const std::string_view extension = file_name.substr(dot);
+  const std::string step = step_in_file_name(file_name);
+  const std::string_view head = step.empty() ? stem : stem.substr(0, stem.size() - step.size() - 1);
+  const std::size_t mark = head.rfind(kPartMark);
+  const std::int64_t part = mark == std::string_view::npos ? -1 : part_number(head, mark);
+  if (part < 0) return {std::string(file_name), -1};
+  return {std::string(head.substr(0, mark)) + std::string(stem.substr(head.size())) +
+              std::string(extension),
+          part};
+}
+
+std::optional<Error> segment_problem(const std::filesystem::path& root,
+                                     const std::vector<FoundFile>& files) {
+  const std::string whole = segment_name(files.front().path.filename().string()).whole;
+  std::set<std::int64_t> parts;
+  for (const FoundFile& file : files) {
+    const bool belongs = segment_name(file.path.filename().string()).whole == whole;
+    const bool is_part = file.part >= 0 || files.size() == 1;
+    if (!belongs || !is_part || !parts.insert(file.part).second) return ambiguous(root, files);
+  }
+  if (files.front().part < 0) return std::nullopt;
+  std::int64_t expected = 0;
+  for (const std::int64_t part : parts) {
+    if (part != expected) return missing_part(root, files.front(), expected);
+    ++expected;
+  }
+  return std::nullopt;
+}
+
+}  // namespace reshardfs

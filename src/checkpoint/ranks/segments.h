@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Several files of one rank that belong together: "net-9_50_part0.ckpt", "net-9_50_part1.ckpt".
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reshardfs/error.h"
+
+#include "checkpoint/ranks/rank_files.h"
+
+namespace reshardfs {
+
+struct SegmentName {
+  std::string whole;       ///< the file name without its "_part<n>"
+  std::int64_t part = -1;  ///< -1: it has none
+};
+
+/// The part stands at the end of the name or before its step.
+SegmentName segment_name(std::string_view file_name);
+
+/// Why a rank's files of one step (at least one) are not one whole set: several files that are no
+/// parts of each other, a part that is missing or there twice. Nothing if all is well.
+std::optional<Error> segment_problem(const std::filesystem::path& root,
+                                     const std::vector<FoundFile>& files);
+
+}  // namespace reshardfs

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/ranks/rank_files.h"
+#include "checkpoint/whole/name_map_directory.h"
+
+namespace reshardfs {
+
+/// What was found below a source directory, and how.
+struct SourceFiles {
+  std::string pattern;  ///< empty: the source is one file
+  RankFiles found;
+  std::vector<std::string> notes;
+  /// Set if the source is a whole model in several files; they are in `found` as parts of rank 0.
+  std::optional<NameMapDirectory> name_map;
+  std::string series{};  ///< of the files, once one was chosen; see series.h
+  std::vector<std::string> warnings{};
+};
+
+/// The files that `wanted` finds; without one, the known patterns are tried in order, then a name
+/// map (see name_map_directory.h), then a single safetensors file.
+/// @param tree of the root, if symbolic links are refused.
+/// @throws Error kMissing if no file is found; kBadInput if there are files of two formats, or for
+///         a link if they are refused.
+SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string& wanted,
+                            const SourceTreePtr& tree);
+
+/// What the first of the known patterns that finds any file finds; nothing if none does.
+/// @throws Error as find_by_pattern().
+std::optional<SourceFiles> find_known_pattern(const std::filesystem::path& root,
+                                              const SourceTreePtr& tree);
+
+SourceFiles take_one_file(const std::filesystem::path& path, const std::string& wanted);
+
+}  // namespace reshardfs

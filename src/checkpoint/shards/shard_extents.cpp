@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/shards/shard_extents.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/text/state_names.h"
+#include "base/text/text.h"
+
+namespace reshardfs {
+namespace {
+
+struct Piece {
+  std::int64_t shard = 0;
+  std::int64_t number = 0;  ///< of the shard's file
+  Shape offsets{};
+  Shape sizes{};
+};
+
+struct Joined {
+  Shape shape{};
+  DType dtype = DType::kFloat32;
+  std::vector<Piece> pieces{};
+  /// Parts of different dimensions, or beyond all numbers: whoever joins them refuses that.
+  bool is_wrong = false;
+  bool is_proven = false;
+
+  std::optional<std::uint64_t> bytes() const {
+    std::int64_t count = element_size(dtype);
+    for (const std::int64_t size : shape) {
+      const auto product = checked_mul(count, size);
+      if (!product) return std::nullopt;
+      count = *product;
+    }
+    return static_cast<std::uint64_t>(count);
+  }
+};
+
+class Extents {
+ public:
+  Extents(const ShardEvidence& evidence, const std::vector<RankFile>& files, Completeness& out)
+      : evidence_(evidence),
+        shards_words_(counted(static_cast<std::size_t>(evidence.shards),
+                              evidence.numbered ? "shard" : "file")),
+        out_(out) {
+    for (const RankFile& file : files) add(file);
+  }
+
+  void state() {
+    by_total();
+    by_config();
+    by_twins();
+    by_number_of_shards();
+    finish();
+  }
+
+ private:
+  void add(const RankFile& file) {
+    present_.emplace(file.rank.number(), file.part);
+    for (const TensorEntry& entry : file.index->entries()) {
+      const auto offsets = file.index->piece_offsets(entry);
+      Piece piece{file.rank.number(), file.part, Shape(entry.shape.size(), 0), entry.shape};
+      if (offsets) piece.offsets.assign(offsets->begin(), offsets->end());
+      Joined& joined = tensors_[entry.name];
+      if (joined.pieces.empty()) {
+        joined.shape.assign(entry.shape.size(), 0);
+        joined.dtype = entry.dtype;
+      }
+      grow(joined, piece);
+      joined.pieces.push_back(std::move(piece));
+    }
+  }
+
+  static void grow(Joined& joined, const Piece& piece) {
+    if (piece.sizes.size() != joined.shape.size()) {
+      joined.is_wrong = true;
+      return;
+    }
+    for (std::size_t d = 0; d < joined.shape.size(); ++d) {
+      const auto end = checked_add(piece.offsets[d], piece.sizes[d]);
+      joined.is_wrong = joined.is_wrong || !end;
+      joined.shape[d] = std::max(joined.shape[d], end.value_or(0));
+    }
+  }
+
+  /// The whole cannot have fewer bytes than it should, and each tensor all of its own.
+  void by_total() {
+    if (!evidence_.total_bytes) return;
+    std::uint64_t sum = 0;
+    for (const auto& [name, joined] : tensors_) {
+      const auto total = checked_add(sum, joined.bytes().value_or(0));
+      if (joined.is_wrong || !total) return;
+      sum = *total;
+    }
+    const std::uint64_t stated = *evidence_.total_bytes;
+    const std::string index = printable(evidence_.index.filename().string());
+    if (sum == stated) {
+      for (auto& [name, joined] : tensors_) joined.is_proven = true;
+      out_.grounds.push_back("the total size in " + index);
+      return;
+    }
+    const std::string numbers = "states tensors of " + std::to_string(stated) +
+                                " bytes (metadata.total_size), but those in " + shards_words_ +
+                                " have " + std::to_string(sum);
+    if (sum > stated) {
+      out_.doubts.push_back(index + " " + numbers);
+      return;
+    }
+    out_.missing.push_back(Error(ErrorKind::kMissing, numbers)
+                               .in_file(evidence_.index.string())
+                               .hint("bring the files of the last ranks, which are missing, or the "
+                                     "index of this version of the model"));
+  }
+
+  void by_config() {
+    if (evidence_.config.empty()) return;
+    bool any = false;
+    for (auto& [name, joined] : tensors_) {
+      if (joined.is_wrong || joined.is_proven) continue;
+      const auto stated = evidence_.config.find(name);
+      switch (judge_extent(joined.shape, stated)) {
+        case ExtentVerdict::kFits:
+          joined.is_proven = true;
+          any = true;
+          break;
+        case ExtentVerdict::kShort:
+          fall_short(name, short_words(joined.shape, *stated, shards_words_));
+          break;
+        case ExtentVerdict::kUnknown:
+          break;
+      }
+    }
+    if (any) out_.grounds.emplace_back("config.json");
+  }
+
+  void fall_short(const std::string& name, std::string what) {
+    if (!short_.insert(name).second) return;
+    out_.short_parameters.push_back(
+        Error(ErrorKind::kMissing, std::move(what))
+            .for_parameter(name)
+            .hint("bring the files of the last ranks, which are missing"));
+  }
+
+  void by_twins() {
+    std::vector<std::string> tables;
+    for (auto& [name, joined] : tensors_) {
+      if (joined.is_wrong || joined.shape.empty()) continue;
+      constexpr std::string_view kBias = ".bias";
+      if (name.ends_with(kBias)) {
+        const auto weight = tensors_.find(name.substr(0, name.size() - kBias.size()) + ".weight");
+        if (weight != tensors_.end()) compare_bias(name, joined, weight->first, weight->second);
+      }
+      const std::string weight_name = weight_name_of(name);
+      if (weight_name != name) {
+        const auto weight = tensors_.find(weight_name);
+        if (weight != tensors_.end()) compare_rows(name, joined, weight->first, weight->second);
+      }
+      if (has_row_for_each_word(name)) tables.push_back(name);
+    }
+    if (tables.size() != 2) return;
+    compare_rows(tables[0], tensors_.at(tables[0]), tables[1], tensors_.at(tables[1]));
+  }
+
+  /// A bias has an element for each row of its weight, [out, in, ...]; of a transposed one, for
+  /// each column.
+  void compare_bias(const std::string& bias_name, Joined& bias, const std::string& weight_name,
+                    Joined& weight) {
+    if (weight.is_wrong || bias.shape.size() != 1 || weight.shape.empty()) return;
+    const bool fits =
+        std::find(weight.shape.begin(), weight.shape.end(), bias.shape[0]) != weight.shape.end();
+    if (fits) {
+      bias.is_proven = bias.is_proven || (weight.is_proven && bias.shape[0] == weight.shape[0]);
+      return;
+    }
+    const std::int64_t rows = weight.shape[0];
+    if (bias.shape[0] > rows && !weight.is_proven) {
+      fall_short(weight_name, "has " + std::to_string(rows) + " rows in " + shards_words_ +
+                                  ", but '" + printable(bias_name) + "' has " +
+                                  std::to_string(bias.shape[0]) + " elements");
+    } else if (bias.shape[0] < rows && !bias.is_proven) {
+      fall_short(bias_name, "has " + std::to_string(bias.shape[0]) + " elements in " +
+                                shards_words_ + ", but '" + printable(weight_name) + "' has " +
+                                std::to_string(rows) + " rows");
+    }
+  }
+
+  void compare_rows(const std::string& a_name, Joined& a, const std::string& b_name, Joined& b) {
+    if (a.is_wrong || b.is_wrong || a.shape.empty() || a.shape.size() != b.shape.size()) return;
+    if (a.shape == b.shape) {
+      const bool proven = a.is_proven || b.is_proven;
+      a.is_proven = proven;
+      b.is_proven = proven;
+      return;
+    }
+    const bool alike = std::equal(a.shape.begin() + 1, a.shape.end(), b.shape.begin() + 1);
+    if (!alike) return;
+    const bool a_is_less = a.shape[0] < b.shape[0];
+    const Joined& less = a_is_less ? a : b;
+    if (less.is_proven) return;
+    fall_short(a_is_less ? a_name : b_name, "has " + std::to_string(less.shape[0]) + " rows in " +
+                                                shards_words_ + ", but '" +
+                                                printable(a_is_less ? b_name : a_name) + "' has " +
+                                                std::to_string((a_is_less ? b : a).shape[0]));
+  }
+
+  /// Whether a whole tensor lies in equal parts on all shards, so that it would have been cut into
+  /// smaller ones if there were more.
+  bool shows_all_shards(const std::string& name, const Joined& joined) const {
+    const auto stated = evidence_.config.find(name);
+    const auto count = static_cast<std::size_t>(evidence_.shards);
+    if (!stated || joined.pieces.size() != count || joined.shape.empty()) return false;
+    if (joined.shape[0] != stated->shape[0]) return false;
+    std::set<std::int64_t> shards;
+    std::int64_t most = 0;
+    std::size_t shorter = 0;
+    for (const Piece& piece : joined.pieces) {
+      shards.insert(piece.shard);
+      most = std::max(most, piece.sizes[0]);
+      for (std::size_t d = 1; d < joined.shape.size(); ++d) {
+        if (piece.sizes[d] != joined.shape[d]) return false;
+      }
+    }
+    for (const Piece& piece : joined.pieces) shorter += piece.sizes[0] < most ? 1U : 0U;
+    if (shards.size() != count || shorter > 1 || most < 2) return false;
+    // One more shard would have had ceil(rows / (shards + 1)) rows.
+    const std::int64_t rows = joined.shape[0];
+    const std::int64_t others = evidence_.shards + 1;
+    return (rows + others - 1) / others < most;
+  }
+
+  void by_number_of_shards() {
+    const bool all_there =
+        !evidence_.config.empty() &&
+        std::any_of(tensors_.begin(), tensors_.end(), [&](const auto& tensor) {
+          return tensor.second.is_proven && shows_all_shards(tensor.first, tensor.second);
+        });
+    if (!all_there) return;
+    for (auto& [name, joined] : tensors_) {
+      if (joined.is_wrong || joined.is_proven || short_.contains(name)) continue;
+      joined.is_proven = !lacks_a_file(joined.pieces.front().number);
+    }
+  }
+
+  /// Whether a shard has no file of this number. It need not have one: it may have no part of what
+  /// is in the others'.
+  bool lacks_a_file(std::int64_t number) const {
+    if (!evidence_.numbered) return false;
+    for (std::int64_t shard = 0; shard < evidence_.shards; ++shard) {
+      if (!present_.contains({shard, number})) return true;
+    }
+    return false;
+  }
+
+  void finish() {
+    for (const auto& [name, joined] : tensors_) {
+      const bool is_open =
+          !joined.is_proven && !joined.is_wrong && !joined.shape.empty() && !short_.contains(name);
+      if (is_open) out_.open_extents.push_back({name, joined.shape});
+    }
+    if (out_.open_extents.empty()) return;
+    out_.unstated = "that the tensors joined from " + shards_words_ + " are whole";
+  }
+
+  const ShardEvidence& evidence_;
+  std::string shards_words_;  ///< "2 shards"
+  Completeness& out_;
+  std::map<std::string, Joined> tensors_;
+  std::set<std::pair<std::int64_t, std::int64_t>> present_;  ///< shards and numbers of files
+  std::set<std::string> short_;
+};
+
+}  // namespace
+
+void state_extents(const ShardEvidence& evidence, const std::vector<RankFile>& files,
+                   Completeness& out) {
+  Extents(evidence, files, out).state();
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "conversion/contents.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "checkpoint/catalogue.h"
+#include "checkpoint/dcp/saved_objects.h"
+
+namespace reshardfs {
+
+CheckpointOptions options_of(const CheckpointQuery& query) {
+  CheckpointOptions options{query.src_pattern, query.step, query.check_crc, nullptr};
+  options.no_symlinks = query.no_symlinks;
+  options.prefix = query.src_prefix;
+  options.decryption = Decryption::load_if_named(query.dec_key_file, query.dec_mode);
+  options.examine_all = true;
+  return options;
+}
+
+CheckpointContents read_contents(const std::filesystem::path& path, const CheckpointQuery& query) {
+  return contents_of(CheckpointSet::open(path, options_of(query)));
+}
+
+CheckpointContents contents_of(const CheckpointSet& set) {
+  CheckpointContents contents;
+  contents.step = set.step();
+  contents.steps = set.steps();
+  contents.notes = set.notes();
+  for (const RefusedTensor& tensor : set.refused()) {
+    contents.refused.push_back({tensor.name, tensor.reason});
+  }
+  contents.warnings = set.warnings();
+  contents.records_layouts = set.catalogue() != nullptr && set.catalogue()->states_layouts();
+  if (set.catalogue() != nullptr) {
+    if (const auto saved = set.catalogue()->saved_objects()) {
+      for (const SavedObject& object : saved->objects) {
+        contents.byte_items.push_back({object.name, object.place.length()});
+      }
+    }
+  }
+  std::sort(contents.byte_items.begin(), contents.byte_items.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::map<std::tuple<std::string, DType, Shape>, std::size_t> known;
+  for (const RankFile& file : set.files()) {
+    const auto& entries = file.index->entries();
+    contents.files.push_back({file.rank, file.path, file.source->size(), entries.size()});
+    for (const TensorEntry& entry : entries) {
+      const auto [found, is_new] =
+          known.try_emplace({entry.name, entry.dtype, entry.shape}, contents.parameters.size());
+      if (is_new) {
+        contents.parameters.push_back(
+            {entry.name, entry.dtype, entry.shape, entry.content_bytes, {}});
+      }
+      contents.parameters[found->second].ranks.push_back(file.rank);
+    }
+  }
+  return contents;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "conversion/conversion_tables.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/rank_list.h"
+#include "base/text/state_names.h"
+#include "base/text/text.h"
+#include "base/unmatched_options.h"
+#include "checkpoint/checkpoint_set.h"
+#include "checkpoint/completeness.h"
+#include "checkpoint/source_links.h"
+#include "conversion/completeness.h"
+#include "conversion/derived_fit.h"
+#include "conversion/map_copies.h"
+#include "conversion/model_maps.h"
+#include "conversion/option_words.h"
+#include "conversion/source_input.h"
+#include "conversion/strategy_input.h"
+#include "conversion/unmatched_selectors.h"
+#include "conversion/wanted_views.h"
+#include "format/encrypted/encrypted.h"
+#include "plan/replicas/settle_replicas.h"
+#include "plan/target/target_table.h"
+
+namespace reshardfs {
+namespace {
+
+void require_plain_prefix(const std::string& prefix) {
+  const bool hostile = std::any_of(prefix.begin(), prefix.end(), [](char c) {
+    return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+  // 255 bytes for a name, less ".ckpt" and the rank or "merged".
+  if (hostile || prefix.size() > 230) {
+    throw Error(ErrorKind::kUsage,
+                "the prefix '" + printable(prefix) + "' is not a valid file name")
+        .hint("use at most 230 bytes without '/' and control characters");
+  }
+}
+
+std::vector<Rank> ranks_to_show(std::vector<Rank> ranks, std::int64_t count) {
+  const RankRange all(Rank(), count);
+  if (ranks.empty()) return {all.begin(), all.end()};
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  if (!all.contains(ranks.back())) {
+    throw Error(ErrorKind::kUsage, "there is no target rank " + format_rank_list({ranks.back()}) +
+                                       ": the target has " + std::to_string(count) + " (0 to " +
+                                       std::to_string(count - 1) + ")");
+  }
+  return ranks;
+}
+
+/// The whole model.
+/// @param target taken if it is whole itself.
+/// @throws Error if it has no whole form (a parameter that the target leaves out may differ between
+///         the ranks), or a part of it is in no file (a node may hold only the source ranks that
+///         its own destination ranks need).
+std::shared_ptr<TargetTable> whole_table(const std::shared_ptr<TargetTable>& target,
+                                         const std::shared_ptr<const SourceTable>& source,
+                                         const TargetOptions& options) {
+  if (options.replicas == Replicas::kOwn) {
+    throw Error(ErrorKind::kUsage, "with --replicas own every rank has its own values");
+  }
+  auto whole =
+      target->strategy() ? std::make_shared<TargetTable>(source, std::nullopt, options) : target;
+  require_complete(*whole, {kWholeRank});
+  return whole;
+}
+
+/// @throws Error kUsage where destination ranks have no source rank of their own.
+void require_own_ranks(const ConversionOptions& options, const TargetTable& target) {
+  const auto& views = options.views;
+  const auto whole = std::find_if(views.begin(), views.end(), has_one_value);
+  if (whole != views.end()) {
+    throw Error(ErrorKind::kUsage, std::string("--views ") + word_of(kViewWords, *whole) +
+                                       " has each parameter once, but with --replicas own every "
+                                       "rank has its own values")
+        .hint("take --views ranks, or --replicas first");
+  }
+  const SourceTable& source = target.source();
+  const std::int64_t ranks = source.states_layouts()
+                                 ? source.ranks().all().size()
+                                 : source.checkpoint().files().back().rank.number() + 1;
+  if (ranks == target.rank_count()) return;
+  throw Error(ErrorKind::kUsage, "--replicas own needs as many target ranks as the source has, " +
+                                     std::to_string(ranks) + ", but the target has " +
+                                     std::to_string(target.rank_count()))
+      .hint("--replicas first gives all of them the lowest rank's values");
+}
+
+/// @throws Error kMissing if a shown rank's own source rank has no file.
+void require_own_files(const TargetTable& target, const std::vector<Rank>& ranks) {
+  for (const Rank rank : ranks) {
+    const Rank own = target.own_source_rank(rank);
+    const CheckpointSet& checkpoint = target.source().checkpoint();
+    if (checkpoint.find(own) != nullptr) continue;
+    throw Error(ErrorKind::kMissing,
+                "source rank " + to_string(own) +
+                    " is missing, and with --replicas own no other has what target rank " +
+                    to_string(rank) + " is to get")
+        .in_file(checkpoint.root().string())
+        .hint("bring its file, or leave the rank out with --ranks");
+  }
+}
+
+/// @throws Error kUsage for what the command line cannot have checked.
+void check_output_options(const ConversionOptions& options) {
+  const bool power_of_two = (options.align & (options.align - 1)) == 0;
+  if (!power_of_two || options.align < 8 || options.align > 4096) {
+    throw Error(ErrorKind::kUsage, "an alignment of " + std::to_string(options.align) + " bytes")
+        .hint("use 8, 16, 32, ... 4096");
+  }
+  if (options.safetensors_metadata != "ms" && options.safetensors_metadata != "pt") {
+    throw Error(ErrorKind::kUsage, "the metadata format '" +
+                                       printable(options.safetensors_metadata) +
+                                       "' is neither ms nor pt");
+  }
+  if (options.dcp_shards < 0 || options.dcp_shards > kMostDcpShards) {
+    throw Error(ErrorKind::kUsage, std::to_string(options.dcp_shards) + " shards of dcp")
+        .hint("use 1 to " + std::to_string(kMostDcpShards));
+  }
+  if (options.shard_bytes == 0) throw Error(ErrorKind::kUsage, "a shard size of 0 bytes");
+}
+
+CheckpointOptions checkpoint_options(const ConversionOptions& options,
+                                     const SourceTreePtr& listed) {
+  CheckpointOptions checkpoint{options.src_pattern, options.step, options.check_crc, nullptr};
+  checkpoint.no_symlinks = options.no_symlinks;
+  checkpoint.prefix = options.src_prefix;
+  checkpoint.listed = listed;
+  checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
+  return checkpoint;
+}
+
+std::vector<OutputFormat> formats_of(const ConversionOptions& options,
+                                     const CheckpointSet& checkpoint) {
+  if (!options.formats.empty()) return options.formats;
+  const bool ckpt = checkpoint.format().name == "ckpt";
+  return {ckpt ? OutputFormat::kCkpt : OutputFormat::kSafetensors};
+}
+
+NameFilter filter_of(const ConversionOptions& options) {
+  return {options.include, options.exclude, options.weights_only, options.state_prefixes};
+}
+
+/// Where a layout of the source does not fit, the message has the destination's too: whoever mixed
+/// up two strategies sees it there.
+SourceTableResult open_source(const ConversionOptions& options,
+                              const std::shared_ptr<const CheckpointSet>& checkpoint,
+                              StrategyInput& input, const NameMap& names,
+                              const StrategyInput& target) {
+  const NameFilter filter = filter_of(options);
+  // Through a map other tensors may need what has the name that is not wanted.
+  const NameTaker all;
+  const NameTaker wanted = [&](const std::string& name) { return takes(filter, names, name); };
+  const NameTaker& taken = options.maps.maps.empty() ? wanted : all;
+  try {
+    return source_table(checkpoint, input, {options.src_join, taken, options.state_prefixes});
+  } catch (Error& error) {
+    // What is about the strategy's own file has no layout to compare with.
+    const bool is_of_layout = error.kind() == ErrorKind::kBadInput && !error.parameter().empty() &&
+                              error.file() != options.src_strategy.value_or("").string();
+    if (options.src_strategy && is_of_layout) {
+      error.explain("; target: " + target.words_for(names.target(error.parameter())));
+    }
+    throw;
+  }
+}
+
+ShownModel shown_model(const ModelMaps& maps, const ModelMaps::Result& shown) {
+  ShownModel model;
+  model.side = shown.side;
+  model.config_file = maps.config_file();
+  model.has_directory = maps.has_model_directory();
+  auto states = std::make_shared<std::set<std::string>>();
+  if (!shown.mappings.empty()) {
+    for (const modelmap::TargetTensor& target : shown.mappings.back().targets) {
+      if (target.state_prefix > 0) states->insert(target.name);
+    }
+  }
+  model.states = std::move(states);
+  return model;
+}
+
+void append(std::vector<std::string>& lines, const std::vector<std::string>& more) {
+  lines.insert(lines.end(), more.begin(), more.end());
+}
+
+bool selects_by_name(const ConversionOptions& options) {
+  return !options.src_join.empty() || !options.include.empty() || !options.exclude.empty() ||
+         !options.state_prefixes.empty() || !options.name_map.empty();
+}
+
+/// @param names of what could be shown, in the source.
+void add_unmatched_filters(const ConversionOptions& options, const std::vector<std::string>& names,
+                           const NameMap& name_map, UnmatchedOptions& unmatched) {
+  const std::vector<std::string> targets = renamed(names, name_map);
+  std::vector<std::string> both = names;
+  append(both, targets);
+  unmatched.add_globs("--include", options.include, targets);
+  unmatched.add_globs("--exclude", options.exclude, targets);
+  unmatched.add_prefixes("--state-prefix", options.state_prefixes, both);
+  add_unmatched_names(name_map, options.name_map, names, unmatched);
+}
+
+/// What maps show; what they may have left out as states of training; and what options leave out
+/// with an effect, though nothing shows it: tensors that cannot be made, and second names.
+std::vector<std::string> names_through_map(const ModelMaps::Result& shown,
+                                           const std::vector<std::string>& names) {
+  std::vector<std::string> all = names_in(*shown.table);
+  append(all, shown.mappings.back().excused);
+  for (const modelmap::SourceAlias& alias : shown.mappings.back().aliases) {
+    all.push_back(shown.sources.back()->parameters()[alias.tensor].name);
+  }
+  std::copy_if(names.begin(), names.end(), std::back_inserter(all),
+               [](const std::string& name) { return is_training_state(name); });
+  return all;
+}
+
+std::shared_ptr<TargetTable> open_target(const ConversionOptions& options,
+                                         const std::shared_ptr<const SourceTable>& source,
+                                         std::optional<Strategy> strategy,
+                                         const TargetOptions& target_options) {
+  try {
+    return std::make_shared<TargetTable>(source, std::move(strategy), target_options);
+  } catch (const Error& error) {
+    if (options.dst_sizes.empty() || error.kind() != ErrorKind::kBadInput) throw;
+    throw misfit_of_sizes(error, options.dst_sizes, *source, target_options.name_map,
+                          target_options.names);
+  }
+}
+
+
+bool selects_some(const ConversionOptions& options) {
+  return !options.include.empty() || !options.exclude.empty();
+}
+
+/// One conversion, step by step, in the order in which mistakes are best told.
+class Opening {
+ public:
+  /// Strategy files first: they are small, and a wrong one is the most likely mistake.
+  explicit Opening(const ConversionOptions& options)
+      : options_(options),
+        linkless_root_(options.no_symlinks ? options.source : ""),
+        source_input_(options.src_strategy, {}, linkless_root_),
+        target_input_(options.dst_strategy, options.dst_sizes, linkless_root_),
+        name_map_(options.name_map.empty() ? NameMap() : NameMap::load(options.name_map)),
+        listed_(listed_once(options.source, {}).listed),
+        maps_(options.maps, options.source, linkless_root_, listed_) {
+    maps_.require_shared_values(options.replicas);
+    source_input_.allow_unmatched(options.allow_unmatched);
+    target_input_.allow_unmatched(options.allow_unmatched);
+  }
+
+  void open_checkpoint() {
+    tables_.checkpoint = std::make_shared<const CheckpointSet>(
+        CheckpointSet::open(options_.source, checkpoint_options(options_, listed_)));
+    tables_.notes = tables_.checkpoint->notes();
+    tables_.warnings = tables_.checkpoint->warnings();
+    // Before anything that a misspelt option makes go wrong.
+    if (selects_by_name(options_)) names_ = names_in(*tables_.checkpoint);
+    const auto ranks = source_input_.source_ranks();
+    allowed_ = options_.allow_unmatched || (ranks && lacks_a_stage(*tables_.checkpoint, *ranks));
+    UnmatchedOptions unmatched;
+    unmatched.add_globs("--src-join", options_.src_join, names_);
+    if (maps_.empty()) add_unmatched_filters(options_, names_, name_map_, unmatched);
+    settle(unmatched, allowed_);
+  }
+
+  void open_source() {
+    opened_ = reshardfs::open_source(options_, tables_.checkpoint, source_input_, name_map_,
+                                     target_input_);
+    MappedSourceOptions mapped{true, source_input_.is_rules(), options_.state_prefixes, {}, {}};
+    const NameFilter filter = filter_of(options_);
+    if (selects_some(options_)) {
+      mapped.wants = [&](const std::string& name) { return takes(filter, name_map_, name); };
+    }
+    if (options_.weights_only) {
+      mapped.leaves_out = [&](const std::string& name) {
+        return is_training_state(name, options_.state_prefixes);
+      };
+    }
+    const ModelMaps::Result shown =
+        maps_.apply(std::move(opened_.table), {&target_input_, &name_map_}, mapped);
+    if (options_.check_replicas) {
+      append(tables_.warnings, check_map_copies(maps_, shown, mapped, options_.replicas));
+    }
+    source_ = shown.table;
+    tables_.model = shown_model(maps_, shown);
+    notes_of_maps_ = shown.notes;
+    if (maps_.empty() || !selects_by_name(options_)) return;
+    UnmatchedOptions of_shown;
+    add_unmatched_filters(options_, names_through_map(shown, names_), name_map_, of_shown);
+    settle(of_shown, allowed_);
+  }
+
+  void open_target() {
+    target_options_ = {options_.unmatched,
+                       filter_of(options_),
+                       name_map_,
+                       options_.state_prefixes,
+                       Casts(options_.casts),
+                       source_input_.is_rules() && maps_.empty(),
+                       !target_input_.is_rules() && !target_input_.is_sizes(),
+                       options_.replicas};
+    std::optional<Strategy> strategy = target_input_.for_target(*source_, name_map_);
+    target_ = reshardfs::open_target(options_, source_, std::move(strategy), target_options_);
+    tables_.target = target_;
+    add_lines();
+    const bool own = options_.replicas == Replicas::kOwn;
+    if (own) require_own_ranks(options_, *target_);
+    tables_.ranks = ranks_to_show(options_.ranks, target_->rank_count());
+    if (own) require_own_files(*target_, tables_.ranks);
+    tables_.formats = formats_of(options_, *tables_.checkpoint);
+    if (options_.allow_idle_view_options) return;
+    UnmatchedOptions of_views;
+    add_idle_view_options(options_, tables_.formats, of_views);
+    settle(of_views, options_.allow_unmatched);
+  }
+
+  /// @throws Error if the user has named what needs the whole model, and there is none.
+  void make_whole() {
+    if (!wants_whole(options_)) return;
+    try {
+      whole_ = whole_table(target_, source_, target_options_);
+    } catch (const Error& error) {
+      if (names_whole(options_)) throw;
+      tables_.no_whole = error;
+      tables_.warnings.push_back(std::string("no merged file: ") + error.what());
+    }
+    tables_.whole = whole_;
+  }
+
+  void look_at_values() {
+    if (!options_.casts.empty()) {
+      UnmatchedOptions casts;
+      add_unmatched_casts(options_.casts, {target_.get(), whole_.get()},
+                          renamed(names_in(*source_), name_map_), casts);
+      settle(casts, allowed_);
+    }
+    if (!options_.check_replicas) return;
+    const SettledReplicas settled =
+        settle_replicas({*target_, whole_.get(), tables_.ranks}, options_.replicas);
+    append(tables_.warnings, settled.warnings);
+    append(tables_.notes, settled.notes);
+  }
+
+  ConversionTables take() { return std::move(tables_); }
+
+ private:
+  /// @throws Error kUsage, unless they are allowed.
+  void settle(const UnmatchedOptions& found, bool allowed) {
+    found.settle(allowed, tables_.warnings);
+    append(tables_.unmatched, found.lines());
+  }
+
+  /// What all that was opened has to say.
+  void add_lines() {
+    append(opened_.unmatched, target_input_.take_warnings());
+    append(tables_.unmatched, opened_.unmatched);
+    append(tables_.warnings, opened_.unmatched);
+    const NameFilter filter = filter_of(options_);
+    append(tables_.warnings,
+           warnings_of(tables_.checkpoint->completeness(), [&](const std::string& name) {
+             return !maps_.empty() || takes(filter, name_map_, name);
+           }));
+    append(tables_.warnings, opened_.warnings);
+    append(tables_.warnings, target_->warnings());
+    append(tables_.warnings, source_->catalogue().warnings());
+    append(tables_.notes, opened_.notes);
+    append(tables_.notes, maps_.notes());
+    append(tables_.notes, notes_of_maps_);
+    append(tables_.notes, target_->notes());
+  }
+
+  const ConversionOptions& options_;
+  const std::filesystem::path linkless_root_;
+  StrategyInput source_input_;
+  StrategyInput target_input_;
+  const NameMap name_map_;
+  const SourceTreePtr listed_;
+  const ModelMaps maps_;
+  ConversionTables tables_;
+  std::vector<std::string> names_;  ///< in the source, where options select by name
+  bool allowed_ = false;            ///< that options select nothing
+  SourceTableResult opened_;
+  std::vector<std::string> notes_of_maps_;
+  std::shared_ptr<const SourceTable> source_;  ///< as the maps show it
+  TargetOptions target_options_;
+  std::shared_ptr<TargetTable> target_;
+  std::shared_ptr<TargetTable> whole_;
+};
+
+}  // namespace
+
+void require_rank(Rank rank, std::int64_t count) {
+  if (RankRange(Rank(), count).contains(rank)) return;
+  throw Error(ErrorKind::kUsage, "there is no target rank " + to_string(rank) +
+                                     ": the target has " + std::to_string(count));
+}
+
+ConversionTables open_tables(const ConversionOptions& options) {
+  require_plain_prefix(options.prefix);
+  check_output_options(options);
+  Opening opening(options);
+  opening.open_checkpoint();
+  opening.open_source();
+  opening.open_target();
+  opening.make_whole();
+  opening.look_at_values();
+  return opening.take();
+}
+
+}  // namespace reshardfs

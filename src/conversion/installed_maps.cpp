@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "conversion/installed_maps.h"
+
+#include <fstream>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "reshardfs/error.h"
+
+#include "base/data_directory.h"
+#include "base/text/near_name.h"
+#include "storage/local/directory.h"
+#include "storage/location.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr const char* kSuffix = ".toml";
+
+std::filesystem::path& other_program() {
+  static std::filesystem::path path;
+  return path;
+}
+
+std::string comment_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string text;
+  for (std::string line; std::getline(file, line) && line.starts_with("#");) {
+    if (line.find("SPDX-") != std::string::npos) continue;
+    const std::size_t begin = line.find_first_not_of("# ");
+    if (begin == std::string::npos) break;
+    text += (text.empty() ? "" : " ") + line.substr(begin);
+  }
+  return text;
+}
+
+}  // namespace
+
+void set_program(const std::filesystem::path& path) {
+  other_program() = path;
+}
+
+std::filesystem::path installed_maps_directory() {
+  // Beside the program first: a tree may be installed anywhere, and be moved.
+  std::error_code failed;
+  const std::filesystem::path program =
+      other_program().empty() ? std::filesystem::read_symlink("/proc/self/exe", failed)
+                              : other_program();
+  if (!failed) {
+    const std::filesystem::path beside =
+        program.parent_path().parent_path() / "share" / "reshardfs" / "maps";
+    if (std::filesystem::is_directory(beside, failed)) return beside;
+  }
+  return std::filesystem::path(kDataDirectory) / "maps";
+}
+
+std::vector<InstalledMap> installed_maps() {
+  const std::filesystem::path directory = installed_maps_directory();
+  std::error_code failed;
+  if (!std::filesystem::is_directory(directory, failed)) return {};
+  std::vector<InstalledMap> maps;
+  for (const DirectoryEntry& entry : list_directory(directory)) {
+    const std::filesystem::path file = directory / entry.name;
+    if (file.extension() != kSuffix) continue;
+    InstalledMap map{file.stem().string(), file, comment_of(file)};
+    if (map.about.find("Not for use alone") == std::string::npos) maps.push_back(std::move(map));
+  }
+  return maps;
+}
+
+bool is_map_path(const std::string& name) {
+  return name.find('/') != std::string::npos || name.ends_with(kSuffix);
+}
+
+std::filesystem::path find_map(const std::string& name) {
+  if (is_map_path(name)) return absolute_location(name);
+  const std::filesystem::path file = installed_maps_directory() / (name + kSuffix);
+  std::error_code failed;
+  if (!name.empty() && std::filesystem::exists(file, failed)) return file;
+  std::vector<std::string> known;
+  for (const InstalledMap& map : installed_maps()) known.push_back(map.name);
+  throw Error(ErrorKind::kMissing,
+              "no model map of the name '" + printable(name) + "' is installed")
+      .hint(did_you_mean(name, known))
+      .hint(known.empty() ? "give the path of a file of rules"
+                          : fmt::format("installed are {}; a file needs a path with '/' or .toml",
+                                        fmt::join(known, ", ")));
+}
+
+}  // namespace reshardfs

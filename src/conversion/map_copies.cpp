@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "conversion/map_copies.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/text/text.h"
+
+namespace reshardfs {
+namespace {
+
+using modelmap::Direction;
+using modelmap::Mapping;
+
+bool repeats(const NormalForm& form) {
+  return std::any_of(form.boxes.begin(), form.boxes.end(), [](const FormBox& box) {
+    return !box.is_literal() &&
+           std::any_of(box.axes.begin(), box.axes.end(),
+                       [](const BoxAxis& axis) { return axis.length() > 1 && axis.stride == 0; });
+  });
+}
+
+bool may_repeat(const modelmap::ModelMap& map) {
+  return std::any_of(map.rules.begin(), map.rules.end(),
+                     [](const modelmap::MapRule& rule) { return rule.body->has_repeat; });
+}
+
+class CopyFinder {
+ public:
+  CopyFinder(const SourceTable& source, const std::vector<std::string>& state_prefixes)
+      : source_(source), state_prefixes_(state_prefixes) {}
+
+  void add_aliases(const Mapping& mapping) {
+    for (const modelmap::SourceAlias& alias : mapping.aliases) {
+      const SourceParameter& original = source_.parameters()[alias.of];
+      MapCopy copy;
+      copy.is_alias = true;
+      copy.variable = alias.variable;
+      copy.what = "differs from '" + printable(original.name) +
+                  "', of which it is an alias (line " + std::to_string(alias.place.line) + " of " +
+                  printable(*alias.place.file) + ")";
+      add(source_.parameters()[alias.tensor], original, std::move(copy));
+    }
+  }
+
+  /// The other direction makes repeated elements of the one that was read: they are to be what the
+  /// source has.
+  void add_repeats(const std::shared_ptr<const SourceTable>& shown, const modelmap::ModelMap& map,
+                   modelmap::MapOptions options) {
+    options.direction = Direction::kForward;
+    options.checks_family = false;
+    Mapping back = check_mapping(map, full_tensors(*shown, state_prefixes_), options);
+    std::erase_if(back.targets, [](const auto& target) { return !repeats(*target.form); });
+    if (back.targets.empty()) return;
+    try {
+      add_again(shown, back);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kUnsupported) throw;
+      // Elements that the map casts are not those of the source any more.
+      for (const modelmap::TargetTensor& target : back.targets) add_alone(shown, target);
+    }
+  }
+
+  MapCopies take() { return std::move(found_); }
+
+ private:
+  /// @throws what mapped_source() throws.
+  void add_again(const std::shared_ptr<const SourceTable>& shown, const Mapping& back) {
+    const auto again = mapped_source(shown, back, {.compares_ranks = false});
+    for (const modelmap::TargetTensor& target : back.targets) {
+      const SourceParameter* original = source_.find(target.name);
+      if (original == nullptr) continue;
+      MapCopy copy;
+      copy.what = "has elements that differ from those that they should repeat (line " +
+                  std::to_string(target.place.line) + " of " + printable(*target.place.file) + ")";
+      add(*original, *again->find(target.name), std::move(copy));
+    }
+    found_.kept.push_back(again);
+  }
+
+  void add_alone(const std::shared_ptr<const SourceTable>& shown,
+                 const modelmap::TargetTensor& target) {
+    Mapping back;
+    back.targets.push_back(target);
+    try {
+      add_again(shown, back);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kUnsupported) throw;
+      found_.uncompared.push_back(target.name);
+    }
+  }
+
+  void add(const SourceParameter& parameter, const SourceParameter& other, MapCopy copy) {
+    const bool has_both = parameter.grid && other.grid && parameter.grid->complete() &&
+                          other.grid->complete() && parameter.dtype == other.dtype &&
+                          parameter.grid->full_shape() == other.grid->full_shape();
+    if (!has_both) return found_.uncompared.push_back(parameter.name);
+    copy.pair = {parameter.name, parameter.grid, other.grid};
+    found_.copies.push_back(std::move(copy));
+  }
+
+  const SourceTable& source_;
+  const std::vector<std::string>& state_prefixes_;
+  MapCopies found_;
+};
+
+/// Source tensors of which anything is shown that is asked for.
+std::set<std::uint32_t> used_sources(const Mapping& mapping, const MappedSourceOptions& options) {
+  std::set<std::uint32_t> used;
+  for (const modelmap::TargetTensor& target : mapping.targets) {
+    if (options.wants && !options.wants(target.name)) continue;
+    used.insert(target.sources.begin(), target.sources.end());
+  }
+  return used;
+}
+
+/// Whether anything that is asked for depends on a copy.
+bool is_used(const MapCopy& copy, const SourceTable& source, const Mapping& mapping,
+             const std::set<std::uint32_t>& used) {
+  const SourceParameter* parameter = source.find(copy.pair.name);
+  const auto number = static_cast<std::uint32_t>(parameter - source.parameters().data());
+  if (!copy.is_alias) return used.contains(number);
+  return std::any_of(mapping.aliases.begin(), mapping.aliases.end(), [&](const auto& alias) {
+    return alias.tensor == number && used.contains(alias.of);
+  });
+}
+
+std::vector<std::size_t> differing_copies(const std::vector<MapCopy>& copies) {
+  std::vector<TensorPair> pairs;
+  pairs.reserve(copies.size());
+  for (const MapCopy& copy : copies) pairs.push_back(copy.pair);
+  return compare_pairs(pairs).differing;
+}
+
+[[noreturn]] void refuse(const MapCopy& copy, const std::string& file) {
+  Error error(ErrorKind::kBadInput, copy.what);
+  error.in_file(file).for_parameter(copy.pair.name);
+  if (!copy.is_alias) {
+    throw error.hint(
+        "the copies have drifted, or variables of the map are not those of this checkpoint; "
+        "--replicas first takes the first copy of each");
+  }
+  if (!copy.variable.empty()) {
+    error.hint("if it is a tensor of its own, --map-var " + copy.variable + "=0 shows it");
+  }
+  throw error.hint("--exclude '" + printable(copy.pair.name) + "' leaves it out");
+}
+
+}  // namespace
+
+MapCopies map_copies(const modelmap::ModelMap& map, const modelmap::MapOptions& options,
+                     const Mapping& mapping, const std::shared_ptr<const SourceTable>& source,
+                     const std::shared_ptr<const SourceTable>& shown,
+                     const std::vector<std::string>& state_prefixes) {
+  CopyFinder finder(*source, state_prefixes);
+  finder.add_aliases(mapping);
+  if (shown && mapping.direction == Direction::kInverse && may_repeat(map)) {
+    finder.add_repeats(shown, map, options);
+  }
+  return finder.take();
+}
+
+std::vector<std::string> check_map_copies(const ModelMaps& maps, const ModelMaps::Result& shown,
+                                          const MappedSourceOptions& options, Replicas replicas) {
+  std::vector<std::string> warnings;
+  for (std::size_t i = 0; i < shown.mappings.size(); ++i) {
+    const Mapping& mapping = shown.mappings[i];
+    const std::shared_ptr<const SourceTable>& source = shown.sources[i];
+    const bool is_last = i + 1 == shown.mappings.size();
+    const MappedSourceOptions wanted = is_last ? options : MappedSourceOptions{};
+    const auto used = used_sources(mapping, wanted);
+    const auto tensors = full_tensors(*source, options.state_prefixes);
+    MapCopies found =
+        map_copies(maps.at(i), maps.map_options(i, source, tensors), mapping, source,
+                   is_last ? shown.table : shown.sources[i + 1], options.state_prefixes);
+    std::erase_if(found.copies, [&](const MapCopy& copy) {
+      const bool is_left_out = copy.is_alias && wanted.wants && !wanted.wants(copy.pair.name);
+      return is_left_out || !is_used(copy, *source, mapping, used);
+    });
+    for (const std::size_t number : differing_copies(found.copies)) {
+      const MapCopy& copy = found.copies[number];
+      if (copy.is_alias || replicas != Replicas::kFirst) {
+        refuse(copy, source->find(copy.pair.name)->holders.front().file->source->name());
+      }
+      warnings.push_back("'" + printable(copy.pair.name) + "' " + copy.what +
+                         ": the first copies are taken, because of --replicas first");
+    }
+  }
+  return warnings;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "conversion/named_strategy.h"
+
+#include "reshardfs/error.h"
+
+#include "checkpoint/recognition.h"
+
+namespace reshardfs {
+
+Strategy load_named_strategy(const std::filesystem::path& path,
+                             const std::filesystem::path& linkless_root) {
+  try {
+    return Strategy::load(path, linkless_root);
+  } catch (const Error& error) {
+    const bool is_content =
+        error.kind() == ErrorKind::kBadInput || error.kind() == ErrorKind::kMissing;
+    if (!is_content || !is_checkpoint(path)) throw;
+    throw Error(ErrorKind::kUsage, "is a checkpoint, not a strategy")
+        .in_file(path.string())
+        .hint("name the strategy file that the training job wrote (strategy_ckpt_config)");
+  }
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "format/encrypted/encrypted_verified.h"
+
+#include <exception>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+
+/// One call of `verify`.
+struct VerifiedBlocks::Run {
+  bool done = false;
+  std::exception_ptr error;  ///< if it failed
+};
+
+namespace {
+
+/// Each thread throws an error of its own: whoever catches one may add to it.
+void throw_copy_of(const std::exception_ptr& error) {
+  if (!error) return;
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& original) {
+    throw Error(original);
+  }
+}
+
+}  // namespace
+
+VerifiedBlocks::VerifiedBlocks(std::size_t count) : verified_(count) {}
+
+void VerifiedBlocks::require(std::uint64_t block, const std::function<void()>& verify) {
+  if (verified_[block].load(std::memory_order_acquire)) return;
+  std::unique_lock lock(mutex_);
+  if (verified_[block].load(std::memory_order_relaxed)) return;
+  std::shared_ptr<Run> run;
+  if (const auto found = running_.find(block); found != running_.end()) {
+    run = found->second;
+    finished_.wait(lock, [&] { return run->done; });
+    lock.unlock();
+  } else {
+    run = std::make_shared<Run>();
+    running_.emplace(block, run);
+    lock.unlock();
+    try {
+      verify();
+      verified_[block].store(true, std::memory_order_release);
+    } catch (...) {
+      run->error = std::current_exception();
+    }
+    finish(block, *run);
+  }
+  throw_copy_of(run->error);
+}
+
+void VerifiedBlocks::finish(std::uint64_t block, Run& run) {
+  {
+    const std::lock_guard lock(mutex_);
+    running_.erase(block);
+    run.done = true;
+  }
+  finished_.notify_all();
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Large JSON files whose objects have many small members.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "format/json/json_value.h"
+#include "storage/byte_source.h"
+
+namespace reshardfs {
+
+/// What one member may have; it is held in memory.
+inline constexpr std::size_t kMaxMemberValues = 4'000'000;
+inline constexpr std::size_t kMaxMemberTextBytes = 128 << 20;
+/// As many keys as an object in a member may have.
+inline constexpr std::size_t kMaxMemberKeys = 64;
+/// As many lists and objects may be inside each other.
+inline constexpr std::size_t kMaxJsonDepth = 64;
+/// About as long as a text or a number may be, or the space between two.
+inline constexpr std::size_t kMaxJsonTokenBytes = 16 << 20;
+
+/// Takes a member of one of the objects.
+using TakeMember =
+    std::function<void(std::string_view object, std::string_view name, const JsonValue& value)>;
+
+/// Reads a file that holds one object, as a stream: of those of its members that are named in
+/// `objects`, which must be there and be objects, each member goes to `take`, in the order of the
+/// file. One is held at a time.
+/// @param unneeded keys inside of such members whose values are passed over, whatever they are, and
+///        are null.
+/// @throws Error kBadInput without the file: no JSON, an object that is missing, none, or stands
+///         twice, or a limit of those above is exceeded; with the member as parameter where it is
+///         in one: a key in it stands twice, or another of those limits; what `source` and `take`
+///         throw. Whether the members' own names stand twice is to be found out by `take`.
+void read_json_members(const ByteSource& source, std::span<const std::string_view> objects,
+                       std::span<const std::string_view> unneeded, const TakeMember& take);
+
+}  // namespace reshardfs

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "reshardfs/error.h"
+
+#include "base/checked.h"
+#include "base/content_size.h"
+#include "format/safetensors/safetensors.h"
+#include "format/safetensors/safetensors_header.h"
+#include "format/torch/dcp_sharding.h"
+
+namespace reshardfs::safetensors {
+namespace {
+
+constexpr const char* kIncomplete = "the file is damaged or not complete";
+
+Error bad(const std::string& message) {
+  return Error(ErrorKind::kBadInput, message);
+}
+
+std::uint64_t read_header_length(const ByteSource& source) {
+  if (source.size() < kLengthBytes) {
+    throw bad("is not a safetensors file: it has only " + std::to_string(source.size()) + " bytes");
+  }
+  std::array<std::byte, kLengthBytes> bytes{};
+  source.read_at(0, bytes);
+  std::uint64_t length = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;) {
+    length = length << 8U | std::to_integer<std::uint64_t>(bytes.at(i));
+  }
+  const std::string states = "states a header of " + std::to_string(length) + " bytes";
+  if (length > kMaxHeaderBytes) {
+    throw bad("is not a safetensors file: it " + states + "; the limit is " +
+              std::to_string(kMaxHeaderBytes))
+        .at_offset(0);
+  }
+  const std::uint64_t left = source.size() - kLengthBytes;
+  if (length > left) {
+    throw bad(states + ", but only " + std::to_string(left) + " are left in the file")
+        .at_offset(0)
+        .hint(kIncomplete);
+  }
+  return length;
+}
+
+struct File {
+  ParsedHeader header;
+  std::uint64_t data_begin = 0;  ///< bytes from the file's start
+};
+
+File read_header(const ByteSource& source) {
+  std::string text(read_header_length(source), '\0');
+  source.read_at(kLengthBytes, std::as_writable_bytes(std::span(text)));
+  return {parse_header(text), kLengthBytes + text.size()};
+}
+
+void check_size(const ParsedTensor& tensor) {
+  if (tensor.begin > tensor.end) {
+    throw bad("its data_offsets [" + std::to_string(tensor.begin) + ", " +
+              std::to_string(tensor.end) + "] end before they begin");
+  }
+  if (!tensor.is_known) return;
+  const auto needed =
+      static_cast<std::uint64_t>(content_size(tensor.shape, tensor.dtype, "the content's size"));
+  const std::uint64_t found = tensor.end - tensor.begin;
+  if (found == needed) return;
+  throw bad("its data_offsets hold " + std::to_string(found) + " bytes, but " +
+            std::string(safetensors_name(tensor.dtype)) + " " + to_string(tensor.shape) +
+            " needs " + std::to_string(needed));
+}
+
+void check_sizes(const std::vector<ParsedTensor>& tensors) {
+  for (const ParsedTensor& tensor : tensors) {
+    try {
+      check_size(tensor);
+    } catch (Error& error) {
+      error.for_parameter(tensor.name);
+      throw;
+    }
+  }
+}
+
+/// The tensors, in the order of their bytes, must follow each other up to the file's end.
+void check_places(const std::vector<ParsedTensor>& tensors, std::uint64_t data_bytes) {
+  std::uint64_t next = 0;
+  for (const ParsedTensor& tensor : tensors) {
+    if (tensor.begin != next) {
+      const bool hole = tensor.begin > next;
+      throw bad("begins at byte " + std::to_string(tensor.begin) + " of the data, but " +
+                (hole ? "the data before it ends at " : "overlaps another tensor up to ") +
+                std::to_string(next))
+          .for_parameter(tensor.name);
+    }
+    next = tensor.end;
+    if (next > data_bytes) {
+      throw bad("its content ends at byte " + std::to_string(next) + " of the data, but only " +
+                std::to_string(data_bytes) + " are in the file")
+          .for_parameter(tensor.name)
+          .hint(kIncomplete);
+    }
+  }
+  if (next == data_bytes) return;
+  throw bad(std::to_string(data_bytes - next) + " bytes follow the last tensor, expected none");
+}
+
+bool is_int4(const ParsedTensor& tensor, const ParsedHeader& header) {
+  if (tensor.dtype != DType::kInt8) return false;
+  const auto found = header.metadata.find(tensor.name);
+  return found != header.metadata.end() && found->second == mindspore_name(DType::kInt4);
+}
+
+FileIndex make_index(File file, const ByteSource& source, const NameOrders* known) {
+  std::vector<ParsedTensor>& tensors = file.header.tensors;
+  if (tensors.empty()) throw bad("is not a checkpoint: it holds no parameter");
+  check_sizes(tensors);
+  // By the end too: of two that begin at the same place, one without elements stands first.
+  std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  check_places(tensors, source.size() - file.data_begin);
+  const PartOffsets parts = part_offsets(file.header, source.name());
+
+  std::vector<TensorEntry> entries;
+  entries.reserve(tensors.size());
+  PieceOffsets pieces;
+  std::vector<RefusedTensor> refused;
+  for (ParsedTensor& tensor : tensors) {
+    if (!tensor.is_known) {
+      const std::string& type = file.header.unknown_types.at(tensor.name);
+      refused.push_back(
+          {tensor.name, "its element type '" + type + "' is not known", tensor.end - tensor.begin});
+      continue;
+    }
+    TensorEntry& entry = entries.emplace_back();
+    entry.dtype = is_int4(tensor, file.header) ? DType::kInt4 : tensor.dtype;
+    entry.name = std::move(tensor.name);
+    if (!parts.empty()) pieces.add(entries.size() - 1, parts.at(entry.name));
+    entry.shape = std::move(tensor.shape);
+    // Its vector has grown with it, and an index lives as long as a mount.
+    entry.shape.shrink_to_fit();
+    entry.content_bytes = tensor.end - tensor.begin;
+    if (entry.content_bytes == 0) continue;
+    entry.extents.emplace_back(add_or_throw(file.data_begin, tensor.begin, "the content's offset"),
+                               entry.content_bytes);
+  }
+  return FileIndex(std::move(entries), {known, {}}, std::move(pieces), std::move(refused));
+}
+
+/// Runs `read`, which must look at nothing but the file, and sees to it that the file stayed the
+/// same: what looks damaged may be a file that is being written.
+template <typename Read>
+auto read_unchanged(const ByteSource& source, Read&& read) {
+  try {
+    auto result = read();
+    source.check_unchanged();
+    return result;
+  } catch (Error& error) {
+    if (error.kind() == ErrorKind::kBadInput) source.check_unchanged();
+    error.in_file(source.name());
+    throw;
+  }
+}
+
+}  // namespace
+
+FileIndex read_index(const ByteSource& source, const NameOrders* known) {
+  return read_unchanged(source, [&] {
+    File file = read_header(source);
+    return make_index(std::move(file), source, known);
+  });
+}
+
+std::map<std::string, std::string> read_metadata(const ByteSource& source) {
+  return read_unchanged(source, [&] { return std::move(read_header(source).header.metadata); });
+}
+
+}  // namespace reshardfs::safetensors

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The table (.metadata) of a distributed checkpoint of PyTorch, or of hyper-parallel: which
+/// tensors there are, of which boxes they are made, and where these are in the files.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "reshardfs/dtype.h"
+#include "reshardfs/shape.h"
+
+#include "base/byte_range.h"
+#include "format/listed_items.h"
+#include "format/torch/dcp_path.h"
+#include "format/torch/item_run.h"
+
+namespace reshardfs {
+
+/// An archive of torch.save with one box.
+struct DcpPlace {
+  std::uint32_t file = 0;  ///< in DcpTable::files
+  ByteRange item;
+};
+
+/// Its boxes are in the table from `first_box` on; those without elements are left out. They are in
+/// bounds. But for a table of one rank, no two overlap, and all elements are in one; of a joined
+/// one, equal boxes are replicas.
+struct DcpTensor {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  std::size_t first_box = 0;
+  std::size_t boxes = 0;
+  std::size_t first_bound = 0;  ///< in DcpTable::bounds
+};
+
+/// What is no tensor: a number, a text, any object. Never opened.
+struct DcpByteItem {
+  std::string name;
+  DcpPlace place;  ///< its file is none of DcpTable::files if it is not told
+};
+
+struct DcpTable {
+  /// Tensors are found in their files by their names, which have one place at most; each object has
+  /// a file. `item` is empty.
+  bool by_name = false;
+  /// Relative to the table's directory and inside of it.
+  std::vector<std::string> files;
+  std::vector<DcpTensor> tensors;
+  std::vector<RefusedTensor> refused;
+  std::vector<DcpByteItem> byte_items;
+  /// What names stand for (planner_data); those that are missing are keys themselves.
+  std::unordered_map<std::string, DcpPath> paths;
+  std::vector<DcpPlace> places;  ///< of all boxes
+  /// Of boxes that are not all of their items: see undo_reformulation().
+  std::unordered_map<std::size_t, ItemRun> runs;
+  /// Of each box its offsets, then its sizes.
+  std::vector<std::int64_t> bounds;
+
+  std::span<const std::int64_t> box_bounds(const DcpTensor& tensor, std::size_t box) const {
+    const std::size_t width = 2 * tensor.shape.size();
+    return std::span(bounds).subspan(tensor.first_bound + box * width, width);
+  }
+};
+
+enum class DcpTableKind : std::uint8_t {
+  kWhole,      ///< of all ranks: every element is in a box
+  kOfOneRank,  ///< saved without collectives, with that rank's boxes alone: see DcpJoin
+};
+
+/// Runs nothing of it. What is wrong with one tensor refuses that tensor.
+/// @param bytes the whole file.
+/// @throws Error kBadInput if it is no such table; kUnsupported.
+DcpTable read_dcp_table(std::string bytes, DcpTableKind kind = DcpTableKind::kWhole);
+
+}  // namespace reshardfs

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "reshardfs/error.h"
+
+#include "format/torch/pickle_tree.h"
+
+namespace reshardfs {
+
+/// Fills a tree from its bytes: the machine that Python's unpickler is, without calls.
+class PickleReader {
+ public:
+  PickleReader(PickleTree& tree, const PickleRules& rules);
+
+  /// @throws Error see PickleTree.
+  void read();
+
+ private:
+  /// Python uses a thousand at a time; other writers may put all into one list.
+  static constexpr std::size_t kMostStack = 16'000'000;
+
+  [[noreturn]] void refuse(const std::string& what) const;
+  std::uint64_t take(std::size_t bytes);
+  std::pair<std::uint64_t, std::uint64_t> take_stretch(std::size_t length_bytes);
+  std::string_view take_line();
+
+  void require(std::size_t values) const;
+  void push(PickleValue value) {
+    if (stack_.size() == kMostStack) refuse("more values than any table has before they are used");
+    stack_.push_back(value);
+  }
+  PickleValue pop();
+  std::size_t pop_mark();
+
+  bool read_constant(std::uint8_t opcode);
+  bool read_container(std::uint8_t opcode);
+  bool read_object(std::uint8_t opcode);
+  bool read_memo(std::uint8_t opcode);
+
+  void push_text(PickleKind kind, std::size_t length_bytes);
+  void push_long();
+  void push_tuple(std::size_t count);
+  PickleValue new_container(PickleKind kind, bool ordered);
+  void append(PickleValue container, std::size_t first);
+  PickleValue new_object(PickleKind kind, std::uint32_t maker, PickleValue arguments);
+  void push_global(std::string_view module, std::string_view name);
+  void call();
+  void check_getattr(PickleValue arguments) const;
+  void build();
+  void look_for_unneeded(std::uint8_t opcode);
+  bool drop(PickleValue container, std::size_t first);
+  void put(std::uint64_t number);
+  void get(std::uint64_t number);
+  unsigned depth_of(PickleValue value) const noexcept;
+  /// One more than that of the value; refuses what is too deep.
+  std::uint8_t above(unsigned depth) const;
+  void count_node() const;
+
+  PickleTree& tree_;
+  const PickleRules& rules_;
+  std::string_view bytes_;
+  std::size_t at_ = 0;
+  std::size_t opcode_at_ = 0;
+  std::vector<PickleValue> stack_;
+  std::vector<std::size_t> marks_;  ///< heights of the stack
+  std::vector<PickleValue> memo_;
+  /// Where the list is that is not needed, while its values are read: they are dropped, and all
+  /// lists and dictionaries in it are `dummy`.
+  struct Dropping {
+    std::size_t height = 0;  ///< of the stack with the list on it
+    std::size_t marks = 0;
+    PickleValue list{};
+    std::uint32_t dummy = 0;
+  };
+  std::optional<Dropping> dropping_;
+  bool may_be_unneeded_ = false;  ///< the last value was the text before such a list
+  std::map<std::pair<std::string_view, std::string_view>, std::uint32_t> global_numbers_;
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/target/tensor_view.h"
+
+namespace reshardfs {
+
+/// `count` equally long pieces of a source file, `stride` bytes apart.
+struct SourceRange {
+  const RankFile* file = nullptr;
+  ByteRange first;           ///< in the file, of the first piece
+  std::uint64_t count = 1;   ///< of pieces
+  std::uint64_t stride = 0;  ///< bytes between the starts of pieces, if count > 1
+};
+
+struct SourceRanges {
+  std::vector<SourceRange> ranges;
+  bool complete = true;  ///< false: there are more
+};
+
+/// The bytes of source files that a view reads, in the order of the destination, neighbours
+/// joined; at most `limit` ranges. A piece that is spread over several records of the source is
+/// told as one that reaches from its first to its last byte.
+SourceRanges source_ranges(const TensorView& view, std::size_t limit);
+
+}  // namespace reshardfs

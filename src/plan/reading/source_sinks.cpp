@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/reading/source_sinks.h"
+
+#include <algorithm>
+
+#include "plan/reading/content.h"
+
+namespace reshardfs {
+namespace {
+
+// Gaps that are fetched with what is around them, and numbers that bound the time and memory to
+// tell of ranges.
+constexpr std::uint64_t kJoinedGap = 64 << 10;
+constexpr std::uint64_t kMaxPieces = 4096;
+constexpr std::size_t kMaxRanges = 16384;
+
+}  // namespace
+
+void SourceList::take(const Holding& holding, const Pieces& /*pieces*/) {
+  take(*holding.file->source, ByteRange());
+}
+
+void SourceList::take(const ByteSource& source, const ByteRange& /*range*/) {
+  if (!sources_.empty() && sources_.back() == &source) return;
+  if (std::find(sources_.begin(), sources_.end(), &source) == sources_.end()) {
+    sources_.push_back(&source);
+  }
+}
+
+void FarRanges::take(const Holding& holding, const Pieces& pieces) {
+  const ByteSource* source = holding.file->source.get();
+  if (!source->is_far()) return;
+  std::vector<ByteRange>& ranges = ranges_[source];
+  // What lies close together is fetched as one; and so is what consists of too many pieces.
+  const bool joined =
+      pieces.stride() - pieces.length() <= kJoinedGap || pieces.count() > kMaxPieces;
+  const std::uint64_t count = joined ? 1 : pieces.count();
+  for (std::uint64_t i = 0; i < count && ranges.size() < kMaxRanges; ++i) {
+    add_stored_ranges(*holding.entry,
+                      joined ? pieces.span() : ByteRange(pieces.offset_of(i), pieces.length()),
+                      ranges);
+  }
+}
+
+void FarRanges::take(const ByteSource& source, const ByteRange& range) {
+  if (source.is_far()) ranges_[&source].push_back(range);
+}
+
+std::uint64_t FarRanges::foresee(Foresight when) const {
+  std::uint64_t bytes = 0;
+  for (const auto& [source, ranges] : ranges_) {
+    for (const ByteRange& range : ranges) bytes += range.length();
+    source->foresee(ranges, when);
+  }
+  return bytes;
+}
+
+Pieces pieces_of(const StridedRun& run) {
+  return {ByteRange(run.source_offset, run.length),
+          run.count,
+          {.source = run.source_stride, .memory = run.destination_stride}};
+}
+
+}  // namespace reshardfs

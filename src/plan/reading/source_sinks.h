@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What a range of a view or a file is read from, without reading it.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "base/byte_range.h"
+#include "checkpoint/holders.h"
+#include "plan/reading/source_nest.h"
+#include "storage/byte_source.h"
+
+namespace reshardfs {
+
+/// Takes what a walk over a range comes to.
+class SourceSink {
+ public:
+  SourceSink() = default;
+  SourceSink(const SourceSink&) = delete;
+  SourceSink& operator=(const SourceSink&) = delete;
+  virtual ~SourceSink() = default;
+
+  /// Pieces of a parameter's content: their offset counts in it.
+  virtual void take(const Holding& holding, const Pieces& pieces) = 0;
+  /// Bytes of a source that belong to no parameter.
+  virtual void take(const ByteSource& source, const ByteRange& range) = 0;
+};
+
+/// The sources, each once.
+class SourceList final : public SourceSink {
+ public:
+  void take(const Holding& holding, const Pieces& pieces) override;
+  void take(const ByteSource& source, const ByteRange& range) override;
+  const std::vector<const ByteSource*>& sources() const noexcept { return sources_; }
+
+ private:
+  std::vector<const ByteSource*> sources_;
+};
+
+/// The ranges of those that are far away: what a reader can ask for before it waits.
+class FarRanges final : public SourceSink {
+ public:
+  void take(const Holding& holding, const Pieces& pieces) override;
+  void take(const ByteSource& source, const ByteRange& range) override;
+  /// Asks for all of them. @return their bytes.
+  std::uint64_t foresee(Foresight when) const;
+
+ private:
+  std::unordered_map<const ByteSource*, std::vector<ByteRange>> ranges_;
+};
+
+Pieces pieces_of(const StridedRun& run);
+
+}  // namespace reshardfs

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/source/absent_names.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <unordered_set>
+
+namespace reshardfs {
+namespace {
+
+/// By stage of a source that states its ranks, whether any of them has a file.
+std::vector<bool> stages_with_files(const SourceTable& source) {
+  const SourceRanks& ranks = source.unmapped().ranks();
+  std::vector<bool> has(static_cast<std::size_t>(ranks.stages()), false);
+  for (const RankFile& file : source.checkpoint().files()) {
+    if (!ranks.all().contains(file.rank)) continue;
+    has[static_cast<std::size_t>(ranks.stage_of(file.rank))] = true;
+  }
+  return has;
+}
+
+bool has_lost_stage(const std::vector<bool>& has_files) {
+  return std::find(has_files.begin(), has_files.end(), false) != has_files.end();
+}
+
+}  // namespace
+
+std::vector<Rank> ranks_of_lost_stages(const SourceTable& source) {
+  std::vector<Rank> lost;
+  if (!source.states_layouts()) return lost;
+  const SourceRanks& ranks = source.unmapped().ranks();
+  const std::vector<bool> has_files = stages_with_files(source);
+  for (std::size_t stage = 0; stage < has_files.size(); ++stage) {
+    if (has_files[stage]) continue;
+    for (std::int64_t device = 0; device < ranks.devices(); ++device) {
+      const auto first = static_cast<std::int64_t>(stage) * ranks.devices();
+      lost.push_back(ranks.all().first() + (first + device));
+    }
+  }
+  return lost;
+}
+
+AbsentNames absent_names(const SourceTable& source, const std::optional<Strategy>& target,
+                         const NameMap& names, const NameFilter& filter) {
+  AbsentNames out;
+  const Strategy* const listing = source.strategy();
+  std::vector<bool> has_files;
+  if (source.states_layouts()) has_files = stages_with_files(source);
+  std::unordered_set<std::string> known;
+  for (const SourceParameter& parameter : source.parameters()) {
+    known.insert(names.target(parameter.name));
+  }
+  for (std::int64_t stage = 0; listing != nullptr && stage < listing->stage_count(); ++stage) {
+    for (const auto& [name, layout] : listing->stage(stage)) {
+      const std::string& shown = names.target(name);
+      if ((target && !target->contains(shown)) || !takes(filter, names, name)) continue;
+      if (!known.insert(shown).second) continue;
+      const std::vector<std::int64_t> stages = listing->stages_of(name);
+      const bool is_saved_without = std::any_of(
+          stages.begin(), stages.end(),
+          [&](std::int64_t own) { return bool{has_files[static_cast<std::size_t>(own)]}; });
+      (is_saved_without ? out.unsaved : out.lost).push_back(shown);
+    }
+  }
+  const NameMap same;
+  for (std::int64_t stage = 0; target && stage < target->stage_count(); ++stage) {
+    for (const auto& [name, layout] : target->stage(stage)) {
+      if (!takes(filter, same, name) || !known.insert(name).second) continue;
+      (has_lost_stage(has_files) ? out.lost : out.unsaved).push_back(name);
+    }
+  }
+  return out;
+}
+
+}  // namespace reshardfs

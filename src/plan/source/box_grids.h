@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <unordered_map>
+
+#include "checkpoint/catalogue.h"
+#include "plan/source/shard_grid.h"
+
+namespace reshardfs {
+
+/// Makes the grids of parameters that a catalogue lists as boxes. What parameters have alike they
+/// share: the boxes' places, and where the same files serve them, the whole pattern.
+class BoxGrids {
+ public:
+  /// @param like an entry of the parameter: its name and type.
+  /// @throws Error kBadInput if a box leaves the tensor or overlaps another one, or an entry is not
+  ///         as its box; names the boxes and the file.
+  ShardGridPtr make(const BoxPlacement& placement, const TensorEntry& like);
+
+ private:
+  std::shared_ptr<const BoxSet> shared(BoxSet boxes);
+  std::shared_ptr<const ShardPattern> shared(ShardPattern pattern);
+
+  std::unordered_multimap<std::size_t, std::shared_ptr<const BoxSet>> sets_;
+  std::unordered_multimap<std::size_t, std::shared_ptr<const ShardPattern>> patterns_;
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/source/source_table.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/rank_list.h"
+#include "base/text/shell_text.h"
+#include "base/text/text.h"
+#include "checkpoint/completeness.h"
+#include "checkpoint/whole/whole_catalogue.h"
+#include "plan/replicas/content_equal.h"
+#include "plan/source/strategy_catalogue.h"
+
+namespace reshardfs {
+namespace {
+
+void require_one_type(const SourceParameter& parameter) {
+  for (const Holders::Run& run : parameter.holders.runs()) {
+    if (run.entry->dtype == parameter.dtype) continue;
+    throw Error(ErrorKind::kBadInput, "its element type differs between the ranks (" +
+                                          differing_words(parameter.holders) + ")")
+        .in_file(run.first->source->name())
+        .for_parameter(parameter.name)
+        .hint("take all files from one save of one training job");
+  }
+}
+
+/// Packed elements that are cut inside of a byte belong to these files all the same.
+std::string hint_for(const Error& error, const SourceParameter& parameter,
+                     const Catalogue& catalogue) {
+  if (error.kind() != ErrorKind::kUnsupported) return catalogue.hint();
+  return "leave it out with --exclude " + shell_word(glob_of(parameter.name));
+}
+
+}  // namespace
+
+SourceTable::SourceTable(std::shared_ptr<const CheckpointSet> checkpoint,
+                         std::optional<Strategy> strategy, NameGlobs join, const NameTaker& takes)
+    : checkpoint_(std::move(checkpoint)) {
+  const StatedLayouts stated = stated_layouts(*checkpoint_, std::move(strategy), join);
+  catalogue_ = stated.catalogue;
+  strategy_ = stated.strategy;
+  if (!catalogue_) {
+    catalogue_ = std::make_shared<WholeCatalogue>(*checkpoint_, std::move(join), takes);
+  }
+  require_none_refused(takes);
+  require_extents(takes);
+  collect_holders();
+  for (SourceParameter& parameter : parameters_) {
+    require_one_type(parameter);
+    try {
+      lay_out(parameter);
+    } catch (const Error& error) {
+      // What is wrong with a parameter that nobody wants stops nobody.
+      if (!takes || takes(parameter.name) || error.kind() == ErrorKind::kInternal) throw;
+    }
+  }
+  require_names(takes);
+}
+
+SourceTable::SourceTable(MappedParameters mapped)
+    : checkpoint_(mapped.from->checkpoint_ptr()),
+      catalogue_(std::move(mapped.catalogue)),
+      mapped_from_(std::move(mapped.from)),
+      mapped_names_(std::move(mapped.names)),
+      parameters_(std::move(mapped.parameters)) {}
+
+const SourceParameter* SourceTable::find(std::string_view name) const {
+  sorted_.call([this] {
+    std::vector<std::uint32_t> order(parameters_.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) {
+      return parameters_[a].name < parameters_[b].name;
+    });
+    by_name_ = std::move(order);
+  });
+  const auto found = std::lower_bound(
+      by_name_.begin(), by_name_.end(), name,
+      [this](std::uint32_t i, std::string_view n) { return parameters_[i].name < n; });
+  if (found == by_name_.end() || parameters_[*found].name != name) return nullptr;
+  return &parameters_[*found];
+}
+
+void SourceTable::collect_holders() {
+  const std::vector<RankFile>& files = checkpoint_->files();
+  parameters_.reserve(files.front().index->entries().size());
+  std::unordered_map<std::string_view, std::size_t> numbers;
+  /// The parameter's number; a new one if the name is new.
+  const auto number_of = [&](const TensorEntry& entry) {
+    const auto [found, is_new] = numbers.try_emplace(entry.name, parameters_.size());
+    if (is_new) parameters_.emplace_back(entry);
+    return found->second;
+  };
+  for (std::size_t i = 0; i < files.size();) {
+    std::size_t count = 1;
+    // Runs of several pieces would not be in the order of the ranks.
+    const bool one_each = !files[i].index->has_pieces();
+    while (one_each && i + count < files.size() && files[i + count].index == files[i].index) {
+      ++count;
+    }
+    // Files of a stage list the same names in the same order: the next name is nearly always the
+    // neighbour of the one before.
+    std::size_t expected = 0;
+    for (const TensorEntry& entry : files[i].index->entries()) {
+      const bool is_neighbour =
+          expected < parameters_.size() && parameters_[expected].name == entry.name;
+      const std::size_t position = is_neighbour ? expected : number_of(entry);
+      parameters_[position].holders.add({&files[i], count, &entry});
+      expected = position + 1;
+    }
+    i += count;
+  }
+  const auto is_left_out = [this](const SourceParameter& parameter) {
+    return catalogue_->leaves_out(parameter.name);
+  };
+  if (std::none_of(parameters_.begin(), parameters_.end(), is_left_out)) return;
+  std::vector<SourceParameter> kept;  // they cannot be assigned to each other
+  for (SourceParameter& parameter : parameters_) {
+    if (!is_left_out(parameter)) kept.push_back(std::move(parameter));
+  }
+  parameters_.swap(kept);
+}
+
+/// All at once, with what shows the others: a user should not find them one by one.
+void SourceTable::require_none_refused(const NameTaker& takes) const {
+  constexpr std::size_t kShown = 100;
+  std::string list;
+  std::string options;
+  std::size_t count = 0;
+  for (const RefusedTensor& tensor : checkpoint_->refused()) {
+    if (takes && !takes(tensor.name)) continue;
+    if (++count > kShown) continue;
+    list += (count == 1 ? "'" : ", '") + printable(tensor.name) + "' (" + tensor.reason + ")";
+    options += " --exclude " + shell_word(glob_of(tensor.name));
+  }
+  if (count == 0) return;
+  if (count > kShown) list += " and " + std::to_string(count - kShown) + " more";
+  throw Error(ErrorKind::kUnsupported, counted(count, "tensor") + " cannot be shown: " + list)
+      .in_file(checkpoint_->root().string())
+      .hint("the others are shown with" + options);
+}
+
+/// All at once, as above.
+void SourceTable::require_extents(const NameTaker& takes) const {
+  std::optional<Error> first;
+  std::vector<std::string> others;
+  for (const Error& error : checkpoint_->completeness().short_parameters) {
+    if (takes && !takes(error.parameter())) continue;
+    if (first) {
+      others.push_back(error.parameter());
+    } else {
+      first = error;
+    }
+  }
+  if (!first) return;
+  if (!others.empty()) first->explain("; rows of " + name_list(others, 20) + " are missing, too");
+  throw first->in_file(checkpoint_->root().string());
+}
+
+/// What the checkpoint says that it has, but no file of it.
+void SourceTable::require_names(const NameTaker& takes) const {
+  std::vector<std::string> lost;
+  for (std::string& name : catalogue_->required_names()) {
+    if (find(name) == nullptr && (!takes || takes(name))) lost.push_back(std::move(name));
+  }
+  if (lost.empty()) return;
+  throw Error(ErrorKind::kMissing,
+              "no file has " + name_list(lost, 20) + ", which the checkpoint should have")
+      .in_file(checkpoint_->root().string())
+      .for_parameter(lost.front())
+      .hint("bring the missing files, or leave the parameters out with --exclude");
+}
+
+Holders SourceTable::holders_in_stage(const SourceParameter& parameter, std::int64_t stage) const {
+  return parameter.holders.within(ranks().of_stage(stage));
+}
+
+void SourceTable::lay_out(SourceParameter& parameter) {
+  // Text and maps are no arrays: they cannot be cut, and follow the rules for parameters without a
+  // layout.
+  if (parameter.dtype == DType::kMap) require_uncut(parameter);
+  if (!is_array(parameter.dtype)) return;
+  try {
+    if (const auto boxes = catalogue_->boxes(parameter.name, parameter.holders)) {
+      parameter.grid = make_grid(parameter, *boxes);
+      return;
+    }
+    const auto placements = catalogue_->placements(parameter.name, parameter.holders);
+    if (!placements.empty()) {
+      parameter.grid = make_grid(parameter, placements.front());
+      parameter.layout = placements.front().layout;
+      return;
+    }
+  } catch (Error& error) {
+    throw error.for_parameter(parameter.name);
+  }
+  if (catalogue_->layouts_of(parameter.name).empty()) return;
+  std::vector<Rank> ranks;
+  for (const Holding& h : parameter.holders) ranks.push_back(h.file->rank);
+  throw Error(ErrorKind::kBadInput,
+              "the source strategy lays it out in another pipeline stage than that of rank " +
+                  format_rank_list(ranks) + ", where it is")
+      .in_file(parameter.holders.front().file->source->name())
+      .for_parameter(parameter.name)
+      .hint(catalogue_->hint());
+}
+
+/// A map's keys are spread over the ranks by their hash: no layout says which are where.
+void SourceTable::require_uncut(const SourceParameter& parameter) const {
+  for (const Layout* layout : catalogue_->layouts_of(parameter.name)) {
+    const bool cut = layout->optimizer_shard_size != 0 ||
+                     std::any_of(layout->tensor_map.begin(), layout->tensor_map.end(),
+                                 [](const auto& axes) { return !axes.empty(); });
+    if (!cut) continue;
+    throw Error(ErrorKind::kUnsupported,
+                "is a map parameter (maptensor) that the source strategy cuts (" +
+                    to_string(*layout) + "); maps can only be carried over whole")
+        .in_file(parameter.holders.front().file->source->name())
+        .for_parameter(parameter.name)
+        .hint("--exclude leaves it out");
+  }
+}
+
+bool SourceTable::equal_on_all_ranks(const SourceParameter& parameter) const {
+  const auto number = static_cast<std::size_t>(&parameter - parameters_.data());
+  {
+    const std::scoped_lock lock(verdicts_mutex_);
+    const auto known = verdicts_.find(number);
+    if (known != verdicts_.end()) return known->second;
+  }
+  // Without the lock, which others wait for. What throws is no verdict.
+  const bool equal = compare_ranks(parameter);
+  const std::scoped_lock lock(verdicts_mutex_);
+  return verdicts_.try_emplace(number, equal).first->second;
+}
+
+Holders SourceTable::compared_holders(const SourceParameter& parameter) const {
+  if (!states_layouts()) return parameter.holders;
+  return holders_in_stage(parameter, ranks().stage_of(parameter.holders.front().file->rank));
+}
+
+bool SourceTable::compare_ranks(const SourceParameter& parameter) const {
+  // No file has it as it is, but its grid knows who has the same slices.
+  if (mapped_from_) return are_replicas_equal(*parameter.grid);
+  Holding stage_first;
+  std::optional<std::int64_t> stage;
+  for (const Holding& holder : parameter.holders) {
+    const std::int64_t own = ranks().stage_of(holder.file->rank);
+    const bool compare = states_layouts() ? own == stage : bool(stage_first);
+    if (compare && !content_equal(stage_first, holder)) return false;
+    if (!compare) stage_first = holder;
+    stage = own;
+  }
+  return true;
+}
+
+ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
+                                    const SlicePlacement& placement) const {
+  const Holding first = placement.holders.front();
+  try {
+    const auto arranged = arrangements_.find_or_make(placement);
+    require_countable(arranged->pattern->full_shape, parameter.dtype);
+    // An arrangement that is shared is one of files with a single index.
+    if (placement.holders.runs().size() == 1) {
+      return std::make_shared<const ShardGrid>(arranged->pattern, *first.entry);
+    }
+    return std::make_shared<const ShardGrid>(arranged->pattern, arranged->entries);
+  } catch (Error& error) {
+    throw Error(ErrorKind::kBadInput, error.message() + " (slice " + to_string(first.entry->shape) +
+                                          "; source: " + to_string(*placement.layout) + ")")
+        .in_file(error.file().empty() ? first.file->source->name() : error.file())
+        .for_parameter(parameter.name)
+        .hint(hint_for(error, parameter, *catalogue_));
+  }
+}
+
+ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
+                                    const BoxPlacement& placement) {
+  try {
+    return box_grids_.make(placement, *parameter.holders.front().entry);
+  } catch (Error& error) {
+    throw error.hint(hint_for(error, parameter, *catalogue_));
+  }
+}
+
+ShardGridPtr SourceTable::grid_like(const SourceParameter& parameter,
+                                    const SourceParameter& like) const {
+  if (!states_layouts() || !like.layout || !like.grid || !is_array(parameter.dtype)) {
+    return nullptr;
+  }
+  for (const Holders::Run& run : parameter.holders.runs()) {
+    const TensorEntry* twin = run.first->index->find(like.name);
+    // The files of a run have one index. What is not in it may be in another part of each rank.
+    const std::size_t count = twin == nullptr ? run.count : 1;
+    for (std::size_t i = 0; i < count; ++i) {
+      for (const RankFile& file : checkpoint_->files_of(run.first[i].rank)) {
+        if (twin == nullptr) twin = file.index->find(like.name);
+      }
+      if (twin == nullptr || twin->shape != run.entry->shape) return nullptr;
+      if (count > 1) twin = nullptr;
+    }
+  }
+  const auto placements = catalogue_->placements(like.name, parameter.holders);
+  return placements.empty() ? nullptr : make_grid(parameter, placements.front());
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What each destination rank's file contains.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "reshardfs/conversion.h"
+#include "reshardfs/rank.h"
+#include "reshardfs/strategy.h"
+
+#include "base/cast.h"
+#include "base/text/glob.h"
+#include "plan/source/source_table.h"
+#include "plan/target/name_map.h"
+#include "plan/target/tensor_view.h"
+
+namespace reshardfs {
+
+class Slicing;
+
+/// How a source parameter comes to the destination.
+enum class Treatment : std::uint8_t {
+  kReshard,  ///< cut by the destination's layout (or whole, without a destination strategy)
+  kKeep,     ///< the same bytes on every destination rank
+  kRaw,      ///< the slice of source rank (destination rank modulo source stage devices)
+};
+
+/// What is known of what several source ranks hold of a parameter.
+enum class Copies : std::uint8_t {
+  kUncompared,  ///< that they should be the same, by the strategy or without one
+  kEqual,       ///< that all bytes of them are the same
+  kDifferent,   ///< that they are not; the user has said which are to be taken
+};
+
+/// There may be a hundred thousand of these: what many have alike they share.
+struct TargetParameter {
+  const SourceParameter* source = nullptr;
+  const std::string& name;  ///< in the destination
+  Treatment treatment = Treatment::kReshard;
+  DType dtype = DType::kFloat32;  ///< in the destination
+  ShardGridPtr grid;              ///< kReshard and kKeep
+  /// The cut of each destination stage, nullptr where the stage does not have it.
+  using Cuts = std::vector<std::shared_ptr<const Slicing>>;
+  std::shared_ptr<const Cuts> by_stage;                ///< kReshard
+  std::shared_ptr<const std::vector<bool>> stage_has;  ///< kKeep, kRaw: nullptr means all stages
+  Copies copies = Copies::kUncompared;
+};
+
+struct TargetOptions {
+  Unmatched unmatched = Unmatched::kDrop;
+  NameFilter names;  ///< destination names
+  NameMap name_map;
+  std::vector<std::string> state_prefixes;  ///< see weight_of()
+  Casts casts{};                            ///< over destination names
+  /// The source's strategy is one of rules, which lay out every parameter: those that it does not
+  /// cut count as without a layout where the destination does not know them.
+  bool source_has_rules = false;
+  /// The target's strategy lists no names: it lays out what the source shows.
+  bool target_lists_names = true;
+  Replicas replicas = Replicas::kSame;
+};
+
+class TargetTable {
+ public:
+  /// @param strategy nothing: one rank with every parameter whole.
+  /// @throws Error kBadInput: a layout does not fit a parameter (both layouts and the shape are
+  ///         named), or parameters cannot be placed.
+  TargetTable(std::shared_ptr<const SourceTable> source, std::optional<Strategy> strategy,
+              const TargetOptions& options);
+
+  std::int64_t rank_count() const noexcept;
+  /// The stage of a destination rank, and which of the stage's devices it is.
+  std::size_t stage_of(Rank rank) const noexcept;
+  std::int64_t device_of(Rank rank) const noexcept;
+  const SourceTable& source() const noexcept { return *source_; }
+  const std::vector<TargetParameter>& parameters() const noexcept { return parameters_; }
+
+  /// Whether a destination rank has the parameter.
+  bool has(const TargetParameter& parameter, Rank rank) const;
+  /// Whether a destination rank should have it, but no source file has its slice.
+  bool lacks(const TargetParameter& parameter, Rank rank) const;
+  /// The shape of its slice there; of what is no array its number of bytes.
+  Shape slice_shape(const TargetParameter& parameter, Rank rank) const;
+  /// What it reads from: the slice as the source has it.
+  TensorView view(const TargetParameter& parameter, Rank rank) const;
+  /// As view(), where all destination ranks read the same files: see Replicas::kOwn.
+  TensorView shared_view(const TargetParameter& parameter, Rank rank) const;
+  /// The source rank whose own values a destination rank gets under Replicas::kOwn.
+  Rank own_source_rank(Rank rank) const;
+  /// What a destination rank gets of a parameter, as its own source rank holds it; an empty holding
+  /// if that does not hold just this.
+  Holding own_holding(const TargetParameter& parameter, Rank rank) const;
+  /// The layout of a resharded parameter in a destination rank's stage, nullptr if there is none.
+  const Layout* layout(const TargetParameter& parameter, Rank rank) const;
+  /// The destination's strategy; nothing: one rank with every parameter whole.
+  const std::optional<Strategy>& strategy() const noexcept { return strategy_; }
+  /// Calls visit(TargetParameter, TensorView) for each parameter of a rank, in no particular order:
+  /// the views of all at once would take much memory.
+  template <typename Visit>
+  void for_each_tensor(Rank rank, Visit&& visit) const {
+    for (const TargetParameter& parameter : parameters_) {
+      if (has(parameter, rank)) visit(parameter, view(parameter, rank));
+    }
+  }
+
+  /// Parameters that the rank should have, of which all files are missing. Names in the target.
+  std::vector<std::string> lost_on(Rank rank) const;
+  /// Source ranks without files of which nothing states what they have: those of whole pipeline
+  /// stages, where no strategy lists parameters.
+  const std::vector<Rank>& unknown_ranks() const noexcept { return unknown_ranks_; }
+
+  /// Lets no replica stand in for another where not all bytes were found to be the same.
+  /// @param equal of which they were.
+  void forget_stand_ins(const std::set<const SourceParameter*>& equal);
+
+  /// Lines for the user: parameters left out, and those placed by a rule.
+  const std::vector<std::string>& warnings() const noexcept { return warnings_; }
+  const std::vector<std::string>& notes() const noexcept { return notes_; }
+
+ private:
+  struct Verdicts;
+  void place(const SourceParameter& parameter, Verdicts& verdicts);
+  void place_in_one_strategy(const SourceParameter& parameter, Verdicts& verdicts);
+  void place_without_layout(const SourceParameter& parameter, Verdicts& verdicts);
+  bool follow_weight(const SourceParameter& parameter, Verdicts& verdicts);
+  bool keep_if_equal(const SourceParameter& parameter);
+  bool keep_differing(const SourceParameter& parameter);
+  void keep(const SourceParameter& parameter, ShardGridPtr grid, Copies copies);
+  void add(TargetParameter parameter);
+  void add_resharded(const SourceParameter& parameter, ShardGridPtr grid,
+                     const std::string& layout_name);
+  void place_raw(const SourceParameter& parameter);
+  void place_without_slices(const SourceParameter& parameter);
+  std::shared_ptr<const std::vector<bool>> stages_with(const std::string& name) const;
+  bool in_stage_of(const TargetParameter& parameter, Rank rank) const;
+  Holding raw_holding(const SourceParameter& parameter, Rank rank) const;
+  std::shared_ptr<const Slicing> slicing(const Layout* layout, const Shape& full);
+  void require_distinct_names() const;
+  void report(const Verdicts& verdicts);
+  void find_absent(const TargetOptions& options);
+
+  std::shared_ptr<const SourceTable> source_;
+  std::optional<Strategy> strategy_;
+  Unmatched unmatched_;
+  NameMap name_map_;
+  std::vector<std::string> state_prefixes_;
+  Casts casts_;
+  bool source_has_rules_;
+  bool target_lists_names_;
+  Replicas replicas_;
+  /// Parameters of one layout and shape share a cut.
+  struct KnownSlicing {
+    std::optional<Layout> layout;  ///< nothing: the whole tensor
+    std::shared_ptr<const Slicing> slicing;
+  };
+  std::vector<KnownSlicing> slicings_;
+  std::vector<std::shared_ptr<const TargetParameter::Cuts>> cuts_;
+  std::vector<TargetParameter> parameters_;
+  std::vector<std::string> lost_;  ///< names in the target
+  std::vector<Rank> unknown_ranks_;
+  std::vector<std::string> warnings_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace reshardfs

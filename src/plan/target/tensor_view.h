@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+/// One destination slice of one parameter, and the source bytes that it is made of.
+///
+/// The object: a destination slice is a product of parts, one for each dimension. For each
+/// dimension, overlay() gives the segments of the destination part; the slice is a product of
+/// these. Where the source's cells are a product of parts, too, the segments are those of cells;
+/// where the cells are boxes, or where a model map makes the tensor, they are those of the full
+/// tensor, whose regions the boxes or the map's form divide further.
+///
+/// So one walk serves all: a byte range of the slice is at most 2n - 1 regions, each of which the
+/// segments, the boxes and the forms divide into nests of loops over the elements of one cell.
+///
+/// Memory is the segments alone, which does not depend on the tensor's size.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "layout/nest.h"
+#include "plan/reading/content.h"
+#include "plan/reading/source_nest.h"
+#include "plan/reading/source_sinks.h"
+#include "plan/source/shard_grid.h"
+
+namespace reshardfs {
+
+class TensorView {
+ public:
+  /// @param partitions the destination's cut of the same full shape as the grid's.
+  /// @param parts the destination rank's part of each dimension.
+  /// @throws Error kUnsupported with the parameter if it has more than kMaxDimensions, or packed
+  ///         elements that the partitions cut inside of a byte.
+  TensorView(ShardGridPtr grid, const std::vector<AxisPartition>& partitions,
+             const std::vector<std::int64_t>& parts);
+  /// The whole tensor.
+  explicit TensorView(ShardGridPtr grid);
+
+  const ShardGrid& grid() const noexcept { return packed_ ? *packed_->grid : *grid_; }
+  /// The destination slice's shape.
+  const Shape& shape() const noexcept { return packed_ ? packed_->shape : shape_; }
+  std::uint64_t size() const noexcept { return size_; }
+
+  /// Fills `out` with the slice's bytes from `offset` on; offset + out.size() <= size().
+  /// @throws what the sources throw; Error kMissing if a cell has no source.
+  void read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
+
+  /// Tells what read() would read of sources. What no file has is left out.
+  void for_each_use(const ByteRange& bytes, SourceSink& sink) const;
+  /// The elements [begin, begin + sizes) of each dimension of the slice.
+  /// @throws Error kUnsupported if that cuts packed elements inside of a byte.
+  TensorView box(const Shape& begin, const Shape& sizes) const;
+
+  /// Calls `visit` for the runs of a range of the slice's bytes, which cover it exactly once.
+  void for_each_run(const ByteRange& bytes,
+                    const std::function<void(const StridedRun&)>& visit) const;
+
+  /// The slice of a source that this slice is, if it is one as it stands; else an
+  /// empty holding.
+  Holding whole_cell() const;
+
+  /// The bytes of the slice by the source cell that serves them; each cell once, ascending.
+  void for_each_cell(const std::function<void(const Holding&, std::uint64_t bytes)>& visit) const;
+
+  /// Calls `visit` for what a nest of the slice's elements is made of.
+  /// @param first_cell is added to the cells' numbers.
+  void for_each_source(const Nest& nest, std::size_t first_cell, VisitSource visit) const;
+
+ private:
+  using Segments = std::span<const AxisSegment* const>;
+  /// What a view of packed elements shows, where all below counts in units.
+  struct Packed {
+    ShardGridPtr grid;
+    Shape shape;
+  };
+
+  void clip(const Shape& begin, const Shape& sizes);
+  void cut(const std::vector<AxisPartition>& partitions, const std::vector<std::int64_t>& parts);
+  void prepare();
+  void read_parts(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
+  void read_from_file(StridedRun run, std::span<std::byte> place, ReadBatch& batch) const;
+  void visit_bytes(const ByteRange& bytes, VisitSource visit) const;
+  void visit_region(Region& region, std::size_t first_cell, VisitSource visit) const;
+  void visit_cell(const Region& region, Segments segments, std::size_t first_cell,
+                  VisitSource visit) const;
+  void visit_boxes(const Region& region, std::size_t first_cell, VisitSource visit) const;
+
+  std::shared_ptr<const Packed> packed_;
+  ShardGridPtr grid_;
+  Shape shape_;
+  std::vector<std::vector<AxisSegment>> segments_;  ///< by dimension
+  std::vector<std::int64_t> cell_strides_;          ///< of the grid of cells, by dimension
+  std::uint64_t element_ = 1;                       ///< bytes
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace reshardfs

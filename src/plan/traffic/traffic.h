@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "reshardfs/conversion.h"
+
+#include "plan/target/target_table.h"
+
+namespace reshardfs {
+
+/// What a destination rank reads, ascending by source rank and part; lowest replica first choice.
+std::vector<SourceTraffic> traffic_of(const TargetTable& target, Rank rank);
+
+}  // namespace reshardfs

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "storage/byte_source.h"
+#include "storage/local/file_system_speed.h"
+#include "storage/local/local_readers.h"
+#include "storage/pool/fetch_parts.h"
+#include "storage/pool/range_fetcher.h"
+
+namespace reshardfs {
+
+/// Ranges of a file of this machine's file systems, read by threads of their own.
+class LocalFetcher final : public RangeFetcher {
+ public:
+  /// What one thread reads at once: small enough that a reader gets its first bytes soon, and
+  /// several threads have a part in what it needs.
+  static constexpr std::uint64_t kUnitBytes = 512 << 10;
+
+  /// @param identity as RangeFetcher has it.
+  /// @param file_system is told how long the reads take.
+  /// @param readers those of the process that asks; what they are must not change in it.
+  LocalFetcher(ByteSourcePtr file, std::string identity,
+               std::shared_ptr<FileSystemSpeed> file_system,
+               std::function<LocalReaders&()> readers = LocalReaders::process);
+
+  const std::string& name() const noexcept override { return file_->name(); }
+  std::uint64_t size() const noexcept override { return file_->size(); }
+  std::int64_t mtime_ns() const noexcept override { return file_->mtime_ns(); }
+  FileStamp stamp() const noexcept override { return file_->stamp(); }
+  const std::string& identity() const noexcept override { return identity_; }
+  bool is_remote() const noexcept override { return false; }
+  void check_unchanged() const override { file_->check_unchanged(); }
+  bool answers() const noexcept override;
+  void fetch(const ByteRange& range, std::vector<std::span<std::byte>> out, Foresight when,
+             Done done) const override;
+
+ private:
+  /// One read of what `parts` consist of.
+  void submit(std::uint64_t offset, std::span<std::byte> unit, Foresight when,
+              const std::shared_ptr<FetchParts>& parts) const;
+
+  const ByteSourcePtr file_;
+  const std::string identity_;
+  const std::shared_ptr<FileSystemSpeed> file_system_;
+  const std::function<LocalReaders&()> readers_;
+  const LocalReaders::FilePtr reading_;
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/process/counters.h"
+#include "storage/byte_source.h"
+#include "storage/descriptor_pool.h"
+#include "storage/file_version.h"
+#include "storage/local/file_times.h"
+#include "storage/local/linkless_tree.h"
+#include "storage/local/local_identity.h"
+#include "storage/local/mapped_gather.h"
+#include "storage/local/measured_file.h"
+
+namespace reshardfs {
+namespace {
+
+[[noreturn]] void throw_open_error(const std::string& name, int errno_value) {
+  switch (errno_value) {
+    case ENOENT:
+    case ENOTDIR:
+      throw Error(ErrorKind::kMissing, "no such file").in_file(name);
+    case ENXIO:  // a socket, or a device without a driver
+      throw Error(ErrorKind::kBadInput, "is not a regular file").in_file(name);
+    case EMFILE:
+      throw io_error("open", name, errno_value).hint("raise the limit with ulimit -n");
+    default:
+      throw io_error("open", name, errno_value);
+  }
+}
+
+void require_regular(const struct stat& status, const std::filesystem::path& path) {
+  if (S_ISREG(status.st_mode)) return;
+  throw Error(ErrorKind::kBadInput, S_ISDIR(status.st_mode) ? "is a directory, not a regular file"
+                                                            : "is not a regular file")
+      .in_file(path.string());
+}
+
+/// Where a file is, and how it is reached.
+struct Place {
+  std::filesystem::path path;
+  LinklessTreePtr tree;  ///< nullptr: links are followed
+
+  [[noreturn]] void fail_to_open(int errno_value) const {
+    if (tree) throw linkless_error("open", path, errno_value);
+    throw_open_error(path.string(), errno_value);
+  }
+  int open(int flags) const { return tree ? tree->open(path, flags) : ::open(path.c_str(), flags); }
+  /// To open a device may do something: a watchdog begins to count, a tape is wound back.
+  void require_no_device() const {
+    struct stat status {};
+    const bool found = tree ? tree->examine(path, status) : ::stat(path.c_str(), &status) == 0;
+    if (!found) return;  // whoever opens it gets the error
+    if (S_ISLNK(status.st_mode)) throw link_refused(path);
+    require_regular(status, path);
+  }
+};
+
+/// @return nothing, with errno, if it cannot be opened.
+DescriptorPtr try_open(const Place& place, DescriptorPool& pool) {
+  // O_NONBLOCK: opening a FIFO must not wait for a writer. Regular files ignore it.
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  int fd = place.open(kFlags);
+  if (fd < 0 && errno == EMFILE) {
+    // The rest of the process has more files open than was left to it.
+    pool.close_idle();
+    fd = place.open(kFlags);
+  }
+  return fd < 0 ? nullptr : std::make_shared<const Descriptor>(fd);
+}
+
+class LocalFile final : public ByteSource {
+ public:
+  /// @param descriptor kept if the pool has a place for it.
+  LocalFile(DescriptorPtr descriptor, Place place, DescriptorPool& pool);
+  LocalFile(const LocalFile&) = delete;
+  LocalFile& operator=(const LocalFile&) = delete;
+  ~LocalFile() override;
+
+  const std::string& name() const override { return version_.name(); }
+  std::uint64_t size() const override {
+    return static_cast<std::uint64_t>(version_.found().st_size);
+  }
+  std::int64_t mtime_ns() const override { return nanoseconds(version_.found().st_mtim); }
+  FileStamp stamp() const override {
+    const struct stat& found = version_.found();
+    return {found.st_dev, found.st_ino, nanoseconds(found.st_ctim)};
+  }
+  std::string identity() const override { return local_identity(name(), version_.found()); }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
+  bool gather(const Pieces& pieces, std::byte* out) const override;
+  void check_unchanged() const override;
+  DescriptorPtr descriptor() const override {
+    return own_ ? own_ : pool_.get(this, [this] { return open_again(); });
+  }
+
+ private:
+  DescriptorPtr open_again() const;
+  /// Calls use(descriptor).
+  template <typename Use>
+  auto with_descriptor(Use&& use) const {
+    if (own_) return use(own_->get());
+    return use(descriptor()->get());
+  }
+
+  DescriptorPool& pool_;
+  DescriptorPtr own_;  ///< if it has a place
+  FileVersion version_;
+  Place place_;  ///< where it is opened again, if it has no descriptor of its own
+};
+
+LocalFile::LocalFile(DescriptorPtr descriptor, Place place, DescriptorPool& pool)
+    : pool_(pool), version_(descriptor->get(), place.path.string()) {
+  require_regular(version_.found(), place.path);
+  if (pool_.take_place()) {
+    own_ = std::move(descriptor);
+  } else {
+    place_ = std::move(place);
+    // A daemon leaves the working directory.
+    if (!place_.tree) place_.path = std::filesystem::absolute(place_.path);
+    // It is about to be read.
+    pool_.get(this, [&] { return std::move(descriptor); });
+  }
+}
+
+LocalFile::~LocalFile() {
+  if (own_) {
+    pool_.give_back_place();
+  } else {
+    pool_.forget(this);
+  }
+}
+
+DescriptorPtr LocalFile::open_again() const {
+  DescriptorPtr descriptor = try_open(place_, pool_);
+  if (!descriptor && (errno == ENOENT || errno == ENOTDIR)) {
+    throw changed(name(), "has been removed or renamed while it was in use");
+  }
+  if (!descriptor) place_.fail_to_open(errno);
+  version_.require_same(descriptor->get());
+  return descriptor;
+}
+
+void LocalFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  require_in_source(*this, offset, out.size());
+  if (out.empty()) return;
+  with_descriptor([&](int fd) {
+    while (!out.empty()) {
+      const ssize_t got = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw io_error("read", name(), errno).at_offset(offset);
+      if (got == 0) {
+        throw changed(name(), "has become shorter while it was in use").at_offset(offset);
+      }
+      counters().source_read(static_cast<std::uint64_t>(got));
+      offset += static_cast<std::uint64_t>(got);
+      out = out.subspan(static_cast<std::size_t>(got));
+    }
+  });
+}
+
+bool LocalFile::gather(const Pieces& pieces, std::byte* out) const {
+  if (!ByteRange::whole(size()).contains(pieces.span())) return false;
+  if (!with_descriptor([&](int fd) { return gather_from_map(fd, pieces, out); })) return false;
+  counters().source_read(pieces.count() * pieces.length());
+  return true;
+}
+
+void LocalFile::check_unchanged() const {
+  with_descriptor([&](int fd) { version_.require_same(fd); });
+}
+
+}  // namespace
+
+ByteSourcePtr open_local_file(const std::filesystem::path& path) {
+  return open_local_file(path, DescriptorPool::process(), nullptr);
+}
+
+ByteSourcePtr open_local_file(const std::filesystem::path& path, DescriptorPool& pool) {
+  return open_local_file(path, pool, nullptr);
+}
+
+ByteSourcePtr open_file(const std::filesystem::path& path, const SourceTreePtr& tree) {
+  return tree ? tree->open_source(path) : open_file(path);
+}
+
+ByteSourcePtr LinklessTree::open_source(const std::filesystem::path& path) const {
+  return measured(open_local_file(path, DescriptorPool::process(), shared_from_this()));
+}
+
+ByteSourcePtr open_local_file(const std::filesystem::path& path, DescriptorPool& pool,
+                              const LinklessTreePtr& tree) {
+  Place place{path, tree};
+  place.require_no_device();
+  DescriptorPtr descriptor = try_open(place, pool);
+  if (!descriptor) place.fail_to_open(errno);
+  return std::make_shared<LocalFile>(std::move(descriptor), std::move(place), pool);
+}
+
+}  // namespace reshardfs

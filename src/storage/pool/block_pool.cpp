@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/pool/block_pool.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/process/process_state.h"
+#include "storage/source_use.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr std::uint64_t kDefaultCapacity = std::uint64_t{256} << 20U;
+/// What lies between two ranges is fetched with them if it is no longer: that costs less than
+/// another request.
+constexpr std::uint64_t kBridgedSectors = 8;
+/// One copy out of the pool holds as many blocks at most.
+constexpr std::uint64_t kBlocksAtOnce = 8;
+/// Parts of what is fetched at once, as long as they do not get too small.
+constexpr std::uint64_t kRequestsAtOnce = 8;
+/// What was fetched ahead, and for so long nobody has read, nobody will read.
+constexpr std::chrono::seconds kForgotten{10};
+
+/// How often who waits looks whether what it waits for may hang.
+constexpr std::chrono::milliseconds kLookInterval{40};
+
+constexpr std::size_t kMostSpare = 16;
+
+constexpr std::chrono::milliseconds kRateInterval{100};
+constexpr std::uint64_t kLeastWindow = 16 << 20;
+
+using Mask = std::uint16_t;
+
+/// Sectors from `begin` to before `end` of a block.
+constexpr Mask mask_of(std::size_t begin, std::size_t end) noexcept {
+  return static_cast<Mask>(((1U << end) - 1U) & ~((1U << begin) - 1U));
+}
+
+/// Sectors of the whole object.
+struct Sectors {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+/// @param bridged gaps of as many are fetched, too.
+std::vector<Sectors> sectors_of(std::span<const ByteRange> ranges, std::uint64_t bridged) {
+  std::vector<Sectors> all;
+  all.reserve(ranges.size());
+  for (const ByteRange& range : ranges) {
+    if (range.empty()) continue;
+    all.push_back({range.offset() / BlockPool::kSectorBytes,
+                   (range.end() - 1) / BlockPool::kSectorBytes + 1});
+  }
+  std::sort(all.begin(), all.end(),
+            [](const Sectors& a, const Sectors& b) { return a.begin < b.begin; });
+  std::vector<Sectors> joined;
+  for (const Sectors& next : all) {
+    if (!joined.empty() && next.begin <= joined.back().end + bridged) {
+      joined.back().end = std::max(joined.back().end, next.end);
+    } else {
+      joined.push_back(next);
+    }
+  }
+  return joined;
+}
+
+std::atomic<bool> pool_is_used = false;
+
+thread_local unsigned foreseen_reads = 0;
+
+/// Who catches an error may add to it: those who have waited for one request get one each.
+[[noreturn]] void throw_own(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    throw Error(error);
+  }
+}
+
+}  // namespace
+
+struct BlockPool::Block {
+  Key key;
+  std::uint64_t begin = 0;              ///< in the object
+  std::size_t bytes = 0;                ///< fewer than kBlockBytes at the object's end
+  std::unique_ptr<std::byte[]> memory;  // NOLINT(modernize-avoid-c-arrays): not initialised
+  Mask wanted = 0;                      ///< by who is just looking
+  Mask ready = 0;
+  std::array<RunPtr, kSectors> pending{};
+  unsigned pins = 0;  ///< readers that copy
+  bool was_read = false;
+  bool has_source = true;  ///< somebody may still read it
+  Clock::time_point made = Clock::now();
+  BlockList::iterator place;
+
+  bool can_go() const noexcept {
+    return pins == 0 && std::all_of(pending.begin(), pending.end(),
+                                    [](const RunPtr& run) { return run == nullptr; });
+  }
+  std::size_t sectors() const noexcept { return (bytes + kSectorBytes - 1) / kSectorBytes; }
+};
+
+/// Neighbouring sectors that one request brings.
+struct BlockPool::Run {
+  struct Piece {
+    BlockPtr block;
+    std::size_t begin = 0;  ///< sector
+    std::size_t end = 0;
+  };
+  std::vector<Piece> pieces;
+  bool done = false;  ///< guarded by the pool's mutex, as is the next
+  std::exception_ptr failure;
+  Clock::time_point started = Clock::now();
+
+  std::uint64_t offset() const noexcept {
+    return pieces.front().block->begin + pieces.front().begin * kSectorBytes;
+  }
+  static std::span<std::byte> bytes_of(const Piece& piece) noexcept {
+    const std::size_t begin = piece.begin * kSectorBytes;
+    const std::size_t end = std::min(piece.end * kSectorBytes, piece.block->bytes);
+    return {piece.block->memory.get() + begin, end - begin};
+  }
+  std::uint64_t length() const noexcept {
+    std::uint64_t sum = 0;
+    for (const Piece& piece : pieces) sum += bytes_of(piece).size();
+    return sum;
+  }
+};
+
+/// Keeps blocks where they are. To be destroyed before the lock is.
+class BlockPool::Pins {
+ public:
+  Pins(BlockPool& pool, std::unique_lock<std::mutex>& lock) noexcept : pool_(pool), lock_(lock) {}
+  Pins(const Pins&) = delete;
+  Pins& operator=(const Pins&) = delete;
+  ~Pins() {
+    if (!lock_.owns_lock()) lock_.lock();
+    for (const BlockPtr& block : blocks_) {
+      --block->pins;
+      pool_.drop_if_useless(*block);
+    }
+  }
+
+  void add(BlockPtr block) {
+    blocks_.push_back(std::move(block));
+    ++blocks_.back()->pins;
+  }
+  const std::vector<BlockPtr>& blocks() const noexcept { return blocks_; }
+
+ private:
+  BlockPool& pool_;
+  std::unique_lock<std::mutex>& lock_;
+  std::vector<BlockPtr> blocks_;
+};
+
+BlockPool::BlockPool(std::uint64_t bytes) : capacity_(bytes) {
+  spare_.reserve(kMostSpare);
+}
+
+BlockPool::~BlockPool() = default;
+
+namespace {
+
+ProcessState<BlockPool> the_pool("block pool", [](const BlockPool* before) {
+  return new BlockPool(before == nullptr ? kDefaultCapacity : before->capacity());
+});
+
+}  // namespace
+
+BlockPool& BlockPool::process() {
+  return the_pool.get();
+}
+
+bool BlockPool::is_used() noexcept {
+  return pool_is_used.load(std::memory_order_relaxed);
+}
+
+void BlockPool::set_capacity(std::uint64_t bytes) noexcept {
+  capacity_ = std::max<std::uint64_t>(bytes, kBlocksAtOnce * kBlockBytes);
+}
+
+std::uint64_t BlockPool::add_source() noexcept {
+  pool_is_used = true;
+  return next_source_++;
+}
+
+void BlockPool::remove_source(std::uint64_t source) noexcept {
+  const std::scoped_lock lock(mutex_);
+  for (BlockList* list : {&unread_, &read_}) {
+    for (auto next = list->begin(); next != list->end();) {
+      Block* const block = *next++;
+      if (block->key.source != source) continue;
+      block->has_source = false;
+      drop_if_useless(*block);
+    }
+  }
+}
+
+BlockPool::Figures BlockPool::figures() const {
+  const std::scoped_lock lock(mutex_);
+  Figures figures = figures_;
+  figures.blocks = blocks_.size();
+  return figures;
+}
+
+BlockPool::BlockPtr BlockPool::find(const Key& key) const {
+  const auto found = blocks_.find(key);
+  return found == blocks_.end() ? nullptr : found->second;
+}
+
+void BlockPool::drop(Block& block) {
+  if (!block.was_read && block.ready != 0) figures_.unread += block.bytes;
+  (block.was_read ? read_ : unread_).erase(block.place);
+  // Pages that are in place already are worth more than what the system would do with them.
+  if (spare_.size() < kMostSpare) spare_.push_back(std::move(block.memory));
+  const BlockPtr last = find(block.key);  // it is freed behind this
+  blocks_.erase(block.key);
+}
+
+/// A block of which nothing has come, or that nobody can ask for.
+void BlockPool::drop_if_useless(Block& block) {
+  if (block.can_go() && (block.ready == 0 || !block.has_source)) drop(block);
+}
+
+bool BlockPool::drop_one(BlockList& from) {
+  const auto found =
+      std::find_if(from.begin(), from.end(), [](const Block* block) { return block->can_go(); });
+  if (found == from.end()) return false;
+  drop(**found);
+  return true;
+}
+
+/// @return nullptr if there is no room.
+BlockPool::BlockPtr BlockPool::make(const Key& key, std::uint64_t object_size,
+                                    bool may_drop_unread) {
+  const std::uint64_t most = capacity_ / kBlockBytes;
+  if (!may_drop_unread && unread_.size() >= most / 4 * 3) {
+    const auto forgotten =
+        std::find_if(unread_.begin(), unread_.end(), [now = Clock::now()](const Block* block) {
+          return block->can_go() && now - block->made > kForgotten;
+        });
+    if (forgotten == unread_.end()) return nullptr;
+    drop(**forgotten);
+  }
+  if (blocks_.size() >= most && !drop_one(read_) && !(may_drop_unread && drop_one(unread_))) {
+    return nullptr;
+  }
+  auto block = std::make_shared<Block>();
+  block->key = key;
+  block->begin = key.number * kBlockBytes;
+  block->bytes =
+      static_cast<std::size_t>(std::min<std::uint64_t>(kBlockBytes, object_size - block->begin));
+  if (spare_.empty()) {
+    // NOLINTNEXTLINE(modernize-avoid-c-arrays): filling it with zeros would take its time
+    block->memory = std::make_unique_for_overwrite<std::byte[]>(kBlockBytes);
+  } else {
+    block->memory = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  // What needs memory comes first: a list must not have a block that the table has not.
+  BlockList place{block.get()};
+  blocks_.emplace(key, block);
+  block->place = place.begin();
+  unread_.splice(unread_.end(), place);
+  return block;
+}
+
+void BlockPool::touch(Block& block) {
+  read_.splice(read_.end(), block.was_read ? read_ : unread_, block.place);
+  block.was_read = true;
+}
+
+/// What is wanted and neither there nor under way.
+std::vector<BlockPool::RunPtr> BlockPool::runs_of(std::span<const BlockPtr> blocks,
+                                                  std::uint64_t longest) const {
+  std::vector<RunPtr> runs;
+  std::uint64_t end = 0;     // of the last run, in the object
+  std::uint64_t length = 0;  // of the last run
+  for (const BlockPtr& block : blocks) {
+    for (std::size_t sector = 0; sector < block->sectors(); ++sector) {
+      const Mask bit = mask_of(sector, sector + 1);
+      const bool missing = (block->wanted & bit) != 0 && (block->ready & bit) == 0 &&
+                           block->pending[sector] == nullptr;
+      if (!missing) continue;
+      const std::uint64_t begin = block->begin + sector * kSectorBytes;
+      if (runs.empty() || begin != end || length >= longest) {
+        runs.push_back(std::make_shared<Run>());
+        length = 0;
+      }
+      std::vector<Run::Piece>& pieces = runs.back()->pieces;
+      if (!pieces.empty() && pieces.back().block == block) {
+        pieces.back().end = sector + 1;
+      } else {
+        pieces.push_back({block, sector, sector + 1});
+      }
+      end = begin + kSectorBytes;
+      length += kSectorBytes;
+    }
+  }
+  return runs;
+}
+
+/// From now on the runs' sectors are under way: they must be started.
+void BlockPool::claim(std::span<const RunPtr> runs) noexcept {
+  for (const RunPtr& run : runs) {
+    for (const Run::Piece& piece : run->pieces) {
+      std::fill(piece.block->pending.begin() + static_cast<std::ptrdiff_t>(piece.begin),
+                piece.block->pending.begin() + static_cast<std::ptrdiff_t>(piece.end), run);
+    }
+    figures_.fetched += run->length();
+  }
+  figures_.requests += runs.size();
+}
+
+void BlockPool::start(const RangeFetcher& fetcher, std::span<const RunPtr> runs,
+                      Foresight when) noexcept {
+  for (const RunPtr& run : runs) {
+    try {
+      std::vector<std::span<std::byte>> out;
+      for (const Run::Piece& piece : run->pieces) out.push_back(Run::bytes_of(piece));
+      fetcher.fetch(ByteRange(run->offset(), run->length()), std::move(out), when,
+                    [this, run](const std::exception_ptr& failure) { finished(*run, failure); });
+    } catch (...) {
+      finished(*run, std::current_exception());
+    }
+  }
+}
+
+/// Needs mutex_.
+void BlockPool::measure(const Run& run) {
+  using std::chrono::duration_cast;
+  using std::chrono::microseconds;
+  const auto now = Clock::now();
+  const std::int64_t took = duration_cast<microseconds>(now - run.started).count();
+  const std::int64_t before = request_time_;
+  request_time_ = before == 0 ? took : before + (took - before) / 8;
+  interval_bytes_ += run.length();
+  const auto interval = now - interval_begin_;
+  if (interval < kRateInterval) return;
+  // The first one begins with the first request that has come.
+  if (interval_begin_ != Clock::time_point() && interval < 4 * kRateInterval) {
+    const double seconds = std::chrono::duration<double>(interval).count();
+    rate_ = static_cast<std::uint64_t>(static_cast<double>(interval_bytes_) / seconds);
+  }
+  interval_begin_ = now;
+  interval_bytes_ = 0;
+}
+
+std::uint64_t BlockPool::window() const noexcept {
+  const std::uint64_t most = capacity_ / 2;
+  const auto in_flight = static_cast<std::uint64_t>(static_cast<double>(rate_) *
+                                                    static_cast<double>(request_time_) / 1e6);
+  return std::clamp<std::uint64_t>(2 * in_flight, std::min(kLeastWindow, most), most);
+}
+
+void BlockPool::finished(Run& run, const std::exception_ptr& failure) noexcept {
+  const std::scoped_lock lock(mutex_);
+  for (const Run::Piece& piece : run.pieces) {
+    std::fill(piece.block->pending.begin() + static_cast<std::ptrdiff_t>(piece.begin),
+              piece.block->pending.begin() + static_cast<std::ptrdiff_t>(piece.end), nullptr);
+    if (failure == nullptr) {
+      piece.block->ready = static_cast<Mask>(piece.block->ready | mask_of(piece.begin, piece.end));
+    }
+  }
+  if (failure == nullptr) measure(run);
+  for (const Run::Piece& piece : run.pieces) drop_if_useless(*piece.block);
+  run.failure = failure;
+  run.done = true;
+  arrived_.notify_all();
+}
+
+void BlockPool::foresee(std::uint64_t source, const RangeFetcher& fetcher,
+                        std::span<const ByteRange> ranges, Foresight when) {
+  const std::vector<Sectors> wanted =
+      sectors_of(ranges, when == Foresight::kApart ? 0 : kBridgedSectors);
+  std::unique_lock lock(mutex_);
+  Pins pins(*this, lock);
+  BlockPtr block;
+  std::uint64_t missing = 0;
+  for (const Sectors& part : wanted) {
+    for (std::uint64_t at = part.begin; at < part.end;) {
+      const Key key{source, at / kSectors};
+      const std::uint64_t end = std::min(part.end, (key.number + 1) * kSectors);
+      if (block == nullptr || block->key != key) {
+        block = find(key);
+        if (block == nullptr) block = make(key, fetcher.size(), when != Foresight::kAhead);
+        if (block == nullptr) break;  // the rest is fetched when it is read
+        block->wanted = 0;
+        pins.add(block);
+      }
+      const Mask mask = fetcher.by_blocks() ? mask_of(0, block->sectors())
+                                            : mask_of(at % kSectors, (end - 1) % kSectors + 1);
+      block->wanted = static_cast<Mask>(block->wanted | mask);
+      missing += static_cast<std::uint64_t>(std::popcount(static_cast<Mask>(mask & ~block->ready)));
+      at = end;
+    }
+    if (block == nullptr) break;
+  }
+  const std::uint64_t longest =
+      std::clamp<std::uint64_t>(missing * kSectorBytes / kRequestsAtOnce, kBlockBytes, kMaxRequest);
+  const std::vector<RunPtr> runs = runs_of(pins.blocks(), longest);
+  claim(runs);
+  lock.unlock();
+  start(fetcher, runs, when);
+}
+
+void BlockPool::read(std::uint64_t source, const RangeFetcher& fetcher, std::uint64_t offset,
+                     std::span<std::byte> out) {
+  while (!out.empty()) {
+    const std::uint64_t end =
+        std::min(offset + out.size(), (offset / kBlockBytes + kBlocksAtOnce) * kBlockBytes);
+    const auto part = out.first(static_cast<std::size_t>(end - offset));
+    if (!read_some(source, fetcher, offset, part)) read_past(fetcher, offset, part);
+    out = out.subspan(part.size());
+    offset = end;
+  }
+}
+
+/// @throws what the run has failed with.
+void BlockPool::await(std::unique_lock<std::mutex>& lock, const RangeFetcher& fetcher,
+                      const Run& run) {
+  while (!arrived_.wait_for(lock, kLookInterval, [&run] { return run.done; })) {
+    if (fetcher.answers()) still_using();
+  }
+  if (run.failure != nullptr) throw_own(run.failure);
+}
+
+/// @return false if there is no room for the blocks.
+bool BlockPool::read_some(std::uint64_t source, const RangeFetcher& fetcher, std::uint64_t offset,
+                          std::span<std::byte> out) {
+  const std::uint64_t end = offset + out.size();
+  std::unique_lock lock(mutex_);
+  Pins pins(*this, lock);
+  for (std::uint64_t number = offset / kBlockBytes; number * kBlockBytes < end; ++number) {
+    BlockPtr block = find({source, number});
+    if (block == nullptr) block = make({source, number}, fetcher.size(), /*may_drop_unread=*/true);
+    if (block == nullptr) return false;
+    const std::uint64_t from = std::max(offset, block->begin) - block->begin;
+    const std::uint64_t to = std::min(end, block->begin + kBlockBytes) - block->begin;
+    block->wanted = fetcher.by_blocks() ? mask_of(0, block->sectors())
+                                        : mask_of(from / kSectorBytes, (to - 1) / kSectorBytes + 1);
+    pins.add(std::move(block));
+  }
+  const std::vector<RunPtr> runs =
+      runs_of(pins.blocks(), std::max<std::uint64_t>(out.size() / kRequestsAtOnce, kBlockBytes));
+  std::vector<RunPtr> awaited;
+  for (const BlockPtr& block : pins.blocks()) {
+    for (std::size_t sector = 0; sector < kSectors; ++sector) {
+      const RunPtr& run = block->pending[sector];
+      const bool wanted = (block->wanted & mask_of(sector, sector + 1)) != 0;
+      if (!wanted || run == nullptr) continue;
+      if (awaited.empty() || awaited.back() != run) awaited.push_back(run);
+    }
+  }
+  awaited.insert(awaited.end(), runs.begin(), runs.end());
+  claim(runs);
+  std::uint64_t fetched = 0;
+  for (const RunPtr& run : runs) fetched += run->length();
+  figures_.hits += out.size() - std::min<std::uint64_t>(fetched, out.size());
+  if (!runs.empty()) {
+    lock.unlock();
+    start(fetcher, runs, Foresight::kNow);
+    lock.lock();
+  }
+  for (const RunPtr& run : awaited) await(lock, fetcher, *run);
+  for (const BlockPtr& block : pins.blocks()) touch(*block);
+  lock.unlock();
+  for (const BlockPtr& block : pins.blocks()) {
+    const std::uint64_t from = std::max(offset, block->begin);
+    const std::uint64_t to = std::min(end, block->begin + block->bytes);
+    std::memcpy(out.data() + (from - offset), block->memory.get() + (from - block->begin),
+                static_cast<std::size_t>(to - from));
+  }
+  return true;
+}
+
+ForeseenReads::ForeseenReads() noexcept {
+  ++foreseen_reads;
+}
+
+ForeseenReads::~ForeseenReads() {
+  --foreseen_reads;
+}
+
+bool ForeseenReads::any() noexcept {
+  return foreseen_reads > 0;
+}
+
+/// Straight to the reader, where every block is in use.
+void BlockPool::read_past(const RangeFetcher& fetcher, std::uint64_t offset,
+                          std::span<std::byte> out) {
+  const auto run = std::make_shared<Run>();
+  fetcher.fetch(ByteRange(offset, out.size()), {out}, Foresight::kNow,
+                [this, run](const std::exception_ptr& failure) { finished(*run, failure); });
+  std::unique_lock lock(mutex_);
+  figures_.fetched += out.size();
+  ++figures_.requests;
+  await(lock, fetcher, *run);
+}
+
+}  // namespace reshardfs

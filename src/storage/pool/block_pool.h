@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Blocks of far sources in memory: what was fetched for one reader serves the others who read the
+/// same at about the same time, and what a reader will need is there before it asks.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/byte_range.h"
+#include "storage/pool/range_fetcher.h"
+
+namespace reshardfs {
+
+/// Bytes are fetched in sectors, and kept in blocks of these: a request may be for some sectors of
+/// a block or for those of several. Of blocks that were read, the one that was used least recently
+/// makes room for others; those that were fetched ahead, and were not read yet, stay until there
+/// are no others.
+/// Every member function may be called from any number of threads at once.
+class BlockPool {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  static constexpr std::size_t kBlockBytes = 1 << 20;
+  static constexpr std::size_t kSectorBytes = 64 << 10;
+  static constexpr std::size_t kSectors = kBlockBytes / kSectorBytes;
+  /// One request asks for as much at most.
+  static constexpr std::uint64_t kMaxRequest = 8 << 20;
+
+  /// @param bytes of all blocks together.
+  explicit BlockPool(std::uint64_t bytes);
+  BlockPool(const BlockPool&) = delete;
+  BlockPool& operator=(const BlockPool&) = delete;
+  ~BlockPool();
+
+  /// The process's own.
+  static BlockPool& process();
+  /// Before the first source uses it.
+  void set_capacity(std::uint64_t bytes) noexcept;
+  std::uint64_t capacity() const noexcept { return capacity_; }
+
+  /// Whether anything was read through the process's pool: where not, no reader need be watched.
+  static bool is_used() noexcept;
+
+  /// A number by which a source's blocks are known.
+  std::uint64_t add_source() noexcept;
+  /// Its blocks are not needed any more.
+  void remove_source(std::uint64_t source) noexcept;
+
+  /// Fills `out` from `offset` on, and waits for what must be fetched.
+  /// @throws what fetching throws.
+  void read(std::uint64_t source, const RangeFetcher& fetcher, std::uint64_t offset,
+            std::span<std::byte> out);
+  /// Fetches what is missing of the ranges, as far as there is room, and does not wait.
+  void foresee(std::uint64_t source, const RangeFetcher& fetcher, std::span<const ByteRange> ranges,
+               Foresight when);
+
+  /// Bytes that pay to be fetched ahead of all readers together: what the servers deliver while a
+  /// request is under way, twice.
+  std::uint64_t window() const noexcept;
+
+  struct Figures {
+    std::uint64_t blocks = 0;    ///< that are held
+    std::uint64_t hits = 0;      ///< bytes that were there, or on their way
+    std::uint64_t fetched = 0;   ///< bytes
+    std::uint64_t requests = 0;  ///< by which they were fetched
+    std::uint64_t unread = 0;    ///< bytes of blocks that were dropped without being read
+  };
+  Figures figures() const;
+
+ private:
+  struct Block;
+  struct Key {
+    std::uint64_t source = 0;
+    std::uint64_t number = 0;
+    bool operator==(const Key&) const = default;
+  };
+  struct HashKey {
+    std::size_t operator()(const Key& key) const noexcept {
+      return static_cast<std::size_t>((key.source * 0x9E3779B97F4A7C15U) ^
+                                      (key.number * 0xC2B2AE3D27D4EB4FU));
+    }
+  };
+  struct Run;
+  class Pins;
+  using RunPtr = std::shared_ptr<Run>;
+  using BlockPtr = std::shared_ptr<Block>;
+  using BlockList = std::list<Block*>;
+
+  // These need mutex_.
+  BlockPtr find(const Key& key) const;
+  BlockPtr make(const Key& key, std::uint64_t object_size, bool may_drop_unread);
+  bool drop_one(BlockList& from);
+  void drop(Block& block);
+  void drop_if_useless(Block& block);
+  void touch(Block& block);
+  std::vector<RunPtr> runs_of(std::span<const BlockPtr> blocks, std::uint64_t longest) const;
+  void claim(std::span<const RunPtr> runs) noexcept;
+
+  void start(const RangeFetcher& fetcher, std::span<const RunPtr> runs, Foresight when) noexcept;
+  void measure(const Run& run);
+  void finished(Run& run, const std::exception_ptr& failure) noexcept;
+  bool read_some(std::uint64_t source, const RangeFetcher& fetcher, std::uint64_t offset,
+                 std::span<std::byte> out);
+  void await(std::unique_lock<std::mutex>& lock, const RangeFetcher& fetcher, const Run& run);
+  void read_past(const RangeFetcher& fetcher, std::uint64_t offset, std::span<std::byte> out);
+
+  std::atomic<std::uint64_t> capacity_;
+  std::atomic<std::uint64_t> next_source_{1};
+
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable arrived_;
+  std::unordered_map<Key, BlockPtr, HashKey> blocks_;
+  BlockList unread_;                                 ///< oldest first
+  BlockList read_;                                   ///< least recently used first
+  std::vector<std::unique_ptr<std::byte[]>> spare_;  // NOLINT(modernize-avoid-c-arrays)
+  Figures figures_;
+  Clock::time_point interval_begin_{};
+  std::uint64_t interval_bytes_ = 0;  ///< that came since then
+
+  std::atomic<std::uint64_t> rate_ = 0;         ///< bytes a second, lately
+  std::atomic<std::int64_t> request_time_ = 0;  ///< microseconds, lately
+};
+
+/// What the thread that has one reads was told to foresee() by somebody who knows the plan: a
+/// source need not guess what comes next.
+class ForeseenReads {
+ public:
+  ForeseenReads() noexcept;
+  ForeseenReads(const ForeseenReads&) = delete;
+  ForeseenReads& operator=(const ForeseenReads&) = delete;
+  ~ForeseenReads();
+
+  /// Whether this thread has one.
+  static bool any() noexcept;
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/pool/stream_windows.h"
+
+#include <algorithm>
+
+namespace reshardfs {
+namespace {
+
+// What is advised at once is no less, so that requests are not small.
+constexpr std::uint64_t kLeastStep = 1 << 20;
+// A window grows when this part of it has been read.
+constexpr std::uint64_t kGrowth = 4;
+// Between the end of a read and the beginning of the next one: what a program passes over, and how
+// far the kernel's requests overtake each other.
+constexpr std::uint64_t kGap = 64 << 10;
+constexpr std::uint64_t kNear = 4 << 20;
+// So many reads that are only near each other are no chance.
+constexpr unsigned kEnough = 4;
+
+}  // namespace
+
+std::uint64_t StreamWindows::active(Clock::time_point now) const noexcept {
+  std::uint64_t count = 0;
+  for (const Stream& stream : streams_) {
+    if (now - stream.used > kActive) break;
+    ++count;
+  }
+  return std::max<std::uint64_t>(count, 1);
+}
+
+/// Who reads here and there may come near the last place by chance, which is not to be taken for
+/// reading on: what is fetched ahead would be for nothing.
+bool StreamWindows::goes_on(Stream& stream, const ByteRange& read) noexcept {
+  if (stream.window > 0 && read.offset() <= stream.horizon + kNear) return true;
+  const bool behind_it = read.offset() <= stream.next + kGap;
+  if (behind_it && read.end() - stream.next <= read.length() + kGap) {
+    stream.in_a_row = 0;
+    return true;
+  }
+  if (read.offset() > stream.next + kNear) {
+    stream.in_a_row = 0;
+    return false;
+  }
+  return ++stream.in_a_row >= kEnough;
+}
+
+StreamWindows::Advice StreamWindows::advance(const void* file, std::uint64_t size,
+                                             const ByteRange& read, std::uint64_t largest,
+                                             Clock::time_point now) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = std::find_if(streams_.begin(), streams_.end(), [&](const Stream& stream) {
+    return stream.file == file && read.offset() <= stream.next + disorder_ &&
+           read.end() + disorder_ >= stream.next;
+  });
+  const bool is_new = found == streams_.end();
+  if (is_new) {
+    if (streams_.size() == kMaxStreams) streams_.pop_back();
+    streams_.push_front({file, read.end(), read.end(), 0, read.end(), 1, 0, now});
+    if (begin_ == Begin::kAtSecondRead || read.offset() > 0) return {};
+  } else {
+    streams_.splice(streams_.begin(), streams_, found);
+  }
+  Stream& stream = streams_.front();
+  stream.used = now;
+  Advice advice;
+  advice.foreseen = read.end() <= stream.horizon && stream.window > 0;
+  if (read.end() <= stream.next && !is_new) {
+    if (read.end() + kNear < stream.next) stream.in_a_row = 0;
+    return advice;
+  }
+  if (!is_new && !goes_on(stream, read)) {
+    stream.next = stream.horizon = stream.grows_at = read.end();
+    stream.window = 0;
+    return {};
+  }
+  stream.next = read.end();
+  stream.horizon = std::max(stream.horizon, stream.next);
+
+  const std::uint64_t most = std::max(largest / active(now) / stream.cost, kFirst);
+  if (stream.window == 0) {
+    stream.window = kFirst;
+    stream.grows_at = stream.next + kFirst / kGrowth;
+  } else if (stream.next >= stream.grows_at) {
+    stream.window = std::min(stream.window * 2, most);
+    stream.grows_at = stream.next + stream.window / kGrowth;
+  }
+  stream.window = std::min(stream.window, most);
+  const std::uint64_t wanted = std::min(stream.next + stream.window, size);
+  const std::uint64_t step = std::max(stream.window / 4, kLeastStep);
+  if (wanted >= stream.horizon + step || (wanted == size && wanted > stream.horizon)) {
+    advice.ahead = ByteRange::between(stream.horizon, wanted);
+    stream.horizon = wanted;
+  }
+  return advice;
+}
+
+void StreamWindows::set_cost(const void* file, std::uint64_t factor) noexcept {
+  const std::scoped_lock lock(mutex_);
+  for (Stream& stream : streams_) {
+    if (stream.file == file) stream.cost = std::max<std::uint64_t>(factor, 1);
+  }
+}
+
+void StreamWindows::forget(const void* file) noexcept {
+  const std::scoped_lock lock(mutex_);
+  streams_.remove_if([&](const Stream& stream) { return stream.file == file; });
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "reshardfs/strategy.h"
+
+#include "strategy/files/raw_strategy.h"
+
+namespace reshardfs {
+
+/// Whether a strategy file of this name is JSON; all others are protobuf.
+bool is_json_name(const std::filesystem::path& path);
+
+/// Parses the content of a strategy file; its kind is told by its name.
+/// @throws Error kBadInput, naming the file; a file without layouts is refused.
+RawStrategy parse_strategy_file(const std::filesystem::path& path, const std::string& bytes);
+
+/// The strategy that a file alone states: merged, or of one stage.
+/// @throws Error kBadInput, naming the file.
+Strategy strategy_of_file(const std::filesystem::path& path, RawStrategy raw);
+
+/// The stage of an unmerged file with operators: that of the first one.
+/// @throws Error kBadInput if that is no stage.
+std::int64_t stage_of_operators(const RawStrategy& raw);
+
+}  // namespace reshardfs

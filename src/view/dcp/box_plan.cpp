@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "view/dcp/box_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/content_size.h"
+#include "layout/slicing.h"
+
+namespace reshardfs {
+namespace {
+
+Box whole_box(const Shape& shape) {
+  return {Shape(shape.size(), 0), shape};
+}
+
+bool is_without_elements(const Shape& shape) {
+  return std::find(shape.begin(), shape.end(), 0) != shape.end();
+}
+
+/// The boxes of which one cell of a cut consists: one, but for dimensions whose parts have several
+/// intervals.
+std::vector<Box> boxes_of_cell(const Slicing& slicing, const std::vector<std::int64_t>& parts) {
+  std::vector<Box> boxes{{}};
+  const auto& partitions = slicing.partitions();
+  for (std::size_t d = 0; d < partitions.size(); ++d) {
+    std::vector<Box> longer;
+    for (const AxisInterval& interval : partitions[d].intervals_of(parts[d])) {
+      for (const Box& box : boxes) {
+        longer.push_back(box);
+        longer.back().offsets.push_back(interval.begin);
+        longer.back().sizes.push_back(interval.end - interval.begin);
+      }
+    }
+    boxes = std::move(longer);
+  }
+  return boxes;
+}
+
+/// How a cut lies on the ranks: each box, and who has it.
+struct RankCut {
+  std::shared_ptr<const std::vector<Box>> boxes;
+  std::vector<std::vector<std::size_t>> holders;  ///< ranks, of each box; ascending
+};
+
+RankCut cut_of(const TargetTable& target, const TargetParameter::Cuts& by_stage) {
+  const std::int64_t devices = target.strategy() ? target.strategy()->devices_per_stage() : 1;
+  const auto first = std::find_if(by_stage.begin(), by_stage.end(),
+                                  [](const auto& slicing) { return slicing != nullptr; });
+  if (first == by_stage.end()) return {std::make_shared<const std::vector<Box>>(), {}};
+  const Slicing& slicing = **first;
+  std::vector<Box> boxes;
+  std::vector<std::vector<std::size_t>> holders;
+  std::map<std::int64_t, std::pair<std::size_t, std::size_t>> of_cell;  ///< first box, and behind
+  for (std::int64_t device = 0; device < devices; ++device) {
+    const auto [cell, is_new] = of_cell.try_emplace(slicing.cell_of(device));
+    if (is_new) {
+      cell->second.first = boxes.size();
+      for (Box& box : boxes_of_cell(slicing, slicing.parts_of(device))) {
+        boxes.push_back(std::move(box));
+      }
+      cell->second.second = boxes.size();
+      holders.resize(boxes.size());
+    }
+    for (std::size_t box = cell->second.first; box < cell->second.second; ++box) {
+      holders[box].push_back(static_cast<std::size_t>(device));
+    }
+  }
+  if (boxes.empty()) {  // a tensor without elements: nobody has any
+    boxes.push_back(whole_box(slicing.full_shape()));
+    holders.push_back({0});
+  }
+  // Stages that cut it alike have the same boxes; what another cut has is not stored again.
+  const std::vector<std::vector<std::size_t>> of_stage =
+      std::exchange(holders, std::vector<std::vector<std::size_t>>(boxes.size()));
+  for (std::size_t stage = 0; stage < by_stage.size(); ++stage) {
+    if (by_stage[stage] != *first) continue;
+    for (std::size_t box = 0; box < boxes.size(); ++box) {
+      for (const std::size_t device : of_stage[box]) {
+        holders[box].push_back(stage * static_cast<std::size_t>(devices) + device);
+      }
+    }
+  }
+  return {std::make_shared<const std::vector<Box>>(std::move(boxes)), std::move(holders)};
+}
+
+/// The dimension along which a tensor can be cut into ranges of its bytes; nothing if it cannot.
+std::optional<std::size_t> first_axis(const Shape& shape) {
+  if (is_without_elements(shape)) return std::nullopt;
+  const auto axis =
+      std::find_if(shape.begin(), shape.end(), [](auto length) { return length > 1; });
+  if (axis == shape.end()) return std::nullopt;
+  return static_cast<std::size_t>(axis - shape.begin());
+}
+
+/// Fills files one after the other with equally many bytes. It counts in floating point: some bytes
+/// more or less are no worse.
+class EvenFiles {
+ public:
+  EvenFiles(double total, std::int64_t files) : total_(total), files_(files) {}
+
+  /// The one to which the last rows went.
+  std::size_t file() const noexcept { return static_cast<std::size_t>(file_); }
+  /// How many of some rows, at least one, go to the present file, or if it is full to a later one.
+  std::int64_t take(std::int64_t rows, double row_bytes) {
+    while (true) {
+      const double end = total_ * static_cast<double>(file_ + 1) / static_cast<double>(files_);
+      const double room = end - placed_;
+      const bool all =
+          file_ + 1 == files_ || row_bytes == 0 || room >= static_cast<double>(rows) * row_bytes;
+      const std::int64_t fit = all ? rows : std::llround(room / row_bytes);
+      if (fit > 0) {
+        const std::int64_t count = std::min(fit, rows);
+        placed_ += static_cast<double>(count) * row_bytes;
+        return count;
+      }
+      ++file_;
+    }
+  }
+
+ private:
+  double total_;
+  std::int64_t files_;
+  std::int64_t file_ = 0;
+  double placed_ = 0;
+};
+
+}  // namespace
+
+/// Puts boxes into files, parameter by parameter.
+class BoxPlan::Builder {
+ public:
+  Builder(std::shared_ptr<const TargetTable> target, std::size_t files)
+      : plan_(std::move(target)), files_(files), filled_(files, 0) {}
+
+  const BoxPlan& plan() const noexcept { return plan_; }
+  std::uint64_t filled(std::size_t file) const { return filled_[file]; }
+
+  void add_parameter(std::shared_ptr<const std::vector<Box>> boxes) {
+    plan_.boxes_.push_back(std::move(boxes));
+  }
+  /// To the parameter that was added last.
+  void add_box(std::size_t box, std::size_t file) {
+    const std::size_t parameter = plan_.boxes_.size() - 1;
+    if (box > std::numeric_limits<std::uint32_t>::max()) {
+      throw Error(ErrorKind::kUnsupported, "is in " + std::to_string(box) + " boxes")
+          .for_parameter(plan_.parameters_[parameter]->name);
+    }
+    files_[file].push_back(
+        {static_cast<std::uint32_t>(parameter), static_cast<std::uint32_t>(box)});
+    filled_[file] += bytes_of(parameter, plan_.boxes(parameter)[box]);
+  }
+
+  std::uint64_t bytes_of(std::size_t parameter, const Box& box) const {
+    return bytes_to_hold(box.sizes, plan_.parameters_[parameter]->dtype);
+  }
+
+  BoxPlan finish() && {
+    for (std::vector<Item>& file : files_) {
+      plan_.items_.insert(plan_.items_.end(), file.begin(), file.end());
+      plan_.ends_.push_back(plan_.items_.size());
+      file = {};
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  BoxPlan plan_;
+  std::vector<std::vector<Item>> files_;
+  std::vector<std::uint64_t> filled_;  ///< bytes
+};
+
+BoxPlan::BoxPlan(std::shared_ptr<const TargetTable> target) : target_(std::move(target)) {
+  for (const TargetParameter& parameter : target_->parameters()) {
+    if (!is_array(parameter.dtype)) continue;
+    if (parameter.treatment == Treatment::kRaw) {
+      throw Error(ErrorKind::kUnsupported,
+                  "--unmatched source copies its slices as they are, and it is not known where "
+                  "they lie in the whole")
+          .for_parameter(parameter.name)
+          .hint("give strategies that have it, or leave it out with --exclude");
+    }
+    parameters_.push_back(&parameter);
+  }
+}
+
+BoxPlan BoxPlan::by_rank(std::shared_ptr<const TargetTable> target) {
+  const TargetTable& table = *target;
+  const auto ranks = static_cast<std::size_t>(table.rank_count());
+  Builder builder(std::move(target), ranks);
+  std::map<const TargetParameter::Cuts*, RankCut> cuts;
+  for (const TargetParameter* parameter : builder.plan().parameters()) {
+    const RankCut* cut = nullptr;
+    RankCut kept;
+    if (parameter->treatment == Treatment::kReshard) {
+      const auto [found, is_new] = cuts.try_emplace(parameter->by_stage.get());
+      if (is_new) found->second = cut_of(table, *parameter->by_stage);
+      cut = &found->second;
+    } else {
+      kept.boxes =
+          std::make_shared<const std::vector<Box>>(1, whole_box(parameter->grid->full_shape()));
+      kept.holders.resize(1);
+      for (const Rank rank : RankRange(Rank(), table.rank_count())) {
+        if (!table.has(*parameter, rank)) continue;
+        kept.holders.front().push_back(static_cast<std::size_t>(rank.number()));
+      }
+      cut = &kept;
+    }
+    builder.add_parameter(cut->boxes);
+    for (std::size_t box = 0; box < cut->boxes->size(); ++box) {
+      const std::vector<std::size_t>& holders = cut->holders[box];
+      const auto least = std::min_element(
+          holders.begin(), holders.end(),
+          [&](std::size_t a, std::size_t b) { return builder.filled(a) < builder.filled(b); });
+      if (least != holders.end()) builder.add_box(box, *least);
+    }
+  }
+  return std::move(builder).finish();
+}
+
+BoxPlan BoxPlan::evenly(std::shared_ptr<const TargetTable> target, std::int64_t files) {
+  Builder builder(std::move(target), static_cast<std::size_t>(files));
+  const auto& parameters = builder.plan().parameters();
+  double total = 0;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    total += static_cast<double>(builder.bytes_of(i, whole_box(parameters[i]->grid->full_shape())));
+  }
+  EvenFiles even(total, files);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Shape& shape = parameters[i]->grid->full_shape();
+    const Box whole = whole_box(shape);
+    const auto axis = first_axis(shape);
+    const std::int64_t rows = axis ? shape[*axis] : 1;
+    const double row_bytes =
+        static_cast<double>(builder.bytes_of(i, whole)) / static_cast<double>(rows);
+    std::vector<Box> boxes;
+    std::vector<std::size_t> places;
+    for (std::int64_t row = 0; row < rows;) {
+      const std::int64_t count = even.take(rows - row, row_bytes);
+      boxes.push_back(whole);
+      if (axis) {
+        boxes.back().offsets[*axis] = row;
+        boxes.back().sizes[*axis] = count;
+      }
+      places.push_back(even.file());
+      row += count;
+    }
+    builder.add_parameter(std::make_shared<const std::vector<Box>>(std::move(boxes)));
+    for (std::size_t box = 0; box < places.size(); ++box) builder.add_box(box, places[box]);
+  }
+  return std::move(builder).finish();
+}
+
+ElementView BoxPlan::view(const Item& item) const {
+  const TargetParameter& of = parameter(item);
+  const Box& cut = box(item);
+  TensorView whole(of.grid);
+  const bool is_cut = cut.sizes != of.grid->full_shape();
+  return {is_cut ? whole.box(cut.offsets, cut.sizes) : std::move(whole), of.source->dtype,
+          of.dtype};
+}
+
+std::string BoxPlan::source_attribute(std::span<const Item> items) const {
+  return reshardfs::source_attribute(items.size(), [&](const ViewVisitor& visit) {
+    for (const Item& item : items) visit(parameter(item).name, view(item).view());
+  });
+}
+
+}  // namespace reshardfs

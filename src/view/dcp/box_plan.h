@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "layout/box_set.h"
+#include "plan/target/element_view.h"
+#include "plan/target/target_table.h"
+#include "view/files/source_attribute.h"
+
+namespace reshardfs {
+
+/// A checkpoint in boxes, as torch.distributed.checkpoint saves one: every element of the
+/// destination's arrays is in just one box, and every box in one file. There may be a million.
+class BoxPlan {
+ public:
+  struct Item {
+    std::uint32_t parameter = 0;  ///< in parameters()
+    std::uint32_t box = 0;        ///< of the parameter, in boxes()
+  };
+
+  /// A file for each destination rank, with what the rank holds. Of what several ranks hold, the
+  /// one gets it that has least so far, as in PyTorch (_dedup_save_plans.py).
+  /// @throws Error kUnsupported with the parameter: a raw slice, which has no place in the whole.
+  static BoxPlan by_rank(std::shared_ptr<const TargetTable> target);
+  /// So many files of about as many bytes; a tensor on the border of two is cut along its first
+  /// dimension.
+  /// @throws Error as by_rank().
+  static BoxPlan evenly(std::shared_ptr<const TargetTable> target, std::int64_t files);
+
+  const std::shared_ptr<const TargetTable>& target() const noexcept { return target_; }
+  /// In the table's order.
+  const std::vector<const TargetParameter*>& parameters() const noexcept { return parameters_; }
+  const std::vector<Box>& boxes(std::size_t parameter) const { return *boxes_[parameter]; }
+  /// By file and, in it, by parameter.
+  std::span<const Item> items() const noexcept { return items_; }
+  std::size_t file_count() const noexcept { return ends_.size(); }
+  /// Where in items() those of a file begin.
+  std::size_t first_item(std::size_t file) const { return file == 0 ? 0 : ends_[file - 1]; }
+  std::span<const Item> items_of(std::size_t file) const {
+    return items().subspan(first_item(file), ends_[file] - first_item(file));
+  }
+
+  const TargetParameter& parameter(const Item& item) const { return *parameters_[item.parameter]; }
+  const Box& box(const Item& item) const { return boxes(item.parameter)[item.box]; }
+  /// What is read for it.
+  ElementView view(const Item& item) const;
+  /// Of a file of these items: see source_attribute().
+  std::string source_attribute(std::span<const Item> items) const;
+
+ private:
+  explicit BoxPlan(std::shared_ptr<const TargetTable> target);
+  class Builder;
+
+  std::shared_ptr<const TargetTable> target_;
+  std::vector<const TargetParameter*> parameters_;
+  std::vector<std::shared_ptr<const std::vector<Box>>> boxes_;  ///< those of one cut are shared
+  std::vector<Item> items_;
+  std::vector<std::size_t> ends_;  ///< by file, in items_
+};
+
+}  // namespace reshardfs

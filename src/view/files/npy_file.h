@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "reshardfs/tensor.h"
+
+#include "plan/reading/foresight.h"
+#include "view/files/tensor_file.h"
+
+namespace reshardfs {
+
+/// One array of one destination rank as a .npy file.
+class NpyFile final : public TensorFile {
+ public:
+  /// @param parameter an array that the rank has.
+  NpyFile(std::shared_ptr<const TargetTable> target, Rank rank, const TargetParameter& parameter);
+
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
+  std::vector<const ByteSource*> sources_of(std::uint64_t offset,
+                                            std::uint64_t length) const override;
+
+  /// Also "dtype" ("bfloat16", ...), "shape" (a JSON list) and, if the destination lays it out,
+  /// "layout".
+  std::vector<std::string> attribute_names() const override;
+  std::optional<std::string> attribute(std::string_view name) const override;
+
+ private:
+  std::vector<const TargetParameter*> parameters() const override { return {&parameter_}; }
+  std::string header() const;
+  Tensor tensor() const;
+
+  const TargetParameter& parameter_;
+  ForeseenFile reads_;
+};
+
+/// "float32", "bfloat16", ...: as NumPy and its extensions spell it.
+std::string plain_dtype_name(DType dtype);
+
+}  // namespace reshardfs

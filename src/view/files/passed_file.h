@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "reshardfs/virtual_file.h"
+
+#include "plan/reading/content.h"
+#include "storage/byte_source.h"
+#include "storage/source_tree.h"
+
+namespace reshardfs {
+
+/// A file that is shown as it is. One that changes while it is shown is refused.
+class PassedFile final : public VirtualFile {
+ public:
+  /// @throws Error as open_file().
+  PassedFile(const std::filesystem::path& path, const SourceTreePtr& tree)
+      : source_(open_file(path, tree)) {}
+
+  std::uint64_t size() const override { return source_->size(); }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
+    ReadBatch batch;  // tells who looks after the thread what it waits for
+    batch.use(*source_);
+    source_->read_at(offset, out);
+    batch.check();
+  }
+  std::vector<const ByteSource*> sources_of(std::uint64_t /*offset*/,
+                                            std::uint64_t /*length*/) const override {
+    return {source_.get()};
+  }
+  std::shared_ptr<const ByteSource> equal_source() const override { return source_; }
+
+ private:
+  ByteSourcePtr source_;
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "reshardfs/error.h"
+
+#include "view/files/text_value.h"
+#include "view/view.h"
+
+namespace reshardfs {
+namespace {
+
+SafetensorsFile::Common without_texts(const ConversionOptions& options, const std::string& format) {
+  SafetensorsFile::Common common;
+  common.align = options.align;
+  common.metadata.emplace_back("format", format);
+  std::string casts;
+  for (const std::string& cast : options.casts) casts += (casts.empty() ? "" : ", ") + cast;
+  if (!casts.empty()) common.metadata.emplace_back("cast", casts);
+  return common;
+}
+
+}  // namespace
+
+std::shared_ptr<const SafetensorsFile::Common> safetensors_common(const ViewContext& context,
+                                                                  const std::string& format) {
+  return std::make_shared<const SafetensorsFile::Common>(without_texts(context.options, format));
+}
+
+std::shared_ptr<const SafetensorsFile::Common> safetensors_common(const ViewContext& context,
+                                                                  const TargetTable& table,
+                                                                  const std::string& format) {
+  constexpr std::size_t kNamed = 5;
+  SafetensorsFile::Common common = without_texts(context.options, format);
+  std::string left_out;
+  std::size_t left_out_count = 0;
+  for (const TargetParameter& parameter : table.parameters()) {
+    if (is_array(parameter.dtype)) continue;
+    const auto has_the_name = [&](const auto& entry) { return entry.first == parameter.name; };
+    const bool taken = std::any_of(common.metadata.begin(), common.metadata.end(), has_the_name);
+    const std::optional<std::string> value = taken ? std::nullopt : text_value(parameter);
+    if (value) {
+      common.metadata.emplace_back(parameter.name, *value);
+    } else if (++left_out_count <= kNamed) {
+      left_out += (left_out.empty() ? "" : ", ") + printable(parameter.name);
+    }
+  }
+  if (left_out_count > 0) {
+    context.warnings.push_back(
+        "not in safetensors files, which hold arrays and short texts only: " + left_out +
+        (left_out_count > kNamed ? ", ..." : ""));
+  }
+  return std::make_shared<const SafetensorsFile::Common>(std::move(common));
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "view/files/safetensors_file.h"
+
+#include <cstring>
+#include <utility>
+
+#include "view/files/recent_texts.h"
+
+namespace reshardfs {
+
+SafetensorsFile::SafetensorsFile(std::shared_ptr<const TargetTable> table, Rank own_rank,
+                                 std::vector<const TargetParameter*> parameters,
+                                 std::shared_ptr<const Common> common)
+    : PartedFile(std::move(table), own_rank),
+      parameters_(std::move(parameters)),
+      common_(std::move(common)) {
+  set_size(safetensors::make_header(slices(), common_->metadata, common_->align).file_bytes());
+}
+
+SafetensorsFile::SafetensorsFile(std::shared_ptr<const TargetTable> table, Rank own_rank,
+                                 std::shared_ptr<const Common> common)
+    : PartedFile(std::move(table), own_rank), common_(std::move(common)) {}
+
+SafetensorsFile::~SafetensorsFile() {
+  recent_texts().forget(this);
+}
+
+std::vector<safetensors::HeaderTensor> SafetensorsFile::slices() const {
+  std::vector<safetensors::HeaderTensor> tensors;
+  tensors.reserve(parameters_.size());
+  for (const TargetParameter* parameter : parameters_) {
+    tensors.push_back(
+        {parameter->name, parameter->dtype, target().slice_shape(*parameter, rank())});
+  }
+  return tensors;
+}
+
+/// Made for the size and again for readers: those of all ranks would take much memory.
+safetensors::Header SafetensorsFile::header() const {
+  return safetensors::make_header(tensors(), metadata(), common_->align);
+}
+
+std::vector<PartedFile::Part> SafetensorsFile::parts() const {
+  const safetensors::Header head = header();
+  // Whoever reads data has read the header, or will.
+  recent_texts().get(this, [&] { return head.bytes; });
+  std::vector<Part> parts;
+  parts.reserve(head.order.size() + 1);
+  parts.push_back({0, kFrame});
+  for (const std::size_t number : head.order) {
+    const std::uint64_t begin = head.bytes.size() + head.data_offsets[number];
+    // What has no bytes begins where the next one does.
+    if (begin == parts.back().begin) parts.pop_back();
+    parts.push_back({begin, number});
+  }
+  if (parts.back().begin == size()) parts.pop_back();
+  return parts;
+}
+
+void SafetensorsFile::append_to(FileImage& image, std::size_t number) const {
+  const TargetParameter& parameter = *parameters_[number];
+  image.append({target().view(parameter, rank()), parameter.source->dtype, parameter.dtype});
+}
+
+void SafetensorsFile::read_frame(std::uint64_t offset, std::span<std::byte> out) const {
+  const auto bytes = recent_texts().get(this, [this] { return header().bytes; });
+  std::memcpy(out.data(), bytes->data() + offset, out.size());
+}
+
+std::vector<const TargetParameter*> arrays_of(const TargetTable& target, Rank rank) {
+  std::vector<const TargetParameter*> arrays;
+  for (const TargetParameter& parameter : target.parameters()) {
+    if (is_array(parameter.dtype) && target.has(parameter, rank)) arrays.push_back(&parameter);
+  }
+  return arrays;
+}
+
+}  // namespace reshardfs

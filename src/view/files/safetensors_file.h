@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "format/safetensors/safetensors_writer.h"
+#include "view/files/parted_file.h"
+
+namespace reshardfs {
+
+/// Parameters of one destination rank as a .safetensors file.
+class SafetensorsFile : public PartedFile {
+ public:
+  /// What goes into all files of one table, the tensors aside.
+  struct Common {
+    safetensors::Metadata metadata;
+    std::uint64_t align = 8;
+  };
+
+  /// @param parameters arrays that the rank has, in any order.
+  /// @throws Error kUnsupported for names that the format cannot hold; kBadInput if the file would
+  ///         be too large.
+  SafetensorsFile(std::shared_ptr<const TargetTable> target, Rank rank,
+                  std::vector<const TargetParameter*> parameters,
+                  std::shared_ptr<const Common> common);
+  ~SafetensorsFile() override;
+
+ protected:
+  /// For what has other tensors than a rank has, or other metadata. Its constructor has to call
+  /// measure().
+  SafetensorsFile(std::shared_ptr<const TargetTable> target, Rank rank,
+                  std::shared_ptr<const Common> common);
+  void measure() { set_size(header().file_bytes()); }
+  virtual safetensors::Metadata metadata() const { return common_->metadata; }
+
+ private:
+  /// append_to() has their numbers.
+  virtual std::vector<safetensors::HeaderTensor> tensors() const { return slices(); }
+  void append_to(FileImage& image, std::size_t number) const override;
+  std::vector<const TargetParameter*> parameters() const override { return parameters_; }
+
+  std::vector<safetensors::HeaderTensor> slices() const;
+  safetensors::Header header() const;
+  std::vector<Part> parts() const final;
+  void read_frame(std::uint64_t offset, std::span<std::byte> out) const final;
+
+  std::vector<const TargetParameter*> parameters_;
+  std::shared_ptr<const Common> common_;
+};
+
+/// The arrays of a destination rank, in the table's order.
+std::vector<const TargetParameter*> arrays_of(const TargetTable& target, Rank rank);
+
+}  // namespace reshardfs

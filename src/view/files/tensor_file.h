@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "reshardfs/virtual_file.h"
+
+#include "base/lazy.h"
+#include "base/process/retry_once.h"
+#include "plan/target/target_table.h"
+
+namespace reshardfs {
+
+/// A file made of parameters of one destination rank. Its size is computed when it is made, from
+/// shapes alone. There may be one for each parameter, so it is a few words.
+class TensorFile : public VirtualFile {
+ public:
+  std::uint64_t size() const override { return size_; }
+
+  /// "source" (JSON: what is read from which source files), "step" if the source has one, and, not
+  /// listed, "sha256", for which the whole file is read once.
+  std::vector<std::string> attribute_names() const override;
+  std::optional<std::string> attribute(std::string_view name) const override;
+
+ protected:
+  TensorFile(std::shared_ptr<const TargetTable> target, Rank rank);
+
+  /// To be called by the constructor of each file.
+  /// @throws Error kBadInput if that is more than a file can have.
+  void set_size(std::uint64_t bytes);
+  /// @throws Error kBadInput if the range leaves the file.
+  void require_inside(std::uint64_t offset, std::uint64_t length) const;
+
+  const TargetTable& target() const noexcept { return *target_; }
+  Rank rank() const noexcept { return rank_; }
+
+ private:
+  /// What the file holds.
+  virtual std::vector<const TargetParameter*> parameters() const = 0;
+
+  struct Hash {
+    RetryOnce once;  ///< guards text; a failed try is made again
+    std::string text;
+  };
+
+  std::shared_ptr<const TargetTable> target_;
+  Rank rank_;
+  std::uint64_t size_ = 0;
+  Lazy<Hash> sha256_;
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/// merged/<prefix>merged.ckpt and .safetensors: the whole model in one file.
+#include <string>
+
+#include "reshardfs/error.h"
+
+#include "view/files/ckpt_file.h"
+#include "view/view.h"
+
+namespace reshardfs {
+namespace {
+
+/// @param make the file's content. What one format cannot hold must not keep others from being
+///     shown.
+template <typename Make>
+std::vector<OutputFile> merged_file(const ViewContext& context, ViewKind kind,
+                                    const char* extension, Make&& make) {
+  if (context.whole == nullptr) return {};
+  const std::string path = "merged/" + context.options.prefix + "merged" + extension;
+  try {
+    return {{path, make()}};
+  } catch (const Error& error) {
+    context.leave_out(kind, path, error);
+    return {};
+  }
+}
+
+}  // namespace
+
+std::vector<OutputFile> merged_ckpt_view(const ViewContext& context) {
+  return merged_file(context, ViewKind::kMergedCkpt, ".ckpt", [&] {
+    return std::make_shared<CkptFile>(context.whole, kWholeRank, context.options.append_crc);
+  });
+}
+
+std::vector<OutputFile> merged_safetensors_view(const ViewContext& context) {
+  return merged_file(context, ViewKind::kMergedSafetensors, ".safetensors", [&] {
+    return std::make_shared<SafetensorsFile>(
+        context.whole, kWholeRank, arrays_of(*context.whole, kWholeRank),
+        safetensors_common(context, *context.whole, context.options.safetensors_metadata));
+  });
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+/// strategy/source.json, source.txt, destination.json and destination.txt: what the conversion was
+/// made with, also where it was derived or came from rules.
+#include "reshardfs/error.h"
+#include "reshardfs/strategy.h"
+
+#include "base/text/text.h"
+#include "plan/source/recorded_strategy.h"
+#include "view/files/text_file.h"
+#include "view/view.h"
+
+namespace reshardfs {
+namespace {
+
+std::string as_text(const Strategy& strategy) {
+  std::string text = counted(static_cast<std::size_t>(strategy.rank_count()), "rank") + ": " +
+                     counted(static_cast<std::size_t>(strategy.stage_count()), "stage") + " of " +
+                     counted(static_cast<std::size_t>(strategy.devices_per_stage()), "device") +
+                     "\n";
+  for (std::int64_t stage = 0; stage < strategy.stage_count(); ++stage) {
+    text += "\nstage " + std::to_string(strategy.first_stage() + stage) + "\n";
+    for (const auto& [name, layout] : strategy.stage(stage)) {
+      text += "  " + printable(name) + ": " + to_string(layout) + "\n";
+    }
+  }
+  return text;
+}
+
+std::string layout_text(const SourceParameter& parameter) {
+  if (parameter.layout != nullptr) return to_string(*parameter.layout);
+  if (parameter.grid == nullptr) return "no layout";
+  return to_string(parameter.grid->full_shape()) + " in " + boxes_text(*parameter.grid);
+}
+
+/// The layouts that a checkpoint records itself.
+std::string recorded_text(const SourceTable& source) {
+  std::string text = "recorded by the checkpoint itself\n\n";
+  for (const SourceParameter& parameter : source.parameters()) {
+    text += "  " + printable(parameter.name) + ": " + layout_text(parameter) + "\n";
+  }
+  return text;
+}
+
+/// @param strategy that of a table of `context.target`, which the files keep; may be nullptr.
+void add(const std::string& stem, const Strategy* strategy, const char* without,
+         const ViewContext& context, std::vector<OutputFile>& files) {
+  if (strategy == nullptr) {
+    files.push_back({stem + ".txt", std::make_shared<TextFile>(std::string(without))});
+    return;
+  }
+  const auto made = [&](std::string (*make)(const Strategy&)) {
+    return std::make_shared<MadeFile>(
+        [table = context.target, strategy, make] { return make(*strategy); });
+  };
+  files.push_back({stem + ".txt", made(as_text)});
+  try {
+    files.push_back({stem + ".json", made(to_json)});
+  } catch (const Error& error) {
+    context.warnings.push_back("no " + stem + ".json: " + error.what());
+  }
+}
+
+/// The same as a strategy, if one can state it.
+void add_recorded(const ViewContext& context, std::vector<OutputFile>& files) {
+  files.push_back({"strategy/source.txt", std::make_shared<MadeFile>([table = context.target] {
+                     return recorded_text(table->source().unmapped());
+                   })});
+  const auto made = [table = context.target] {
+    return to_json(recorded_strategy(table->source().unmapped(), OptimizerCut::kAsRecorded));
+  };
+  try {
+    files.push_back({"strategy/source.json", std::make_shared<MadeFile>(made)});
+  } catch (const Error&) {
+    // The text says all that there is.
+  }
+}
+
+}  // namespace
+
+std::vector<OutputFile> strategy_view(const ViewContext& context) {
+  std::vector<OutputFile> files;
+  const SourceTable& source = context.target->source().unmapped();
+  if (source.states_layouts() && source.strategy() == nullptr) {
+    add_recorded(context, files);
+  } else {
+    add("strategy/source", source.strategy(), "none: every rank holds whole parameters\n", context,
+        files);
+  }
+  const auto& destination = context.target->strategy();
+  add("strategy/destination", destination ? &*destination : nullptr,
+      "none: one rank that has every parameter whole\n", context, files);
+  return files;
+}
+
+}  // namespace reshardfs

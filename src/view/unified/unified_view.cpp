@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/// unified/: the whole model as MindSpore's unified_safetensors writes it and its
+/// load_distributed_checkpoint(format="safetensors") reads it: part<i>.safetensors with the
+/// parameters that the source strategy lays out, param_name_map.json, and hyper_param.safetensors
+/// with all others.
+#include <algorithm>
+
+#include "reshardfs/error.h"
+
+#include "view/files/text_file.h"
+#include "view/merged/weight_map.h"
+#include "view/view.h"
+
+namespace reshardfs {
+namespace {
+
+// MindSpore counts every element as 4 bytes, whatever its type.
+constexpr std::uint64_t kCountedBytes = 4;
+constexpr std::uint64_t kPartBytes = 3ULL << 30U;
+
+using Parameters = std::vector<const TargetParameter*>;
+
+std::uint64_t counted_bytes(const Shape& shape) {
+  return static_cast<std::uint64_t>(element_count(shape)) * kCountedBytes;
+}
+
+std::uint64_t full_bytes(const TargetParameter& parameter) {
+  return counted_bytes(parameter.grid->full_shape());
+}
+
+struct Division {
+  Parameters weights;  ///< in the order of the map: largest first
+  std::vector<Parameters> parts;
+  std::vector<std::size_t> part_of;  ///< by position in `weights`
+};
+
+/// Each weight goes to the part that is least full.
+Division divide(Parameters weights) {
+  Division division;
+  std::stable_sort(weights.begin(), weights.end(),
+                   [](const auto* a, const auto* b) { return full_bytes(*a) > full_bytes(*b); });
+  std::uint64_t total = 0;
+  for (const TargetParameter* weight : weights) total += full_bytes(*weight);
+  const std::uint64_t wanted = (total + kPartBytes - 1) / kPartBytes;
+  const auto count = static_cast<std::size_t>(std::clamp<std::uint64_t>(wanted, 1, weights.size()));
+  division.parts.resize(count);
+  std::vector<std::uint64_t> filled(count, 0);
+  for (const TargetParameter* weight : weights) {
+    const auto least = std::min_element(filled.begin(), filled.end());
+    const auto part = static_cast<std::size_t>(least - filled.begin());
+    *least += full_bytes(*weight);
+    division.parts[part].push_back(weight);
+    division.part_of.push_back(part);
+  }
+  division.weights = std::move(weights);
+  return division;
+}
+
+std::string part_name(std::size_t part) {
+  return "part" + std::to_string(part) + ".safetensors";
+}
+
+/// As MindSpore counts it: the slices of all source files, replicas too; of what a map makes, the
+/// tensor itself.
+std::uint64_t stated_size(const Parameters& weights, bool through_map) {
+  std::uint64_t total = 0;
+  for (const TargetParameter* weight : weights) {
+    if (through_map) {
+      total += full_bytes(*weight);
+      continue;
+    }
+    for (const Holding& holder : weight->source->holders) {
+      total += counted_bytes(holder.entry->shape);
+    }
+  }
+  return total;
+}
+
+/// As Python's json writes it with an indent of 4.
+std::string name_map(const Division& division, bool through_map) {
+  WeightMap map(stated_size(division.weights, through_map), 4);
+  for (std::size_t i = 0; i < division.weights.size(); ++i) {
+    map.add(division.weights[i]->name, part_name(division.part_of[i]));
+  }
+  return std::move(map).finish();
+}
+
+/// The arrays that are weights, or those that are not.
+Parameters arrays_that(const TargetTable& whole, bool are_weights) {
+  Parameters list = arrays_of(whole, kWholeRank);
+  std::erase_if(list, [are_weights](const TargetParameter* parameter) {
+    return (parameter->treatment == Treatment::kReshard) != are_weights;
+  });
+  return list;
+}
+
+}  // namespace
+
+std::vector<OutputFile> unified_view(const ViewContext& context) {
+  if (context.whole == nullptr) return {};
+  Parameters weights = arrays_that(*context.whole, true);
+  const Parameters others = arrays_that(*context.whole, false);
+  if (weights.empty()) {
+    context.leave_out(ViewKind::kUnified, "unified/",
+                      Error(ErrorKind::kMissing,
+                            "no tensor that is shown is a parameter with a layout, which MindSpore "
+                            "looks for there"));
+    return {};
+  }
+  const Division division = divide(std::move(weights));
+  const auto plain = safetensors_common(context, "ms");
+  std::vector<OutputFile> files;
+  const auto add = [&](const std::string& name, const Parameters& parameters, const auto& common) {
+    files.push_back({"unified/" + name, std::make_shared<SafetensorsFile>(context.whole, kWholeRank,
+                                                                          parameters, common)});
+  };
+  try {
+    for (std::size_t i = 0; i < division.parts.size(); ++i)
+      add(part_name(i), division.parts[i], plain);
+    const auto with_texts = safetensors_common(context, *context.whole, "ms");
+    const bool any_text = with_texts->metadata.size() > plain->metadata.size();
+    if (!others.empty() || any_text) add("hyper_param.safetensors", others, with_texts);
+  } catch (const Error& error) {
+    context.leave_out(ViewKind::kUnified, "unified/", error);
+    return {};
+  }
+  files.push_back(
+      {"unified/param_name_map.json", std::make_shared<MadeFile>([whole = context.whole] {
+         return name_map(divide(arrays_that(*whole, true)),
+                         whole->source().mapped_from() != nullptr);
+       })});
+  return files;
+}
+
+}  // namespace reshardfs
