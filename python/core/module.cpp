@@ -20,13 +20,13 @@
 
 #include "base/version.h"
 #include "cli/messages.h"
-#include "cli/model_tree_text.h"
 #include "conversion/installed_maps.h"
 #include "core/dlpack.h"
 #include "core/faults.h"
 #include "core/handle.h"
 #include "core/memory.h"
 #include "core/reading.h"
+#include "report/text/model_tree_text.h"
 #include "view/files/npy_file.h"
 
 namespace py = pybind11;

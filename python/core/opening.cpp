@@ -10,9 +10,9 @@
 #include "reshardfs/error.h"
 
 #include "base/process/process_state.h"
-#include "cli/command_words.h"
-#include "cli/conversion_arguments.h"
-#include "cli/usage_answers.h"
+#include "cli/words/command_words.h"
+#include "cli/words/conversion_arguments.h"
+#include "cli/words/usage_answers.h"
 
 namespace reshardfs::python {
 namespace {

@@ -19,17 +19,17 @@
 
 #include "base/process/resource_limits.h"
 #include "base/version.h"
-#include "cli/arguments.h"
 #include "cli/command.h"
-#include "cli/command_words.h"
-#include "cli/complete_command.h"
-#include "cli/help_formatter.h"
-#include "cli/log.h"
 #include "cli/messages.h"
-#include "cli/mount_helper.h"
-#include "cli/process_start.h"
-#include "cli/program_start.h"
-#include "cli/usage_answers.h"
+#include "cli/words/arguments.h"
+#include "cli/words/command_words.h"
+#include "cli/words/complete_command.h"
+#include "cli/words/help_formatter.h"
+#include "cli/words/mount_helper.h"
+#include "cli/words/usage_answers.h"
+#include "daemon/process/log.h"
+#include "daemon/process/process_start.h"
+#include "daemon/process/started_program.h"
 
 namespace reshardfs {
 namespace {
@@ -101,8 +101,8 @@ int report_errors(const std::function<int()>& work,
 
 namespace {
 
-void add_commands(CLI::App& app, CommandAction& action) {
-  add_mount_command(app, action);
+void add_commands(CLI::App& app, StartedProgram& program, CommandAction& action) {
+  add_mount_command(app, program, action);
   add_umount_command(app, action);
   add_reload_command(app, action);
   add_status_command(app, action);
@@ -135,8 +135,8 @@ void group_commands(CLI::App& app) {
 
 /// The words with nothing left to be looked up in a configuration file. After a crash those of the
 /// mount that goes on: whatever is in the file by now, nobody has asked for it yet.
-std::vector<std::string> plain(const CLI::App& app, std::vector<std::string> words) {
-  const Takeover* const before = predecessor();
+std::vector<std::string> plain(const CLI::App& app, const Takeover* before,
+                               std::vector<std::string> words) {
   if (before != nullptr && before->after_crash() && !before->state().trees.back().words.empty()) {
     set_log_level_source([&app, words = std::move(words)] {
       const auto reread = expand_arguments(app, words).reread_log_level;
@@ -150,10 +150,9 @@ std::vector<std::string> plain(const CLI::App& app, std::vector<std::string> wor
 }
 
 /// @param tell for what is wrong with the words.
-int run_words(std::vector<std::string> arguments, const std::string& program,
-              const std::function<void(const std::string&)>& tell) {
-  if (!arguments.empty() && arguments.front() == kCompleteCommand) {
-    return flush_output(run_complete({arguments.begin() + 1, arguments.end()}));
+int run_words(StartedProgram& program, const std::function<void(const std::string&)>& tell) {
+  if (!program.words().empty() && program.words().front() == kCompleteCommand) {
+    return flush_output(run_complete({program.words().begin() + 1, program.words().end()}));
   }
   CLI::App app{
       "Mount a distributed checkpoint as the files of another parallel strategy, without "
@@ -170,15 +169,20 @@ int run_words(std::vector<std::string> arguments, const std::string& program,
       "job's output; reshardfs(1) is the reference.\nExit status: 0 success; 1 a check found a "
       "difference or damage; 2 bad usage or bad input; 3 an I/O error.");
   CommandAction action;
-  add_commands(app, action);
+  add_commands(app, program, action);
   group_commands(app);
   try {
-    if (auto helper = mount_helper_arguments(program, arguments)) arguments = std::move(*helper);
-    arguments = expand_help(note_program_start(program, std::move(arguments)));
+    // A successor has the words that were made of those of mount(8).
+    if (!program.is_successor()) {
+      if (auto words = mount_helper_arguments(program.name(), program.words())) {
+        program.set_words(std::move(*words));
+      }
+    }
+    std::vector<std::string> arguments = expand_help(program.words());
     check_command_words(app, arguments);
-    meet_predecessor();
-    arguments = plain(app, std::move(arguments));
-    note_plain_words(arguments);
+    program.meet_predecessor();
+    arguments = plain(app, program.predecessor(), std::move(arguments));
+    program.set_plain_words(arguments);
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
@@ -193,13 +197,13 @@ int run_words(std::vector<std::string> arguments, const std::string& program,
 
 }  // namespace
 
-int run_command_line(std::vector<std::string> arguments, const std::string& program) {
-  const auto tell = [](const std::string& message) {
+int run_command_line(StartedProgram& program) {
+  const auto tell = [&program](const std::string& message) {
     complain(message);
-    tell_predecessor(message);
+    program.tell_predecessor(message);
   };
   // There may not be memory even for what is known of the options.
-  return report_errors([&] { return run_words(std::move(arguments), program, tell); }, tell);
+  return report_errors([&] { return run_words(program, tell); }, tell);
 }
 
 }  // namespace reshardfs

@@ -20,9 +20,9 @@ void complain(const std::string& message);
 int report_errors(const std::function<int()>& work,
                   const std::function<void(const std::string&)>& tell = complain);
 
-/// Runs one command line (without the program's name). Errors are one line on standard error.
-/// @param program as what it was started: see mount_helper.h.
-/// @return the exit code.
-int run_command_line(std::vector<std::string> arguments, const std::string& program = "reshardfs");
+class StartedProgram;
+
+/// Runs one command line. Errors are one line on standard error. @return the exit code.
+int run_command_line(StartedProgram& program);
 
 }  // namespace reshardfs

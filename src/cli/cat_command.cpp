@@ -14,12 +14,13 @@
 #include "reshardfs/error.h"
 #include "reshardfs/tensor.h"
 
+#include "base/process/stop_signals.h"
 #include "base/text/near_name.h"
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/conversion_arguments.h"
 #include "cli/shown_file.h"
-#include "cli/stop_signals.h"
+#include "cli/words/conversion_arguments.h"
+#include "daemon/open_conversion.h"
 #include "format/npy.h"
 
 namespace reshardfs {

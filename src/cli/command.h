@@ -9,10 +9,12 @@
 
 namespace reshardfs {
 
+class StartedProgram;
+
 /// What the chosen command runs after all options are read; returns the exit code.
 using CommandAction = std::function<int()>;
 
-void add_mount_command(CLI::App& app, CommandAction& action);
+void add_mount_command(CLI::App& app, StartedProgram& program, CommandAction& action);
 void add_umount_command(CLI::App& app, CommandAction& action);
 void add_reload_command(CLI::App& app, CommandAction& action);
 void add_status_command(CLI::App& app, CommandAction& action);

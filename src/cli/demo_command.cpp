@@ -22,7 +22,7 @@
 #include "cli/command.h"
 #include "cli/demo_model.h"
 #include "cli/demo_process.h"
-#include "cli/text.h"
+#include "report/text/text.h"
 
 namespace reshardfs {
 namespace {

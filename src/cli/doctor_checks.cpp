@@ -24,8 +24,8 @@
 
 #include "cli/app.h"
 #include "cli/demo_process.h"
-#include "cli/text.h"
 #include "format/ckpt/ckpt.h"
+#include "report/text/text.h"
 
 namespace reshardfs {
 namespace {

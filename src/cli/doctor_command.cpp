@@ -10,7 +10,7 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/doctor_checks.h"
-#include "cli/json_output.h"
+#include "report/text/json_output.h"
 
 namespace reshardfs {
 namespace {

@@ -13,17 +13,18 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process/stop_signals.h"
 #include "base/text/url_path.h"
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/conversion_arguments.h"
 #include "cli/progress_display.h"
-#include "cli/share_argument.h"
-#include "cli/stop_signals.h"
-#include "cli/text.h"
+#include "cli/words/conversion_arguments.h"
+#include "cli/words/share_argument.h"
+#include "daemon/open_conversion.h"
 #include "export/checksums.h"
 #include "export/exporter.h"
 #include "export/planned_files.h"
+#include "report/text/text.h"
 #include "storage/location.h"
 
 namespace reshardfs {

@@ -4,12 +4,13 @@
 #include <memory>
 #include <thread>
 
+#include "base/process/stop_signals.h"
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/conversion_arguments.h"
 #include "cli/progress_display.h"
 #include "cli/shown_file.h"
-#include "cli/stop_signals.h"
+#include "cli/words/conversion_arguments.h"
+#include "daemon/open_conversion.h"
 #include "export/checksums.h"
 #include "export/hashing.h"
 #include "export/planned_files.h"

@@ -4,10 +4,11 @@
 #include <vector>
 
 #include "base/process/resource_limits.h"
+#include "base/process/stop_signals.h"
 #include "cli/app.h"
-#include "cli/process_end.h"
-#include "cli/process_start.h"
-#include "cli/stop_signals.h"
+#include "daemon/process/process_end.h"
+#include "daemon/process/process_start.h"
+#include "daemon/process/started_program.h"
 
 int main(int argc, char** argv) {
   reshardfs::occupy_standard_streams();
@@ -26,6 +27,6 @@ int main(int argc, char** argv) {
   // A program may be started without even a name.
   std::vector<std::string> words(argv, argv + argc);
   if (words.empty()) words.emplace_back("reshardfs");
-  return reshardfs::leave(
-      reshardfs::run_command_line({words.begin() + 1, words.end()}, words.front()));
+  reshardfs::StartedProgram program(words.front(), {words.begin() + 1, words.end()});
+  return reshardfs::leave(reshardfs::run_command_line(program));
 }

@@ -17,28 +17,30 @@
 #include "reshardfs/error.h"
 
 #include "base/process/free_memory.h"
+#include "base/process/stop_signals.h"
 #include "base/text/text.h"
 #include "checkpoint/series/step.h"
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/complete_steps.h"
 #include "cli/messages.h"
-#include "cli/mount_arguments.h"
-#include "cli/mount_role.h"
-#include "cli/mount_tree.h"
-#include "cli/mount_versions.h"
-#include "cli/process_end.h"
-#include "cli/program_start.h"
-#include "cli/service_manager.h"
-#include "cli/stop_signals.h"
 #include "cli/swapped_places.h"
-#include "cli/terminal.h"
-#include "fuse/background.h"
-#include "fuse/fuse_socket.h"
-#include "fuse/mount.h"
-#include "fuse/read_ahead.h"
-#include "fuse/same_place.h"
-#include "fuse/supervisor.h"
+#include "cli/words/mount_arguments.h"
+#include "daemon/complete_steps.h"
+#include "daemon/keeping/service_manager.h"
+#include "daemon/keeping/supervisor.h"
+#include "daemon/mount_role.h"
+#include "daemon/mount_tree.h"
+#include "daemon/mount_versions.h"
+#include "daemon/open_conversion.h"
+#include "daemon/process/background.h"
+#include "daemon/process/process_end.h"
+#include "daemon/process/started_program.h"
+#include "daemon/serve.h"
+#include "fuse/mounting/fuse_socket.h"
+#include "fuse/mounting/mountpoint.h"
+#include "fuse/mounting/read_ahead.h"
+#include "fuse/mounting/same_place.h"
+#include "report/text/terminal.h"
 #include "storage/location.h"
 
 namespace reshardfs {
@@ -66,8 +68,14 @@ MountRoleChoices role_choices(const MountArguments& arguments) {
           .fuse_options = arguments.fuse_options};
 }
 
-MountOptions mount_options(const MountArguments& arguments) {
-  MountOptions options;
+MountWords words_of(const StartedProgram& program) {
+  return {program.plain_words(), [](const std::vector<std::string>& words) {
+            return parse_mount_words(words)->conversion.options();
+          }};
+}
+
+ServeOptions mount_options(const MountArguments& arguments) {
+  ServeOptions options;
   if (!arguments.foreground || !has_terminal()) {
     options.on_hangup = [log = arguments.conversion.log] { reload(log); };
   }
@@ -127,7 +135,7 @@ std::string contents_words(const Conversion& conversion, const ConversionOptions
 /// Serves at the mount point, or what is handed over through the socket: only now, so that what is
 /// wrong with the checkpoint leaves the descriptor with who has it, for another attempt.
 template <typename Source>
-void serve_at(Source& source, const MountArguments& arguments, MountOptions options,
+void serve_at(Source& source, const MountArguments& arguments, ServeOptions options,
               const std::function<void()>& on_live) {
   if (!arguments.fuse_socket || options.handover.takeover != nullptr) {
     return serve(source, options, on_live);
@@ -150,15 +158,16 @@ HandoverOptions handover_options(const MountRole& role, MountVersions& versions)
   return options;
 }
 
-void mount_one_step(const MountArguments& arguments, const ConversionOptions& options,
-                    const MountRole& role, const std::function<void()>& ready) {
+void mount_one_step(const MountArguments& arguments, const MountWords& words,
+                    const ConversionOptions& options, const MountRole& role,
+                    const std::function<void()>& ready) {
   // The tree keeps what it needs of the conversion.
   auto conversion = std::make_optional(open_conversion(options));
   const std::int64_t ranks = conversion->rank_count();
   const std::string shown = contents_words(*conversion, options);
-  MountOptions mount = mount_options(arguments);
+  ServeOptions mount = mount_options(arguments);
   mount.mtime_ns = conversion->mtime_ns();
-  MountVersions versions = mount_versions(options, *conversion, mount, role.takeover());
+  MountVersions versions = mount_versions(options, *conversion, mount, words, role.takeover());
   mount.handover = handover_options(role, versions);
   TreeVersions tree(std::move(versions.trees));
   conversion.reset();
@@ -170,13 +179,15 @@ void mount_one_step(const MountArguments& arguments, const ConversionOptions& op
   });
 }
 
-void mount_all_steps(const MountArguments& arguments, const ConversionOptions& options,
-                     const MountRole& role, const std::function<void()>& ready) {
-  MountOptions mount = mount_options(arguments);
+void mount_all_steps(const MountArguments& arguments, const MountWords& words,
+                     const ConversionOptions& options, const MountRole& role,
+                     const std::function<void()>& ready) {
+  ServeOptions mount = mount_options(arguments);
   // Whatever else is saved beside them later, the steps stay those of one run.
   ConversionOptions followed = options;
   followed.src_prefix = series_of(options);
-  MountVersions versions = steps_versions(options, followed.src_prefix, mount, role.takeover());
+  MountVersions versions =
+      steps_versions(options, followed.src_prefix, mount, words, role.takeover());
   std::optional<StepTree::GoingOn> before;
   if (Takeover* const takeover = role.takeover()) {
     const auto count = [takeover](std::uint64_t tree) { return takeover->openings().of(tree); };
@@ -194,12 +205,13 @@ void mount_all_steps(const MountArguments& arguments, const ConversionOptions& o
 
 /// Everything that can go wrong with the input happens before `ready` is called; with all steps,
 /// what is wrong with a single step is that step's directory's.
-int mount_and_serve(const MountArguments& arguments, const ConversionOptions& options,
-                    const MountRole& role, const std::function<void()>& ready) {
+int mount_and_serve(const MountArguments& arguments, const MountWords& words,
+                    const ConversionOptions& options, const MountRole& role,
+                    const std::function<void()>& ready) {
   keep_little_free_memory();
   arguments.conversion.log.apply();
   const auto mount = options.step == kAllSteps ? mount_all_steps : mount_one_step;
-  mount(arguments, options, role, ready);
+  mount(arguments, words, options, role, ready);
   return kExitDone;
 }
 
@@ -230,7 +242,7 @@ void require_same_place(const std::string& asked, const HandoverState& state) {
 }
 
 /// Goes on with a mount that there is. What is wrong its other process tells, who has it still.
-int go_on_with_mount(MountArguments& arguments, MountRole& role) {
+int go_on_with_mount(MountArguments& arguments, const MountWords& words, MountRole& role) {
   const std::string asked =
       std::exchange(arguments.mountpoint, role.takeover()->state().mountpoint);
   bool live = false;
@@ -248,15 +260,15 @@ int go_on_with_mount(MountArguments& arguments, MountRole& role) {
           require_same_place(asked, role.takeover()->state());
         }
         const ConversionOptions options =
-            options_after(arguments.conversion.options(), *role.takeover());
-        return mount_and_serve(arguments, options, role, ready);
+            options_after(arguments.conversion.options(), words, *role.takeover());
+        return mount_and_serve(arguments, words, options, role, ready);
       },
       tell));
 }
 
 /// A process of its own serves the mount, and this one keeps it.
-int supervise(const MountArguments& arguments, const ConversionOptions& options, MountRole& role,
-              const std::function<void()>& ready,
+int supervise(const MountArguments& arguments, const MountWords& words,
+              const ConversionOptions& options, MountRole& role, const std::function<void()>& ready,
               const std::function<void(const std::string&)>& tell) {
   arguments.conversion.log.apply();
   SupervisorOptions supervisor{.start = role.successor(), .crash_limit = arguments.crash_limit};
@@ -268,14 +280,15 @@ int supervise(const MountArguments& arguments, const ConversionOptions& options,
   }
   return supervise_mount(supervisor, [&](Descriptor connection) {
     role.supervise_by(std::move(connection));
-    return leave(
-        report_errors([&] { return mount_and_serve(arguments, options, role, ready); }, tell));
+    return leave(report_errors(
+        [&] { return mount_and_serve(arguments, words, options, role, ready); }, tell));
   });
 }
 
-int run_mount(MountArguments arguments) {
-  MountRole role(role_choices(arguments), take_predecessor());
-  if (role.takeover() != nullptr) return go_on_with_mount(arguments, role);
+int run_mount(MountArguments arguments, StartedProgram& program) {
+  MountRole role(role_choices(arguments), program.successor(), program.take_predecessor());
+  const MountWords words = words_of(program);
+  if (role.takeover() != nullptr) return go_on_with_mount(arguments, words, role);
   if (!arguments.fuse_socket) {
     refuse_swapped_places(arguments.conversion.source, arguments.mountpoint);
   }
@@ -287,8 +300,8 @@ int run_mount(MountArguments arguments) {
   if (arguments.check_only) return check(arguments, options);
   const auto run = [&](const std::function<void()>& ready,
                        const std::function<void(const std::string&)>& tell) {
-    return role.wants_supervisor() ? supervise(arguments, options, role, ready, tell)
-                                   : mount_and_serve(arguments, options, role, ready);
+    return role.wants_supervisor() ? supervise(arguments, words, options, role, ready, tell)
+                                   : mount_and_serve(arguments, words, options, role, ready);
   };
   if (arguments.foreground) return run([] {}, complain);
   // The daemon leaves the working directory.
@@ -316,7 +329,7 @@ int run_mount(MountArguments arguments) {
 
 }  // namespace
 
-void add_mount_command(CLI::App& app, CommandAction& action) {
+void add_mount_command(CLI::App& app, StartedProgram& program, CommandAction& action) {
   auto arguments = std::make_shared<MountArguments>();
   CLI::App* command =
       app.add_subcommand("mount", "Mount a checkpoint as another strategy's files, read-only");
@@ -325,8 +338,9 @@ void add_mount_command(CLI::App& app, CommandAction& action) {
       "-o takes mount options as mount(8) passes them: ro, allow_other, uid=, gid=, and every long "
       "option as key=value.\n\nExample:\n  reshardfs mount ckpt /mnt/tp4 --src-strategy train.ckpt "
       "--dst-strategy serve.ckpt\n  ls -l /mnt/tp4/rank_0\n  reshardfs umount /mnt/tp4");
-  command->callback(
-      [&action, arguments] { action = [arguments] { return run_mount(*arguments); }; });
+  command->callback([&action, &program, arguments] {
+    action = [&program, arguments] { return run_mount(*arguments, program); };
+  });
 }
 
 }  // namespace reshardfs

@@ -14,11 +14,12 @@
 #include "base/rank_list.h"
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/conversion_arguments.h"
 #include "cli/plan_simulation.h"
-#include "cli/terminal.h"
-#include "cli/text.h"
+#include "cli/words/conversion_arguments.h"
 #include "cli/write_file.h"
+#include "daemon/open_conversion.h"
+#include "report/text/terminal.h"
+#include "report/text/text.h"
 #include "view/control/plan_json.h"
 
 namespace reshardfs {

@@ -21,11 +21,11 @@
 #include "base/rank_json.h"
 #include "base/rank_list.h"
 #include "cli/app.h"
-#include "cli/json_output.h"
-#include "cli/terminal.h"
-#include "cli/text.h"
 #include "cli/write_file.h"
 #include "report/fetch_picture.h"
+#include "report/text/json_output.h"
+#include "report/text/terminal.h"
+#include "report/text/text.h"
 
 namespace reshardfs {
 namespace {

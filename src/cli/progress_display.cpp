@@ -15,7 +15,7 @@
 #include "reshardfs/error.h"
 
 #include "cli/messages.h"
-#include "cli/text.h"
+#include "report/text/text.h"
 
 namespace reshardfs {
 namespace {

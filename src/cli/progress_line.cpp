@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/text.h"
+#include "report/text/text.h"
 
 namespace reshardfs {
 namespace {

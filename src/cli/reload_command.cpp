@@ -22,10 +22,10 @@
 #include "base/text/text.h"
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/mount_status.h"
-#include "cli/reload_request.h"
-#include "fuse/other_process.h"
-#include "fuse/signals.h"
+#include "daemon/process/other_process.h"
+#include "daemon/process/signal_guard.h"
+#include "daemon/status/mount_status.h"
+#include "daemon/status/reload_request.h"
 #include "storage/descriptor_pool.h"
 
 namespace reshardfs {

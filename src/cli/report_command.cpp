@@ -4,8 +4,9 @@
 
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/conversion_arguments.h"
+#include "cli/words/conversion_arguments.h"
 #include "cli/write_file.h"
+#include "daemon/open_conversion.h"
 
 namespace reshardfs {
 namespace {

@@ -15,11 +15,11 @@
 
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/json_output.h"
-#include "cli/mount_ready.h"
-#include "cli/mount_status.h"
-#include "cli/terminal.h"
-#include "cli/text.h"
+#include "daemon/status/mount_ready.h"
+#include "daemon/status/mount_status.h"
+#include "report/text/json_output.h"
+#include "report/text/terminal.h"
+#include "report/text/text.h"
 
 namespace reshardfs {
 namespace {

@@ -10,10 +10,10 @@
 
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/mount_status.h"
-#include "fuse/mount.h"
-#include "fuse/mount_table.h"
-#include "fuse/surviving_mount.h"
+#include "daemon/status/mount_status.h"
+#include "fuse/mounting/mount_table.h"
+#include "fuse/mounting/surviving_mount.h"
+#include "fuse/mounting/unmount.h"
 
 namespace reshardfs {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "base/process/counters.h"
 #include "fuse/attributes.h"
+#include "fuse/mounting/passthrough.h"
 #include "fuse/operations.h"
-#include "fuse/passthrough.h"
 #include "fuse/request.h"
 
 namespace reshardfs {

@@ -6,14 +6,29 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
-#include "fuse/mounted_tree.h"
 #include "fuse/wake_pipe.h"
+#include "vfs/inode_number.h"
 #include "vfs/tree.h"
 
 namespace reshardfs {
+
+/// A name that the kernel may have kept.
+struct KnownName {
+  InodeNumber directory = 0;
+  InodeNumber inode = 0;
+  bool is_directory = false;
+  std::string name{};
+};
+
+/// What the kernel is to be told of.
+struct TreeChange {
+  std::vector<KnownName> names{};  ///< of the trees before
+  bool is_replaced = false;        ///< by another tree; or else attributes alone have changed
+};
 
 /// All names of a tree, as the kernel may have kept them.
 std::vector<KnownName> names_of(const Tree& tree);

@@ -6,9 +6,9 @@
 #include "base/process/failure_log.h"
 #include "fuse/buffer_pool.h"
 #include "fuse/channel.h"
-#include "fuse/mount.h"
+#include "fuse/mount_options.h"
+#include "fuse/mounting/passthrough.h"
 #include "fuse/opening_table.h"
-#include "fuse/passthrough.h"
 #include "fuse/storage_queue.h"
 #include "vfs/open_handles.h"
 #include "vfs/refresher.h"
@@ -52,11 +52,6 @@ class ServedTree {
   OpenHandles<VirtualFile> snapshots;
   /// The generations that listings of directories that change are of.
   OpenHandles<Tree> listings;
-  /// Of MountOptions::handover, where it came with a mount that was taken over.
-  Descriptor connection{-1};
-  /// To who keeps the mount, where MountOptions::handover has no keeper any more: for the next
-  /// process, and so that the keeper knows that the mount is served.
-  Descriptor keeper{-1};
   Passthrough passthrough;
   /// Without a thread if the source does not change.
   Refresher refresher;

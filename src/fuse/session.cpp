@@ -18,12 +18,13 @@
 
 #include "reshardfs/error.h"
 
-#include "fuse/captured_stderr.h"
-#include "fuse/fuse_descriptor.h"
-#include "fuse/fusermount.h"
-#include "fuse/mount_answers.h"
-#include "fuse/mount_arguments.h"
-#include "fuse/mount_place.h"
+#include "fuse/mounting/captured_stderr.h"
+#include "fuse/mounting/fuse_descriptor.h"
+#include "fuse/mounting/fusermount.h"
+#include "fuse/mounting/mount_answers.h"
+#include "fuse/mounting/mount_place.h"
+#include "fuse/mounting/mount_words.h"
+#include "fuse/mounting/mountpoint.h"
 #include "fuse/operations.h"
 #include "storage/descriptor_pool.h"
 
@@ -175,6 +176,10 @@ void Session::adopt(Descriptor fuse, std::optional<MountEntry> place) {
     throw io_error("keep the mount's descriptor", "/dev/fuse", errno);
   }
   mount_ = std::move(place);
+}
+
+int Session::descriptor() const noexcept {
+  return fuse_session_fd(session_);
 }
 
 void Session::release() noexcept {

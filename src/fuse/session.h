@@ -3,10 +3,10 @@
 
 #include <optional>
 
-#include "fuse/mount.h"
-#include "fuse/mount_table.h"
+#include "fuse/mount_options.h"
+#include "fuse/mounting/mount_table.h"
+#include "fuse/mounting/unmount_notice.h"
 #include "fuse/served_tree.h"
-#include "fuse/unmount_notice.h"
 #include "storage/descriptor_pool.h"
 
 namespace reshardfs {
@@ -48,6 +48,8 @@ class Session {
   void abandon() noexcept;
 
   fuse_session* get() const noexcept { return session_; }
+  /// Of /dev/fuse.
+  int descriptor() const noexcept;
 
  private:
   bool is_in_place() noexcept;

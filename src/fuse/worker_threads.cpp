@@ -13,9 +13,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include "base/process/no_signals.h"
 #include "base/process/resource_limits.h"
 #include "fuse/request.h"
-#include "fuse/signals.h"
 
 namespace reshardfs {
 namespace {
@@ -77,7 +77,7 @@ bool WorkerThreads::has_threads_enough() const noexcept {
 bool WorkerThreads::start_one() {
   const std::lock_guard lock(mutex_);
   if (stopping_ || paused_ || idle_ > 0 || has_threads_enough()) return false;
-  const SignalsBlocked blocked;
+  const NoSignals none(kKickSignal);
   Thread& own = threads_.emplace_back();
   ++running_;
   ++idle_;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <deque>
 #include <functional>
 #include <list>
@@ -17,6 +18,10 @@
 #include "fuse/wake_pipe.h"
 
 namespace reshardfs {
+
+/// The signal that gets a worker out of waiting for the kernel's next request. Nothing else is
+/// done with it, and a process that has no handler for it ignores it.
+inline constexpr int kKickSignal = SIGURG;
 
 /// The threads that take requests from the kernel and answer them. When the last idle one gets
 /// something to do, another is started, but for threads that run work of the storage queue no more

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "fuse/handover_state.h"
+#include "daemon/handover/handover_state.h"
 #include "fuse/resend.h"
 
 namespace reshardfs {

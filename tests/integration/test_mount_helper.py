@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import unittest
@@ -56,6 +58,25 @@ class MountHelper(unittest.TestCase):
                 self.assertIn("ro", fields[5].split(","))
                 subprocess.run(["umount", mountpoint], check=True, timeout=60)
                 assert_gone(mountpoint)
+
+    def test_its_mount_passes_to_another_process(self) -> None:
+        for options in ("ro", "supervise"):
+            with self.subTest(options=options), scratch() as directory:
+                (directory / "m.ckpt").write_bytes(DATA)
+                mountpoint = directory / "mnt"
+                mountpoint.mkdir()
+                with mountpoint_guard(mountpoint):
+                    done = self.call(directory, directory / "m.ckpt", mountpoint, "-o", options)
+                    self.assertEqual(done.returncode, 0, done.stdout)
+                    result = run("reload", mountpoint)
+                    self.assertEqual(result.code, 0, result.stderr)
+                    status = json.loads((mountpoint / ".reshardfs/status.json").read_text())
+                    self.assertEqual(status["mount"]["upgrades"], 1)
+                    if options == "supervise":
+                        os.kill(status["pid"], signal.SIGKILL)
+                    self.assertEqual((mountpoint / "rank_0/checkpoint_0.ckpt").read_bytes(), DATA)
+                    self.assertEqual(run("umount", mountpoint).code, 0)
+                    assert_gone(mountpoint)
 
     def test_refuses_in_one_line(self) -> None:
         with scratch() as directory:

@@ -43,7 +43,7 @@ class FuseKilled : public testing::Test {
  protected:
   void SetUp() override {
     SKIP_WITHOUT_FUSE();
-    MountOptions options;
+    ServeOptions options;
     options.direct_io = true;
     mount = std::make_unique<TestMount>(
         [this](TreeBuilder& builder) {

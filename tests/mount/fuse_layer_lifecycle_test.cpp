@@ -17,8 +17,10 @@
 
 #include "reshardfs/error.h"
 
-#include "fuse/fusermount.h"
-#include "fuse/mount_table.h"
+#include "fuse/mounting/fusermount.h"
+#include "fuse/mounting/mount_table.h"
+#include "fuse/mounting/mountpoint.h"
+#include "fuse/mounting/unmount.h"
 #include "test_mount.h"
 
 namespace reshardfs::testing_mount {
@@ -85,7 +87,7 @@ TEST_F(FuseLifecycle, AMountpointMayBeNamedThroughALink) {
   TemporaryDirectory place;
   const fs::path link = place.path().native() + "-link";
   fs::create_directory_symlink(place.path(), link);
-  MountOptions options;
+  ServeOptions options;
   options.mountpoint = link;
   TestMount mount(fill_plain, options);
   ASSERT_TRUE(mount.live());
@@ -96,7 +98,7 @@ TEST_F(FuseLifecycle, AMountpointMayBeNamedThroughALink) {
 }
 
 TEST_F(FuseLifecycle, ATaskThatFailsWhenLiveUndoesTheMount) {
-  MountOptions options;
+  ServeOptions options;
   TestMount mount(fill_plain, options, 0, [] { throw Error(ErrorKind::kIo, "no pid file"); });
   EXPECT_FALSE(mount.live());
   EXPECT_EQ(mount.wait_for_exit(), 3);
@@ -106,7 +108,7 @@ TEST_F(FuseLifecycle, ATaskThatFailsWhenLiveUndoesTheMount) {
 TEST_F(FuseLifecycle, ATaskThatFailsWhileAReadIsStalledIsAFailureToo) {
   const SharedMemory shared;
   TemporaryDirectory place;
-  MountOptions options;
+  ServeOptions options;
   options.mountpoint = place.path();
   const std::string reader = "cat '" + (place.path() / "stalled").native() + "' &";
   const auto fail = [&] {
@@ -178,7 +180,7 @@ TEST_F(FuseLifecycle, AnotherMountShowsTheSameInodeNumbers) {
 }
 
 TEST_F(FuseLifecycle, AMountThatFailsSaysSo) {
-  MountOptions options;
+  ServeOptions options;
   options.fuse_options = {"no_such_word"};
   TestMount unknown_word(fill_plain, options);
   EXPECT_FALSE(unknown_word.live());
@@ -198,8 +200,8 @@ class FuseStalled : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override { SKIP_WITHOUT_FUSE(); }
 
-  MountOptions options() const {
-    MountOptions options;
+  ServeOptions options() const {
+    ServeOptions options;
     options.direct_io = GetParam();
     return options;
   }
@@ -357,7 +359,7 @@ bool nobody_can_open_fuse() {
 TEST_F(FuseLifecycle, AnOrdinaryUserMountsThroughFusermount) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   if (!nobody_can_open_fuse()) GTEST_SKIP() << "/dev/fuse is not open to everyone";
-  MountOptions options;
+  ServeOptions options;
   options.source_name = "/data/a,b\\c";
   TestMount mount(fill_plain, options, kNobody);
   ASSERT_TRUE(mount.live());

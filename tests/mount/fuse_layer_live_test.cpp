@@ -20,7 +20,7 @@
 #include "reshardfs/error.h"
 
 #include "base/process/counters.h"
-#include "fuse/mount_table.h"
+#include "fuse/mounting/mount_table.h"
 #include "test_mount.h"
 
 namespace reshardfs::testing_mount {

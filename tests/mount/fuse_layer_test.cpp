@@ -24,7 +24,7 @@
 
 #include "reshardfs/error.h"
 
-#include "fuse/mount_table.h"
+#include "fuse/mounting/mount_table.h"
 #include "test_mount.h"
 
 namespace reshardfs::testing_mount {
@@ -56,7 +56,7 @@ class FuseLayer : public testing::Test {
  protected:
   void SetUp() override {
     SKIP_WITHOUT_FUSE();
-    MountOptions options;
+    ServeOptions options;
     options.source_name = "/data/with,comma and\\more";
     options.uid = 123;
     options.gid = 456;
@@ -270,12 +270,12 @@ TEST_F(FuseLayer, SetsTheKernelsReadAhead) {
   unsigned kib = 0;
   file >> kib;
   if (::geteuid() != 0) GTEST_SKIP() << "only root can set it";
-  EXPECT_EQ(kib, MountOptions().read_ahead_kb);
+  EXPECT_EQ(kib, ServeOptions().read_ahead_kb);
 }
 
 TEST(FuseLayerDirect, DirectReadsGiveTheRightBytes) {
   SKIP_WITHOUT_FUSE();
-  MountOptions options;
+  ServeOptions options;
   options.direct_io = true;
   TestMount mount(fill, options);
   ASSERT_TRUE(mount.live());
@@ -345,7 +345,7 @@ double read_mib_per_second(const fs::path& path) {
 TEST(FuseLayerSpeed, SequentialReads) {
   SKIP_WITHOUT_FUSE();
   for (const bool direct_io : {false, true}) {
-    MountOptions options;
+    ServeOptions options;
     options.direct_io = direct_io;
     TestMount mount(
         [](TreeBuilder& builder) {

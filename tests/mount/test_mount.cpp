@@ -21,8 +21,8 @@
 #include <spdlog/spdlog.h>
 #include <stdlib.h>
 
-#include "fuse/fusermount.h"
-#include "fuse/mount_table.h"
+#include "fuse/mounting/fusermount.h"
+#include "fuse/mounting/mount_table.h"
 
 namespace reshardfs::testing_mount {
 
@@ -90,9 +90,9 @@ namespace {
 
 }  // namespace
 
-TestMount::TestMount(const Fill& fill, MountOptions options, uid_t user,
+TestMount::TestMount(const Fill& fill, ServeOptions options, uid_t user,
                      std::function<void()> before_live) {
-  const auto serve_it = [&](const MountOptions& mount, const OnLive& on_live) {
+  const auto serve_it = [&](const ServeOptions& mount, const OnLive& on_live) {
     TreeBuilder builder;
     fill(builder);
     const Tree tree = std::move(builder).build();
@@ -101,15 +101,15 @@ TestMount::TestMount(const Fill& fill, MountOptions options, uid_t user,
   start(serve_it, std::move(options), user, before_live);
 }
 
-TestMount::TestMount(const MakeSource& make, MountOptions options) {
-  const auto serve_it = [&](const MountOptions& mount, const OnLive& on_live) {
+TestMount::TestMount(const MakeSource& make, ServeOptions options) {
+  const auto serve_it = [&](const ServeOptions& mount, const OnLive& on_live) {
     const std::unique_ptr<TreeSource> source = make();
     serve(*source, mount, on_live);
   };
   start(serve_it, std::move(options), 0, [] {});
 }
 
-void TestMount::start(const Serve& serve_it, MountOptions options, uid_t user,
+void TestMount::start(const Serve& serve_it, ServeOptions options, uid_t user,
                       const OnLive& before_live) {
   if (options.mountpoint.empty()) options.mountpoint = path();
   if (user != 0 && ::chown(path().c_str(), user, user) != 0) throw std::runtime_error("chown");

@@ -15,7 +15,7 @@
 
 #include "reshardfs/virtual_file.h"
 
-#include "fuse/mount.h"
+#include "daemon/serve.h"
 #include "vfs/tree_source.h"
 
 namespace reshardfs::testing_mount {
@@ -96,10 +96,10 @@ class TestMount {
   /// @param user serve as this user instead; 0: as the user of the test.
   /// @param before_live runs in the serving process, before the test learns that it is live.
   explicit TestMount(
-      const Fill& fill, MountOptions options = {}, uid_t user = 0,
+      const Fill& fill, ServeOptions options = {}, uid_t user = 0,
       std::function<void()> before_live = [] {});
   /// Of a tree that changes; `make` runs in the serving process.
-  explicit TestMount(const MakeSource& make, MountOptions options = {});
+  explicit TestMount(const MakeSource& make, ServeOptions options = {});
   ~TestMount();
   TestMount(const TestMount&) = delete;
   TestMount& operator=(const TestMount&) = delete;
@@ -118,9 +118,9 @@ class TestMount {
 
  private:
   using OnLive = std::function<void()>;
-  using Serve = std::function<void(const MountOptions& options, const OnLive& on_live)>;
+  using Serve = std::function<void(const ServeOptions& options, const OnLive& on_live)>;
 
-  void start(const Serve& serve_it, MountOptions options, uid_t user, const OnLive& before_live);
+  void start(const Serve& serve_it, ServeOptions options, uid_t user, const OnLive& before_live);
 
   TemporaryDirectory directory_;
   pid_t pid_ = -1;

@@ -29,7 +29,7 @@ ROOT = HERE.parent.parent
 
 def all_files() -> list[str]:
     """Headers last: their mutants take longer."""
-    paths = [path for layer in mutant_build.JUDGES for path in (ROOT / "src" / layer).iterdir()
+    paths = [path for layer in mutant_build.JUDGES for path in (ROOT / "src" / layer).rglob("*")
              if path.suffix in (".cpp", ".h")]
     return [str(path.relative_to(ROOT)) for path in sorted(paths, key=lambda p: (p.suffix == ".h",
                                                                                  str(p)))]

@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "daemon/handover/memory_record.h"
 #include "failing_allocations.h"
-#include "fuse/memory_record.h"
 #include "fuse/storage_queue.h"
 
 namespace reshardfs::no_memory {

@@ -6,7 +6,7 @@ import re
 
 import report
 
-LAYERS = ("modelmap", "checkpoint", "strategy", "plan")
+LAYERS = ("modelmap", "checkpoint", "strategy", "guess", "plan", "conversion")
 NUMBER = r"-?(?:\d+|true|false|\w+\{\d*\})"
 DEFAULTS = re.compile(rf"value_or\({NUMBER}\)"                     # x.value_or(1)
                       rf"|\?\s*\*\w+(?:->\w+|\.\w+)*\s*:\s*{NUMBER}\b"  # x ? *x : 1
@@ -40,7 +40,8 @@ def main():
     root = report.arguments().root
     problems, used, count = [], set(), 0
     for layer in LAYERS:
-        for path in sorted((root / "src" / layer).glob("*.[hc]*")):
+        sources = [path for path in (root / "src" / layer).rglob("*") if path.suffix in (".h", ".cpp")]
+        for path in sorted(sources):
             count += 1
             name = str(path.relative_to(root))
             for number, line in lines_of(path.read_text()):

@@ -16,7 +16,7 @@ GENERATED = {"base/version.h", "report/assets.h"}
 
 def foreign_problem(layer, header):
     """Why `layer` must not include a header from outside the project; None if it may."""
-    if re.match(r"fuse", header) and layer != "fuse":
+    if re.match(r"(linux/)?fuse", header) and layer != "fuse":
         return "libfuse belongs to src/fuse"
     if header.endswith(".pb.h") and layer not in ("format", "strategy"):
         return "generated protobuf code belongs to src/format and src/strategy"

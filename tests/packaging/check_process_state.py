@@ -15,8 +15,7 @@ PRIMITIVES = ("mutex", "shared_mutex", "recursive_mutex", "timed_mutex", "condit
 # "file: name": why it is not in the list.
 EXCEPTIONS = {
     "src/base/process/process_state.cpp: fork_mutex": "is what renews the list, and is itself renewed by it",
-    "src/cli/log.cpp: faults": "of the command, which forks only while it has one thread",
-    "src/cli/program_start.cpp: takeover": "of the command, which forks only while it has one thread",
+    "src/daemon/process/log.cpp: faults": "of the command, which forks only while it has one thread",
 }
 WORD = r"[A-Za-z_]\w*"
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "fuse/mount.h"
+#include "daemon/process/signal_guard.h"
+#include "daemon/serve.h"
 #include "fuse/served_tree.h"
 #include "fuse/session.h"
-#include "fuse/signals.h"
 #include "fuse/wake_pipe.h"
 #include "fuse/worker_threads.h"
 #include "protocol/fake_kernel.h"

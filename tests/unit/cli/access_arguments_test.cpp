@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/access_arguments.h"
+#include "cli/words/access_arguments.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/config_file.h"
+#include "cli/words/config_file.h"
 
 #include <filesystem>
 #include <fstream>

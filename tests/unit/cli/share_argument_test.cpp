@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/share_argument.h"
+#include "cli/words/share_argument.h"
 
 #include <array>
 #include <map>

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,12 +12,18 @@
 #include "reshardfs/strategy.h"
 
 #include "cli/app.h"
+#include "daemon/process/started_program.h"
 #include "support/temp_dir.h"
 
 namespace reshardfs::testing {
 namespace {
 
 namespace fs = std::filesystem;
+
+int run_command_line(const std::vector<std::string>& words) {
+  StartedProgram program("reshardfs", words);
+  return reshardfs::run_command_line(program);
+}
 
 std::string text_of(const fs::path& path) {
   std::ifstream in(path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/backing_files.h"
+#include "fuse/mounting/backing_files.h"
 
 #include <atomic>
 #include <cerrno>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/captured_stderr.h"
+#include "fuse/mounting/captured_stderr.h"
 
 #include <unistd.h>
 

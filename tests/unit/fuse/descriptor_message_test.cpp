@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/descriptor_message.h"
+#include "fuse/mounting/descriptor_message.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/fuse_descriptor.h"
+#include "fuse/mounting/fuse_descriptor.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/fuse_socket.h"
+#include "fuse/mounting/fuse_socket.h"
 
 #include <sys/stat.h>
 

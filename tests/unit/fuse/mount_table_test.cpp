@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/mount_table.h"
+#include "fuse/mounting/mount_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "fuse/mounting/mountpoint.h"
+
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -7,7 +9,7 @@
 
 #include "reshardfs/error.h"
 
-#include "fuse/mount.h"
+#include "fuse/mounting/unmount.h"
 
 namespace reshardfs {
 namespace {

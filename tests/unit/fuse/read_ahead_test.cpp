@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/read_ahead.h"
+#include "fuse/mounting/read_ahead.h"
 
 #include <gtest/gtest.h>
 

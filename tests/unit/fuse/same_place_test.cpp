@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/same_place.h"
+#include "fuse/mounting/same_place.h"
 
 #include <filesystem>
 

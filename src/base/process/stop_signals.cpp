@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/process/stop_signals.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+
+namespace reshardfs {
+namespace {
+
+constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
+
+std::atomic<bool> stopped{false};
+std::atomic<int> stop_signal{0};
+
+/// With the exit code by which shells tell of a signal.
+void end_now(int signal) {
+  ::_exit(128 + signal);
+}
+
+/// The second one ends the process at once. For most processes the kernel sees to that, by
+/// resetting the handler.
+void note_signal(int signal) {
+  if (stopped) end_now(signal);
+  stop_signal = signal;
+  stopped = true;
+}
+
+}  // namespace
+
+void ignore_signal(int signal) noexcept {
+  const struct sigaction action = signal_action(SIG_IGN, 0);
+  ::sigaction(signal, &action, nullptr);
+}
+
+void end_on_signals_as_first_process() noexcept {
+  if (::getpid() != 1) return;
+  const struct sigaction action = signal_action(end_now, 0);
+  for (const int signal : kSignals) {
+    struct sigaction before {};
+    ::sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) ::sigaction(signal, &action, nullptr);
+  }
+}
+
+StopSignals::StopSignals() {
+  stopped = false;
+  // For the first process the kernel has no handler that ends it.
+  const int reset = ::getpid() == 1 ? 0 : static_cast<int>(SA_RESETHAND);
+  for (const int signal : kSignals) {
+    handlers_.set_unless_ignored(signal, signal_action(note_signal, SA_RESTART | reset));
+  }
+}
+
+const std::atomic<bool>& StopSignals::flag() const noexcept {
+  return stopped;
+}
+
+int StopSignals::exit_code() const noexcept {
+  return 128 + stop_signal;
+}
+
+}  // namespace reshardfs

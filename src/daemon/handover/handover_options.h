@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/handover/mounted_tree.h"
+#include "fuse/kernel_caches.h"
+
+namespace reshardfs {
+
+class MountKeeper;
+class Takeover;
+class WakePipe;
+
+/// A program to be started, and its way to find what its words name.
+struct ProgramStart {
+  std::filesystem::path program{};  ///< absolute
+  /// All words of its command line, without the program's name.
+  std::vector<std::string> words{};
+  std::filesystem::path directory{};  ///< in which it was started
+};
+
+/// How a mount passes from one process to another.
+struct HandoverOptions {
+  /// What SIGUSR2 starts, to take the mount over; none: SIGUSR2 keeps its meaning.
+  std::optional<ProgramStart> successor{};
+  /// Why the mount cannot be handed over; empty: it can.
+  std::string obstacle{};
+  /// What is shown, the last one, and those before it that have openings: what tells each from
+  /// others. A mount goes on with the same, or shows another one if that is asked for.
+  std::vector<MountedTree> trees{};
+  /// The mount is another process's, and this one goes on with it.
+  Takeover* takeover = nullptr;
+  /// With `takeover`: what the kernel must be told of.
+  std::optional<TreeChange> change{};
+  /// With `takeover`: former trees that are not kept, since they had no openings. Should one have
+  /// some by then, the mount stays with the other process.
+  std::vector<std::uint64_t> without_openings{};
+  /// The mount survives this process.
+  MountKeeper* keeper = nullptr;
+  /// The keeper has it from the process before this one.
+  bool is_kept = false;
+  /// A descriptor that must stay open for as long as the mount is served, whoever does it; or -1.
+  int connection = -1;
+  // All of them are called on the thread that called serve(), and must not throw.
+  /// Another process is started.
+  std::function<void()> on_reload{};
+  /// It has failed, and the mount stays with this one.
+  std::function<void()> on_refusal{};
+  /// It serves the mount.
+  std::function<void(pid_t)> on_successor{};
+  /// The same, after this process's reads have ended or been abandoned. Need not return. Signals
+  /// that have come since are in the pipe; without this they are passed on to the other process.
+  std::function<void(const WakePipe&)> after_hand_over{};
+};
+
+}  // namespace reshardfs

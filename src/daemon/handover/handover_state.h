@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/process/mount_record.h"
+#include "daemon/handover/mounted_tree.h"
+#include "fuse/channel.h"
+#include "fuse/kernel_caches.h"
+#include "fuse/mounting/mount_table.h"
+
+namespace reshardfs {
+
+/// The versions of the hand-over (HandoverState, and the messages of handover.h) that this program
+/// takes; it gives the newest. A higher number is for what older programs would misunderstand: keys
+/// that may be left out are not read by them.
+struct HandoverVersions {
+  unsigned oldest = 0;
+  unsigned newest = 0;
+};
+HandoverVersions handover_versions() noexcept;
+
+/// What a process must know to go on with a mount that another one has served, beside the
+/// descriptor of /dev/fuse and the requests under way.
+struct HandoverState {
+  std::string program{};  ///< version of the program that wrote it
+  std::string mountpoint{};
+  std::optional<MountEntry> mount{};  ///< none: it came as a descriptor
+  Negotiation negotiation{};
+  std::vector<MountedTree> trees{};  ///< HandoverOptions::trees
+  /// The kernel is yet to be told that it has replaced another one, or changed its attributes.
+  bool is_new = false;
+  std::uint64_t processes = 0;  ///< that have served it
+  MountRecord record{};
+};
+
+std::string encode(const HandoverState& state);
+/// @throws Error kUnsupported if it is of a version that this program does not take.
+HandoverState decode_state(const std::string& bytes);
+
+std::string encode(const std::vector<KnownName>& names);
+/// @throws Error kUnsupported
+std::vector<KnownName> decode_names(const std::string& bytes);
+
+/// What an opening holds of its moment.
+struct HeldText {
+  std::uint64_t handle = 0;
+  std::string bytes{};
+};
+
+/// What only lives as long as a process, so that it is handed over but does not survive a crash.
+struct OpenState {
+  std::vector<HeldText> texts{};
+  std::vector<HeldText> listings{};  ///< TreeSource::save_listing()
+};
+
+std::string encode(const OpenState& state);
+/// @throws Error kUnsupported
+OpenState decode_open_state(const std::string& bytes);
+
+}  // namespace reshardfs

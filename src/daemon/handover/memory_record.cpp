@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/handover/memory_record.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+namespace {
+
+/// At the beginning: where the text is. Written by one call within one page, which the kernel does
+/// not break off.
+struct Where {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+
+/// Of a text two places take turns. They lie so far apart that no text reaches the other one; what
+/// lies between is no memory.
+constexpr std::uint64_t kFirst = 4096;
+constexpr std::uint64_t kSecond = std::uint64_t{1} << 32;
+constexpr std::uint64_t kBytesOfText = kSecond << 1;
+
+/// Behind both texts.
+constexpr std::uint64_t kOpenings = kBytesOfText << 1;
+constexpr std::size_t kOpeningsBytes = std::size_t{16} << 20;
+
+void write_at(int memory, std::uint64_t offset, const void* bytes, std::size_t size) {
+  const char* from = static_cast<const char*>(bytes);
+  while (size > 0) {
+    const ssize_t count = ::pwrite(memory, from, size, static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) throw io_error("keep a text in memory", "", count < 0 ? errno : ENOSPC);
+    from += count;
+    offset += static_cast<std::uint64_t>(count);
+    size -= static_cast<std::size_t>(count);
+  }
+}
+
+/// Fewer bytes where the memory ends.
+std::string read_from(int memory, std::uint64_t offset, std::size_t size) {
+  std::string text(size, '\0');
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t count =
+        ::pread(memory, text.data() + done, size - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw io_error("read what another process has kept", "", errno);
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  text.resize(done);
+  return text;
+}
+
+std::uint64_t begin_of(MemoryRecord::Text text) noexcept {
+  return text == MemoryRecord::Text::kState ? 0 : kBytesOfText;
+}
+
+/// Relative to the text's beginning.
+Where where_in(int memory, std::uint64_t begin) {
+  Where where;
+  const std::string bytes = read_from(memory, begin, sizeof where);
+  bytes.copy(reinterpret_cast<char*>(&where), sizeof where);
+  return where;
+}
+
+}  // namespace
+
+MemoryRecord::MemoryRecord() : memory_(::memfd_create("reshardfs-mount", MFD_CLOEXEC)) {
+  if (memory_.get() < 0) throw io_error("keep a text in memory", "", errno);
+}
+
+void MemoryRecord::write(std::string_view text, Text which) {
+  const std::uint64_t begin = begin_of(which);
+  const Where old = where_in(memory_.get(), begin);
+  const Where fresh{old.offset == kFirst ? kSecond : kFirst, text.size()};
+  write_at(memory_.get(), begin + fresh.offset, text.data(), text.size());
+  write_at(memory_.get(), begin, &fresh, sizeof fresh);
+  // The old one's memory is given back where the kernel can.
+  if (old.size == 0) return;
+  static_cast<void>(::fallocate(memory_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                static_cast<off_t>(begin + old.offset),
+                                static_cast<off_t>(old.size)));
+}
+
+std::span<OpeningTable::Entry> MemoryRecord::openings() {
+  if (!openings_) {
+    if (::ftruncate(memory_.get(), static_cast<off_t>(kOpenings + kOpeningsBytes)) != 0) {
+      throw io_error("keep openings in memory", "", errno);
+    }
+    void* const place = ::mmap(nullptr, kOpeningsBytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                               memory_.get(), static_cast<off_t>(kOpenings));
+    if (place == MAP_FAILED) throw io_error("keep openings in memory", "", errno);
+    openings_.reset(static_cast<OpeningTable::Entry*>(place));
+  }
+  return {openings_.get(), kOpeningsBytes / sizeof(OpeningTable::Entry)};
+}
+
+void MemoryRecord::Unmap::operator()(OpeningTable::Entry* entries) const noexcept {
+  ::munmap(entries, kOpeningsBytes);
+}
+
+std::string MemoryRecord::read(Text which) const {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 31;
+  const std::uint64_t begin = begin_of(which);
+  const Where where = where_in(memory_.get(), begin);
+  if (where.size > kMost) throw io_error("read what another process has kept", "", EFBIG);
+  return read_from(memory_.get(), begin + where.offset, static_cast<std::size_t>(where.size));
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/handover/successor.h"
+
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "reshardfs/error.h"
+
+#include "base/process/no_signals.h"
+#include "fuse/mounting/descriptor_message.h"
+
+namespace reshardfs {
+namespace {
+
+/// For the answer to MOUNT: what is left to be done then takes milliseconds. Readers wait
+/// meanwhile.
+constexpr std::chrono::seconds kLivePatience{10};
+
+std::string words_of_end(const siginfo_t& end) {
+  if (end.si_code == CLD_EXITED) return fmt::format("it ended with exit code {}", end.si_status);
+  return fmt::format("signal {} ({}) ended it", end.si_status, ::strsignal(end.si_status));
+}
+
+}  // namespace
+
+Successor::Successor(const ProgramStart& start, SuccessorOffer offer, const WakePipe& events)
+    : events_(events), offer_(std::move(offer)) {
+  auto [own, its] = message_sockets();
+  process_ = start_successor(start, its);
+  socket_ = HandoverSocket(std::move(own));
+  try {
+    const NoSignals none;
+    thread_ = std::thread([this] { talk(); });
+  } catch (...) {
+    end_process();
+    throw;
+  }
+}
+
+Successor::~Successor() {
+  if (!given_ && process_ > 0) ::kill(process_, SIGKILL);  // so that the thread hears its end
+  if (thread_.joinable()) thread_.join();
+  if (!given_) end_process();
+}
+
+void Successor::end_process() noexcept {
+  if (process_ <= 0) return;
+  ::kill(process_, SIGKILL);
+  while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  process_ = -1;
+}
+
+void Successor::talk() noexcept {
+  try {
+    failure_ = ask();
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+  }
+  events_.post(Event::kSuccessor);
+}
+
+/// @return why it is not ready.
+std::string Successor::ask() {
+  constexpr std::chrono::milliseconds kAsLongAsItTakes{-1};
+  const auto gone = [this]() -> std::string {
+    // It stays a process's number until end_process().
+    siginfo_t end{};
+    while (::waitid(P_PID, static_cast<id_t>(process_), &end, WEXITED | WNOWAIT) != 0) {
+      if (errno != EINTR) return "it has gone";
+    }
+    return words_of_end(end) + " before it was ready";
+  };
+  const auto hello = socket_.receive(kAsLongAsItTakes);
+  if (!hello) return gone() + "; it may be a version that cannot take mounts over";
+  if (hello->step == HandoverStep::kFailed) return hello->text;
+  if (std::string conflict = version_conflict(*hello); !conflict.empty()) {
+    socket_.send({.step = HandoverStep::kFailed, .text = conflict});
+    return conflict;
+  }
+  std::vector<int> descriptors{offer_.state};
+  if (offer_.names) descriptors.push_back(offer_.names->descriptor());
+  socket_.send({.step = HandoverStep::kOffer, .replace = offer_.names.has_value()}, descriptors);
+  const auto ready = socket_.receive(kAsLongAsItTakes);
+  if (!ready) return gone();
+  return ready->step == HandoverStep::kReady ? "" : ready->text;
+}
+
+bool Successor::give(const std::array<int, kHandedNames.size()>& descriptors) noexcept {
+  try {
+    if (thread_.joinable()) thread_.join();
+    HandoverMessage mount{.step = HandoverStep::kMount};
+    std::vector<int> there;
+    for (std::size_t i = 0; i < descriptors.size(); ++i) {
+      if (descriptors[i] < 0) continue;
+      there.push_back(descriptors[i]);
+      mount.text.append(kHandedNames[i]).append(" ");
+    }
+    socket_.send(mount, there);
+    const auto live = socket_.receive(kLivePatience);
+    given_ = live && live->step == HandoverStep::kLive;
+    if (live && !given_) failure_ = live->text;
+    if (!live) failure_ = "it did not take over the mount";
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+  }
+  // From here on it may not touch the mount any more.
+  if (!given_) end_process();
+  return given_;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/mount_tree.h"
+
+#include <span>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+
+#include "reshardfs/error.h"
+
+#include "base/process/free_memory.h"
+#include "base/rank_list.h"
+#include "base/sha256.h"
+#include "base/unmatched_options.h"
+#include "conversion/identity.h"
+#include "conversion/strategy_input.h"
+#include "daemon/complete_steps.h"
+#include "daemon/open_conversion.h"
+#include "storage/local/open_file_limit.h"
+#include "view/view.h"
+
+namespace reshardfs {
+namespace {
+
+void add_files(const std::vector<OutputFile>& files, TreeBuilder& builder) {
+  for (const OutputFile& output : files) {
+    builder.add_file(output.path, output.file);
+    if (output.hidden) builder.hide(output.path.substr(0, output.path.find('/')));
+  }
+}
+
+/// @return what tells its files from others'.
+std::string add_step(ConversionOptions options, const std::string& step, TreeBuilder& builder) {
+  options.step = step;
+  // What selects something of one step may select nothing of another: see check_selectors().
+  options.allow_unmatched = true;
+  std::string identity;
+  {
+    const Conversion conversion = open_conversion(options);
+    builder.set_mtime(conversion.mtime_ns());
+    add_files(conversion.files(), builder);
+    const std::string text = mount_identity(options, conversion.source_files()).dump();
+    identity = sha256_of(std::as_bytes(std::span(text)));
+  }
+  return_free_memory();
+  spdlog::info("opened step {}", step);
+  return identity;
+}
+
+void report(const std::string& step, const Error& error) {
+  if (step.empty()) {
+    spdlog::error("cannot look for new steps: {}", error.what());
+  } else {
+    spdlog::error("step {} cannot be shown: {}", printable(step), error.what());
+  }
+}
+
+/// What steps/ would only tell when a step is looked into, and then of each.
+/// @return the ranks that the source strategy asks for.
+std::optional<RankRange> check_input(const ConversionOptions& options) {
+  const StrategyInput source(options.src_strategy);
+  const StrategyInput target(options.dst_strategy, options.dst_sizes);
+  const std::vector<StepInfo> steps = steps_of(options);
+  if (steps.empty()) {
+    throw Error(ErrorKind::kMissing, "the file names carry no steps")
+        .in_file(options.source.string())
+        .hint("mount without '--step all', or mark the step with {step} in --src-pattern");
+  }
+  return source.ranks();
+}
+
+/// Options that select parameters are to select some of the newest step, if that can be opened.
+void check_selectors(ConversionOptions options, const std::vector<std::string>& steps) {
+  if (options.allow_unmatched || steps.empty()) return;
+  options.step = steps.back();
+  options.allow_unmatched = true;
+  options.check_replicas = false;
+  std::vector<std::string> lines;
+  try {
+    lines = Conversion::open(options).unmatched();
+  } catch (const Error&) {
+    return;  // its directory says so
+  }
+  UnmatchedOptions unmatched;
+  for (std::string& line : lines) unmatched.add(std::move(line));
+  unmatched.settle(/*allowed=*/false, lines);
+}
+
+/// An empty steps/ would be a riddle.
+void warn_of_no_step(const std::vector<StepInfo>& steps) {
+  if (steps.empty()) return;
+  spdlog::warn("no step can be shown yet: the newest, {}, is on {} alone, or still being written",
+               steps.back().name, rank_words(steps.back().ranks));
+}
+
+}  // namespace
+
+Tree conversion_tree(const Conversion& conversion, std::uint64_t version) {
+  TreeBuilder builder(version);
+  add_files(conversion.files(), builder);
+  return std::move(builder).build();
+}
+
+std::unique_ptr<StepTree> all_steps_tree(const ConversionOptions& options,
+                                         const std::optional<StepTree::GoingOn>& before) {
+  // More than any set has, so that it is raised as far as it can be: many steps may be open.
+  constexpr std::size_t kManyFiles = std::size_t{1} << 20;
+  const auto steps = std::make_shared<CompleteSteps>(options, check_input(options));
+  raise_open_file_limit(kManyFiles);
+  StepTree::Callbacks callbacks;
+  const std::vector<std::string> names = steps->names();
+  if (names.empty()) warn_of_no_step(steps_of(options));
+  if (!before) check_selectors(options, names);
+  callbacks.list = [steps] { return steps->names(); };
+  callbacks.open = [options](const std::string& step, TreeBuilder& builder) {
+    return add_step(options, step, builder);
+  };
+  // Monitoring finds them at one place, whichever steps there are.
+  std::vector<OutputFile> common = process_files();
+  common.push_back(all_steps_status(options));
+  common.push_back(all_steps_ready());
+  callbacks.common = [files = std::move(common)](TreeBuilder& builder) {
+    add_files(files, builder);
+  };
+  callbacks.report = report;
+  if (before) return std::make_unique<StepTree>(std::move(callbacks), *before);
+  return std::make_unique<StepTree>(std::move(callbacks));
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/mount_versions.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+
+#include "reshardfs/error.h"
+
+#include "base/text/url_path.h"
+#include "checkpoint/series/step.h"
+#include "conversion/identity.h"
+#include "daemon/mount_tree.h"
+#include "daemon/open_conversion.h"
+#include "fuse/kernel_caches.h"
+#include "storage/location.h"
+
+namespace reshardfs {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using TreePtr = std::shared_ptr<const Tree>;
+
+TreePtr tree_of(const Conversion& conversion, std::uint64_t version) {
+  return std::make_shared<const Tree>(conversion_tree(conversion, version));
+}
+
+// --- what tells a tree from others ---------------------------------------------------------------
+
+/// Whichever version of the program shows it. Empty if that cannot be found out: such a mount lives
+/// as long as its process.
+template <typename Identity>
+std::string subject_of(Identity&& identity, std::uint64_t sum, const MountOptions& mount) {
+  try {
+    const Json subject{
+        {"identity", identity()},
+        {"tree", fmt::format("{:016x}", sum)},
+        {"access", {mount.uid, mount.gid, mount.file_mode, mount.dir_mode, mount.mtime_ns}},
+        {"fuse", mount.fuse_options}};
+    return subject.dump();
+  } catch (const Error& error) {
+    spdlog::info("the mount cannot be handed over: {}", error.what());
+    return "";
+  }
+}
+
+std::string subject_of(const ConversionOptions& options, const Conversion& conversion,
+                       const Tree& tree, const MountOptions& mount) {
+  return subject_of([&] { return mount_identity(options, conversion.source_files()); }, tree.sum(),
+                    mount);
+}
+
+Json part(const std::string& subject, const char* key) {
+  const Json json = Json::parse(subject, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json.value<Json>(key, Json()) : Json();
+}
+
+bool is_same(const std::string& before, const std::string& now, const char* key) {
+  return part(before, key) == part(now, key);
+}
+
+bool has_same_contents(const std::string& before, const std::string& now) {
+  return !before.empty() && !now.empty() && is_same(before, now, "identity") &&
+         is_same(before, now, "tree");
+}
+
+/// In what the contents differ, for a message.
+std::string difference(const std::string& before, const std::string& now) {
+  if (before.empty() || now.empty()) return "it cannot be found out whether it is the same";
+  if (is_same(before, now, "identity")) return "this program shows other files";
+  return identity_difference(part(before, "identity"), part(now, "identity")).what;
+}
+
+Error not_what_is_mounted(const std::string& before, const std::string& now) {
+  return {ErrorKind::kChanged, "not what is mounted: " + difference(before, now)};
+}
+
+bool shows_all_steps(const std::string& subject) {
+  const Json identity = part(subject, "identity");
+  return identity.is_object() && identity.contains("steps");
+}
+
+/// Its steps come and go one by one, each with its own tree.
+void require_no_steps(const std::string& subject) {
+  if (!shows_all_steps(subject)) return;
+  throw Error(ErrorKind::kUnsupported, "a mount of all steps cannot show other contents")
+      .hint("unmount, and mount again");
+}
+
+/// What was said when it was mounted, the kernel does not forget.
+void require_same_kernel_options(const std::string& before, const std::string& now) {
+  if (part(before, "fuse").is_null() || is_same(before, now, "fuse")) return;
+  throw Error(ErrorKind::kUnsupported,
+              "a mount keeps its options of FUSE and the kernel (--fuse-option, --allow-other)")
+      .hint("unmount, and mount again");
+}
+
+/// The directory that a path leads to now: a link in it may lead to another one later. A file is
+/// known by its name, too.
+std::filesystem::path real_path(const std::filesystem::path& source) {
+  std::error_code failed;
+  if (is_url(source) || !std::filesystem::is_directory(source, failed)) return source;
+  auto real = std::filesystem::canonical(source, failed);
+  return failed ? source : real;
+}
+
+/// Whatever a link in it leads to by now.
+void lead_back(std::filesystem::path& source, const std::filesystem::path& before) {
+  if (real_path(source) != before) source = before;
+}
+
+// --- trees ---------------------------------------------------------------------------------------
+
+/// Whether the kernel could take a file of one for one of the other.
+bool clashes(const Tree& tree, const Tree& former) {
+  bool clashes = false;
+  tree.for_each([&](const Node& node) {
+    if (clashes || node.inode == kRootInode) return;
+    const Node* const other = former.find(node.inode);
+    if (other == nullptr) return;
+    // The numbers of what has no bytes are those of the paths.
+    clashes =
+        node.size != 0 || other->size != 0 || tree.path(node.inode) != former.path(node.inode);
+  });
+  return clashes;
+}
+
+/// A former tree as it was. @throws Error
+TreePtr shown_again(const MountedTree& former, const MountWords& words) {
+  ConversionOptions options = words.options_of(former.words);
+  lead_back(options.source, former.source);
+  if (!former.step.empty()) options.step = former.step;
+  options.allow_unmatched = true;  // nobody types them now
+  if (!former.series.empty()) options.src_prefix = former.series;
+  const Conversion conversion = open_conversion(options);
+  TreePtr tree = tree_of(conversion, former.version);
+  const std::string now = subject_of(options, conversion, *tree, {});
+  if (!has_same_contents(former.subject, now)) {
+    throw Error(ErrorKind::kChanged, difference(former.subject, now))
+        .in_file(options.source.string());
+  }
+  return tree;
+}
+
+class Builder {
+ public:
+  Builder(Takeover& before, const MountWords& words) : before_(before), words_(words) {}
+
+  void add_former(const MountedTree& former, bool was_shown) {
+    const bool is_open = before_.openings().of(former.version) > 0;
+    // The one that was shown may be opened until the other process stops.
+    if (!is_open && !was_shown && !before_.state().is_new) return;
+    try {
+      versions_.trees.push_back({former.version, shown_again(former, words_)});
+      versions_.known.push_back(former);
+    } catch (const Error& error) {
+      if (is_open) {
+        throw Error(ErrorKind::kChanged,
+                    std::string("programs have former files open that cannot be shown any more: ") +
+                        error.what())
+            .hint("close them first");
+      }
+      versions_.without_openings.push_back(former.version);
+    }
+  }
+
+  MountVersions finish(TreePtr tree, MountedTree shown) {
+    versions_.trees.push_back({shown.version, std::move(tree)});
+    versions_.known.push_back(std::move(shown));
+    return std::move(versions_);
+  }
+
+  bool has_clash(const Tree& tree) const {
+    return std::any_of(versions_.trees.begin(), versions_.trees.end(),
+                       [&](const auto& version) { return clashes(tree, *version.tree); });
+  }
+
+  /// All that the kernel may know of former trees.
+  std::vector<KnownName> names() const {
+    std::vector<KnownName> all;
+    for (const auto& version : versions_.trees) {
+      std::vector<KnownName> names = names_of(*version.tree);
+      std::move(names.begin(), names.end(), std::back_inserter(all));
+    }
+    return all;
+  }
+
+ private:
+  Takeover& before_;
+  const MountWords& words_;
+  MountVersions versions_;
+};
+
+}  // namespace
+
+MountVersions mount_versions(const ConversionOptions& options, const Conversion& conversion,
+                             const MountOptions& mount, const MountWords& words, Takeover* before) {
+  const std::uint64_t last =
+      before == nullptr ? std::uint64_t{0} : before->state().trees.back().version;
+  TreePtr tree = tree_of(conversion, last);
+  MountedTree shown{.version = last,
+                    .subject = subject_of(options, conversion, *tree, mount),
+                    .words = words.words,
+                    .source = real_path(options.source).string(),
+                    .step = conversion.step(),
+                    .series = conversion.series()};
+  if (before == nullptr) {
+    MountVersions versions;
+    versions.trees.push_back({last, std::move(tree)});
+    versions.known.push_back(std::move(shown));
+    return versions;
+  }
+  const std::vector<MountedTree>& trees = before->state().trees;
+  const std::string& was = trees.back().subject;
+  const bool is_replaced = !has_same_contents(was, shown.subject);
+  if (is_replaced && !before->may_replace()) {
+    throw not_what_is_mounted(was, shown.subject)
+        .hint("'reshardfs reload --replace' shows it in the place of what is mounted");
+  }
+  if (is_replaced) require_no_steps(was);
+  require_same_kernel_options(was, shown.subject);
+  Builder builder(*before, words);
+  for (const MountedTree& former : trees) {
+    const bool was_shown = &former == &trees.back();
+    if (!was_shown || is_replaced) builder.add_former(former, was_shown);
+  }
+  std::optional<TreeChange> change;
+  if (is_replaced) {
+    do {
+      tree = tree_of(conversion, ++shown.version);
+    } while (builder.has_clash(*tree));
+    shown.subject = subject_of(options, conversion, *tree, mount);
+    change = {before->names(), true};
+  } else if (before->state().is_new) {
+    // The other process has not told the kernel all.
+    change = {builder.names(), true};
+  } else if (!is_same(was, shown.subject, "access")) {
+    change = {{}, false};
+  }
+  MountVersions versions = builder.finish(std::move(tree), std::move(shown));
+  versions.change = std::move(change);
+  before->show(versions.known, versions.change.has_value(), is_replaced);
+  return versions;
+}
+
+MountVersions steps_versions(const ConversionOptions& options, const std::string& series,
+                             const MountOptions& mount, const MountWords& words, Takeover* before) {
+  MountedTree shown{.subject = subject_of([&] { return steps_identity(options); }, 0, mount),
+                    .words = words.words,
+                    .series = series};
+  MountVersions versions;
+  if (before != nullptr) {
+    const std::string& was = before->state().trees.back().subject;
+    const std::string& series_was = before->state().trees.back().series;
+    const bool same_series = series_was.empty() || series_was == series;
+    if (!same_series || !has_same_contents(was, shown.subject)) {
+      throw not_what_is_mounted(was, shown.subject).hint("unmount, and mount again");
+    }
+    require_same_kernel_options(was, shown.subject);
+    if (!is_same(was, shown.subject, "access")) versions.change.emplace();
+  }
+  versions.known.push_back(std::move(shown));
+  if (before != nullptr) before->show(versions.known, versions.change.has_value(), false);
+  return versions;
+}
+
+ConversionOptions options_after(ConversionOptions options, const MountWords& words,
+                                const Takeover& before) {
+  const MountedTree& shown = before.state().trees.back();
+  if (before.may_replace()) return options;
+  options.allow_unmatched = true;  // an older version may have accepted them
+  if (shown.words.empty()) return options;
+  const bool same_source = options.source == words.options_of(shown.words).source;
+  // Files of another run beside it do not change what is mounted.
+  if (same_source && options.src_prefix.empty()) options.src_prefix = shown.series;
+  if (options.step == kAllSteps) return options;
+  if (same_source) lead_back(options.source, shown.source);
+  if (options.step == kLatestStep && !shown.step.empty()) options.step = shown.step;
+  return options;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/process/background.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <iostream>
+#include <string>
+
+#include "reshardfs/error.h"
+
+#include "base/process/resource_limits.h"
+#include "daemon/process/caller.h"
+
+namespace reshardfs {
+namespace {
+
+constexpr int kExitFailure = 3;
+
+}  // namespace
+
+void detach_from_caller() {
+  ::setsid();
+  if (::chdir("/") != 0) throw io_error("enter", "/", errno);
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) throw io_error("open", "/dev/null", errno);
+  static_cast<void>(std::fflush(nullptr));
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, stream);
+  if (null > STDERR_FILENO) ::close(null);
+}
+
+namespace {
+
+/// @return false at the end.
+bool read_byte(int socket) noexcept {
+  char byte = 0;
+  ssize_t count = 0;
+  do {
+    count = ::read(socket, &byte, 1);
+  } while (count < 0 && errno == EINTR);
+  return count == 1;
+}
+
+[[noreturn]] void run_child(int parent,
+                            const std::function<int(const std::function<void()>&)>& work) {
+  bool told = false;
+  const auto ready = [&] {
+    if (told) return;
+    told = true;
+    detach_from_caller();
+    // From here on the socket tells whether the parent is there.
+    outlive_parent();
+    ::send(parent, "", 1, MSG_NOSIGNAL);
+    const bool heard = read_byte(parent);
+    ::close(parent);
+    if (!heard) throw Error(ErrorKind::kIo, "the command ended before the mount was ready");
+  };
+  int exit_code = kExitFailure;
+  try {
+    exit_code = work(ready);
+  } catch (const std::exception& error) {
+    std::cerr << "reshardfs: " << error.what() << '\n';
+  }
+  std::exit(exit_code);
+}
+
+enum class Outcome : std::uint8_t { kReady, kChildEnded, kNobodyListens };
+
+/// Waits for the child, and answers it.
+Outcome read_readiness(int child_socket, int listener) {
+  std::array<pollfd, 2> polls{{{child_socket, POLLIN, 0}, {listener, 0, 0}}};
+  while (::poll(polls.data(), polls.size(), -1) < 0 && errno == EINTR) {
+  }
+  if ((polls[1].revents & (POLLERR | POLLHUP)) != 0) return Outcome::kNobodyListens;
+  if (!read_byte(child_socket)) return Outcome::kChildEnded;
+  // A signal that comes before this ends the parent, and with it the child; one that comes later
+  // finds the mount there, and does not keep the parent from saying so.
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  return ::send(child_socket, "", 1, MSG_NOSIGNAL) == 1 ? Outcome::kReady : Outcome::kChildEnded;
+}
+
+/// What may have sent it, for the end of a message.
+std::string reason_for(int signal) {
+  if (signal == SIGXCPU) return "; raise the limit of its time: ulimit -t";
+  // The kernel does so to free memory, or somebody did.
+  if (signal == SIGKILL)
+    return "; if nobody did that, memory was short: " + limit_hint(Resource::kMemory);
+  return "";
+}
+
+/// The exit code of a child that has ended, or is about to, without having been ready.
+int exit_code_of(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) throw io_error("wait for the background process", "", errno);
+  }
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  const int signal = WTERMSIG(status);
+  std::cerr << "reshardfs: the background process was ended by signal " << signal << " ("
+            << ::strsignal(signal) << ")" << reason_for(signal) << '\n';
+  return kExitFailure;
+}
+
+}  // namespace
+
+int run_in_background(const std::function<int(const std::function<void()>& ready)>& work,
+                      int listener) {
+  std::array<int, 2> sockets{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
+    throw io_error("make a socket pair", "", errno);
+  }
+  static_cast<void>(std::fflush(nullptr));  // or the child would write the same output once more
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) {
+    throw io_error("start a background process", "", errno).hint(limit_hint(Resource::kThreads));
+  }
+  if (child == 0) {
+    end_with(parent);
+    ::close(sockets[0]);
+    run_child(sockets[1], work);
+  }
+  ::close(sockets[1]);
+  const Outcome outcome = read_readiness(sockets[0], listener);
+  if (outcome == Outcome::kNobodyListens) ::kill(child, kCallerGoneSignal);
+  ::close(sockets[0]);
+  return outcome == Outcome::kReady ? 0 : exit_code_of(child);
+}
+
+}  // namespace reshardfs

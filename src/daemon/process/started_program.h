@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/handover/handover_options.h"
+#include "daemon/handover/takeover.h"
+
+namespace reshardfs {
+
+/// How this process was started, and for whom: made in main() before anything leaves the working
+/// directory, and handed down to who needs it.
+class StartedProgram {
+ public:
+  /// @param name as what it was started. @param words of its command line, without the name.
+  StartedProgram(std::string name, std::vector<std::string> words);
+  StartedProgram(const StartedProgram&) = delete;
+  StartedProgram& operator=(const StartedProgram&) = delete;
+  ~StartedProgram() = default;
+
+  const std::string& name() const noexcept { return name_; }
+  /// Whether another process that serves a mount, or keeps it, has started this one.
+  bool is_successor() const noexcept { return socket_.has_value(); }
+  /// Without what start_successor() has added: what the user has typed, or whoever it was.
+  const std::vector<std::string>& words() const noexcept { return words_; }
+  /// In the place of words(), where these are another program's: mount(8) has its own.
+  void set_words(std::vector<std::string> words) { words_ = std::move(words); }
+  /// What the command line says with nothing left to be looked up in a configuration file.
+  const std::vector<std::string>& plain_words() const noexcept { return plain_words_; }
+  void set_plain_words(std::vector<std::string> words) { plain_words_ = std::move(words); }
+
+  /// Finds out whether another process has a mount that this one shall go on with, or a service
+  /// manager has kept one. Before the configuration file is read: after a crash it does not matter.
+  /// @throws Error as Takeover does.
+  void meet_predecessor();
+  /// nullptr: there is none, or it was taken.
+  const Takeover* predecessor() const noexcept { return takeover_.get(); }
+  std::unique_ptr<Takeover> take_predecessor() noexcept { return std::move(takeover_); }
+  /// Tells whoever has the mount that this process cannot take it over. Nothing if there is nobody.
+  void tell_predecessor(const std::string& why) noexcept;
+
+  /// The program that is installed where this one was, with the same command line. To be called
+  /// soon: an upgrade may replace it.
+  ProgramStart successor() const;
+
+ private:
+  const std::string name_;
+  std::vector<std::string> words_;
+  std::vector<std::string> plain_words_;
+  const std::filesystem::path directory_;
+  std::optional<int> socket_;  ///< to the process that has the mount
+  std::unique_ptr<Takeover> takeover_;
+};
+
+}  // namespace reshardfs

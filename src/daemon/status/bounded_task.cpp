@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/status/bounded_task.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string_view>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/process/resource_limits.h"
+
+namespace reshardfs {
+namespace {
+
+bool write_all(int pipe, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(pipe, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+/// Closes all that the parent has open: the task may never end, and whoever reads what the parent
+/// prints, or waits for its lock, waits for the last descriptor to be closed.
+/// @return `pipe` under its new number.
+int keep_only(int pipe) noexcept {
+  constexpr int kOwn = STDERR_FILENO + 1;
+  const int null = ::open("/dev/null", O_RDWR);
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (null >= 0) {
+      ::dup2(null, stream);
+    } else {
+      ::close(stream);
+    }
+  }
+  if (pipe != kOwn) ::dup2(pipe, kOwn);
+  ::closefrom(kOwn + 1);
+  return kOwn;
+}
+
+/// The error number, then the text. Nothing of this process's own end is run: no destructors, no
+/// flushing of what the parent has buffered.
+[[noreturn]] void run_child(int pipe, const std::function<TaskResult()>& work) {
+  // It outlives neither its parent, if the kernel can end it, nor holds the parent's terminal.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::setsid();
+  pipe = keep_only(pipe);
+  TaskResult result;
+  try {
+    result = work();
+  } catch (const Error& error) {
+    result.error = error.os_error() != 0 ? error.os_error() : EIO;
+  } catch (const std::exception&) {
+    result.error = EIO;
+  }
+  std::array<char, sizeof(int)> number{};
+  std::memcpy(number.data(), &result.error, number.size());
+  const bool told = write_all(pipe, {number.data(), number.size()}) && write_all(pipe, result.text);
+  ::_exit(told ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+int milliseconds_until(BoundedTask::Clock::time_point deadline) {
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - BoundedTask::Clock::now());
+  return static_cast<int>(std::max(left.count(), std::chrono::milliseconds::rep{0}));
+}
+
+/// All that comes until the other end is closed; nothing if that takes too long.
+std::optional<std::string> read_all(int pipe, BoundedTask::Clock::time_point deadline) {
+  std::string bytes;
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    pollfd poll_fd{.fd = pipe, .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&poll_fd, 1, milliseconds_until(deadline));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return {};
+    const ssize_t count = ::read(pipe, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return {};
+    if (count == 0) return bytes;
+    bytes.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+}
+
+}  // namespace
+
+BoundedTask::BoundedTask(const std::function<TaskResult()>& work) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw io_error("make a pipe", "", errno);
+  child_ = ::fork();
+  if (child_ < 0) {
+    const int error = errno;
+    for (const int end : ends) ::close(end);
+    throw io_error("start a process", "", error).hint(limit_hint(Resource::kThreads));
+  }
+  if (child_ == 0) {
+    ::close(ends[0]);
+    run_child(ends[1], work);
+  }
+  ::close(ends[1]);
+  pipe_ = ends[0];
+}
+
+BoundedTask::BoundedTask(BoundedTask&& other) noexcept
+    : child_(std::exchange(other.child_, -1)), pipe_(std::exchange(other.pipe_, -1)) {}
+
+BoundedTask::~BoundedTask() {
+  if (pipe_ >= 0) ::close(pipe_);
+  if (child_ < 0) return;
+  ::kill(child_, SIGKILL);
+  // It may be beyond killing. Whoever inherits it waits for it then.
+  ::waitpid(child_, nullptr, WNOHANG);
+}
+
+std::optional<TaskResult> BoundedTask::wait_until(Clock::time_point deadline) {
+  const auto bytes = read_all(pipe_, deadline);
+  TaskResult result;
+  if (!bytes || bytes->size() < sizeof(result.error)) return {};
+  ::waitpid(child_, nullptr, 0);  // it has closed its end, so it is ending
+  child_ = -1;
+  std::memcpy(&result.error, bytes->data(), sizeof(result.error));
+  result.text = bytes->substr(sizeof(result.error));
+  return result;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/mounting/captured_stderr.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <exception>
+
+namespace reshardfs {
+namespace {
+
+/// More than any program has to tell here.
+constexpr std::size_t kMostBytes = std::size_t{16} << 10U;
+
+}  // namespace
+
+CapturedStderr::CapturedStderr() noexcept : text_(::memfd_create("stderr", MFD_CLOEXEC)) {
+  static_cast<void>(std::fflush(stderr));
+  if (text_.get() < 0) return;
+  former_.emplace(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  if (former_->get() < 0 || ::dup2(text_.get(), STDERR_FILENO) < 0) former_.reset();
+}
+
+CapturedStderr::~CapturedStderr() {
+  try {
+    const std::string text = finish();
+    for (std::size_t done = 0; done < text.size();) {
+      const ssize_t count = ::write(STDERR_FILENO, text.data() + done, text.size() - done);
+      if (count <= 0) return;
+      done += static_cast<std::size_t>(count);
+    }
+  } catch (const std::exception&) {
+    // Without memory for the text; standard error is as it was by now.
+  }
+}
+
+void CapturedStderr::restore() noexcept {
+  static_cast<void>(std::fflush(stderr));
+  ::dup2(former_->get(), STDERR_FILENO);
+  former_.reset();
+}
+
+std::string CapturedStderr::finish() {
+  if (!former_) return "";
+  restore();
+  std::string text;
+  std::array<char, 1024> buffer{};
+  while (text.size() < kMostBytes) {
+    const ssize_t count =
+        ::pread(text_.get(), buffer.data(), buffer.size(), static_cast<off_t>(text.size()));
+    if (count <= 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/text/model_tree.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+namespace {
+
+/// What lies deeper is one segment: no name makes a tree that cannot be walked.
+constexpr std::size_t kDeepest = 24;
+constexpr std::size_t kShownRanges = 4;
+/// Names that end in a number by chance ("w1", "w3") are not to be torn apart.
+constexpr std::size_t kFewestNamed = 3;
+constexpr std::size_t kMostDigits = 18;
+
+bool is_separator(char c) {
+  return c == '.' || c == '/';
+}
+
+/// Where the segment that begins at `begin` ends. It has the separators before it.
+std::size_t segment_end(std::string_view name, std::size_t begin) {
+  std::size_t at = begin;
+  while (at < name.size() && is_separator(name[at])) ++at;
+  while (at < name.size() && !is_separator(name[at])) ++at;
+  return at;
+}
+
+/// A segment's last number, and what is around it.
+struct Numbered {
+  std::string_view before;
+  std::string_view digits;
+  std::string_view after;
+  std::uint64_t number = 0;
+};
+
+std::optional<Numbered> numbered(std::string_view segment) {
+  constexpr std::string_view kDigits = "0123456789";
+  const std::size_t last = segment.find_last_of(kDigits);
+  if (last == std::string_view::npos) return std::nullopt;
+  const std::size_t other = segment.find_last_not_of(kDigits, last);
+  const std::size_t first = other == std::string_view::npos ? 0 : other + 1;
+  Numbered result{segment.substr(0, first), segment.substr(first, last + 1 - first),
+                  segment.substr(last + 1)};
+  if (result.digits.size() > kMostDigits) return std::nullopt;
+  for (const char digit : result.digits) {
+    result.number = result.number * 10 + static_cast<std::uint64_t>(digit - '0');
+  }
+  return result;
+}
+
+/// A node before anything is folded.
+struct Segment {
+  std::string_view text;  ///< with the separators before it
+  std::size_t depth = 0;
+  std::size_t parent = 0;
+  std::vector<std::size_t> children{};  ///< behind it in the list
+  std::vector<const ModelTensor*> tensors{};
+  std::uint64_t parameters = 0;
+  std::uint64_t elements = 0;
+  std::uint64_t bytes = 0;
+  std::set<DType> dtypes{};
+  std::size_t structure = 0;  ///< the same number: the same below it
+};
+
+/// Names to segments; 0 is the root.
+class Segments {
+ public:
+  explicit Segments(std::span<const ModelTensor> tensors) {
+    list_.emplace_back();
+    for (const ModelTensor& tensor : tensors) list_[find(tensor.name)].tensors.push_back(&tensor);
+    separate_own_tensors();
+    std::map<std::string, std::size_t> structures;
+    for (std::size_t i = list_.size(); i-- > 0;) {
+      sum_up(list_[i]);
+      const std::size_t next = structures.size();
+      if (i > 0)
+        list_[i].structure = structures.try_emplace(structure(list_[i]), next).first->second;
+    }
+  }
+
+  const Segment& operator[](std::size_t i) const { return list_[i]; }
+
+ private:
+  std::size_t find(std::string_view name) {
+    std::size_t node = 0;
+    for (std::size_t begin = 0; begin < name.size();) {
+      const bool deepest = list_[node].depth + 1 == kDeepest;
+      const std::size_t end = deepest ? name.size() : segment_end(name, begin);
+      const auto [found, is_new] = by_prefix_.try_emplace(name.substr(0, end), list_.size());
+      if (is_new) append(node, name.substr(begin, end - begin));
+      node = found->second;
+      begin = end;
+    }
+    return node;
+  }
+
+  void append(std::size_t parent, std::string_view text) {
+    list_[parent].children.push_back(list_.size());
+    Segment segment{text};
+    segment.depth = list_[parent].depth + 1;
+    segment.parent = parent;
+    list_.push_back(std::move(segment));
+  }
+
+  /// A parameter whose name others begin with becomes a child of that name.
+  void separate_own_tensors() {
+    const std::size_t count = list_.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      if (list_[i].tensors.empty() || (i > 0 && list_[i].children.empty())) continue;
+      append(i, "");
+      list_.back().tensors.swap(list_[i].tensors);
+    }
+  }
+
+  void sum_up(Segment& segment) const {
+    segment.parameters = segment.tensors.empty() ? 0 : 1;
+    for (const ModelTensor* tensor : segment.tensors) {
+      const std::int64_t elements = is_array(tensor->dtype) ? element_count(tensor->shape) : 0;
+      segment.elements += static_cast<std::uint64_t>(elements) * tensor->copies;
+      segment.bytes += tensor->bytes * tensor->copies;
+      segment.dtypes.insert(tensor->dtype);
+    }
+    for (const std::size_t child : segment.children) {
+      segment.parameters += list_[child].parameters;
+      segment.elements += list_[child].elements;
+      segment.bytes += list_[child].bytes;
+      segment.dtypes.insert(list_[child].dtypes.begin(), list_[child].dtypes.end());
+    }
+  }
+
+  std::string structure(const Segment& segment) const {
+    std::string text;
+    for (const ModelTensor* tensor : segment.tensors) {
+      text += fmt::format("{} {} {} {};", static_cast<int>(tensor->dtype), to_string(tensor->shape),
+                          tensor->bytes, tensor->copies);
+    }
+    for (const std::size_t child : segment.children) {
+      text += fmt::format("{}:{}={};", list_[child].text.size(), list_[child].text,
+                          list_[child].structure);
+    }
+    return text;
+  }
+
+  std::vector<Segment> list_;
+  std::unordered_map<std::string_view, std::size_t> by_prefix_;
+};
+
+/// Siblings that are shown as one.
+struct Family {
+  std::vector<std::size_t> members;  ///< in the order of the parameters
+  std::string label;                 ///< with the separators before it
+};
+
+class Folding {
+ public:
+  explicit Folding(const Segments& segments) : segments_(segments) {}
+
+  /// @param factor nodes like this one that are shown as one.
+  TreeNode fold(std::size_t number, std::string label, std::uint64_t factor) const {
+    const Segment& segment = segments_[number];
+    TreeNode node;
+    node.label = std::move(label);
+    node.parameters = segment.parameters * factor;
+    node.elements = segment.elements * factor;
+    node.bytes = segment.bytes * factor;
+    node.dtypes.assign(segment.dtypes.begin(), segment.dtypes.end());
+    for (const ModelTensor* tensor : segment.tensors) {
+      node.tensors += tensor->copies * factor;
+      const bool known =
+          std::find(node.shapes.begin(), node.shapes.end(), tensor->shape) != node.shapes.end();
+      if (!known) node.shapes.push_back(tensor->shape);
+    }
+    for (const Family& family : families(segment)) {
+      const std::uint64_t size = family.members.size();
+      node.children.push_back(fold(family.members.front(), family.label, factor * size));
+      node.children.back().repeated *= size;
+    }
+    if (number != 0 && node.children.size() == 1) join_child(node);
+    return node;
+  }
+
+ private:
+  static void join_child(TreeNode& node) {
+    TreeNode child = std::move(node.children.front());
+    child.label = node.label + child.label;
+    node = std::move(child);
+  }
+
+  std::vector<Family> families(const Segment& segment) const {
+    const auto padded = padded_numbers(segment);
+    // What is around the number, the digits if there may be zeros in front, what is below.
+    using Key = std::tuple<std::string_view, std::string_view, std::size_t, std::size_t>;
+    std::map<Key, std::vector<std::size_t>> alike;
+    const auto key_of = [&](std::size_t child, const Numbered& name) {
+      const bool zeros = padded.contains({name.before, name.after});
+      return Key{name.before, name.after, zeros ? name.digits.size() : 0,
+                 segments_[child].structure};
+    };
+    for (const std::size_t child : segment.children) {
+      const auto name = numbered(segments_[child].text);
+      if (name) alike[key_of(child, *name)].push_back(child);
+    }
+    std::vector<Family> families;
+    for (const std::size_t child : segment.children) {
+      const std::string_view text = segments_[child].text;
+      const auto name = numbered(text);
+      if (!name) {
+        families.push_back({{child}, std::string(text)});
+        continue;
+      }
+      const Key key = key_of(child, *name);
+      const auto& members = alike.at(key);
+      if (!is_family(*name, members.size())) {
+        families.push_back({{child}, std::string(text)});
+      } else if (members.front() == child) {
+        families.push_back({members, label(*name, members, std::get<2>(key))});
+      }
+    }
+    return families;
+  }
+
+  /// What numbers with a leading zero have around them: of these only equally long ones fit.
+  std::set<std::pair<std::string_view, std::string_view>> padded_numbers(
+      const Segment& segment) const {
+    std::set<std::pair<std::string_view, std::string_view>> padded;
+    for (const std::size_t child : segment.children) {
+      const auto name = numbered(segments_[child].text);
+      if (name && name->digits.size() > 1 && name->digits.front() == '0') {
+        padded.emplace(name->before, name->after);
+      }
+    }
+    return padded;
+  }
+
+  static bool is_family(const Numbered& name, std::size_t members) {
+    const bool number_alone =
+        std::all_of(name.before.begin(), name.before.end(), is_separator) && name.after.empty();
+    return members >= (number_alone ? 2 : kFewestNamed);
+  }
+
+  std::string label(const Numbered& name, const std::vector<std::size_t>& members,
+                    std::size_t digits) const {
+    std::vector<std::uint64_t> numbers;
+    for (const std::size_t member : members) {
+      numbers.push_back(numbered(segments_[member].text)->number);
+    }
+    std::sort(numbers.begin(), numbers.end());
+    return fmt::format("{}{}{}", name.before, number_set(numbers, digits), name.after);
+  }
+
+  const Segments& segments_;
+};
+
+/// What a line needs no separator for: its parent is above it.
+std::string shown_label(const std::string& label, bool below_root) {
+  const bool plain = label.size() > 1 && is_separator(label[0]) && !is_separator(label[1]);
+  return printable(plain && !below_root ? label.substr(1) : label);
+}
+
+void finish_labels(TreeNode& node, bool is_root) {
+  for (TreeNode& child : node.children) {
+    child.label = child.label.empty() ? "(itself)" : shown_label(child.label, is_root);
+    finish_labels(child, false);
+  }
+}
+
+}  // namespace
+
+std::string number_set(std::span<const std::uint64_t> numbers, std::size_t digits) {
+  std::vector<std::string> ranges;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    if (end - i >= 3) {
+      ranges.push_back(fmt::format("{:0{}}..{:0{}}", numbers[i], digits, numbers[end - 1], digits));
+    } else {
+      for (std::size_t k = i; k < end; ++k) {
+        ranges.push_back(fmt::format("{:0{}}", numbers[k], digits));
+      }
+    }
+    i = end;
+  }
+  if (ranges.size() > kShownRanges) {
+    ranges.erase(ranges.begin() + 2, ranges.end() - 1);
+    ranges.insert(ranges.begin() + 2, "...");
+  }
+  return fmt::format("{{{}}}", fmt::join(ranges, ","));
+}
+
+TreeNode model_tree(std::span<const ModelTensor> tensors) {
+  const Segments segments(tensors);
+  TreeNode root = Folding(segments).fold(0, "", 1);
+  finish_labels(root, true);
+  return root;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/opening_table.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "daemon/handover/memory_record.h"
+
+namespace reshardfs {
+namespace {
+
+using Entries = std::array<OpeningTable::Entry, 5>;
+
+TEST(OpeningTable, CountsByTree) {
+  Entries entries;
+  OpeningTable table(entries);
+  EXPECT_TRUE(table.add(10, 0));
+  EXPECT_TRUE(table.add(12, 0));
+  EXPECT_TRUE(table.add(14, 7));
+  EXPECT_EQ(table.of(0), 2U);
+  EXPECT_EQ(table.of(7), 1U);
+  EXPECT_EQ(table.of(1), 0U);
+  EXPECT_EQ(table.tree_of(14), 7U);
+  EXPECT_EQ(table.remove(10), 0U);
+  EXPECT_EQ(table.remove(10), std::nullopt);
+  EXPECT_EQ(table.tree_of(10), std::nullopt);
+  EXPECT_EQ(table.of(0), 1U);
+}
+
+TEST(OpeningTable, TakesOneTwiceAsOne) {
+  Entries entries;
+  OpeningTable table(entries);
+  EXPECT_TRUE(table.add(10, 3));
+  EXPECT_FALSE(table.add(10, 3));
+  EXPECT_EQ(table.of(3), 1U);
+  table.remove(10);
+  EXPECT_EQ(table.of(3), 0U);
+}
+
+TEST(OpeningTable, IsReadByAnotherProcess) {
+  Entries entries;
+  OpeningTable first(entries);
+  first.add(10, 0);
+  first.add(12, 5);
+  first.add(14, 5);
+  first.remove(12);
+  OpeningTable second(entries);
+  EXPECT_EQ(second.of(0), 1U);
+  EXPECT_EQ(second.of(5), 1U);
+  EXPECT_FALSE(second.add(14, 5));
+  EXPECT_TRUE(second.add(16, 5));
+  first.reread();
+  EXPECT_EQ(first.of(5), 2U);
+}
+
+TEST(OpeningTable, ForgetsBeyondItsEndOnlyForOthers) {
+  Entries entries;
+  OpeningTable table(entries);
+  for (std::uint64_t i = 0; i < 10; ++i) EXPECT_TRUE(table.add(i, 1));
+  EXPECT_EQ(table.of(1), 10U);
+  EXPECT_EQ(OpeningTable(entries).of(1), 4U);
+  for (std::uint64_t i = 0; i < 10; ++i) EXPECT_EQ(table.remove(i), 1U);
+  EXPECT_EQ(OpeningTable(entries).of(1), 0U);
+  EXPECT_TRUE(table.add(99, 1));
+  EXPECT_EQ(OpeningTable(entries).of(1), 1U);
+  OpeningTable alone(std::span<OpeningTable::Entry>{});
+  EXPECT_TRUE(alone.add(1, 1));
+  EXPECT_EQ(alone.of(1), 1U);
+}
+
+TEST(OpeningTable, UsesPlacesAgain) {
+  Entries entries;
+  OpeningTable table(entries);
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    table.add(i, i);
+    table.remove(i);
+  }
+  EXPECT_EQ(entries[0].handle, 1U);
+}
+
+TEST(OpeningTable, TakesManyThreads) {
+  MemoryRecord record;
+  OpeningTable table(record.openings());
+  std::vector<std::thread> threads;
+  for (std::uint64_t own = 0; own < 4; ++own) {
+    threads.emplace_back([&table, own] {
+      for (std::uint64_t i = 0; i < 2000; ++i) {
+        table.add(i * 4 + own, own);
+        if (i % 2 == 0) table.remove(i * 4 + own);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  MemoryRecord same(Descriptor(::dup(record.descriptor())));
+  const OpeningTable again(same.openings());
+  for (std::uint64_t own = 0; own < 4; ++own) EXPECT_EQ(again.of(own), 1000U);
+}
+
+TEST(MemoryRecord, HasATextAndOpeningsBesideEachOther) {
+  MemoryRecord record;
+  record.write("before");
+  OpeningTable table(record.openings());
+  table.add(5, 6);
+  record.write(std::string(100000, 'x'));
+  EXPECT_EQ(record.read().size(), 100000U);
+  EXPECT_EQ(OpeningTable(record.openings()).tree_of(5), 6U);
+}
+
+TEST(OpeningHandle, IsThatOfTheRequestHoweverOftenItIsSent) {
+  EXPECT_EQ(opening_handle(8, false), 8U);
+  EXPECT_EQ(opening_handle(8 | std::uint64_t{1} << 63, false), 8U);
+  EXPECT_NE(opening_handle(8, true), opening_handle(8, false));
+  EXPECT_TRUE(holds_something(opening_handle(8, true)));
+  EXPECT_FALSE(holds_something(opening_handle(8, false)));
+}
+
+}  // namespace
+}  // namespace reshardfs
