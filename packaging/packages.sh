@@ -114,7 +114,8 @@ build_release() {
 # there goes on being used, after setup.sh or test.sh nearly all; tests that are there are kept.
 build_installable() {
   local only=()
-  [ -e build/release/build.ninja ] || only=(-DRESHARDFS_BUILD_TESTS=OFF -DRESHARDFS_BUILD_BENCH=OFF)
+  [ -e build/release/build.ninja ] || only=(-DRESHARDFS_BUILD_TESTS=OFF -DRESHARDFS_BUILD_BENCH=OFF
+    -DRESHARDFS_UNITY=ON)
   # The folder for zsh follows from the prefix.
   configure_release -DRESHARDFS_WERROR=OFF -U RESHARDFS_ZSH_DIR "${only[@]}" "$@"
   compile_release installable

@@ -8,7 +8,8 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 . packaging/packages.sh
 
 install_packages "${BUILD_PACKAGES[@]}"
-build_release -DRESHARDFS_BUILD_TESTS=OFF -DRESHARDFS_BUILD_BENCH=OFF -DRESHARDFS_WERROR=OFF
+build_release -DRESHARDFS_BUILD_TESTS=OFF -DRESHARDFS_BUILD_BENCH=OFF -DRESHARDFS_WERROR=OFF \
+  -DRESHARDFS_UNITY=ON
 say "built $PWD/build/release/bin/reshardfs"
 
 problem=$(fuse_problem)

@@ -12,6 +12,7 @@ from ._arguments import encoded, integer, name_text, path_text
 from ._command import checked, words_of
 from ._errors import Error, UnknownName, WrongIndex
 from ._files import open_file
+from ._html import page_of_checkpoint
 from ._tensor import State
 
 
@@ -64,14 +65,14 @@ class Checkpoint:
         number = integer(rank, "a rank")
         if not 0 <= number < self._core.rank_count:
             raise WrongIndex(f"there is no target rank {number}: the target has {self._core.rank_count}")
-        return State(self._core.tensors(number), f"rank {number}", self)
+        return State(self._core.tensors(number), f"rank {number}", self._core)
 
     @property
     def merged(self) -> State:
         """The tensors of the whole model, none of them read.
 
         Raises Error if there is no such whole."""
-        return State(self._core.whole_tensors(), "the whole model", self)
+        return State(self._core.whole_tensors(), "the whole model", self._core)
 
     def files(self) -> dict[str, int]:
         """The files of a mount, with their sizes in bytes."""
@@ -114,8 +115,7 @@ class Checkpoint:
         return f"<reshardfs.Checkpoint {self.source!r}: {state}>"
 
     def _repr_html_(self) -> str:
-        from ._html import page_of_checkpoint
-        return page_of_checkpoint(self)
+        return page_of_checkpoint(self.source, self._core)
 
 
 def open_checkpoint(source: str | os.PathLike[str], **options: Any) -> Checkpoint:

@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
 
 from . import _core
+from ._arguments import encoded
 from ._errors import Error
-
-if TYPE_CHECKING:
-    from ._checkpoint import Checkpoint
 
 _COLUMNS = 100
 _LINES = 40
@@ -29,35 +26,41 @@ def _tree(tensors: _core.TensorSet) -> str:
     return f"<pre>{escape(tensors.tree(_COLUMNS, _LINES))}</pre>"
 
 
+def _bytes(tensors: _core.TensorSet) -> int:
+    return sum(tensors.info(number)[3] for number in range(len(tensors)))
+
+
 def page_of_state(title: str, tensors: _core.TensorSet) -> str:
-    size = sum(tensors.info(number)[3] for number in range(len(tensors)))
-    return f"<p><b>{escape(title)}</b>: {len(tensors)} tensors, {_size(size)}</p>{_tree(tensors)}"
+    size = _size(_bytes(tensors))
+    return f"<p><b>{escape(title)}</b>: {len(tensors)} tensors, {size}</p>{_tree(tensors)}"
 
 
-def page_of_checkpoint(checkpoint: Checkpoint) -> str:
+def page_of_checkpoint(source: str, checkpoint: _core.Checkpoint) -> str:
     if checkpoint.closed:
-        return f"<p><b>{escape(checkpoint.source)}</b>: closed</p>"
+        return f"<p><b>{escape(source)}</b>: closed</p>"
+    ranks = checkpoint.ranks
     step = f", step {escape(checkpoint.step)}" if checkpoint.step else ""
-    parts = [f"<p><b>{escape(checkpoint.source)}</b>: {len(checkpoint.ranks)} ranks{step}</p>"]
+    parts = [f"<p><b>{escape(source)}</b>: {len(ranks)} ranks{step}</p>"]
     parts += [f"<p>⚠ {escape(line)}</p>" for line in checkpoint.warnings]
     try:
-        parts.append(_tree(checkpoint.merged._tensors))
+        parts.append(_tree(checkpoint.whole_tensors()))
     except Error as error:
         parts.append(f"<p>{escape(str(error))}</p>")
     rows = []
-    for rank in checkpoint.ranks[:_MOST_RANKS]:
-        state = checkpoint.rank(rank)
-        rows.append(f"<tr><td>{rank}</td><td>{len(state)}</td><td>{_size(state.nbytes)}</td></tr>")
-    more = len(checkpoint.ranks) - _MOST_RANKS
+    for rank in ranks[:_MOST_RANKS]:
+        tensors = checkpoint.tensors(rank)
+        rows.append(f"<tr><td>{rank}</td><td>{len(tensors)}</td><td>{_size(_bytes(tensors))}</td></tr>")
+    more = len(ranks) - _MOST_RANKS
     if more > 0:
         rows.append(f"<tr><td>... and {more} more</td></tr>")
     parts.append("<table><tr><th>rank</th><th>tensors</th><th>size</th></tr>" + "".join(rows) + "</table>")
     return "".join(parts)
 
 
-def page_of_tensor(name: str, facts: str, checkpoint: Checkpoint) -> str:
+def page_of_tensor(name: str, facts: str, checkpoint: _core.Checkpoint) -> str:
     line = f"<p><b>{escape(name)}</b>: {escape(facts)}</p>"
-    if checkpoint.closed:
+    data = encoded(name)
+    if checkpoint.closed or data is None:
         return line
-    picture = checkpoint.picture(name)
+    picture = checkpoint.draw_parameter(data)
     return line + picture[picture.index("<svg"):]

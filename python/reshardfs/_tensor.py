@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from . import _core
 from ._arguments import encoded, integer, is_bool, name_list, thread_count
 from ._errors import CannotShare, Error, UnknownName, WrongIndex, WrongType, WrongValue
+from ._html import page_of_state, page_of_tensor
 from ._types import numpy_dtype
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from ._checkpoint import Checkpoint
 
 
 def _wrong(name: str, why: str) -> WrongIndex:
@@ -52,7 +51,7 @@ class Tensor:
 
     __slots__ = ("_tensor", "_checkpoint")
 
-    def __init__(self, tensor: _core.Tensor, checkpoint: Checkpoint) -> None:
+    def __init__(self, tensor: _core.Tensor, checkpoint: _core.Checkpoint) -> None:
         self._tensor = tensor
         self._checkpoint = checkpoint
 
@@ -178,7 +177,6 @@ class Tensor:
         return self.nbytes
 
     def _repr_html_(self) -> str:
-        from ._html import page_of_tensor
         return page_of_tensor(self.name, f"{self.dtype} {list(self.shape)}, {self.nbytes} bytes", self._checkpoint)
 
     def __bytes__(self) -> bytes:
@@ -202,7 +200,7 @@ def _array(tensor: _core.Tensor) -> np.ndarray:
 class State(Mapping[str, Tensor]):
     """The tensors of a rank, or of the whole model, by name. Nothing is read until one is."""
 
-    def __init__(self, tensors: _core.TensorSet, title: str, checkpoint: Checkpoint) -> None:
+    def __init__(self, tensors: _core.TensorSet, title: str, checkpoint: _core.Checkpoint) -> None:
         self._tensors = tensors
         self._title = title
         self._checkpoint = checkpoint
@@ -264,5 +262,4 @@ class State(Mapping[str, Tensor]):
         return [name for name, _, _, _, is_array in facts if is_array]
 
     def _repr_html_(self) -> str:
-        from ._html import page_of_state
         return page_of_state(self._title, self._tensors)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -23,6 +24,11 @@ std::optional<T> checked_mul(T a, T b) noexcept {
   T result{};
   if (__builtin_mul_overflow(a, b, &result)) return std::nullopt;
   return result;
+}
+
+/// Of a number that is known not to be negative.
+constexpr std::uint64_t unsigned_of(std::int64_t value) noexcept {
+  return static_cast<std::uint64_t>(value);
 }
 
 /// a + b, or Error kBadInput naming what would have been computed.

@@ -16,12 +16,12 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x31304c5243534852;  // "RHSCRL01"
+constexpr std::uint64_t kLedgerMagic = 0x31304c5243534852;  // "RHSCRL01"
 constexpr std::uint64_t kDiskPage = 4096;
 
 /// As it lies in the file. Its last member is the sum of those before.
-struct Layout {
-  std::uint64_t magic = kMagic;
+struct LedgerLayout {
+  std::uint64_t magic = kLedgerMagic;
   std::uint64_t boot = 0;
   std::uint64_t held = 0;
   std::uint64_t added = 0;
@@ -29,10 +29,10 @@ struct Layout {
   std::uint64_t known = 0;
   std::uint64_t sum = 0;
 };
-static_assert(std::has_unique_object_representations_v<Layout>);
+static_assert(std::has_unique_object_representations_v<LedgerLayout>);
 
-std::uint64_t sum_of(const Layout& layout) noexcept {
-  return checksum(std::as_bytes(std::span(&layout, 1)).first(offsetof(Layout, sum)));
+std::uint64_t sum_of(const LedgerLayout& layout) noexcept {
+  return checksum(std::as_bytes(std::span(&layout, 1)).first(offsetof(LedgerLayout, sum)));
 }
 
 std::uint64_t this_boot() noexcept {
@@ -57,15 +57,15 @@ std::uint64_t random_number() noexcept {
 Ledger::Ledger(OpenFile file) noexcept : file_(std::move(file)), boot_(this_boot()) {}
 
 Balance Ledger::read() const noexcept {
-  Layout found;
+  LedgerLayout found;
   iovec buffer{&found, sizeof(found)};
   if (read_fully(file_.get(), std::span(&buffer, 1), 0) != 0) return {};
-  if (found.sum != sum_of(found) || found.magic != kMagic || found.boot != boot_) return {};
+  if (found.sum != sum_of(found) || found.magic != kLedgerMagic || found.boot != boot_) return {};
   return {found.known != 0, found.held, found.added, found.recount};
 }
 
 int Ledger::write(const Balance& balance) noexcept {
-  Layout layout;
+  LedgerLayout layout;
   layout.boot = boot_;
   layout.held = balance.held;
   layout.added = balance.added;

@@ -10,11 +10,11 @@ namespace {
 
 constexpr std::uint64_t kSmallestPiece = 16 << 10;
 /// Of the byte order, too: a machine with another one finds another number.
-constexpr std::uint64_t kMagic = 0x31304d5243534852;  // "RHSCRM01"
+constexpr std::uint64_t kRecordMagic = 0x31304d5243534852;  // "RHSCRM01"
 
 /// As it lies in the file: in the byte order of the machine, without gaps.
-struct Layout {
-  std::uint64_t magic = kMagic;
+struct RecordLayout {
+  std::uint64_t magic = kRecordMagic;
   std::uint64_t number = 0;
   std::uint64_t length = 0;
   std::uint32_t kind = 0;
@@ -22,14 +22,14 @@ struct Layout {
   ObjectKey::Digits object{};
   std::array<std::uint64_t, kPieces> sums{};
 };
-static_assert(std::has_unique_object_representations_v<Layout>);
+static_assert(std::has_unique_object_representations_v<RecordLayout>);
 
 /// The last bytes of the page are the sum of all before them.
 constexpr std::size_t kSumOffset = kHeaderBytes - sizeof(std::uint64_t);
-static_assert(sizeof(Layout) <= kSumOffset);
+static_assert(sizeof(RecordLayout) <= kSumOffset);
 
-Layout layout_of(const RecordId& id, std::uint64_t length) noexcept {
-  Layout layout;
+RecordLayout layout_of(const RecordId& id, std::uint64_t length) noexcept {
+  RecordLayout layout;
   layout.number = id.number;
   layout.length = length;
   layout.kind = static_cast<std::uint32_t>(id.kind);
@@ -40,7 +40,7 @@ Layout layout_of(const RecordId& id, std::uint64_t length) noexcept {
 }  // namespace
 
 RecordPath record_path(const RecordId& id) noexcept {
-  const Layout named = layout_of(id, 0);
+  const RecordLayout named = layout_of(id, 0);
   std::array<char, 32> digits{};
   hex_hash(std::as_bytes(std::span(&named, 1)), digits);
   RecordPath path{};
@@ -57,7 +57,7 @@ std::uint64_t piece_bytes(std::uint64_t length) noexcept {
 
 void RecordHeader::write(const RecordId& id, Bytes content,
                          std::span<std::byte, kHeaderBytes> page) noexcept {
-  Layout layout = layout_of(id, content.size());
+  RecordLayout layout = layout_of(id, content.size());
   const std::uint64_t piece = piece_bytes(content.size());
   for (std::size_t i = 0; i * piece < content.size(); ++i) {
     const std::size_t begin = i * piece;
@@ -75,9 +75,9 @@ std::optional<RecordHeader> RecordHeader::read(std::span<const std::byte, kHeade
   std::uint64_t sum = 0;
   std::memcpy(&sum, &page[kSumOffset], sizeof(sum));
   if (sum != checksum(Bytes(page.first<kSumOffset>()))) return std::nullopt;
-  Layout found;
+  RecordLayout found;
   std::memcpy(&found, page.data(), sizeof(found));
-  Layout expected = layout_of(id, length);
+  RecordLayout expected = layout_of(id, length);
   expected.sums = found.sums;
   if (std::memcmp(&found, &expected, sizeof(found)) != 0) return std::nullopt;
   return RecordHeader(found.sums);

@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 /// For locks, and for the sweep of another process.
-constexpr CacheLock::Patience kPatience = seconds(2);
+constexpr CacheLock::Patience kWritePatience = seconds(2);
 constexpr seconds kPause{10};
 /// For one record.
 constexpr int kSweeps = 3;
@@ -87,7 +87,7 @@ RecordWriter::Place RecordWriter::take_place(CacheDirectory& directory, std::uin
                                              const std::stop_token& stop) const noexcept {
   Place place;
   Ledger& ledger = directory.ledger();
-  const auto lock = CacheLock::take(ledger.descriptor(), kPatience, stop);
+  const auto lock = CacheLock::take(ledger.descriptor(), kWritePatience, stop);
   place.error = EAGAIN;
   if (!lock) return place;
   Balance balance = ledger.read();
@@ -108,7 +108,7 @@ RecordWriter::Place RecordWriter::take_place(CacheDirectory& directory, std::uin
 
 RecordWriter::Place RecordWriter::wait_for_place(CacheDirectory& directory, std::uint64_t size,
                                                  const std::stop_token& stop) noexcept {
-  const Clock::time_point end = Clock::now() + kPatience;
+  const Clock::time_point end = Clock::now() + kWritePatience;
   const std::uint64_t room = std::max(max_bytes_ / kSweptPart, occupied(size));
   int sweeps = 0;
   while (true) {
@@ -143,7 +143,7 @@ void RecordWriter::give_up_place(CacheDirectory& directory, const Place& place, 
                                  const std::stop_token& stop) noexcept {
   directory.remove_filling(place.filling);
   Ledger& ledger = directory.ledger();
-  const auto lock = CacheLock::take(ledger.descriptor(), kPatience, stop);
+  const auto lock = CacheLock::take(ledger.descriptor(), kWritePatience, stop);
   if (!lock) return;
   Balance balance = ledger.read();
   // A recount since then may not have seen the file, so that its bytes are not in the number.
@@ -158,7 +158,7 @@ bool RecordWriter::get_around(int error, const std::stop_token& stop) noexcept {
   if (error != ENOSPC && error != EDQUOT) return false;
   // The disk is full before the cache is: others need it more.
   const auto directory = current_->get();
-  const auto lock = CacheLock::take(directory->sweep_file(), kPatience, stop);
+  const auto lock = CacheLock::take(directory->sweep_file(), kWritePatience, stop);
   if (!lock) return false;
   const Balance balance = directory->ledger().read();
   const std::uint64_t held = balance.known ? balance.held : max_bytes_;

@@ -25,7 +25,7 @@ using std::chrono::seconds;
 
 /// Shorter than a sweep may take: the lock is held for some microseconds only, except by a process
 /// that is stopped.
-constexpr CacheLock::Patience kPatience = seconds(2);
+constexpr CacheLock::Patience kSweepPatience = seconds(2);
 
 nanoseconds now() noexcept {
   return std::chrono::system_clock::now().time_since_epoch();
@@ -134,13 +134,13 @@ int Sweep::recount() {
   Ledger& ledger = directory_.ledger();
   Balance before;
   {
-    const auto lock = CacheLock::take(ledger.descriptor(), kPatience, stop_);
+    const auto lock = CacheLock::take(ledger.descriptor(), kSweepPatience, stop_);
     if (!lock) return ETIMEDOUT;
     before = ledger.read();
     found_ = clear_fillings(directory_);
   }
   if (const int failed = list()) return failed;
-  const auto lock = CacheLock::take(ledger.descriptor(), kPatience, stop_);
+  const auto lock = CacheLock::take(ledger.descriptor(), kSweepPatience, stop_);
   if (!lock) return ETIMEDOUT;
   Balance balance = ledger.read();
   // Damaged meanwhile: how much was added before nobody knows.
@@ -210,7 +210,7 @@ int Sweep::evict(std::uint64_t target) {
 
 int Sweep::give_back(std::uint64_t bytes) {
   Ledger& ledger = directory_.ledger();
-  const auto lock = CacheLock::take(ledger.descriptor(), kPatience, stop_);
+  const auto lock = CacheLock::take(ledger.descriptor(), kSweepPatience, stop_);
   if (!lock) return ETIMEDOUT;
   Balance balance = ledger.read();
   balance.held -= std::min(balance.held, bytes);
@@ -234,7 +234,7 @@ SweepResult sweep(CacheDirectory& directory, std::uint64_t target,
 
 void remove_abandoned(CacheDirectory& directory, const std::stop_token& stop) noexcept {
   try {
-    const auto lock = CacheLock::take(directory.ledger().descriptor(), kPatience, stop);
+    const auto lock = CacheLock::take(directory.ledger().descriptor(), kSweepPatience, stop);
     if (lock) clear_fillings(directory);
   } catch (const std::bad_alloc&) {
     // The next sweep removes them.

@@ -18,7 +18,7 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::uint64_t kBlockBytes = 1U << 20U;
+constexpr std::uint64_t kDiffBlockBytes = 1U << 20U;
 
 /// A parameter with a name on at least one side.
 struct Pair {
@@ -59,7 +59,7 @@ bool holds_no_empty_parameters(const DiffSide& side) {
   return side.table().checkpoint().format().name == "ckpt";
 }
 
-std::uint64_t bytes_of(const SourceParameter& parameter) {
+std::uint64_t size_of(const SourceParameter& parameter) {
   if (!parameter.grid) return parameter.holders.front().entry->content_bytes;
   return TensorView(parameter.grid).size();
 }
@@ -188,7 +188,7 @@ void Comparison::compare_values(const Tensor& a, const Tensor& b, ParameterDiff&
   const auto a_size = static_cast<std::uint64_t>(element_size(*result.a_type));
   const auto b_size = static_cast<std::uint64_t>(element_size(*result.b_type));
   const std::uint64_t elements = a.bytes() / a_size;
-  const std::uint64_t block = std::min(elements, kBlockBytes / std::max(a_size, b_size));
+  const std::uint64_t block = std::min(elements, kDiffBlockBytes / std::max(a_size, b_size));
   std::vector<std::byte> left(block * a_size);
   std::vector<std::byte> right(block * b_size);
   for (std::uint64_t done = 0; done < elements; done += block) {
@@ -262,7 +262,7 @@ std::vector<ParameterDiff> diff(const DiffSide& a, const DiffSide& b, const Diff
   }
   for (const Pair& pair : pairs) {
     if (pair.a != nullptr && pair.b != nullptr) {
-      progress.total += bytes_of(*pair.a) + bytes_of(*pair.b);
+      progress.total += size_of(*pair.a) + size_of(*pair.b);
     }
   }
   const Comparison comparison(a, b, options, progress);

@@ -13,7 +13,7 @@ namespace reshardfs {
 namespace {
 
 /// A multiple of every element's size.
-constexpr std::uint64_t kBlockBytes = 256U << 10U;
+constexpr std::uint64_t kSearchBlockBytes = 256U << 10U;
 
 bool has_bad(DType dtype, const std::byte* in, std::size_t count) {
   const ElementStats stats = stats_of(dtype, in, count);
@@ -40,10 +40,10 @@ std::size_t first_bad_of(DType dtype, const std::byte* in, std::size_t count) {
 template <typename Read>
 std::optional<std::uint64_t> first_bad_index(DType dtype, std::uint64_t bytes, const Read& read) {
   const auto size = static_cast<std::uint64_t>(element_size(dtype));
-  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(bytes, kBlockBytes)));
-  for (std::uint64_t offset = 0; offset < bytes; offset += kBlockBytes) {
-    const std::span<std::byte> block =
-        std::span(buffer).first(static_cast<std::size_t>(std::min(kBlockBytes, bytes - offset)));
+  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(bytes, kSearchBlockBytes)));
+  for (std::uint64_t offset = 0; offset < bytes; offset += kSearchBlockBytes) {
+    const std::span<std::byte> block = std::span(buffer).first(
+        static_cast<std::size_t>(std::min(kSearchBlockBytes, bytes - offset)));
     ReadBatch batch;
     read(offset, block, batch);
     batch.check();

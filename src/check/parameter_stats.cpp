@@ -19,7 +19,7 @@ namespace reshardfs {
 namespace {
 
 /// A multiple of every element's size; small enough to be in the second cache when it is added up.
-constexpr std::uint64_t kBlockBytes = 256U << 10U;
+constexpr std::uint64_t kStatsBlockBytes = 256U << 10U;
 /// Tensors that are worked on together: what is remembered of them does not grow with ranks times
 /// parameters.
 constexpr std::size_t kBatchTensors = 8192;
@@ -31,7 +31,7 @@ struct Cell {
 
   std::uint64_t bytes() const { return made ? made->size() : holding.entry->content_bytes; }
   DType dtype() const { return made ? made->dtype() : holding.entry->dtype; }
-  std::uint64_t blocks() const { return (bytes() + kBlockBytes - 1) / kBlockBytes; }
+  std::uint64_t blocks() const { return (bytes() + kStatsBlockBytes - 1) / kStatsBlockBytes; }
   void read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
     made ? made->read(offset, out, batch) : read_content(holding, offset, out, batch);
   }
@@ -41,10 +41,10 @@ struct Cell {
 using Cells = std::vector<Cell>;
 
 ElementStats read_block(const Cell& cell, std::uint64_t number, CheckProgress& progress) {
-  thread_local std::vector<std::byte> buffer(kBlockBytes);
-  const std::uint64_t begin = number * kBlockBytes;
+  thread_local std::vector<std::byte> buffer(kStatsBlockBytes);
+  const std::uint64_t begin = number * kStatsBlockBytes;
   const auto bytes =
-      static_cast<std::size_t>(std::min<std::uint64_t>(kBlockBytes, cell.bytes() - begin));
+      static_cast<std::size_t>(std::min<std::uint64_t>(kStatsBlockBytes, cell.bytes() - begin));
   const std::span<std::byte> block = std::span(buffer).first(bytes);
   ReadBatch batch;
   cell.read(begin, block, batch);

@@ -8,7 +8,7 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::uint64_t kBlockBytes = 1U << 20U;
+constexpr std::uint64_t kReplicaBlockBytes = 1U << 20U;
 
 /// Tells a failed read from which copy it was.
 struct ReadFailure {
@@ -41,7 +41,7 @@ void tally(std::span<const std::byte> reference, std::span<const std::byte> othe
 std::vector<ReplicaDifference> compare_with(const std::vector<Holding>& copies,
                                             std::size_t reference, CheckProgress& progress) {
   const std::uint64_t total = copies.front().entry->content_bytes;
-  const auto block = static_cast<std::size_t>(std::min(kBlockBytes, total));
+  const auto block = static_cast<std::size_t>(std::min(kReplicaBlockBytes, total));
   std::vector<std::byte> left(block);
   std::vector<std::byte> right(copies.size() > 1 ? block : 0);
   std::vector<ReplicaDifference> tallies(copies.size());

@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t kSampleBytes = 4096;
 /// A multiple of every element's size.
-constexpr std::size_t kBlockBytes = std::size_t{3} << 18U;
+constexpr std::size_t kSliceBlockBytes = std::size_t{3} << 18U;
 constexpr std::size_t kRounds = 4;
 /// Reads after which no further round begins.
 constexpr std::size_t kMostReads = 1'500'000;
@@ -258,7 +258,7 @@ class SliceReader {
     const std::uint64_t total = held.entry->content_bytes;
     const auto element = element_bytes(slices);
     std::vector<std::byte> buffer(
-        static_cast<std::size_t>(std::min<std::uint64_t>(total, kBlockBytes)));
+        static_cast<std::size_t>(std::min<std::uint64_t>(total, kSliceBlockBytes)));
     Sha256 sum;
     for (std::uint64_t offset = 0; offset < total; offset += buffer.size()) {
       const auto part = std::span(buffer).first(

@@ -41,7 +41,7 @@ const char* kind_of(DType dtype) {
   return dtype == DType::kString ? "text" : "map";
 }
 
-struct Cells {
+struct RowCells {
   std::string name;
   std::string tensor;
   std::string ranks;
@@ -50,8 +50,8 @@ struct Cells {
   bool numbers = false;
 };
 
-Cells cells_of(const ParameterStats& parameter) {
-  Cells cells;
+RowCells cells_of(const ParameterStats& parameter) {
+  RowCells cells;
   cells.name = printable(parameter.name);
   cells.tensor = std::string(mindspore_name(parameter.dtype)) + " " + to_string(parameter.shape);
   cells.ranks = parameter.ranks.empty() ? "all" : format_rank_list(parameter.ranks);
@@ -93,7 +93,7 @@ std::string table_text(const std::vector<ParameterStats>& parameters, bool with_
   }
   TextTable table(heading, numeric);
   for (const ParameterStats& parameter : parameters) {
-    Cells row = cells_of(parameter);
+    RowCells row = cells_of(parameter);
     std::vector<std::string> cells;
     cells.reserve(heading.size());
     cells.push_back(std::move(row.name));
@@ -125,7 +125,7 @@ std::string narrow_table_text(const std::vector<ParameterStats>& parameters) {
   return table.str();
 }
 
-std::string block_text(const Cells& row, bool with_ranks, std::size_t columns) {
+std::string block_text(const RowCells& row, bool with_ranks, std::size_t columns) {
   std::string text = "    " + row.tensor;
   if (with_ranks) text += (row.ranks == "all" ? ", all ranks" : ", ranks " + row.ranks);
   if (!row.numbers) {

@@ -21,7 +21,7 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kMapBlockBytes = std::uint64_t{1} << 20U;
 
 class MapVerification {
  public:
@@ -83,8 +83,8 @@ class MapVerification {
     const TensorView one(copy.pair.grid);
     const TensorView other(copy.pair.other);
     std::uint64_t different = 0;
-    for (std::uint64_t done = 0; done < one.size(); done += kBlockBytes) {
-      const std::uint64_t bytes = std::min<std::uint64_t>(kBlockBytes, one.size() - done);
+    for (std::uint64_t done = 0; done < one.size(); done += kMapBlockBytes) {
+      const std::uint64_t bytes = std::min<std::uint64_t>(kMapBlockBytes, one.size() - done);
       try {
         different += differing_bytes(one, other, {done, bytes});
       } catch (const Error& error) {

@@ -347,9 +347,9 @@ void add_source_options(CLI::App& verb, MapCommandArguments& arguments) {
   arguments.options.add_variables_to(verb);
 }
 
-CLI::App* add_verb(CLI::App& command, CommandAction& action, const std::string& name,
-                   const std::string& text, int (*run)(const MapCommandArguments&),
-                   const std::shared_ptr<MapCommandArguments>& arguments) {
+CLI::App* add_map_verb(CLI::App& command, CommandAction& action, const std::string& name,
+                       const std::string& text, int (*run)(const MapCommandArguments&),
+                       const std::shared_ptr<MapCommandArguments>& arguments) {
   CLI::App* verb = command.add_subcommand(name, text);
   arguments->log.add_to(*verb);
   verb->callback(
@@ -364,7 +364,7 @@ void add_map_command(CLI::App& app, CommandAction& action) {
   CLI::App* command = app.add_subcommand("map", "List, check or draw model maps");
   command->require_subcommand(1);
   CLI::App* list =
-      add_verb(*command, action, "list", "List the installed maps", run_list, arguments);
+      add_map_verb(*command, action, "list", "List the installed maps", run_list, arguments);
   list->add_flag("--json", arguments->json, "Print JSON");
   list->footer("Example:\n  reshardfs map list");
   const auto add_map = [&](CLI::App* verb) {
@@ -373,16 +373,17 @@ void add_map_command(CLI::App& app, CommandAction& action) {
     add_source_options(*verb, *arguments);
   };
   CLI::App* check =
-      add_verb(*command, action, "check",
-               "Check a map: which rule takes which tensor, and every problem at once", run_check,
-               arguments);
+      add_map_verb(*command, action, "check",
+                   "Check a map: which rule takes which tensor, and every problem at once",
+                   run_check, arguments);
   add_map(check);
   check->add_flag("--json", arguments->json, "Print JSON");
   check->footer(
       "Example:\n  reshardfs map check mindformers-qwen3 --source ckpt --src-strategy train.ckpt "
       "--model-config hub-dir");
-  CLI::App* show = add_verb(*command, action, "show",
-                            "Draw where the elements of a tensor come from", run_show, arguments);
+  CLI::App* show =
+      add_map_verb(*command, action, "show", "Draw where the elements of a tensor come from",
+                   run_show, arguments);
   add_map(show);
   show->get_option("--source")->required();
   show->add_option("--param", arguments->parameter, "A tensor, by the name that the map shows")

@@ -247,9 +247,9 @@ int run_check(const StrategyArguments& given) {
   return arguments.source.empty() ? kExitDone : check_source(arguments, open_source(arguments));
 }
 
-CLI::App* add_verb(CLI::App& strategy, CommandAction& action, const std::string& name,
-                   const std::string& text, int (*run)(const StrategyArguments&),
-                   const std::shared_ptr<StrategyArguments>& arguments) {
+CLI::App* add_strategy_verb(CLI::App& strategy, CommandAction& action, const std::string& name,
+                            const std::string& text, int (*run)(const StrategyArguments&),
+                            const std::shared_ptr<StrategyArguments>& arguments) {
   CLI::App* verb = strategy.add_subcommand(name, text);
   verb->add_option("FILE", arguments->inputs,
                    "A MindSpore strategy (.ckpt or .json), a directory with one file per pipeline "
@@ -279,26 +279,27 @@ void add_strategy_command(CLI::App& app, CommandAction& action) {
   CLI::App* strategy =
       app.add_subcommand("strategy", "Show, merge, convert, check or guess strategies");
   strategy->require_subcommand(1);
-  CLI::App* show =
-      add_verb(*strategy, action, "show", "List the layout of each parameter", run_show, arguments);
+  CLI::App* show = add_strategy_verb(*strategy, action, "show", "List the layout of each parameter",
+                                     run_show, arguments);
   show->add_option("--param", arguments->parameter,
                    "Draw which part of this parameter each rank holds")
       ->type_name("NAME");
   show->add_flag("--json", arguments->json, "Print MindSpore's JSON form");
   show->footer("Example:\n  reshardfs strategy show src_strategy.ckpt");
-  CLI::App* merge = add_verb(
+  CLI::App* merge = add_strategy_verb(
       *strategy, action, "merge",
       "Merge the files of all pipeline stages into one, like MindSpore's merge_pipeline_strategys",
       run_write, arguments);
   add_output(*merge, arguments);
   merge->footer("Example:\n  reshardfs strategy merge stages/ --output merged.ckpt");
-  CLI::App* convert = add_verb(*strategy, action, "convert",
-                               "Write a strategy as protobuf, JSON or rules", run_write, arguments);
+  CLI::App* convert =
+      add_strategy_verb(*strategy, action, "convert", "Write a strategy as protobuf, JSON or rules",
+                        run_write, arguments);
   add_output(*convert, arguments);
   convert->footer("Example:\n  reshardfs strategy convert strategy.ckpt --output strategy.json");
-  CLI::App* check = add_verb(*strategy, action, "check",
-                             "Check a strategy, and with --source whether it fits a checkpoint",
-                             run_check, arguments);
+  CLI::App* check = add_strategy_verb(
+      *strategy, action, "check",
+      "Check a strategy, and with --source whether it fits a checkpoint", run_check, arguments);
   check->get_option("--source")->description("The checkpoint to compare the strategy with");
   add_text(*check, "--src-strategy", arguments->src_strategy,
            "With --map: strategy the checkpoint was saved with")

@@ -19,7 +19,7 @@
 namespace reshardfs {
 namespace {
 
-constexpr const char* kSuffix = "-blocks";
+constexpr const char* kJournalSuffix = "-blocks";
 /// More than a journal of a file of 64 TiB has.
 constexpr std::size_t kMostBytes = std::size_t{1} << 30U;
 constexpr std::size_t kSumDigits = 32;
@@ -44,7 +44,7 @@ bool take_number(std::string_view& text, std::uint64_t& number) {
 }
 
 /// @return nothing if it is no file of its own, or cannot be read.
-std::optional<std::string> read_all(int file) {
+std::optional<std::string> read_journal(int file) {
   struct stat found {};
   if (::fstat(file, &found) != 0 || !S_ISREG(found.st_mode) || found.st_nlink != 1) return {};
   if (static_cast<std::uint64_t>(found.st_size) > kMostBytes) return {};
@@ -63,7 +63,7 @@ std::optional<std::string> read_all(int file) {
 }  // namespace
 
 std::string journal_name(const std::string& name) {
-  return partial_name(name) + kSuffix;
+  return partial_name(name) + kJournalSuffix;
 }
 
 BlockJournal::BlockJournal(Folder folder, const std::string& name, const Subject& subject,
@@ -89,7 +89,7 @@ std::unique_ptr<BlockJournal> BlockJournal::resume(const Folder& folder, const s
 
 bool BlockJournal::read(const Subject& subject, std::size_t most_block_bytes) {
   file_ = folder_.open_file(name_, O_RDWR | O_APPEND);
-  const auto all = file_ ? read_all(file_->get()) : std::nullopt;
+  const auto all = file_ ? read_journal(file_->get()) : std::nullopt;
   if (!all) return false;
   std::string_view text = *all;
   const std::string header = header_of(subject);

@@ -89,7 +89,7 @@ std::uint64_t size_of(int file) {
   return static_cast<std::uint64_t>(found.st_size);
 }
 
-std::string read_all(int file) {
+std::string read_manifest(int file) {
   const std::uint64_t bytes = size_of(file);
   if (bytes > kMaxBytes) throw no_manifest("it is larger than any that reshardfs writes");
   return read_range(file, 0, bytes);
@@ -102,7 +102,8 @@ std::optional<Manifest::Entries> read_one(const Folder& folder, const std::strin
     if (!file && errno == ENOENT) return std::nullopt;
     if (!file) throw io_error("open", "", errno);
     Manifest::Entries entries;
-    if (parse_manifest(read_all(file->get()), is_same, identity, /*force=*/false, entries) == 0) {
+    if (parse_manifest(read_manifest(file->get()), is_same, identity, /*force=*/false, entries) ==
+        0) {
       return std::nullopt;
     }
     return entries;
@@ -119,7 +120,7 @@ Manifest::Manifest(const Folder& folder, const Json& identity, bool force,
       share_(share) {
   about(path_, [&] {
     open_and_lock(folder);
-    const std::string text = read_all(file_->get());
+    const std::string text = read_manifest(file_->get());
     const std::uint64_t good = parse_manifest(
         text, [&](const Json& header) { return header == header_; }, identity, force, entries_);
     // Not where it changes nothing but the file's times.
@@ -202,7 +203,7 @@ void Manifest::complete(const Folder& folder, const std::vector<std::string>& pa
     text += manifest_entry_line(path, entries_.at(path));
   }
   text += manifest_last_line(header_);
-  if (about(path_, [&] { return read_all(file_->get()); }) == text) return;
+  if (about(path_, [&] { return read_manifest(file_->get()); }) == text) return;
   publish_text(folder, name_, text);
 }
 
@@ -253,7 +254,7 @@ std::optional<Manifest::Entries> read_complete_share(const Folder& folder, const
     if (bytes < last.size()) return std::nullopt;
     if (read_range(file->get(), bytes - last.size(), last.size()) != last) return std::nullopt;
     Manifest::Entries entries;
-    const std::string text = read_all(file->get());
+    const std::string text = read_manifest(file->get());
     const std::uint64_t good = parse_manifest(
         text, [&](const Json& found) { return found == header; }, identity, true, entries);
     // A damaged line, or one that another process has added meanwhile.

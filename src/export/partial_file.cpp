@@ -24,7 +24,7 @@ namespace reshardfs {
 namespace {
 
 constexpr std::size_t kMaxNameBytes = 255;
-constexpr const char* kSuffix = ".reshardfs-partial";
+constexpr const char* kPartialSuffix = ".reshardfs-partial";
 constexpr const char* kSpaceHint = "make room and run the same command again";
 
 Error write_error(const std::filesystem::path& path, int errno_value) {
@@ -46,7 +46,8 @@ constexpr std::size_t kMarkDigits = 16;
 
 /// The name, or what is short and stands for it.
 std::string stem_of(const std::string& name, std::size_t more) {
-  if (name.size() + more + std::string_view(kSuffix).size() + 1 <= kMaxNameBytes) return name;
+  if (name.size() + more + std::string_view(kPartialSuffix).size() + 1 <= kMaxNameBytes)
+    return name;
   return sha256_of(std::as_bytes(std::span(name)));
 }
 
@@ -54,12 +55,12 @@ std::string stem_of(const std::string& name, std::size_t more) {
 std::string own_name(const std::string& name) {
   std::random_device random;
   return fmt::format(".{}.{:08x}{:08x}{}", stem_of(name, kMarkDigits + 1), random(), random(),
-                     kSuffix);
+                     kPartialSuffix);
 }
 
 /// What a partial file's name says of the file, with its mark if it has one; nothing for others.
 std::optional<std::string_view> stem_and_mark(std::string_view partial) {
-  const std::string_view suffix = kSuffix;
+  const std::string_view suffix = kPartialSuffix;
   if (!partial.starts_with('.') || !partial.ends_with(suffix)) return std::nullopt;
   return partial.substr(1, partial.size() - 1 - suffix.size());
 }
@@ -75,7 +76,7 @@ std::string_view without_mark(std::string_view stem) {
 }  // namespace
 
 std::string partial_name(const std::string& name) {
-  return "." + stem_of(name, 0) + kSuffix;
+  return "." + stem_of(name, 0) + kPartialSuffix;
 }
 
 std::set<std::string> remove_partial_files(const Folder& folder, const std::set<std::string>& names,

@@ -29,13 +29,13 @@ namespace {
 constexpr std::size_t kCommentWidth = 98;
 
 /// One rule, or several of which one may be right.
-struct Candidate {
+struct RuleCandidate {
   std::string words;
   std::string keys;      ///< `cut`, `uneven` and `optimizer`
   bool has_rule = true;  ///< the device matrix of the file has its axes
 
   // NOLINTNEXTLINE(modernize-use-nullptr): what = default compares with is no pointer
-  auto operator<=>(const Candidate&) const = default;
+  auto operator<=>(const RuleCandidate&) const = default;
 };
 
 struct Group {
@@ -43,7 +43,7 @@ struct Group {
   std::string words;
   std::string other;  ///< as GuessedParameter::other
   std::string stage;  ///< the value of `stage`; empty: the rule says nothing of it
-  std::vector<Candidate> candidates;
+  std::vector<RuleCandidate> candidates;
 
   // NOLINTNEXTLINE(modernize-use-nullptr): what = default compares with is no pointer
   auto operator<=>(const Group&) const = default;
@@ -298,7 +298,7 @@ class GuessWriter {
     group_of_[parameter.name] = known->second;
   }
 
-  Candidate candidate_for(const GuessedParameter& parameter, std::size_t number) const {
+  RuleCandidate candidate_for(const GuessedParameter& parameter, std::size_t number) const {
     const Reading& reading = parameter.readings[number];
     const auto cut = axes_.text(reading.layout);
     if (parameter.certainty == Certainty::kProven) return rule_of(*cut, {});
@@ -308,7 +308,7 @@ class GuessWriter {
     return rule_of(*cut, words);
   }
 
-  static Candidate rule_of(const CutText& cut, const std::string& words) {
+  static RuleCandidate rule_of(const CutText& cut, const std::string& words) {
     const bool by_optimizer = cut.optimizer != "\"none\"";
     return {words, cut.keys + (by_optimizer ? "optimizer = " + cut.optimizer + "\n" : ""), true};
   }
@@ -345,7 +345,7 @@ class GuessWriter {
   static std::string candidates(const Group& group, const std::string& begin,
                                 const std::string& stage) {
     std::string text;
-    for (const Candidate& candidate : group.candidates) {
+    for (const RuleCandidate& candidate : group.candidates) {
       text += comment(candidate.words);
       if (candidate.has_rule) text += commented_out(rule_with(begin, candidate.keys, stage));
     }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kMaxDevices = std::int64_t{1} << 20;
 /// Far above what exists (tensors have at most 8 dimensions); bounds what a hostile file can cost.
-constexpr std::size_t kMaxDimensions = 32;
+constexpr std::size_t kMaxLayoutDimensions = 32;
 
 std::string dimension_text(const std::vector<int>& axes) {
   if (axes.empty()) return "-1";
@@ -72,15 +72,15 @@ std::int64_t device_count(const Layout& layout) {
 }
 
 void check_layout(const Layout& layout) {
-  if (layout.device_matrix.size() > kMaxDimensions) {
+  if (layout.device_matrix.size() > kMaxLayoutDimensions) {
     throw Error(ErrorKind::kBadInput,
                 "the device matrix has " + std::to_string(layout.device_matrix.size()) +
-                    " axes, expected at most " + std::to_string(kMaxDimensions));
+                    " axes, expected at most " + std::to_string(kMaxLayoutDimensions));
   }
-  if (layout.tensor_map.size() > kMaxDimensions) {
+  if (layout.tensor_map.size() > kMaxLayoutDimensions) {
     throw Error(ErrorKind::kBadInput,
                 "the tensor map has " + std::to_string(layout.tensor_map.size()) +
-                    " dimensions, expected at most " + std::to_string(kMaxDimensions));
+                    " dimensions, expected at most " + std::to_string(kMaxLayoutDimensions));
   }
   device_count(layout);
   check_tensor_map(layout);

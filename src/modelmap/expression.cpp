@@ -10,13 +10,10 @@
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
+#include "base/text/digits.h"
 
 namespace reshardfs::modelmap {
 namespace {
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 bool is_word_start(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';

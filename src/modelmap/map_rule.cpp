@@ -10,7 +10,7 @@
 namespace reshardfs::modelmap {
 namespace {
 
-[[noreturn]] void fail_at(const MapPlace& place, const std::string& message) {
+[[noreturn]] void fail_in_rule(const MapPlace& place, const std::string& message) {
   throw Error(ErrorKind::kBadInput, "line " + std::to_string(place.line) + ": " + message)
       .in_file(*place.file);
 }
@@ -19,14 +19,14 @@ Pattern parse_pattern(const std::string& text, const MapPlace& place) {
   try {
     return Pattern::parse(text);
   } catch (const Error& error) {
-    fail_at(place, error.message());
+    fail_in_rule(place, error.message());
   }
 }
 
 std::string with_block(const std::string& text, const std::string* start, const MapPlace& place) {
   if (text[0] != '@') return text;
   if (start == nullptr)
-    fail_at(place, "'@' stands for the texts of a [[block]], and there is none");
+    fail_in_rule(place, "'@' stands for the texts of a [[block]], and there is none");
   return *start + text.substr(1);
 }
 
@@ -66,7 +66,7 @@ class CaptureFinder {
     }
     RuleCapture& known = rule_.captures[number];
     if (known.is_word != capture.is_word) {
-      fail_at(rule_.place, "the capture '" + capture.name + "' is a number and a word");
+      fail_in_rule(rule_.place, "the capture '" + capture.name + "' is a number and a word");
     }
     if (known.side == CaptureSide::kTo && side == CaptureSide::kFrom) {
       known.side = CaptureSide::kBoth;
@@ -78,7 +78,7 @@ class CaptureFinder {
     for (const auto& [name, expression] : range_) {
       const std::size_t number = number_of(name);
       if (number == rule_.captures.size()) {
-        fail_at(rule_.place, "'range' has '" + printable(name) + "', which is no capture");
+        fail_in_rule(rule_.place, "'range' has '" + printable(name) + "', which is no capture");
       }
       rule_.captures[number].range = expression;
     }
@@ -89,8 +89,8 @@ class CaptureFinder {
     if (capture.side == CaptureSide::kBoth) return;
     const std::string alone = "the capture '" + capture.name + "' stands in " +
                               (capture.side == CaptureSide::kTo ? "'to'" : "'from'") + " alone";
-    if (capture.is_word) fail_at(rule_.place, alone + ", but words have to stand in both");
-    if (!capture.range) fail_at(rule_.place, alone + ": it needs a range");
+    if (capture.is_word) fail_in_rule(rule_.place, alone + ", but words have to stand in both");
+    if (!capture.range) fail_in_rule(rule_.place, alone + ": it needs a range");
     if (capture.side == CaptureSide::kFrom) check_stacked(number);
   }
 
@@ -103,11 +103,11 @@ class CaptureFinder {
       const bool has = std::find(slots.begin(), slots.end(), number) != slots.end();
       const std::size_t here = count_stacks(rule_.body->each[source], name);
       if (here + at_end == (has ? 1 : at_end)) continue;
-      fail_at(rule_.place, std::string("the values of '")
-                               .append(name)
-                               .append("' have to be joined by one 'stack A {")
-                               .append(name)
-                               .append("}'"));
+      fail_in_rule(rule_.place, std::string("the values of '")
+                                    .append(name)
+                                    .append("' have to be joined by one 'stack A {")
+                                    .append(name)
+                                    .append("}'"));
     }
   }
 
@@ -128,7 +128,8 @@ class CaptureFinder {
       return true;
     };
     if (std::none_of(rule_.from_captures.begin(), rule_.from_captures.end(), tells_all)) {
-      fail_at(rule_.place, "no pattern of 'from' has all captures that 'to' shares with 'from'");
+      fail_in_rule(rule_.place,
+                   "no pattern of 'from' has all captures that 'to' shares with 'from'");
     }
     for (const auto& each : rule_.body->each) check_operations(each);
     check_operations(rule_.body->ops);
@@ -141,8 +142,8 @@ class CaptureFinder {
       if (number < rule_.captures.size() && rule_.captures[number].side == CaptureSide::kFrom) {
         continue;
       }
-      fail_at(rule_.place, "'" + printable(operation.text) + "': '" + operation.capture +
-                               "' is no capture that stands in 'from' alone");
+      fail_in_rule(rule_.place, "'" + printable(operation.text) + "': '" + operation.capture +
+                                    "' is no capture that stands in 'from' alone");
     }
   }
 
@@ -158,7 +159,8 @@ void check_optional_words(const MapRule& rule) {
       return std::find(words.begin(), words.end(), word) != words.end();
     });
     if (is_word) continue;
-    fail_at(rule.place, "'optional' has '" + printable(word) + "', which no capture of 'to' takes");
+    fail_in_rule(rule.place,
+                 "'optional' has '" + printable(word) + "', which no capture of 'to' takes");
   }
 }
 
@@ -203,25 +205,26 @@ MapAlias make_alias(const AliasText& text) {
   alias.emit = text.emit;
   const std::vector<std::string>& names = alias.name.names();
   for (const Pattern::Capture& capture : alias.name.captures()) {
-    if (capture.is_word) fail_at(text.place, "an alias takes captures that are numbers alone");
+    if (capture.is_word) fail_in_rule(text.place, "an alias takes captures that are numbers alone");
   }
   for (const std::string& name : names) {
     const auto range = text.range.find(name);
     if (range == text.range.end()) {
-      fail_at(text.place, "the capture '" + name + "' of an alias needs a range");
+      fail_in_rule(text.place, "the capture '" + name + "' of an alias needs a range");
     }
     alias.ranges.push_back(range->second);
   }
   for (const std::string& name : alias.of.names()) {
     const auto known = std::find(names.begin(), names.end(), name);
     if (known == names.end()) {
-      fail_at(text.place, "the capture '" + name + "' stands in 'of' alone");
+      fail_in_rule(text.place, "the capture '" + name + "' stands in 'of' alone");
     }
     alias.of_slots.push_back(static_cast<std::size_t>(known - names.begin()));
   }
   for (const auto& [name, expression] : text.range) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
-      fail_at(text.place, "'range' has '" + printable(name) + "', which is no capture of 'name'");
+      fail_in_rule(text.place,
+                   "'range' has '" + printable(name) + "', which is no capture of 'name'");
     }
   }
   return alias;

@@ -9,6 +9,7 @@
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
+#include "base/text/digits.h"
 
 namespace reshardfs::modelmap {
 namespace {
@@ -18,10 +19,6 @@ namespace {
 constexpr std::size_t kMostAttempts = 10'000;
 constexpr std::size_t kMostShapes = 64;
 constexpr std::size_t kMaxDigits = 19;
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 std::optional<std::int64_t> number_of(std::string_view digits) {
   std::int64_t value = 0;

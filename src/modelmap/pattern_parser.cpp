@@ -4,14 +4,11 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/digits.h"
 #include "modelmap/pattern.h"
 
 namespace reshardfs::modelmap {
 namespace {
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 bool is_word_character(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';

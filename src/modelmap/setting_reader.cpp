@@ -10,7 +10,7 @@
 namespace reshardfs::modelmap {
 namespace {
 
-std::string key_text(const toml::key& key) {
+std::string setting_text(const toml::key& key) {
   return std::string(key.str());
 }
 
@@ -20,7 +20,7 @@ const toml::table& table_at(std::string_view key, const toml::node& node,
   return *node.as_table();
 }
 
-[[noreturn]] void fail_at_key(const toml::key& key, const std::string& message) {
+[[noreturn]] void fail_at_setting(const toml::key& key, const std::string& message) {
   fail_at_line(std::max<std::int64_t>(1, key.source().begin.line), message);
 }
 
@@ -34,11 +34,11 @@ std::map<std::int64_t, std::string> read_readings(const toml::node& node) {
   constexpr std::size_t kMostReadings = 16;
   std::map<std::int64_t, std::string> readings;
   for (const auto& [key, words] : table_at("readings", node, "a table of values and words")) {
-    const std::string text = key_text(key);
+    const std::string text = setting_text(key);
     std::int64_t value = 0;
     const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || stop != text.data() + text.size()) {
-      fail_at_key(key, "'" + printable(text) + "' of 'readings' is no number");
+      fail_at_setting(key, "'" + printable(text) + "' of 'readings' is no number");
     }
     readings[value] = text_at(text, words, "words for the value");
   }
@@ -52,10 +52,11 @@ std::map<std::int64_t, std::string> read_readings(const toml::node& node) {
 std::vector<std::pair<Release, std::int64_t>> read_releases(const toml::node& node) {
   std::vector<std::pair<Release, std::int64_t>> releases;
   for (const auto& [key, value] : table_at("releases", node, "a table of releases and values")) {
-    const std::string text = key_text(key);
+    const std::string text = setting_text(key);
     const auto release = Release::parse(text);
     if (!release) {
-      fail_at_key(key, "'" + printable(text) + "' of 'releases' is no release, such as \"1.7\"");
+      fail_at_setting(key,
+                      "'" + printable(text) + "' of 'releases' is no release, such as \"1.7\"");
     }
     releases.emplace_back(*release, setting_value(text, value));
   }
@@ -84,10 +85,10 @@ Setting read_setting(const std::string& name, const toml::table& source) {
 SettingTable read_settings(const toml::table& table) {
   SettingTable settings;
   for (const auto& [key, value] : table) {
-    const std::string name = key_text(key);
+    const std::string name = setting_text(key);
     if (!is_expression_name(name)) {
-      fail_at_key(key,
-                  "'" + printable(name) + "' of [settings] is no name that expressions can have");
+      fail_at_setting(
+          key, "'" + printable(name) + "' of [settings] is no name that expressions can have");
     }
     settings[name] = read_setting(name, table_at(name, value, "a table"));
   }

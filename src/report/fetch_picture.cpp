@@ -15,11 +15,11 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::size_t kMostRows = 64;
-constexpr double kMargin = 24;
-constexpr double kBarWidth = 420;
-constexpr double kBarHeight = 9;
-constexpr double kRowHeight = 3 * kBarHeight + 9;
+constexpr std::size_t kMostNodes = 64;
+constexpr double kFetchMargin = 24;
+constexpr double kFetchBarWidth = 420;
+constexpr double kFetchBarHeight = 9;
+constexpr double kRowHeight = 3 * kFetchBarHeight + 9;
 
 /// One of the bars of a row.
 struct Measure {
@@ -34,16 +34,16 @@ constexpr std::array<Measure, 3> kMeasures{
      {"h3", "fetched with a cache on the node", &NodeFetches::fetched_cached}}};
 
 /// Nodes that are drawn as one.
-struct Row {
+struct NodeRow {
   std::size_t first = 0;
   std::size_t count = 0;
   const NodeFetches* most = nullptr;
 };
 
-std::vector<Row> rows_of(const std::vector<NodeFetches>& nodes) {
+std::vector<NodeRow> rows_of(const std::vector<NodeFetches>& nodes) {
   std::size_t together = 1;
-  while ((nodes.size() + together - 1) / together > kMostRows) together *= 2;
-  std::vector<Row> rows;
+  while ((nodes.size() + together - 1) / together > kMostNodes) together *= 2;
+  std::vector<NodeRow> rows;
   for (std::size_t first = 0; first < nodes.size(); first += together) {
     const std::size_t count = std::min(together, nodes.size() - first);
     const auto begin = nodes.begin() + static_cast<std::ptrdiff_t>(first);
@@ -55,7 +55,7 @@ std::vector<Row> rows_of(const std::vector<NodeFetches>& nodes) {
   return rows;
 }
 
-std::string label(const Row& row) {
+std::string label(const NodeRow& row) {
   if (row.count == 1) return std::to_string(row.first);
   return fmt::format("{}-{}", row.first, row.first + row.count - 1);
 }
@@ -70,21 +70,21 @@ class FetchPicture {
   FetchPicture(const std::vector<NodeFetches>& nodes, Placement placement, BoundedWriter& out)
       : nodes_(nodes),
         rows_(rows_of(nodes)),
-        svg_(out, placement, left() + kBarWidth + 84 + kMargin, bottom() + 40,
+        svg_(out, placement, left() + kFetchBarWidth + 84 + kFetchMargin, bottom() + 40,
              fmt::format("What {} for {}", counted(nodes.size(), "node") + " fetch",
                          counted(rank_count(), "target rank"))) {}
 
   void draw() {
-    svg_.text(kMargin, kMargin + 12, "b",
+    svg_.text(kFetchMargin, kFetchMargin + 12, "b",
               fmt::format("{} on {}", counted(rank_count(), "target rank"),
                           counted(nodes_.size(), "node")));
     svg_.text(
-        kMargin, kMargin + 32, "q",
+        kFetchMargin, kFetchMargin + 32, "q",
         fmt::format("In all {} needed; {} fetched without a cache, {} with one",
                     human_bytes(sum(&NodeFetches::needed)), human_bytes(sum(&NodeFetches::fetched)),
                     human_bytes(sum(&NodeFetches::fetched_cached))));
     if (rows_.front().count > 1) {
-      svg_.text(kMargin, kMargin + 50, "q",
+      svg_.text(kFetchMargin, kFetchMargin + 50, "q",
                 fmt::format("Each row is the one of {} neighbors that fetches the most.",
                             rows_.front().count));
     }
@@ -94,12 +94,12 @@ class FetchPicture {
   }
 
  private:
-  static constexpr double kTop = kMargin + 104;
+  static constexpr double kTop = kFetchMargin + 104;
 
   double left() const {
     double width = small_text_width("node");
-    for (const Row& row : rows_) width = std::max(width, small_text_width(label(row)));
-    return kMargin + width + 8;
+    for (const NodeRow& row : rows_) width = std::max(width, small_text_width(label(row)));
+    return kFetchMargin + width + 8;
   }
   double bottom() const { return kTop + static_cast<double>(rows_.size()) * kRowHeight; }
   std::size_t rank_count() const {
@@ -114,7 +114,7 @@ class FetchPicture {
   }
   std::uint64_t most() const {
     std::uint64_t bytes = 1;
-    for (const Row& row : rows_) {
+    for (const NodeRow& row : rows_) {
       for (const Measure& measure : kMeasures) bytes = std::max(bytes, row.most->*measure.bytes);
     }
     return bytes;
@@ -123,32 +123,33 @@ class FetchPicture {
   void draw_legend() {
     double at = left();
     for (const Measure& measure : kMeasures) {
-      svg_.box({at, kMargin + 64, 12, 12}, measure.style);
-      svg_.text(at + 17, kMargin + 74, "s q", measure.name);
+      svg_.box({at, kFetchMargin + 64, 12, 12}, measure.style);
+      svg_.text(at + 17, kFetchMargin + 74, "s q", measure.name);
       at += 17 + small_text_width(measure.name) + 20;
     }
     svg_.text(left() - 8, kTop - 8, "s e q", "node");
   }
 
   void draw_row(std::size_t number) {
-    const Row& row = rows_[number];
+    const NodeRow& row = rows_[number];
     const double top = kTop + static_cast<double>(number) * kRowHeight;
     svg_.text(left() - 8, top + kRowHeight / 2, "s e", label(row));
     double y = top;
     for (const Measure& measure : kMeasures) {
       const std::uint64_t bytes = row.most->*measure.bytes;
-      const double length = kBarWidth * static_cast<double>(bytes) / static_cast<double>(most());
+      const double length =
+          kFetchBarWidth * static_cast<double>(bytes) / static_cast<double>(most());
       const std::string place =
           fmt::format("node {}, target {}", row.most - nodes_.data(), rank_words(row.most->ranks));
-      svg_.box({left(), y, length, kBarHeight - 1}, measure.style,
+      svg_.box({left(), y, length, kFetchBarHeight - 1}, measure.style,
                fmt::format("{}: {} {}", place, measure.name, exact(bytes)));
-      svg_.text(left() + length + 6, y + kBarHeight - 1, "x", human_bytes(bytes));
-      y += kBarHeight;
+      svg_.text(left() + length + 6, y + kFetchBarHeight - 1, "x", human_bytes(bytes));
+      y += kFetchBarHeight;
     }
   }
 
   const std::vector<NodeFetches>& nodes_;
-  std::vector<Row> rows_;
+  std::vector<NodeRow> rows_;
   Svg svg_;
 };
 

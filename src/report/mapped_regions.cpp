@@ -20,7 +20,7 @@ struct Piece {
 
   bool operator==(const Piece&) const = default;
 };
-using Row = std::vector<Piece>;
+using RegionRow = std::vector<Piece>;
 
 class Rows {
  public:
@@ -35,11 +35,11 @@ class Rows {
 
   MappedRegions find() {
     MappedRegions regions;
-    std::vector<Row> kinds;
+    std::vector<RegionRow> kinds;
     const std::int64_t end = std::min(rows_, kMostRows);
     std::int64_t row = 0;
     for (; row < end; ++row) {
-      Row pieces = pieces_of(row);
+      RegionRow pieces = pieces_of(row);
       if (!kinds.empty() && kinds.back() == pieces) {
         ++regions.row_lengths.back();
         continue;
@@ -51,7 +51,7 @@ class Rows {
     regions.shortened = row < rows_;
     regions.row_lengths.back() += rows_ - row;
     std::set<std::int64_t> begins;
-    for (const Row& kind : kinds) {
+    for (const RegionRow& kind : kinds) {
       for (const Piece& piece : kind) begins.insert(piece.column);
     }
     begins.insert(columns_);
@@ -73,10 +73,10 @@ class Rows {
   }
 
  private:
-  Row pieces_of(std::int64_t row) const {
+  RegionRow pieces_of(std::int64_t row) const {
     const auto row_bytes = static_cast<std::uint64_t>(columns_ * inner_ * element_);
     const std::uint64_t begin = static_cast<std::uint64_t>(row) * row_bytes;
-    Row pieces;
+    RegionRow pieces;
     view_.for_each_run({begin, row_bytes}, [&](const StridedRun& run) {
       // The first column whose index 0 of all other dimensions is in the run.
       const auto first = static_cast<std::int64_t>(run.destination_offset - begin) / element_;

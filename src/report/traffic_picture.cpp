@@ -25,9 +25,9 @@ constexpr double kBarHeight = 40;
 
 /// Shades 1 to kShades. Equal steps, but equal ratios where sizes differ so much that nearly all
 /// cells would have the lightest.
-class Scale {
+class BandScale {
  public:
-  explicit Scale(const std::vector<Bytes>& cells) {
+  explicit BandScale(const std::vector<Bytes>& cells) {
     Bytes least = 0;
     Bytes most = 0;
     for (const Bytes bytes : cells) {
@@ -252,7 +252,7 @@ class TrafficPicture {
   }
 
   const TrafficSurvey& survey_;
-  Scale scale_;
+  BandScale scale_;
   std::size_t rows_;
   std::size_t columns_;
   double cell_width_;

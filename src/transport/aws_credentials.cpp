@@ -19,7 +19,7 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::size_t kMaxAnswer = 1 << 20;
+constexpr std::size_t kMaxCredentials = 1 << 20;
 /// Keys are made anew before they end, so that no request meets the end.
 constexpr std::chrono::minutes kMargin{5};
 constexpr std::chrono::minutes kShortest{1};
@@ -189,7 +189,7 @@ void AwsCredentials::exchange_token() {
                            {"RoleSessionName", configuration_.session},
                            {"WebIdentityToken", std::string(trimmed(*token))}});
   const auto receiver = std::make_shared<TextReceiver>(
-      request.name, kMaxAnswer, [&](const HttpHead& head, const std::string& body) {
+      request.name, kMaxCredentials, [&](const HttpHead& head, const std::string& body) {
         const std::string code = xml_text(body, "Code");
         throw Error(ErrorKind::kIo,
                     "the token for workload identity is refused: " + std::to_string(head.status) +

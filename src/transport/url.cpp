@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/text/digits.h"
 #include "base/text/url_path.h"
 
 namespace reshardfs {
@@ -10,10 +11,6 @@ namespace {
 
 bool is_letter(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-bool is_digit(char c) noexcept {
-  return c >= '0' && c <= '9';
 }
 
 int hexadecimal(char c) noexcept {

@@ -30,7 +30,7 @@ from mounted import (
 )
 from slurm_cluster import NODES, SECONDS, Cluster, cluster, slurm_problem
 
-BATCH_SCRIPT = Path(__file__).resolve().parents[2] / "packaging/slurm/export.sbatch"
+BATCH_SCRIPT = Path(__file__).resolve().parents[2] / "packaging/deploy/slurm/export.sbatch"
 
 
 class Slurm(SharedExport):

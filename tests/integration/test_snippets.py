@@ -221,7 +221,7 @@ class Commands(unittest.TestCase):
 
 NOT_RUN = [
     ("^git clone", "it needs the network", None),
-    ("^packaging/examples/mount_descriptor", "it needs Podman", Commands.is_mounted_in_container),
+    ("^packaging/deploy/examples/mount_descriptor", "it needs Podman", Commands.is_mounted_in_container),
     ("^packaging/", CHANGES_MACHINE, Commands.is_script),
     ("^podman build", "it needs the network, and Podman", Commands.is_recipe),
     ("^install -d", CHANGES_MACHINE, None),

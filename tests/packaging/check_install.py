@@ -77,7 +77,7 @@ def wanted_files(installer):
     yield from (f"share/man/man{page.suffix[1:]}/{page.name}" for page in (root / "man").iterdir())
     yield from (f"{documents}examples/{path.name}" for path in (root / "config").glob("*.toml"))
     yield from (f"{documents}examples/kubernetes/{path.name}"
-                for path in (root / "packaging/kubernetes").iterdir())
+                for path in (root / "packaging/deploy/kubernetes").iterdir())
     yield from (f"share/reshardfs/maps/{path.name}" for path in (root / "config/maps").glob("*.toml"))
 
 

@@ -112,7 +112,7 @@ def main():
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     problems, count = [], 0
-    for path in sorted((arguments.root / "packaging/kubernetes").glob("*.yaml")):
+    for path in sorted((arguments.root / "packaging/deploy/kubernetes").glob("*.yaml")):
         for document in yaml.safe_load_all(path.read_text()):
             count += 1
             place = f"{path.name}: {document.get('kind')} {document.get('metadata', {}).get('name')}"

@@ -35,7 +35,7 @@ def preset_problems(root):
 
 def shellcheck_problems(root):
     if shutil.which("shellcheck"):
-        scripts = [".ci/run", "packaging/slurm/export.sbatch",
+        scripts = [".ci/run", "packaging/deploy/slurm/export.sbatch",
                    *sorted(str(path.relative_to(root))
                            for path in (root / "packaging").rglob("*.sh"))]
         done = subprocess.run(["shellcheck", "-x", "--format=gcc", *scripts], cwd=root,

@@ -7,14 +7,12 @@
 #include <map>
 #include <utility>
 
+#include "base/text/digits.h"
+
 namespace reshardfs {
 namespace {
 
 constexpr std::size_t kMostDigits = 18;
-
-bool is_digit(char c) noexcept {
-  return c >= '0' && c <= '9';
-}
 
 /// A name as the texts around its numbers, and these.
 struct Parts {

@@ -15,7 +15,7 @@ namespace reshardfs {
 namespace {
 
 /// Longer globs and names are no misspellings that a user could see.
-constexpr std::size_t kLongest = 512;
+constexpr std::size_t kLongestGlob = 512;
 /// Cells of the tables below that are filled in all.
 constexpr std::size_t kMostCells = 300'000'000;
 
@@ -49,7 +49,7 @@ std::size_t end_of_set(const std::string& glob, std::size_t begin) {
   return close == std::string::npos ? begin : close + 1;
 }
 
-std::vector<Part> parts_of(const std::string& glob) {
+std::vector<Part> alternatives_of(const std::string& glob) {
   std::vector<Part> parts;
   for (std::size_t i = 0; i < glob.size(); ++i) {
     if (glob[i] == '*') {
@@ -67,7 +67,7 @@ std::vector<Part> parts_of(const std::string& glob) {
   return parts;
 }
 
-using Row = std::vector<std::uint32_t>;
+using Distances = std::vector<std::uint32_t>;
 
 /// Fewest changes that make the first parts of a glob match the first letters of a name: a row for
 /// each number of parts.
@@ -76,7 +76,8 @@ class Changes {
   Changes(const std::vector<Part>& parts, std::string_view name) : parts_(parts), name_(name) {}
 
   /// @param row of which the first `above` and `two_above` are known.
-  void fill(std::size_t i, Row& row, const Row& above, const Row& two_above) const {
+  void fill(std::size_t i, Distances& row, const Distances& above,
+            const Distances& two_above) const {
     const Part& part = parts_[i - 1];
     const bool star = part.kind == Part::Kind::kStar;
     row[0] = above[0] + (star ? 0 : 1);
@@ -91,14 +92,15 @@ class Changes {
     }
   }
 
-  Row first_row() const {
-    Row row(name_.size() + 1);
+  Distances first_row() const {
+    Distances row(name_.size() + 1);
     for (std::size_t j = 0; j < row.size(); ++j) row[j] = static_cast<std::uint32_t>(j);
     return row;
   }
 
   std::uint32_t fewest() const {
-    std::array<Row, 3> rows{Row(name_.size() + 1), Row(name_.size() + 1), first_row()};
+    std::array<Distances, 3> rows{Distances(name_.size() + 1), Distances(name_.size() + 1),
+                                  first_row()};
     for (std::size_t i = 1; i <= parts_.size(); ++i) {
       std::swap(rows[0], rows[1]);
       std::swap(rows[1], rows[2]);
@@ -109,7 +111,7 @@ class Changes {
 
   /// The glob with the fewest changes.
   std::string changed() const {
-    std::vector<Row> rows{first_row()};
+    std::vector<Distances> rows{first_row()};
     for (std::size_t i = 1; i <= parts_.size(); ++i) {
       rows.emplace_back(name_.size() + 1);
       fill(i, rows[i], rows[i - 1], rows[i < 2 ? 0 : i - 2]);
@@ -184,9 +186,9 @@ std::optional<NearGlob> widened(const std::string& glob, const std::vector<std::
 std::optional<NearGlob> near_glob(const std::string& glob, const std::vector<std::string>& names) {
   if (names.empty()) return std::nullopt;
   constexpr std::size_t kFewestLetters = 3;
-  const std::vector<Part> parts = parts_of(glob);
+  const std::vector<Part> parts = alternatives_of(glob);
   const std::size_t letters = letters_of(parts);
-  if (glob.size() > kLongest) return NearGlob{names.front()};
+  if (glob.size() > kLongestGlob) return NearGlob{names.front()};
   if (letters >= kFewestLetters) {
     if (auto wider = widened(glob, names)) return wider;
   }
@@ -194,7 +196,7 @@ std::optional<NearGlob> near_glob(const std::string& glob, const std::vector<std
   std::uint32_t fewest = 0;
   std::size_t cells = 0;
   for (const std::string& name : names) {
-    if (name.size() > kLongest) continue;
+    if (name.size() > kLongestGlob) continue;
     cells += (parts.size() + 1) * (name.size() + 1);
     if (cells > kMostCells) break;
     const std::uint32_t count = Changes(parts, name).fewest();

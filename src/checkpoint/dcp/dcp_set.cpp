@@ -31,13 +31,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kTable = ".metadata";
-constexpr std::string_view kExtension = ".distcp";
+constexpr std::string_view kDcpExtension = ".distcp";
 /// Beside the table, written after it.
 constexpr const char* kMegatronConfig = "metadata.json";
 constexpr const char* kBackend = "sharded_backend";
 constexpr const char* kReadBackend = "torch_dist";
 constexpr std::uint64_t kMostTableBytes = 4ULL << 30U;
-constexpr std::uint64_t kMostConfigBytes = 64ULL << 10U;
+constexpr std::uint64_t kMostDcpConfigBytes = 64ULL << 10U;
 
 /// The number between two words, if the text is that and nothing else.
 std::optional<std::int64_t> number_between(std::string_view before, std::string_view text,
@@ -75,7 +75,8 @@ std::string megatron_backend(const fs::path& directory, const SourceTreePtr& tre
   if (path_kind(path, tree) != PathKind::kOther) return {};
   nlohmann::json config;
   try {
-    config = nlohmann::json::parse(read_small_file(path, kMostConfigBytes, tree), nullptr, false);
+    config =
+        nlohmann::json::parse(read_small_file(path, kMostDcpConfigBytes, tree), nullptr, false);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kBadInput) throw;
     return {};  // larger: of MindSpore Transformers
@@ -116,7 +117,7 @@ Tables find_tables(const fs::path& directory, const SourceTreePtr& tree) {
                                             printable(entry.name) + "'")
           .in_file(directory.string());
     }
-    if (data.empty() && entry.name.ends_with(kExtension)) data = entry.name;
+    if (data.empty() && entry.name.ends_with(kDcpExtension)) data = entry.name;
   }
   if (tables || data.empty()) return tables;
   throw Error(ErrorKind::kMissing, "has " + printable(data) +
@@ -154,7 +155,7 @@ void require_all_ranks(const fs::path& directory, const Tables& tables) {
 Discovery read_tables(const fs::path& directory, const Tables& tables, const SourceTreePtr& tree) {
   // The table names all files. A store's objects are whole or not there, and may not be listed.
   if (scheme_of(directory).empty()) {
-    unfinished_files(directory, list_directory(directory, tree), kExtension);
+    unfinished_files(directory, list_directory(directory, tree), kDcpExtension);
   }
   WrittenLast newest;
   if (tables.is_one) {

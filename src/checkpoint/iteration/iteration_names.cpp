@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/text/digits.h"
+
 namespace reshardfs {
 namespace {
 
@@ -11,16 +13,12 @@ constexpr std::string_view kDirectory = "iteration_";
 constexpr std::size_t kStepDigits = 8;
 constexpr std::size_t kRankDigits = 7;
 /// So that it is a number in 64 bits.
-constexpr std::size_t kMostDigits = 18;
-constexpr std::string_view kExtension = ".safetensors";
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
+constexpr std::size_t kMostStepDigits = 18;
+constexpr std::string_view kFileExtension = ".safetensors";
 
 /// A number that is padded with zeros to so many digits, and has no more of them.
 std::optional<std::int64_t> padded(std::string_view text, std::size_t digits) {
-  const bool is_number = text.size() >= digits && text.size() <= kMostDigits &&
+  const bool is_number = text.size() >= digits && text.size() <= kMostStepDigits &&
                          std::all_of(text.begin(), text.end(), is_digit);
   if (!is_number || (text.size() > digits && text.front() == '0')) return std::nullopt;
   std::int64_t number = 0;
@@ -50,8 +48,8 @@ std::optional<std::string> parse_iteration_directory(std::string_view name) {
 }
 
 std::optional<IterationFile> parse_iteration_file(std::string_view name) {
-  if (!name.ends_with(kExtension)) return std::nullopt;
-  name.remove_suffix(kExtension.size());
+  if (!name.ends_with(kFileExtension)) return std::nullopt;
+  name.remove_suffix(kFileExtension.size());
   const auto count = padded(take_last(name), kRankDigits);
   const auto rank = padded(take_last(name), kRankDigits);
   const bool model = ends_in_word(name, "model");

@@ -27,7 +27,7 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::string_view kExtension = ".safetensors";
+constexpr std::string_view kIterationExtension = ".safetensors";
 /// Where the writer's output directory has the steps.
 constexpr std::string_view kOutput = "checkpoint";
 
@@ -75,7 +75,7 @@ class StepReader {
   /// @return the symbolic links among what was taken.
   std::vector<std::filesystem::path> read() {
     out_.step = step_;
-    for (std::string& warning : unfinished_files(directory_, entries_, kExtension)) {
+    for (std::string& warning : unfinished_files(directory_, entries_, kIterationExtension)) {
       out_.warnings.push_back(std::move(warning));
     }
     if (has(entries_, kIterationMetadata)) {
@@ -95,7 +95,7 @@ class StepReader {
   }
 
   bool is_file_of_tensors(const DirectoryEntry& entry) const {
-    return entry.is_regular && entry.name.ends_with(kExtension);
+    return entry.is_regular && entry.name.ends_with(kIterationExtension);
   }
 
   void add(const DirectoryEntry& entry, Rank rank) {
@@ -223,7 +223,7 @@ std::optional<std::string> step_of_directory(const std::filesystem::path& direct
   });
   const bool any_tensors =
       std::any_of(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
-        return entry.is_regular && entry.name.ends_with(kExtension);
+        return entry.is_regular && entry.name.ends_with(kIterationExtension);
       });
   if (named || (step && any_tensors)) return step.value_or("");
   return std::nullopt;
@@ -278,7 +278,7 @@ StepInfo describe(const std::string& step, const std::filesystem::path& director
   bool any = false;
   for (const DirectoryEntry& entry : list_directory(directory, tree)) {
     described = described || entry.name == kIterationMetadata;
-    any = any || (entry.is_regular && entry.name.ends_with(kExtension));
+    any = any || (entry.is_regular && entry.name.ends_with(kIterationExtension));
     const auto file = entry.is_regular ? parse_iteration_file(entry.name) : std::nullopt;
     if (!file) continue;
     ranks[file->of_optimizer].insert(file->rank);

@@ -10,6 +10,7 @@
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
+#include "base/text/digits.h"
 #include "checkpoint/series/step.h"
 
 namespace reshardfs {
@@ -18,10 +19,6 @@ namespace {
 Error bad_pattern(const std::string& pattern, const std::string& what) {
   return Error(ErrorKind::kUsage, "the pattern '" + printable(pattern) + "' " + what)
       .hint("write it relative to the source directory, for example 'rank_{rank}/*.ckpt'");
-}
-
-bool is_digit(char c) noexcept {
-  return c >= '0' && c <= '9';
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/digits.h"
 #include "checkpoint/ranks/segments.h"
 #include "checkpoint/series/step.h"
 
@@ -21,14 +22,10 @@ namespace {
 constexpr std::string_view kBreakpoint = "_breakpoint";
 /// Behind the series' name. No file name has a slash.
 constexpr std::string_view kBreakpointMark = "/breakpoint";
-constexpr std::string_view kRank = "{rank}";
+constexpr std::string_view kRankPlace = "{rank}";
 constexpr std::string_view kStep = "{step}";
 /// In no name that is worth a thought.
 constexpr std::string_view kNumber = "\x01";
-
-bool is_digit(char c) noexcept {
-  return c >= '0' && c <= '9';
-}
 
 std::string_view stem_of(std::string_view name) {
   return name.substr(0, name.rfind('.'));
@@ -45,15 +42,15 @@ std::string replaced(std::string_view name, std::string_view what, std::string_v
 }
 
 /// A name and the numbers in it, in the order in which they stand there.
-struct Numbers {
+struct NumbersInName {
   std::string skeleton;                             ///< with kNumber in the place of each
   std::vector<std::optional<std::int64_t>> values;  ///< nothing: too large for a rank
   std::vector<std::size_t> places;                  ///< where each begins in the name
   std::vector<std::size_t> lengths;
 };
 
-Numbers numbers_in(std::string_view name) {
-  Numbers out;
+NumbersInName numbers_in(std::string_view name) {
+  NumbersInName out;
   for (std::size_t at = 0; at < name.size();) {
     if (!is_digit(name[at])) {
       out.skeleton += name[at++];
@@ -81,21 +78,21 @@ bool ends_in_rank_word(std::string_view text) {
   });
 }
 
-/// With kRank in the place of the numbers for which `is_rank` holds.
+/// With kRankPlace in the place of the numbers for which `is_rank` holds.
 template <typename IsRank>
-std::string with_rank(const std::string& name, const Numbers& numbers, IsRank&& is_rank) {
+std::string with_rank(const std::string& name, const NumbersInName& numbers, IsRank&& is_rank) {
   std::string out;
   std::size_t from = 0;
   for (std::size_t i = 0; i < numbers.places.size(); ++i) {
     if (!is_rank(i)) continue;
-    out.append(name, from, numbers.places[i] - from).append(kRank);
+    out.append(name, from, numbers.places[i] - from).append(kRankPlace);
     from = numbers.places[i] + numbers.lengths[i];
   }
   return out.append(name, from);
 }
 
 std::string without_named_rank(const std::string& name, Rank rank) {
-  const Numbers numbers = numbers_in(name);
+  const NumbersInName numbers = numbers_in(name);
   return with_rank(name, numbers, [&](std::size_t i) {
     return numbers.values[i] == rank.number() &&
            ends_in_rank_word(std::string_view(name).substr(0, numbers.places[i]));
@@ -103,12 +100,12 @@ std::string without_named_rank(const std::string& name, Rank rank) {
 }
 
 /// Names of one skeleton, each with a rank that has such files.
-struct Group {
-  std::vector<std::pair<Numbers, Rank>> members;
+struct NameGroup {
+  std::vector<std::pair<NumbersInName, Rank>> members;
   bool has_steps = false;
 };
 
-using Groups = std::map<std::string, Group>;
+using Groups = std::map<std::string, NameGroup>;
 
 /// The skeleton without one of its numbers, and without what separates it from the rest.
 std::string without_number(const std::string& skeleton, std::size_t number) {
@@ -124,7 +121,7 @@ std::string without_number(const std::string& skeleton, std::size_t number) {
 /// files. No run has the number 0.
 bool is_rank(const Groups& groups, const std::string& skeleton, std::size_t number,
              const std::set<Rank>& all_ranks) {
-  const Group& group = groups.at(skeleton);
+  const NameGroup& group = groups.at(skeleton);
   std::set<Rank> ranks;
   for (const auto& [numbers, rank] : group.members) {
     if (numbers.values[number] != rank.number()) return false;
@@ -183,8 +180,8 @@ void take_ranks_out_of_series(RankFiles& found) {
   if (distinct.size() < 2) return;
   Groups groups;
   for (const auto& [used, unused] : names) {
-    Numbers numbers = numbers_in(used.first);
-    Group& group = groups[numbers.skeleton];
+    NumbersInName numbers = numbers_in(used.first);
+    NameGroup& group = groups[numbers.skeleton];
     group.has_steps = group.has_steps || with_steps.contains(used);
     group.members.emplace_back(std::move(numbers), used.second);
   }
@@ -196,7 +193,7 @@ void take_ranks_out_of_series(RankFiles& found) {
     }
   }
   for (auto& [used, name] : names) {
-    const Numbers numbers = numbers_in(used.first);
+    const NumbersInName numbers = numbers_in(used.first);
     const std::vector<bool>& ranks = ranks_in.at(numbers.skeleton);
     name = with_rank(used.first, numbers, [&](std::size_t i) { return ranks[i]; });
   }

@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kExtension = ".safetensors";
+constexpr std::string_view kShardExtension = ".safetensors";
 constexpr std::string_view kWhole = "model.safetensors";
 constexpr std::string_view kIndex = "model.safetensors.index.json";
 constexpr const char* kConfig = "config.json";
@@ -64,7 +64,7 @@ std::optional<FileName> parse(std::string_view text) {
   FileName name;
   if (take(text, "shard-") && !(take_number(text, name.shard) && take(text, "-"))) return {};
   const bool good = take(text, "model-") && take_number(text, name.file) && take(text, "-of-") &&
-                    take_number(text, name.files) && text == kExtension;
+                    take_number(text, name.files) && text == kShardExtension;
   if (!good || name.file > name.files) return {};
   return name;
 }
@@ -92,7 +92,7 @@ std::vector<Candidate> list_shards(const fs::path& directory, const SourceTreePt
   std::vector<Candidate> all;
   for (const DirectoryEntry& entry : list_directory(directory, tree)) {
     if (entry.name == kIndex || entry.name == kWhole) return {};
-    if (!entry.is_regular || !entry.name.ends_with(kExtension)) continue;
+    if (!entry.is_regular || !entry.name.ends_with(kShardExtension)) continue;
     all.push_back({entry, parse(entry.name)});
   }
   if (std::any_of(all.begin(), all.end(), is_numbered)) return all;
@@ -121,7 +121,7 @@ Shards find_shards(const fs::path& directory, const SourceTreePtr& tree) {
   // The whole tensors beside them are the same model.
   const std::vector<DirectoryEntry> entries = list_directory(directory, tree);
   const bool is_model = std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
-    return entry.name == kIndex || entry.name.ends_with(kExtension);
+    return entry.name == kIndex || entry.name.ends_with(kShardExtension);
   });
   if (is_model) return found;
   found.directory = below;
@@ -139,7 +139,8 @@ class ShardReader {
         tree_(tree) {}
 
   Discovery read() {
-    out_.warnings = unfinished_files(directory_, list_directory(directory_, tree_), kExtension);
+    out_.warnings =
+        unfinished_files(directory_, list_directory(directory_, tree_), kShardExtension);
     evidence_.numbered = std::any_of(candidates_.begin(), candidates_.end(), is_numbered);
     if (evidence_.numbered) {
       take_numbered();

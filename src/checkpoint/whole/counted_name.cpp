@@ -5,15 +5,13 @@
 #include <charconv>
 #include <system_error>
 
+#include "base/text/digits.h"
+
 namespace reshardfs {
 namespace {
 
 /// So that it is a number in 64 bits.
 constexpr std::size_t kMostDigits = 18;
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 std::int64_t number_of(std::string_view digits) {
   std::int64_t number = 0;

@@ -18,10 +18,10 @@ namespace {
 
 constexpr std::string_view kHubIndex = "model.safetensors.index.json";
 constexpr std::array<std::string_view, 2> kMapNames = {"param_name_map.json", kHubIndex};
-constexpr std::string_view kExtension = ".safetensors";
+constexpr std::string_view kModelExtension = ".safetensors";
 constexpr std::string_view kHyperParameters = "hyper_param.safetensors";
 // As safetensors headers: 100 bytes for each of a million parameters.
-constexpr std::uint64_t kMaxMapBytes = 100'000'000;
+constexpr std::uint64_t kMaxNameMapBytes = 100'000'000;
 
 constexpr const char* kExpected =
     R"(expected {"weight_map": {"parameter": "file.safetensors", ...}})";
@@ -60,7 +60,7 @@ std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& direc
   }
   if (out.map_file.empty()) return std::nullopt;
 
-  const std::string text = read_small_file(out.map_file, kMaxMapBytes, tree);
+  const std::string text = read_small_file(out.map_file, kMaxNameMapBytes, tree);
   auto map = read_map(out.map_file, text);
   out.is_hub_index = out.map_file.filename() == kHubIndex;
   if (out.is_hub_index) out.total_bytes = read_total_size(text);
@@ -83,10 +83,10 @@ std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& direc
   }
   const std::vector<DirectoryEntry> entries = list_directory(directory, tree);
   // All that must be there is named.
-  unfinished_files(directory, entries, kExtension);
+  unfinished_files(directory, entries, kModelExtension);
   for (const DirectoryEntry& entry : entries) {
     const bool other =
-        entry.is_regular && entry.name.ends_with(kExtension) && !numbers.contains(entry.name);
+        entry.is_regular && entry.name.ends_with(kModelExtension) && !numbers.contains(entry.name);
     if (other) out.beside.push_back(entry.name);
   }
   for (auto& [parameter, file] : map) {

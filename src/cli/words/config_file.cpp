@@ -18,7 +18,7 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::uint64_t kMaxConfigBytes = 1 << 20;
+constexpr std::uint64_t kMaxFileBytes = 1 << 20;
 constexpr std::string_view kMounts = "mount";
 constexpr std::array<std::string_view, 3> kLogLevelKeys{"log-level", "verbose", "quiet"};
 
@@ -112,7 +112,7 @@ ConfigFile::ConfigFile(const std::filesystem::path& path, const std::vector<std:
   if (path_kind(path_) == PathKind::kMissing) {
     throw Error(ErrorKind::kMissing, "no such file").in_file(path).hint("check --config");
   }
-  const std::string text = read_small_file(path_, kMaxConfigBytes);
+  const std::string text = read_small_file(path_, kMaxFileBytes);
   const Reader reader(path, options);
   try {
     refuse_deep_toml_keys(text);

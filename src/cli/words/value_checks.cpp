@@ -11,12 +11,10 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/digits.h"
+
 namespace reshardfs {
 namespace {
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 /// What standard output was redirected to, as a user may have written it.
 std::string output_name() {

@@ -20,7 +20,7 @@
 namespace reshardfs {
 namespace {
 
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
 constexpr std::size_t kMostText = std::size_t{32} << 10;
 
@@ -54,13 +54,13 @@ class SpawnAttributes {
 bool HandoverSocket::send(const HandoverMessage& message,
                           std::span<const int> descriptors) const noexcept {
   try {
-    const Json json{{"step", static_cast<int>(message.step)},
-                    {"newest", message.versions.newest},
-                    {"oldest", message.versions.oldest},
-                    {"crash", message.after_crash},
-                    {"replace", message.replace},
-                    {"text", message.text.substr(0, kMostText / 2)}};
-    const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+    const PlainJson json{{"step", static_cast<int>(message.step)},
+                         {"newest", message.versions.newest},
+                         {"oldest", message.versions.oldest},
+                         {"crash", message.after_crash},
+                         {"replace", message.replace},
+                         {"text", message.text.substr(0, kMostText / 2)}};
+    const std::string text = json.dump(-1, ' ', false, PlainJson::error_handler_t::replace);
     return send_message(socket_.get(), text, descriptors) == 0;
   } catch (const std::exception&) {
     return false;
@@ -73,7 +73,7 @@ std::optional<HandoverMessage> HandoverSocket::receive(std::chrono::milliseconds
   for (;;) {
     if (auto got = receive_message(socket_.get(), kMostText)) {
       if (got->is_end) return std::nullopt;
-      const Json json = Json::parse(got->text, nullptr, /*allow_exceptions=*/false);
+      const PlainJson json = PlainJson::parse(got->text, nullptr, /*allow_exceptions=*/false);
       if (!json.is_object() || !json.contains("step") || got->is_truncated) {
         throw Error(ErrorKind::kIo, got->is_truncated ? "not all descriptors could be handed over"
                                                       : "the other process sends nonsense")

@@ -20,14 +20,14 @@ namespace reshardfs {
 namespace {
 
 /// The other process answers from memory.
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kAnswerPatience{30};
 
 Error gone() {
   return Error(ErrorKind::kIo, "the process that served the mount has gone, or keeps it");
 }
 
 HandoverMessage next(const HandoverSocket& socket, HandoverStep step, std::size_t descriptors) {
-  auto message = socket.receive(kPatience);
+  auto message = socket.receive(kAnswerPatience);
   if (!message) throw gone();
   if (message->step == HandoverStep::kFailed) throw Error(ErrorKind::kUnsupported, message->text);
   if (message->step != step || message->descriptors.size() < descriptors) {
@@ -126,7 +126,7 @@ void Takeover::live() noexcept {
 void Takeover::wait_for_end() noexcept {
   if (!socket_) return;
   try {
-    static_cast<void>(socket_->receive(kPatience));
+    static_cast<void>(socket_->receive(kAnswerPatience));
   } catch (const std::exception&) {
     // It sends nothing any more.
   }

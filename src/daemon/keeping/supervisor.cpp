@@ -43,7 +43,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kExitIo = 3;
-constexpr std::size_t kMostText = 256;
+constexpr std::size_t kMostWord = 256;
 /// Between a process that serves a mount and its supervisor.
 constexpr const char* kKeep = "keep";
 constexpr const char* kRelease = "release";
@@ -230,7 +230,7 @@ class Supervisor {
  private:
   /// A message of the process that serves the mount. @return whether there was one.
   bool hear() {
-    auto message = receive_message(connection_.get(), kMostText);
+    auto message = receive_message(connection_.get(), kMostWord);
     if (!message) return false;
     if (message->is_end) {
       connection_ = Descriptor(-1);
@@ -419,7 +419,7 @@ void SupervisedKeeper::keep(int fuse, int requests, int state) noexcept {
   while (::poll(&poll_fd, 1, -1) < 0 && errno == EINTR) {
   }
   try {
-    static_cast<void>(receive_message(connection_.get(), kMostText));
+    static_cast<void>(receive_message(connection_.get(), kMostWord));
   } catch (const std::exception&) {
     // As above.
   }

@@ -16,7 +16,7 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{2000};
+constexpr std::chrono::milliseconds kReadyPatience{2000};
 
 /// As the file of a ready mount says it.
 constexpr const char* kReady = "ready\n";
@@ -52,7 +52,7 @@ std::string first_line(const std::string& text) {
 
 Readiness mount_readiness(const std::string& path) {
   BoundedTask task([&path] { return ask(path); });
-  const auto result = task.wait_until(BoundedTask::Clock::now() + kPatience);
+  const auto result = task.wait_until(BoundedTask::Clock::now() + kReadyPatience);
   if (!result) return {false, "it does not answer"};
   if (result->error != 0) return {false, reason(result->error)};
   if (result->text != kReady) return {false, first_line(result->text)};

@@ -16,7 +16,7 @@ Value value_of(const Json& json, const char* key, const Value& otherwise) {
   }
 }
 
-std::optional<ReloadRequests> requests_of(const Json& json) {
+std::optional<ReloadRequests> requests_in(const Json& json) {
   if (!json.is_object()) return std::nullopt;
   const auto number = [&json](const char* key) { return value_of(json, key, std::uint64_t{0}); };
   ReloadRequests requests;
@@ -40,7 +40,7 @@ Served served_of(const Json& status) {
           .reloads = number("reloads"),
           .refusal = value_of(mount, "reload_refused", std::string()),
           .is_replacing = value_of(mount, "replacing", false),
-          .requests = requests_of(value_of(mount, "reload_requests", Json()))};
+          .requests = requests_in(value_of(mount, "reload_requests", Json()))};
 }
 
 ReloadRequest::Step ReloadRequest::ask(const Served& now) {

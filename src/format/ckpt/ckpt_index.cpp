@@ -16,14 +16,14 @@
 namespace reshardfs::ckpt {
 namespace {
 
-Error bad(const std::string& message) {
+Error bad_record(const std::string& message) {
   return Error(ErrorKind::kBadInput, message);
 }
 
 /// Nothing: of a type that is not known.
 std::optional<DType> dtype_of(const Record& record) {
   if (record.is_map) return DType::kMap;
-  if (!record.type) throw bad("the record has no tensor_type");
+  if (!record.type) throw bad_record("the record has no tensor_type");
   return dtype_from_mindspore(*record.type);
 }
 
@@ -33,7 +33,7 @@ Shape take_shape(Record& record, DType dtype) {
   if (dtype == DType::kMap) return {};
   const bool only_zero = record.dims.size() == 1 && record.dims.front() == 0;
   if (dtype == DType::kString) {
-    if (!only_zero) throw bad("a str has dims " + to_string(record.dims) + ", expected [0]");
+    if (!only_zero) throw bad_record("a str has dims " + to_string(record.dims) + ", expected [0]");
     return {};
   }
   if (only_zero && record.content->length() > 0) return {};
@@ -68,7 +68,7 @@ class IndexBuilder {
 void IndexBuilder::add(Record record) {
   try {
     const std::optional<DType> known = dtype_of(record);
-    if (!record.content) throw bad("the record has no tensor_content");
+    if (!record.content) throw bad_record("the record has no tensor_content");
     if (!known) return refuse(record);
     is_refused_ = false;
     const DType dtype = *known;
@@ -104,12 +104,14 @@ void IndexBuilder::require_refused_apart() const {
   std::set<std::string_view> names;
   for (const RefusedTensor& tensor : refused_) {
     if (names.insert(tensor.name).second) continue;
-    throw bad("appears twice in the file").for_parameter(tensor.name);
+    throw bad_record("appears twice in the file").for_parameter(tensor.name);
   }
   if (names.empty()) return;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (!names.contains(entries_[i].name)) continue;
-    throw bad("appears twice in the file").for_parameter(entries_[i].name).at_offset(offsets_[i]);
+    throw bad_record("appears twice in the file")
+        .for_parameter(entries_[i].name)
+        .at_offset(offsets_[i]);
   }
 }
 
@@ -131,17 +133,17 @@ void IndexBuilder::begin_entry(Record& record, DType dtype, Shape shape) {
 void IndexBuilder::require_same_tensor(DType dtype, const Shape& shape) const {
   const TensorEntry& entry = entries_.back();
   if (entry.shape == shape && entry.dtype == dtype) return;
-  throw bad("its records differ: first " + std::string(mindspore_name(entry.dtype)) + " " +
-            to_string(entry.shape) + ", here " + std::string(mindspore_name(dtype)) + " " +
-            to_string(shape));
+  throw bad_record("its records differ: first " + std::string(mindspore_name(entry.dtype)) + " " +
+                   to_string(entry.shape) + ", here " + std::string(mindspore_name(dtype)) + " " +
+                   to_string(shape));
 }
 
 void IndexBuilder::add_content(const Record& record) {
   TensorEntry& entry = entries_.back();
   const std::uint64_t length = record.content->length();
   if (entry.dtype == DType::kString && (length == 0 || length % 4 != 0)) {
-    throw bad("a str has " + std::to_string(length) +
-              " bytes of content, expected a positive multiple of 4");
+    throw bad_record("a str has " + std::to_string(length) +
+                     " bytes of content, expected a positive multiple of 4");
   }
   // Empty parts would let a small file ask for many extents.
   if (length == 0 && entry.content_bytes > 0) throw wrong_content();
@@ -176,21 +178,21 @@ Error IndexBuilder::wrong_content() const {
   const TensorEntry& entry = entries_.back();
   for (std::size_t i = 0; i + 1 < entries_.size(); ++i) {
     if (entries_[i].name == entry.name) {
-      return bad("appears twice in the file: the first record is at offset " +
-                 std::to_string(offsets_[i]))
+      return bad_record("appears twice in the file: the first record is at offset " +
+                        std::to_string(offsets_[i]))
           .at_offset(offsets_.back());
     }
   }
-  return bad("its content has " + std::to_string(found_bytes_) + " bytes, but " +
-             std::string(mindspore_name(entry.dtype)) + " " + to_string(entry.shape) + " needs " +
-             std::to_string(entry.content_bytes))
+  return bad_record("its content has " + std::to_string(found_bytes_) + " bytes, but " +
+                    std::string(mindspore_name(entry.dtype)) + " " + to_string(entry.shape) +
+                    " needs " + std::to_string(entry.content_bytes))
       .hint("the file is damaged or not complete: copy it again");
 }
 
 FileIndex IndexBuilder::finish(const NameOrders* known, bool trailer) && {
   require_complete();
   if (entries_.empty() && refused_.empty()) {
-    throw bad("is not a MindSpore checkpoint: it holds no parameter");
+    throw bad_record("is not a MindSpore checkpoint: it holds no parameter");
   }
   require_refused_apart();
   // An index lives as long as a mount, and a vector that has grown may be half empty.

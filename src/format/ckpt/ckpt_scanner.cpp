@@ -12,7 +12,7 @@
 namespace reshardfs::ckpt {
 namespace {
 
-constexpr std::uint64_t kMaxNameBytes = 4096;
+constexpr std::uint64_t kMaxRecordNameBytes = 4096;
 constexpr std::uint64_t kMaxTypeBytes = 64;
 
 // Field numbers of proto/checkpoint.proto.
@@ -27,7 +27,7 @@ constexpr std::uint32_t kContent = 3;
 /// A key's first byte has the wire type and so many values of the field's number.
 constexpr std::uint32_t kNumbersInAByte = 16;
 
-Error bad(std::uint64_t offset, const std::string& message) {
+Error bad_at(std::uint64_t offset, const std::string& message) {
   return Error(ErrorKind::kBadInput, message).at_offset(offset);
 }
 
@@ -88,7 +88,7 @@ bool RecordScanner::find_trailer() {
 
 Record RecordScanner::read_record(const WireField& field, std::uint64_t offset) {
   if (record_count_ == max_records_) {
-    throw bad(offset, "more than " + std::to_string(max_records_) + " records");
+    throw bad_at(offset, "more than " + std::to_string(max_records_) + " records");
   }
   // A record that is cut off is read as far as it goes, because then the message can say which
   // parameter it is.
@@ -102,11 +102,12 @@ Record RecordScanner::read_record(const WireField& field, std::uint64_t offset) 
     read_value(record, end);
     record.dims.assign(dims_.begin(), dims_.begin() + static_cast<std::ptrdiff_t>(dim_count_));
     if (!whole) {
-      throw bad(offset, "the record states " + std::to_string(field.value) + " bytes, but only " +
-                            std::to_string(end - begin) + " are left in the file")
+      throw bad_at(offset, "the record states " + std::to_string(field.value) +
+                               " bytes, but only " + std::to_string(end - begin) +
+                               " are left in the file")
           .hint("the file is damaged or not complete");
     }
-    if (record.name.empty()) throw bad(offset, "a record has no name");
+    if (record.name.empty()) throw bad_at(offset, "a record has no name");
   } catch (Error& error) {
     error.for_parameter(record.name);
     throw;
@@ -136,20 +137,21 @@ std::optional<Record> RecordScanner::try_to(Read&& read) {
 /// highest bit, the length behind the key is taken for more of the field's number: 17, 33, ...
 void RecordScanner::refuse_stray(const WireField& field, std::uint64_t offset, std::uint64_t end) {
   if (field.number % kNumbersInAByte == kValue) {
-    throw bad(offset, "field " + std::to_string(field.number) + " is a record's with a wrong bit")
+    throw bad_at(offset,
+                 "field " + std::to_string(field.number) + " is a record's with a wrong bit")
         .hint("the file is damaged");
   }
   // Finding out that a field is neither costs more than passing over it.
   if (++stray_count_ > max_records_) {
-    throw bad(offset, "more than " + std::to_string(max_records_) + " unknown fields");
+    throw bad_at(offset, "more than " + std::to_string(max_records_) + " unknown fields");
   }
   const auto as_value = try_to([&](Record& record) { read_value(record, end); });
   const bool is_record = as_value && !as_value->name.empty() && as_value->content;
   const auto as_tensor = try_to([&](Record& record) { read_tensor(record, end); });
   const bool is_tensor = as_tensor && as_tensor->type && as_tensor->content;
   if (!is_record && !is_tensor) return;
-  throw bad(offset, std::string(is_record ? "a record" : "a tensor") + " appears in field " +
-                        std::to_string(field.number) + ", where it is not allowed")
+  throw bad_at(offset, std::string(is_record ? "a record" : "a tensor") + " appears in field " +
+                           std::to_string(field.number) + ", where it is not allowed")
       .for_parameter(is_record ? as_value->name : "")
       .hint("the file is damaged");
 }
@@ -184,8 +186,8 @@ void RecordScanner::read_map(Record& record, const ByteRange& payload) {
     cursor_.move_to(cursor_.payload_end(field, payload.end()));
   }
   if (parts != kParts) {
-    throw bad(payload.offset(), "a map parameter has " + std::to_string(parts) +
-                                    " tensors, expected 3 (keys, values, status)");
+    throw bad_at(payload.offset(), "a map parameter has " + std::to_string(parts) +
+                                       " tensors, expected 3 (keys, values, status)");
   }
   record.is_map = true;
   record.content = payload;
@@ -219,25 +221,26 @@ void RecordScanner::read_packed_dims(std::uint64_t end) {
 void RecordScanner::add_dim(std::uint64_t value) {
   const auto dim = static_cast<std::int64_t>(value);
   if (dim < 0 || dim > std::numeric_limits<std::int32_t>::max()) {
-    throw bad(cursor_.field_offset(), "dimension " + std::to_string(dim) +
-                                          (dim < 0 ? " is negative" : " exceeds 2147483647"));
+    throw bad_at(cursor_.field_offset(), "dimension " + std::to_string(dim) +
+                                             (dim < 0 ? " is negative" : " exceeds 2147483647"));
   }
   if (dim_count_ == dims_.size()) {
-    throw bad(cursor_.field_offset(),
-              "more than " + std::to_string(kMaxDims) + " dimensions, which is the limit");
+    throw bad_at(cursor_.field_offset(),
+                 "more than " + std::to_string(kMaxDims) + " dimensions, which is the limit");
   }
   dims_.at(dim_count_++) = dim;
 }
 
 std::string RecordScanner::read_name(std::uint64_t length) {
-  if (length == 0) throw bad(cursor_.field_offset(), "a record has an empty name");
-  if (length > kMaxNameBytes) {
-    throw bad(cursor_.field_offset(), "a name of " + std::to_string(length) +
-                                          " bytes; the limit is " + std::to_string(kMaxNameBytes));
+  if (length == 0) throw bad_at(cursor_.field_offset(), "a record has an empty name");
+  if (length > kMaxRecordNameBytes) {
+    throw bad_at(cursor_.field_offset(), "a name of " + std::to_string(length) +
+                                             " bytes; the limit is " +
+                                             std::to_string(kMaxRecordNameBytes));
   }
   std::string name = cursor_.read_bytes(length);
   if (!is_utf8(name)) {
-    throw bad(cursor_.field_offset(), "the name '" + printable(name) + "' is not valid UTF-8");
+    throw bad_at(cursor_.field_offset(), "the name '" + printable(name) + "' is not valid UTF-8");
   }
   return name;
 }

@@ -17,7 +17,7 @@ constexpr std::uint64_t kMagicBytes = 4;
 constexpr std::uint64_t kGcmHeaderBytes = 48;
 constexpr std::uint64_t kCbcHeaderBytes = 32;
 constexpr std::uint64_t kLengthFieldBytes = 4;
-constexpr const char* kIncompleteHint = "the file is damaged or not complete";
+constexpr const char* kLostBytesHint = "the file is damaged or not complete";
 
 std::uint32_t little_endian(std::span<const std::byte> bytes) noexcept {
   static_assert(std::endian::native == std::endian::little);
@@ -69,7 +69,7 @@ class BlockReader {
     throw Error(ErrorKind::kBadInput, "encrypted block " + std::to_string(index_) + " " + what)
         .in_file(source_.name())
         .at_offset(offset)
-        .hint(kIncompleteHint);
+        .hint(kLostBytesHint);
   }
   [[noreturn]] void fail_length(const EncryptedBlock& block, const std::string& more) const {
     fail(block.cipher.offset() - kLengthFieldBytes, "has " + std::to_string(block.cipher.length()) +

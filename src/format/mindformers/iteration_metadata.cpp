@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::string_view kParameters = "state_dict_metadata";
 constexpr std::string_view kStorage = "storage_data";
-constexpr std::size_t kMaxNameBytes = 4096;
+constexpr std::size_t kMaxParameterNameBytes = 4096;
 constexpr std::size_t kMaxFileNameBytes = 255;
 constexpr std::size_t kMaxAxes = 64;
 
@@ -222,16 +222,16 @@ class MetadataReader {
     if (object == kStorage) {
       id = parse_shard_id(name);
       if (!id || id->numbers.size() != 1) {
-        fail("'" + printable(name.substr(0, kMaxNameBytes)) +
+        fail("'" + printable(name.substr(0, kMaxParameterNameBytes)) +
              "' is not a shard, expected one like \"('name', (0,))\"");
       }
       name = std::move(id->name);
     }
     try {
       if (name.empty()) fail("a name of 0 bytes");
-      if (name.size() > kMaxNameBytes) {
+      if (name.size() > kMaxParameterNameBytes) {
         fail("a name of " + std::to_string(name.size()) + " bytes; the limit is " +
-             std::to_string(kMaxNameBytes));
+             std::to_string(kMaxParameterNameBytes));
       }
       const std::size_t number = number_of(name);
       if (id) {

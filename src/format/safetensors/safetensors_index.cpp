@@ -18,13 +18,14 @@ namespace {
 
 constexpr const char* kIncomplete = "the file is damaged or not complete";
 
-Error bad(const std::string& message) {
+Error bad_tensor(const std::string& message) {
   return Error(ErrorKind::kBadInput, message);
 }
 
 std::uint64_t read_header_length(const ByteSource& source) {
   if (source.size() < kLengthBytes) {
-    throw bad("is not a safetensors file: it has only " + std::to_string(source.size()) + " bytes");
+    throw bad_tensor("is not a safetensors file: it has only " + std::to_string(source.size()) +
+                     " bytes");
   }
   std::array<std::byte, kLengthBytes> bytes{};
   source.read_at(0, bytes);
@@ -34,13 +35,13 @@ std::uint64_t read_header_length(const ByteSource& source) {
   }
   const std::string states = "states a header of " + std::to_string(length) + " bytes";
   if (length > kMaxHeaderBytes) {
-    throw bad("is not a safetensors file: it " + states + "; the limit is " +
-              std::to_string(kMaxHeaderBytes))
+    throw bad_tensor("is not a safetensors file: it " + states + "; the limit is " +
+                     std::to_string(kMaxHeaderBytes))
         .at_offset(0);
   }
   const std::uint64_t left = source.size() - kLengthBytes;
   if (length > left) {
-    throw bad(states + ", but only " + std::to_string(left) + " are left in the file")
+    throw bad_tensor(states + ", but only " + std::to_string(left) + " are left in the file")
         .at_offset(0)
         .hint(kIncomplete);
   }
@@ -60,17 +61,17 @@ File read_header(const ByteSource& source) {
 
 void check_size(const ParsedTensor& tensor) {
   if (tensor.begin > tensor.end) {
-    throw bad("its data_offsets [" + std::to_string(tensor.begin) + ", " +
-              std::to_string(tensor.end) + "] end before they begin");
+    throw bad_tensor("its data_offsets [" + std::to_string(tensor.begin) + ", " +
+                     std::to_string(tensor.end) + "] end before they begin");
   }
   if (!tensor.is_known) return;
   const auto needed =
       static_cast<std::uint64_t>(content_size(tensor.shape, tensor.dtype, "the content's size"));
   const std::uint64_t found = tensor.end - tensor.begin;
   if (found == needed) return;
-  throw bad("its data_offsets hold " + std::to_string(found) + " bytes, but " +
-            std::string(safetensors_name(tensor.dtype)) + " " + to_string(tensor.shape) +
-            " needs " + std::to_string(needed));
+  throw bad_tensor("its data_offsets hold " + std::to_string(found) + " bytes, but " +
+                   std::string(safetensors_name(tensor.dtype)) + " " + to_string(tensor.shape) +
+                   " needs " + std::to_string(needed));
 }
 
 void check_sizes(const std::vector<ParsedTensor>& tensors) {
@@ -90,21 +91,22 @@ void check_places(const std::vector<ParsedTensor>& tensors, std::uint64_t data_b
   for (const ParsedTensor& tensor : tensors) {
     if (tensor.begin != next) {
       const bool hole = tensor.begin > next;
-      throw bad("begins at byte " + std::to_string(tensor.begin) + " of the data, but " +
-                (hole ? "the data before it ends at " : "overlaps another tensor up to ") +
-                std::to_string(next))
+      throw bad_tensor("begins at byte " + std::to_string(tensor.begin) + " of the data, but " +
+                       (hole ? "the data before it ends at " : "overlaps another tensor up to ") +
+                       std::to_string(next))
           .for_parameter(tensor.name);
     }
     next = tensor.end;
     if (next > data_bytes) {
-      throw bad("its content ends at byte " + std::to_string(next) + " of the data, but only " +
-                std::to_string(data_bytes) + " are in the file")
+      throw bad_tensor("its content ends at byte " + std::to_string(next) +
+                       " of the data, but only " + std::to_string(data_bytes) + " are in the file")
           .for_parameter(tensor.name)
           .hint(kIncomplete);
     }
   }
   if (next == data_bytes) return;
-  throw bad(std::to_string(data_bytes - next) + " bytes follow the last tensor, expected none");
+  throw bad_tensor(std::to_string(data_bytes - next) +
+                   " bytes follow the last tensor, expected none");
 }
 
 bool is_int4(const ParsedTensor& tensor, const ParsedHeader& header) {
@@ -115,7 +117,7 @@ bool is_int4(const ParsedTensor& tensor, const ParsedHeader& header) {
 
 FileIndex make_index(File file, const ByteSource& source, const NameOrders* known) {
   std::vector<ParsedTensor>& tensors = file.header.tensors;
-  if (tensors.empty()) throw bad("is not a checkpoint: it holds no parameter");
+  if (tensors.empty()) throw bad_tensor("is not a checkpoint: it holds no parameter");
   check_sizes(tensors);
   // By the end too: of two that begin at the same place, one without elements stands first.
   std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {

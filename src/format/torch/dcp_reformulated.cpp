@@ -15,7 +15,7 @@ namespace {
 
 /// Megatron-Core's have five at most, with the layers and the experts. One chunk becomes 2n - 1
 /// boxes, which bounds what a small table can make of itself.
-constexpr std::size_t kMostDimensions = 8;
+constexpr std::size_t kMostReformulatedDimensions = 8;
 
 /// Nothing if the one shape cannot be what is stored of the other.
 std::optional<Shape> block_shape(const Shape& stored, const Shape& original) {
@@ -50,7 +50,7 @@ std::optional<std::string> undo_reformulation(DcpTable& table, DcpTensor& tensor
     return "Megatron-Core's table gives it the shape " + to_string(original) +
            ", which cannot be stored as " + to_string(tensor.shape);
   }
-  if (block->size() > kMostDimensions) {
+  if (block->size() > kMostReformulatedDimensions) {
     return "it has " + std::to_string(block->size()) +
            " dimensions, and is stored in another shape than it has";
   }

@@ -21,9 +21,9 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::size_t kMostDimensions = 64;
-constexpr std::int64_t kMostElements = 1LL << 62U;
-constexpr std::uint32_t kNone = 0xffffffff;
+constexpr std::size_t kMostTableDimensions = 64;
+constexpr std::int64_t kMostTableElements = 1LL << 62U;
+constexpr std::uint32_t kNoIndex = 0xffffffff;
 /// As hyper-parallel tells where a tensor is: somewhere in its file.
 constexpr std::int64_t kWholeFile = -1;
 
@@ -37,7 +37,7 @@ struct Stored {
   std::string_view name;
   PickleValue offsets;  ///< kUnset of what is no tensor
   PickleValue info;
-  std::uint32_t next = kNone;  ///< of those with one hash
+  std::uint32_t next = kNoIndex;  ///< of those with one hash
 };
 
 class TableReader {
@@ -107,7 +107,8 @@ bool TableReader::sizes_of(PickleValue value, Shape& out) const {
   }
   const auto add = [&](PickleValue element) {
     const auto number = tree_.integer(element);
-    if (!number || *number < 0 || *number >= kMostElements || out.size() == kMostDimensions) {
+    if (!number || *number < 0 || *number >= kMostTableElements ||
+        out.size() == kMostTableDimensions) {
       return false;
     }
     out.push_back(*number);
@@ -136,7 +137,7 @@ void TableReader::collect_places(PickleValue storage) {
   const std::size_t count = tree_.count(storage);
   std::size_t buckets = 16;
   while (buckets < count) buckets *= 2;
-  buckets_.assign(buckets, kNone);
+  buckets_.assign(buckets, kNoIndex);
   stored_.reserve(count);
   tree_.for_each_pair(storage, [&](PickleValue key, PickleValue info) {
     const auto name = tree_.text(field(key, "fqn", 0));
@@ -160,7 +161,7 @@ void TableReader::collect_places(PickleValue storage) {
 /// @param offsets empty: that of a scalar or of what is no tensor.
 const Stored* TableReader::find(std::string_view name, const Shape& offsets) {
   Shape other;
-  for (std::uint32_t i = buckets_[hash(name, offsets)]; i != kNone; i = stored_[i].next) {
+  for (std::uint32_t i = buckets_[hash(name, offsets)]; i != kNoIndex; i = stored_[i].next) {
     const Stored& entry = stored_[i];
     if (entry.name != name) continue;
     if (entry.offsets.is(PickleKind::kUnset)) {
@@ -179,7 +180,7 @@ DcpPlace TableReader::place_of(PickleValue info) {
   const auto length = tree_.integer(field(info, "length", 2));
   if (!path || !offset || !length) throw Refusal{"its place is not told"};
   if (out_.by_name && *offset == 0 && *length == kWholeFile) return {file_number(*path), {}};
-  if (*offset < 0 || *length < 0 || *offset > kMostElements || *length > kMostElements) {
+  if (*offset < 0 || *length < 0 || *offset > kMostTableElements || *length > kMostTableElements) {
     throw Refusal{"its place is " + std::to_string(*length) + " bytes at offset " +
                   std::to_string(*offset)};
   }
@@ -222,7 +223,7 @@ void TableReader::read_entry(std::string_view name, PickleValue value) {
     if (!is_utf8(name)) throw Refusal{"its name is not valid UTF-8"};
     if (is_a(value, "TensorStorageMetadata")) return read_tensor(name, value);
     if (!is_a(value, "BytesStorageMetadata")) throw Refusal{"it is neither a tensor nor bytes"};
-    DcpByteItem item{std::string(name), {kNone, {}}};
+    DcpByteItem item{std::string(name), {kNoIndex, {}}};
     if (const Stored* const stored = find(name, {})) item.place = place_of(stored->info);
     out_.byte_items.push_back(std::move(item));
   } catch (const Refusal& refusal) {
@@ -283,7 +284,7 @@ void TableReader::require_countable(DType dtype, const Shape& shape) {
   for (const std::int64_t size : shape) {
     if (bytes) bytes = checked_mul(*bytes, std::max<std::int64_t>(size, 1));
   }
-  if (!bytes || *bytes >= kMostElements) {
+  if (!bytes || *bytes >= kMostTableElements) {
     throw Refusal{"its size " + to_string(shape) + " is too large"};
   }
 }

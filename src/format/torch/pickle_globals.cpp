@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text/digits.h"
+
 namespace reshardfs::pickle {
 namespace {
 
@@ -36,10 +38,6 @@ constexpr std::array kTypes{
 
 constexpr std::array<std::string_view, 8> kTypeFamilies{"float",   "bfloat", "int",   "uint",
                                                         "complex", "qint",   "quint", "bits"};
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 bool is_path_class(const PickleGlobal& global) {
   return (global.module == "pathlib" || global.module == "pathlib._local") &&

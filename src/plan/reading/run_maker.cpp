@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/checked.h"
+
 namespace reshardfs {
 namespace {
-
-std::uint64_t unsigned_of(std::int64_t value) noexcept {
-  return static_cast<std::uint64_t>(value);
-}
 
 /// How many elements are one piece: those of the innermost loop, if they follow one another.
 std::int64_t piece_of(const Nest& nest, bool is_literal) noexcept {

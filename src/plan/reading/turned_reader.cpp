@@ -4,21 +4,18 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/checked.h"
 #include "layout/nest_copy.h"
 
 namespace reshardfs {
 namespace {
 
 /// Stays in a processor's own cache until it is transposed.
-constexpr std::size_t kScratchBytes = 256 << 10;
+constexpr std::size_t kTileBytes = 256 << 10;
 
-std::span<std::byte> scratch() {
-  thread_local std::vector<std::byte> buffer(kScratchBytes);
+std::span<std::byte> tile() {
+  thread_local std::vector<std::byte> buffer(kTileBytes);
   return buffer;
-}
-
-std::uint64_t unsigned_of(std::int64_t value) noexcept {
-  return static_cast<std::uint64_t>(value);
 }
 
 /// Two loops of a nest: elements of a row follow one another in the source, those of a column in
@@ -54,7 +51,7 @@ class PlaneReader {
 
   /// @param from of the first element, in the cell's content.
   void read(std::int64_t from, std::byte* out) const {
-    const auto most = static_cast<std::int64_t>(kScratchBytes / element_);
+    const auto most = static_cast<std::int64_t>(kTileBytes / element_);
     for (std::int64_t done = 0; done < plane_.columns.count; done += most) {
       const std::int64_t columns = std::min(most, plane_.columns.count - done);
       read_columns(from + done, columns, out + unsigned_of(done * plane_.columns.to) * element_);
@@ -64,7 +61,7 @@ class PlaneReader {
  private:
   void read_columns(std::int64_t from, std::int64_t columns, std::byte* out) const {
     const std::uint64_t row_bytes = unsigned_of(columns) * element_;
-    const auto at_once = static_cast<std::int64_t>(kScratchBytes / row_bytes);
+    const auto at_once = static_cast<std::int64_t>(kTileBytes / row_bytes);
     for (std::int64_t row = 0; row < plane_.rows.count; row += at_once) {
       StridedRun rows{source_.holding, source_.cell};
       rows.count = unsigned_of(std::min(at_once, plane_.rows.count - row));
@@ -72,7 +69,7 @@ class PlaneReader {
       rows.length = row_bytes;
       rows.source_stride = rows.count == 1 ? row_bytes : unsigned_of(plane_.rows.from) * element_;
       rows.destination_stride = row_bytes;
-      const auto block = scratch().first(static_cast<std::size_t>(rows.count * row_bytes));
+      const auto block = tile().first(static_cast<std::size_t>(rows.count * row_bytes));
       read_(rows, block);
       Nest turned;
       turned.add({static_cast<std::int64_t>(rows.count), columns, 1});

@@ -11,7 +11,7 @@ namespace reshardfs {
 namespace {
 
 constexpr std::string_view kName = "replicas 1";
-constexpr std::string_view kEqual = "equal";
+constexpr std::string_view kEqualWord = "equal";
 /// An offset that no sample has.
 constexpr std::uint64_t kWhole = ~std::uint64_t{0};
 
@@ -55,11 +55,11 @@ ReplicaCache::ReplicaCache(const ObjectKey& set, const ComparisonList& list)
     : cache_(source_cache()), key_(key_of(set, list)) {}
 
 bool ReplicaCache::has() const {
-  return cache_ && cache_->load(kName, key_) == kEqual;
+  return cache_ && cache_->load(kName, key_) == kEqualWord;
 }
 
 void ReplicaCache::keep() const {
-  if (cache_) cache_->store(kName, key_, kEqual);
+  if (cache_) cache_->store(kName, key_, kEqualWord);
 }
 
 }  // namespace reshardfs

@@ -25,18 +25,19 @@ struct Pair {
 };
 
 /// Some bytes of a pair.
-struct Sample {
+struct ReplicaSample {
   std::size_t parameter = 0;
   Pair pair;
   std::uint64_t offset = 0;
 };
 
-enum class Outcome : char { kEqual, kDifferent, kUnreadable };
+enum class ReplicaOutcome : char { kEqual, kDifferent, kUnreadable };
 
 /// The copies of one parameter: each of `others` with the first file that has the same slice.
-class Copies {
+class SampledCopies {
  public:
-  Copies(const SourceTable& table, const ReplicatedParameter& parameter) : parameter_(parameter) {
+  SampledCopies(const SourceTable& table, const ReplicatedParameter& parameter)
+      : parameter_(parameter) {
     if (table.states_layouts()) return;
     const Holders& holders = parameter.source->holders;
     // Slices that are to be joined are no copies.
@@ -124,14 +125,14 @@ class Check {
   void compare_all();
   void compare_begins();
   void compare_samples();
-  std::vector<Sample> choose_samples() const;
+  std::vector<ReplicaSample> choose_samples() const;
   std::optional<Pair> least_sampled(std::size_t parameter, std::uint64_t turn,
                                     std::vector<std::size_t>& uses) const;
 
   const SourceTable& table_;
   const std::vector<ReplicatedParameter>& parameters_;
   ComparisonList* listing_;
-  std::vector<Copies> copies_;
+  std::vector<SampledCopies> copies_;
   std::vector<std::optional<Pair>> first_difference_;
   ReplicaFindings findings_;
 };
@@ -155,7 +156,7 @@ void Check::for_each_parameter(const std::function<void(std::size_t)>& work) con
 
 bool Check::all_are_few() const {
   std::uint64_t reads = 0;
-  for (const Copies& copies : copies_) {
+  for (const SampledCopies& copies : copies_) {
     for (std::size_t i = 0; i < copies.pairs(); ++i) {
       if (const auto pair = copies.pair(i)) reads += reads_for(*pair);
       if (reads > kReplicaReads) return false;
@@ -165,7 +166,7 @@ bool Check::all_are_few() const {
 }
 
 void Check::compare_all() {
-  std::vector<Outcome> outcomes(parameters_.size(), Outcome::kEqual);
+  std::vector<ReplicaOutcome> outcomes(parameters_.size(), ReplicaOutcome::kEqual);
   for_each_parameter([&](std::size_t p) {
     for (std::size_t i = 0; i < copies_[p].pairs() && !first_difference_[p]; ++i) {
       const auto pair = copies_[p].pair(i);
@@ -174,12 +175,12 @@ void Check::compare_all() {
       } catch (const Error& error) {
         if (error.kind() == ErrorKind::kInternal) throw;
         if (!table_.states_layouts()) is_equal_at(*pair, 0);  // of which something must be known
-        outcomes[p] = Outcome::kUnreadable;
+        outcomes[p] = ReplicaOutcome::kUnreadable;
       }
     }
   });
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
-    if (outcomes[p] == Outcome::kUnreadable) {
+    if (outcomes[p] == ReplicaOutcome::kUnreadable) {
       ++findings_.unreadable;
     } else if (!first_difference_[p]) {
       findings_.equal.insert(parameters_[p].source);
@@ -210,7 +211,7 @@ void Check::compare_begins() {
 std::optional<Pair> Check::least_sampled(std::size_t parameter, std::uint64_t turn,
                                          std::vector<std::size_t>& uses) const {
   constexpr std::size_t kMostLookedAt = 512;
-  const Copies& copies = copies_[parameter];
+  const SampledCopies& copies = copies_[parameter];
   const RankFile* const files = table_.checkpoint().files().data();
   std::optional<Pair> best;
   const std::size_t start = scatter(turn) % copies.pairs();
@@ -226,14 +227,14 @@ std::optional<Pair> Check::least_sampled(std::size_t parameter, std::uint64_t tu
   return best;
 }
 
-std::vector<Sample> Check::choose_samples() const {
+std::vector<ReplicaSample> Check::choose_samples() const {
   constexpr std::size_t kMost = kReplicaReads / 2;
   std::vector<std::size_t> candidates;
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
     const bool settled = first_difference_[p] || findings_.equal.contains(parameters_[p].source);
     if (!settled && copies_[p].pairs() > 0) candidates.push_back(p);
   }
-  std::vector<Sample> samples;
+  std::vector<ReplicaSample> samples;
   if (candidates.empty()) return samples;
   std::vector<std::size_t> uses(table_.checkpoint().files().size(), 0);
   for (std::size_t turn = 0; turn < kMost; ++turn) {
@@ -254,25 +255,25 @@ std::vector<Sample> Check::choose_samples() const {
 }
 
 void Check::compare_samples() {
-  const std::vector<Sample> samples = choose_samples();
-  std::vector<Outcome> outcomes(samples.size(), Outcome::kEqual);
+  const std::vector<ReplicaSample> samples = choose_samples();
+  std::vector<ReplicaOutcome> outcomes(samples.size(), ReplicaOutcome::kEqual);
   const auto compare = [&](std::size_t i) {
-    const Sample& sample = samples[i];
+    const ReplicaSample& sample = samples[i];
     try {
       if (is_equal_at(sample.pair, sample.offset)) return;
-      outcomes[i] = Outcome::kDifferent;
+      outcomes[i] = ReplicaOutcome::kDifferent;
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::kInternal) throw;
-      outcomes[i] = Outcome::kUnreadable;
+      outcomes[i] = ReplicaOutcome::kUnreadable;
       return;
     }
     require_examined(sample.pair);
   };
   parallel_for(samples.size(), compare, listing_ == nullptr ? 0 : 1);
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    if (outcomes[i] == Outcome::kUnreadable) ++findings_.unreadable;
+    if (outcomes[i] == ReplicaOutcome::kUnreadable) ++findings_.unreadable;
     auto& first = first_difference_[samples[i].parameter];
-    if (outcomes[i] == Outcome::kDifferent && !first) first = samples[i].pair;
+    if (outcomes[i] == ReplicaOutcome::kDifferent && !first) first = samples[i].pair;
   }
 }
 

@@ -47,7 +47,7 @@ void TargetTable::forget_stand_ins(const std::set<const SourceParameter*>& equal
 
 namespace {
 
-using Cells = std::shared_ptr<const std::set<const RankFile*>>;
+using CheckedCells = std::shared_ptr<const std::set<const RankFile*>>;
 
 /// Which cells the shown ranks read. Parameters that are cut alike share the answer.
 class ReadCells {
@@ -55,7 +55,7 @@ class ReadCells {
   ReadCells(const TargetTable& target, const std::vector<Rank>& ranks)
       : target_(target), ranks_(ranks) {}
 
-  Cells of(const TargetParameter& parameter) {
+  CheckedCells of(const TargetParameter& parameter) {
     const Key key{&parameter.grid->pattern(), parameter.by_stage.get(), parameter.stage_has.get()};
     const auto [found, is_new] = known_.try_emplace(key);
     if (!is_new) return found->second;
@@ -73,14 +73,14 @@ class ReadCells {
   using Key = std::tuple<const void*, const void*, const void*>;
   const TargetTable& target_;
   const std::vector<Rank>& ranks_;
-  std::map<Key, Cells> known_;
+  std::map<Key, CheckedCells> known_;
 };
 
 /// Parameters that are shown and whose copies were not compared.
 std::vector<ReplicatedParameter> uncompared(const ShownTables& shown) {
   std::vector<ReplicatedParameter> list;
   std::set<const SourceParameter*> listed;
-  const auto add = [&](const TargetParameter& parameter, Cells cells) {
+  const auto add = [&](const TargetParameter& parameter, CheckedCells cells) {
     const bool known = parameter.copies != Copies::kUncompared;
     if (known || !parameter.grid || (cells && cells->empty())) return;
     if (!listed.insert(parameter.source).second) return;

@@ -22,7 +22,7 @@ constexpr std::size_t kWidest = 8;
 // Stays in a processor's own cache until it is converted.
 constexpr std::size_t kBlockBytes = 64 << 10;
 
-std::span<std::byte> scratch() {
+std::span<std::byte> cast_buffer() {
   thread_local std::vector<std::byte> buffer(kBlockBytes);
   return buffer;
 }
@@ -92,7 +92,7 @@ void ElementView::read_converted(std::uint64_t offset, std::span<std::byte> out,
     const bool whole = skip == 0 && out.size() >= to_bytes;
     const std::size_t elements =
         whole ? std::min(out.size() / to_bytes, kBlockBytes / from_bytes) : 1;
-    const std::span<std::byte> from = scratch().first(elements * from_bytes);
+    const std::span<std::byte> from = cast_buffer().first(elements * from_bytes);
     view_.read(first * from_bytes, from, batch);
     std::size_t bytes = elements * to_bytes;
     if (whole) {

@@ -8,6 +8,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/checked.h"
 #include "layout/regions.h"
 #include "plan/mapped/mapped_tensor.h"
 #include "plan/reading/run_maker.h"
@@ -21,10 +22,6 @@ namespace {
 std::int64_t signed_of(std::uint64_t value) noexcept {
   return static_cast<std::int64_t>(value);
 }
-std::uint64_t unsigned_of(std::int64_t value) noexcept {
-  return static_cast<std::uint64_t>(value);
-}
-
 /// Literal bytes, of elements or of a part of one.
 void fill(const StridedRun& run, std::span<std::byte> out) {
   for (std::uint64_t i = 0; i < run.length; ++i) {

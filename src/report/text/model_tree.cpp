@@ -156,7 +156,7 @@ class Segments {
 };
 
 /// Siblings that are shown as one.
-struct Family {
+struct NameFamily {
   std::vector<std::size_t> members;  ///< in the order of the parameters
   std::string label;                 ///< with the separators before it
 };
@@ -180,7 +180,7 @@ class Folding {
           std::find(node.shapes.begin(), node.shapes.end(), tensor->shape) != node.shapes.end();
       if (!known) node.shapes.push_back(tensor->shape);
     }
-    for (const Family& family : families(segment)) {
+    for (const NameFamily& family : families(segment)) {
       const std::uint64_t size = family.members.size();
       node.children.push_back(fold(family.members.front(), family.label, factor * size));
       node.children.back().repeated *= size;
@@ -196,7 +196,7 @@ class Folding {
     node = std::move(child);
   }
 
-  std::vector<Family> families(const Segment& segment) const {
+  std::vector<NameFamily> families(const Segment& segment) const {
     const auto padded = padded_numbers(segment);
     // What is around the number, the digits if there may be zeros in front, what is below.
     using Key = std::tuple<std::string_view, std::string_view, std::size_t, std::size_t>;
@@ -210,7 +210,7 @@ class Folding {
       const auto name = numbered(segments_[child].text);
       if (name) alike[key_of(child, *name)].push_back(child);
     }
-    std::vector<Family> families;
+    std::vector<NameFamily> families;
     for (const std::size_t child : segment.children) {
       const std::string_view text = segments_[child].text;
       const auto name = numbered(text);

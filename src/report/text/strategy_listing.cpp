@@ -19,7 +19,7 @@ namespace {
 
 // Where the name column would be narrower, a table is no help.
 constexpr std::size_t kFewestNameColumns = 20;
-constexpr std::size_t kGap = 2;
+constexpr std::size_t kColumnGap = 2;
 
 std::string map_text(const TensorMap& map) {
   std::string out = "[";
@@ -41,15 +41,15 @@ std::string optimizer_text(const Layout& layout) {
   return layout.optimizer_shard_size < 0 ? "all" : std::to_string(layout.optimizer_shard_size);
 }
 
-struct Row {
+struct ListedRow {
   std::string stage;
   std::string name;
   std::vector<std::string> cells;  ///< device matrix, tensor map, optimizer shard
   const Layout* layout = nullptr;
 };
 
-std::vector<Row> rows_of(const Strategy& strategy) {
-  std::vector<Row> rows;
+std::vector<ListedRow> rows_of(const Strategy& strategy) {
+  std::vector<ListedRow> rows;
   for (std::int64_t s = 0; s < strategy.stage_count(); ++s) {
     for (const auto& [name, layout] : strategy.stage(s)) {
       rows.push_back(
@@ -62,41 +62,41 @@ std::vector<Row> rows_of(const Strategy& strategy) {
   return rows;
 }
 
-const Row& heading() {
-  static const Row row{
+const ListedRow& heading() {
+  static const ListedRow row{
       "STAGE", "PARAMETER", {"DEVICE MATRIX", "TENSOR MAP", "OPTIMIZER SHARD"}, nullptr};
   return row;
 }
 
-std::size_t widest(const std::vector<Row>& rows, std::string Row::*column) {
+std::size_t widest(const std::vector<ListedRow>& rows, std::string ListedRow::*column) {
   std::size_t width = text_width(heading().*column);
-  for (const Row& row : rows) width = std::max(width, text_width(row.*column));
+  for (const ListedRow& row : rows) width = std::max(width, text_width(row.*column));
   return width;
 }
 
 /// Columns of all but the name.
-std::size_t width_without_names(const std::vector<Row>& rows) {
-  std::size_t width = widest(rows, &Row::stage) + kGap;
+std::size_t width_without_names(const std::vector<ListedRow>& rows) {
+  std::size_t width = widest(rows, &ListedRow::stage) + kColumnGap;
   for (std::size_t c = 0; c < heading().cells.size(); ++c) {
     std::size_t cell = text_width(heading().cells[c]);
-    for (const Row& row : rows) cell = std::max(cell, text_width(row.cells[c]));
-    width += kGap + cell;
+    for (const ListedRow& row : rows) cell = std::max(cell, text_width(row.cells[c]));
+    width += kColumnGap + cell;
   }
   return width;
 }
 
 /// A table in which a name of more than `name_columns` has a line of its own, with the rest of its
 /// row below.
-std::string table_text(const std::vector<Row>& rows, std::size_t columns,
+std::string table_text(const std::vector<ListedRow>& rows, std::size_t columns,
                        std::size_t name_columns) {
   TextTable table(
       {heading().stage, heading().name, heading().cells[0], heading().cells[1], heading().cells[2]},
       {0, 4});
-  const std::size_t stage_columns = widest(rows, &Row::stage) + kGap;
-  for (const Row& row : rows) {
+  const std::size_t stage_columns = widest(rows, &ListedRow::stage) + kColumnGap;
+  for (const ListedRow& row : rows) {
     const bool fits = text_width(row.name) <= name_columns;
     if (!fits) {
-      table.add_line(fmt::format("{:>{}}  {}", row.stage, stage_columns - kGap,
+      table.add_line(fmt::format("{:>{}}  {}", row.stage, stage_columns - kColumnGap,
                                  shortened(row.name, columns - stage_columns)));
     }
     table.add_row(
@@ -106,9 +106,9 @@ std::string table_text(const std::vector<Row>& rows, std::size_t columns,
 }
 
 /// Where even the layouts alone are too wide for a table.
-std::string blocks_text(const std::vector<Row>& rows, std::size_t columns) {
+std::string blocks_text(const std::vector<ListedRow>& rows, std::size_t columns) {
   std::string out;
-  for (const Row& row : rows) {
+  for (const ListedRow& row : rows) {
     out += fmt::format("stage {}, {}\n", row.stage,
                        shortened(row.name, columns - 8 - row.stage.size()));
     out += wrapped("    " + to_string(*row.layout), columns, 4) + "\n";
@@ -145,7 +145,7 @@ std::string strategy_summary(const Strategy& strategy) {
 }
 
 std::string strategy_listing(const Strategy& strategy, std::size_t columns) {
-  const std::vector<Row> rows = rows_of(strategy);
+  const std::vector<ListedRow> rows = rows_of(strategy);
   const std::size_t others = width_without_names(rows);
   const bool as_table = columns == kAnyWidth || columns >= others + kFewestNameColumns;
   return strategy_summary(strategy) + "\n\n" + device_matrices(strategy, columns) +

@@ -23,7 +23,7 @@ constexpr std::uint64_t kBridgedSectors = 8;
 /// One copy out of the pool holds as many blocks at most.
 constexpr std::uint64_t kBlocksAtOnce = 8;
 /// Parts of what is fetched at once, as long as they do not get too small.
-constexpr std::uint64_t kRequestsAtOnce = 8;
+constexpr std::uint64_t kRangesAtOnce = 8;
 /// What was fetched ahead, and for so long nobody has read, nobody will read.
 constexpr std::chrono::seconds kForgotten{10};
 
@@ -403,7 +403,7 @@ void BlockPool::foresee(std::uint64_t source, const RangeFetcher& fetcher,
     if (block == nullptr) break;
   }
   const std::uint64_t longest =
-      std::clamp<std::uint64_t>(missing * kSectorBytes / kRequestsAtOnce, kBlockBytes, kMaxRequest);
+      std::clamp<std::uint64_t>(missing * kSectorBytes / kRangesAtOnce, kBlockBytes, kMaxRequest);
   const std::vector<RunPtr> runs = runs_of(pins.blocks(), longest);
   claim(runs);
   lock.unlock();
@@ -448,7 +448,7 @@ bool BlockPool::read_some(std::uint64_t source, const RangeFetcher& fetcher, std
     pins.add(std::move(block));
   }
   const std::vector<RunPtr> runs =
-      runs_of(pins.blocks(), std::max<std::uint64_t>(out.size() / kRequestsAtOnce, kBlockBytes));
+      runs_of(pins.blocks(), std::max<std::uint64_t>(out.size() / kRangesAtOnce, kBlockBytes));
   std::vector<RunPtr> awaited;
   for (const BlockPtr& block : pins.blocks()) {
     for (std::size_t sector = 0; sector < kSectors; ++sector) {

@@ -60,7 +60,7 @@ struct Version {
 };
 
 /// What stays while requests are under way.
-struct Known {
+struct KnownVersion {
   RemoteAddress address;
   Version version;
   std::string identity;
@@ -90,7 +90,7 @@ struct Known {
 /// Takes one range.
 class RangeReceiver final : public HttpReceiver {
  public:
-  RangeReceiver(std::shared_ptr<Known> known, const ByteRange& range,
+  RangeReceiver(std::shared_ptr<KnownVersion> known, const ByteRange& range,
                 std::vector<std::span<std::byte>> out)
       : known_(std::move(known)), range_(range), out_(std::move(out)) {}
 
@@ -168,7 +168,7 @@ class RangeReceiver final : public HttpReceiver {
   }
 
  private:
-  const std::shared_ptr<Known> known_;
+  const std::shared_ptr<KnownVersion> known_;
   const ByteRange range_;
   const std::vector<std::span<std::byte>> out_;
   std::size_t piece_ = 0;  ///< that is being filled
@@ -215,7 +215,7 @@ class ProbeReceiver final : public HttpReceiver {
 
 class RemoteObject final : public RangeFetcher {
  public:
-  explicit RemoteObject(std::shared_ptr<Known> known) : known_(std::move(known)) {}
+  explicit RemoteObject(std::shared_ptr<KnownVersion> known) : known_(std::move(known)) {}
 
   const std::string& name() const noexcept override { return known_->address.name; }
   std::uint64_t size() const noexcept override { return known_->version.size; }
@@ -242,7 +242,7 @@ class RemoteObject final : public RangeFetcher {
   }
 
  private:
-  std::shared_ptr<Known> known_;
+  std::shared_ptr<KnownVersion> known_;
 };
 
 Version probe(const RemoteAddress& address) {
@@ -274,7 +274,7 @@ std::int64_t time_of_list(const std::string& text) {
 }
 
 RangeFetcherPtr open_remote_object(RemoteAddress address) {
-  auto known = std::make_shared<Known>();
+  auto known = std::make_shared<KnownVersion>();
   known->version = probe(address);
   const Version& version = known->version;
   if (!version.is_certain() && version.last_modified.empty() && version.size > 0) {
@@ -291,7 +291,7 @@ RangeFetcherPtr open_remote_object(RemoteAddress address) {
 }
 
 RangeFetcherPtr open_listed_object(RemoteAddress address, const ListedObject& listed) {
-  auto known = std::make_shared<Known>();
+  auto known = std::make_shared<KnownVersion>();
   known->version.size = listed.size;
   known->version.etag = "\"" + listed.etag + "\"";
   known->version.mtime_ns = time_of_list(listed.modified);

@@ -118,11 +118,11 @@ bool is_local_directory(const std::string& location) {
 }
 
 /// A location below a list.
-struct Place {
+struct ListedPlace {
   std::string list;  ///< the list's own location
   std::string name;  ///< below it, without slashes around it; empty for itself
 
-  static Place of(const std::filesystem::path& location) {
+  static ListedPlace of(const std::filesystem::path& location) {
     const std::string text = location.string().substr(kScheme.size());
     // A directory may have such a name, too.
     std::size_t end = 0;
@@ -130,7 +130,7 @@ struct Place {
       end = text.find(std::string(kExtension) + "/", end);
       end = end == std::string::npos ? text.size() : end + kExtension.size();
     } while (end < text.size() && is_local_directory(text.substr(0, end)));
-    Place place{text.substr(0, end), end < text.size() ? text.substr(end + 1) : ""};
+    ListedPlace place{text.substr(0, end), end < text.size() ? text.substr(end + 1) : ""};
     while (place.name.ends_with('/')) place.name.pop_back();
     return place;
   }
@@ -156,7 +156,7 @@ class Lists {
 
 ProcessState<Lists> the_lists("lists of URLs", make_new<Lists>);
 
-std::shared_ptr<const UrlList> list_of(const Place& place) {
+std::shared_ptr<const UrlList> list_of(const ListedPlace& place) {
   return the_lists.get().get(place.list);
 }
 
@@ -168,7 +168,7 @@ class UrlListBackend final : public Backend {
   }
 
   ByteSourcePtr open(const std::filesystem::path& location) const override {
-    const Place place = Place::of(location);
+    const ListedPlace place = ListedPlace::of(location);
     const auto list = list_of(place);
     const auto found = list->find(place.name);
     if (found == list->end()) {
@@ -180,7 +180,7 @@ class UrlListBackend final : public Backend {
   }
 
   std::vector<DirectoryEntry> list(const std::filesystem::path& location) const override {
-    const Place place = Place::of(location);
+    const ListedPlace place = ListedPlace::of(location);
     const std::string prefix = place.name.empty() ? "" : place.name + "/";
     const auto list = list_of(place);
     std::vector<DirectoryEntry> entries;
@@ -202,7 +202,7 @@ class UrlListBackend final : public Backend {
   }
 
   PathKind kind(const std::filesystem::path& location) const override {
-    const Place place = Place::of(location);
+    const ListedPlace place = ListedPlace::of(location);
     const auto list = list_of(place);
     if (place.name.empty()) return PathKind::kDirectory;
     if (list->contains(place.name)) return PathKind::kOther;

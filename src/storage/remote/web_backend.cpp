@@ -48,9 +48,9 @@ class IgnoredAnswer final : public HttpReceiver {
   std::string name_;
 };
 
-enum class Found : std::uint8_t { kYes, kNo, kDenied };
+enum class FoundFile : std::uint8_t { kYes, kNo, kDenied };
 
-Found look_for(const std::string& url, const std::string& name) {
+FoundFile look_for(const std::string& url, const std::string& name) {
   const auto ask = [&](const std::string& method, std::vector<std::string> headers) {
     HttpRequest request;
     request.method = method;
@@ -65,10 +65,10 @@ Found look_for(const std::string& url, const std::string& name) {
     } catch (const IgnoredAnswer::NoSuchMethod&) {
       ask("GET", {"Range: bytes=0-0"});
     }
-    return Found::kYes;
+    return FoundFile::kYes;
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kMissing) return Found::kNo;
-    if (error.os_error() == EACCES) return Found::kDenied;
+    if (error.kind() == ErrorKind::kMissing) return FoundFile::kNo;
+    if (error.os_error() == EACCES) return FoundFile::kDenied;
     throw;
   }
 }
@@ -122,11 +122,11 @@ class WebBackend final : public Backend {
     // What is signed is signed for one file, and to be read.
     if (url.find('?') != std::string::npos) return PathKind::kOther;
     // A URL without the slash leads to the one with it where that is a directory.
-    const Found directory = look_for(directory_url(location), name);
-    if (directory == Found::kYes) return PathKind::kDirectory;
-    const Found file = look_for(url, name);
-    if (file == Found::kYes) return PathKind::kOther;
-    if (directory == Found::kDenied || file == Found::kDenied) throw not_listed(location);
+    const FoundFile directory = look_for(directory_url(location), name);
+    if (directory == FoundFile::kYes) return PathKind::kDirectory;
+    const FoundFile file = look_for(url, name);
+    if (file == FoundFile::kYes) return PathKind::kOther;
+    if (directory == FoundFile::kDenied || file == FoundFile::kDenied) throw not_listed(location);
     return PathKind::kMissing;
   }
 };

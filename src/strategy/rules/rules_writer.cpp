@@ -19,12 +19,12 @@ namespace {
 constexpr const char* kNone = "\"none\"";
 
 /// What a [[rule]] says beside the names.
-struct RuleText {
+struct WrittenRule {
   CutText cut;
   std::string stage;  ///< the value of `stage`; empty: the rule says nothing of it
 
   // NOLINTNEXTLINE(modernize-use-nullptr): what = default compares with is no pointer
-  auto operator<=>(const RuleText&) const = default;
+  auto operator<=>(const WrittenRule&) const = default;
 };
 
 class RulesWriter {
@@ -74,7 +74,7 @@ class RulesWriter {
   void add(const std::string& name) {
     if (group_of_.contains(name)) return;
     check_rule_name(name);
-    RuleText rule;
+    WrittenRule rule;
     try {
       rule = rule_of(name);
     } catch (Error& error) {
@@ -86,10 +86,10 @@ class RulesWriter {
     group_of_[name] = known->second;
   }
 
-  RuleText rule_of(const std::string& name) const {
+  WrittenRule rule_of(const std::string& name) const {
     const std::vector<std::int64_t> stages = strategy_.stages_of(name);
     const Layout& layout = strategy_.stage(stages.front()).at(name);
-    RuleText rule{cut_text(layout, axes_), {}};
+    WrittenRule rule{cut_text(layout, axes_), {}};
     for (const std::int64_t stage : stages) {
       const Layout& other = strategy_.stage(stage).at(name);
       if (other.tensor_map.size() == layout.tensor_map.size() &&
@@ -138,7 +138,7 @@ class RulesWriter {
   std::string rules(const std::vector<GroupGlobs>& groups) const {
     std::string text;
     for (const GroupGlobs& group : groups) {
-      const RuleText& rule = rules_[group.group];
+      const WrittenRule& rule = rules_[group.group];
       text += "\n[[rule]]\nmatch = " + globs_value(group.globs) + "\n" + rule.cut.keys;
       if (rule.cut.optimizer != optimizer_) text += "optimizer = " + rule.cut.optimizer + "\n";
       if (!rule.stage.empty()) text += "stage = " + rule.stage + "\n";
@@ -149,8 +149,8 @@ class RulesWriter {
   const Strategy& strategy_;
   CommonAxes axes_;
   std::vector<LayerPlacement> placements_;
-  std::vector<RuleText> rules_{};
-  std::map<RuleText, std::size_t> numbers_{};  ///< where in rules_
+  std::vector<WrittenRule> rules_{};
+  std::map<WrittenRule, std::size_t> numbers_{};  ///< where in rules_
   std::map<std::string, std::size_t> group_of_{};
   std::string optimizer_ = kNone;
 };

@@ -16,7 +16,7 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::string_view kDirectory = "dcp-hf/";
+constexpr std::string_view kHfDirectory = "dcp-hf/";
 
 /// Other types its reader takes for float32 (pytorch/pytorch torch/distributed/checkpoint/
 /// hf_storage.py, _hf_utils.py).
@@ -160,9 +160,9 @@ std::vector<OutputFile> dcp_hugging_face_view(const ViewContext& context) {
   }
   const std::vector<std::vector<std::string>> names = names_of(all);
   std::vector<OutputFile> files;
-  for (const std::size_t file : shown_files(context, *plan, std::string(kDirectory))) {
+  for (const std::size_t file : shown_files(context, *plan, std::string(kHfDirectory))) {
     for (std::size_t part = 0; part < all[file].size(); ++part) {
-      files.push_back({std::string(kDirectory) + names[file][part],
+      files.push_back({std::string(kHfDirectory) + names[file][part],
                        std::make_shared<ShardFile>(plan, Rank(static_cast<std::int64_t>(file)),
                                                    std::move(all[file][part]), common)});
     }

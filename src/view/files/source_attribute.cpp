@@ -12,12 +12,12 @@ namespace reshardfs {
 namespace {
 
 // What an extended attribute can have.
-constexpr std::size_t kMaxBytes = 65536;
+constexpr std::size_t kMaxAttributeBytes = 65536;
 constexpr std::size_t kMaxRanges = 64;
 
 using Json = nlohmann::ordered_json;
 
-std::string text(const Json& json) {
+std::string text_of_runs(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -87,11 +87,11 @@ std::string source_attribute(std::size_t count,
     add_pieces(view, files, pieces);
   });
   Json json{{"files", files.json()}, {"parameters", detailed ? std::move(by_parameter) : Json()}};
-  std::string out = text(json);
-  if (out.size() <= kMaxBytes) return out;
+  std::string out = text_of_runs(json);
+  if (out.size() <= kMaxAttributeBytes) return out;
   json["parameters"] = nullptr;
-  out = text(json);
-  if (out.size() <= kMaxBytes) return out;
+  out = text_of_runs(json);
+  if (out.size() <= kMaxAttributeBytes) return out;
   return R"({"files":null,"parameters":null})";
 }
 

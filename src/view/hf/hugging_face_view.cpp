@@ -20,7 +20,7 @@
 namespace reshardfs {
 namespace {
 
-constexpr const char* kDirectory = "hf";
+constexpr const char* kModelDirectory = "hf";
 
 /// As config.json has it; nothing for a type that is not for weights.
 std::optional<std::string> torch_name(DType dtype) {
@@ -103,7 +103,7 @@ void add_companions(const ViewContext& context, const SourceTreePtr& tree,
   for (const std::filesystem::path& path : companions_of(model)) {
     const std::string name = path == model.config_file ? "config.json" : path.filename().string();
     files.push_back(
-        {std::string(kDirectory) + "/" + name, std::make_shared<PassedFile>(path, tree)});
+        {std::string(kModelDirectory) + "/" + name, std::make_shared<PassedFile>(path, tree)});
   }
 }
 
@@ -120,7 +120,7 @@ std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
       };
   std::vector<OutputFile> files;
   try {
-    files = hub_shards(context, kDirectory, is_weight);
+    files = hub_shards(context, kModelDirectory, is_weight);
     if (files.empty()) {
       throw Error(ErrorKind::kMissing,
                   "no tensor that is shown is a weight: all are states of training")

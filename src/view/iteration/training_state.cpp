@@ -19,7 +19,7 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::uint64_t kMaxBytes = 65536;
+constexpr std::uint64_t kMaxStateBytes = 65536;
 
 using Values = std::map<std::string, CommonValue, std::less<>>;
 
@@ -98,7 +98,7 @@ std::optional<std::string> own_common(const ViewContext& context,
   const SourceTreePtr tree =
       linkless_tree_of(context.options.no_symlinks ? context.options.source : "", path);
   if (path_kind(path, tree) == PathKind::kMissing) return std::nullopt;
-  std::string text = read_small_file(path, kMaxBytes, tree);
+  std::string text = read_small_file(path, kMaxStateBytes, tree);
   if (is_common_json(text)) return text;
   notes.push_back("'" + printable(path.native()) +
                   "' is not as MindSpore Transformers reads it: iteration/ has another");

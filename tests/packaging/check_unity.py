@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of a layer can be compiled together (RESHARDFS_UNITY): what they have for themselves, in namespaces
+without a name, has names that are one file's alone, and no header's. Functions may have one name if their
+parameters differ."""
+
+import collections
+import re
+
+import report
+
+NAMELESS = re.compile(r"^namespace \{\n(.*?)^\}  // namespace\n", re.DOTALL | re.MULTILINE)
+FUNCTION = re.compile(r"^(?!return\b|using\b|struct\b|class\b|enum\b|template\b)[A-Za-z_\[][^\n;={}()]*?"
+                      r"[ *&](\w+)\(([^;{]*?)\)[^;{}]*\{", re.MULTILINE)
+CONSTANT = re.compile(r"^(?:constexpr|constinit|const|thread_local|std::)[^\n={]*?\b(k[A-Z]\w*)\s*[={;\[]",
+                      re.MULTILINE)
+TYPE = re.compile(r"^(?:enum class|enum|struct|class)\s+(\w+)[^;]*?\{", re.MULTILINE)
+ALIAS = re.compile(r"^(?:using|namespace) (\w+) =([^;]*)", re.MULTILINE)
+SHARED = re.compile(r"^(?:inline constexpr [^\n={]*?\b(k[A-Z]\w*)\s*[={;\[]|(?:enum class|struct|class)\s+(\w+)[^;]*?\{)",
+                    re.MULTILINE)
+
+LAYER_LIST = re.compile(r"^set\(RESHARDFS_LAYERS ([^)]+)\)", re.MULTILINE)
+
+
+def parameter_types(parameters):
+    """As text, without the names."""
+    return re.sub(r"\s+", " ", re.sub(r"\b\w+(?=,|$)", "", parameters))
+
+
+def own_names(text):
+    """(name, what tells it from another one of that name) of all that a file has for itself."""
+    names = set()
+    for body in NAMELESS.findall(text):
+        names |= {(name, parameter_types(parameters)) for name, parameters in FUNCTION.findall(body)}
+        names |= {(name, "") for name in CONSTANT.findall(body) + TYPE.findall(body)}
+        names |= {(name, "= " + target) for name, target in ALIAS.findall(body)}
+    return names
+
+
+def clashes(names):
+    """Whether two of them (what tells them apart, file) cannot be together."""
+    files = {file for _, file in names}
+    told = {what for what, _ in names}
+    if len(files) < 2 or (len(told) == 1 and next(iter(told)).startswith("= ")):
+        return False
+    functions = all(what and not what.startswith("= ") for what in told)
+    return not functions or any(len({file for what, file in names if what == one}) > 1 for one in told)
+
+
+def main():
+    source = report.arguments().root / "src"
+    layers = LAYER_LIST.search((source / "CMakeLists.txt").read_text()).group(1).split()
+    shared, problems, count = set(), [], 0
+    for layer in map(source.joinpath, layers):
+        shared |= {name for path in layer.rglob("*.h") for pair in SHARED.findall(path.read_text())
+                   for name in pair if name}
+        names = collections.defaultdict(set)
+        for path in sorted(layer.rglob("*.cpp")):
+            count += 1
+            for name, what in own_names(path.read_text()):
+                names[name].add((what, str(path.relative_to(source))))
+        for name, found in sorted(names.items()):
+            files = sorted({file for _, file in found})
+            if clashes(found):
+                problems.append(f"{name}: in {', '.join(files)}")
+            elif name in shared and any(not what for what, _ in found):
+                problems.append(f"{name}: in {', '.join(files)}, and in a header")
+    report.finish(problems, f"{count} files can be compiled together")
+
+
+main()
