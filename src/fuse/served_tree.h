@@ -9,7 +9,7 @@
 #include "fuse/mount_options.h"
 #include "fuse/mounting/passthrough.h"
 #include "fuse/opening_table.h"
-#include "fuse/storage_queue.h"
+#include "fuse/queue/storage_queue.h"
 #include "vfs/open_handles.h"
 #include "vfs/refresher.h"
 #include "vfs/tree_source.h"

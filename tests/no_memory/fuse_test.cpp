@@ -10,7 +10,7 @@
 
 #include "daemon/handover/memory_record.h"
 #include "failing_allocations.h"
-#include "fuse/storage_queue.h"
+#include "fuse/queue/storage_queue.h"
 
 namespace reshardfs::no_memory {
 namespace {

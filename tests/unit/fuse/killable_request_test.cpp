@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/killable_request.h"
+#include "fuse/queue/killable_request.h"
 
 #include <signal.h>
 #include <unistd.h>

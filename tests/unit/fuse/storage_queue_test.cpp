@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/storage_queue.h"
+#include "fuse/queue/storage_queue.h"
 
 #include <condition_variable>
 #include <deque>
@@ -229,9 +229,9 @@ TEST_F(StorageQueueTest, ASourceThatIsStuckInOnePlaceIsFoundByAProbe) {
   find_stuck();
   submit(1, a.get());
   submit(2, a.get());
-  queue.tick(now + StorageQueue::kProbeInterval - 1ms);
+  queue.tick(now + ClosedSources::kProbeInterval - 1ms);
   EXPECT_EQ(offered, 0U);
-  queue.tick(now + StorageQueue::kProbeInterval);
+  queue.tick(now + ClosedSources::kProbeInterval);
   EXPECT_EQ(offered, 1U) << "one tries it, the others wait for what it finds";
   queue.help();
   EXPECT_THAT(ran, testing::ElementsAre(1, 2));
@@ -253,11 +253,11 @@ TEST_F(StorageQueueTest, AProbeThatIsStuckTooIsTheOnlyOne) {
         return done();
       });
   submit(1, a.get());
-  queue.tick(now += StorageQueue::kProbeInterval);
+  queue.tick(now += ClosedSources::kProbeInterval);
   threads.emplace_back([this] { queue.help(); });
   probe.wait_until_begun();
   offered = 0;
-  for (int i = 0; i < 10; ++i) queue.tick(now += StorageQueue::kProbeInterval);
+  for (int i = 0; i < 10; ++i) queue.tick(now += ClosedSources::kProbeInterval);
   EXPECT_EQ(offered, 0U);
   probe.let_go();
   stuck.let_go();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuse/storage_queue.h"
+#include "fuse/queue/storage_queue.h"
 
 #include <algorithm>
 #include <exception>
@@ -8,8 +8,10 @@
 
 namespace reshardfs {
 
-StorageQueue::StorageQueue(Ticks ticks) noexcept : ticks_(ticks) {
-  for (std::size_t kind = 0; kind < kClasses; ++kind) permits_[kind] = kWaitLimits[kind].permits;
+StorageQueue::StorageQueue(Ticks ticks) {
+  if (ticks == Ticks::kByItself) {
+    ticker_.emplace([this](Clock::time_point now) { return tick(now); });
+  }
 }
 
 // --- work comes --------------------------------------------------------------------------------
@@ -18,19 +20,15 @@ void StorageQueue::submit(std::unique_ptr<Work> work) {
   Works one;
   one.push_back(std::move(work));
   const auto first = one.begin();
+  bool runs = false;
   {
     const std::lock_guard lock(mutex_);
-    start_ticks_locked();
-    unsigned& permits = permits_[static_cast<std::size_t>((*first)->kind)];
-    if (permits == 0) {
-      Works& due = due_[static_cast<std::size_t>((*first)->kind)];
-      due.splice(due.end(), one);
-      return;
-    }
-    --permits;
-    running_.splice(running_.end(), one);
+    runs = permits_.take((*first)->kind);
+    Works& to = runs ? running_ : due_[static_cast<std::size_t>((*first)->kind)];
+    to.splice(to.end(), one);
   }
-  run_and_go_on(first);
+  if (ticker_) ticker_->want();
+  if (runs) run_and_go_on(first);
 }
 
 void StorageQueue::help() noexcept {
@@ -69,8 +67,8 @@ void StorageQueue::run_and_go_on(Works::iterator work) noexcept {
 /// Whether the work is not to be held back; else it has been taken from the running.
 bool StorageQueue::may_run(Works::iterator work) noexcept {
   Work& it = **work;
-  const bool alone = limits(it).one_at_a_time;
-  if (it.probes || (!alone && !any_closed_)) return true;
+  const bool alone = limits_of(it.kind).one_at_a_time;
+  if (it.probes || (!alone && !closed_.any())) return true;
   if (!it.has_key) {
     // Without the mutex: this may wait for another thread that plans the same file.
     try {
@@ -81,13 +79,13 @@ bool StorageQueue::may_run(Works::iterator work) noexcept {
     it.has_key = true;
   }
   const std::lock_guard lock(mutex_);
-  if (is_held_back(it)) {
+  if (closed_.holds_back(it.key)) {
     give_permit_back(it);
     held_.splice(held_.end(), running_, work);
     return false;
   }
   try {
-    if (alone || stuck_sources_ > 0) close_for_others(it);
+    if (alone || closed_.is_any_stuck()) close_for_others(it);
   } catch (const std::exception&) {
     // No memory to keep others back: they run as well.
   }
@@ -97,9 +95,8 @@ bool StorageQueue::may_run(Works::iterator work) noexcept {
 void StorageQueue::close_for_others(Work& work) {
   work.closes.reserve(work.key.size());
   for (const Awaited& awaited : work.key) {
-    if (closed_.try_emplace(awaited).second) work.closes.push_back(awaited);
+    if (closed_.close(awaited)) work.closes.push_back(awaited);
   }
-  any_closed_ = !closed_.empty();
 }
 
 /// @return whether the work was run: not if nobody waits for it any more.
@@ -120,43 +117,26 @@ bool StorageQueue::end_and_start_next(Works::iterator& work, bool was_run) noexc
   ended.splice(ended.end(), running_, work);
   Work& it = *ended.front();
   give_permit_back(it);
-  for (const Awaited& awaited : it.closes) reopen(awaited);
-  if (it.probes && was_run) {
-    reopen(it.probed);
-  } else if (const auto closed = closed_.find(it.probed); it.probes && closed != closed_.end()) {
-    closed->second.probed = false;  // another one will have to try
-  }
+  for (const Awaited& awaited : it.closes) closed_.reopen(awaited);
+  if (it.probes && was_run) closed_.reopen(it.probed);
+  if (it.probes && !was_run) closed_.probe_again(it.probed);
   release_held();
   return start_next(work);
 }
 
-bool StorageQueue::is_held_back(const Work& work) const noexcept {
-  return std::any_of(work.key.begin(), work.key.end(),
-                     [this](const Awaited& awaited) { return closed_.contains(awaited); });
-}
-
 void StorageQueue::give_permit_back(const Work& work) noexcept {
-  const auto kind = static_cast<std::size_t>(work.kind);
   if (work.stuck) {
-    --stuck_[kind];
+    permits_.end_lending(work.kind);
   } else {
-    ++permits_[kind];
+    permits_.give_back(work.kind);
   }
 }
 
-/// What was waited for has answered. To be followed by release_held().
-void StorageQueue::reopen(const Awaited& awaited) noexcept {
-  const auto closed = closed_.find(awaited);
-  if (closed == closed_.end()) return;
-  if (closed->second.stuck) --stuck_sources_;
-  closed_.erase(closed);
-  any_closed_ = !closed_.empty();
-}
-
+/// After something was reopened.
 void StorageQueue::release_held() noexcept {
   for (auto held = held_.begin(); held != held_.end();) {
     const auto next = std::next(held);
-    if (!is_held_back(**held)) {
+    if (!closed_.holds_back((*held)->key)) {
       Works& due = due_[static_cast<std::size_t>((*held)->kind)];
       due.splice(due.end(), held_, held);
     }
@@ -165,9 +145,8 @@ void StorageQueue::release_held() noexcept {
 }
 
 bool StorageQueue::start_next(Works::iterator& next) noexcept {
-  for (std::size_t kind = 0; kind < kClasses; ++kind) {
-    if (permits_[kind] == 0 || due_[kind].empty()) continue;
-    --permits_[kind];
+  for (std::size_t kind = 0; kind < due_.size(); ++kind) {
+    if (due_[kind].empty() || !permits_.take(static_cast<WaitClass>(kind))) continue;
     next = due_[kind].begin();
     running_.splice(running_.end(), due_[kind], next);
     return true;
@@ -177,8 +156,9 @@ bool StorageQueue::start_next(Works::iterator& next) noexcept {
 
 unsigned StorageQueue::startable() const noexcept {
   unsigned sum = 0;
-  for (std::size_t kind = 0; kind < kClasses; ++kind) {
-    sum += static_cast<unsigned>(std::min<std::size_t>(permits_[kind], due_[kind].size()));
+  for (std::size_t kind = 0; kind < due_.size(); ++kind) {
+    const unsigned free = permits_.free(static_cast<WaitClass>(kind));
+    sum += static_cast<unsigned>(std::min<std::size_t>(free, due_[kind].size()));
   }
   return sum;
 }
@@ -201,7 +181,7 @@ bool StorageQueue::tick(Clock::time_point now) noexcept {
     }
     drop_given_up(held_, given_up);
     for (Works& due : due_) drop_given_up(due, given_up);
-    send_probes(now);
+    closed_.send_probes(now, [this](const Awaited& awaited) { return send_probe(awaited); });
     threads = startable();
     any = !running_.empty() || !held_.empty() || threads > 0 ||
           std::any_of(due_.begin(), due_.end(), [](const Works& due) { return !due.empty(); });
@@ -231,22 +211,18 @@ void StorageQueue::look_after(Work& work, Clock::time_point now) {
       // It has got what it was stuck in, and goes on with another source.
       work.told = false;
       for (const Awaited& awaited : work.closes) {
-        if (awaited.source != nullptr) reopen(awaited);
+        if (awaited.source != nullptr) closed_.reopen(awaited);
       }
       std::erase_if(work.closes, [](const Awaited& awaited) { return awaited.source != nullptr; });
       release_held();
     }
     return;
   }
-  const auto kind = static_cast<std::size_t>(work.kind);
-  const bool waits = look.source != nullptr || limits(work).one_at_a_time;
+  const bool waits = look.source != nullptr || limits_of(work.kind).one_at_a_time;
   if (!waits || now - work.seen_at < kStuckAfter) return;
   if (look.source != nullptr && !work.told) close_stuck(work, {.source = look.source}, now);
   work.told = true;
-  if (work.stuck || stuck_[kind] == limits(work).stuck) return;
-  work.stuck = true;
-  ++stuck_[kind];
-  ++permits_[kind];
+  if (!work.stuck) work.stuck = permits_.lend(work.kind);
 }
 
 /// Of all that the work has for itself it keeps what it is stuck in.
@@ -254,35 +230,25 @@ void StorageQueue::close_stuck(Work& work, const Awaited& awaited, Clock::time_p
   Key kept;
   kept.reserve(work.closes.size() + 1);
   kept.push_back(awaited);
-  const auto closed = closed_.try_emplace(awaited).first;
-  if (!closed->second.stuck) {
-    ++stuck_sources_;
-    closed->second = {.stuck = true, .since = now};
-  }
-  any_closed_ = true;
+  closed_.close_stuck(awaited, now);
   for (const Awaited& other : std::exchange(work.closes, std::move(kept))) {
-    if (other.source != nullptr && other != awaited) reopen(other);
+    if (other.source != nullptr && other != awaited) closed_.reopen(other);
     if (other.source == nullptr) work.closes.push_back(other);
   }
   release_held();
 }
 
-void StorageQueue::send_probes(Clock::time_point now) noexcept {
-  for (auto& [key, closed] : closed_) {
-    const Awaited& awaited = key;
-    if (!closed.stuck || closed.probed || now - closed.since < kProbeInterval) continue;
-    const auto probe = std::find_if(held_.begin(), held_.end(), [&](const auto& held) {
-      return std::count_if(held->key.begin(), held->key.end(),
-                           [this](const Awaited& read) { return closed_.contains(read); }) == 1 &&
-             std::find(held->key.begin(), held->key.end(), awaited) != held->key.end();
-    });
-    if (probe == held_.end()) continue;
-    closed.probed = true;
-    (*probe)->probes = true;
-    (*probe)->probed = awaited;
-    Works& due = due_[static_cast<std::size_t>((*probe)->kind)];
-    due.splice(due.end(), held_, probe);
-  }
+/// @return whether there is work that can try it.
+bool StorageQueue::send_probe(const Awaited& awaited) noexcept {
+  const auto probe = std::find_if(held_.begin(), held_.end(), [&](const auto& held) {
+    return closed_.is_only_obstacle(awaited, held->key);
+  });
+  if (probe == held_.end()) return false;
+  (*probe)->probes = true;
+  (*probe)->probed = awaited;
+  Works& due = due_[static_cast<std::size_t>((*probe)->kind)];
+  due.splice(due.end(), held_, probe);
+  return true;
 }
 
 std::vector<KillableRequest::Ptr> StorageQueue::waiting_requests() {
@@ -315,52 +281,6 @@ void StorageQueue::give_up_killed() noexcept {
   } catch (const std::exception&) {
     // No memory: the next tick will do.
   }
-}
-
-// --- the thread that ticks ---------------------------------------------------------------------
-
-/// Needs mutex_.
-void StorageQueue::start_ticks_locked() {
-  if (ticks_ == Ticks::kByHand || !asleep_ || stopping_) return;
-  asleep_ = false;
-  if (ticker_.joinable()) {
-    wanted_.notify_one();
-    return;
-  }
-  try {
-    ticker_ = std::thread([this] { keep_ticking(); });
-  } catch (const std::exception&) {
-    // Without a thread work is still done; only nobody looks after what is stuck.
-    asleep_ = true;
-  }
-}
-
-void StorageQueue::keep_ticking() noexcept {
-  // Going to sleep and being woken costs more than some ticks for nothing.
-  constexpr unsigned kIdleTicks = 20;
-  unsigned idle = 0;
-  std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    if (idle == kIdleTicks) {
-      asleep_ = true;
-      wanted_.wait(lock, [this] { return !asleep_ || stopping_; });
-      idle = 0;
-    }
-    wanted_.wait_for(lock, kTickInterval, [this] { return stopping_; });
-    if (stopping_) return;
-    lock.unlock();
-    idle = tick(Clock::now()) ? 0 : idle + 1;
-    lock.lock();
-  }
-}
-
-void StorageQueue::stop() noexcept {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    wanted_.notify_one();
-  }
-  if (ticker_.joinable()) ticker_.join();
 }
 
 }  // namespace reshardfs

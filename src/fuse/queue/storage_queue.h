@@ -7,54 +7,24 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <thread>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "fuse/killable_request.h"
+#include "fuse/queue/closed_sources.h"
+#include "fuse/queue/killable_request.h"
+#include "fuse/queue/ticker.h"
+#include "fuse/queue/wait_permits.h"
 #include "fuse/reply.h"
 #include "storage/source_use.h"
-#include "vfs/inode_number.h"
 
 namespace reshardfs {
-
-/// What work waits for.
-enum class WaitClass : std::uint8_t {
-  kRead,       ///< the bytes of a file
-  kAttribute,  ///< an attribute that may cost a read of the whole file
-  kMade,       ///< what is computed from memory: the report, the plan, a listed attribute
-  kLook,       ///< a look whether the source has changed
-  kDirectory,  ///< what a pending directory holds
-  kFile,       ///< which source file equals one that is opened
-};
-
-/// How much of a class may be under way.
-struct WaitLimits {
-  /// Work that may run at once.
-  unsigned permits = 0;
-  /// Work that may be stuck beside it: its permits have been given to others.
-  unsigned stuck = 0;
-  /// Of work with the same key one runs at a time; the others mostly find it done.
-  bool one_at_a_time = false;
-};
-
-/// By WaitClass.
-inline constexpr std::array<WaitLimits, 6> kWaitLimits = {{
-    {.permits = 16, .stuck = 96},
-    {.permits = 4, .stuck = 16},
-    {.permits = 4},
-    {.permits = 4},
-    {.permits = 4, .stuck = 16, .one_at_a_time = true},
-    {.permits = 4, .stuck = 16, .one_at_a_time = true},
-}};
 
 /// Runs work that may wait on the threads that bring it, as long as its class has permits; further
 /// work waits in queues, which are emptied by the threads whose own work has ended. So a read of a
@@ -63,7 +33,8 @@ inline constexpr std::array<WaitLimits, 6> kWaitLimits = {{
 ///
 /// A source that does not answer for kStuckAfter is found out by tick(): the work that is stuck in
 /// it gives its permit to other work, and other work that would read it is held back, without a
-/// thread, until it answers. Every kProbeInterval one piece of held work is let go to try it: a
+/// thread, until it answers. Every
+/// ClosedSources::kProbeInterval one piece of held work is let go to try it: a
 /// source may be stuck at one place only. While any source is stuck, any other is read by one piece
 /// of work at a time, so that each further stalled source takes one thread. So stalled sources
 /// delay what needs them, and for some tenths of a second what does not. What a piece of work reads
@@ -74,23 +45,14 @@ class StorageQueue {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// What work waits for: sources, or (kDirectory, kFile) a node.
-  struct Awaited {
-    const ByteSource* source = nullptr;
-    InodeNumber node = 0;
-    // NOLINTNEXTLINE(modernize-use-nullptr): what = default compares with is no pointer
-    auto operator<=>(const Awaited&) const = default;
-  };
-  using Key = std::vector<Awaited>;
+  using Key = WaitKey;
 
-  static constexpr std::chrono::milliseconds kTickInterval{50};
   static constexpr std::chrono::milliseconds kStuckAfter{100};
-  static constexpr std::chrono::milliseconds kProbeInterval{500};
 
   /// Whose tick() it is: a thread of the queue's own, or whoever calls it.
   enum class Ticks : std::uint8_t { kByItself, kByHand };
 
-  explicit StorageQueue(Ticks ticks = Ticks::kByItself) noexcept;
+  explicit StorageQueue(Ticks ticks = Ticks::kByItself);
   StorageQueue(const StorageQueue&) = delete;
   StorageQueue& operator=(const StorageQueue&) = delete;
   ~StorageQueue() { stop(); }
@@ -125,7 +87,9 @@ class StorageQueue {
   bool tick(Clock::time_point now) noexcept;
 
   /// Ends the ticks: to be called before the requests' session ends. Does not wait for storage.
-  void stop() noexcept;
+  void stop() noexcept {
+    if (ticker_) ticker_->stop();
+  }
 
  private:
   struct Work {
@@ -145,9 +109,9 @@ class StorageQueue {
     bool has_key = false;
     // Guarded by the queue's mutex.
     unsigned ticks = 0;   ///< for which it has been there
-    bool stuck = false;   ///< and has given its permit back
+    bool stuck = false;   ///< and has lent its permit
     bool told = false;    ///< it was found to be stuck
-    Key closes;           ///< what is in closed_ on its account
+    Key closes;           ///< what is closed on its account
     bool probes = false;  ///< it may read `probed` although that is closed
     Awaited probed;
     SourceUse::Look seen;
@@ -168,21 +132,7 @@ class StorageQueue {
     Run runner;
   };
 
-  /// What work is held back from: it is stuck, or used by one that has it for itself.
-  struct Closed {
-    bool stuck = false;
-    Clock::time_point since{};  ///< when it was found to be stuck
-    bool probed = false;        ///< a piece of work is on its way to try it
-  };
-
-  static constexpr std::size_t kClasses = kWaitLimits.size();
-  static const WaitLimits& limits(const Work& work) noexcept {
-    return kWaitLimits[static_cast<std::size_t>(work.kind)];
-  }
-
   void submit(std::unique_ptr<Work> work);
-  void start_ticks_locked();
-  void keep_ticking() noexcept;
   void run_and_go_on(Works::iterator work) noexcept;
   bool may_run(Works::iterator work) noexcept;
   static bool answer(Work& work) noexcept;
@@ -191,38 +141,28 @@ class StorageQueue {
   std::vector<KillableRequest::Ptr> waiting_requests();
   void give_up_killed() noexcept;
   // These need mutex_.
-  bool is_held_back(const Work& work) const noexcept;
   void close_for_others(Work& work);
   bool start_next(Works::iterator& next) noexcept;
   void give_permit_back(const Work& work) noexcept;
-  void reopen(const Awaited& awaited) noexcept;
   void release_held() noexcept;
   void drop_given_up(Works& from, Works& to) noexcept;
   void look_after(Work& work, Clock::time_point now);
   void close_stuck(Work& work, const Awaited& awaited, Clock::time_point now);
-  void send_probes(Clock::time_point now) noexcept;
+  bool send_probe(const Awaited& awaited) noexcept;
   unsigned startable() const noexcept;
 
-  const Ticks ticks_;
   std::function<void(unsigned)> wake_;
   std::function<void()> taken_;
   std::atomic<unsigned> threads_taken_ = 0;
   std::mutex mutex_;
-  // All guarded by mutex_. Lists, since work that moves on must not need memory: there is nobody
-  // left to tell that there is none.
-  std::array<unsigned, kClasses> permits_{};
-  std::array<unsigned, kClasses> stuck_{};
+  // All guarded by mutex_, but for ClosedSources::any(). Lists, since work that moves on must not
+  // need memory: there is nobody left to tell that there is none.
+  WaitPermits permits_;
+  ClosedSources closed_;
   Works running_;
-  std::array<Works, kClasses> due_;  ///< wait for a permit
-  Works held_;                       ///< would read what is closed
-  std::map<Awaited, Closed> closed_;
-  std::size_t stuck_sources_ = 0;         ///< in closed_
-  std::atomic<bool> any_closed_ = false;  ///< to be looked at without the mutex
-  // Of the thread that ticks; guarded by mutex_ but for the thread itself.
-  std::condition_variable wanted_;
-  bool asleep_ = true;
-  bool stopping_ = false;
-  std::thread ticker_;
+  std::array<Works, kWaitLimits.size()> due_;  ///< wait for a permit
+  Works held_;                                 ///< would read what is closed
+  std::optional<Ticker> ticker_;               ///< last: it uses the others
 };
 
 }  // namespace reshardfs
