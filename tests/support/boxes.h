@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/catalogue.h"
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/piece_boxes.h"
+#include "checkpoint/piece_catalogue.h"
 #include "support/sources.h"
 
 namespace reshardfs::test {
@@ -61,19 +61,13 @@ inline RankFile piece_file(std::int64_t rank, const std::vector<Piece>& pieces,
 }
 
 /// States the full shapes of some parameters, and that their pieces are boxes of these.
-class BoxCatalogue final : public Catalogue {
+class BoxCatalogue final : public PieceCatalogue {
  public:
   /// @param lost boxes that are in no file.
   explicit BoxCatalogue(const SourceRanks& ranks, std::map<std::string, Shape> full_shapes,
                         std::map<std::string, std::vector<Box>> lost = {})
-      : Catalogue(ranks), full_shapes_(std::move(full_shapes)), lost_(std::move(lost)) {}
+      : PieceCatalogue(ranks), full_shapes_(std::move(full_shapes)), lost_(std::move(lost)) {}
 
-  bool has_pieces() const override { return true; }
-  std::vector<const Layout*> layouts_of(const std::string& /*name*/) const override { return {}; }
-  std::vector<SlicePlacement> placements(const std::string& /*name*/,
-                                         const Holders& /*holders*/) const override {
-    return {};
-  }
   std::optional<BoxPlacement> boxes(const std::string& name,
                                     const Holders& holders) const override {
     const auto full = full_shapes_.find(name);

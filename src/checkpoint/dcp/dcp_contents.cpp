@@ -16,41 +16,34 @@
 #include "base/process/parallel.h"
 #include "base/text/text.h"
 #include "base/text/url_path.h"
-#include "checkpoint/catalogue.h"
 #include "checkpoint/dcp/saved_objects.h"
 #include "checkpoint/dcp/torch_items.h"
 #include "checkpoint/piece_boxes.h"
+#include "checkpoint/piece_catalogue.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {
 namespace {
 
 /// The tensors of a table, each in boxes, which the files' indexes have as pieces.
-class DcpCatalogue final : public Catalogue {
+class DcpCatalogue final : public PieceCatalogue {
  public:
   /// @param files how many there are; each is a rank.
   DcpCatalogue(std::int64_t files, std::unordered_map<std::string, Shape> shapes,
                std::vector<RefusedTensor> refused, std::shared_ptr<const SavedObjects> objects)
-      : Catalogue(SourceRanks(RankRange(Rank(), files), files)),
+      : PieceCatalogue(SourceRanks(RankRange(Rank(), files), files)),
         shapes_(std::move(shapes)),
         refused_(std::move(refused)),
         objects_(std::move(objects)) {}
 
-  std::vector<const Layout*> layouts_of(const std::string& /*name*/) const override { return {}; }
-  std::vector<SlicePlacement> placements(const std::string& /*name*/,
-                                         const Holders& /*holders*/) const override {
-    return {};
-  }
   std::optional<BoxPlacement> boxes(const std::string& name,
                                     const Holders& holders) const override {
     const auto shape = shapes_.find(name);
     if (shape == shapes_.end()) return std::nullopt;
     return boxes_of_pieces(holders, shape->second);
   }
-  std::string hint() const override { return "take all files from one save"; }
   std::vector<RefusedTensor> refused() const override { return refused_; }
   std::shared_ptr<const SavedObjects> saved_objects() const override { return objects_; }
-  bool has_pieces() const override { return true; }
 
  private:
   std::unordered_map<std::string, Shape> shapes_;

@@ -11,7 +11,7 @@
 
 namespace reshardfs {
 ShardCatalogue::ShardCatalogue(std::int64_t shards, std::vector<std::string> names)
-    : Catalogue(SourceRanks(RankRange(Rank(), shards), shards)), names_(std::move(names)) {}
+    : PieceCatalogue(SourceRanks(RankRange(Rank(), shards), shards)), names_(std::move(names)) {}
 
 std::optional<BoxPlacement> ShardCatalogue::boxes(const std::string& /*name*/,
                                                   const Holders& holders) const {

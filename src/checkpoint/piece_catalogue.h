@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/catalogue.h"
+
+namespace reshardfs {
+
+/// For catalogues of files that have pieces of tensors: it states no layouts, and boxes() places
+/// the pieces (boxes_of_pieces()).
+class PieceCatalogue : public Catalogue {
+ public:
+  using Catalogue::Catalogue;
+
+  std::vector<const Layout*> layouts_of(const std::string& /*name*/) const final { return {}; }
+  std::vector<SlicePlacement> placements(const std::string& /*name*/,
+                                         const Holders& /*holders*/) const final {
+    return {};
+  }
+  std::string hint() const override { return "take all files from one save"; }
+  bool has_pieces() const final { return true; }
+};
+
+}  // namespace reshardfs
