@@ -34,7 +34,8 @@ namespace {
 constexpr const char* kRankPrefix = "rank_";
 constexpr const char* kPartsStay = "the parts that were sent stay in the store";
 
-[[noreturn]] void throw_in_the_way(const std::filesystem::path& object, const std::string& what) {
+[[noreturn]] void throw_object_in_the_way(const std::filesystem::path& object,
+                                          const std::string& what) {
   throw Error(ErrorKind::kUsage, what)
       .in_file(object)
       .hint("choose another prefix, or use --force to replace it");
@@ -137,10 +138,10 @@ class ObjectExporter {
       // An entry without an ETag says that the export was about to write it.
       const bool is_own = known != nullptr && known->etag.empty();
       if (found != objects.end() && !is_own && !options_.force) {
-        throw_in_the_way(folder_.shown(file->path),
-                         known == nullptr
-                             ? "already exists, and this export has not written it"
-                             : "is not the object any more that the export has written");
+        throw_object_in_the_way(folder_.shown(file->path),
+                                known == nullptr
+                                    ? "already exists, and this export has not written it"
+                                    : "is not the object any more that the export has written");
       }
       pending_.push_back(file);
     }
@@ -161,7 +162,7 @@ class ObjectExporter {
     const S3Name name = folder_.name(kChecksumFile);
     const auto text = read_s3_text(name, ObjectFolder::kMaxTextBytes);
     if (!text || has_only_lines_of(*text, entries)) return;
-    if (!options_.force) throw_in_the_way(folder_.shown(kChecksumFile), "already exists");
+    if (!options_.force) throw_object_in_the_way(folder_.shown(kChecksumFile), "already exists");
     // It would tell whoever waits for the shares that all of them are complete.
     remove_s3_object(name);
   }

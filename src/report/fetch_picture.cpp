@@ -11,6 +11,7 @@
 
 #include "base/rank_list.h"
 #include "base/text/text.h"
+#include "report/page_text.h"
 
 namespace reshardfs {
 namespace {
@@ -58,11 +59,6 @@ std::vector<NodeRow> rows_of(const std::vector<NodeFetches>& nodes) {
 std::string label(const NodeRow& row) {
   if (row.count == 1) return std::to_string(row.first);
   return fmt::format("{}-{}", row.first, row.first + row.count - 1);
-}
-
-std::string exact(std::uint64_t bytes) {
-  return bytes < 1024 ? human_bytes(bytes)
-                      : fmt::format("{} ({} bytes)", human_bytes(bytes), bytes);
 }
 
 class FetchPicture {
@@ -142,7 +138,7 @@ class FetchPicture {
       const std::string place =
           fmt::format("node {}, target {}", row.most - nodes_.data(), rank_words(row.most->ranks));
       svg_.box({left(), y, length, kFetchBarHeight - 1}, measure.style,
-               fmt::format("{}: {} {}", place, measure.name, exact(bytes)));
+               fmt::format("{}: {} {}", place, measure.name, exact_bytes(bytes)));
       svg_.text(left() + length + 6, y + kFetchBarHeight - 1, "x", human_bytes(bytes));
       y += kFetchBarHeight;
     }

@@ -35,6 +35,12 @@ inline std::string human_range(std::uint64_t least, std::uint64_t most) {
   return from == to ? from : from + " to " + to;
 }
 
+/// "1.5 MiB (1572864 bytes)"
+inline std::string exact_bytes(std::uint64_t bytes) {
+  return bytes < 1024 ? human_bytes(bytes)
+                      : fmt::format("{} ({} bytes)", human_bytes(bytes), bytes);
+}
+
 /// A line of a list of facts; both are escaped.
 inline std::string fact_line(const std::string& term, const std::string& value) {
   return fmt::format("<dt>{}</dt><dd>{}</dd>\n", xml_text(term), xml_text(value));

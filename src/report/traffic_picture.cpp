@@ -63,11 +63,6 @@ class BandScale {
   bool is_flat_ = false;
 };
 
-std::string exact(Bytes bytes) {
-  return bytes < 1024 ? human_bytes(bytes)
-                      : fmt::format("{} ({} bytes)", human_bytes(bytes), bytes);
-}
-
 std::string label(const RankGroups& groups, std::size_t number) {
   const auto group = groups.group(number);
   return format_rank_list({group.begin(), group.end()});
@@ -199,7 +194,7 @@ class TrafficPicture {
         svg_.box({x(column) + 0.5, y(row) + 0.5, cell_width_ - 1, cell_height_ - 1},
                  fmt::format("h{}", shade),
                  fmt::format("{} from {}: {}", words("target", survey_.destinations, row),
-                             words("source", survey_.sources, column), exact(bytes)));
+                             words("source", survey_.sources, column), exact_bytes(bytes)));
         if (!numbers) continue;
         svg_.text(x(column) + cell_width_ / 2, y(row) + cell_height_ / 2 + 4,
                   fmt::format("s m n{}", shade), human_bytes(bytes));
@@ -214,7 +209,7 @@ class TrafficPicture {
     for (std::size_t row = 0; row < rows_; ++row) {
       const double length = kBarWidth * static_cast<double>(read[row]) / static_cast<double>(most);
       svg_.box({right() + 16, y(row) + 3, length, cell_height_ - 6}, "bar",
-               words("target", survey_.destinations, row) + ": reads " + exact(read[row]));
+               words("target", survey_.destinations, row) + ": reads " + exact_bytes(read[row]));
       svg_.text(right() + 16 + length + 6, y(row) + cell_height_ / 2 + 4, "s",
                 human_bytes(read[row]));
     }
@@ -229,7 +224,7 @@ class TrafficPicture {
       const double length =
           kBarHeight * static_cast<double>(given[column]) / static_cast<double>(most);
       svg_.box({x(column) + 3, begin, cell_width_ - 6, length}, "bar",
-               words("source", survey_.sources, column) + ": serves " + exact(given[column]));
+               words("source", survey_.sources, column) + ": serves " + exact_bytes(given[column]));
       if (cell_width_ < 72) continue;
       svg_.text(x(column) + cell_width_ / 2, begin + length + 13, "s m",
                 human_bytes(given[column]));

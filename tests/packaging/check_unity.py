@@ -15,22 +15,24 @@ CONSTANT = re.compile(r"^(?:constexpr|constinit|const|thread_local|std::)[^\n={]
                       re.MULTILINE)
 TYPE = re.compile(r"^(?:enum class|enum|struct|class)\s+(\w+)[^;]*?\{", re.MULTILINE)
 ALIAS = re.compile(r"^(?:using|namespace) (\w+) =([^;]*)", re.MULTILINE)
+TYPE_ALIAS = re.compile(r"^(?:using|namespace) (\w+) = ([\w:]+);", re.MULTILINE)
 SHARED = re.compile(r"^(?:inline constexpr [^\n={]*?\b(k[A-Z]\w*)\s*[={;\[]|(?:enum class|struct|class)\s+(\w+)[^;]*?\{)",
                     re.MULTILINE)
 
 LAYER_LIST = re.compile(r"^set\(RESHARDFS_LAYERS ([^)]+)\)", re.MULTILINE)
 
 
-def parameter_types(parameters):
-    """As text, without the names."""
-    return re.sub(r"\s+", " ", re.sub(r"\b\w+(?=,|$)", "", parameters))
+def parameter_types(parameters, aliases):
+    """As text, without the names; what is only another name for a type is that type."""
+    types = re.sub(r"\s+", " ", re.sub(r"\b\w+(?=,|$)", "", parameters))
+    return re.sub(r"\b(?<!::)\w+\b", lambda word: aliases.get(word[0], word[0]), types)
 
 
 def own_names(text):
     """(name, what tells it from another one of that name) of all that a file has for itself."""
-    names = set()
+    names, aliases = set(), dict(TYPE_ALIAS.findall(text))
     for body in NAMELESS.findall(text):
-        names |= {(name, parameter_types(parameters)) for name, parameters in FUNCTION.findall(body)}
+        names |= {(name, parameter_types(parameters, aliases)) for name, parameters in FUNCTION.findall(body)}
         names |= {(name, "") for name in CONSTANT.findall(body) + TYPE.findall(body)}
         names |= {(name, "= " + target) for name, target in ALIAS.findall(body)}
     return names
