@@ -10,14 +10,6 @@
 #include "transport/settings.h"
 
 namespace reshardfs {
-namespace {
-
-// 1,000 keys a page, of 1,024 bytes at most, each of which may be three when encoded.
-constexpr std::size_t kMaxPageBytes = std::size_t{16} << 20U;
-constexpr std::size_t kMaxAnswer = std::size_t{64} << 10U;
-
-}  // namespace
-
 std::string shown_s3(const S3Name& name) {
   return "s3://" + name.bucket + (name.key.empty() ? "" : "/" + name.key);
 }
@@ -53,7 +45,7 @@ void list_s3_objects(const S3Name& prefix, const std::function<bool(S3Object& ob
     S3Store::Query query{
         {"list-type", "2"}, {"encoding-type", "url"}, {"max-keys", "1000"}, {"prefix", prefix.key}};
     if (!token.empty()) query.emplace_back("continuation-token", token);
-    const auto receiver = s3_receiver(prefix, kMaxPageBytes);
+    const auto receiver = s3_receiver(prefix, kMaxS3Page);
     HttpEngine::process().perform(
         S3Store::process().request("GET", {prefix.bucket, ""}, shown, query), receiver);
     S3ObjectPage page = parse_s3_objects(receiver->text(), shown);
@@ -97,7 +89,7 @@ std::optional<std::string> read_s3_text(const S3Name& name, std::size_t most) {
 
 std::string write_s3_object(const S3Name& name, std::span<const std::byte> bytes) {
   const Md5 sum = md5_of(bytes);
-  const auto receiver = s3_receiver(name, kMaxAnswer);
+  const auto receiver = s3_receiver(name, kMaxS3Answer);
   HttpRequest request = S3Store::process().request("PUT", name, shown_s3(name), {},
                                                    {{"content-md5", base64(sum)}}, HttpBody{bytes});
   request.patience = patience_to_send(bytes.size());
@@ -108,7 +100,7 @@ std::string write_s3_object(const S3Name& name, std::span<const std::byte> bytes
 void remove_s3_object(const S3Name& name) {
   try {
     HttpEngine::process().perform(S3Store::process().request("DELETE", name, shown_s3(name)),
-                                  s3_receiver(name, kMaxAnswer));
+                                  s3_receiver(name, kMaxS3Answer));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kMissing) throw;
   }

@@ -45,6 +45,12 @@ void remove_s3_object(const S3Name& name);
 /// slow link takes.
 std::chrono::milliseconds patience_to_send(std::size_t bytes);
 
+/// The most bytes of a page of a list: 1,000 keys of 1,024 bytes at most, each of which may be
+/// three when encoded.
+inline constexpr std::size_t kMaxS3Page = std::size_t{16} << 20U;
+/// And of any other answer of a store.
+inline constexpr std::size_t kMaxS3Answer = std::size_t{64} << 10U;
+
 /// A receiver for an answer of that many bytes at most, whose refusals are what they mean at S3.
 std::shared_ptr<TextReceiver> s3_receiver(const S3Name& name, std::size_t most);
 

@@ -12,9 +12,6 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::size_t kMaxErrorAnswer = std::size_t{64} << 10U;
-constexpr std::size_t kMaxListBytes = std::size_t{16} << 20U;
-
 Error leads_to_itself(const std::string& shown) {
   return Error(ErrorKind::kBadInput, "the store's list has a page that leads to itself")
       .in_file(shown);
@@ -24,7 +21,7 @@ S3PartPage part_page(const S3Name& name, const std::string& id, std::uint64_t af
   S3Store::Query query{{"max-parts", "1000"}, {"uploadId", id}};
   if (after > 0) query.emplace_back("part-number-marker", std::to_string(after));
   const std::string shown = shown_s3(name);
-  const auto receiver = s3_receiver(name, kMaxListBytes);
+  const auto receiver = s3_receiver(name, kMaxS3Page);
   HttpEngine::process().perform(S3Store::process().request("GET", name, shown, query), receiver);
   return parse_s3_parts(receiver->text(), shown);
 }
@@ -41,7 +38,7 @@ void list_s3_uploads(const S3Name& prefix, const std::function<void(S3OpenUpload
       query.emplace_back("key-marker", next.key);
       query.emplace_back("upload-id-marker", next.id);
     }
-    const auto receiver = s3_receiver(prefix, kMaxListBytes);
+    const auto receiver = s3_receiver(prefix, kMaxS3Page);
     HttpEngine::process().perform(
         S3Store::process().request("GET", {prefix.bucket, ""}, shown, query), receiver);
     S3UploadPage page = parse_s3_uploads(receiver->text(), shown);
@@ -57,7 +54,7 @@ void abort_s3_upload(const S3Name& name, const std::string& id) {
   try {
     HttpEngine::process().perform(
         S3Store::process().request("DELETE", name, shown_s3(name), {{"uploadId", id}}),
-        s3_receiver(name, kMaxErrorAnswer));
+        s3_receiver(name, kMaxS3Answer));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kMissing) throw;
   }

@@ -19,7 +19,6 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::size_t kMaxUploadAnswer = std::size_t{64} << 10U;
 // A store may say nothing while it puts thousands of parts together.
 constexpr std::chrono::milliseconds kLongestCompletion{60'000};
 constexpr std::chrono::milliseconds kPatienceToAbandon{3000};
@@ -62,7 +61,7 @@ std::shared_ptr<TextReceiver> receiver_for(const S3Name& name, std::size_t most,
 class CompletionReceiver final : public HttpReceiver {
  public:
   CompletionReceiver(const S3Name& name, std::atomic<bool>& useless)
-      : shown_(shown_s3(name)), answer_(receiver_for(name, kMaxUploadAnswer, useless)) {}
+      : shown_(shown_s3(name)), answer_(receiver_for(name, kMaxS3Answer, useless)) {}
 
   void begin(const HttpHead& head) override { answer_->begin(head); }
   void add(std::span<const std::byte> bytes) override { answer_->add(bytes); }
@@ -105,7 +104,7 @@ std::string completion_xml(std::span<const std::string> etags) {
 
 S3Upload::S3Upload(S3Name name, std::size_t parts)
     : name_(std::move(name)), sums_(parts), etags_(parts) {
-  const auto receiver = s3_receiver(name_, kMaxUploadAnswer);
+  const auto receiver = s3_receiver(name_, kMaxS3Answer);
   HttpEngine::process().perform(
       S3Store::process().request("POST", name_, shown_s3(name_), {{"uploads", ""}}, {}, HttpBody{}),
       receiver);
@@ -135,7 +134,7 @@ bool S3Upload::send(std::size_t part, std::span<const std::byte> bytes) {
     etags_[part] = etag_of(sum);
     return false;
   }
-  const auto receiver = receiver_for(name_, kMaxUploadAnswer, useless_);
+  const auto receiver = receiver_for(name_, kMaxS3Answer, useless_);
   HttpRequest request = S3Store::process().request(
       "PUT", name_, shown_s3(name_), {{"partNumber", std::to_string(part + 1)}, {"uploadId", id_}},
       {{"content-md5", base64(sum)}}, HttpBody{bytes});
@@ -210,7 +209,7 @@ void S3Upload::abandon() noexcept {
     HttpRequest request =
         S3Store::process().request("DELETE", name_, shown_s3(name_), {{"uploadId", id_}});
     request.patience = kPatienceToAbandon;
-    HttpEngine::process().perform(std::move(request), s3_receiver(name_, kMaxUploadAnswer));
+    HttpEngine::process().perform(std::move(request), s3_receiver(name_, kMaxS3Answer));
   } catch (...) {
     // The parts are found and removed when this file is written again.
   }

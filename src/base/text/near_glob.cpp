@@ -49,7 +49,7 @@ std::size_t end_of_set(const std::string& glob, std::size_t begin) {
   return close == std::string::npos ? begin : close + 1;
 }
 
-std::vector<Part> alternatives_of(const std::string& glob) {
+std::vector<Part> glob_parts(const std::string& glob) {
   std::vector<Part> parts;
   for (std::size_t i = 0; i < glob.size(); ++i) {
     if (glob[i] == '*') {
@@ -186,7 +186,7 @@ std::optional<NearGlob> widened(const std::string& glob, const std::vector<std::
 std::optional<NearGlob> near_glob(const std::string& glob, const std::vector<std::string>& names) {
   if (names.empty()) return std::nullopt;
   constexpr std::size_t kFewestLetters = 3;
-  const std::vector<Part> parts = alternatives_of(glob);
+  const std::vector<Part> parts = glob_parts(glob);
   const std::size_t letters = letters_of(parts);
   if (glob.size() > kLongestGlob) return NearGlob{names.front()};
   if (letters >= kFewestLetters) {

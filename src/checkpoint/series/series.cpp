@@ -28,13 +28,11 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::string_view kRank = "{rank}";
-
 /// "net" for "net_rank_{rank}", "checkpoint_" for "checkpoint_{rank}".
 std::string without_rank_at_end(const std::string& prefix) {
   std::string_view text = prefix;
-  if (!text.ends_with(kRank)) return prefix;
-  text.remove_suffix(kRank.size());
+  if (!text.ends_with(kRankPlace)) return prefix;
+  text.remove_suffix(kRankPlace.size());
   for (const std::string_view word : {"_rank_", "-rank-", "_rank", "-rank", "rank_", "rank"}) {
     if (text.size() <= word.size() || !text.ends_with(word)) continue;
     return std::string(text.substr(0, text.size() - word.size()));
@@ -103,8 +101,9 @@ class SeriesNames {
   };
 
   static std::string with_number(std::string prefix, Rank rank) {
-    for (std::size_t at = prefix.find(kRank); at != std::string::npos; at = prefix.find(kRank)) {
-      prefix.replace(at, kRank.size(), to_string(rank));
+    for (std::size_t at = prefix.find(kRankPlace); at != std::string::npos;
+         at = prefix.find(kRankPlace)) {
+      prefix.replace(at, kRankPlace.size(), to_string(rank));
     }
     return prefix;
   }

@@ -22,7 +22,6 @@ namespace {
 constexpr std::string_view kBreakpoint = "_breakpoint";
 /// Behind the series' name. No file name has a slash.
 constexpr std::string_view kBreakpointMark = "/breakpoint";
-constexpr std::string_view kRankPlace = "{rank}";
 constexpr std::string_view kStep = "{step}";
 /// In no name that is worth a thought.
 constexpr std::string_view kNumber = "\x01";

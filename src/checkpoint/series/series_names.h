@@ -12,6 +12,9 @@
 
 namespace reshardfs {
 
+/// Stands in names for the number of a rank.
+inline constexpr std::string_view kRankPlace = "{rank}";
+
 /// The file name without "_breakpoint" before its extension.
 std::string without_breakpoint(std::string_view file_name);
 

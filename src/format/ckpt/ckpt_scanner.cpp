@@ -8,11 +8,11 @@
 
 #include "base/text/utf8.h"
 #include "format/encrypted/encrypted.h"
+#include "format/name_limit.h"
 
 namespace reshardfs::ckpt {
 namespace {
 
-constexpr std::uint64_t kMaxRecordNameBytes = 4096;
 constexpr std::uint64_t kMaxTypeBytes = 64;
 
 // Field numbers of proto/checkpoint.proto.
@@ -233,10 +233,10 @@ void RecordScanner::add_dim(std::uint64_t value) {
 
 std::string RecordScanner::read_name(std::uint64_t length) {
   if (length == 0) throw bad_at(cursor_.field_offset(), "a record has an empty name");
-  if (length > kMaxRecordNameBytes) {
+  if (length > kMaxParameterName) {
     throw bad_at(cursor_.field_offset(), "a name of " + std::to_string(length) +
                                              " bytes; the limit is " +
-                                             std::to_string(kMaxRecordNameBytes));
+                                             std::to_string(kMaxParameterName));
   }
   std::string name = cursor_.read_bytes(length);
   if (!is_utf8(name)) {

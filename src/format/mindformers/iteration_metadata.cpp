@@ -17,6 +17,7 @@
 #include "base/text/file_name.h"
 #include "format/json/json_members.h"
 #include "format/mindformers/shard_id.h"
+#include "format/name_limit.h"
 #include "format/safetensors/safetensors_header.h"
 
 namespace reshardfs {
@@ -24,7 +25,6 @@ namespace {
 
 constexpr std::string_view kParameters = "state_dict_metadata";
 constexpr std::string_view kStorage = "storage_data";
-constexpr std::size_t kMaxParameterNameBytes = 4096;
 constexpr std::size_t kMaxFileNameBytes = 255;
 constexpr std::size_t kMaxAxes = 64;
 
@@ -222,16 +222,16 @@ class MetadataReader {
     if (object == kStorage) {
       id = parse_shard_id(name);
       if (!id || id->numbers.size() != 1) {
-        fail("'" + printable(name.substr(0, kMaxParameterNameBytes)) +
+        fail("'" + printable(name.substr(0, kMaxParameterName)) +
              "' is not a shard, expected one like \"('name', (0,))\"");
       }
       name = std::move(id->name);
     }
     try {
       if (name.empty()) fail("a name of 0 bytes");
-      if (name.size() > kMaxParameterNameBytes) {
+      if (name.size() > kMaxParameterName) {
         fail("a name of " + std::to_string(name.size()) + " bytes; the limit is " +
-             std::to_string(kMaxParameterNameBytes));
+             std::to_string(kMaxParameterName));
       }
       const std::size_t number = number_of(name);
       if (id) {

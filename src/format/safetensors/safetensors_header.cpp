@@ -14,12 +14,12 @@
 #include "reshardfs/error.h"
 
 #include "base/text/text.h"
+#include "format/name_limit.h"
 #include "format/safetensors/safetensors.h"
 
 namespace reshardfs::safetensors {
 namespace {
 
-constexpr std::size_t kMaxTensorNameBytes = 4096;
 /// Of what should be the name of a type.
 constexpr std::size_t kShownColumns = 40;
 
@@ -162,9 +162,9 @@ void HeaderParser::begin_metadata() {
 void HeaderParser::begin_tensor(std::string name) {
   at_metadata_ = false;
   if (name.empty()) fail("a tensor has an empty name");
-  if (name.size() > kMaxTensorNameBytes) {
+  if (name.size() > kMaxParameterName) {
     fail("a name of " + std::to_string(name.size()) + " bytes; the limit is " +
-         std::to_string(kMaxTensorNameBytes));
+         std::to_string(kMaxParameterName));
   }
   count_entry();
   header_.tensors.emplace_back().name = std::move(name);

@@ -10,13 +10,14 @@
 
 #include "reshardfs/error.h"
 
+#include "format/torch/tensor_limits.h"
+
 namespace reshardfs::safetensors {
 namespace {
 
 constexpr const char* kInfo = "DCP_SHARDING_INFO";
 constexpr std::string_view kOffsets = "saved_offsets";
 constexpr const char* kPartPrefix = "shard-";
-constexpr std::size_t kMostShardedDimensions = 64;
 constexpr std::int64_t kMostOffset = 1LL << 62U;
 
 Error bad_info(const std::string& what) {
@@ -94,7 +95,7 @@ class InfoReader final : public nlohmann::json_sax<nlohmann::json> {
   }
   bool number(std::int64_t value) {
     if (!is_wanted_) return other();
-    const bool good = depth_ == 3 && value >= 0 && offsets_->size() < kMostShardedDimensions;
+    const bool good = depth_ == 3 && value >= 0 && offsets_->size() < kMostTorchDimensions;
     if (!good) throw bad_info("has offsets that do not fit its shape").for_parameter(name_);
     offsets_->push_back(value);
     return true;

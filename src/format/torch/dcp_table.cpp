@@ -16,13 +16,12 @@
 #include "format/torch/dcp_reformulated.h"
 #include "format/torch/pickle_globals.h"
 #include "format/torch/pickle_tree.h"
+#include "format/torch/tensor_limits.h"
 #include "layout/box_set.h"
 
 namespace reshardfs {
 namespace {
 
-constexpr std::size_t kMostTableDimensions = 64;
-constexpr std::int64_t kMostTableElements = 1LL << 62U;
 constexpr std::uint32_t kNoIndex = 0xffffffff;
 /// As hyper-parallel tells where a tensor is: somewhere in its file.
 constexpr std::int64_t kWholeFile = -1;
@@ -107,8 +106,8 @@ bool TableReader::sizes_of(PickleValue value, Shape& out) const {
   }
   const auto add = [&](PickleValue element) {
     const auto number = tree_.integer(element);
-    if (!number || *number < 0 || *number >= kMostTableElements ||
-        out.size() == kMostTableDimensions) {
+    if (!number || *number < 0 || *number >= kMostTorchElements ||
+        out.size() == kMostTorchDimensions) {
       return false;
     }
     out.push_back(*number);
@@ -180,7 +179,7 @@ DcpPlace TableReader::place_of(PickleValue info) {
   const auto length = tree_.integer(field(info, "length", 2));
   if (!path || !offset || !length) throw Refusal{"its place is not told"};
   if (out_.by_name && *offset == 0 && *length == kWholeFile) return {file_number(*path), {}};
-  if (*offset < 0 || *length < 0 || *offset > kMostTableElements || *length > kMostTableElements) {
+  if (*offset < 0 || *length < 0 || *offset > kMostTorchElements || *length > kMostTorchElements) {
     throw Refusal{"its place is " + std::to_string(*length) + " bytes at offset " +
                   std::to_string(*offset)};
   }
@@ -284,7 +283,7 @@ void TableReader::require_countable(DType dtype, const Shape& shape) {
   for (const std::int64_t size : shape) {
     if (bytes) bytes = checked_mul(*bytes, std::max<std::int64_t>(size, 1));
   }
-  if (!bytes || *bytes >= kMostTableElements) {
+  if (!bytes || *bytes >= kMostTorchElements) {
     throw Refusal{"its size " + to_string(shape) + " is too large"};
   }
 }

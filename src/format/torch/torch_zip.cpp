@@ -8,6 +8,8 @@
 
 #include "reshardfs/error.h"
 
+#include "format/torch/zip_format.h"
+
 namespace reshardfs {
 namespace {
 
@@ -18,12 +20,9 @@ constexpr std::string_view kCentralMark = "PK\x01\x02"sv;
 constexpr std::string_view kEndMark = "PK\x05\x06"sv;
 constexpr std::string_view kWideEndMark = "PK\x06\x06"sv;
 constexpr std::string_view kLocatorMark = "PK\x06\x07"sv;
-constexpr std::uint64_t kLocalBytes = 30;
 constexpr std::uint64_t kCentralBytes = 46;
 constexpr std::uint64_t kEndBytes = 22;
-constexpr std::uint64_t kWideEndBytes = 56;
 constexpr std::uint64_t kLocatorBytes = 20;
-constexpr std::uint64_t kWide = 0xffffffff;
 constexpr std::uint64_t kWideCount = 0xffff;
 constexpr unsigned kEncrypted = 1;
 constexpr std::uint64_t kWideField = 1;
@@ -80,7 +79,7 @@ TorchZip::TorchZip(const ByteSource& source, const ByteRange& place)
         .in_file(source.name())
         .at_offset(place.offset());
   }
-  if (place.length() < kLocalBytes + kEndBytes) refuse_start("it is too short");
+  if (place.length() < kZipLocalBytes + kEndBytes) refuse_start("it is too short");
   const auto ends = static_cast<std::size_t>(std::min(kEndsBytes, place.length()));
   head_.resize(ends);
   tail_.resize(ends);
@@ -139,14 +138,14 @@ TorchZip::Directory TorchZip::find_directory() const {
   if (number_at(end, 20, 2) != 0) refuse("its end record has a comment", at);
   Directory directory{number_at(end, 16, 4), number_at(end, 12, 4), number_at(end, 10, 2), at};
   const bool is_wide =
-      at >= kLocatorBytes + kWideEndBytes && bytes_at(at - kLocatorBytes, 4) == kLocatorMark;
+      at >= kLocatorBytes + kZipWideEndBytes && bytes_at(at - kLocatorBytes, 4) == kLocatorMark;
   if (is_wide) {
     const Directory wide = wide_directory(at);
     const auto agrees = [](std::uint64_t plain, std::uint64_t marker, std::uint64_t real) {
       return plain == marker || plain == real;
     };
-    if (!agrees(directory.offset, kWide, wide.offset) ||
-        !agrees(directory.size, kWide, wide.size) ||
+    if (!agrees(directory.offset, kZipWide, wide.offset) ||
+        !agrees(directory.size, kZipWide, wide.size) ||
         !agrees(directory.count, kWideCount, wide.count)) {
       refuse("its two end records contradict each other", at);
     }
@@ -170,10 +169,10 @@ TorchZip::Directory TorchZip::wide_directory(std::uint64_t end_record) const {
   const std::uint64_t locator_at = end_record - kLocatorBytes;
   const std::string locator = bytes_at(locator_at, kLocatorBytes);
   const std::uint64_t at = number_at(locator, 8, 8);
-  if (at > locator_at || locator_at - at != kWideEndBytes) {
+  if (at > locator_at || locator_at - at != kZipWideEndBytes) {
     refuse("its zip64 end record is not where its locator is", locator_at);
   }
-  const std::string end = bytes_at(at, kWideEndBytes);
+  const std::string end = bytes_at(at, kZipWideEndBytes);
   if (!end.starts_with(kWideEndMark)) refuse("it has no zip64 end record", at);
   return {number_at(end, 48, 8), number_at(end, 40, 8), number_at(end, 32, 8), at};
 }
@@ -205,10 +204,10 @@ void TorchZip::read_directory(const Directory& directory) {
     }
     Entry entry{number_at(all, at + 42, 4), number_at(all, at + 24, 4), 0};
     std::uint64_t packed = number_at(all, at + 20, 4);
-    if (entry.header == kWide || entry.size == kWide || packed == kWide) {
+    if (entry.header == kZipWide || entry.size == kZipWide || packed == kZipWide) {
       std::string_view wide = wide_field(extra).value_or(""sv);
       for (std::uint64_t* const value : {&entry.size, &packed, &entry.header}) {
-        if (*value != kWide) continue;
+        if (*value != kZipWide) continue;
         if (wide.size() < 8) refuse("a zip64 field is missing or cut off", record);
         *value = number_at(wide, 0, 8);
         wide.remove_prefix(8);
@@ -243,8 +242,8 @@ void TorchZip::set_limits(std::uint64_t directory) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     Entry& entry = *order[i];
     entry.limit = i + 1 < order.size() ? order[i + 1]->header : directory;
-    if (entry.header > entry.limit || entry.limit - entry.header < kLocalBytes ||
-        entry.size > entry.limit - entry.header - kLocalBytes) {
+    if (entry.header > entry.limit || entry.limit - entry.header < kZipLocalBytes ||
+        entry.size > entry.limit - entry.header - kZipLocalBytes) {
       refuse("an entry reaches into the next or out of the archive",
              std::min(entry.header, directory));
     }
@@ -258,16 +257,16 @@ ByteRange TorchZip::entry(std::string_view name) const {
   }
   const Entry& entry = found->second;
   const std::string full = folder_ + found->first;
-  const std::string header = bytes_at(entry.header, kLocalBytes);
+  const std::string header = bytes_at(entry.header, kZipLocalBytes);
   if (!header.starts_with(kLocalMark)) refuse("an entry has no header", entry.header);
   const std::uint64_t name_bytes = number_at(header, 26, 2);
-  const std::uint64_t begin = kLocalBytes + name_bytes + number_at(header, 28, 2);
+  const std::uint64_t begin = kZipLocalBytes + name_bytes + number_at(header, 28, 2);
   const std::uint64_t space = entry.limit - entry.header;
   if (begin > space || entry.size > space - begin) {
     refuse("an entry reaches into the next or out of the archive", entry.header);
   }
   if (number_at(header, 8, 2) != 0 || (number_at(header, 6, 2) & kEncrypted) != 0 ||
-      bytes_at(entry.header + kLocalBytes, name_bytes) != full) {
+      bytes_at(entry.header + kZipLocalBytes, name_bytes) != full) {
     refuse("the header of '" + printable(full) + "' contradicts the directory", entry.header);
   }
   return {place_.offset() + entry.header + begin, entry.size};

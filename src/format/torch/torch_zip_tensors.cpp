@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "format/torch/pickle_globals.h"
 #include "format/torch/pickle_tree.h"
+#include "format/torch/tensor_limits.h"
 #include "format/torch/torch_zip.h"
 
 namespace reshardfs {
@@ -20,8 +21,6 @@ namespace {
 /// read: of one tensor, and of as many as an archive's directory may have.
 constexpr std::uint64_t kMostBytesOfOne = 1ULL << 20U;
 constexpr std::uint64_t kMostBytesOfAll = 64ULL << 20U;
-constexpr std::size_t kMostDimensions = 64;
-constexpr std::int64_t kMostElements = 1LL << 62U;
 
 class TensorReader {
  public:
@@ -73,7 +72,7 @@ class TensorReader {
 
   std::int64_t size_of(PickleValue value, const char* what) const {
     const auto number = tree_.integer(value);
-    if (!number || *number < 0 || *number >= kMostElements) {
+    if (!number || *number < 0 || *number >= kMostTorchElements) {
       refuse(std::string(what) + " should be a number from 0 to 2^62");
     }
     return *number;
@@ -81,7 +80,7 @@ class TensorReader {
 
   Shape sizes_of(PickleValue value, const char* what) const {
     const auto values = tree_.tuple(value);
-    if (!value.is(PickleKind::kTuple) || values.size() > kMostDimensions) {
+    if (!value.is(PickleKind::kTuple) || values.size() > kMostTorchDimensions) {
       refuse(std::string(what) + " should be a tuple of at most 64 numbers");
     }
     Shape sizes;

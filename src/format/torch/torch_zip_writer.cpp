@@ -13,6 +13,7 @@
 #include "base/checked.h"
 #include "format/torch/pickle_globals.h"
 #include "format/torch/pickle_writer.h"
+#include "format/torch/zip_format.h"
 
 namespace reshardfs {
 namespace {
@@ -20,13 +21,10 @@ namespace {
 using namespace std::string_view_literals;
 
 // As in APPNOTE.TXT of the ZIP format.
-constexpr std::uint64_t kWideMark = 0xffffffff;
 constexpr std::uint64_t kPlainVersion = 20;
 constexpr std::uint64_t kWideVersion = 45;
 constexpr std::uint64_t kNamesAreUtf8 = 0x0800;
 constexpr std::uint64_t kFirstOfJanuary1980 = 0x0021;
-constexpr std::uint64_t kLocalHeaderBytes = 30;
-constexpr std::uint64_t kWideEndRecordBytes = 56;
 constexpr std::uint64_t kFieldHeadBytes = 4;
 
 void add(std::string& out, std::uint64_t value, std::size_t bytes) {
@@ -39,12 +37,12 @@ struct Entry {
   std::uint64_t checksum = 0;
   std::uint64_t header = 0;  ///< where its local header is
 
-  bool is_wide() const noexcept { return size >= kWideMark; }
+  bool is_wide() const noexcept { return size >= kZipWide; }
 };
 
 /// What local headers and the directory have in common, from the version on to the name's length.
 void add_common(std::string& out, const Entry& entry) {
-  const std::uint64_t size = entry.is_wide() ? kWideMark : entry.size;
+  const std::uint64_t size = entry.is_wide() ? kZipWide : entry.size;
   add(out, entry.is_wide() ? kWideVersion : kPlainVersion, 2);
   add(out, kNamesAreUtf8, 2);
   add(out, 0, 2);  // stored
@@ -160,7 +158,7 @@ void add_wide_end(std::string& out, std::size_t entries, std::uint64_t directory
                   std::uint64_t directory_bytes) {
   const std::uint64_t end = directory + directory_bytes;
   out += "PK\x06\x06"sv;
-  add(out, kWideEndRecordBytes - 12, 8);
+  add(out, kZipWideEndBytes - 12, 8);
   add(out, kWideVersion, 2);
   add(out, kWideVersion, 2);
   add(out, 0, 4);
@@ -198,14 +196,14 @@ TorchArchiveFrame torch_archive_frame(DType dtype, const Shape& shape) {
   }
   Entry data{"archive/data/0", bytes, 0, frame.head.size()};
   std::string extra = wide_field(data);
-  extra += padding_field(data.header + kLocalHeaderBytes + data.name.size() + extra.size());
+  extra += padding_field(data.header + kZipLocalBytes + data.name.size() + extra.size());
   add_local(frame.head, data, extra);
   entries.push_back(std::move(data));
 
   const std::uint64_t directory = frame.head.size() + bytes;
   for (const Entry& entry : entries) add_to_directory(frame.tail, entry);
   const std::uint64_t directory_bytes = frame.tail.size();
-  const bool far = directory >= kWideMark;
+  const bool far = directory >= kZipWide;
   if (far) add_wide_end(frame.tail, entries.size(), directory, directory_bytes);
   frame.tail += "PK\x05\x06"sv;
   add(frame.tail, 0, 2);
@@ -213,7 +211,7 @@ TorchArchiveFrame torch_archive_frame(DType dtype, const Shape& shape) {
   add(frame.tail, entries.size(), 2);
   add(frame.tail, entries.size(), 2);
   add(frame.tail, directory_bytes, 4);
-  add(frame.tail, far ? kWideMark : directory, 4);
+  add(frame.tail, far ? kZipWide : directory, 4);
   add(frame.tail, 0, 2);
   return frame;
 }

@@ -7,13 +7,13 @@
 
 #include "base/text/state_names.h"
 #include "format/json/json_texts.h"
+#include "format/name_limit.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {
 namespace {
 
 constexpr std::uint64_t kMaxBytes = 256ULL << 20;
-constexpr std::size_t kMaxNameBytes = 4096;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ NameMap NameMap::load(const std::filesystem::path& path) {
   NameMap map;
   try {
     for (auto& [name, target] : read_json_texts(read_small_file(path, kMaxBytes))) {
-      if (target.empty() || target.size() > kMaxNameBytes) {
+      if (target.empty() || target.size() > kMaxParameterName) {
         throw Error(ErrorKind::kBadInput, "the new name must be a text of 1 to 4096 bytes")
             .for_parameter(name);
       }
