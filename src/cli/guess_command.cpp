@@ -20,6 +20,7 @@
 #include "cli/words/check_arguments.h"
 #include "cli/words/storage_arguments.h"
 #include "cli/write_file.h"
+#include "conversion/installed_maps.h"
 #include "guess/guess.h"
 #include "guess/guess_rules.h"
 #include "guess/guess_words.h"
@@ -103,7 +104,7 @@ int run_guess(const GuessArguments& arguments) {
     const ProgressLine line(progress, !arguments.quiet);
     slices = read_slices(set, arguments.full, progress);
   }
-  Guess guess = guess_strategy(slices, config);
+  Guess guess = guess_strategy(slices, config, read_installed_maps());
   fit_into_one_matrix(guess);
   const std::string rules = guess_rules(guess, header(arguments, set, slices, file, guess));
   write_output(arguments.output, arguments.force, [&](const TextSink& sink) { sink(rules); });

@@ -70,6 +70,16 @@ std::vector<InstalledMap> installed_maps() {
   return maps;
 }
 
+std::vector<modelmap::ModelMap> read_installed_maps() {
+  std::vector<modelmap::ModelMap> maps;
+  for (const InstalledMap& map : installed_maps()) {
+    maps.push_back(modelmap::load_model_map(map.file, [](const std::filesystem::path& file) {
+      return read_small_file(file, modelmap::kMaxMapBytes);
+    }));
+  }
+  return maps;
+}
+
 bool is_map_path(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(kSuffix);
 }

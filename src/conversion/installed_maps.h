@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "modelmap/model_map.h"
+
 namespace reshardfs {
 
 /// The directory of the installed model maps: that beside the running program's, or else where the
@@ -25,6 +27,10 @@ struct InstalledMap {
 /// The installed maps, sorted by name; none without the directory. Files that others extend and
 /// that say "Not for use alone" are left out.
 std::vector<InstalledMap> installed_maps();
+
+/// All of them, read.
+/// @throws Error kIo or kBadInput with the file.
+std::vector<modelmap::ModelMap> read_installed_maps();
 
 /// Whether a user means a file by `name`, not an installed map: it has a '/' or ends in .toml.
 bool is_map_path(const std::string& name);

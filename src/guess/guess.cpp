@@ -24,8 +24,9 @@ constexpr std::int64_t kMostPadding = 128;
 
 class Guesser {
  public:
-  Guesser(const SlicedSet& set, const std::optional<modelmap::ModelConfig>& config)
-      : set_(set), known_(config), has_config_(config.has_value()) {}
+  Guesser(const SlicedSet& set, const std::optional<modelmap::ModelConfig>& config,
+          const std::vector<modelmap::ModelMap>& maps)
+      : set_(set), known_(config, maps, weights_of(set)), has_config_(config.has_value()) {}
 
   Guess run() {
     for (const SlicedParameter& parameter : set_.parameters) {
@@ -49,6 +50,14 @@ class Guesser {
   }
 
  private:
+  static std::vector<std::string> weights_of(const SlicedSet& set) {
+    std::vector<std::string> names;
+    for (const SlicedParameter& parameter : set.parameters) {
+      names.push_back(weight_name_of(parameter.name));
+    }
+    return names;
+  }
+
   Evidence evidence_of(const SlicedParameter& parameter) {
     Evidence evidence;
     evidence.parameter = &parameter;
@@ -327,8 +336,9 @@ std::size_t Guess::count(Certainty certainty) const {
                     [&](const auto& parameter) { return parameter.certainty == certainty; }));
 }
 
-Guess guess_strategy(const SlicedSet& set, const std::optional<modelmap::ModelConfig>& config) {
-  return Guesser(set, config).run();
+Guess guess_strategy(const SlicedSet& set, const std::optional<modelmap::ModelConfig>& config,
+                     const std::vector<modelmap::ModelMap>& maps) {
+  return Guesser(set, config, maps).run();
 }
 
 }  // namespace reshardfs

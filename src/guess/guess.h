@@ -10,6 +10,7 @@
 #include "reshardfs/layout.h"
 
 #include "guess/guess_readings.h"
+#include "modelmap/model_map.h"
 #include "modelmap/variables.h"
 
 namespace reshardfs {
@@ -68,7 +69,9 @@ struct Guess {
 /// excluded, and the reason says so.
 ///
 /// @param config of the model; nothing: names alone, which prove no shape.
+/// @param maps of the families that are known.
 /// O(parameters * devices), and for each kind of slices the number of layouts, which is bounded.
-Guess guess_strategy(const SlicedSet& set, const std::optional<modelmap::ModelConfig>& config);
+Guess guess_strategy(const SlicedSet& set, const std::optional<modelmap::ModelConfig>& config,
+                     const std::vector<modelmap::ModelMap>& maps);
 
 }  // namespace reshardfs

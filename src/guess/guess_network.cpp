@@ -285,14 +285,14 @@ class NetworkReader {
   }
 
   std::string code() const {
-    std::map<std::string_view, std::size_t> uses;
+    std::map<std::string, std::size_t> uses;
     for (const Kind& kind : kinds_) {
       if (is_matrix(kind)) ++uses[kind.first->known->network];
     }
     const auto most = std::max_element(
         uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    const std::string_view network = most->first;
-    return std::string(network) + (network.ends_with('s') ? "'" : "'s");
+    const std::string& network = most->first;
+    return network + (network.ends_with('s') ? "'" : "'s");
   }
 
   const std::vector<Evidence>& cases_;

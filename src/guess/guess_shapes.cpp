@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -16,218 +17,89 @@ namespace {
 
 using Role = ParameterRole;
 
-/// One kind of names. The first that matches, and whose shape the configuration has the numbers
-/// for, counts.
+/// One kind of names of networks without a map. Names end so, whatever the network calls the block.
 struct Row {
   std::string_view glob;
-  Role role;
-  int usual_cut;
-  /// Dimensions, separated by commas; "|" between shapes of which any may be right.
-  std::string_view shape;
-  std::string_view units = {};
-  int padded = -1;
+  /// As maps state it; "|" between shapes of which any may be right.
+  std::string_view whole;
+  bool is_counter = false;
 };
 
-constexpr int kNoCut = -1;
-
-/// Names end so, whatever the network calls the block. Shapes of matrices are [out, in] unless the
-/// network is known to have them the other way round.
+/// Where a map has such names too, networks have matrices of either shape.
 constexpr std::array kRows = {
-    // Embeddings and heads.
-    Row{"*tok_embeddings.embedding_weight", Role::kEmbedding, 0, "vocab, hidden", {}, 0},
-    Row{"*embed_tokens.weight", Role::kEmbedding, 0, "vocab, hidden", {}, 0},
-    Row{"*word_embeddings.weight", Role::kEmbedding, 0, "vocab, hidden", {}, 0},
-    Row{"*word_embedding.embedding_table", Role::kEmbedding, 0, "vocab, hidden", {}, 0},
-    Row{"*lm_head.weight", Role::kEmbedding, 0, "vocab, hidden", {}, 0},
-    Row{"*output_layer.weight", Role::kEmbedding, 0, "vocab, hidden", {}, 0},
-    Row{"*position_embedding.embedding_table", Role::kOther, kNoCut,
-        "max_position_embeddings, hidden"},
+    // Legacy networks of MindFormers besides Llama's. Shapes of matrices are [out, in] unless the
+    // network is known to have them the other way round.
+    Row{"*word_embedding.embedding_table", "[cut vocab by vocab, hidden]"},
+    Row{"*position_embedding.embedding_table", "[max_position_embeddings, hidden]"},
+    Row{"*attention.dense[123].weight",
+        "[cut heads*head_dim by heads, hidden] | [cut hidden by heads, heads*head_dim]"},
+    Row{"*attention.dense[123].bias", "[cut heads*head_dim by heads]"},
+    Row{"*attention.projection.weight",
+        "[cut heads*head_dim by heads, hidden] | [cut hidden by heads, heads*head_dim]"},
+    Row{"*attention.projection.bias", "[hidden]"},
+    Row{"*output.mapping.weight", "[hidden, cut ffn] | [ffn, cut hidden]"},
+    Row{"*output.mapping.bias", "[cut ffn]"},
+    Row{"*output.projection.weight", "[cut ffn, hidden] | [cut hidden, ffn]"},
+    Row{"*output.projection.bias", "[hidden]"},
+    Row{"*layernorm[12].gamma", "[hidden]"},
+    Row{"*layernorm[12].beta", "[hidden]"},
+    Row{"*.layernorm.gamma", "[hidden]"},
+    Row{"*.layernorm.beta", "[hidden]"},
 
-    // Multi-head latent attention: before the names that it shares with other attention.
-    Row{"*attention.q2l_proj.weight", Role::kOther, kNoCut, "q_lora_rank, hidden"},
-    Row{"*attention.lq_norm.weight", Role::kOther, kNoCut, "q_lora_rank"},
-    Row{"*attention.lkv_norm.weight", Role::kOther, kNoCut, "kv_lora_rank"},
-    Row{"*attention.l2q_nope_proj.weight", Role::kProjection, 0,
-        "heads*qk_nope_head_dim, q_lora_rank"},
-    Row{"*attention.l2q_pe_proj.weight", Role::kProjection, 0,
-        "heads*qk_rope_head_dim, q_lora_rank"},
-    Row{"*attention.kv2l_latent_kv.weight", Role::kOther, kNoCut, "kv_lora_rank, hidden"},
-    Row{"*attention.kv2l_k_pe.weight", Role::kOther, kNoCut, "qk_rope_head_dim, hidden"},
-    Row{"*attention.lkv2kv_k_nope.weight", Role::kProjection, 0,
-        "heads*qk_nope_head_dim, kv_lora_rank"},
-    Row{"*attention.lkv2kv_v.weight", Role::kProjection, 0, "heads*v_head_dim, kv_lora_rank"},
-    Row{"*self_attention.linear_q_down_proj.weight", Role::kOther, kNoCut, "q_lora_rank, hidden"},
-    Row{"*self_attention.linear_q_up_proj.weight", Role::kProjection, 0,
-        "heads*(qk_nope_head_dim+qk_rope_head_dim), q_lora_rank"},
-    Row{"*self_attention.linear_kv_down_proj.weight", Role::kOther, kNoCut,
-        "kv_lora_rank+qk_rope_head_dim, hidden"},
-    Row{"*self_attention.linear_kv_up_proj.weight", Role::kProjection, 0,
-        "heads*(qk_nope_head_dim+v_head_dim), kv_lora_rank"},
-    Row{"*self_attention.kv_layernorm.weight", Role::kOther, kNoCut, "kv_lora_rank"},
-    Row{"*self_attention.q_layernorm.weight", Role::kOther, kNoCut, "q_lora_rank"},
-    Row{"*self_attn.q_a_proj.weight", Role::kOther, kNoCut, "q_lora_rank, hidden"},
-    Row{"*self_attn.q_a_layernorm.weight", Role::kOther, kNoCut, "q_lora_rank"},
-    Row{"*self_attn.q_b_proj.weight", Role::kProjection, 0,
-        "heads*(qk_nope_head_dim+qk_rope_head_dim), q_lora_rank"},
-    Row{"*self_attn.kv_a_proj_with_mqa.weight", Role::kOther, kNoCut,
-        "kv_lora_rank+qk_rope_head_dim, hidden"},
-    Row{"*self_attn.kv_a_layernorm.weight", Role::kOther, kNoCut, "kv_lora_rank"},
-    Row{"*self_attn.kv_b_proj.weight", Role::kProjection, 0,
-        "heads*(qk_nope_head_dim+v_head_dim), kv_lora_rank"},
-    Row{"*attention.wo.weight", Role::kProjection, 1, "hidden, heads*v_head_dim"},
-    Row{"*self_attention.linear_proj.weight", Role::kProjection, 1, "hidden, heads*v_head_dim"},
-    Row{"*self_attn.o_proj.weight", Role::kProjection, 1, "hidden, heads*v_head_dim"},
-
-    // Attention.
-    Row{"*attention.wq.weight", Role::kProjection, 0, "heads*head_dim, hidden", "heads"},
-    Row{"*attention.w[kv].weight", Role::kProjection, 0, "groups*head_dim, hidden", "groups"},
-    Row{"*attention.wo.weight", Role::kProjection, 1, "hidden, heads*head_dim", "heads"},
-    Row{"*attention.wq.bias", Role::kVector, 0, "heads*head_dim", "heads"},
-    Row{"*attention.w[kv].bias", Role::kVector, 0, "groups*head_dim", "groups"},
-    Row{"*attention.wo.bias", Role::kOther, kNoCut, "hidden"},
-    Row{"*attention.w_qkv.weight", Role::kProjection, 0, "(heads+2*groups)*head_dim, hidden",
-        "groups"},
-    Row{"*attention.w_qkv.bias", Role::kVector, 0, "(heads+2*groups)*head_dim", "groups"},
-    Row{"*self_attn.q_proj.weight", Role::kProjection, 0, "heads*head_dim, hidden", "heads"},
-    Row{"*self_attn.[kv]_proj.weight", Role::kProjection, 0, "groups*head_dim, hidden", "groups"},
-    Row{"*self_attn.o_proj.weight", Role::kProjection, 1, "hidden, heads*head_dim", "heads"},
-    Row{"*self_attn.q_proj.bias", Role::kVector, 0, "heads*head_dim", "heads"},
-    Row{"*self_attn.[kv]_proj.bias", Role::kVector, 0, "groups*head_dim", "groups"},
-    Row{"*self_attn.o_proj.bias", Role::kOther, kNoCut, "hidden"},
-    Row{"*self_attn.[qk]_norm.weight", Role::kOther, kNoCut, "head_dim"},
-    Row{"*self_attention.linear_qkv.weight", Role::kProjection, 0,
-        "(heads+2*groups)*head_dim, hidden", "groups"},
-    Row{"*self_attention.linear_qkv.bias", Role::kVector, 0, "(heads+2*groups)*head_dim", "groups"},
-    Row{"*self_attention.linear_proj.weight", Role::kProjection, 1, "hidden, heads*head_dim",
-        "heads"},
-    Row{"*self_attention.linear_proj.bias", Role::kOther, kNoCut, "hidden"},
-    Row{"*self_attention.[qk]_layernorm.weight", Role::kOther, kNoCut, "head_dim"},
-    Row{"*attention.dense[123].weight", Role::kProjection, 0,
-        "heads*head_dim, hidden | hidden, heads*head_dim", "heads"},
-    Row{"*attention.dense[123].bias", Role::kVector, 0, "heads*head_dim", "heads"},
-    Row{"*attention.projection.weight", Role::kProjection, 0,
-        "heads*head_dim, hidden | hidden, heads*head_dim", "heads"},
-    Row{"*attention.projection.bias", Role::kOther, kNoCut, "hidden"},
-
-    // Experts and routers.
-    Row{"*feed_forward.router.dense.weight", Role::kOther, kNoCut, "experts, hidden"},
-    Row{"*feed_forward.routed_experts.router*dense.weight", Role::kOther, kNoCut,
-        "experts, hidden"},
-    Row{"*feed_forward.routed_experts.*topk_bias", Role::kOther, kNoCut, "experts"},
-    Row{"*feed_forward.routed_experts.ffn.w1", Role::kExperts, 0, "experts, hidden, 2*moe_ffn"},
-    Row{"*feed_forward.routed_experts.ffn.w2", Role::kExperts, 0, "experts, moe_ffn, hidden"},
-    Row{"*ffn.w[13].weight", Role::kExperts, 0,
-        "experts, moe_ffn, hidden | experts, hidden, moe_ffn"},
-    Row{"*ffn.w2.weight", Role::kExperts, 0, "experts, hidden, moe_ffn | experts, moe_ffn, hidden"},
-    Row{"*feed_forward.shared_experts.w[13].weight", Role::kProjection, 0,
-        "shared_experts*moe_ffn, hidden"},
-    Row{"*feed_forward.shared_experts.w2.weight", Role::kProjection, 1,
-        "hidden, shared_experts*moe_ffn"},
-    Row{"*mlp.router.weight", Role::kOther, kNoCut, "experts, hidden"},
-    Row{"*mlp.router.expert_bias", Role::kOther, kNoCut, "experts"},
-    Row{"*mlp.experts.weight1", Role::kExperts, 0, "experts*hidden, 2*moe_ffn"},
-    Row{"*mlp.experts.weight2", Role::kExperts, 0, "experts*moe_ffn, hidden"},
-    Row{"*mlp.shared_experts.linear_fc1.weight", Role::kProjection, 0,
-        "2*shared_experts*moe_ffn, hidden | shared_experts*moe_ffn, hidden"},
-    Row{"*mlp.shared_experts.linear_fc2.weight", Role::kProjection, 1,
-        "hidden, shared_experts*moe_ffn"},
-    Row{"*mlp.gate.weight", Role::kOther, kNoCut, "experts, hidden"},
-    Row{"*mlp.gate.e_score_correction_bias", Role::kOther, kNoCut, "experts"},
-    Row{"*mlp.experts.*.gate_proj.weight", Role::kExperts, 0, "moe_ffn, hidden"},
-    Row{"*mlp.experts.*.up_proj.weight", Role::kExperts, 0, "moe_ffn, hidden"},
-    Row{"*mlp.experts.*.down_proj.weight", Role::kExperts, 1, "hidden, moe_ffn"},
-    Row{"*mlp.shared_experts.gate_proj.weight", Role::kProjection, 0,
-        "shared_experts*moe_ffn, hidden"},
-    Row{"*mlp.shared_experts.up_proj.weight", Role::kProjection, 0,
-        "shared_experts*moe_ffn, hidden"},
-    Row{"*mlp.shared_experts.down_proj.weight", Role::kProjection, 1,
-        "hidden, shared_experts*moe_ffn"},
-
-    // Feed-forward.
-    Row{"*feed_forward.w[13].weight", Role::kProjection, 0, "ffn, hidden"},
-    Row{"*feed_forward.w2.weight", Role::kProjection, 1, "hidden, ffn"},
-    Row{"*feed_forward.w[13].bias", Role::kVector, 0, "ffn"},
-    Row{"*feed_forward.w2.bias", Role::kOther, kNoCut, "hidden"},
-    Row{"*feed_forward.w_gate_hidden.weight", Role::kProjection, 0, "2*ffn, hidden"},
-    Row{"*mlp.gate_proj.weight", Role::kProjection, 0, "ffn, hidden"},
-    Row{"*mlp.up_proj.weight", Role::kProjection, 0, "ffn, hidden"},
-    Row{"*mlp.down_proj.weight", Role::kProjection, 1, "hidden, ffn"},
-    Row{"*mlp.gate_proj.bias", Role::kVector, 0, "ffn"},
-    Row{"*mlp.up_proj.bias", Role::kVector, 0, "ffn"},
-    Row{"*mlp.down_proj.bias", Role::kOther, kNoCut, "hidden"},
-    Row{"*mlp.linear_fc1.weight", Role::kProjection, 0, "2*ffn, hidden | ffn, hidden"},
-    Row{"*mlp.linear_fc1.bias", Role::kVector, 0, "2*ffn | ffn"},
-    Row{"*mlp.linear_fc2.weight", Role::kProjection, 1, "hidden, ffn"},
-    Row{"*mlp.linear_fc2.bias", Role::kOther, kNoCut, "hidden"},
-    Row{"*output.mapping.weight", Role::kProjection, 1, "hidden, ffn | ffn, hidden"},
-    Row{"*output.mapping.bias", Role::kVector, 0, "ffn"},
-    Row{"*output.projection.weight", Role::kProjection, 0, "ffn, hidden | hidden, ffn"},
-    Row{"*output.projection.bias", Role::kOther, kNoCut, "hidden"},
+    // Networks of Megatron's core without gates, and with biases.
+    Row{"*mlp.linear_fc1.weight", "[cut ffn, hidden]"},
+    Row{"*mlp.linear_fc1.bias", "[cut 2*ffn] | [cut ffn]"},
+    Row{"*mlp.linear_fc2.bias", "[hidden]"},
+    Row{"*mlp.shared_experts.linear_fc1.weight", "[cut shared_experts*moe_ffn, hidden]"},
 
     // What a training counts, and the numbers of its optimizer.
-    Row{"epoch_num", Role::kCounter, kNoCut, "1"},
-    Row{"step_num", Role::kCounter, kNoCut, "1"},
-    Row{"global_step", Role::kCounter, kNoCut, "1"},
-    Row{"global_batch_size", Role::kCounter, kNoCut, "1"},
-    Row{"consumed_samples", Role::kCounter, kNoCut, "1"},
-    Row{"ckpt_status", Role::kCounter, kNoCut, "1"},
-    Row{"current_iterator_step", Role::kCounter, kNoCut, "1"},
-    Row{"last_overflow_iterator_step", Role::kCounter, kNoCut, "1"},
-    Row{"loss_scale", Role::kCounter, kNoCut, "1"},
-    Row{"scale_sense", Role::kCounter, kNoCut, "1"},
-    Row{"learning_rate", Role::kCounter, kNoCut, "1"},
-    Row{"momentum", Role::kCounter, kNoCut, "1"},
-    Row{"weight_decay", Role::kCounter, kNoCut, "1"},
-    Row{"beta[12]_power", Role::kCounter, kNoCut, "1"},
-
-    // Norms.
-    Row{"*attention_norm.weight", Role::kOther, kNoCut, "hidden"},
-    Row{"*ffn_norm.weight", Role::kOther, kNoCut, "hidden"},
-    Row{"*norm_out.weight", Role::kOther, kNoCut, "hidden"},
-    Row{"*input_layernorm.weight", Role::kOther, kNoCut, "hidden"},
-    Row{"*post_attention_layernorm.weight", Role::kOther, kNoCut, "hidden"},
-    Row{"*pre_mlp_layernorm.weight", Role::kOther, kNoCut, "hidden"},
-    Row{"*final_layernorm.weight", Role::kOther, kNoCut, "hidden"},
-    Row{"*model.norm.weight", Role::kOther, kNoCut, "hidden"},
-    Row{"*layernorm[12].gamma", Role::kOther, kNoCut, "hidden"},
-    Row{"*layernorm[12].beta", Role::kOther, kNoCut, "hidden"},
-    Row{"*.layernorm.gamma", Role::kOther, kNoCut, "hidden"},
-    Row{"*.layernorm.beta", Role::kOther, kNoCut, "hidden"},
-    Row{"mtp.layers.*.[eh]norm.weight", Role::kOther, kNoCut, "hidden"},
-    Row{"mtp.layers.*.eh_proj.weight", Role::kOther, kNoCut, "hidden, 2*hidden"},
-    Row{"*mtp_hidden_fusers.*.norm*.weight", Role::kOther, kNoCut, "hidden"},
-    Row{"*mtp_hidden_fusers.*.dense.weight", Role::kOther, kNoCut, "hidden, 2*hidden"},
-    Row{"*mtp_norms.*.weight", Role::kOther, kNoCut, "hidden"},
+    Row{"epoch_num", "[1]", true},
+    Row{"step_num", "[1]", true},
+    Row{"global_step", "[1]", true},
+    Row{"global_batch_size", "[1]", true},
+    Row{"consumed_samples", "[1]", true},
+    Row{"ckpt_status", "[1]", true},
+    Row{"current_iterator_step", "[1]", true},
+    Row{"last_overflow_iterator_step", "[1]", true},
+    Row{"loss_scale", "[1]", true},
+    Row{"scale_sense", "[1]", true},
+    Row{"learning_rate", "[1]", true},
+    Row{"momentum", "[1]", true},
+    Row{"weight_decay", "[1]", true},
+    Row{"beta[12]_power", "[1]", true},
 };
 
-constexpr bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
+/// What kRows say, read once.
+struct OwnName {
+  std::string glob{};
+  std::vector<modelmap::WholeShape> wholes{};
+  bool is_counter = false;
+};
 
-/// Whose networks have such names. MindFormers' legacy networks and those of Megatron's core, and
-/// Hugging Face's, whose plans for tensor parallelism cut the same dimensions.
-std::string_view network_of(std::string_view glob) {
-  const bool is_gated = contains(glob, "mlp.") && contains(glob, "_proj");
-  if (contains(glob, "self_attn.") || is_gated) return "Hugging Face";
-  if (contains(glob, "attention.") || contains(glob, "feed_forward.") || contains(glob, "mlp."))
-    return "MindFormers";
-  return {};
-}
-
-std::vector<std::string_view> split_at(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
+std::vector<OwnName> read_rows() {
+  std::vector<OwnName> names;
+  for (const Row& row : kRows) {
+    OwnName name{std::string(row.glob), {}, row.is_counter};
+    for (std::string_view left = row.whole; !left.empty();) {
+      const std::size_t end = std::min(left.find('|'), left.size());
+      name.wholes.push_back(modelmap::WholeShape::parse(left.substr(0, end)));
+      left.remove_prefix(std::min(end + 1, left.size()));
+    }
+    names.push_back(std::move(name));
   }
-  return parts;
+  return names;
+}
+
+const std::vector<OwnName>& own_names() {
+  static const std::vector<OwnName> names = read_rows();
+  return names;
 }
 
 /// Nothing if the configuration lacks a number, or they do not fit together.
-std::optional<std::int64_t> number(std::string_view text, const modelmap::Scope& scope) {
+std::optional<std::int64_t> number(const modelmap::Expression& expression,
+                                   const modelmap::Variables& variables) {
   try {
-    const std::int64_t value = scope.evaluate(modelmap::Expression::parse(text));
+    const std::int64_t value = modelmap::Scope(variables).evaluate(expression);
     return value > 0 ? std::optional(value) : std::nullopt;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInternal) throw;
@@ -235,44 +107,44 @@ std::optional<std::int64_t> number(std::string_view text, const modelmap::Scope&
   }
 }
 
-std::vector<Shape> shapes_of(std::string_view text, const modelmap::Scope& scope) {
-  std::vector<Shape> shapes;
-  for (const std::string_view alternative : split_at(text, '|')) {
-    Shape shape;
-    for (const std::string_view dimension : split_at(alternative, ',')) {
-      const auto length = number(dimension, scope);
-      if (!length) return {};
-      shape.push_back(*length);
-    }
-    // Of a square matrix both ways are one.
-    if (shapes.empty() || shapes.front() != shape) shapes.push_back(std::move(shape));
-  }
-  return shapes;
+std::optional<std::int64_t> number(std::string_view text, const modelmap::Variables& variables) {
+  return number(modelmap::Expression::parse(text), variables);
 }
 
-/// Whether all alternatives have the same last dimension: of others nobody knows which dimension is
+std::optional<Shape> shape_of(const modelmap::WholeShape& whole,
+                              const modelmap::Variables& variables) {
+  Shape shape;
+  for (const modelmap::Expression& expression : whole.lengths) {
+    const auto length = number(expression, variables);
+    if (!length) return std::nullopt;
+    shape.push_back(*length);
+  }
+  return shape;
+}
+
+Role role_of(const modelmap::WholeShape& whole) {
+  const std::string unit = whole.unit ? whole.unit->text() : std::string();
+  if (!whole.cut) return Role::kOther;
+  if (unit == "vocab") return Role::kEmbedding;
+  if (unit == "experts") return Role::kExperts;
+  return whole.lengths.size() == 1 ? Role::kVector : Role::kProjection;
+}
+
+/// Whether both have their last dimension in common: of others nobody knows which dimension is
 /// which.
-bool has_one_direction(std::string_view text) {
-  std::vector<std::string_view> last;
-  for (const std::string_view alternative : split_at(text, '|')) {
-    std::string_view name = split_at(alternative, ',').back();
-    while (name.starts_with(' ')) name.remove_prefix(1);
-    while (name.ends_with(' ')) name.remove_suffix(1);
-    last.push_back(name);
-  }
-  const bool is_vector = !contains(text, ",");
-  return is_vector || std::all_of(last.begin(), last.end(),
-                                  [&](std::string_view name) { return name == last.front(); });
+bool has_same_direction(const modelmap::WholeShape& a, const modelmap::WholeShape& b) {
+  const bool is_vector = a.lengths.size() == 1 && b.lengths.size() == 1;
+  return a.cut == b.cut && (is_vector || a.lengths.back().text() == b.lengths.back().text());
 }
 
-bool is_cut_one_way(const Row& row) {
-  switch (row.role) {
+bool is_cut_one_way(const modelmap::WholeShape& whole) {
+  switch (role_of(whole)) {
     case Role::kProjection:
     case Role::kEmbedding:
     case Role::kVector:
-      return has_one_direction(row.shape);
+      return true;
     case Role::kOther:
-      return !contains(row.shape, ",");
+      return whole.lengths.size() == 1;
     case Role::kExperts:
     case Role::kCounter:
       break;
@@ -282,30 +154,88 @@ bool is_cut_one_way(const Row& row) {
 
 }  // namespace
 
-KnownParameters::KnownParameters(const std::optional<modelmap::ModelConfig>& config) {
-  modelmap::Variables variables;
-  if (config) variables.config = *config;
-  const modelmap::Scope scope(variables);
-  for (const Row& row : kRows) {
-    KnownParameter parameter{row.role, row.usual_cut, {}, std::string(row.shape), 0, row.padded};
-    parameter.shapes = shapes_of(row.shape, scope);
-    parameter.network = network_of(row.glob);
-    parameter.one_way = is_cut_one_way(row);
-    if (!row.units.empty()) parameter.units = number(row.units, scope).value_or(0);
-    entries_.push_back({std::string(row.glob), std::move(parameter)});
+KnownParameters::KnownParameters(const std::optional<modelmap::ModelConfig>& config,
+                                 const std::vector<modelmap::ModelMap>& maps,
+                                 const std::vector<std::string>& names)
+    : families_(maps), names_of_family_(families_.count()), variables_(maps.size() + 1) {
+  if (config) {
+    for (modelmap::Variables& variables : variables_) variables.config = *config;
   }
-  fewest_layers_ = number("layers", scope);
-  if (fewest_layers_) most_layers_ = *fewest_layers_ + number("mtp_layers", scope).value_or(0);
+  for (std::size_t map = 0; map < maps.size(); ++map) variables_[map].table = maps[map].variables;
+  for (const std::string& name : names) {
+    std::set<std::size_t> families;
+    for (const FamilyName& found : families_.find(name)) families.insert(found.family);
+    for (const std::size_t family : families) ++names_of_family_[family];
+  }
+  fewest_layers_ = number("layers", variables_.back());
+  if (fewest_layers_)
+    most_layers_ = *fewest_layers_ + number("mtp_layers", variables_.back()).value_or(0);
 }
 
-const KnownParameter* KnownParameters::find(const std::string& name) const {
-  const KnownParameter* named = nullptr;
-  for (const Entry& entry : entries_) {
-    if (!glob_match(entry.glob, name)) continue;
-    if (!entry.parameter.shapes.empty()) return &entry.parameter;
-    named = &entry.parameter;
+const std::optional<Shape>& KnownParameters::shape_by(const modelmap::WholeShape& whole,
+                                                      std::size_t map) {
+  const auto [found, is_new] = shapes_.try_emplace(std::pair(&whole, map));
+  if (is_new) found->second = shape_of(whole, variables_[map]);
+  return found->second;
+}
+
+/// Those of the families that have most names of the set: of those for which the configuration has
+/// the numbers, if it has them for any.
+std::vector<KnownParameters::Alternative> KnownParameters::alternatives_of(
+    const std::string& name) {
+  std::vector<Alternative> all;
+  std::pair<bool, std::size_t> best;
+  const auto rank_of = [&](const Alternative& one) {
+    return std::pair(one.shape.has_value(), names_of_family_[one.family]);
+  };
+  for (const FamilyName& found : families_.find(name)) {
+    if (found.whole == nullptr) continue;
+    all.push_back({found.whole, shape_by(*found.whole, found.family / 2), found.family});
+    best = std::max(best, rank_of(all.back()));
   }
-  return named;
+  std::erase_if(all, [&](const Alternative& one) { return rank_of(one) < best; });
+  for (const OwnName& own : own_names()) {
+    if (!glob_match(own.glob, name)) continue;
+    for (const modelmap::WholeShape& whole : own.wholes) {
+      all.push_back({&whole, shape_by(whole, plain()), families_.count(), own.is_counter});
+    }
+  }
+  return all;
+}
+
+KnownParameter KnownParameters::known_by(const std::vector<Alternative>& alternatives) const {
+  KnownParameter known;
+  const Alternative& first = alternatives.front();
+  known.role = first.is_counter ? Role::kCounter : role_of(*first.whole);
+  known.usual_cut = first.whole->cut ? static_cast<int>(*first.whole->cut) : -1;
+  known.one_way = !first.is_counter && is_cut_one_way(*first.whole);
+  if (known.role == Role::kEmbedding) known.padded = known.usual_cut;
+  const bool is_of_map = first.family < families_.count();
+  const std::size_t map = is_of_map ? first.family / 2 : plain();
+  if (first.whole->unit) known.units = number(*first.whole->unit, variables_[map]).value_or(0);
+  known.network = is_of_map ? families_.network_of(first.family) : "MindFormers";
+  std::set<std::string> formulas;
+  for (const Alternative& one : alternatives) {
+    const std::string formula = one.whole->formula();
+    if (formulas.insert(formula).second) {
+      known.formula += (known.formula.empty() ? "" : " | ") + formula;
+    }
+    known.one_way = known.one_way && has_same_direction(*first.whole, *one.whole);
+    // Of a square matrix both ways are one.
+    const auto same = std::find(known.shapes.begin(), known.shapes.end(), one.shape);
+    if (one.shape && same == known.shapes.end()) known.shapes.push_back(*one.shape);
+  }
+  return known;
+}
+
+const KnownParameter* KnownParameters::find(const std::string& name) {
+  const std::vector<Alternative> alternatives = alternatives_of(name);
+  if (alternatives.empty()) return nullptr;
+  KnownParameter known = known_by(alternatives);
+  const std::string key = known.network + ": " + known.formula + ": " +
+                          std::to_string(static_cast<int>(known.role)) +
+                          std::to_string(known.usual_cut);
+  return &known_.try_emplace(key, std::move(known)).first->second;
 }
 
 }  // namespace reshardfs

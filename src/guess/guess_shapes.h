@@ -7,10 +7,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reshardfs/shape.h"
 
+#include "guess/guess_families.h"
+#include "modelmap/model_map.h"
 #include "modelmap/variables.h"
 
 namespace reshardfs {
@@ -37,7 +40,7 @@ struct KnownParameter {
   /// The dimension that may have been padded; -1: none.
   int padded = -1;
   /// Whose networks have such names, for messages: "MindFormers".
-  std::string_view network{};
+  std::string network{};
   /// The code of such networks cuts it along `usual_cut` over the axis of tensor parallelism (an
   /// embedding: or not), by the optimizer along dimension 0, and in no other way. Not of experts,
   /// of matrices that networks have either way round, nor of the projections to latent vectors,
@@ -45,27 +48,48 @@ struct KnownParameter {
   bool one_way = false;
 };
 
-/// The table of names, with the numbers of a model.
+/// What the maps of model families say of names, with the numbers of a model, and what is known of
+/// networks that have no map.
 class KnownParameters {
  public:
   /// @param config nothing: names tell roles alone.
-  explicit KnownParameters(const std::optional<modelmap::ModelConfig>& config);
+  /// @param maps must outlive it.
+  /// @param names of all weights of the set. Where maps say different things of a name, those count
+  ///        that have most of these names.
+  KnownParameters(const std::optional<modelmap::ModelConfig>& config,
+                  const std::vector<modelmap::ModelMap>& maps,
+                  const std::vector<std::string>& names);
 
   /// @param name of a weight, not of an optimizer's state.
-  /// @return nullptr if no known family has such a name. The pointer lives as long as the table.
-  const KnownParameter* find(const std::string& name) const;
+  /// @return nullptr if no known family has such a name. The pointer lives as long as the object,
+  ///         and is the same for all names of which the same is known.
+  const KnownParameter* find(const std::string& name);
 
   /// Layers, with and without those of multi-token prediction; nothing if nobody says.
   std::optional<std::int64_t> fewest_layers() const noexcept { return fewest_layers_; }
   std::optional<std::int64_t> most_layers() const noexcept { return most_layers_; }
 
  private:
-  struct Entry {
-    std::string glob;
-    KnownParameter parameter;
+  /// A shape that a family gives.
+  struct Alternative {
+    const modelmap::WholeShape* whole = nullptr;
+    std::optional<Shape> shape{};  ///< nothing: the configuration lacks a number
+    std::size_t family = 0;        ///< families_.count() of what no map says
+    bool is_counter = false;
   };
 
-  std::vector<Entry> entries_;
+  /// The number of the variables for what no map says.
+  std::size_t plain() const { return variables_.size() - 1; }
+  const std::optional<Shape>& shape_by(const modelmap::WholeShape& whole, std::size_t map);
+  std::vector<Alternative> alternatives_of(const std::string& name);
+  KnownParameter known_by(const std::vector<Alternative>& alternatives) const;
+
+  FamilyNames families_;
+  std::vector<std::size_t> names_of_family_{};    ///< in the set
+  std::vector<modelmap::Variables> variables_{};  ///< of each map
+  std::map<std::pair<const modelmap::WholeShape*, std::size_t>, std::optional<Shape>> shapes_{};
+  /// By what is said of a parameter.
+  std::map<std::string, KnownParameter> known_{};
   std::optional<std::int64_t> fewest_layers_{};
   std::optional<std::int64_t> most_layers_{};
 };

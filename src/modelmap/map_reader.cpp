@@ -146,7 +146,7 @@ class MapReader {
   void read_rule(const toml::table& source) {
     const TomlTable table(source, "[[map]]",
                           {"to", "from", "shape", "each", "ops", "to_shape", "range", "when",
-                           "require", "optional", "part", "rest"});
+                           "require", "optional", "part", "rest", "whole", "to_whole"});
     RuleText rule;
     rule.place = place_of(table);
     rule.to = read_map_text_at(table, "to");
@@ -160,6 +160,7 @@ class MapReader {
     rule.require = read_requirements(table);
     rule.range = read_range(table);
     read_optional(table, rule);
+    read_wholes(table, rule);
     if (table.find("part") != nullptr) rule.part = read_map_text_at(table, "part");
     out_.rules.push_back(std::move(rule));
   }

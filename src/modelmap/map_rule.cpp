@@ -151,16 +151,29 @@ class CaptureFinder {
   const Range& range_;
 };
 
+bool takes_word(const Pattern& pattern, const std::string& word) {
+  const auto& captures = pattern.captures();
+  return std::any_of(captures.begin(), captures.end(), [&](const auto& capture) {
+    const std::vector<std::string> words = Pattern::words_of(capture);
+    return std::find(words.begin(), words.end(), word) != words.end();
+  });
+}
+
 void check_optional_words(const MapRule& rule) {
   for (const std::string& word : rule.optional_words) {
-    const auto& captures = rule.to.captures();
-    const bool is_word = std::any_of(captures.begin(), captures.end(), [&](const auto& capture) {
-      const std::vector<std::string> words = Pattern::words_of(capture);
-      return std::find(words.begin(), words.end(), word) != words.end();
-    });
-    if (is_word) continue;
+    if (takes_word(rule.to, word)) continue;
     fail_in_rule(rule.place,
                  "'optional' has '" + printable(word) + "', which no capture of 'to' takes");
+  }
+}
+
+/// Words stand on both sides.
+void check_whole_words(const MapRule& rule, const std::shared_ptr<const WholeShapes>& wholes) {
+  if (wholes == nullptr) return;
+  for (const auto& [word, shape] : *wholes) {
+    if (word.empty() || takes_word(rule.to, word)) continue;
+    fail_in_rule(rule.place,
+                 "'whole' has '" + printable(word) + "', which no capture of 'to' takes");
   }
 }
 
@@ -192,6 +205,8 @@ MapRule make_rule(const RuleText& text, const std::vector<BlockText>& blocks, st
   }
   CaptureFinder(rule, range).find();
   check_optional_words(rule);
+  for (const auto& wholes : text.wholes) check_whole_words(rule, wholes);
+  check_whole_words(rule, text.to_whole);
   return rule;
 }
 

@@ -34,6 +34,8 @@ struct RuleText {
   bool optional = false;
   std::vector<std::string> optional_words{};
   std::string part{};
+  std::vector<std::shared_ptr<const WholeShapes>> wholes{};  ///< of each source; or none
+  std::shared_ptr<const WholeShapes> to_whole{};             ///< perhaps none
 };
 
 struct AliasText {

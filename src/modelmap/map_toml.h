@@ -36,6 +36,8 @@ Range read_range(const TomlTable& table);
 Requirements read_requirements(const TomlTable& table);
 /// `optional`: a flag, or the words of captures of which it holds.
 void read_optional(const TomlTable& table, RuleText& rule);
+/// `whole` and `to_whole` of a rule that has its sources and its body.
+void read_wholes(const TomlTable& table, RuleText& rule);
 bool read_flag(const TomlTable& table, std::string_view key, bool otherwise);
 /// A text or a list of texts, none of them empty; at least one.
 std::vector<std::string> read_map_texts(std::string_view key, const toml::node& node);

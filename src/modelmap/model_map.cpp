@@ -146,6 +146,28 @@ void add_rules(const MapText& text, ModelMap& map) {
   }
 }
 
+std::string without_block(const std::string& text) {
+  return text[0] == '@' ? text.substr(1) : text;
+}
+
+void add_tensors(const MapText& text, std::vector<NamedTensors>& tensors) {
+  for (const RuleText& rule : text.rules) {
+    tensors.push_back({false, without_block(rule.to), rule.to_whole});
+    for (std::size_t i = 0; i < rule.from.size(); ++i) {
+      tensors.push_back(
+          {true, without_block(rule.from[i]), rule.wholes.empty() ? nullptr : rule.wholes[i]});
+    }
+  }
+  for (const AliasText& alias : text.aliases) {
+    const bool is_from = alias.side == "from";
+    const auto same = std::find_if(tensors.begin(), tensors.end(), [&](const NamedTensors& of) {
+      return of.is_from == is_from && of.name == alias.of;
+    });
+    const auto wholes = same == tensors.end() ? nullptr : same->wholes;
+    tensors.push_back({is_from, alias.name, wholes});
+  }
+}
+
 /// Prefixes that become the same cannot be told apart in the other direction.
 void check_states(const ModelMap& map) {
   std::map<std::string, std::string> known;
@@ -253,6 +275,7 @@ ModelMap load_model_map(const std::filesystem::path& path, const ReadMapFile& re
   check_states(map);
   add_rules(*text, map);
   for (const AliasText& alias : text->aliases) map.aliases.push_back(make_alias(alias));
+  add_tensors(*text, map.tensors);
   return map;
 }
 

@@ -22,6 +22,7 @@
 #include "modelmap/pattern.h"
 #include "modelmap/requirement.h"
 #include "modelmap/variables.h"
+#include "modelmap/whole_shape.h"
 
 namespace reshardfs::modelmap {
 
@@ -126,6 +127,8 @@ struct ModelMap {
   /// Prefixes of optimizer states that differ.
   std::map<std::string, std::string> states{};
   Family family{};
+  /// The tensors of all rules, and of aliases, which are like those that they are aliases of.
+  std::vector<NamedTensors> tensors{};
 
   /// The names that expressions of the map mention, and all that those depend on: what --map-var
   /// may set.

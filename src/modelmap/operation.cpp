@@ -261,23 +261,26 @@ std::vector<const Expression*> Operation::expressions() const {
   return all;
 }
 
-std::vector<Expression> parse_expression_list(std::string_view text) {
+std::vector<std::string_view> list_entries(std::string_view text) {
   text = trimmed(text);
   if (text.size() < 2 || text.front() != '[' || text.back() != ']') {
     throw Error(ErrorKind::kBadInput,
                 "'" + printable(std::string(text.substr(0, 100))) + "' is no list like [a, b]");
   }
   text = trimmed(text.substr(1, text.size() - 2));
-  std::vector<Expression> list;
-  if (text.empty()) return list;
-  for (const std::string_view entry : split_at(text, ',')) {
-    if (list.size() == NormalForm::kMaxDimensions) {
-      throw Error(
-          ErrorKind::kBadInput,
-          "a list has more than " + std::to_string(NormalForm::kMaxDimensions) + " dimensions");
-    }
-    list.push_back(Expression::parse(entry));
+  if (text.empty()) return {};
+  std::vector<std::string_view> entries = split_at(text, ',');
+  if (entries.size() > NormalForm::kMaxDimensions) {
+    throw Error(
+        ErrorKind::kBadInput,
+        "a list has more than " + std::to_string(NormalForm::kMaxDimensions) + " dimensions");
   }
+  return entries;
+}
+
+std::vector<Expression> parse_expression_list(std::string_view text) {
+  std::vector<Expression> list;
+  for (const std::string_view entry : list_entries(text)) list.push_back(Expression::parse(entry));
   return list;
 }
 

@@ -54,6 +54,10 @@ struct Operation {
 /// @throws Error kBadInput that shows the text and the form that was expected.
 Operation parse_operation(const std::string& text);
 
+/// The texts in "[a, b]", without blanks around them.
+/// @throws Error kBadInput if it is no list, or is longer than that of any dimensions.
+std::vector<std::string_view> list_entries(std::string_view text);
+
 /// "[groups*head_dim, H]": a list of expressions.
 /// @throws Error kBadInput.
 std::vector<Expression> parse_expression_list(std::string_view text);

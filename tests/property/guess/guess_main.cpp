@@ -19,6 +19,7 @@
 #include "modelmap/variables.h"
 #include "random_sets.h"
 #include "strategy/rules/rules_apply.h"
+#include "support/our_maps.h"
 
 namespace guess_property {
 namespace {
@@ -64,7 +65,7 @@ class Judge {
     std::optional<reshardfs::modelmap::ModelConfig> config;
     if (set.config) config = reshardfs::modelmap::ModelConfig::parse(*set.config);
     const reshardfs::SlicedSet slices = sliced(set, seed);
-    Guess guess = reshardfs::guess_strategy(slices, config);
+    Guess guess = reshardfs::guess_strategy(slices, config, maps_);
     for (std::size_t i = 0; i < set.parameters.size(); ++i) {
       const Truth& truth = set.parameters[i];
       const GuessedParameter& found = guess.parameters[i];
@@ -147,6 +148,8 @@ class Judge {
     }
   }
 
+  const std::vector<reshardfs::modelmap::ModelMap> maps_ =
+      reshardfs::testing::maps_in(RESHARDFS_MAPS);
   std::map<Origin, Counts> counts_{};
   std::uint64_t rules_ = 0;
   std::size_t wrong_ = 0;

@@ -16,6 +16,8 @@
 #include "guess/guess_rules.h"
 #include "layout/slicing.h"
 #include "strategy/rules/rules_apply.h"
+#include "support/our_maps.h"
+#include "unit/modelmap/map_samples.h"
 
 namespace reshardfs::testing {
 namespace {
@@ -30,6 +32,12 @@ constexpr const char* kConfig =
         "intermediate_size": 96, "vocab_size": 512, "num_hidden_layers": 1})";
 
 const std::string kLayer = "model.layers.0.";
+
+const std::vector<modelmap::ModelMap>& our_maps() {
+  static const std::vector<modelmap::ModelMap> maps =
+      maps_in(modelmap::testing::repository() / "config/maps");
+  return maps;
+}
 
 /// A set that layouts make, of tensors whose elements are all different.
 class MadeSet {
@@ -62,14 +70,19 @@ class MadeSet {
 
   SlicedParameter& last() { return set_.parameters.back(); }
   SlicedSet& set() { return set_; }
+  MadeSet& know(std::vector<modelmap::ModelMap> maps) {
+    maps_ = std::move(maps);
+    return *this;
+  }
 
   Guess guess(const std::optional<std::string>& config = kConfig) const {
     return guess_strategy(
-        set_, config ? std::optional(modelmap::ModelConfig::parse(*config)) : std::nullopt);
+        set_, config ? std::optional(modelmap::ModelConfig::parse(*config)) : std::nullopt, maps_);
   }
 
  private:
   SlicedSet set_;
+  std::vector<modelmap::ModelMap> maps_ = our_maps();
 };
 
 Layout layout(std::vector<std::int64_t> matrix, TensorMap map, std::int64_t optimizer = 0) {
@@ -323,6 +336,74 @@ TEST(Guess, ProvesScalarsAndStagesOfOneRank) {
   MadeSet alone(1);
   alone.add("anything", {3, 5}, layout({1}, {{}, {}}));
   EXPECT_EQ(alone.guess(std::nullopt).count(Certainty::kProven), 1U);
+}
+
+// --- maps ---------------------------------------------------------------------------------------
+
+constexpr const char* kNewMap = R"(
+[sides]
+from = "Hugging Face"
+to = "Lynx"
+[vars]
+inner = "intermediate_size"
+[[block]]
+from = "model.layers.{layer}."
+to = "lynx.{layer}."
+[[map]]
+to = "@qkvo.{w:q|o}"
+from = "@self_attn.{w:q|o}_proj.weight"
+whole = { q = "[cut heads*head_dim by heads, hidden]", o = "[hidden, cut heads*head_dim by heads]" }
+[[map]]
+to = "@up"
+from = "@mlp.up_proj.weight"
+whole = "[cut inner, hidden]"
+[[map]]
+to = "@down"
+from = "@mlp.down_proj.weight"
+whole = "[hidden, cut inner]"
+)";
+
+MadeSet lynx() {
+  MadeSet made(8);
+  made.add("lynx.0.qkvo.q", {64, 64}, layout({2, 4}, {{0}, {}}));
+  made.add("lynx.0.qkvo.o", {64, 64}, layout({2, 4}, {{}, {0}}));
+  made.add("lynx.0.up", {96, 64}, layout({2, 4}, {{0}, {}}));
+  made.add("lynx.0.down", {64, 96}, layout({2, 4}, {{}, {0}}));
+  return made;
+}
+
+TEST(Guess, KnowsTheFamilyOfANewMap) {
+  MadeSet made = lynx();
+  EXPECT_EQ(made.guess().count(Certainty::kProven), 0U);
+  const Guess guess = made.know({modelmap::testing::map_of(kNewMap)}).guess();
+  EXPECT_EQ(guess.count(Certainty::kProven), 4U);
+  EXPECT_THAT(found(guess, "lynx.0.down").why,
+              HasSubstr("Lynx's code cuts it along dimension 1 over one axis"));
+}
+
+TEST(Guess, PrefersTheFamilyThatHasMostOfTheNames) {
+  // Both families have this name, and the configuration the numbers of both.
+  const std::string config = R"({"hidden_size": 64, "num_attention_heads": 8, "head_dim": 16,
+      "q_lora_rank": 24, "kv_lora_rank": 12, "qk_nope_head_dim": 6, "qk_rope_head_dim": 2,
+      "v_head_dim": 4, "num_hidden_layers": 1})";
+  const std::string layer = "decoder.layers.0.self_attention.";
+  MadeSet qwen(2);
+  qwen.add(layer + "linear_proj.weight", {64, 128}, layout({2}, {{}, {0}}));
+  qwen.add(layer + "linear_qkv.weight", {384, 64}, layout({2}, {{0}, {}}));
+  MadeSet deepseek(2);
+  deepseek.add(layer + "linear_proj.weight", {64, 32}, layout({2}, {{}, {0}}));
+  deepseek.add(layer + "linear_q_up_proj.weight", {64, 24}, layout({2}, {{0}, {}}));
+  for (const MadeSet* made : {&qwen, &deepseek}) {
+    const Guess guess = made->guess(config);
+    EXPECT_THAT(guess.doubts, IsEmpty());
+    EXPECT_EQ(guess.count(Certainty::kProven), 2U);
+  }
+}
+
+TEST(Guess, TakesNamesForKnownWhateverStandsBeforeThem) {
+  MadeSet made(2);
+  made.add("backbone.blocks.3.attention.wq.weight", {64, 64}, layout({2}, {{0}, {}}));
+  EXPECT_EQ(made.guess().count(Certainty::kProven), 1U);
 }
 
 // --- rules -------------------------------------------------------------------------------------

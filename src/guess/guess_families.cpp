@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guess/guess_families.h"
+
+#include <optional>
+
+namespace reshardfs {
+namespace {
+
+/// What is said of the words that the captures took, or of all words.
+const modelmap::WholeShape* whole_of(const modelmap::WholeShapes& wholes,
+                                     const std::vector<modelmap::CaptureValue>& values) {
+  for (const modelmap::CaptureValue& value : values) {
+    if (const auto found = wholes.find(value.word); found != wholes.end()) return &found->second;
+  }
+  const auto found = wholes.find("");
+  return found == wholes.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+FamilyNames::FamilyNames(const std::vector<modelmap::ModelMap>& maps) : maps_(maps) {
+  for (std::size_t map = 0; map < maps.size(); ++map) {
+    for (const modelmap::NamedTensors& tensors : maps[map].tensors) {
+      Entry entry{2 * map + (tensors.is_from ? 1 : 0), modelmap::Pattern::parse(tensors.name),
+                  tensors.wholes.get()};
+      for (const std::string& shape : entry.pattern.shapes()) {
+        by_shape_[shape].push_back(entries_.size());
+      }
+      entries_.push_back(std::move(entry));
+    }
+  }
+}
+
+std::string FamilyNames::network_of(std::size_t family) const {
+  const modelmap::ModelMap& map = map_of(family);
+  const std::string& side = family % 2 == 1 ? map.from_side : map.to_side;
+  // Words that follow in small letters are variants.
+  std::size_t end = side.find(' ');
+  while (end != std::string::npos && end + 1 < side.size() && side[end + 1] >= 'A' &&
+         side[end + 1] <= 'Z') {
+    end = side.find(' ', end + 1);
+  }
+  return side.substr(0, end);
+}
+
+std::vector<FamilyName> FamilyNames::find(std::string_view name) const {
+  std::vector<FamilyName> found;
+  while (found.empty()) {
+    if (const auto same = by_shape_.find(modelmap::Pattern::shape(name)); same != by_shape_.end()) {
+      for (const std::size_t number : same->second) {
+        const Entry& entry = entries_[number];
+        // Which layer it is does not matter.
+        const std::vector<std::int64_t> offsets(entry.pattern.captures().size(), 0);
+        const auto values = entry.pattern.match(name, offsets);
+        if (!values) continue;
+        found.push_back(
+            {entry.family, entry.wholes == nullptr ? nullptr : whole_of(*entry.wholes, *values)});
+      }
+    }
+    const std::size_t dot = name.find('.');
+    if (dot == std::string_view::npos) break;
+    name.remove_prefix(dot + 1);
+  }
+  return found;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Which maps of model families have rules for a name, and what these say of its tensors.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "modelmap/model_map.h"
+#include "modelmap/pattern.h"
+
+namespace reshardfs {
+
+/// The names of one side of a map are a family.
+struct FamilyName {
+  std::size_t family = 0;                       ///< a number below FamilyNames::count()
+  const modelmap::WholeShape* whole = nullptr;  ///< nullptr: the map does not say
+};
+
+class FamilyNames {
+ public:
+  /// @param maps must outlive it.
+  explicit FamilyNames(const std::vector<modelmap::ModelMap>& maps);
+
+  std::size_t count() const { return 2 * maps_.size(); }
+  const modelmap::ModelMap& map_of(std::size_t family) const { return maps_[family / 2]; }
+  /// "MindFormers" of the side "MindFormers legacy".
+  std::string network_of(std::size_t family) const;
+
+  /// What the families have of a name, whatever stands before it: networks call the block around a
+  /// layer in many ways. Of the longest part of the name that any family has.
+  /// O(length of the name), but for families that have the same names.
+  std::vector<FamilyName> find(std::string_view name) const;
+
+ private:
+  struct Entry {
+    std::size_t family = 0;
+    modelmap::Pattern pattern{};
+    const modelmap::WholeShapes* wholes = nullptr;
+  };
+
+  const std::vector<modelmap::ModelMap>& maps_;
+  std::vector<Entry> entries_{};
+  /// By Pattern::shape().
+  std::unordered_map<std::string, std::vector<std::size_t>> by_shape_{};
+};
+
+}  // namespace reshardfs
