@@ -29,16 +29,15 @@ std::size_t fitting_parts(const S3BegunUpload& upload, std::uint64_t size) {
 
 class Taker {
  public:
-  Taker(const ObjectFolder& folder, std::vector<std::string>& warnings)
-      : folder_(folder), warnings_(warnings) {}
+  Taker(const ObjectTarget& target, std::vector<std::string>& warnings)
+      : target_(target), warnings_(warnings) {}
 
-  std::map<std::string, std::vector<std::string>> ids_by_path(
-      const std::vector<const OutputFile*>& files) {
+  std::map<std::string, std::vector<std::string>> ids_by_path(const OutputFiles& files) {
     std::map<std::string, std::string> paths;
-    for (const OutputFile* file : files) paths.emplace(folder_.name(file->path).key, file->path);
+    for (const OutputFile* file : files) paths.emplace(target_.name(file->path).key, file->path);
     std::map<std::string, std::vector<std::string>> ids;
     try {
-      list_s3_uploads(folder_.name(""), [&](S3OpenUpload& upload) {
+      list_s3_uploads(target_.name(""), [&](S3OpenUpload& upload) {
         const auto path = paths.find(upload.key);
         if (path != paths.end()) ids[path->second].push_back(std::move(upload.id));
       });
@@ -70,7 +69,7 @@ class Taker {
   void abort(const std::string& path, const std::string& id) {
     if (!may_abort_) return;
     try {
-      abort_s3_upload(folder_.name(path), id);
+      abort_s3_upload(target_.name(path), id);
     } catch (const Error& error) {
       warn_of_left(error);
     }
@@ -84,7 +83,7 @@ class Taker {
     const bool has_parts = file.file->size() > s3_part_bytes(file.file->size());
     if (!has_parts || !may_list_parts_) return std::nullopt;
     try {
-      S3BegunUpload upload = look_at_s3_upload(folder_.name(file.path), id);
+      S3BegunUpload upload = look_at_s3_upload(target_.name(file.path), id);
       if (!upload.needs_checksums) return upload;
     } catch (const Error& error) {
       // Aborted meanwhile.
@@ -104,7 +103,7 @@ class Taker {
                         error.what());
   }
 
-  const ObjectFolder& folder_;
+  const ObjectTarget& target_;
   std::vector<std::string>& warnings_;
   bool may_list_parts_ = true;
   bool may_abort_ = true;
@@ -112,11 +111,9 @@ class Taker {
 
 }  // namespace
 
-BegunUploads take_begun_uploads(const ObjectFolder& folder,
-                                const std::vector<const OutputFile*>& files,
-                                const std::vector<const OutputFile*>& pending,
-                                std::vector<std::string>& warnings) {
-  Taker taker(folder, warnings);
+BegunUploads take_begun_uploads(const ObjectTarget& target, const OutputFiles& files,
+                                const OutputFiles& pending, std::vector<std::string>& warnings) {
+  Taker taker(target, warnings);
   auto ids = taker.ids_by_path(files);
   BegunUploads begun;
   for (const OutputFile* file : pending) {

@@ -7,7 +7,7 @@
 
 #include "reshardfs/conversion.h"
 
-#include "export/object_folder.h"
+#include "export/object_target.h"
 #include "transport/s3_open_uploads.h"
 
 namespace reshardfs {
@@ -21,9 +21,7 @@ using BegunUploads = std::map<std::string, S3BegunUpload>;
 /// @param files all that this process exports; uploads of others are not touched.
 /// @param pending those of them that are to be written.
 /// @param warnings gets what the store refuses; what cannot be listed is not gone on with.
-BegunUploads take_begun_uploads(const ObjectFolder& folder,
-                                const std::vector<const OutputFile*>& files,
-                                const std::vector<const OutputFile*>& pending,
-                                std::vector<std::string>& warnings);
+BegunUploads take_begun_uploads(const ObjectTarget& target, const OutputFiles& files,
+                                const OutputFiles& pending, std::vector<std::string>& warnings);
 
 }  // namespace reshardfs

@@ -3,14 +3,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <utility>
-
-#include "reshardfs/error.h"
 
 namespace reshardfs {
 namespace {
@@ -121,6 +120,17 @@ std::optional<Descriptor> Folder::open_file(const std::string& name, int flags, 
 void Folder::sync() const {
   // Some file systems cannot sync directories.
   if (::fsync(descriptor()) != 0 && errno != EINVAL) throw io_error("sync", path_, errno);
+}
+
+bool try_lock(int descriptor, Lock lock) noexcept {
+  const int operation = lock == Lock::kShared ? LOCK_SH : LOCK_EX;
+  return ::flock(descriptor, operation | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+Error in_use_error(const fs::path& directory) {
+  return Error(ErrorKind::kUsage, "another export is writing here")
+      .in_file(directory)
+      .hint("wait for it, or choose another directory");
 }
 
 }  // namespace reshardfs

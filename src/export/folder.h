@@ -3,11 +3,14 @@
 
 #include <sys/stat.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "reshardfs/error.h"
 
 #include "storage/descriptor_pool.h"
 
@@ -56,5 +59,18 @@ class Folder {
   Descriptor descriptor_;
   std::filesystem::path path_;
 };
+
+enum class Lock : std::uint8_t {
+  kShared,     ///< others may have it, too
+  kExclusive,  ///< nobody else
+};
+
+/// Locks a directory or a file in it for as long as it is open.
+/// @return whether no other process has locked it. True, too, where locks do not work (a directory
+///         on NFS).
+bool try_lock(int descriptor, Lock lock) noexcept;
+
+/// The error for a directory whose locks another process has.
+Error in_use_error(const std::filesystem::path& directory);
 
 }  // namespace reshardfs

@@ -28,21 +28,6 @@ class InOrder {
   std::size_t next_ = 0;
 };
 
-class ViewJob final : public BlockJob {
- public:
-  ViewJob(const OutputFile& output, std::size_t index, InOrder& results)
-      : output_(output), index_(index), results_(results) {}
-
-  const VirtualFile& file() const override { return *output_.file; }
-  const std::string& name() const override { return output_.path; }
-  void finish(const std::string& sha256) override { results_.add(index_, sha256); }
-
- private:
-  const OutputFile& output_;
-  std::size_t index_;
-  InOrder& results_;
-};
-
 }  // namespace
 
 void hash_files(const std::vector<const OutputFile*>& files, const BlockEngineOptions& options,
@@ -51,7 +36,10 @@ void hash_files(const std::vector<const OutputFile*>& files, const BlockEngineOp
   std::vector<std::unique_ptr<BlockJob>> jobs;
   jobs.reserve(files.size());
   for (const OutputFile* file : files) {
-    jobs.push_back(std::make_unique<ViewJob>(*file, jobs.size(), results));
+    jobs.push_back(std::make_unique<HashJob>(
+        file->file, file->path, [&results, index = jobs.size()](const std::string& sha256) {
+          results.add(index, sha256);
+        }));
   }
   run_blocks(jobs, options);
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reshardfs/conversion.h"
@@ -10,6 +12,29 @@
 #include "export/block_engine.h"
 
 namespace reshardfs {
+
+/// Hashes one file without writing it. Lets go of it when that is done.
+class HashJob final : public BlockJob {
+ public:
+  using Done = std::function<void(const std::string& sha256)>;
+
+  /// @param name must outlive this.
+  /// @param done called once, from any thread.
+  HashJob(std::shared_ptr<const VirtualFile> file, const std::string& name, Done done)
+      : file_(std::move(file)), name_(name), done_(std::move(done)) {}
+
+  const VirtualFile& file() const override { return *file_; }
+  const std::string& name() const override { return name_; }
+  void finish(const std::string& sha256) override {
+    done_(sha256);
+    file_.reset();
+  }
+
+ private:
+  std::shared_ptr<const VirtualFile> file_;
+  const std::string& name_;
+  Done done_;
+};
 
 /// Hashes files of a conversion without writing them.
 /// @param done called for each file in their order, as soon as those before it are done; never

@@ -2,22 +2,62 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "export/folder.h"
+#include "reshardfs/error.h"
+
 #include "export/share.h"
 
 namespace reshardfs {
 
+class Target;
+
+/// A manifest that this process has taken for its own, as a text: see Target::claim().
+class Claim {
+ public:
+  Claim() = default;
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+  virtual ~Claim() = default;
+
+  /// What it has; empty if there is none. To be called once, before those below.
+  /// @throws Error kUsage or kBadInput if that is none; kIo.
+  virtual std::string read() = 0;
+  /// To be called once, after read().
+  /// @param good so many bytes of what read() has told stay; 0: it begins anew.
+  /// @param header its first line.
+  /// @throws Error kIo.
+  virtual void begin(std::uint64_t good, const std::string& header) = 0;
+  /// Whether lines can be added; else save() writes all of it anew.
+  virtual bool appends() const noexcept = 0;
+  /// Adds a line, if that is possible. Not from two threads at once. @throws Error kIo.
+  virtual void append(const std::string& line) = 0;
+  /// Waits until it lasts. From any thread.
+  /// @param text gives all of it; called only where lines cannot be added.
+  /// @throws Error kIo; kUsage as require_own().
+  virtual void save(const std::function<std::string()>& text) = 0;
+  /// Replaces it by this text in one step, unless it has it. Nothing must be added afterwards.
+  /// @throws Error kIo; kUsage as require_own().
+  virtual void complete(const std::string& text) = 0;
+  /// That no other conversion has been begun in its place, by a process that does not know of the
+  /// claim. @throws Error kUsage if one has, kIo.
+  virtual void require_own() const = 0;
+};
+
 /// What an export has written, so that it can go on after it was killed: a line of JSON that says
-/// of what conversion, and one for each file. Lines are appended, so that a file costs the same
-/// however many there are, and a torn last line loses one file's entry alone.
+/// of what conversion, and one for each file. Lines are appended where that is possible, so that a
+/// file costs the same however many there are, and a torn last line loses one file's entry alone.
+/// Elsewhere all of it is written anew now and then, and what is about to be written has an entry
+/// without sums before: a file that a killed run has completed is known as the export's own then.
 ///
 /// Each share of an export has one of its own. When the share is complete, the manifest is replaced
 /// by one that has exactly its files, in order, and says so at its end: whoever completes the
@@ -34,68 +74,57 @@ class Manifest {
 
   static constexpr const char* kName = ".reshardfs-export.jsonl";
 
-  /// Reads the manifest of a directory, or begins one, and locks it.
+  /// Claims the manifest of a target, and reads it or begins one.
   /// @param identity see conversion_identity(); the same exactly if files that exist may be kept.
-  /// @param force begin a new one if the directory has one of another conversion.
+  /// @param force begin a new one if there is one of another conversion.
   /// @param share of which it is to be; nothing: of an export that is not shared out.
-  /// @throws Error kUsage for another conversion: says what is different; if another export has it
-  ///         locked, or what stands there is no file of its own (a link, one with a second name,
-  ///         a device): nothing is written to it then; kIo.
-  Manifest(const Folder& folder, const nlohmann::ordered_json& identity, bool force,
+  /// @throws Error kUsage for another conversion: says what is different; as Target::claim(); kIo.
+  Manifest(const Target& target, const nlohmann::ordered_json& identity, bool force,
            const std::optional<SharePlan>& share = {});
   Manifest(const Manifest&) = delete;
   Manifest& operator=(const Manifest&) = delete;
 
+  /// Whether each entry is there when add() returns.
+  bool appends() const noexcept { return claim_->appends(); }
+  /// From any thread.
   std::optional<Entry> find(const std::string& path) const;
   /// All entries, by path. Not while other threads add.
   const Entries& entries() const noexcept { return entries_; }
-  /// From any thread. @throws Error kIo.
+  /// Without waiting until it is written. From any thread. @throws Error kIo.
+  void set(const std::string& path, const Entry& entry);
+  /// Of a file that has been written, or is about to get its name. From any thread.
+  /// @throws Error of save().
   void add(const std::string& path, const Entry& entry);
-  /// Waits until it is on disk. @throws Error kIo.
-  void sync();
-  /// Of a share: that no other conversion has been begun in its place, by a process that does not
-  /// see the lock. To be called before a file gets its name.
-  /// @throws Error kUsage if one has, kIo.
-  void require_own(const Folder& folder) const;
+  /// Waits until all entries are written. @throws Error kIo; kUsage as require_own().
+  void save();
+  /// To be called before a file of a share gets its name. @throws Error of Claim::require_own().
+  void require_own() const { claim_->require_own(); }
   /// Replaces it by one that says that its share is complete, unless it says so already. Nothing
   /// must be added afterwards.
   /// @param paths of the share's files, which all have entries.
-  /// @throws Error kIo.
-  void complete(const Folder& folder, const std::vector<std::string>& paths);
+  /// @throws Error of save().
+  void complete(const std::set<std::string>& paths);
+
+  /// What stands for the conversion: short, and without blanks.
+  const std::string& identity_sum() const noexcept { return identity_sum_; }
 
  private:
-  void open_and_lock(const Folder& folder);
-  void append(const std::string& line);
-
-  std::string name_;
-  std::filesystem::path path_;
-  nlohmann::ordered_json header_;
-  std::optional<SharePlan> share_;
-  std::optional<Descriptor> file_;
-  mutable std::mutex mutex_;  // guards entries_, and keeps lines apart
+  std::string header_;
+  std::string identity_sum_;
+  std::unique_ptr<Claim> claim_;
+  mutable std::mutex mutex_;  // guards those below, and keeps lines apart
   Entries entries_;
+  std::uint64_t unsaved_bytes_ = 0;
 };
 
-/// `.reshardfs-export.3-of-16.jsonl`
-std::string manifest_name(const Share& share);
+/// `.reshardfs-export.3-of-16.jsonl`; nothing: that of an export that is not shared out.
+std::string manifest_name(const std::optional<Share>& share);
 /// The share that has a manifest of that name; nothing if it is none of a share.
 std::optional<Share> share_of_manifest(const std::string& name);
+/// What all names of manifests begin with.
+inline constexpr const char* kManifestPrefix = ".reshardfs-export.";
 
-/// Looks at a manifest that is another process's, or was.
-/// @return its entries; nothing if there is none, or none that has been begun.
-/// @throws Error kUsage as the constructor of Manifest, but not for locks; kIo.
-std::optional<Manifest::Entries> read_manifest(const Folder& folder,
-                                               const nlohmann::ordered_json& identity,
-                                               const std::optional<SharePlan>& share);
-/// The same, of whatever files its share is.
-std::optional<Manifest::Entries> read_share_of_any_files(const Folder& folder,
-                                                         const nlohmann::ordered_json& identity,
-                                                         const Share& share);
-/// The entries of a share's manifest if it says that all of the share is complete. One that does
-/// not is not read but for its end.
-/// @throws Error kIo.
-std::optional<Manifest::Entries> read_complete_share(const Folder& folder,
-                                                     const nlohmann::ordered_json& identity,
-                                                     const SharePlan& share);
+/// That another conversion has been begun in the place of one, whose manifest this was.
+Error another_export_error(const std::filesystem::path& manifest);
 
 }  // namespace reshardfs

@@ -29,31 +29,31 @@ Json parse_line(std::string_view line) {
   return Json::parse(line, nullptr, /*allow_exceptions=*/false);
 }
 
-/// Refuses the export of another conversion.
-[[noreturn]] void throw_other(const Json& header, const Json& identity) {
+/// That it is the export of another conversion.
+Error other_export(const Json& header, const Json& identity) {
   const auto format = header.is_object() ? header.value<Json>(kFormatKey, Json()) : Json();
   if (format == kFormat) {
     const Json old = header.value<Json>(kConversionKey, Json());
     if (old == identity) {
-      throw Error(ErrorKind::kUsage, "the directory holds the share of an export of other files")
+      return Error(ErrorKind::kUsage, "the directory holds the share of an export of other files")
           .hint(
               "give the --ranks, --views and --params of that export, or use --force; an export "
               "without --share adds files");
     }
     const IdentityDifference difference = identity_difference(old, identity);
-    throw Error(ErrorKind::kUsage,
-                "the directory holds the export of another conversion (" + difference.what + ")")
+    return Error(ErrorKind::kUsage,
+                 "the directory holds the export of another conversion (" + difference.what + ")")
         .hint(difference.hint);
   }
   if (format == kOldFormat) {
-    throw Error(ErrorKind::kUsage,
-                "an earlier version of reshardfs began this export and recorded too little about "
-                "the source to resume it safely")
+    return Error(ErrorKind::kUsage,
+                 "an earlier version of reshardfs began this export and recorded too little about "
+                 "the source to resume it safely")
         .hint(
             "choose another directory, or use --force, which compares existing files with the "
             "source");
   }
-  throw Error(ErrorKind::kUsage, "this is not an export manifest")
+  return Error(ErrorKind::kUsage, "this is not an export manifest")
       .hint("choose another directory, or use --force, which replaces it");
 }
 
@@ -96,9 +96,8 @@ std::string manifest_entry_line(const std::string& path, const Manifest::Entry& 
   return manifest_line(json);
 }
 
-std::string manifest_last_line(const Json& header) {
-  const std::string text = manifest_line(header);
-  return manifest_line({{kCompleteKey, sha256_of(std::as_bytes(std::span(text)))}});
+std::string manifest_last_line(const std::string& header) {
+  return manifest_line({{kCompleteKey, sha256_of(std::as_bytes(std::span(header)))}});
 }
 
 IsSameHeader same_conversion(const Json& identity) {
@@ -108,8 +107,9 @@ IsSameHeader same_conversion(const Json& identity) {
   };
 }
 
-std::uint64_t parse_manifest(const std::string& text, const IsSameHeader& is_same,
-                             const Json& identity, bool force, Manifest::Entries& out) {
+std::uint64_t parse_manifest(const std::filesystem::path& file, const std::string& text,
+                             const IsSameHeader& is_same, const Json& identity, bool force,
+                             Manifest::Entries& out) {
   std::uint64_t good = 0;
   for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', good)) {
     const std::string_view line = std::string_view(text).substr(good, end - good);
@@ -117,7 +117,7 @@ std::uint64_t parse_manifest(const std::string& text, const IsSameHeader& is_sam
       const Json header = parse_line(line);
       const bool same = header.is_object() && is_same(header);
       if (!same && force) return 0;
-      if (!same) throw_other(header, identity);
+      if (!same) throw other_export(header, identity).in_file(file);
     } else if (auto entry = parse_entry(line)) {
       out[std::move(entry->first)] = std::move(entry->second);
     } else if (const Json json = parse_line(line);

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/other_manifests.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <utility>
+#include <cstddef>
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "reshardfs/error.h"
 
-#include "export/target_directory.h"
-
 namespace reshardfs {
+namespace {
 
-void throw_other_split(const std::filesystem::path& manifest, const Share& share) {
+using Json = nlohmann::ordered_json;
+
+/// Every process that begins has looked at some of the other shares' manifests, so all that there
+/// are should be the same. Many processes that look at as many manifests would be a burden.
+constexpr std::size_t kMostLookedAt = 16;
+
+[[noreturn]] void throw_other_split(const std::filesystem::path& manifest, const Share& share) {
   throw Error(ErrorKind::kUsage,
               fmt::format("the directory holds an export in {} shares", share.count))
       .in_file(manifest)
@@ -25,74 +26,76 @@ void throw_other_split(const std::filesystem::path& manifest, const Share& share
                         share.count));
 }
 
-OtherManifests::OtherManifests(const Folder& folder, const nlohmann::ordered_json& identity,
-                               const std::optional<SharePlan>& own, bool force)
-    : folder_(folder), identity_(identity), own_(own) {
-  examine_shares(force);
-  if (own) examine_whole(force);
-}
+}  // namespace
 
-void OtherManifests::examine_shares(bool force) {
+OtherManifests::OtherManifests(const Target& target, const Json& identity,
+                               const std::optional<SharePlan>& own, bool force)
+    : target_(target), identity_(identity), own_(own) {
   std::size_t looked_at = 0;
-  for (const std::string& name : folder_.names()) {
+  for (const std::string& name : target_.names(kManifestPrefix)) {
     const auto share = share_of_manifest(name);
-    if (!share) continue;
-    if (!own_) {
-      take_over(*share, force);
+    if (name == Manifest::kName ? own_.has_value() : share && !own_) {
+      take_over(name, force);
+    } else if (!share || !own_ || *share == own_->share) {
+      continue;
     } else if (share->count != own_->share.count) {
-      if (!force || !remove(name)) throw_other_split(folder_.path() / name, *share);
-    } else if (share->index != own_->share.index && !force &&
-               looked_at++ < kMostManifestsLookedAt) {
+      if (!force || !target_.revoke(name)) throw_other_split(target_.shown(name), *share);
+    } else if (!force && looked_at++ < kMostLookedAt) {
       // With --force it is begun anew by the process whose share it is.
-      read_manifest(folder_, identity_, SharePlan{*share, own_->files_sum});
+      read(name, of_same_files(*share));
     }
   }
 }
 
-void OtherManifests::take_over(const Share& share, bool force) {
+void OtherManifests::take_over(const std::string& name, bool force) {
   try {
-    auto entries = read_share_of_any_files(folder_, identity_, share);
-    if (entries) known_.merge(*entries);
+    if (auto entries = read(name, same_conversion(identity_))) known_.merge(*entries);
   } catch (const Error& error) {
-    if (!force || error.kind() != ErrorKind::kUsage || !remove(manifest_name(share))) throw;
+    if (!force || error.kind() != ErrorKind::kUsage || !target_.revoke(name)) throw;
   }
 }
 
-void OtherManifests::examine_whole(bool force) {
-  try {
-    if (auto entries = read_manifest(folder_, identity_, {})) known_ = std::move(*entries);
-  } catch (const Error& error) {
-    if (!force || error.kind() != ErrorKind::kUsage || !remove(Manifest::kName)) throw;
+std::optional<Manifest::Entries> OtherManifests::read(const std::string& name,
+                                                      const IsSameHeader& is_same) const {
+  const auto text = target_.read(name);
+  if (!text) return std::nullopt;
+  Manifest::Entries entries;
+  parse_manifest(target_.shown(name), *text, is_same, identity_, /*force=*/false, entries);
+  return entries;
+}
+
+IsSameHeader OtherManifests::of_same_files(const Share& share) const {
+  return [wanted = manifest_header(identity_, SharePlan{share, own_->files_sum})](
+             const Json& header) { return header == wanted; };
+}
+
+void OtherManifests::add_all(Manifest::Entries& entries, bool force) const {
+  entries.insert(known_.begin(), known_.end());
+  if (!own_) return;
+  for (const std::string& name : target_.names(kManifestPrefix)) {
+    const auto share = share_of_manifest(name);
+    if (!share || *share == own_->share || share->count != own_->share.count) continue;
+    try {
+      if (auto others = read(name, of_same_files(*share))) entries.merge(*others);
+    } catch (const Error& error) {
+      if (!force || error.kind() != ErrorKind::kUsage) throw;
+    }
   }
 }
 
-bool OtherManifests::remove(const std::string& name) const {
-  const auto found = folder_.look_at(name);
-  if (found && (!S_ISREG(found->st_mode) || found->st_nlink > 1)) return false;
-  {
-    const auto file = folder_.open_file(name, O_RDWR);
-    if (file && !try_lock(file->get(), Lock::kExclusive)) throw in_use_error(folder_.path());
-  }
-  // Another share may have been faster.
-  if (::unlinkat(folder_.descriptor(), name.c_str(), 0) != 0 && errno != ENOENT) {
-    throw io_error("remove", folder_.path() / name, errno);
-  }
-  return true;
-}
-
-void OtherManifests::require_none_running() {
-  if (own_) {
-    auto whole = folder_.open_file(Manifest::kName, O_RDONLY);
-    if (!whole) return;
-    if (!try_lock(whole->get(), Lock::kShared)) throw in_use_error(folder_.path());
-    whole_.emplace(std::move(*whole));
-    return;
-  }
-  for (const std::string& name : folder_.names()) {
-    if (!share_of_manifest(name)) continue;
-    const auto file = folder_.open_file(name, O_RDWR);
-    if (file && !try_lock(file->get(), Lock::kExclusive)) throw in_use_error(folder_.path());
-  }
+std::optional<Manifest::Entries> read_complete_share(const Target& target, const Json& identity,
+                                                     const SharePlan& share) {
+  const Json header = manifest_header(identity, share);
+  const std::string name = manifest_name(share.share);
+  const auto text = target.read(name, manifest_last_line(manifest_line(header)));
+  if (!text) return std::nullopt;
+  Manifest::Entries entries;
+  const std::uint64_t good = parse_manifest(
+      target.shown(name), *text, [&](const Json& found) { return found == header; }, identity,
+      /*force=*/true, entries);
+  // A damaged line, or one that another process has added meanwhile.
+  if (good != text->size()) return std::nullopt;
+  return entries;
 }
 
 }  // namespace reshardfs

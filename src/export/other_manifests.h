@@ -1,28 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+/// The manifests in a target beside the one that an export has.
 #pragma once
 
-#include <cstddef>
-#include <filesystem>
 #include <optional>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
-#include "export/folder.h"
 #include "export/manifest.h"
+#include "export/manifest_text.h"
 #include "export/share.h"
+#include "export/target.h"
 
 namespace reshardfs {
 
-/// Every process that begins has looked at some of the other shares' manifests, so all that there
-/// are should be the same. Many processes that look at as many manifests would be a burden.
-inline constexpr std::size_t kMostManifestsLookedAt = 16;
-
-/// Refuses a directory with a manifest of another number of shares.
-[[noreturn]] void throw_other_split(const std::filesystem::path& manifest, const Share& share);
-
-/// The manifests in a directory beside the one that an export is to have: those of other shares,
-/// and that of an export that is not shared out.
+/// Those of other shares, and that of an export that is not shared out.
 class OtherManifests {
  public:
   /// Looks whether all of them are of the same conversion, and of the same number of shares.
@@ -30,29 +22,33 @@ class OtherManifests {
   /// @param force those of other conversions, or of other numbers of shares, are removed, but for
   ///        those that another process is about to begin anew.
   /// @throws Error kUsage if one is not the same, or its process still runs; kIo.
-  OtherManifests(const Folder& folder, const nlohmann::ordered_json& identity,
+  OtherManifests(const Target& target, const nlohmann::ordered_json& identity,
                  const std::optional<SharePlan>& own, bool force);
 
   /// What those have written that are not of this number of shares.
   const Manifest::Entries& known() const noexcept { return known_; }
 
-  /// To be called when the own manifest has been locked: directories cannot be locked everywhere.
-  /// Keeps an export that is not shared out from running beside a share, whichever began first.
-  /// @throws Error kUsage if it does; kIo.
-  void require_none_running();
+  /// Adds all that is known beside the own share: of shares, complete or not, as of now.
+  /// @param force leave out what is of another conversion.
+  /// @throws Error kUsage for another conversion, kIo.
+  void add_all(Manifest::Entries& entries, bool force) const;
 
  private:
-  void examine_shares(bool force);
-  void take_over(const Share& share, bool force);
-  void examine_whole(bool force);
-  /// @return false if that is no file of its own.
-  bool remove(const std::string& name) const;
+  void take_over(const std::string& name, bool force);
+  std::optional<Manifest::Entries> read(const std::string& name, const IsSameHeader& is_same) const;
+  IsSameHeader of_same_files(const Share& share) const;
 
-  const Folder& folder_;
+  const Target& target_;
   const nlohmann::ordered_json& identity_;
   const std::optional<SharePlan>& own_;
   Manifest::Entries known_;
-  std::optional<Descriptor> whole_;  ///< keeps its lock
 };
+
+/// The entries of a share's manifest if it says that all of the share is complete. Of one that does
+/// not, only the end may be read.
+/// @throws Error kIo; of Target::read().
+std::optional<Manifest::Entries> read_complete_share(const Target& target,
+                                                     const nlohmann::ordered_json& identity,
+                                                     const SharePlan& share);
 
 }  // namespace reshardfs

@@ -34,16 +34,4 @@ PlannedFiles::PlannedFiles(const Conversion& conversion, const std::optional<Sha
   files = files_of_share(files, *wanted);
 }
 
-void adopt_entries(const PlannedFiles& planned, const Manifest::Entries& known,
-                   const std::function<void(const std::string&, const Manifest::Entry&)>& add) {
-  if (!planned.share) {
-    for (const auto& [path, entry] : known) add(path, entry);
-    return;
-  }
-  for (const OutputFile* file : planned.files) {
-    const auto found = known.find(file->path);
-    if (found != known.end()) add(found->first, found->second);
-  }
-}
-
 }  // namespace reshardfs

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -9,13 +8,15 @@
 
 #include "reshardfs/conversion.h"
 
-#include "export/manifest.h"
 #include "export/share.h"
 
 namespace reshardfs {
 
 /// The files that an export writes: not those that are hidden, and not those whose contents change.
 std::vector<const OutputFile*> exported_files(const Conversion& conversion);
+
+/// What the names of ranks' directories begin with.
+inline constexpr const char* kRankPrefix = "rank_";
 
 /// The first name of a path.
 std::string top_of(const std::string& path);
@@ -30,10 +31,5 @@ struct PlannedFiles {
   std::optional<SharePlan> share;
   std::set<std::string> tops;  ///< the first names of all paths, those of other shares, too
 };
-
-/// Calls add(path, entry) for what another manifest of the same conversion knows of these files:
-/// that need not be found out again.
-void adopt_entries(const PlannedFiles& planned, const Manifest::Entries& known,
-                   const std::function<void(const std::string&, const Manifest::Entry&)>& add);
 
 }  // namespace reshardfs

@@ -14,6 +14,7 @@
 #include "export/checksums.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
+#include "unit/export/target_of.h"
 
 namespace reshardfs {
 namespace {
@@ -28,16 +29,16 @@ std::string text_of(const test::TempDir& directory) {
 }
 
 void fill(const test::TempDir& directory) {
-  Manifest manifest(Folder::open(directory.path()), kIdentity, false);
+  Manifest manifest(test::target_of(directory), kIdentity, false);
   manifest.add("rank_0/a.ckpt", {10, "aa"});
   manifest.add("odd\n\"name\xff", {~0ULL, "bb"});
-  manifest.sync();
+  manifest.save();
 }
 
 TEST(Manifest, RemembersFiles) {
   const test::TempDir directory;
   fill(directory);
-  const Manifest manifest(Folder::open(directory.path()), kIdentity, false);
+  const Manifest manifest(test::target_of(directory), kIdentity, false);
   ASSERT_EQ(manifest.entries().size(), 2U);
   ASSERT_TRUE(manifest.find("rank_0/a.ckpt"));
   EXPECT_EQ(manifest.find("rank_0/a.ckpt")->size, 10U);
@@ -55,13 +56,13 @@ TEST(Manifest, KeepsAllButATornLastLine) {
     const test::TempDir directory;
     directory.write(Manifest::kName, text.substr(0, length));
     {
-      Manifest manifest(Folder::open(directory.path()), kIdentity, false);
+      Manifest manifest(test::target_of(directory), kIdentity, false);
       const std::size_t entries = length < first ? 0U : length < text.size() ? 1U : 2U;
       ASSERT_EQ(manifest.entries().size(), entries) << length;
       manifest.add("more", {1, "cc"});
     }
     // What is added afterwards is a line of its own.
-    const Manifest again(Folder::open(directory.path()), kIdentity, false);
+    const Manifest again(test::target_of(directory), kIdentity, false);
     ASSERT_TRUE(again.find("more")) << length;
   }
 }
@@ -80,7 +81,7 @@ TEST(Manifest, StopsAtALineThatIsNoEntry) {
     fill(directory);
     directory.write(Manifest::kName,
                     text_of(directory) + line + R"({"path":"late","size":1,"sha256":"a"})" + "\n");
-    const Manifest manifest(Folder::open(directory.path()), kIdentity, false);
+    const Manifest manifest(test::target_of(directory), kIdentity, false);
     EXPECT_EQ(manifest.entries().size(), 2U) << line;
   }
 }
@@ -89,12 +90,11 @@ TEST(Manifest, RefusesThatOfAnotherConversionAndSaysWhatIsDifferent) {
   const test::TempDir directory;
   fill(directory);
   const Json other{{"version", "1"}, {"prefix", "net_"}};
-  test::expect_error(ErrorKind::kUsage, {"prefix", "--force", Manifest::kName}, [&] {
-    const Manifest manifest(Folder::open(directory.path()), other, false);
-  });
+  test::expect_error(ErrorKind::kUsage, {"prefix", "--force", Manifest::kName},
+                     [&] { const Manifest manifest(test::target_of(directory), other, false); });
   EXPECT_THAT(text_of(directory), ::testing::HasSubstr("rank_0/a.ckpt"));
-  { const Manifest manifest(Folder::open(directory.path()), other, true); }
-  EXPECT_EQ(Manifest(Folder::open(directory.path()), other, false).entries().size(), 0U);
+  { const Manifest manifest(test::target_of(directory), other, true); }
+  EXPECT_EQ(Manifest(test::target_of(directory), other, false).entries().size(), 0U);
 }
 
 TEST(Manifest, RefusesWhatIsNoManifest) {
@@ -109,7 +109,7 @@ TEST(Manifest, RefusesWhatIsNoManifest) {
     const test::TempDir directory;
     directory.write(Manifest::kName, text);
     test::expect_error(ErrorKind::kUsage, {Manifest::kName, word}, [&] {
-      const Manifest manifest(Folder::open(directory.path()), kIdentity, false);
+      const Manifest manifest(test::target_of(directory), kIdentity, false);
     });
   }
 }
@@ -120,7 +120,7 @@ TEST(Manifest, IsAFileOfItsOwn) {
   const auto victim = directory.write("victim", "precious");
   const auto refused = [&](const char* word) {
     test::expect_error(ErrorKind::kUsage, {Manifest::kName, word},
-                       [&] { Manifest(Folder::open(directory.path()), kIdentity, true); });
+                       [&] { Manifest(test::target_of(directory), kIdentity, true); });
   };
   std::filesystem::create_hard_link(victim, path);
   refused("another name");
@@ -136,9 +136,9 @@ TEST(Manifest, IsAFileOfItsOwn) {
 
 TEST(Manifest, IsOfOneExportAtATime) {
   const test::TempDir directory;
-  const Manifest manifest(Folder::open(directory.path()), kIdentity, false);
+  const Manifest manifest(test::target_of(directory), kIdentity, false);
   test::expect_error(ErrorKind::kUsage, {"another export"},
-                     [&] { Manifest(Folder::open(directory.path()), kIdentity, true); });
+                     [&] { Manifest(test::target_of(directory), kIdentity, true); });
 }
 
 TEST(Manifest, LeadsNowhereElse) {
@@ -148,7 +148,7 @@ TEST(Manifest, LeadsNowhereElse) {
     const test::TempDir other;
     other.write(Manifest::kName,
                 text_of(directory) + R"({"path":")" + path + R"(","size":1,"sha256":"a"})" + "\n");
-    EXPECT_EQ(Manifest(Folder::open(other.path()), kIdentity, false).entries().size(), 2U) << path;
+    EXPECT_EQ(Manifest(test::target_of(other), kIdentity, false).entries().size(), 2U) << path;
   }
 }
 

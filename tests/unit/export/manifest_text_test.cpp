@@ -20,7 +20,7 @@ Manifest::Entry reread(const Manifest::Entry& entry) {
   Manifest::Entries entries;
   const std::string text =
       manifest_line(manifest_header(kIdentity, {})) + manifest_entry_line("a", entry);
-  EXPECT_EQ(parse_manifest(text, is_any, kIdentity, false, entries), text.size());
+  EXPECT_EQ(parse_manifest("", text, is_any, kIdentity, false, entries), text.size());
   return entries.at("a");
 }
 
@@ -39,7 +39,7 @@ TEST(ManifestText, AnEtagMustBeText) {
   Manifest::Entries entries;
   const std::string text = manifest_line(manifest_header(kIdentity, {})) +
                            "{\"path\":\"a\",\"size\":7,\"sha256\":\"5a\",\"etag\":[1]}\n";
-  parse_manifest(text, is_any, kIdentity, false, entries);
+  parse_manifest("", text, is_any, kIdentity, false, entries);
   EXPECT_EQ(entries.at("a").etag, "");
 }
 

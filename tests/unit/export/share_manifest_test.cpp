@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -6,10 +8,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "export/folder.h"
 #include "export/manifest.h"
 #include "export/other_manifests.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
+#include "unit/export/target_of.h"
 
 namespace reshardfs {
 namespace {
@@ -24,23 +28,23 @@ const std::optional<SharePlan> kNoShare;
 
 class ShareManifest : public ::testing::Test {
  protected:
-  Folder folder() const { return Folder::open(directory_.path()); }
+  FolderTarget target() const { return test::target_of(directory_); }
   fs::path path(const Share& share) const { return directory_.path() / manifest_name(share); }
   std::string text() const {
     std::ifstream in(path(kPlan.share), std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
   }
   void begin(const SharePlan& plan, const Json& identity = kIdentity) const {
-    const Manifest manifest(folder(), identity, false, plan);
+    const Manifest manifest(target(), identity, false, plan);
   }
   void complete() const {
-    Manifest manifest(folder(), kIdentity, false, kPlan);
+    Manifest manifest(target(), kIdentity, false, kPlan);
     manifest.add("rank_3/b", {20, "bb"});
     manifest.add("rank_2/a", {10, "aa"});
-    manifest.complete(folder(), {"rank_3/b", "rank_2/a"});
+    manifest.complete({"rank_3/b", "rank_2/a"});
   }
   bool is_complete(const SharePlan& plan = kPlan, const Json& identity = kIdentity) const {
-    return read_complete_share(folder(), identity, plan).has_value();
+    return read_complete_share(target(), identity, plan).has_value();
   }
   std::size_t files() const {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(directory_.path()), {}));
@@ -50,7 +54,7 @@ class ShareManifest : public ::testing::Test {
 };
 
 TEST_F(ShareManifest, HasANameThatTellsTheShare) {
-  EXPECT_EQ(manifest_name({3, 16}), ".reshardfs-export.3-of-16.jsonl");
+  EXPECT_EQ(manifest_name(Share{3, 16}), ".reshardfs-export.3-of-16.jsonl");
   EXPECT_EQ(share_of_manifest(".reshardfs-export.3-of-16.jsonl"), (Share{3, 16}));
   for (const char* name : {".reshardfs-export.jsonl", ".reshardfs-export.03-of-16.jsonl",
                            "SHA256SUMS", ".reshardfs-export.3-of-16.jsonl.bak",
@@ -66,7 +70,7 @@ TEST_F(ShareManifest, IsCompleteOnlyWhenItSaysSo) {
   begin(kPlan);
   EXPECT_FALSE(is_complete());
   complete();
-  const auto entries = read_complete_share(folder(), kIdentity, kPlan);
+  const auto entries = read_complete_share(target(), kIdentity, kPlan);
   ASSERT_TRUE(entries);
   ASSERT_EQ(entries->size(), 2U);
   EXPECT_EQ(entries->at("rank_3/b").size, 20U);
@@ -84,19 +88,19 @@ TEST_F(ShareManifest, HasTheSameBytesWheneverItIsComplete) {
   // The second run has added lines, which belong to nothing but the log.
   EXPECT_EQ(text(), once);
   {
-    Manifest manifest(folder(), kIdentity, false, kPlan);
+    Manifest manifest(target(), kIdentity, false, kPlan);
     EXPECT_EQ(manifest.entries().size(), 2U);
   }
   EXPECT_EQ(text(), once);
   fs::last_write_time(path(kPlan.share), time);
-  Manifest(folder(), kIdentity, false, kPlan).complete(folder(), {"rank_2/a", "rank_3/b"});
+  Manifest(target(), kIdentity, false, kPlan).complete({"rank_2/a", "rank_3/b"});
   EXPECT_EQ(fs::last_write_time(path(kPlan.share)), time);
 }
 
 TEST_F(ShareManifest, IsNoLongerCompleteWhenItIsWrittenToOrDamaged) {
   complete();
   const std::string whole = text();
-  Manifest(folder(), kIdentity, false, kPlan).add("rank_2/a", {10, "aa"});
+  Manifest(target(), kIdentity, false, kPlan).add("rank_2/a", {10, "aa"});
   EXPECT_FALSE(is_complete());
   directory_.write(manifest_name(kPlan.share), whole);
   EXPECT_TRUE(is_complete());
@@ -111,35 +115,33 @@ TEST_F(ShareManifest, IsNoLongerCompleteWhenItIsWrittenToOrDamaged) {
 }
 
 TEST_F(ShareManifest, IsOfOneProcessAtATime) {
-  const Manifest manifest(folder(), kIdentity, false, kPlan);
+  const Manifest manifest(target(), kIdentity, false, kPlan);
   test::expect_error(ErrorKind::kUsage, {"another process", "share 1/4"}, [&] { begin(kPlan); });
   begin({{2, 4}, "sum"});
 }
 
 TEST_F(ShareManifest, MayBeReplacedWhileAnotherProcessWaits) {
   // Who has locked the file that was replaced begins anew with the one that is there.
-  const Manifest old(folder(), kIdentity, false, kPlan);
+  const Manifest old(target(), kIdentity, false, kPlan);
   fs::rename(path(kPlan.share), directory_.path() / "old");
   complete();
   EXPECT_TRUE(is_complete());
 }
 
 TEST_F(ShareManifest, NoticesThatAnotherConversionWasBegunInItsPlace) {
-  Manifest old(folder(), kIdentity, false, kPlan);
+  Manifest old(target(), kIdentity, false, kPlan);
   old.add("rank_2/a", {10, "aa"});
-  old.require_own(folder());
+  old.require_own();
   // As a process does that does not see the lock.
   fs::rename(path(kPlan.share), directory_.path() / "old");
   begin(kPlan);
-  old.require_own(folder());
-  { const Manifest other(folder(), kOther, true, kPlan); }
+  old.require_own();
+  { const Manifest other(target(), kOther, true, kPlan); }
+  test::expect_error(ErrorKind::kUsage, {"another export has begun"}, [&] { old.require_own(); });
   test::expect_error(ErrorKind::kUsage, {"another export has begun"},
-                     [&] { old.require_own(folder()); });
-  test::expect_error(ErrorKind::kUsage, {"another export has begun"},
-                     [&] { old.complete(folder(), {"rank_2/a"}); });
+                     [&] { old.complete({"rank_2/a"}); });
   fs::remove(path(kPlan.share));
-  test::expect_error(ErrorKind::kUsage, {"another export has begun"},
-                     [&] { old.require_own(folder()); });
+  test::expect_error(ErrorKind::kUsage, {"another export has begun"}, [&] { old.require_own(); });
 }
 
 TEST_F(ShareManifest, RefusesOtherFilesAndConversions) {
@@ -153,12 +155,12 @@ TEST_F(ShareManifest, RefusesOtherFilesAndConversions) {
 TEST_F(ShareManifest, OthersAreReadByAnExportOfAllFiles) {
   complete();
   begin({{0, 3}, "other files"});
-  const OtherManifests others(folder(), kIdentity, kNoShare, false);
+  const OtherManifests others(target(), kIdentity, kNoShare, false);
   EXPECT_EQ(others.known().size(), 2U);
 }
 
 TEST_F(ShareManifest, OthersMustBeOfTheSameConversionAndSplit) {
-  const Folder there = folder();
+  const FolderTarget there = target();
   complete();
   const std::optional<SharePlan> other_number(SharePlan{{0, 2}, "sum"});
   const std::optional<SharePlan> other_files(SharePlan{{0, 4}, "other files"});
@@ -181,7 +183,7 @@ TEST_F(ShareManifest, OthersMustBeOfTheSameConversionAndSplit) {
 }
 
 TEST_F(ShareManifest, OthersAreNotRemovedWhileTheirProcessRuns) {
-  const Folder there = folder();
+  const FolderTarget there = target();
   const Manifest manifest(there, kIdentity, false, kPlan);
   const std::optional<SharePlan> other_number(SharePlan{{0, 2}, "sum"});
   test::expect_error(ErrorKind::kUsage, {"another export"},
@@ -190,25 +192,22 @@ TEST_F(ShareManifest, OthersAreNotRemovedWhileTheirProcessRuns) {
 }
 
 TEST_F(ShareManifest, KeepsAnExportOfAllFilesAway) {
-  const Folder there = folder();
-  const std::optional<SharePlan> plan(kPlan);
   {
-    const Manifest manifest(there, kIdentity, false, kPlan);
-    OtherManifests others(there, kIdentity, kNoShare, false);
+    const Manifest manifest(target(), kIdentity, false, kPlan);
     test::expect_error(ErrorKind::kUsage, {"another export"},
-                       [&] { others.require_none_running(); });
+                       [&] { Manifest(target(), kIdentity, false); });
   }
   {
-    const Manifest whole(there, kIdentity, false);
-    OtherManifests others(there, kIdentity, plan, false);
-    test::expect_error(ErrorKind::kUsage, {"another export"},
-                       [&] { others.require_none_running(); });
+    const Manifest whole(target(), kIdentity, false);
+    test::expect_error(ErrorKind::kUsage, {"another export"}, [&] { begin(kPlan); });
   }
-  OtherManifests others(there, kIdentity, plan, false);
-  others.require_none_running();
-  // For as long as the share is exported.
-  test::expect_error(ErrorKind::kUsage, {"another export"},
-                     [&] { Manifest(there, kIdentity, false); });
+  // For as long as the share is exported, though it has a lock of its own.
+  const Manifest manifest(target(), kIdentity, false, kPlan);
+  const Folder folder = Folder::open(directory_.path());
+  const auto whole = folder.open_file(Manifest::kName, O_RDONLY);
+  ASSERT_TRUE(whole);
+  EXPECT_FALSE(try_lock(whole->get(), Lock::kExclusive));
+  EXPECT_TRUE(try_lock(whole->get(), Lock::kShared));
 }
 
 }  // namespace

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/file_job.h"
+
+#include <atomic>
+#include <cerrno>
+#include <exception>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "reshardfs/error.h"
+
+#include "base/sha256.h"
+#include "export/block_journal.h"
+
+namespace reshardfs {
+namespace {
+
+std::string subject_of(const std::string& identity, const std::string& path) {
+  const std::string text = identity + "\n" + path;
+  return sha256_of(std::as_bytes(std::span(text)));
+}
+
+class FileJob final : public WriteJob {
+ public:
+  FileJob(const OutputFile& output, const FileWriting& writing, bool is_begun)
+      : WriteJob(output),
+        writing_(writing),
+        path_(output.path),
+        subject_{subject_of(writing.manifest.identity_sum(), output.path), output.file->size()},
+        block_bytes_(writing.block_bytes) {
+    if (is_begun) resume();
+  }
+  ~FileJob() override {
+    if (journal_) journal_->remove();
+  }
+
+  std::size_t block_bytes() const override { return block_bytes_; }
+  void begin() override {
+    if (journal_) return;
+    const TargetCall call(*this);
+    const std::filesystem::path parent = path_.parent_path();
+    partial_ = std::make_unique<PartialFile>(writing_.root.make(parent), path_.filename(),
+                                             file().size(), writing_.writers);
+    // What is lost of a file of one block is not worth another file.
+    if (writing_.writers != Writers::kOne || file().size() <= block_bytes_) return;
+    journal_ = std::make_unique<BlockJournal>(writing_.root.make(parent), path_.filename(),
+                                              subject_, block_bytes_);
+  }
+  bool restore(std::uint64_t offset, std::span<std::byte> out) override {
+    if (!journal_ || !journal_->knows(offset)) return false;
+    if (partial_->read_at(offset, out) && journal_->matches(offset, out)) {
+      resumed_bytes_ += out.size();
+      return true;
+    }
+    ++damaged_blocks_;
+    return false;
+  }
+  void write(std::uint64_t offset, std::span<const std::byte> bytes) override {
+    const TargetCall call(*this);
+    partial_->write_at(offset, bytes);
+    if (journal_) journal_->add(offset, bytes);
+  }
+  void finish(const std::string& sha256) override {
+    const TargetCall call(*this);
+    partial_->sync();
+    if (writing_.writers == Writers::kMany) writing_.manifest.require_own();
+    // The entry first: a file that has its name is known then, whenever the process is killed.
+    writing_.manifest.add(name(), {file().size(), sha256});
+    commit();
+    partial_.reset();
+    if (journal_) journal_->remove();
+    journal_.reset();
+  }
+  bool leave() noexcept override {
+    if (!journal_ || !partial_ || !journal_->has_blocks()) return false;
+    partial_->leave();
+    journal_.reset();
+    return true;
+  }
+  void abandon() noexcept override {}
+  bool has_failed_to_write() const noexcept override { return has_failed_to_write_; }
+
+ private:
+  /// Takes note if a call ends with an exception.
+  class TargetCall {
+   public:
+    explicit TargetCall(FileJob& job) noexcept
+        : job_(job), exceptions_(std::uncaught_exceptions()) {}
+    TargetCall(const TargetCall&) = delete;
+    TargetCall& operator=(const TargetCall&) = delete;
+    ~TargetCall() {
+      if (std::uncaught_exceptions() > exceptions_) job_.has_failed_to_write_ = true;
+    }
+
+   private:
+    FileJob& job_;
+    int exceptions_;
+  };
+
+  void resume() {
+    const auto folder = writing_.root.find(path_.parent_path());
+    if (!folder) return;
+    const std::string name = path_.filename();
+    journal_ = BlockJournal::resume(*folder, name, subject_, block_bytes_);
+    if (journal_) partial_ = PartialFile::resume(*folder, name, subject_.size);
+    if (partial_) {
+      block_bytes_ = journal_->block_bytes();
+      return;
+    }
+    journal_.reset();
+    remove_partial_files(*folder, {name}, Writers::kMany);
+  }
+
+  void commit() {
+    try {
+      partial_->commit(writing_.replace || writing_.writers == Writers::kMany);
+    } catch (Error& error) {
+      if (writing_.writers != Writers::kMany || error.os_error() != ENOENT) throw;
+      throw Error(ErrorKind::kIo, "another process has removed the partial file")
+          .in_file(writing_.root.path() / path_)
+          .os_error(ENOENT)
+          .hint("it exports the same share; let only one of them run");
+    }
+  }
+
+  const FileWriting writing_;
+  const std::filesystem::path path_;
+  const BlockJournal::Subject subject_;
+  std::size_t block_bytes_;
+  std::unique_ptr<BlockJournal> journal_;
+  std::unique_ptr<PartialFile> partial_;
+  std::atomic<bool> has_failed_to_write_{false};
+};
+
+}  // namespace
+
+std::unique_ptr<WriteJob> file_job(const OutputFile& output, const FileWriting& writing,
+                                   bool is_begun) {
+  return std::make_unique<FileJob>(output, writing, is_begun);
+}
+
+}  // namespace reshardfs

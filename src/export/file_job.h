@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "export/folder.h"
+#include "export/partial_file.h"
+#include "export/target.h"
+
+namespace reshardfs {
+
+/// What all files that an export writes to a directory have in common.
+struct FileWriting {
+  const Folder& root;
+  Manifest& manifest;
+  /// Whether a file that has appeared meanwhile may be replaced.
+  bool replace;
+  /// kMany: of a share, whose process of an earlier run may still live elsewhere. It writes the
+  /// same bytes, so whoever is last may replace the file.
+  Writers writers;
+  std::size_t block_bytes;
+};
+
+/// Writes a file as a partial file with a journal of its blocks.
+/// @param is_begun whether a process before this one has left both.
+std::unique_ptr<WriteJob> file_job(const OutputFile& output, const FileWriting& writing,
+                                   bool is_begun);
+
+}  // namespace reshardfs

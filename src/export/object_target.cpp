@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/object_target.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "reshardfs/error.h"
+
+#include "base/text/url_path.h"
+#include "export/begun_uploads.h"
+#include "export/folder.h"
+#include "export/object_claim.h"
+#include "export/planned_files.h"
+#include "export/sums.h"
+#include "export/upload_job.h"
+#include "transport/s3_objects.h"
+
+namespace reshardfs {
+namespace {
+
+/// Texts such as manifests are not read if they are larger.
+constexpr std::size_t kMaxTextBytes = std::size_t{256} << 20U;
+
+S3Name prefix_of(const std::filesystem::path& url) {
+  if (!url.native().starts_with("s3://")) {
+    throw Error(ErrorKind::kUsage, "cannot be written to")
+        .in_file(url)
+        .hint("export to a directory, or to s3://BUCKET/PREFIX");
+  }
+  S3Name name = S3Name::of(url.native());
+  while (name.key.ends_with('/')) name.key.pop_back();
+  if (name.key.empty()) return name;
+  // Tools that copy the objects to a directory would not find the names again.
+  const bool is_plain = is_plain_path(name.key) && name.key.find("//") == std::string::npos &&
+                        ("/" + name.key + "/").find("/./") == std::string::npos;
+  if (!is_plain) {
+    throw Error(ErrorKind::kUsage, "the prefix is not a plain path")
+        .in_file(url)
+        .hint("leave out '.', '..' and empty names");
+  }
+  name.key += '/';
+  return name;
+}
+
+}  // namespace
+
+ObjectTarget::ObjectTarget(const std::filesystem::path& url, const std::filesystem::path& source)
+    : prefix_(prefix_of(url)) {
+  if (!source.native().starts_with("s3://")) return;
+  const S3Name from = S3Name::of(source.native());
+  const std::string key = from.key + "/";
+  if (from.bucket != prefix_.bucket) return;
+  if (from.key.empty() || prefix_.key.starts_with(key)) {
+    throw Error(ErrorKind::kUsage, "the target lies inside the source " + source.native())
+        .in_file(url)
+        .hint("choose a prefix outside the source");
+  }
+  if (key.starts_with(prefix_.key)) {
+    throw Error(ErrorKind::kUsage, "the source " + source.native() + " lies inside the target")
+        .in_file(url)
+        .hint("choose a prefix outside the source");
+  }
+}
+
+const Target::Words& ObjectTarget::words() const {
+  static constexpr Words kWords{"prefix", "under the prefix",
+                                "the parts that were sent stay in the store", "part", "sent"};
+  return kWords;
+}
+
+std::filesystem::path ObjectTarget::shown(const std::string& path) const {
+  return shown_s3(name(path));
+}
+
+Target::Listing ObjectTarget::list(const std::set<std::string>& paths) const {
+  Listing there;
+  list_s3_objects(prefix_, [&](S3Object& object) {
+    std::string path = object.key.substr(prefix_.key.size());
+    if (path.starts_with(kRankPrefix)) there.ranks.insert(top_of(path));
+    if (paths.contains(path)) {
+      there.files.insert_or_assign(std::move(path), Found{object.size, std::move(object.etag)});
+    }
+    return true;
+  });
+  return there;
+}
+
+std::vector<std::string> ObjectTarget::names(const std::string& prefix) const {
+  std::set<std::string> names;
+  list_s3_objects(name(prefix), [&](S3Object& object) {
+    names.insert(top_of(object.key.substr(prefix_.key.size())));
+    return true;
+  });
+  return {names.begin(), names.end()};
+}
+
+std::optional<std::string> ObjectTarget::read(const std::string& name, std::string_view end) const {
+  auto text = read_s3_text(this->name(name), kMaxTextBytes);
+  if (text && !text->ends_with(end)) return std::nullopt;
+  return text;
+}
+
+void ObjectTarget::put(const std::string& name, const std::string& text) const {
+  const S3Name object = this->name(name);
+  const auto there = look_at_s3_object(object);
+  // What the store says is not read: its checksum may be of another kind.
+  if (there && there->size == text.size() && read_s3_text(object, text.size()) == text) return;
+  write_s3_object(object, std::as_bytes(std::span(text)));
+}
+
+void ObjectTarget::remove(const std::string& name) const {
+  remove_s3_object(this->name(name));
+}
+
+std::unique_ptr<Claim> ObjectTarget::claim(const std::optional<Share>& share) const {
+  return claim_in(*this, share);
+}
+
+bool ObjectTarget::revoke(const std::string& name) const {
+  remove(name);
+  return true;
+}
+
+/// A worker has one part in memory.
+BlockEngineOptions ObjectTarget::engine(const OutputFiles& files, BlockEngineOptions options,
+                                        std::uint64_t memory) const {
+  const OutputFile* largest = nullptr;
+  std::uint64_t most = 1;
+  for (const OutputFile* file : files) {
+    const std::uint64_t bytes = upload_memory(file->file->size());
+    if (bytes > most) {
+      most = bytes;
+      largest = file;
+    }
+  }
+  if (most > memory) {
+    const std::uint64_t mebibytes = (most + (1U << 20U) - 1) >> 20U;
+    throw Error(
+        ErrorKind::kUsage,
+        fmt::format("is written in parts of {} MiB, for which the memory is not enough", mebibytes))
+        .in_file(shown(largest->path))
+        .hint(fmt::format("use --memory {}MiB or more", mebibytes));
+  }
+  options.workers =
+      static_cast<std::size_t>(std::min<std::uint64_t>(options.workers, memory / most));
+  return options;
+}
+
+OutputFiles ObjectTarget::choose(const OutputFiles& files, const Listing& there, bool force,
+                                 Manifest& manifest, const BlockEngineOptions& /*engine*/) const {
+  OutputFiles pending;
+  for (const OutputFile* file : files) {
+    const auto known = manifest.find(file->path);
+    if (known && known->size == file->file->size() && is_recorded(there, file->path, *known)) {
+      continue;
+    }
+    // An entry without an ETag says that the export was about to write it.
+    const bool is_own = known && known->etag.empty();
+    if (there.files.contains(file->path) && !is_own && !force) {
+      throw_in_the_way(*this, file->path,
+                       known ? "is not the object any more that the export has written"
+                             : "already exists, and this export has not written it");
+    }
+    pending.push_back(file);
+  }
+  return pending;
+}
+
+WriteJobs ObjectTarget::jobs(const OutputFiles& files, const OutputFiles& pending, bool /*replace*/,
+                             Manifest& manifest, const BlockEngineOptions& /*engine*/,
+                             std::vector<std::string>& warnings) const {
+  BegunUploads begun = take_begun_uploads(*this, files, pending, warnings);
+  WriteJobs jobs;
+  for (const OutputFile* file : pending) {
+    auto left = begun.extract(file->path);
+    jobs.push_back(upload_job(*this, *file, manifest,
+                              left ? std::optional(std::move(left.mapped())) : std::nullopt));
+  }
+  return jobs;
+}
+
+}  // namespace reshardfs

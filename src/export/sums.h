@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The file of sums in a target.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "export/manifest.h"
+#include "export/share.h"
+#include "export/target.h"
+
+namespace reshardfs {
+
+/// Whether there is a file of this path that may be the one that the entry is about: of its size,
+/// and of its version where the target tells versions.
+bool is_recorded(const Target::Listing& there, const std::string& path,
+                 const Manifest::Entry& entry);
+
+/// Whether the sums that are there have no line but those of these entries: then they are of an
+/// export of the same conversion, whatever its manifest knows of them.
+/// @throws Error of Target::read().
+bool has_only_sums_of(const Target& target, const Target::Found& sums,
+                      const Manifest::Entries& entries);
+
+/// The sums of those of these entries whose files are there. @throws Error of Target::list().
+std::string sums_of(const Target& target, const Manifest::Entries& entries);
+
+/// Writes the sums of the files of all shares; whoever does writes the same.
+/// @param known what was written beside the shares.
+/// @return a share that is not complete yet, or has lost a file since; then nothing is written.
+/// @throws Error of Target::read(), list() and put().
+std::optional<Share> write_shared_sums(const Target& target, const nlohmann::ordered_json& identity,
+                                       const SharePlan& own, const Manifest::Entries& known);
+
+}  // namespace reshardfs
