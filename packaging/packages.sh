@@ -8,7 +8,7 @@
 BUILD_PACKAGES=(
   cmake g++ ninja-build pkg-config
   fuse3 libfuse3-dev
-  libcli11-dev libcurl4-openssl-dev libexpat1-dev libfmt-dev libspdlog-dev libssl-dev libtomlplusplus-dev libutf8proc-dev libxxhash-dev libyaml-cpp-dev
+  libcurl4-openssl-dev libexpat1-dev libfmt-dev libspdlog-dev libssl-dev libtomlplusplus-dev libutf8proc-dev libxxhash-dev libyaml-cpp-dev
   libprotobuf-dev nlohmann-json3-dev protobuf-compiler python3 rapidjson-dev zlib1g-dev
   pybind11-dev python3-dev  # the Python module
 )

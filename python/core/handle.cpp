@@ -31,8 +31,8 @@ std::function<void(std::uint64_t, std::span<std::byte>)> FileHandle::reader() co
   };
 }
 
-std::shared_ptr<CheckpointHandle> CheckpointHandle::open(std::vector<std::string> words) {
-  OpenedSource opened = open_source(std::move(words));
+std::shared_ptr<CheckpointHandle> CheckpointHandle::open(const std::vector<std::string>& words) {
+  OpenedSource opened = open_source(words);
   return std::make_shared<CheckpointHandle>(std::move(opened.conversion), std::move(opened.ranks));
 }
 

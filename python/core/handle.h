@@ -92,7 +92,7 @@ class CheckpointHandle {
  public:
   /// Blocks on source I/O; needs no GIL.
   /// @throws Error as open_source().
-  static std::shared_ptr<CheckpointHandle> open(std::vector<std::string> words);
+  static std::shared_ptr<CheckpointHandle> open(const std::vector<std::string>& words);
   CheckpointHandle(Conversion conversion, std::vector<Rank> ranks);
 
   /// Tensors and files that are in use keep the sources open, but cannot be read any more.

@@ -16,6 +16,6 @@ struct OpenedSource {
 /// Opens what `reshardfs mount` would show.
 /// @param words of its command line: the source, and options about the source and its target.
 /// @throws Error with the command's words.
-OpenedSource open_source(std::vector<std::string> words);
+OpenedSource open_source(const std::vector<std::string>& words);
 
 }  // namespace reshardfs::python

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
@@ -21,12 +22,14 @@
 #include "base/version.h"
 #include "cli/command.h"
 #include "cli/messages.h"
-#include "cli/words/arguments.h"
-#include "cli/words/command_words.h"
+#include "cli/options/table.h"
+#include "cli/words/check_given.h"
 #include "cli/words/complete_command.h"
-#include "cli/words/help_formatter.h"
+#include "cli/words/config_words.h"
+#include "cli/words/help_text.h"
+#include "cli/words/mount_arguments.h"
 #include "cli/words/mount_helper.h"
-#include "cli/words/usage_answers.h"
+#include "cli/words/read_words.h"
 #include "daemon/process/log.h"
 #include "daemon/process/process_start.h"
 #include "daemon/process/started_program.h"
@@ -101,98 +104,79 @@ int report_errors(const std::function<int()>& work,
 
 namespace {
 
-void add_commands(CLI::App& app, StartedProgram& program, CommandAction& action) {
-  add_mount_command(app, program, action);
-  add_umount_command(app, action);
-  add_reload_command(app, action);
-  add_status_command(app, action);
-  add_export_command(app, action);
-  add_hash_command(app, action);
-  add_cat_command(app, action);
-  add_inspect_command(app, action);
-  add_plan_command(app, action);
-  add_report_command(app, action);
-  add_verify_command(app, action);
-  add_diff_command(app, action);
-  add_strategy_command(app, action);
-  add_map_command(app, action);
-  add_doctor_command(app, action);
-  add_demo_command(app, action);
-  add_help_command(app, action);
+int run_command(const Given& given, StartedProgram& program) {
+  struct Runner {
+    Commands command;
+    int (*run)(const Given&);
+  };
+  static constexpr std::array<Runner, 21> kRunners{
+      {{commands::kUmount, run_umount},
+       {commands::kReload, run_reload},
+       {commands::kStatus, run_status},
+       {commands::kExport, run_export},
+       {commands::kHash, run_hash},
+       {commands::kCat, run_cat},
+       {commands::kInspect, run_inspect},
+       {commands::kPlan, run_plan},
+       {commands::kReport, run_report},
+       {commands::kVerify, run_verify},
+       {commands::kDiff, run_diff},
+       {commands::kStrategyShow, run_strategy_show},
+       {commands::kStrategyMerge, run_strategy_convert},
+       {commands::kStrategyConvert, run_strategy_convert},
+       {commands::kStrategyCheck, run_strategy_check},
+       {commands::kStrategyGuess, run_strategy_guess},
+       {commands::kMapList, run_map_list},
+       {commands::kMapCheck, run_map_check},
+       {commands::kMapShow, run_map_show},
+       {commands::kDoctor, run_doctor},
+       {commands::kDemo, run_demo}}};
+  const Commands command = given.command().bit;
+  if (command == commands::kMount) return run_mount(given, program);
+  const auto* const found =
+      std::find_if(kRunners.begin(), kRunners.end(),
+                   [command](const Runner& runner) { return runner.command == command; });
+  return found->run(given);
 }
 
-void group_commands(CLI::App& app) {
-  const std::vector<std::pair<const char*, std::vector<const char*>>> groups{
-      {"Show a checkpoint", {"mount", "umount", "reload", "status", "export", "hash", "cat"}},
-      {"Look into it", {"inspect", "plan", "report"}},
-      {"Check it", {"verify", "diff"}},
-      {"Strategies and model maps", {"strategy", "map"}},
-      {"Get started", {"demo", "doctor", "help"}}};
-  for (const auto& [title, names] : groups) {
-    for (const char* name : names) app.get_subcommand(name)->group(title);
-  }
-}
-
-/// The words with nothing left to be looked up in a configuration file. After a crash those of the
-/// mount that goes on: whatever is in the file by now, nobody has asked for it yet.
-std::vector<std::string> plain(const CLI::App& app, const Takeover* before,
-                               std::vector<std::string> words) {
+/// What the words and the configuration file say. After a crash the words of the mount that goes
+/// on: whatever is in the file by now, nobody has asked for it yet.
+Given with_config(Given given, const Takeover* before) {
   if (before != nullptr && before->after_crash() && !before->state().trees.back().words.empty()) {
-    set_log_level_source([&app, words = std::move(words)] {
-      const auto reread = expand_arguments(app, words).reread_log_level;
+    set_log_level_source([given] {
+      Given again = given;
+      const LogLevelSource reread = add_config_words(again);
       return reread ? reread() : std::string();
     });
-    return before->state().trees.back().words;
+    return read_mount_words(before->state().trees.back().words, given.has("config"));
   }
-  ExpandedArguments expanded = expand_arguments(app, std::move(words));
-  if (expanded.reread_log_level) set_log_level_source(std::move(expanded.reread_log_level));
-  return std::move(expanded.words);
+  if (LogLevelSource reread = add_config_words(given)) set_log_level_source(std::move(reread));
+  check_given(given);
+  return given;
 }
 
-/// @param tell for what is wrong with the words.
-int run_words(StartedProgram& program, const std::function<void(const std::string&)>& tell) {
+int run_words(StartedProgram& program) {
   if (!program.words().empty() && program.words().front() == kCompleteCommand) {
-    return flush_output(run_complete({program.words().begin() + 1, program.words().end()}));
+    return run_complete({program.words().begin() + 1, program.words().end()});
   }
-  CLI::App app{
-      "Mount a distributed checkpoint as the files of another parallel strategy, without "
-      "converting it.",
-      "reshardfs"};
-  app.set_version_flag("--version", std::string("reshardfs ") + kVersion,
-                       "Print the version and exit");
-  app.require_subcommand(1);
-  app.set_help_flag("-h,--help", "Print this help and exit");
-  // Commands inherit it when they are added.
-  app.formatter(help_formatter());
-  app.footer(
-      "'reshardfs demo' gives a first look; reshardfs-tutorial(7) shows how to serve a training "
-      "job's output; reshardfs(1) is the reference.\nExit status: 0 success; 1 a check found a "
-      "difference or damage; 2 bad usage or bad input; 3 an I/O error.");
-  CommandAction action;
-  add_commands(app, program, action);
-  group_commands(app);
-  try {
-    // A successor has the words that were made of those of mount(8).
-    if (!program.is_successor()) {
-      if (auto words = mount_helper_arguments(program.name(), program.words())) {
-        program.set_words(std::move(*words));
-      }
+  // A successor has the words that were made of those of mount(8).
+  if (!program.is_successor()) {
+    if (auto words = mount_helper_arguments(program.name(), program.words())) {
+      program.set_words(std::move(*words));
     }
-    std::vector<std::string> arguments = expand_help(program.words());
-    check_command_words(app, arguments);
-    program.meet_predecessor();
-    arguments = plain(app, program.predecessor(), std::move(arguments));
-    program.set_plain_words(arguments);
-    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
-    app.parse(std::move(arguments));
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return flush_output(app.exit(error));  // --help, --version
-    const std::string answer = usage_answer(app, error);
-    tell_error(ErrorKind::kUsage, answer);
-    tell(answer);
-    return kExitBadInput;
   }
-  return flush_output(action());
+  Given given = read_words(program.words());
+  if (given.command().bit == commands::kProgram && given.flag("version")) {
+    std::cout << "reshardfs " << kVersion << "\n";
+    return kExitDone;
+  }
+  if (given.flag("help")) {
+    std::cout << help_text(given.command(), help_columns());
+    return kExitDone;
+  }
+  program.meet_predecessor();
+  given = with_config(std::move(given), program.predecessor());
+  return run_command(given, program);
 }
 
 }  // namespace
@@ -203,7 +187,7 @@ int run_command_line(StartedProgram& program) {
     program.tell_predecessor(message);
   };
   // There may not be memory even for what is known of the options.
-  return report_errors([&] { return run_words(program, tell); }, tell);
+  return report_errors([&] { return flush_output(run_words(program)); }, tell);
 }
 
 }  // namespace reshardfs

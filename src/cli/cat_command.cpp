@@ -19,19 +19,13 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/shown_file.h"
-#include "cli/words/conversion_arguments.h"
+#include "cli/words/conversion_words.h"
+#include "cli/words/shared_words.h"
 #include "daemon/open_conversion.h"
 #include "format/npy.h"
 
 namespace reshardfs {
 namespace {
-
-struct CatArguments {
-  ConversionArguments conversion;
-  std::string file;
-  std::string parameter;
-  bool npy = false;
-};
 
 /// @return false if nobody reads any more.
 bool write_out(std::span<const std::byte> bytes) {
@@ -92,12 +86,13 @@ void write_parameter_out(const Tensor& array, bool npy) {
   });
 }
 
-void check_arguments(const CatArguments& arguments) {
-  if (arguments.file.empty() == arguments.parameter.empty()) {
+void check_cat_words(const Given& given) {
+  const bool has_parameter = !given.text("param").empty();
+  if (given.argument("FILE").empty() != has_parameter) {
     throw Error(ErrorKind::kUsage, "cat needs either a FILE or --param NAME")
         .hint("see 'reshardfs cat --help'");
   }
-  if (arguments.npy && arguments.parameter.empty()) {
+  if (given.flag("npy") && !has_parameter) {
     throw Error(ErrorKind::kUsage, "--npy needs --param NAME");
   }
   if (::isatty(STDOUT_FILENO) == 1) {
@@ -106,46 +101,29 @@ void check_arguments(const CatArguments& arguments) {
   }
 }
 
-int run_cat(const CatArguments& arguments) {
-  check_arguments(arguments);
-  arguments.conversion.log.apply();
-  ConversionOptions options = arguments.conversion.options();
-  if (!arguments.parameter.empty()) options.views = {ViewKind::kParams};
+}  // namespace
+
+int run_cat(const Given& given) {
+  check_cat_words(given);
+  log_settings(given).apply();
+  ConversionOptions options = conversion_options(given);
+  const std::string parameter = given.text("param");
+  if (!parameter.empty()) options.views = {ViewKind::kParams};
   const Conversion conversion = open_conversion(options);
   // 'cat | head' ends without a word.
   ignore_signal(SIGPIPE);
-  if (!arguments.parameter.empty()) {
-    write_parameter_out(array_named(conversion, arguments.parameter), arguments.npy);
+  if (!parameter.empty()) {
+    write_parameter_out(array_named(conversion, parameter), given.flag("npy"));
     return kExitDone;
   }
-  const std::shared_ptr<const VirtualFile> shown = shown_file(conversion, arguments.file).file;
+  const std::shared_ptr<const VirtualFile> shown =
+      shown_file(conversion, given.argument("FILE")).file;
   const std::shared_ptr<const VirtualFile> live = shown->snapshot();
   const VirtualFile& file = live != nullptr ? *live : *shown;
   write_blocks_out(file.size(), [&](std::uint64_t offset, std::span<std::byte> block) {
     file.read_at(offset, block);
   });
   return kExitDone;
-}
-
-}  // namespace
-
-void add_cat_command(CLI::App& app, CommandAction& action) {
-  auto arguments = std::make_shared<CatArguments>();
-  CLI::App* command = app.add_subcommand("cat", "Print one file of a mount, or one parameter");
-  command->add_option("SOURCE", arguments->conversion.source, "A checkpoint, as for mount")
-      ->required();
-  command->add_option("FILE", arguments->file, "A path in the mount");
-  command
-      ->add_option("--param", arguments->parameter,
-                   "Print the raw bytes of a whole parameter instead of FILE")
-      ->type_name("NAME")
-      ->take_last();
-  command->add_flag("--npy", arguments->npy, "With --param: print a NumPy file");
-  arguments->conversion.add_to(*command);
-  command->footer(
-      "Example: save one parameter for NumPy\n  reshardfs cat ckpt --src-strategy train.ckpt "
-      "--param lm_head.weight --npy > head.npy");
-  command->callback([&action, arguments] { action = [arguments] { return run_cat(*arguments); }; });
 }
 
 }  // namespace reshardfs

@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A command is one file with a function that declares its options and what it runs. To add one:
-/// the file, a declaration here, and a line in app.cpp.
+/// A command is one file with a function that runs it. To add one: the file, a declaration here, a
+/// line in app.cpp, and rows in options/, which say what it takes.
 #pragma once
 
-#include <functional>
-
-#include <CLI/CLI.hpp>
+#include "cli/words/given.h"
 
 namespace reshardfs {
 
 class StartedProgram;
 
-/// What the chosen command runs after all options are read; returns the exit code.
-using CommandAction = std::function<int()>;
-
-void add_mount_command(CLI::App& app, StartedProgram& program, CommandAction& action);
-void add_umount_command(CLI::App& app, CommandAction& action);
-void add_reload_command(CLI::App& app, CommandAction& action);
-void add_status_command(CLI::App& app, CommandAction& action);
-void add_export_command(CLI::App& app, CommandAction& action);
-void add_hash_command(CLI::App& app, CommandAction& action);
-void add_cat_command(CLI::App& app, CommandAction& action);
-void add_inspect_command(CLI::App& app, CommandAction& action);
-void add_plan_command(CLI::App& app, CommandAction& action);
-void add_report_command(CLI::App& app, CommandAction& action);
-void add_verify_command(CLI::App& app, CommandAction& action);
-void add_diff_command(CLI::App& app, CommandAction& action);
-void add_strategy_command(CLI::App& app, CommandAction& action);
-void add_map_command(CLI::App& app, CommandAction& action);
-void add_doctor_command(CLI::App& app, CommandAction& action);
-void add_demo_command(CLI::App& app, CommandAction& action);
-void add_help_command(CLI::App& app, CommandAction& action);
+/// Each returns the exit code.
+int run_mount(const Given& given, StartedProgram& program);
+int run_umount(const Given& given);
+int run_reload(const Given& given);
+int run_status(const Given& given);
+int run_export(const Given& given);
+int run_hash(const Given& given);
+int run_cat(const Given& given);
+int run_inspect(const Given& given);
+int run_plan(const Given& given);
+int run_report(const Given& given);
+int run_verify(const Given& given);
+int run_diff(const Given& given);
+int run_strategy_show(const Given& given);
+/// `strategy merge`, too.
+int run_strategy_convert(const Given& given);
+int run_strategy_check(const Given& given);
+int run_strategy_guess(const Given& given);
+int run_map_list(const Given& given);
+int run_map_check(const Given& given);
+int run_map_show(const Given& given);
+int run_doctor(const Given& given);
+int run_demo(const Given& given);
 
 }  // namespace reshardfs

@@ -176,7 +176,7 @@ void list_tree(const std::filesystem::path& mount) {
   std::cout << table.str();
 }
 
-int run_demo(const std::string& chosen) {
+int run_demo_in(const std::string& chosen) {
   static_cast<void>(std::signal(SIGINT, note_interrupt));
   static_cast<void>(std::signal(SIGTERM, note_interrupt));
   const DemoDirectory directory(chosen);
@@ -212,15 +212,8 @@ int run_demo(const std::string& chosen) {
 
 }  // namespace
 
-void add_demo_command(CLI::App& app, CommandAction& action) {
-  auto directory = std::make_shared<std::string>();
-  CLI::App* command =
-      app.add_subcommand("demo", "Make a sample of 200 MB, mount it for 4 ranks, and check it");
-  command->add_option("DIR", *directory,
-                      "Keep the sample in this new directory; by default, use a temporary one");
-  command->footer("Example:\n  reshardfs demo");
-  command->callback(
-      [&action, directory] { action = [directory] { return run_demo(*directory); }; });
+int run_demo(const Given& given) {
+  return run_demo_in(given.argument("DIR"));
 }
 
 }  // namespace reshardfs

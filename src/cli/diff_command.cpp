@@ -17,10 +17,7 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/progress_line.h"
-#include "cli/words/check_arguments.h"
-#include "cli/words/log_arguments.h"
-#include "cli/words/map_arguments.h"
-#include "cli/words/storage_arguments.h"
+#include "cli/words/shared_words.h"
 #include "report/text/json_output.h"
 #include "report/text/terminal.h"
 #include "storage/location.h"
@@ -31,16 +28,7 @@ namespace {
 struct DiffArguments {
   /// A, then B.
   std::array<std::string, 2> paths;
-  std::array<std::string, 2> strategies;
-  std::array<DiffSource, 2> sources;
-  std::array<MapArguments, 2> maps;
-  DiffOptions options;
-  std::string name_map;
-  bool nan_differs = false;
-  bool no_symlinks = false;
-  bool json = false;
-  LogArguments log;
-  StorageArguments storage;
+  LogSettings log;
 };
 
 constexpr std::array<DiffStatus, 7> kStatuses{
@@ -206,19 +194,32 @@ void name_options(Error& error, const std::string& letter) {
   }
 }
 
-DiffSide open_side(const DiffArguments& arguments, std::size_t number, const DiffOptions& options) {
-  const std::string letter = number == 0 ? "a" : "b";
-  DiffSource source = arguments.sources.at(number);
-  source.path = absolute_source(arguments.paths.at(number));
-  source.strategy = existing_path(arguments.strategies.at(number), "--" + letter + "-strategy",
-                                  "a strategy file or a directory of them");
+DiffSource diff_source(const Given& given, const std::string& letter) {
+  const std::string side = letter + "-";
+  DiffSource source;
+  source.path = absolute_source(given.argument(letter == "a" ? "A" : "B"));
+  source.strategy = existing_path(given, side + "strategy");
+  source.step = given.text(side + "step");
+  source.pattern = given.text(side + "pattern");
+  source.prefix = given.text(side + "prefix");
+  source.prefix_option = "--" + side + "prefix";
+  source.join = given.texts(side + "join");
+  source.replicas = given.word(side + "replicas", kReplicasWords);
+  source.dec_key_file = given.text(side + "dec-key-file");
+  source.dec_mode = given.text(side + "dec-mode");
+  source.no_symlinks = given.flag("no-symlinks");
+  source.weights_only = given.flag("weights-only");
+  source.allow_unmatched = given.flag("allow-unmatched");
+  return source;
+}
+
+/// @param letter "a" or "b".
+DiffSide open_side(const Given& given, const std::string& letter, const DiffOptions& options) {
+  DiffSource source = diff_source(given, letter);
   try {
-    source.no_symlinks = arguments.no_symlinks;
-    source.weights_only = options.names.weights_only;
-    source.allow_unmatched = options.allow_unmatched;
-    source.maps = arguments.maps.at(number).options_of_maps();
+    source.maps = model_maps_alone(given, letter + "-");
     DiffSide side = DiffSide::open_checked(source, [&](const std::string& name) {
-      return options.names.takes(number == 0 ? options.name_map.target(name) : name);
+      return options.names.takes(letter == "a" ? options.name_map.target(name) : name);
     });
     for (const std::string& warning : side.table().checkpoint().warnings()) {
       spdlog::warn("{}: {}", letter == "a" ? "A" : "B", warning);
@@ -239,19 +240,35 @@ DiffSide open_side(const DiffArguments& arguments, std::size_t number, const Dif
   }
 }
 
-int run_diff(const DiffArguments& arguments) {
-  arguments.log.apply();
-  arguments.storage.apply();
-  DiffOptions options = arguments.options;
+DiffOptions diff_options(const Given& given) {
+  DiffOptions options;
+  options.tolerance.absolute = given.real("atol");
+  options.tolerance.relative = given.real("rtol");
   require_tolerance(options.tolerance.absolute, "--atol");
   require_tolerance(options.tolerance.relative, "--rtol");
-  options.tolerance.nan_equals_nan = !arguments.nan_differs;
-  if (const auto map = existing_path(arguments.name_map, "--name-map", "a JSON file")) {
+  options.tolerance.nan_equals_nan = !given.flag("nan-differs");
+  options.strict_types = given.flag("strict-types");
+  if (const auto map = existing_path(given, "name-map", "a JSON file")) {
     options.name_map = NameMap::load(*map);
     options.name_map_file = *map;
   }
-  const DiffSide a = open_side(arguments, 0, options);
-  const DiffSide b = open_side(arguments, 1, options);
+  options.names.include = given.texts("include");
+  options.names.exclude = given.texts("exclude");
+  options.names.weights_only = given.flag("weights-only");
+  options.allow_unmatched = given.flag("allow-unmatched");
+  options.jobs = given.number_as<std::size_t>("jobs");
+  return options;
+}
+
+}  // namespace
+
+int run_diff(const Given& given) {
+  const DiffArguments arguments{{given.argument("A"), given.argument("B")}, log_settings(given)};
+  arguments.log.apply();
+  apply_storage(given);
+  const DiffOptions options = diff_options(given);
+  const DiffSide a = open_side(given, "a", options);
+  const DiffSide b = open_side(given, "b", options);
   std::vector<std::string> warnings;
   unmatched_in(a, b, options).settle(options.allow_unmatched, warnings);
   for (const std::string& warning : warnings) spdlog::warn("{}", warning);
@@ -261,97 +278,8 @@ int run_diff(const DiffArguments& arguments) {
     const ProgressLine line(progress, !arguments.log.quiet);
     results = diff(a, b, options, progress);
   }
-  arguments.json ? print_json(arguments, results) : print_text(arguments, results);
+  given.flag("json") ? print_json(arguments, results) : print_text(arguments, results);
   return is_equal(results) ? kExitDone : kExitDifference;
-}
-
-void add_side_options(CLI::App& command, DiffArguments& arguments, std::size_t number) {
-  const std::string side = number == 0 ? "A" : "B";
-  const std::string prefix = number == 0 ? "--a-" : "--b-";
-  DiffSource& source = arguments.sources.at(number);
-  const auto one = [&](const std::string& name, std::string& value, const std::string& text) {
-    return command.add_option(prefix + name, value, text)->take_last();
-  };
-  one("strategy", arguments.strategies.at(number),
-      "Strategy " + side + " was saved with; none if every rank holds whole parameters")
-      ->type_name("FILE|DIR|none");
-  one("step", source.step, "The step of " + side + " to read")
-      ->type_name("STEP|latest")
-      ->capture_default_str();
-  one("pattern", source.pattern, "Where the files of " + side + " are")->type_name("PATTERN");
-  one("prefix", source.prefix,
-      "Which of several runs or models in the directory of " + side + " is read")
-      ->type_name("PREFIX");
-  source.prefix_option = prefix + "prefix";
-  command
-      .add_option(prefix + "join", source.join,
-                  "Without a strategy: join the slices of matching parameters of " + side +
-                      " along dimension 0, in rank order (repeatable)")
-      ->type_name("GLOB")
-      ->take_all()
-      ->expected(1);
-  add_replicas_option(
-      command, prefix + "replicas", source.replicas,
-      "Replicas of " + side +
-          " that differ: fail, take the lowest rank's copy, or compare rank by rank");
-  command
-      .add_option(prefix + "dec-key-file", source.dec_key_file,
-                  "File with the key of encrypted .ckpt files of " + side)
-      ->type_name("FILE")
-      ->take_last();
-  add_decryption_mode(command, prefix + "dec-mode", source.dec_mode);
-  arguments.maps.at(number).add_to(command, number == 0 ? "a" : "b");
-}
-
-void add_comparison_options(CLI::App& command, DiffArguments& arguments) {
-  DiffOptions& options = arguments.options;
-  const auto number = [&](const std::string& name, double& value, const std::string& text) {
-    command.add_option(name, value, text)->type_name("NUMBER")->capture_default_str()->take_last();
-  };
-  number("--atol", options.tolerance.absolute, "Absolute tolerance");
-  number("--rtol", options.tolerance.relative,
-         "Relative tolerance, as a factor of the value in B; added to --atol");
-  command.add_flag("--nan-differs", arguments.nan_differs, "Treat two NaNs as different");
-  command.add_flag("--strict-types", options.strict_types,
-                   "Report different element types even where all values are equal");
-  command.add_option("--name-map", arguments.name_map, "A JSON object of names in A to names in B")
-      ->type_name("FILE.json")
-      ->take_last();
-  const auto globs = [&](const std::string& name, NameGlobs& value, const std::string& text) {
-    command.add_option(name, value, text)->type_name("GLOB")->take_all()->expected(1);
-  };
-  globs("--include", options.names.include,
-        "Keep only parameters that match this pattern (repeatable)");
-  globs("--exclude", options.names.exclude,
-        "Leave out parameters that match this pattern (repeatable)");
-  add_weights_option(command, options.names.weights_only);
-  add_unmatched_option(command, options.allow_unmatched);
-  add_jobs_option(command, options.jobs);
-  command.add_flag("--no-symlinks", arguments.no_symlinks, "Refuse symbolic links below A and B");
-  command.add_flag("--json", arguments.json, "Print JSON");
-}
-
-}  // namespace
-
-void add_diff_command(CLI::App& app, CommandAction& action) {
-  auto arguments = std::make_shared<DiffArguments>();
-  CLI::App* command =
-      app.add_subcommand("diff", "Compare two checkpoints by value, in any layouts and formats");
-  command->add_option("A", arguments->paths[0], "A checkpoint, as for mount")->required();
-  command->add_option("B", arguments->paths[1], "The checkpoint to compare it with")->required();
-  add_side_options(*command, *arguments, 0);
-  add_side_options(*command, *arguments, 1);
-  add_comparison_options(*command, *arguments);
-  command->add_option("--config", "Read options from a TOML file")->type_name("FILE.toml");
-  arguments->storage.add_to(*command);
-  arguments->log.add_to(*command);
-  command->footer(
-      "Example: does a merged bfloat16 file match the training checkpoint?\n  reshardfs diff ckpt "
-      "merged.safetensors --a-strategy train.ckpt --rtol 0.01\nExample: does a hub model match the "
-      "training checkpoint?\n  reshardfs diff ckpt hub-dir --a-strategy train.ckpt --a-map "
-      "mindformers-qwen3 \\\n    --a-model-config hub-dir");
-  command->callback(
-      [&action, arguments] { action = [arguments] { return run_diff(*arguments); }; });
 }
 
 }  // namespace reshardfs

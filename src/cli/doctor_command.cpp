@@ -15,11 +15,6 @@
 namespace reshardfs {
 namespace {
 
-struct DoctorArguments {
-  std::vector<std::string> sources;
-  bool json = false;
-};
-
 std::string_view word(Health health) {
   switch (health) {
     case Health::kGood:
@@ -55,31 +50,19 @@ void print_json(const std::vector<Finding>& findings, bool good) {
   write_json(json);
 }
 
-int run_doctor(const DoctorArguments& arguments) {
-  const std::vector<Finding> findings = examine(arguments.sources);
+}  // namespace
+
+int run_doctor(const Given& given) {
+  const std::vector<Finding> findings = examine(given.arguments_of("SOURCE"));
   const bool good = std::none_of(findings.begin(), findings.end(), [](const Finding& finding) {
     return finding.health == Health::kBad;
   });
-  if (arguments.json) {
+  if (given.flag("json")) {
     print_json(findings, good);
   } else {
     print_text(findings);
   }
   return good ? kExitDone : kExitDifference;
-}
-
-}  // namespace
-
-void add_doctor_command(CLI::App& app, CommandAction& action) {
-  auto arguments = std::make_shared<DoctorArguments>();
-  CLI::App* command = app.add_subcommand(
-      "doctor", "Check whether this machine can mount, and how to fix it if not");
-  command->add_option("SOURCE", arguments->sources,
-                      "Checkpoints to open as well; only their headers are read");
-  command->add_flag("--json", arguments->json, "Print JSON");
-  command->footer("Example:\n  reshardfs doctor /data/ckpt");
-  command->callback(
-      [&action, arguments] { action = [arguments] { return run_doctor(*arguments); }; });
 }
 
 }  // namespace reshardfs

@@ -18,8 +18,9 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/progress_display.h"
-#include "cli/words/conversion_arguments.h"
+#include "cli/words/conversion_words.h"
 #include "cli/words/share_argument.h"
+#include "cli/words/shared_words.h"
 #include "daemon/open_conversion.h"
 #include "export/checksums.h"
 #include "export/exporter.h"
@@ -29,16 +30,6 @@
 
 namespace reshardfs {
 namespace {
-
-struct ExportArguments {
-  ConversionArguments conversion;
-  std::string directory;
-  std::size_t jobs = 0;  ///< 0: as many as suit the target
-  std::uint64_t memory = std::uint64_t{256} << 20U;
-  bool force = false;
-  bool checksum = false;
-  std::string share;
-};
 
 void print_result(const ExportResult& result, const std::string& directory, double seconds,
                   const std::optional<Share>& share) {
@@ -75,34 +66,39 @@ void print_share(const ChosenShare& share, const Conversion& conversion) {
 /// Threads that send wait for the store most of the time.
 constexpr std::size_t kSenders = 16;
 
-std::size_t workers_of(const ExportArguments& arguments) {
-  if (arguments.jobs > 0) return arguments.jobs;
+std::size_t workers_of(const Given& given) {
+  if (given.has("jobs")) return given.number_as<std::size_t>("jobs");
   const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
-  return is_url(arguments.directory) ? std::max(processors, kSenders) : processors;
+  return is_url(given.argument("OUTDIR")) ? std::max(processors, kSenders) : processors;
 }
 
-int run_export(const ExportArguments& arguments) {
+}  // namespace
+
+int run_export(const Given& given) {
   using Clock = std::chrono::steady_clock;
-  const LogArguments& log = arguments.conversion.log;
+  const LogSettings log = log_settings(given);
   log.apply();
   // A file size limit is an error like a full disk.
   ignore_signal(SIGXFSZ);
   const auto begun = Clock::now();
   std::optional<ChosenShare> share;
-  if (!arguments.share.empty()) {
-    share = choose_share(arguments.share, [](const char* name) { return std::getenv(name); });
+  const std::string share_text = given.text("share");
+  if (!share_text.empty()) {
+    share = choose_share(share_text, [](const char* name) { return std::getenv(name); });
   }
-  ConversionOptions source = arguments.conversion.options();
+  ConversionOptions source = conversion_options(given);
   if (source.views.empty()) source.views = {ViewKind::kRanks};
   const Conversion conversion = open_conversion(source);
 
   const StopSignals signals;
   ExportProgress progress;
-  const std::size_t workers = workers_of(arguments);
-  ExportOptions options{arguments.directory, arguments.force, arguments.checksum,
-                        block_engine_options(workers, arguments.memory), arguments.memory};
-  if (is_url(arguments.directory)) {
-    options.directory = absolute_location(arguments.directory);
+  const std::size_t workers = workers_of(given);
+  const std::string directory = given.argument("OUTDIR");
+  const std::uint64_t memory = given.size("memory");
+  ExportOptions options{directory, given.flag("force"), given.flag("checksum"),
+                        block_engine_options(workers, memory), memory};
+  if (is_url(directory)) {
+    options.directory = absolute_location(directory);
     options.engine.workers = workers;
   }
   if (share) {
@@ -122,59 +118,8 @@ int run_export(const ExportArguments& arguments) {
   }
   for (const std::string& warning : result.warnings) spdlog::warn("{}", warning);
   const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
-  if (!log.quiet) print_result(result, arguments.directory, seconds, options.share);
+  if (!log.quiet) print_result(result, directory, seconds, options.share);
   return kExitDone;
-}
-
-}  // namespace
-
-void add_export_command(CLI::App& app, CommandAction& action) {
-  auto arguments = std::make_shared<ExportArguments>();
-  CLI::App* command =
-      app.add_subcommand("export", "Write the files of a mount to disk or to an object store");
-  command->add_option("SOURCE", arguments->conversion.source, "A checkpoint, as for mount")
-      ->required();
-  command
-      ->add_option(
-          "OUTDIR", arguments->directory,
-          "Target directory, created if missing, or s3://BUCKET/PREFIX; an interrupted export "
-          "resumes")
-      ->required();
-  command
-      ->add_option("-j,--jobs", arguments->jobs,
-                   "Number of threads; by default, one per processor, or at least 16 for s3://")
-      ->check(CLI::Range(1, 1024).description(""))
-      ->take_last();
-  command->add_option("--memory", arguments->memory, "Memory for all read buffers together")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
-      ->transform(not_negative())
-      ->type_name("SIZE")
-      ->default_str("256MiB")
-      ->take_last();
-  command
-      ->add_option(
-          "--share", arguments->share,
-          "Write only part I of N, counted from 0, while other processes write the others; "
-          "auto reads I and N from the variables of Slurm or MPI")
-      ->type_name("I/N|auto")
-      ->take_last();
-  command->add_flag("--checksum", arguments->checksum,
-                    "Also write SHA256SUMS, for 'sha256sum -c'; with --share, always");
-  command->add_flag("--force", arguments->force,
-                    "Replace files that differ, and an export of another conversion");
-  arguments->conversion.add_to(*command);
-  command->get_option("--views")->description(
-      "Views to write, separated by commas; by default, ranks. merged stands for merged-ckpt, "
-      "merged-safetensors and hub, or with --format for the single files of these formats; hub is "
-      "model-*.safetensors; params is NumPy files; hf is for transformers and vLLM; unified is for "
-      "MindSpore's load_distributed_checkpoint; iteration is Checkpoint 2.0");
-  command->footer(
-      "Example: write a checkpoint for 4-way tensor parallelism, and check it\n  reshardfs export "
-      "ckpt out --src-strategy train.ckpt --dst-strategy tp=4 --checksum\n  cd out && sha256sum -c "
-      "SHA256SUMS\n\nExample: let the tasks that srun or mpirun starts write it together\n  "
-      "reshardfs export ckpt out --src-strategy train.ckpt --dst-strategy tp=4 --share auto");
-  command->callback(
-      [&action, arguments] { action = [arguments] { return run_export(*arguments); }; });
 }
 
 }  // namespace reshardfs

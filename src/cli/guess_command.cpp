@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /// reshardfs strategy guess
-#include "cli/guess_command.h"
-
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -17,8 +15,7 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/progress_line.h"
-#include "cli/words/check_arguments.h"
-#include "cli/words/storage_arguments.h"
+#include "cli/words/shared_words.h"
 #include "cli/write_file.h"
 #include "conversion/installed_maps.h"
 #include "guess/guess.h"
@@ -34,10 +31,10 @@ namespace {
 struct GuessArguments {
   std::string source;
   std::string pattern;
-  std::string step = "latest";
+  std::string step;
   std::string prefix;
   std::string model_config;
-  std::string output = "-";
+  std::string output;  ///< - for standard output
   bool full = false;
   bool force = false;
   bool quiet = false;
@@ -89,7 +86,18 @@ std::vector<std::string> header(const GuessArguments& arguments, const Checkpoin
   return lines;
 }
 
-int run_guess(const GuessArguments& arguments) {
+}  // namespace
+
+int run_strategy_guess(const Given& given) {
+  const GuessArguments arguments{.source = given.argument("DIR"),
+                                 .pattern = given.text("src-pattern"),
+                                 .step = given.text("step"),
+                                 .prefix = given.text("src-prefix"),
+                                 .model_config = given.text("model-config"),
+                                 .output = given.has("output") ? given.text("output") : "-",
+                                 .full = given.flag("full"),
+                                 .force = given.flag("force"),
+                                 .quiet = given.flag("quiet")};
   CheckpointOptions options;
   options.pattern = arguments.pattern;
   options.step = arguments.step;
@@ -116,36 +124,6 @@ int run_guess(const GuessArguments& arguments) {
   }
   const bool decided = guess.count(Certainty::kProven) == guess.parameters.size();
   return decided ? kExitDone : kExitDifference;
-}
-
-}  // namespace
-
-void add_guess_verb(CLI::App& strategy, CommandAction& action) {
-  auto arguments = std::make_shared<GuessArguments>();
-  CLI::App* verb =
-      strategy.add_subcommand("guess", "Determine from slices how they were cut, and write rules");
-  verb->add_option("DIR", arguments->source, "A checkpoint with the files of all ranks")
-      ->required();
-  add_text(*verb, "--model-config", arguments->model_config,
-           "The model's config.json, which gives full shapes, or its directory")
-      ->type_name("DIR|FILE");
-  add_text(*verb, "--src-pattern", arguments->pattern,
-           "Where the files are, e.g. 'rank_{rank}/*-{step}.ckpt'")
-      ->type_name("PATTERN");
-  add_text(*verb, "--src-prefix", arguments->prefix, kPrefixHelp)->type_name("PREFIX");
-  add_text(*verb, "--step", arguments->step, "The step to read")
-      ->type_name("STEP|latest")
-      ->capture_default_str();
-  verb->add_flag("--full", arguments->full, "Compare all bytes instead of samples");
-  add_text(*verb, "-O,--output", arguments->output,
-           "Write the rules to this file; by default, or with -, to standard output")
-      ->type_name("FILE");
-  verb->add_flag("--force", arguments->force, "Replace FILE if it exists");
-  verb->add_flag("-q,--quiet", arguments->quiet, "Print neither questions nor the summary");
-  verb->footer(
-      "Example:\n"
-      "  reshardfs strategy guess ckpt --model-config config.json --output rules.toml");
-  verb->callback([&action, arguments] { action = [arguments] { return run_guess(*arguments); }; });
 }
 
 }  // namespace reshardfs

@@ -25,10 +25,7 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/progress_line.h"
-#include "cli/words/check_arguments.h"
-#include "cli/words/log_arguments.h"
-#include "cli/words/map_arguments.h"
-#include "cli/words/storage_arguments.h"
+#include "cli/words/shared_words.h"
 #include "conversion/contents.h"
 #include "conversion/model_maps.h"
 #include "conversion/strategy_input.h"
@@ -50,8 +47,8 @@ namespace {
 struct InspectArguments {
   std::string path;
   CheckpointQuery query;
-  std::string strategy;
-  MapArguments map;
+  std::optional<std::filesystem::path> strategy;
+  ModelMapOptions maps;
   NameFilter names;
   bool allow_unmatched = false;
   bool list = false;
@@ -63,8 +60,7 @@ struct InspectArguments {
   std::string why;  ///< the parameter
   std::size_t jobs = 0;
   bool json = false;
-  LogArguments log;
-  StorageArguments storage;
+  LogSettings log;
 
   /// What is printed if nothing is asked for.
   bool wants_tree() const {
@@ -89,9 +85,8 @@ using FullShapes = std::unordered_map<std::string, Shape>;
 DiffSource diff_source(const InspectArguments& arguments) {
   DiffSource source;
   source.path = located(arguments.path);
-  source.strategy =
-      existing_path(arguments.strategy, "--src-strategy", "a strategy file or a directory of them");
-  source.maps = arguments.map.options_of_maps();
+  source.strategy = arguments.strategy;
+  source.maps = arguments.maps;
   source.pattern = arguments.query.src_pattern;
   source.prefix = arguments.query.src_prefix;
   source.step = arguments.query.step;
@@ -344,7 +339,7 @@ void print_tree(const InspectArguments& arguments, const Inspected& inspected) {
   const std::size_t lines = output_lines();
   const TreeStyle style{output_columns(), lines - std::min(lines, above),
                         arguments.depth.value_or(0), use_colour(), locale_is_utf8()};
-  if (!arguments.map.maps.empty()) {
+  if (!arguments.maps.maps.empty()) {
     std::cout << "whole parameters, as the map shows them\n";
   } else if (inspected.laid_out) {
     std::cout << (inspected.contents.records_layouts
@@ -386,7 +381,7 @@ bool print_text(const InspectArguments& arguments, const Inspected& inspected,
     print_tree(arguments, inspected);
   } else if (arguments.stats) {
     return print_stats(arguments, inspected);
-  } else if (arguments.map.maps.empty()) {
+  } else if (arguments.maps.maps.empty()) {
     print_list(inspected.contents, shapes, "SLICE SHAPE");
   } else {
     print_list(inspected.contents, nullptr, "SHAPE");
@@ -454,9 +449,42 @@ void list_series(const InspectArguments& arguments) {
   print_series(all, arguments.json);
 }
 
-int run_inspect(const InspectArguments& arguments) {
-  arguments.log.apply();
-  arguments.storage.apply();
+InspectArguments inspect_arguments(const Given& given) {
+  InspectArguments arguments;
+  arguments.path = given.argument("PATH");
+  arguments.query.src_pattern = given.text("src-pattern");
+  arguments.query.src_prefix = given.text("src-prefix");
+  arguments.query.step = given.text("step");
+  arguments.query.check_crc = given.flag("check-crc");
+  arguments.query.no_symlinks = given.flag("no-symlinks");
+  arguments.query.dec_key_file = given.text("dec-key-file");
+  arguments.query.dec_mode = given.text("dec-mode");
+  arguments.strategy = existing_path(given, "src-strategy");
+  arguments.maps = model_maps_alone(given);
+  arguments.names.include = given.texts("include");
+  arguments.names.exclude = given.texts("exclude");
+  arguments.names.weights_only = given.flag("weights-only");
+  arguments.allow_unmatched = given.flag("allow-unmatched");
+  arguments.list = given.flag("list");
+  arguments.tree = given.flag("tree");
+  if (given.has("depth")) arguments.depth = given.number_as<std::size_t>("depth");
+  arguments.stats = given.flag("stats");
+  arguments.only_bad = given.flag("only-bad");
+  arguments.fail_on_nan = given.flag("fail-on-nan");
+  arguments.why = given.text("why");
+  arguments.jobs = given.number_as<std::size_t>("jobs");
+  arguments.json = given.flag("json");
+  return arguments;
+}
+
+}  // namespace
+
+int run_inspect(const Given& given) {
+  const LogSettings log = log_settings(given);
+  log.apply();
+  apply_storage(given);
+  InspectArguments arguments = inspect_arguments(given);
+  arguments.log = log;
   if (!arguments.why.empty()) return run_why(arguments);
   list_series(arguments);
   const Inspected inspected = open_inspected(arguments);
@@ -466,7 +494,7 @@ int run_inspect(const InspectArguments& arguments) {
     spdlog::warn("cannot be shown: '{}' ({})", printable(tensor.name), tensor.reason);
   }
   const auto takes = [&](const std::string& name) {
-    return !arguments.map.maps.empty() || arguments.names.takes(name);
+    return !arguments.maps.maps.empty() || arguments.names.takes(name);
   };
   for (const std::string& line : warnings_of(inspected.completeness, takes)) {
     spdlog::warn("{}", line);
@@ -494,92 +522,6 @@ int run_inspect(const InspectArguments& arguments) {
   for (const std::string& line : inspected.not_found) complain(line);
   const bool failed = (bad && arguments.fail_on_nan) || !inspected.not_found.empty();
   return failed ? kExitDifference : kExitDone;
-}
-
-void add_output_options(CLI::App& command, InspectArguments& arguments) {
-  CLI::Option* list = command.add_flag(
-      "--list", arguments.list, "List all parameters; the default unless the output is a terminal");
-  CLI::Option* tree = command.add_flag("--tree", arguments.tree,
-                                       "Show the model as a tree; the default on a terminal");
-  CLI::Option* depth =
-      command
-          .add_option("--depth", arguments.depth,
-                      "Levels of the tree; by default, as many as fit on the terminal")
-          ->type_name("NUMBER")
-          ->check(CLI::Range(std::size_t{1}, std::size_t{1000}).description(""))
-          ->take_last();
-  CLI::Option* stats = command.add_flag("--stats", arguments.stats,
-                                        "Read all data: smallest, largest, mean, standard "
-                                        "deviation, and how many NaN, Inf and zeros");
-  command
-      .add_flag("--only-bad", arguments.only_bad,
-                "With --stats: only parameters with NaN or infinite elements")
-      ->needs(stats);
-  command
-      .add_flag("--fail-on-nan", arguments.fail_on_nan,
-                "With --stats: exit with 1 if an element is NaN or infinite")
-      ->needs(stats);
-  CLI::Option* json = command.add_flag("--json", arguments.json, "Print JSON");
-  for (CLI::Option* shape : {tree, depth}) shape->excludes(list)->excludes(stats)->excludes(json);
-  list->excludes(stats)->excludes(json);
-  CLI::Option* why =
-      add_text(command, "--why", arguments.why,
-               "Print where the numbers behind one parameter come from, and the bytes that it is "
-               "read from")
-          ->type_name("NAME");
-  for (CLI::Option* other : {list, tree, depth, stats, json}) why->excludes(other);
-  add_jobs_option(command, arguments.jobs);
-}
-
-}  // namespace
-
-void add_inspect_command(CLI::App& app, CommandAction& action) {
-  auto arguments = std::make_shared<InspectArguments>();
-  CLI::App* command =
-      app.add_subcommand("inspect", "List what a checkpoint holds: model tree, parameters, steps");
-  const auto one = [&](const std::string& name, std::string& value, const std::string& text) {
-    return command->add_option(name, value, text)->take_last();
-  };
-  const auto globs = [&](const std::string& name, NameGlobs& value, const std::string& text) {
-    command->add_option(name, value, text)->type_name("GLOB")->take_all()->expected(1);
-  };
-  command->add_option("PATH", arguments->path, "A checkpoint, as for mount")->required();
-  one("--src-strategy", arguments->strategy,
-      "Strategy that it was saved with: then the whole parameters count, not the ranks' slices")
-      ->type_name("FILE|DIR|none");
-  arguments->map.add_to(*command);
-  one("--src-pattern", arguments->query.src_pattern,
-      "Where the files are, e.g. 'rank_{rank}/*-{step}.ckpt'")
-      ->type_name("PATTERN");
-  one("--src-prefix", arguments->query.src_prefix, kPrefixHelp)->type_name("PREFIX");
-  one("--step", arguments->query.step, "The step to read")
-      ->type_name("STEP|latest")
-      ->capture_default_str();
-  globs("--include", arguments->names.include,
-        "Keep only parameters that match this pattern (repeatable)");
-  globs("--exclude", arguments->names.exclude,
-        "Leave out parameters that match this pattern (repeatable)");
-  add_weights_option(*command, arguments->names.weights_only);
-  add_unmatched_option(*command, arguments->allow_unmatched);
-  add_output_options(*command, *arguments);
-  command->add_flag("--check-crc", arguments->query.check_crc, "Check the CRCs too");
-  command->add_flag("--no-symlinks", arguments->query.no_symlinks,
-                    "Refuse symbolic links below the source");
-  command
-      ->add_option("--dec-key-file", arguments->query.dec_key_file,
-                   "File with the key of encrypted .ckpt files, in raw bytes or hexadecimal digits")
-      ->type_name("FILE")
-      ->take_last();
-  add_decryption_mode(*command, "--dec-mode", arguments->query.dec_mode);
-  command->add_option("--config", "Read options from a TOML file")->type_name("FILE.toml");
-  arguments->storage.add_to(*command);
-  arguments->log.add_to(*command);
-  command->footer(
-      "Example: look for NaN and Inf in the weights\n  reshardfs inspect ckpt --src-strategy "
-      "train.ckpt --exclude 'adam_*' --stats --only-bad\nExample: show a hub model as MindFormers "
-      "names it\n  reshardfs inspect hub-dir --map mindformers-qwen3 --tree");
-  command->callback(
-      [&action, arguments] { action = [arguments] { return run_inspect(*arguments); }; });
 }
 
 }  // namespace reshardfs

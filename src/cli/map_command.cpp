@@ -18,10 +18,7 @@
 #include "checkpoint/completeness.h"
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/words/check_arguments.h"
-#include "cli/words/log_arguments.h"
-#include "cli/words/map_arguments.h"
-#include "cli/words/storage_arguments.h"
+#include "cli/words/shared_words.h"
 #include "conversion/installed_maps.h"
 #include "conversion/model_maps.h"
 #include "plan/mapped/mapped_source.h"
@@ -39,14 +36,12 @@ namespace {
 struct MapCommandArguments {
   std::string map;
   std::string source;
-  std::string strategy;
+  std::optional<std::filesystem::path> strategy;
   std::string pattern;
   std::string step = "latest";
   std::string prefix;
-  MapArguments options;
+  ModelMapOptions options;
   std::string parameter;
-  bool json = false;
-  LogArguments log;
 };
 
 // --- list
@@ -68,40 +63,6 @@ std::string plain(std::string text) {
   return text;
 }
 
-int run_list(const MapCommandArguments& arguments) {
-  arguments.log.apply();
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  std::string text;
-  for (const InstalledMap& installed : installed_maps()) {
-    const std::string& name = installed.name;
-    const ModelMaps maps({.maps = {name}}, {});
-    const modelmap::ModelMap& map = maps.at(0);
-    const std::vector<std::string> variables = variables_of(map);
-    list.push_back({{"name", name},
-                    {"file", map.file},
-                    {"from", map.from_side},
-                    {"to", map.to_side},
-                    {"about", installed.about},
-                    {"variables", variables}});
-    text +=
-        fmt::format("{}\n  {}\n", name, wrapped(plain(installed.about), output_columns() - 2, 2));
-    text +=
-        fmt::format("  from: {}\n  to:   {}\n", printable(map.from_side), printable(map.to_side));
-    text +=
-        "  " +
-        wrapped(fmt::format("variables: {}", fmt::join(variables, ", ")), output_columns() - 2, 4) +
-        "\n\n";
-  }
-  if (list.empty()) {
-    throw Error(ErrorKind::kMissing, "no model map is installed")
-        .in_file(installed_maps_directory().string());
-  }
-  if (!text.empty()) text.pop_back();
-  arguments.json ? write_json(nlohmann::ordered_json{{"maps", std::move(list)}})
-                 : static_cast<void>(std::cout << text);
-  return kExitDone;
-}
-
 // --- check and show
 // -------------------------------------------------------------------------------
 
@@ -113,23 +74,21 @@ struct Met {
 };
 
 ModelMaps load_map(const MapCommandArguments& arguments) {
-  MapArguments options = arguments.options;
+  ModelMapOptions options = arguments.options;
   options.maps = {arguments.map};
   const std::filesystem::path source =
       arguments.source.empty() ? "" : absolute_source(arguments.source);
-  return {options.options(), source};
+  return {options, source};
 }
 
 Met meet(const MapCommandArguments& arguments, const ModelMaps& maps) {
-  const auto strategy =
-      existing_path(arguments.strategy, "--src-strategy", "a strategy file or a directory of them");
   CheckpointOptions checkpoint{arguments.pattern, arguments.step, false, nullptr};
   checkpoint.prefix = arguments.prefix;
   const auto set = std::make_shared<const CheckpointSet>(
       CheckpointSet::open(located(arguments.source), checkpoint));
   for (const std::string& warning : set->warnings()) spdlog::warn("{}", warning);
   for (const std::string& line : warnings_of(set->completeness())) spdlog::warn("{}", line);
-  StrategyInput input(strategy);
+  StrategyInput input(arguments.strategy);
   input.allow_unmatched();
   Met met;
   met.table = std::make_shared<const SourceTable>(set, input.for_source(*set));
@@ -249,11 +208,77 @@ void print_problems(const modelmap::Mapping& mapping) {
   }
 }
 
-int run_check(const MapCommandArguments& arguments) {
-  arguments.log.apply();
+/// nullptr if the bytes of the files cannot be told.
+ShardGridPtr shown_grid(const Met& met, const modelmap::TargetTensor& target) {
+  try {
+    MappedSourceOptions options;
+    options.compares_ranks = false;
+    modelmap::Mapping alone;
+    alone.direction = met.mapping.direction;
+    alone.targets = {target};
+    const auto shown = mapped_source(met.table, alone, options);
+    const SourceParameter* parameter = shown->find(target.name);
+    return parameter == nullptr ? nullptr : parameter->grid;
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+MapCommandArguments map_arguments(const Given& given) {
+  MapCommandArguments arguments;
+  arguments.map = given.argument("MAP");
+  arguments.source = given.text("source");
+  arguments.strategy = existing_path(given, "src-strategy");
+  arguments.pattern = given.text("src-pattern");
+  arguments.step = given.text("step");
+  arguments.prefix = given.text("src-prefix");
+  arguments.options = model_maps(given);
+  return arguments;
+}
+
+}  // namespace
+
+int run_map_list(const Given& given) {
+  log_settings(given).apply();
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  std::string text;
+  for (const InstalledMap& installed : installed_maps()) {
+    const std::string& name = installed.name;
+    const ModelMaps maps({.maps = {name}}, {});
+    const modelmap::ModelMap& map = maps.at(0);
+    const std::vector<std::string> variables = variables_of(map);
+    list.push_back({{"name", name},
+                    {"file", map.file},
+                    {"from", map.from_side},
+                    {"to", map.to_side},
+                    {"about", installed.about},
+                    {"variables", variables}});
+    text +=
+        fmt::format("{}\n  {}\n", name, wrapped(plain(installed.about), output_columns() - 2, 2));
+    text +=
+        fmt::format("  from: {}\n  to:   {}\n", printable(map.from_side), printable(map.to_side));
+    text +=
+        "  " +
+        wrapped(fmt::format("variables: {}", fmt::join(variables, ", ")), output_columns() - 2, 4) +
+        "\n\n";
+  }
+  if (list.empty()) {
+    throw Error(ErrorKind::kMissing, "no model map is installed")
+        .in_file(installed_maps_directory().string());
+  }
+  if (!text.empty()) text.pop_back();
+  given.flag("json") ? write_json(nlohmann::ordered_json{{"maps", std::move(list)}})
+                     : static_cast<void>(std::cout << text);
+  return kExitDone;
+}
+
+int run_map_check(const Given& given) {
+  log_settings(given).apply();
+  const MapCommandArguments arguments = map_arguments(given);
+  const bool json = given.flag("json");
   const ModelMaps maps = load_map(arguments);
   const modelmap::ModelMap& map = maps.at(0);
-  if (arguments.source.empty() && arguments.json) {
+  if (arguments.source.empty() && json) {
     write_json({{"file", map.file},
                 {"from", map.from_side},
                 {"to", map.to_side},
@@ -273,7 +298,7 @@ int run_check(const MapCommandArguments& arguments) {
   const Met met = meet(arguments, maps);
   const Fates fates = fates_of(met);
   const std::string& side = target_side(map, met.mapping.direction);
-  if (arguments.json) {
+  if (json) {
     print_json(met, fates, side);
   } else {
     print_fates(met, fates, side);
@@ -285,25 +310,11 @@ int run_check(const MapCommandArguments& arguments) {
   return met.mapping.problems.empty() ? kExitDone : kExitDifference;
 }
 
-/// nullptr if the bytes of the files cannot be told.
-ShardGridPtr shown_grid(const Met& met, const modelmap::TargetTensor& target) {
-  try {
-    MappedSourceOptions options;
-    options.compares_ranks = false;
-    modelmap::Mapping alone;
-    alone.direction = met.mapping.direction;
-    alone.targets = {target};
-    const auto shown = mapped_source(met.table, alone, options);
-    const SourceParameter* parameter = shown->find(target.name);
-    return parameter == nullptr ? nullptr : parameter->grid;
-  } catch (const Error&) {
-    return nullptr;
-  }
-}
-
-int run_show(const MapCommandArguments& arguments) {
+int run_map_show(const Given& given) {
   constexpr std::size_t kMostBoxes = 40;
-  arguments.log.apply();
+  log_settings(given).apply();
+  MapCommandArguments arguments = map_arguments(given);
+  arguments.parameter = given.text("param");
   const ModelMaps maps = load_map(arguments);
   Met met = meet(arguments, maps);
   const auto& targets = met.mapping.targets;
@@ -329,69 +340,6 @@ int run_show(const MapCommandArguments& arguments) {
   };
   std::cout << form_picture(*found->form, source_of, kMostBoxes);
   return kExitDone;
-}
-
-// --- the command
-// ----------------------------------------------------------------------------------
-
-void add_source_options(CLI::App& verb, MapCommandArguments& arguments) {
-  add_text(verb, "--source", arguments.source, "A checkpoint, as for mount")->type_name("SOURCE");
-  add_text(verb, "--src-strategy", arguments.strategy,
-           "Strategy the checkpoint was saved with; none if every rank holds whole parameters")
-      ->type_name("FILE|DIR|none");
-  add_text(verb, "--src-pattern", arguments.pattern, "Where its files are")->type_name("PATTERN");
-  add_text(verb, "--src-prefix", arguments.prefix, kPrefixHelp)->type_name("PREFIX");
-  add_text(verb, "--step", arguments.step, "The step to read")
-      ->type_name("STEP|latest")
-      ->capture_default_str();
-  arguments.options.add_variables_to(verb);
-}
-
-CLI::App* add_map_verb(CLI::App& command, CommandAction& action, const std::string& name,
-                       const std::string& text, int (*run)(const MapCommandArguments&),
-                       const std::shared_ptr<MapCommandArguments>& arguments) {
-  CLI::App* verb = command.add_subcommand(name, text);
-  arguments->log.add_to(*verb);
-  verb->callback(
-      [&action, arguments, run] { action = [arguments, run] { return run(*arguments); }; });
-  return verb;
-}
-
-}  // namespace
-
-void add_map_command(CLI::App& app, CommandAction& action) {
-  auto arguments = std::make_shared<MapCommandArguments>();
-  CLI::App* command = app.add_subcommand("map", "List, check or draw model maps");
-  command->require_subcommand(1);
-  CLI::App* list =
-      add_map_verb(*command, action, "list", "List the installed maps", run_list, arguments);
-  list->add_flag("--json", arguments->json, "Print JSON");
-  list->footer("Example:\n  reshardfs map list");
-  const auto add_map = [&](CLI::App* verb) {
-    verb->add_option("MAP", arguments->map, "An installed map, or a .toml file of rules")
-        ->required();
-    add_source_options(*verb, *arguments);
-  };
-  CLI::App* check =
-      add_map_verb(*command, action, "check",
-                   "Check a map: which rule takes which tensor, and every problem at once",
-                   run_check, arguments);
-  add_map(check);
-  check->add_flag("--json", arguments->json, "Print JSON");
-  check->footer(
-      "Example:\n  reshardfs map check mindformers-qwen3 --source ckpt --src-strategy train.ckpt "
-      "--model-config hub-dir");
-  CLI::App* show =
-      add_map_verb(*command, action, "show", "Draw where the elements of a tensor come from",
-                   run_show, arguments);
-  add_map(show);
-  show->get_option("--source")->required();
-  show->add_option("--param", arguments->parameter, "A tensor, by the name that the map shows")
-      ->type_name("NAME")
-      ->required();
-  show->footer(
-      "Example:\n  reshardfs map show mindformers-qwen3 --source hub-dir "
-      "--param decoder.layers.0.mlp.linear_fc1.weight");
 }
 
 }  // namespace reshardfs

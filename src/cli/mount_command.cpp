@@ -24,6 +24,7 @@
 #include "cli/command.h"
 #include "cli/messages.h"
 #include "cli/swapped_places.h"
+#include "cli/words/conversion_words.h"
 #include "cli/words/mount_arguments.h"
 #include "daemon/complete_steps.h"
 #include "daemon/keeping/service_manager.h"
@@ -54,7 +55,7 @@ bool has_terminal() {
   return true;
 }
 
-void reload(const LogArguments& log) {
+void reload(const LogSettings& log) {
   notify_service_manager("RELOADING=1");
   log.reload();
   notify_service_manager("READY=1");
@@ -68,28 +69,28 @@ MountRoleChoices role_choices(const MountArguments& arguments) {
           .fuse_options = arguments.fuse_options};
 }
 
-MountWords words_of(const StartedProgram& program) {
-  return {program.plain_words(), [](const std::vector<std::string>& words) {
-            return parse_mount_words(words)->conversion.options();
+MountWords words_of(const Given& given) {
+  return {given.plain_words(), [from_file = given.from_file](const auto& words) {
+            return conversion_options(read_mount_words(words, from_file));
           }};
 }
 
 ServeOptions mount_options(const MountArguments& arguments) {
   ServeOptions options;
   if (!arguments.foreground || !has_terminal()) {
-    options.on_hangup = [log = arguments.conversion.log] { reload(log); };
+    options.on_hangup = [log = arguments.log] { reload(log); };
   }
   options.on_end = [] { notify_service_manager("STOPPING=1"); };
   options.mountpoint = arguments.mountpoint;
   options.nonempty = arguments.nonempty;
-  const std::filesystem::path source = absolute_source(arguments.conversion.source);
+  const std::filesystem::path source = absolute_source(arguments.source);
   options.source_name = normal_location(source);
   options.fuse_options = arguments.fuse_options;
   if (arguments.allow_other) options.fuse_options.emplace_back("allow_other");
-  options.uid = arguments.access.uid;
-  options.gid = arguments.access.gid;
-  options.file_mode = arguments.access.file_mode;
-  options.dir_mode = arguments.access.dir_mode;
+  options.uid = arguments.uid;
+  options.gid = arguments.gid;
+  options.file_mode = arguments.file_mode;
+  options.dir_mode = arguments.dir_mode;
   options.read_ahead_kb = arguments.read_ahead_kb.value_or(read_ahead_for(source));
   options.direct_io = arguments.direct_io;
   options.passthrough = arguments.passthrough;
@@ -104,7 +105,7 @@ std::string place_of(const MountArguments& arguments) {
 
 /// The one line for who mounts by hand. Programs that mount read the exit code.
 void tell_terminal(const std::string& what, const MountArguments& arguments) {
-  const LogArguments& log = arguments.conversion.log;
+  const LogSettings& log = arguments.log;
   if (!output_is_terminal() || log.quiet || log.level == "error") return;
   const std::string place = place_of(arguments);
   if (arguments.fuse_socket) {
@@ -120,8 +121,7 @@ void report_live(const std::string& what, const MountArguments& arguments) {
   const std::string place = place_of(arguments);
   spdlog::info("mounted {} at {}", what, place);
   notify_service_manager(fmt::format("READY=1\nSTATUS={} of {} at {}", what,
-                                     printable(shown_location(arguments.conversion.source)),
-                                     place));
+                                     printable(shown_location(arguments.source)), place));
 }
 
 /// "4 ranks, 119 parameters", or of ranks "2 of 4 ranks".
@@ -209,7 +209,7 @@ int mount_and_serve(const MountArguments& arguments, const MountWords& words,
                     const ConversionOptions& options, const MountRole& role,
                     const std::function<void()>& ready) {
   keep_little_free_memory();
-  arguments.conversion.log.apply();
+  arguments.log.apply();
   const auto mount = options.step == kAllSteps ? mount_all_steps : mount_one_step;
   mount(arguments, words, options, role, ready);
   return kExitDone;
@@ -217,7 +217,7 @@ int mount_and_serve(const MountArguments& arguments, const MountWords& words,
 
 /// All that a mount checks before it is live.
 int check(const MountArguments& arguments, const ConversionOptions& options) {
-  arguments.conversion.log.apply();
+  arguments.log.apply();
   if (options.step == kAllSteps) {
     all_steps_tree(options);
   } else {
@@ -231,7 +231,7 @@ int check(const MountArguments& arguments, const ConversionOptions& options) {
 void require_same_place(const std::string& asked, const HandoverState& state) {
   const std::vector<std::string>& words = state.trees.back().words;
   // The same words are the same mount, whatever was renamed or linked since.
-  if (!words.empty() && parse_mount_words(words)->mountpoint == asked) return;
+  if (!words.empty() && read_mount_words(words, false).argument("MOUNTPOINT") == asked) return;
   const std::string& mounted = state.mountpoint;
   if (leads_to_mount(asked, mounted)) return;
   throw Error(ErrorKind::kUsage,
@@ -260,7 +260,7 @@ int go_on_with_mount(MountArguments& arguments, const MountWords& words, MountRo
           require_same_place(asked, role.takeover()->state());
         }
         const ConversionOptions options =
-            options_after(arguments.conversion.options(), words, *role.takeover());
+            options_after(conversion_options(arguments.given), words, *role.takeover());
         return mount_and_serve(arguments, words, options, role, ready);
       },
       tell));
@@ -270,12 +270,12 @@ int go_on_with_mount(MountArguments& arguments, const MountWords& words, MountRo
 int supervise(const MountArguments& arguments, const MountWords& words,
               const ConversionOptions& options, MountRole& role, const std::function<void()>& ready,
               const std::function<void(const std::string&)>& tell) {
-  arguments.conversion.log.apply();
+  arguments.log.apply();
   SupervisorOptions supervisor{.start = role.successor(), .crash_limit = arguments.crash_limit};
   if (!arguments.foreground) {
     supervisor.on_live = [&] {
       detach_from_caller();
-      arguments.conversion.log.leave_terminal();
+      arguments.log.leave_terminal();
     };
   }
   return supervise_mount(supervisor, [&](Descriptor connection) {
@@ -285,14 +285,17 @@ int supervise(const MountArguments& arguments, const MountWords& words,
   });
 }
 
-int run_mount(MountArguments arguments, StartedProgram& program) {
+}  // namespace
+
+int run_mount(const Given& given, StartedProgram& program) {
+  MountArguments arguments = mount_arguments(given);
   MountRole role(role_choices(arguments), program.successor(), program.take_predecessor());
-  const MountWords words = words_of(program);
+  const MountWords words = words_of(given);
   if (role.takeover() != nullptr) return go_on_with_mount(arguments, words, role);
   if (!arguments.fuse_socket) {
-    refuse_swapped_places(arguments.conversion.source, arguments.mountpoint);
+    refuse_swapped_places(arguments.source, arguments.mountpoint);
   }
-  const ConversionOptions options = arguments.conversion.options();
+  const ConversionOptions options = conversion_options(arguments.given);
   if (!arguments.fuse_socket) {
     check_mountpoint(arguments.mountpoint, options.source, arguments.nonempty);
     arguments.mountpoint = real_mountpoint(arguments.mountpoint);
@@ -308,14 +311,14 @@ int run_mount(MountArguments arguments, StartedProgram& program) {
   if (arguments.fuse_socket) {
     arguments.fuse_socket->path = std::filesystem::absolute(arguments.fuse_socket->path);
   }
-  if (!arguments.conversion.log.file.empty()) {
-    arguments.conversion.log.file = std::filesystem::absolute(arguments.conversion.log.file);
+  if (!arguments.log.file.empty()) {
+    arguments.log.file = std::filesystem::absolute(arguments.log.file);
   }
   const auto work = [&](const std::function<void()>& ready) {
     bool live = false;
     const auto detached = [&] {
       ready();
-      arguments.conversion.log.leave_terminal();
+      arguments.log.leave_terminal();
       live = true;
     };
     // Nobody sees what a daemon says on standard error.
@@ -325,22 +328,6 @@ int run_mount(MountArguments arguments, StartedProgram& program) {
     return leave(report_errors([&] { return run(detached, tell); }, tell));
   };
   return run_in_background(work, listener_descriptor());
-}
-
-}  // namespace
-
-void add_mount_command(CLI::App& app, StartedProgram& program, CommandAction& action) {
-  auto arguments = std::make_shared<MountArguments>();
-  CLI::App* command =
-      app.add_subcommand("mount", "Mount a checkpoint as another strategy's files, read-only");
-  arguments->add_to(*command);
-  command->footer(
-      "-o takes mount options as mount(8) passes them: ro, allow_other, uid=, gid=, and every long "
-      "option as key=value.\n\nExample:\n  reshardfs mount ckpt /mnt/tp4 --src-strategy train.ckpt "
-      "--dst-strategy serve.ckpt\n  ls -l /mnt/tp4/rank_0\n  reshardfs umount /mnt/tp4");
-  command->callback([&action, &program, arguments] {
-    action = [&program, arguments] { return run_mount(*arguments, program); };
-  });
 }
 
 }  // namespace reshardfs

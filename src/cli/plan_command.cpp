@@ -15,7 +15,8 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/plan_simulation.h"
-#include "cli/words/conversion_arguments.h"
+#include "cli/words/conversion_words.h"
+#include "cli/words/shared_words.h"
 #include "cli/write_file.h"
 #include "daemon/open_conversion.h"
 #include "report/text/terminal.h"
@@ -24,22 +25,6 @@
 
 namespace reshardfs {
 namespace {
-
-struct PlanArguments {
-  ConversionArguments conversion;
-  std::optional<Rank> rank;
-  bool json = false;
-  std::string svg;
-  std::string parameter;
-  bool force = false;
-  SimulationArguments simulation;
-};
-
-Rank rank_argument(std::int64_t number) {
-  if (number >= 0) return Rank(number);
-  throw CLI::ValidationError("--rank",
-                             std::to_string(number) + " is not a rank: ranks count from 0");
-}
 
 std::vector<Rank> shown_ranks(const ConversionOptions& options, const Conversion& conversion) {
   if (!options.ranks.empty()) return options.ranks;
@@ -87,90 +72,52 @@ void print_table(const Conversion& conversion, const std::vector<Rank>& ranks) {
   for (const std::string& rule : conversion.rules()) std::cout << rule << "\n";
 }
 
-int draw(const PlanArguments& arguments, const Conversion& conversion) {
-  write_output(arguments.svg, arguments.force, [&](const TextSink& out) {
-    if (arguments.parameter.empty()) {
+int draw(const Given& given, const Conversion& conversion) {
+  const std::string parameter = given.text("param");
+  write_output(given.text("svg"), given.flag("force"), [&](const TextSink& out) {
+    if (parameter.empty()) {
       conversion.draw_traffic(out);
     } else {
-      conversion.draw_parameter(arguments.parameter, out);
+      conversion.draw_parameter(parameter, out);
     }
   });
   return kExitDone;
 }
 
-int run_plan(const PlanArguments& arguments) {
-  arguments.conversion.log.apply();
-  ConversionOptions options = arguments.conversion.options();
+}  // namespace
+
+int run_plan(const Given& given) {
+  log_settings(given).apply();
+  const bool json = given.flag("json");
+  std::optional<Rank> rank;
+  if (const auto number = given.number("rank")) rank = Rank(*number);
+  const std::optional<Simulation> simulation = simulation_of(given);
+  ConversionOptions options = conversion_options(given);
   // Planning one rank must work where only that rank's sources are.
-  if (arguments.rank) options.ranks = {*arguments.rank};
+  if (rank) options.ranks = {*rank};
   // The whole model is not what a plan is about, and costs a table of its own.
   options.views = {ViewKind::kRanks};
   const Conversion conversion = open_conversion(options);
-  if (arguments.simulation.nodes) {
-    return simulate(conversion, arguments.simulation,
-                    {arguments.json, arguments.svg, arguments.force});
-  }
-  if (!arguments.svg.empty()) return draw(arguments, conversion);
-  if (arguments.rank) {
-    const std::vector<SourceTraffic> traffic = conversion.traffic(*arguments.rank);
-    if (arguments.json) {
-      std::cout << plan_json(*arguments.rank, traffic).dump(2) << "\n";
+  if (simulation) return simulate(conversion, *simulation, given);
+  if (!given.text("svg").empty()) return draw(given, conversion);
+  if (rank) {
+    const std::vector<SourceTraffic> traffic = conversion.traffic(*rank);
+    if (json) {
+      std::cout << plan_json(*rank, traffic).dump(2) << "\n";
     } else {
       std::cout << fmt::format("{}\n", fmt::join(ranks_of(traffic), " "));
     }
     return kExitDone;
   }
   const std::vector<Rank> ranks = shown_ranks(options, conversion);
-  if (!arguments.json) {
+  if (!json) {
     print_table(conversion, ranks);
     return kExitDone;
   }
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const Rank rank : ranks) list.push_back(plan_json(rank, conversion.traffic(rank)));
+  for (const Rank shown : ranks) list.push_back(plan_json(shown, conversion.traffic(shown)));
   std::cout << nlohmann::ordered_json{{"ranks", std::move(list)}}.dump(2) << "\n";
   return kExitDone;
-}
-
-}  // namespace
-
-void add_plan_command(CLI::App& app, CommandAction& action) {
-  auto arguments = std::make_shared<PlanArguments>();
-  CLI::App* command =
-      app.add_subcommand("plan", "Show how much each target rank reads from which source ranks");
-  command->add_option("SOURCE", arguments->conversion.source, "A checkpoint, as for mount")
-      ->required();
-  CLI::Option* rank =
-      command
-          ->add_option_function<std::int64_t>(
-              "--rank",
-              [arguments](const std::int64_t& number) { arguments->rank = rank_argument(number); },
-              "List the source ranks that this target rank reads, one line")
-          ->take_last();
-  CLI::Option* json = command->add_flag("--json", arguments->json, "Print JSON");
-  CLI::Option* svg =
-      command
-          ->add_option("--svg", arguments->svg,
-                       "Write a heat map of the traffic to this file; - for standard output")
-          ->type_name("FILE")
-          ->excludes(json)
-          ->take_last();
-  CLI::Option* parameter =
-      command
-          ->add_option("--param", arguments->parameter,
-                       "With --svg: draw which source rank each part of this parameter comes from")
-          ->type_name("NAME")
-          ->needs(svg)
-          ->take_last();
-  command->add_flag("--force", arguments->force, "Replace FILE if it exists");
-  arguments->simulation.add_to(*command)->excludes(rank)->excludes(parameter);
-  arguments->conversion.add_to(*command);
-  command->footer(
-      "Example: list the source ranks whose files target rank 3 needs\n  reshardfs plan ckpt "
-      "--src-strategy train.ckpt --dst-strategy serve.ckpt --rank 3\nExample: draw which rank "
-      "reads from which\n  reshardfs plan ckpt --src-strategy train.ckpt --dst-strategy tp=8 --svg "
-      "traffic.svg");
-  command->callback(
-      [&action, arguments] { action = [arguments] { return run_plan(*arguments); }; });
 }
 
 }  // namespace reshardfs

@@ -232,44 +232,33 @@ double parse_bandwidth(const std::string& option, const std::string& text) {
                                      "100Gbit/s");
 }
 
-CLI::Option* SimulationArguments::add_to(CLI::App& command) {
-  CLI::Option* simulate =
-      command
-          .add_option("--simulate", nodes,
-                      "Show what each of this many nodes would fetch, with the target ranks spread "
-                      "over them in order")
-          ->type_name("NODES")
-          ->take_last();
-  const auto bandwidth = [&](const char* name, std::optional<double>& value, const char* text) {
-    command
-        .add_option_function<std::string>(
-            name,
-            [name, &value](const std::string& given) { value = parse_bandwidth(name, given); },
-            text)
-        ->type_name("SIZE")
-        ->needs(simulate)
-        ->take_last();
+std::optional<Simulation> simulation_of(const Given& given) {
+  const std::optional<std::int64_t> nodes = given.number("simulate");
+  if (!nodes) return std::nullopt;
+  Simulation simulation{.nodes = *nodes};
+  const auto bandwidth = [&](const char* option, std::optional<double>& value) {
+    if (given.has(option)) {
+      value = parse_bandwidth(std::string("--") + option, given.text(option));
+    }
   };
-  bandwidth("--node-bandwidth", bandwidths.node,
-            "With --simulate: what a node can fetch in a second, e.g. 12.5GB/s or 100Gbit/s");
-  bandwidth("--store-bandwidth", bandwidths.store,
-            "With --simulate: what the store can deliver to all nodes in a second");
-  return simulate;
+  bandwidth("node-bandwidth", simulation.bandwidths.node);
+  bandwidth("store-bandwidth", simulation.bandwidths.store);
+  return simulation;
 }
 
-int simulate(const Conversion& conversion, const SimulationArguments& arguments,
-             const SimulationOutput& output) {
-  const Nodes nodes = conversion.node_fetches(*arguments.nodes);
-  if (!output.svg.empty()) {
-    write_output(output.svg, output.force, [&](const TextSink& sink) {
+int simulate(const Conversion& conversion, const Simulation& simulation, const Given& given) {
+  const Nodes nodes = conversion.node_fetches(simulation.nodes);
+  const std::string svg = given.text("svg");
+  if (!svg.empty()) {
+    write_output(svg, given.flag("force"), [&](const TextSink& sink) {
       BoundedWriter writer(sink);
       draw_fetches(nodes, Placement::kDocument, writer);
       writer.flush();
     });
-  } else if (output.json) {
-    print_json(nodes, arguments.bandwidths);
+  } else if (given.flag("json")) {
+    print_json(nodes, simulation.bandwidths);
   } else {
-    print_text(nodes, arguments.bandwidths);
+    print_text(nodes, simulation.bandwidths);
   }
   return kExitDone;
 }

@@ -6,33 +6,25 @@
 #include <optional>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "reshardfs/conversion.h"
 
+#include "cli/words/given.h"
 #include "plan/traffic/fetch_times.h"
 
 namespace reshardfs {
 
-struct SimulationArguments {
-  std::optional<std::int64_t> nodes;
-  Bandwidths bandwidths;
-
-  /// @return --simulate.
-  CLI::Option* add_to(CLI::App& command);
+struct Simulation {
+  std::int64_t nodes = 0;
+  Bandwidths bandwidths{};
 };
 
-/// How the result is shown.
-struct SimulationOutput {
-  bool json = false;
-  std::string svg;  ///< a file for a picture; empty: none
-  bool force = false;
-};
+/// What --simulate asks for, if it is given. @throws Error kUsage.
+std::optional<Simulation> simulation_of(const Given& given);
 
+/// @param given says how the result is shown: --json, --svg and --force.
 /// @return the exit code.
 /// @throws Error kUsage if the ranks cannot be spread over so many nodes.
-int simulate(const Conversion& conversion, const SimulationArguments& arguments,
-             const SimulationOutput& output);
+int simulate(const Conversion& conversion, const Simulation& simulation, const Given& given);
 
 /// "12.5GB", "12.5GB/s", "100Gbit/s": bytes a second.
 /// @throws Error kUsage if it is none of these, or not positive.

@@ -34,12 +34,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
-struct ReloadArguments {
-  std::string mountpoint;
-  unsigned timeout = 900;
-  bool replace = false;
-};
-
 Error cannot_reload(const MountEntry& mount, const std::string& what) {
   return Error(ErrorKind::kUnsupported, what).in_file(mount.mountpoint);
 }
@@ -128,9 +122,9 @@ class Looks {
   std::chrono::milliseconds patience_ = kMountPatience;
 };
 
-Error not_in_time(const MountEntry& mount, const ReloadArguments& arguments,
+Error not_in_time(const MountEntry& mount, unsigned timeout,
                   const std::optional<ReloadRequest>& request, const std::optional<Served>& last) {
-  const std::string within = " within " + counted(arguments.timeout, "second");
+  const std::string within = " within " + counted(timeout, "second");
   const std::string look = "'reshardfs status " + mount.mountpoint + "' shows ";
   const auto error = [&](const std::string& what) {
     return Error(ErrorKind::kIo, what + within).in_file(mount.mountpoint);
@@ -155,10 +149,14 @@ Error not_in_time(const MountEntry& mount, const ReloadArguments& arguments,
           last->process));
 }
 
-int run_reload(const ReloadArguments& arguments) {
+}  // namespace
+
+int run_reload(const Given& given) {
+  const auto timeout = given.number_as<unsigned>("timeout");
+  const bool replace = given.flag("replace");
   constexpr std::chrono::milliseconds kPause{20};
-  const auto deadline = Clock::now() + std::chrono::seconds(arguments.timeout);
-  const MountEntry mount = bounded_find_mount(arguments.mountpoint);
+  const auto deadline = Clock::now() + std::chrono::seconds(timeout);
+  const MountEntry mount = bounded_find_mount(given.argument("MOUNTPOINT"));
   Looks looks(mount, deadline);
   std::optional<ReloadRequest> request;
   std::optional<pid_t> deaf;
@@ -167,11 +165,11 @@ int run_reload(const ReloadArguments& arguments) {
     const std::optional<Served> now = looks.next();
     if (!now && !request && !std::exchange(told, true)) {
       complain(fmt::format("{}: the mount does not answer; waiting for up to {} (--timeout)",
-                           printable(mount.mountpoint), counted(arguments.timeout, "second")));
+                           printable(mount.mountpoint), counted(timeout, "second")));
     }
     auto step = ReloadRequest::Step::kWait;
     if (now && !request) {
-      request.emplace(arguments.replace, *now);
+      request.emplace(replace, *now);
       step = ReloadRequest::Step::kAsk;
     } else if (now) {
       step = request->next(*now);
@@ -181,7 +179,7 @@ int run_reload(const ReloadArguments& arguments) {
     }
     switch (step) {
       case ReloadRequest::Step::kAsk:
-        if (!ask(mount, now->process, arguments.replace)) deaf = now->process;
+        if (!ask(mount, now->process, replace)) deaf = now->process;
         break;
       case ReloadRequest::Step::kDone:
         std::cout << fmt::format("{}: process {} (reshardfs {}) now serves the mount\n",
@@ -202,34 +200,9 @@ int run_reload(const ReloadArguments& arguments) {
       case ReloadRequest::Step::kWait:
         break;
     }
-    if (Clock::now() >= deadline) throw not_in_time(mount, arguments, request, now);
+    if (Clock::now() >= deadline) throw not_in_time(mount, timeout, request, now);
     std::this_thread::sleep_for(kPause);
   }
-}
-
-}  // namespace
-
-void add_reload_command(CLI::App& app, CommandAction& action) {
-  auto arguments = std::make_shared<ReloadArguments>();
-  CLI::App* command =
-      app.add_subcommand("reload", "Upgrade or reconfigure a mount while it is in use");
-  command
-      ->add_option("MOUNTPOINT", arguments->mountpoint,
-                   "A mount point, or with --config a mount's name")
-      ->required();
-  command->add_flag("--replace", arguments->replace,
-                    "Show what the command line and the configuration file now describe, even if "
-                    "it is something else: open files keep their contents");
-  command->add_option("--timeout", arguments->timeout, "How long to wait for the new process")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(1, 86400).description(""))
-      ->capture_default_str()
-      ->take_last();
-  command->add_option("--config", "Look up MOUNTPOINT as a mount's name in a TOML file")
-      ->type_name("FILE.toml");
-  command->footer("Example:\n  reshardfs reload /mnt/tp4\n  reshardfs reload --replace /mnt/tp4");
-  command->callback(
-      [&action, arguments] { action = [arguments] { return run_reload(*arguments); }; });
 }
 
 }  // namespace reshardfs

@@ -26,12 +26,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct StatusArguments {
-  std::optional<std::string> mountpoint;
-  bool json = false;
-  bool ready = false;
-};
-
 const char* state_name(const MountStatus& status) {
   switch (status.state) {
     case MountState::kLive:
@@ -198,12 +192,15 @@ int tell_readiness(const std::string& mountpoint) {
   return readiness.ready ? kExitDone : kExitDifference;
 }
 
-int run_status(const StatusArguments& arguments) {
-  if (arguments.ready) return tell_readiness(arguments.mountpoint.value());
-  const auto mounts = arguments.mountpoint ? std::vector{bounded_find_mount(*arguments.mountpoint)}
-                                           : reshardfs_mounts();
+}  // namespace
+
+int run_status(const Given& given) {
+  const std::string mountpoint = given.argument("MOUNTPOINT");
+  if (given.flag("ready")) return tell_readiness(mountpoint);
+  const auto mounts = given.has_argument("MOUNTPOINT") ? std::vector{bounded_find_mount(mountpoint)}
+                                                       : reshardfs_mounts();
   const std::vector<MountStatus> statuses = examined_mounts(mounts);
-  if (arguments.json) {
+  if (given.flag("json")) {
     print_json(statuses);
   } else {
     print_text(statuses);
@@ -216,26 +213,6 @@ int run_status(const StatusArguments& arguments) {
     }
   }
   return code;
-}
-
-}  // namespace
-
-void add_status_command(CLI::App& app, CommandAction& action) {
-  auto arguments = std::make_shared<StatusArguments>();
-  CLI::App* command = app.add_subcommand("status", "List the mounts and their state");
-  CLI::Option* mountpoint = command->add_option("MOUNTPOINT", arguments->mountpoint,
-                                                "A single mount point; by default, all");
-  CLI::Option* json = command->add_flag("--json", arguments->json, "Print JSON");
-  command
-      ->add_flag("--ready", arguments->ready,
-                 "Only report whether the mount answers and its source is unchanged, for probes")
-      ->needs(mountpoint)
-      ->excludes(json);
-  command->footer(
-      "Exit status 1: a mount is dead, does not answer, or is not ready, or its source has "
-      "changed.\n\nExample:\n  reshardfs status /mnt/tp4");
-  command->callback(
-      [&action, arguments] { action = [arguments] { return run_status(*arguments); }; });
 }
 
 }  // namespace reshardfs

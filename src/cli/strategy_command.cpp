@@ -17,10 +17,7 @@
 #include "checkpoint/set_format.h"
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/guess_command.h"
-#include "cli/words/check_arguments.h"
-#include "cli/words/map_arguments.h"
-#include "cli/words/storage_arguments.h"
+#include "cli/words/shared_words.h"
 #include "cli/write_file.h"
 #include "conversion/model_maps.h"
 #include "conversion/named_strategy.h"
@@ -39,16 +36,12 @@ namespace {
 
 struct StrategyArguments {
   std::vector<std::string> inputs;
-  std::string output;
   std::string source;
-  std::string parameter;
   /// Of a check: what the strategy is for is what maps make of the source.
-  MapArguments map;
-  std::string src_strategy;
+  ModelMapOptions maps;
+  std::optional<std::filesystem::path> src_strategy;
   bool lists_unmatched = false;  ///< rules that select nothing are listed, and no error
   std::string prefix;
-  bool force = false;
-  bool json = false;
 };
 
 bool is_rules(const StrategyArguments& arguments) {
@@ -98,29 +91,11 @@ Strategy load_inputs(const StrategyArguments& arguments) {
   return load_named_strategy(inputs.front());
 }
 
-int run_show(const StrategyArguments& arguments) {
-  const Strategy strategy = load_inputs(arguments);
-  if (arguments.json) {
-    std::cout << to_json(strategy) << "\n";
-  } else if (!arguments.parameter.empty()) {
-    std::cout << parameter_listing(strategy, arguments.parameter, output_columns());
-  } else {
-    std::cout << strategy_listing(strategy, output_columns());
-  }
-  return kExitDone;
-}
-
 /// In the form that the name of `output` asks for.
 std::string strategy_text(const Strategy& strategy, const std::string& output) {
   if (StrategyRules::is_rules_file(output)) return to_rules(strategy);
   const bool json = std::filesystem::path(output).extension() == ".json";
   return json ? to_json(strategy) : to_protobuf(strategy);
-}
-
-int run_write(const StrategyArguments& arguments) {
-  write_file(arguments.output, strategy_text(load_inputs(arguments), arguments.output),
-             arguments.force);
-  return kExitDone;
 }
 
 /// What rules did with the parameters of the source.
@@ -198,9 +173,8 @@ int check_source(const StrategyArguments& arguments, const CheckpointSet& set) {
 /// Whether a destination's strategy fits what maps show.
 int check_shown(const StrategyArguments& arguments, const CheckpointSet& set) {
   const auto checkpoint = std::make_shared<const CheckpointSet>(set);
-  StrategyInput source(existing_path(arguments.src_strategy, "--src-strategy",
-                                     "a strategy file or a directory of them"));
-  const ModelMaps maps(arguments.map.options(), absolute_source(arguments.source));
+  StrategyInput source(arguments.src_strategy);
+  const ModelMaps maps(arguments.maps, absolute_source(arguments.source));
   StrategyInput destination(arguments.inputs.front());
   destination.allow_unmatched();
   const NameMap names;
@@ -233,11 +207,42 @@ int check_shown(const StrategyArguments& arguments, const CheckpointSet& set) {
   return is_rules(arguments) ? check_rules(arguments, tensors) : kExitDone;
 }
 
-int run_check(const StrategyArguments& given) {
-  StrategyArguments arguments = given;
+StrategyArguments strategy_arguments(const Given& given) {
+  StrategyArguments arguments;
+  arguments.inputs = given.arguments_of("FILE");
+  arguments.source = given.text("source");
+  arguments.prefix = given.text("src-prefix");
+  return arguments;
+}
+
+}  // namespace
+
+int run_strategy_show(const Given& given) {
+  const Strategy strategy = load_inputs(strategy_arguments(given));
+  const std::string parameter = given.text("param");
+  if (given.flag("json")) {
+    std::cout << to_json(strategy) << "\n";
+  } else if (!parameter.empty()) {
+    std::cout << parameter_listing(strategy, parameter, output_columns());
+  } else {
+    std::cout << strategy_listing(strategy, output_columns());
+  }
+  return kExitDone;
+}
+
+int run_strategy_convert(const Given& given) {
+  const std::string output = given.text("output");
+  write_file(output, strategy_text(load_inputs(strategy_arguments(given)), output),
+             given.flag("force"));
+  return kExitDone;
+}
+
+int run_strategy_check(const Given& given) {
+  StrategyArguments arguments = strategy_arguments(given);
   arguments.lists_unmatched = true;
-  arguments.map.options_of_maps();  // refuses options without a map
-  if (!arguments.map.maps.empty()) {
+  arguments.maps = model_maps_alone(given);
+  arguments.src_strategy = existing_path(given, "src-strategy");
+  if (!arguments.maps.maps.empty()) {
     if (arguments.source.empty()) {
       throw Error(ErrorKind::kUsage, "--map needs a checkpoint").hint("name it with --source");
     }
@@ -245,71 +250,6 @@ int run_check(const StrategyArguments& given) {
   }
   std::cout << "strategy: " << strategy_summary(load_inputs(arguments)) << "\n";
   return arguments.source.empty() ? kExitDone : check_source(arguments, open_source(arguments));
-}
-
-CLI::App* add_strategy_verb(CLI::App& strategy, CommandAction& action, const std::string& name,
-                            const std::string& text, int (*run)(const StrategyArguments&),
-                            const std::shared_ptr<StrategyArguments>& arguments) {
-  CLI::App* verb = strategy.add_subcommand(name, text);
-  verb->add_option("FILE", arguments->inputs,
-                   "A MindSpore strategy (.ckpt or .json), a directory with one file per pipeline "
-                   "stage or these files themselves, rules (.toml, with --source), or a Checkpoint "
-                   "2.0, which records its layouts")
-      ->required();
-  verb->add_option("--source", arguments->source, "The checkpoint that .toml rules describe")
-      ->type_name("DIR|FILE");
-  add_text(*verb, "--src-prefix", arguments->prefix, kPrefixHelp)->type_name("PREFIX");
-  verb->callback(
-      [&action, arguments, run] { action = [arguments, run] { return run(*arguments); }; });
-  return verb;
-}
-
-void add_output(CLI::App& verb, const std::shared_ptr<StrategyArguments>& arguments) {
-  verb.add_option("-O,--output", arguments->output,
-                  "Output file: .json for JSON, .toml for rules, any other name for protobuf")
-      ->type_name("FILE")
-      ->required();
-  verb.add_flag("--force", arguments->force, "Replace FILE if it exists");
-}
-
-}  // namespace
-
-void add_strategy_command(CLI::App& app, CommandAction& action) {
-  auto arguments = std::make_shared<StrategyArguments>();
-  CLI::App* strategy =
-      app.add_subcommand("strategy", "Show, merge, convert, check or guess strategies");
-  strategy->require_subcommand(1);
-  CLI::App* show = add_strategy_verb(*strategy, action, "show", "List the layout of each parameter",
-                                     run_show, arguments);
-  show->add_option("--param", arguments->parameter,
-                   "Draw which part of this parameter each rank holds")
-      ->type_name("NAME");
-  show->add_flag("--json", arguments->json, "Print MindSpore's JSON form");
-  show->footer("Example:\n  reshardfs strategy show src_strategy.ckpt");
-  CLI::App* merge = add_strategy_verb(
-      *strategy, action, "merge",
-      "Merge the files of all pipeline stages into one, like MindSpore's merge_pipeline_strategys",
-      run_write, arguments);
-  add_output(*merge, arguments);
-  merge->footer("Example:\n  reshardfs strategy merge stages/ --output merged.ckpt");
-  CLI::App* convert =
-      add_strategy_verb(*strategy, action, "convert", "Write a strategy as protobuf, JSON or rules",
-                        run_write, arguments);
-  add_output(*convert, arguments);
-  convert->footer("Example:\n  reshardfs strategy convert strategy.ckpt --output strategy.json");
-  CLI::App* check = add_strategy_verb(
-      *strategy, action, "check",
-      "Check a strategy, and with --source whether it fits a checkpoint", run_check, arguments);
-  check->get_option("--source")->description("The checkpoint to compare the strategy with");
-  add_text(*check, "--src-strategy", arguments->src_strategy,
-           "With --map: strategy the checkpoint was saved with")
-      ->type_name("FILE|DIR|none");
-  arguments->map.add_to(*check);
-  check->footer(
-      "Example:\n  reshardfs strategy check src_strategy.ckpt --source ckpt\nExample: check rules "
-      "against a hub model as a map shows it\n  reshardfs strategy check rules.toml --source "
-      "hub-dir --map mindformers-qwen3");
-  add_guess_verb(*strategy, action);
 }
 
 }  // namespace reshardfs

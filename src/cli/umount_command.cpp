@@ -18,12 +18,6 @@
 namespace reshardfs {
 namespace {
 
-struct UmountArguments {
-  std::string mountpoint;
-  bool if_mounted = false;
-  bool if_dead = false;
-};
-
 /// ", process 4242", or nothing where the mount does not say.
 std::string daemon_words(const SurvivingMount& left, const MountEntry& mount) {
   if (left.way.empty()) return "";
@@ -63,28 +57,11 @@ bool is_dead(const std::string& mountpoint) {
 
 }  // namespace
 
-void add_umount_command(CLI::App& app, CommandAction& action) {
-  auto arguments = std::make_shared<UmountArguments>();
-  CLI::App* command = app.add_subcommand("umount", "Unmount a checkpoint");
-  command
-      ->add_option("MOUNTPOINT", arguments->mountpoint,
-                   "A mount point, or with --config a mount's name")
-      ->required();
-  command->add_flag("--if-mounted", arguments->if_mounted, "Succeed even if nothing is mounted");
-  command->add_flag("--if-dead", arguments->if_dead,
-                    "Unmount only if no process serves the mount or can take it over");
-  command->add_option("--config", "Look up MOUNTPOINT as a mount's name in a TOML file")
-      ->type_name("FILE.toml");
-  command->footer("Example:\n  reshardfs umount /mnt/tp4");
-  command->callback([&action, arguments] {
-    action = [arguments] {
-      if (arguments->if_dead && !is_dead(arguments->mountpoint)) return kExitDone;
-      if (!arguments->if_mounted || find_mount(arguments->mountpoint)) {
-        tell_of_survivor(unmount(arguments->mountpoint));
-      }
-      return kExitDone;
-    };
-  });
+int run_umount(const Given& given) {
+  const std::string mountpoint = given.argument("MOUNTPOINT");
+  if (given.flag("if-dead") && !is_dead(mountpoint)) return kExitDone;
+  if (!given.flag("if-mounted") || find_mount(mountpoint)) tell_of_survivor(unmount(mountpoint));
+  return kExitDone;
 }
 
 }  // namespace reshardfs

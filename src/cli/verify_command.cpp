@@ -15,10 +15,7 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/progress_line.h"
-#include "cli/words/check_arguments.h"
-#include "cli/words/log_arguments.h"
-#include "cli/words/map_arguments.h"
-#include "cli/words/storage_arguments.h"
+#include "cli/words/shared_words.h"
 #include "conversion/option_words.h"
 #include "report/text/completeness_json.h"
 #include "report/text/json_output.h"
@@ -32,14 +29,9 @@ namespace {
 constexpr std::size_t kShownProblems = 100;
 
 struct VerifyArguments {
-  std::string source;
-  std::string strategy;
-  MapArguments map;
-  std::string manifest;
+  std::string source;  ///< as it was given
   VerifyOptions options;
-  bool json = false;
-  LogArguments log;
-  StorageArguments storage;
+  LogSettings log;
 };
 
 /// `FILE: offset N: parameter 'P': rank R: what`
@@ -132,24 +124,44 @@ nlohmann::ordered_json as_json(const VerifyArguments& arguments, const VerifyRep
   return json;
 }
 
-int run_verify(const VerifyArguments& arguments) {
-  arguments.log.apply();
-  arguments.storage.apply();
-  VerifyOptions options = arguments.options;
-  options.source = absolute_source(arguments.source);
-  options.strategy =
-      existing_path(arguments.strategy, "--src-strategy", "a strategy file or a directory of them");
-  options.maps = arguments.map.options_of_maps();
+VerifyOptions verify_options(const Given& given) {
+  VerifyOptions options;
+  options.source = absolute_source(given.argument("SOURCE"));
+  options.strategy = existing_path(given, "src-strategy");
+  options.maps = model_maps_alone(given);
+  options.pattern = given.text("src-pattern");
+  options.prefix = given.text("src-prefix");
+  options.step = given.text("step");
+  options.join = given.texts("src-join");
+  options.state_prefixes = given.texts("state-prefix");
   options.names.state_prefixes = options.state_prefixes;
-  if (!arguments.manifest.empty()) {
-    options.manifest =
-        existing_path(arguments.manifest, "--against", "what sha256sum writes").value_or("none");
+  options.replicas = given.word("replicas", kReplicasWords);
+  options.names.include = given.texts("include");
+  options.names.exclude = given.texts("exclude");
+  options.names.weights_only = given.flag("weights-only");
+  options.allow_unmatched = given.flag("allow-unmatched");
+  options.no_symlinks = given.flag("no-symlinks");
+  if (given.has("against")) {
+    options.manifest = existing_path(given, "against", "what sha256sum writes").value_or("none");
   }
+  options.dec_key_file = given.text("dec-key-file");
+  options.dec_mode = given.text("dec-mode");
+  options.jobs = given.number_as<std::size_t>("jobs");
+  return options;
+}
+
+}  // namespace
+
+int run_verify(const Given& given) {
+  const LogSettings log = log_settings(given);
+  log.apply();
+  apply_storage(given);
+  const VerifyArguments arguments{given.argument("SOURCE"), verify_options(given), log};
   CheckProgress progress;
   VerifyReport report;
   {
-    const ProgressLine line(progress, !arguments.log.quiet);
-    report = verify(options, progress);
+    const ProgressLine line(progress, !log.quiet);
+    report = verify(arguments.options, progress);
   }
   for (const std::string& warning : report.warnings) spdlog::warn("{}", warning);
   for (const std::string& name : report.per_rank) {
@@ -158,74 +170,13 @@ int run_verify(const VerifyArguments& arguments) {
   for (const std::string& name : report.own_values) {
     spdlog::info("replicas of '{}' differ", printable(name));
   }
-  if (arguments.json) {
+  if (given.flag("json")) {
     write_json(as_json(arguments, report));
   } else {
     print_text(arguments, report);
   }
   if (report.unread()) return kExitIo;
   return report.good() ? kExitDone : kExitDifference;
-}
-
-}  // namespace
-
-void add_verify_command(CLI::App& app, CommandAction& action) {
-  auto arguments = std::make_shared<VerifyArguments>();
-  VerifyOptions& options = arguments->options;
-  CLI::App* command =
-      app.add_subcommand("verify", "Read a whole checkpoint and check files, replicas and CRCs");
-  const auto one = [&](const std::string& name, std::string& value, const std::string& text) {
-    return command->add_option(name, value, text)->take_last();
-  };
-  const auto many = [&](const std::string& name, std::vector<std::string>& values,
-                        const std::string& text) {
-    return command->add_option(name, values, text)->take_all()->expected(1);
-  };
-  command->add_option("SOURCE", arguments->source, "A checkpoint, as for mount")->required();
-  one("--src-strategy", arguments->strategy,
-      "Strategy the checkpoint was saved with; none if every rank holds whole parameters")
-      ->type_name("FILE|DIR|none");
-  one("--src-pattern", options.pattern, "Where the files are, e.g. 'rank_{rank}/*-{step}.ckpt'")
-      ->type_name("PATTERN");
-  one("--src-prefix", options.prefix, kPrefixHelp)->type_name("PREFIX");
-  one("--step", options.step, "The step to read")->type_name("STEP|latest")->capture_default_str();
-  many("--src-join", options.join,
-       "Without a strategy: treat matching parameters as slices, one per rank (repeatable)")
-      ->type_name("GLOB");
-  many("--state-prefix", options.state_prefixes,
-       "Prefix of optimizer states: PREFIX plus a weight's name is cut like that weight "
-       "(repeatable)")
-      ->type_name("PREFIX");
-  arguments->map.add_to(*command);
-  add_replicas_option(*command, "--replicas", options.replicas,
-                      "Require equal replicas, or accept different ones, as for mount");
-  many("--include", options.names.include,
-       "Keep only parameters that match this pattern (repeatable)")
-      ->type_name("GLOB");
-  many("--exclude", options.names.exclude,
-       "Leave out parameters that match this pattern (repeatable)")
-      ->type_name("GLOB");
-  add_weights_option(*command, options.names.weights_only);
-  add_unmatched_option(*command, options.allow_unmatched);
-  command->add_flag("--no-symlinks", options.no_symlinks, "Refuse symbolic links below the source");
-  one("--against", arguments->manifest, "Also compare the files with this output of sha256sum")
-      ->type_name("FILE");
-  command
-      ->add_option("--dec-key-file", options.dec_key_file,
-                   "File with the key of encrypted .ckpt files, in raw bytes or hexadecimal digits")
-      ->type_name("FILE")
-      ->take_last();
-  add_decryption_mode(*command, "--dec-mode", options.dec_mode);
-  add_jobs_option(*command, options.jobs);
-  command->add_flag("--json", arguments->json, "Print JSON");
-  command->add_option("--config", "Read options from a TOML file")->type_name("FILE.toml");
-  arguments->storage.add_to(*command);
-  arguments->log.add_to(*command);
-  command->footer(
-      "Example: check a copy before you delete the original\n  reshardfs verify ckpt "
-      "--src-strategy train.ckpt --against SHA256SUMS");
-  command->callback(
-      [&action, arguments] { action = [arguments] { return run_verify(*arguments); }; });
 }
 
 }  // namespace reshardfs

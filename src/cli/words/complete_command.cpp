@@ -18,6 +18,7 @@
 
 #include "base/toml/toml_keys.h"
 #include "cli/app.h"
+#include "cli/options/table_json.h"
 
 namespace reshardfs {
 namespace {
@@ -91,6 +92,10 @@ bool fits_a_line(const std::string& name) {
 }  // namespace
 
 int run_complete(const std::vector<std::string>& words) {
+  if (!words.empty() && words.front() == "options") {
+    std::cout << table_json_text() << "\n";
+    return kExitDone;
+  }
   Names names;
   if (!words.empty() && words.front() == "param") {
     names = parameters({words.begin() + 1, words.end()});

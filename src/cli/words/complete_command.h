@@ -14,7 +14,8 @@ inline constexpr const char* kCompleteCommand = "__complete";
 /// of a shell cannot hold.
 /// @param words what is asked for, and what it depends on:
 ///        `param WORD...`: parameters of the first of these words that is a checkpoint or a
-///        strategy; `mount FILE.toml`: the mounts that the file names.
+///        strategy; `mount FILE.toml`: the mounts that the file names; `options`: all commands and
+///        options, as JSON.
 /// @returns an exit code: 0, also where there are none.
 int run_complete(const std::vector<std::string>& words);
 

@@ -29,9 +29,6 @@ class StartedProgram {
   const std::vector<std::string>& words() const noexcept { return words_; }
   /// In the place of words(), where these are another program's: mount(8) has its own.
   void set_words(std::vector<std::string> words) { words_ = std::move(words); }
-  /// What the command line says with nothing left to be looked up in a configuration file.
-  const std::vector<std::string>& plain_words() const noexcept { return plain_words_; }
-  void set_plain_words(std::vector<std::string> words) { plain_words_ = std::move(words); }
 
   /// Finds out whether another process has a mount that this one shall go on with, or a service
   /// manager has kept one. Before the configuration file is read: after a crash it does not matter.
@@ -50,7 +47,6 @@ class StartedProgram {
  private:
   const std::string name_;
   std::vector<std::string> words_;
-  std::vector<std::string> plain_words_;
   const std::filesystem::path directory_;
   std::optional<int> socket_;  ///< to the process that has the mount
   std::unique_ptr<Takeover> takeover_;

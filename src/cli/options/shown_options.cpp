@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/options/groups.h"
+#include "cli/options/value_checks.h"
+#include "conversion/option_words.h"
+
+namespace reshardfs {
+namespace {
+
+using namespace commands;
+
+constexpr Commands kSets = kConversions | kVerify | kInspect;
+
+std::vector<Option> view_rows() {
+  const auto views = [](std::string help, Commands commands) {
+    return Option{.name = "views",
+                  .takes = Takes::kList,
+                  .type = "LIST",
+                  .help = std::move(help),
+                  .choices = all_words(kViewWords),
+                  .commands = commands};
+  };
+  return {
+      views(
+          "Views to show, separated by commas; by default, all but iteration, dcp and dcp-hf, and "
+          "hf only where a map shows Hugging Face's names. merged stands for merged-ckpt, "
+          "merged-safetensors and hub, or with --format for the single files of these formats; "
+          "hub is model-*.safetensors; params is NumPy files; hf is for transformers and vLLM; "
+          "unified is for MindSpore's load_distributed_checkpoint; iteration is Checkpoint 2.0; "
+          "dcp is for PyTorch's torch.distributed.checkpoint, dcp-hf for its Hugging Face reader",
+          kConversions & ~(kExport | kHash)),
+      views("Views to write, separated by commas; by default, ranks. merged stands for "
+            "merged-ckpt, merged-safetensors and hub, or with --format for the single files of "
+            "these formats; hub is model-*.safetensors; params is NumPy files; hf is for "
+            "transformers and vLLM; unified is for MindSpore's load_distributed_checkpoint; "
+            "iteration is Checkpoint 2.0",
+            kExport),
+      views("Without FILE: views to hash, as for mount; by default, ranks", kHash),
+      {.name = "format",
+       .takes = Takes::kList,
+       .type = "LIST",
+       .help = "Formats of the rank files, separated by commas; by default, the source's format",
+       .choices = all_words(kFormatWords),
+       .commands = kConversions},
+  };
+}
+
+std::vector<Option> choice_rows() {
+  return {
+      {.name = "include",
+       .takes = Takes::kTexts,
+       .type = "GLOB",
+       .help = "Keep only parameters that match this pattern (repeatable)",
+       .commands = kSets | kDiff},
+      {.name = "exclude",
+       .takes = Takes::kTexts,
+       .type = "GLOB",
+       .help = "Leave out parameters that match this pattern (repeatable)",
+       .commands = kSets | kDiff},
+      {.name = "cast",
+       .takes = Takes::kTexts,
+       .type = "RULE",
+       .help = "Convert element types: [GLOB:]FROM->TO, in quotes, e.g. 'fp32->bf16' or "
+               "'*.weight:fp32->fp16' (repeatable; the first match applies)",
+       .check = check_cast_quotes,
+       .commands = kConversions},
+  };
+}
+
+std::vector<Option> file_rows() {
+  return {
+      {.name = "params",
+       .help = "Also show each parameter of a rank as a NumPy file, in rank_N/params",
+       .commands = kConversions},
+      {.name = "prefix",
+       .takes = Takes::kText,
+       .type = "NAME",
+       .help = "Prefix of the rank files' names: rank_N/PREFIXN.ckpt",
+       .fallback = "checkpoint_",
+       .commands = kConversions},
+      {.name = "shard-size",
+       .takes = Takes::kSize,
+       .type = "SIZE",
+       .help = "Maximum size of each model-*.safetensors shard, e.g. 500MB, 2GB or 5GiB",
+       .fallback = "5GB",
+       .thousands = true,
+       .commands = kConversions},
+      {.name = "dcp-shards",
+       .takes = Takes::kNumber,
+       .type = "N",
+       .help =
+           "Spread the whole model evenly over N files in dcp and dcp-hf; by default, they have "
+           "a file for each target rank",
+       .least = 1,
+       .most = kMostDcpShards,
+       .commands = kConversions},
+      {.name = "dcp-release",
+       .takes = Takes::kText,
+       .type = "2|1.13",
+       .help = "Release of PyTorch that loads dcp: 2 stands for 2.0 and later",
+       .fallback = "2",
+       .choices = all_words(kTorchReleaseWords),
+       .commands = kConversions},
+      {.name = "metadata",
+       .takes = Takes::kText,
+       .type = "ms|pt",
+       .help = "Framework recorded in the safetensors metadata: MindSpore or PyTorch",
+       .fallback = "ms",
+       .choices = {"ms", "pt"},
+       .commands = kConversions},
+      {.name = "align",
+       .takes = Takes::kNumber,
+       .type = "BYTES",
+       .help = "Alignment of the tensor data in safetensors files",
+       .fallback = "8",
+       .choices = {"8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096"},
+       .commands = kConversions},
+      {.name = "crc",
+       .help = "Append MindSpore's CRC trailer to .ckpt files",
+       .commands = kConversions},
+  };
+}
+
+}  // namespace
+
+std::vector<Option> target_group() {
+  return {
+      {.name = "dst-strategy",
+       .takes = Takes::kText,
+       .type = "FILE|DIR|SIZES|none",
+       .help = "Strategy to show the checkpoint under: a file or directory as for --src-strategy, "
+               "or sizes such as 'tp=8,dp=2' to derive one from the source strategy; none for one "
+               "rank that holds everything",
+       .fallback = "none",
+       .commands = kConversions},
+      {.name = "ranks",
+       .takes = Takes::kText,
+       .type = "LIST",
+       .help = "Show only these target ranks, e.g. 0-3,7",
+       .commands = kConversions},
+      {.name = "share",
+       .takes = Takes::kText,
+       .type = "I/N|auto",
+       .help = "Write only part I of N, counted from 0, while other processes write the others; "
+               "auto reads I and N from the variables of Slurm or MPI",
+       .commands = kExport},
+      {.name = "unmatched",
+       .takes = Takes::kText,
+       .type = "drop|source|replicate|error",
+       .help = "Parameters that only one of the two strategies lists: drop them, copy the source "
+               "rank's slice, replicate the full tensor on every rank, or fail",
+       .fallback = "drop",
+       .choices = all_words(kUnmatchedWords),
+       .commands = kConversions},
+  };
+}
+
+std::vector<Option> map_group() {
+  constexpr Commands kMaps = kSets | kStrategyCheck;
+  constexpr Commands kVariables = kMaps | kMapCheck | kMapShow;
+  return {
+      {.name = "map",
+       .takes = Takes::kTexts,
+       .type = "NAME|FILE.toml",
+       .help =
+           "Show the tensors with the names and fusions of another model family: an installed "
+           "map (see 'reshardfs map list') or a .toml file of rules (repeatable; each map reads "
+           "what the previous one shows)",
+       .commands = kMaps},
+      {.name = "map-direction",
+       .takes = Takes::kTexts,
+       .type = "forward|inverse|auto",
+       .help = "Direction of the map, once per --map; auto, the default, follows the source's "
+               "tensor names",
+       .choices = all_words(kMapDirectionWords),
+       .commands = kVariables},
+      {.name = "model-config",
+       .takes = Takes::kText,
+       .type = "DIR|FILE",
+       .help = "The model's config.json, which gives maps their sizes, or its directory, whose "
+               "tokenizer and related files then also appear in hf/; by default, the source's own "
+               "config.json",
+       .commands = kVariables},
+      {.name = "model-config",
+       .takes = Takes::kText,
+       .type = "DIR|FILE",
+       .help = "The model's config.json, which gives full shapes, or its directory",
+       .commands = kStrategyGuess},
+      {.name = "training-config",
+       .takes = Takes::kText,
+       .type = "FILE.yaml",
+       .help = "The YAML file of the training job whose checkpoint the map reads or makes: it "
+               "states the layouts that no shape shows; by default, YAML files beside the source "
+               "that set them",
+       .commands = kVariables},
+      {.name = "map-var",
+       .takes = Takes::kTexts,
+       .type = "NAME=VALUE",
+       .help = "Set a variable of a map, e.g. interleaved=0, or the release of the framework that "
+               "trains, e.g. release=1.7 (repeatable)",
+       .commands = kVariables},
+      {.name = "name-map",
+       .takes = Takes::kText,
+       .type = "FILE.json",
+       .help =
+           "Rename parameters, by a JSON object of old to new names; to rename by pattern, write "
+           "a map: see reshardfs-map(5)",
+       .commands = kConversions},
+      {.name = "name-map",
+       .takes = Takes::kText,
+       .type = "FILE.json",
+       .help = "A JSON object of names in A to names in B",
+       .commands = kDiff},
+  };
+}
+
+std::vector<Option> shown_group() {
+  std::vector<Option> rows = view_rows();
+  for (auto&& more : {choice_rows(), file_rows()})
+    rows.insert(rows.end(), more.begin(), more.end());
+  return rows;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/options/groups.h"
+#include "conversion/option_words.h"
+
+namespace reshardfs {
+namespace {
+
+using namespace commands;
+
+constexpr Commands kStrategies = kStrategyShow | kStrategyMerge | kStrategyConvert | kStrategyCheck;
+
+std::vector<Option> strategy_rows() {
+  return {
+      {.name = "src-strategy",
+       .takes = Takes::kText,
+       .type = "FILE|DIR|none",
+       .help = "Strategy the checkpoint was saved with: a MindSpore .ckpt or .json file, a "
+               "directory with one such file per pipeline stage, or rules in a .toml file; none if "
+               "every rank holds whole parameters",
+       .commands = kConversions},
+      {.name = "src-strategy",
+       .takes = Takes::kText,
+       .type = "FILE|DIR|none",
+       .help = "Strategy the checkpoint was saved with; none if every rank holds whole parameters",
+       .commands = kVerify | kMapCheck | kMapShow},
+      {.name = "src-strategy",
+       .takes = Takes::kText,
+       .type = "FILE|DIR|none",
+       .help = "Strategy that it was saved with: then the whole parameters count, not the ranks' "
+               "slices",
+       .commands = kInspect},
+      {.name = "src-strategy",
+       .takes = Takes::kText,
+       .type = "FILE|DIR|none",
+       .help = "With --map: strategy the checkpoint was saved with",
+       .commands = kStrategyCheck},
+  };
+}
+
+std::vector<Option> place_rows() {
+  return {
+      {.name = "src-pattern",
+       .takes = Takes::kText,
+       .type = "PATTERN",
+       .help = "Where the source files are, e.g. 'rank_{rank}/*-{step}.ckpt'; by default, "
+               "directories rank_N, nodeN and ckpt_N and files *_rank_N* are found",
+       .commands = kConversions},
+      {.name = "src-pattern",
+       .takes = Takes::kText,
+       .type = "PATTERN",
+       .help = "Where the files are, e.g. 'rank_{rank}/*-{step}.ckpt'",
+       .commands = kVerify | kInspect | kStrategyGuess},
+      {.name = "src-pattern",
+       .takes = Takes::kText,
+       .type = "PATTERN",
+       .help = "Where its files are",
+       .commands = kMapCheck | kMapShow},
+      {.name = "src-prefix",
+       .takes = Takes::kText,
+       .type = "PREFIX",
+       .help = "Which of several runs or models in one directory to read: what the names of its "
+               "files begin with, as inspect lists it",
+       .commands =
+           kConversions | kVerify | kInspect | kStrategies | kStrategyGuess | kMapCheck | kMapShow},
+      {.name = "src-join",
+       .takes = Takes::kTexts,
+       .type = "GLOB",
+       .help = "Without a source strategy: join the slices of matching parameters along dimension "
+               "0, in rank order (repeatable)",
+       .commands = kConversions},
+      {.name = "src-join",
+       .takes = Takes::kTexts,
+       .type = "GLOB",
+       .help = "Without a strategy: treat matching parameters as slices, one per rank (repeatable)",
+       .commands = kVerify},
+      {.name = "step",
+       .takes = Takes::kText,
+       .type = "STEP|latest|all",
+       .help = "The step to show, as inspect lists it (e.g. 9_50); all for each step in steps/ and "
+               "the newest in latest/, including steps saved later",
+       .fallback = "latest",
+       .commands = kMount},
+      {.name = "step",
+       .takes = Takes::kText,
+       .type = "STEP|latest",
+       .help = "The step to read, as inspect lists it (e.g. 9_50)",
+       .fallback = "latest",
+       .commands = kConversions & ~kMount},
+      {.name = "step",
+       .takes = Takes::kText,
+       .type = "STEP|latest",
+       .help = "The step to read",
+       .fallback = "latest",
+       .commands = kVerify | kInspect | kStrategyGuess | kMapCheck | kMapShow},
+  };
+}
+
+std::vector<Option> reading_rows() {
+  return {
+      {.name = "replicas",
+       .takes = Takes::kText,
+       .type = "same|first|own",
+       .help = "Where source ranks that should hold the same data differ: fail, take the lowest "
+               "rank's copy, or give each target rank the copy of the source rank with its number",
+       .fallback = "same",
+       .choices = all_words(kReplicasWords),
+       .commands = kConversions},
+      {.name = "replicas",
+       .takes = Takes::kText,
+       .type = "same|first|own",
+       .help = "Require equal replicas, or accept different ones, as for mount",
+       .fallback = "same",
+       .choices = all_words(kReplicasWords),
+       .commands = kVerify},
+      {.name = "state-prefix",
+       .takes = Takes::kTexts,
+       .type = "PREFIX",
+       .help = "Prefix of optimizer states: PREFIX plus a weight's name is cut like that weight "
+               "unless the strategy lists it (repeatable; adam_m., adam_v., moments. and others "
+               "are built in)",
+       .commands = kConversions},
+      {.name = "state-prefix",
+       .takes = Takes::kTexts,
+       .type = "PREFIX",
+       .help = "Prefix of optimizer states: PREFIX plus a weight's name is cut like that weight "
+               "(repeatable)",
+       .commands = kVerify},
+      {.name = "check-crc",
+       .help = "Check the CRCs of the source files before anything else",
+       .commands = kConversions},
+      {.name = "check-crc", .help = "Check the CRCs too", .commands = kInspect},
+      {.name = "no-symlinks",
+       .help = "Refuse symbolic links below the source",
+       .commands = kConversions | kVerify | kInspect},
+      {.name = "no-symlinks", .help = "Refuse symbolic links below A and B", .commands = kDiff},
+      {.name = "dec-key-file",
+       .takes = Takes::kText,
+       .type = "FILE",
+       .help = "File with the key of encrypted .ckpt files, in raw bytes or hexadecimal digits",
+       .commands = kConversions | kVerify | kInspect},
+      {.name = "dec-mode",
+       .takes = Takes::kText,
+       .type = "AES-GCM|AES-CBC|SM4-CBC",
+       .help = "Encryption mode of encrypted .ckpt files",
+       .fallback = "AES-GCM",
+       .choices = {"AES-GCM", "AES-CBC", "SM4-CBC"},
+       .commands = kConversions | kVerify | kInspect},
+  };
+}
+
+}  // namespace
+
+std::vector<Option> source_group() {
+  std::vector<Option> rows = strategy_rows();
+  for (auto&& more : {place_rows(), reading_rows()})
+    rows.insert(rows.end(), more.begin(), more.end());
+  return rows;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/words/conversion_words.h"
+
+#include <filesystem>
+#include <string>
+
+#include "reshardfs/strategy_rules.h"
+
+#include "base/rank_list.h"
+#include "cli/options/value_checks.h"
+#include "cli/words/shared_words.h"
+#include "conversion/option_words.h"
+#include "storage/location.h"
+
+namespace reshardfs {
+namespace {
+
+/// An existing file wins over a text that could be sizes.
+void set_target(const Given& given, ConversionOptions& options) {
+  const std::string text = given.text("dst-strategy");
+  if (!is_url(text) && !std::filesystem::exists(text)) {
+    if (is_derivation(text)) {
+      options.dst_sizes = text;
+      return;
+    }
+    refuse_sizes_without_equals(text);
+  }
+  options.dst_strategy = existing_path(
+      given, "dst-strategy", "a strategy file, a directory of them, or sizes such as 'tp=8,dp=2'");
+}
+
+void set_source(const Given& given, ConversionOptions& options) {
+  options.source = absolute_source(given.argument("SOURCE"));
+  options.src_strategy = existing_path(given, "src-strategy");
+  set_target(given, options);
+  options.src_join = given.texts("src-join");
+  options.maps = model_maps(given);
+  const std::string name_map = given.text("name-map");
+  if (!name_map.empty()) {
+    options.name_map =
+        existing_path(given, "name-map", "a JSON file").value_or(absolute_location(name_map));
+  }
+  options.state_prefixes = given.texts("state-prefix");
+  options.src_pattern = given.text("src-pattern");
+  options.src_prefix = given.text("src-prefix");
+  options.step = given.text("step");
+  options.replicas = given.word("replicas", kReplicasWords);
+  options.check_crc = given.flag("check-crc");
+  options.no_symlinks = given.flag("no-symlinks");
+  const std::string key_file = given.text("dec-key-file");
+  if (!key_file.empty()) options.dec_key_file = absolute_location(key_file);
+  options.dec_mode = given.text("dec-mode");
+}
+
+void set_choices(const Given& given, ConversionOptions& options) {
+  options.unmatched = given.word("unmatched", kUnmatchedWords);
+  const std::string ranks = given.text("ranks");
+  if (!ranks.empty()) options.ranks = parse_rank_list(ranks);
+  options.include = given.texts("include");
+  options.exclude = given.texts("exclude");
+  options.weights_only = given.flag("weights-only");
+  options.allow_unmatched = given.flag("allow-unmatched");
+  options.allow_idle_view_options = given.from_file;
+}
+
+void set_files(const Given& given, ConversionOptions& options) {
+  options.prefix = given.text("prefix");
+  options.formats = given.words("format", kFormatWords);
+  options.views = given.words("views", kViewWords);
+  options.safetensors_metadata = given.text("metadata");
+  options.align = given.number_as<std::uint64_t>("align");
+  options.shard_bytes = given.size("shard-size");
+  options.dcp_shards = given.number("dcp-shards").value_or(options.dcp_shards);
+  options.dcp_release = given.word("dcp-release", kTorchReleaseWords);
+  options.rank_params = given.flag("params");
+  options.casts = given.texts("cast");
+  options.append_crc = given.flag("crc");
+}
+
+}  // namespace
+
+ConversionOptions conversion_options(const Given& given) {
+  apply_storage(given);
+  ConversionOptions options;
+  set_source(given, options);
+  set_choices(given, options);
+  set_files(given, options);
+  return options;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "reshardfs/conversion.h"
+
+#include "cli/words/given.h"
+
+namespace reshardfs {
+
+/// Of all commands that look at a source under a target strategy. Sets up the access to sources,
+/// too: see apply_storage(). Paths are made absolute, so that they hold after a daemon has left the
+/// working directory.
+/// @throws Error kUsage, kMissing.
+ConversionOptions conversion_options(const Given& given);
+
+}  // namespace reshardfs

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/words/read_words.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "cli/options/table.h"
+#include "cli/words/mount_words.h"
+#include "cli/words/word_answers.h"
+
+namespace reshardfs {
+namespace {
+
+class Walk {
+ public:
+  Walk(const Command& command, const std::vector<std::string>& words)
+      : command_(command), words_(words), given_(command) {}
+
+  Given run() {
+    for (; next_ < words_.size(); ++next_) {
+      const std::string& word = words_[next_];
+      if (word == "--") {
+        given_.arguments.insert(given_.arguments.end(), at(next_ + 1), words_.end());
+        break;
+      }
+      if (word.size() < 2 || word.front() != '-') {
+        given_.arguments.push_back(word);
+      } else if (word.starts_with("--")) {
+        take_long(word);
+      } else if (word[1] == 'o' && takes_mount_words(command_)) {
+        take_mount_words(word);
+      } else {
+        take_letters(word);
+      }
+    }
+    return std::move(given_);
+  }
+
+ private:
+  std::vector<std::string>::const_iterator at(std::size_t place) const {
+    return words_.begin() + static_cast<std::ptrdiff_t>(place);
+  }
+
+  void take_long(const std::string& word) {
+    const std::size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    const Option* option = find_option(command_, name.substr(2));
+    if (option == nullptr) refuse_long_option(given_, name);
+    if (equals != std::string::npos) {
+      given_.options.push_back({option, word.substr(equals + 1)});
+    } else {
+      given_.options.push_back({option, option->is_flag() ? "true" : value_behind(word, *option)});
+    }
+  }
+
+  /// Flags, and at the end an option whose value follows.
+  void take_letters(const std::string& word) {
+    for (std::size_t i = 1; i < word.size(); ++i) {
+      const Option* option = find_option(command_, word[i]);
+      if (option == nullptr) refuse_letter(given_, word, word[i]);
+      if (option->is_flag()) {
+        given_.options.push_back({option, "true"});
+        continue;
+      }
+      const bool glued = i + 1 < word.size();
+      given_.options.push_back({option, glued ? word.substr(i + 1) : value_behind(word, *option)});
+      return;
+    }
+  }
+
+  std::string value_behind(const std::string& word, const Option& option) {
+    if (next_ + 1 == words_.size()) refuse_missing_value(given_, word, option, "");
+    const std::string& value = words_[++next_];
+    const bool is_option =
+        value.size() > 2 && value.starts_with("--") &&
+        find_option(command_, std::string_view(value).substr(2, value.find('=') - 2)) != nullptr;
+    if (is_option) refuse_missing_value(given_, word, option, value);
+    return value;
+  }
+
+  void take_mount_words(const std::string& word) {
+    if (word.size() == 2 && next_ + 1 == words_.size()) {
+      throw Error(ErrorKind::kUsage, "-o needs a list of mount options, as in -o allow_other");
+    }
+    add_mount_words(word.size() > 2 ? word.substr(2) : words_[++next_], given_);
+  }
+
+  const Command& command_;
+  const std::vector<std::string>& words_;
+  std::size_t next_ = 0;
+  Given given_;
+};
+
+bool asks_for_help(const std::vector<std::string>& words) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  return std::any_of(words.begin(), end,
+                     [](const std::string& word) { return word == "--help" || word == "-h"; });
+}
+
+Given help_of(const Command& command) {
+  Given given(command);
+  given.options.push_back({find_option(command, "help"), "true"});
+  return given;
+}
+
+/// @param next behind the words that name it.
+const Command& named_command(const std::vector<std::string>& words, std::size_t& next) {
+  const Command* command = &program_command();
+  while (next < words.size() && !words[next].starts_with("-") &&
+         !commands_below(command->name).empty()) {
+    const std::string name = (command->name.empty() ? "" : command->name + " ") + words[next];
+    const Command* const found = find_command(name);
+    if (found == nullptr) refuse_command(command->name, words[next]);
+    command = found;
+    ++next;
+  }
+  return *command;
+}
+
+}  // namespace
+
+Given read_words_of(const Command& command, const std::vector<std::string>& words) {
+  const bool has_help = find_option(command, "help") != nullptr;
+  return has_help && asks_for_help(words) ? help_of(command) : Walk(command, words).run();
+}
+
+Given read_words(const std::vector<std::string>& words) {
+  std::size_t next = 0;
+  const bool of_a_command = words.size() == 1 || (words.size() > 1 && !words[1].starts_with("-"));
+  if (!words.empty() && words.front() == "help" && of_a_command) {
+    next = 1;
+    return help_of(named_command(words, next));
+  }
+  const Command& command = named_command(words, next);
+  Given given =
+      read_words_of(command, {words.begin() + static_cast<std::ptrdiff_t>(next), words.end()});
+  const std::vector<std::string> below = commands_below(command.name);
+  const bool is_answered =
+      given.flag("help") || (command.bit == commands::kProgram && given.flag("version"));
+  if (!below.empty() && !is_answered) refuse_missing_command(command);
+  return given;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/words/shared_words.h"
+
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/process/process_state.h"
+#include "cli/options/table.h"
+#include "conversion/installed_maps.h"
+#include "storage/local/directory.h"
+#include "storage/location.h"
+#include "storage/near_path.h"
+#include "storage/pool/block_pool.h"
+#include "storage/remote/cached_fetcher.h"
+#include "transport/settings.h"
+
+namespace reshardfs {
+
+LogSettings log_settings(const Given& given) {
+  LogSettings log;
+  log.verbose = given.flag("verbose");
+  log.quiet = given.flag("quiet");
+  if (given.has("log-level")) log.level = given.text("log-level");
+  log.file = given.text("log-file");
+  return log;
+}
+
+void apply_storage(const Given& given) {
+  const auto certificates = existing_path(given, "ca-file", "a file of certificates in PEM");
+  std::shared_ptr<BlockCache> cache;
+  const std::string cache_dir = given.text("cache-dir");
+  if (!cache_dir.empty()) {
+    cache = BlockCache::open({std::filesystem::absolute(cache_dir), given.size("cache-size")});
+  }
+  // Before the lock: the one before may be the last of its kind, and waits for its disk.
+  std::shared_ptr<BlockCache> replaced;
+  const ForkLock lock;
+  S3Settings& s3 = s3_settings();
+  s3.endpoint = given.text("s3-endpoint");
+  s3.region = given.text("s3-region");
+  s3.profile = given.text("s3-profile");
+  s3.anonymous = given.flag("s3-anonymous");
+  const std::string addressing = given.text("s3-addressing");
+  s3.addressing = addressing == "path"   ? S3Addressing::kPath
+                  : addressing == "host" ? S3Addressing::kHost
+                                         : S3Addressing::kByEndpoint;
+  TransportSettings& transport = transport_settings();
+  transport.patience = std::chrono::seconds(given.number("remote-timeout").value());
+  if (given.has("ca-file")) transport.ca_file = certificates.value_or("");
+  BlockPool::process().set_capacity(given.size("prefetch-memory"));
+  if (cache != nullptr) replaced = std::exchange(source_cache(), std::move(cache));
+}
+
+std::string located(const std::string& source) {
+  const bool is_list = std::filesystem::path(source).extension() == ".json";
+  return is_url(source) || is_list ? absolute_source(source).string() : source;
+}
+
+std::optional<std::filesystem::path> existing_path(const Given& given, const std::string& option,
+                                                   const std::string& takes) {
+  const std::string text = given.text(option);
+  if (text.empty() || text == "none") return std::nullopt;
+  std::filesystem::path path = absolute_location(text);
+  // Whether it exists is found out when it is read: by then a daemon has left its parent.
+  if (is_url(path)) return path;
+  if (path_kind(path) != PathKind::kMissing) return path;
+  throw Error(ErrorKind::kMissing, "no such file or directory")
+      .in_file(path.string())
+      .hint(did_you_mean_path(path))
+      .hint("--" + option + " takes " + takes);
+}
+
+ModelMapOptions model_maps(const Given& given, const std::string& side) {
+  ModelMapOptions options;
+  if (find_option(given.command(), side + "map") != nullptr) {
+    for (const std::string& map : given.texts(side + "map")) {
+      options.maps.push_back(is_map_path(map) ? absolute_location(map).string() : map);
+    }
+  }
+  options.directions = given.words(side + "map-direction", kMapDirectionWords);
+  options.model_config =
+      existing_path(given, side + "model-config", "a config.json or a directory with one")
+          .value_or(std::filesystem::path());
+  options.training_config =
+      existing_path(given, side + "training-config", "the YAML file of a training job")
+          .value_or(std::filesystem::path());
+  options.variables = given.texts(side + "map-var");
+  return options;
+}
+
+ModelMapOptions model_maps_alone(const Given& given, const std::string& side) {
+  if (given.texts(side + "map").empty() && !given.text(side + "model-config").empty()) {
+    throw Error(ErrorKind::kUsage, "--" + side + "model-config without --" + side + "map")
+        .hint("give the map whose sizes the configuration states");
+  }
+  return model_maps(given, side);
+}
+
+}  // namespace reshardfs

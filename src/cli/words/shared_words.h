@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What the options of several commands mean.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "reshardfs/model_map.h"
+
+#include "cli/words/given.h"
+#include "daemon/process/log.h"
+
+namespace reshardfs {
+
+LogSettings log_settings(const Given& given);
+
+/// Sets up how sources are reached that are not files of this machine. To be called before the
+/// first source is named.
+/// @throws Error kMissing if the file of certificates is not there.
+void apply_storage(const Given& given);
+
+/// A source as it was given: a URL or a list of URLs as storage/location.h has it; a path stays.
+std::string located(const std::string& source);
+
+/// The path that an option names, absolute; nothing for no text and "none".
+/// @param takes what the option takes, for messages.
+/// @throws Error kMissing with the option if there is nothing.
+std::optional<std::filesystem::path> existing_path(
+    const Given& given, const std::string& option,
+    const std::string& takes = "a strategy file or a directory of them");
+
+/// Model maps and what belongs to them, with paths made absolute. A command that has no --map takes
+/// a map as its argument.
+/// @param side of a command with two sources: "a-" for --a-map and so on.
+/// @throws Error kMissing for a configuration that is not there.
+ModelMapOptions model_maps(const Given& given, const std::string& side = "");
+/// For a command that has nothing but maps to use a model's configuration for.
+/// @throws Error kUsage for one without a map, too.
+ModelMapOptions model_maps_alone(const Given& given, const std::string& side = "");
+
+}  // namespace reshardfs

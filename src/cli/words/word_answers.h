@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Wrong words, and the line that answers each: what is wrong, and what to write.
+#pragma once
+
+#include <string>
+
+#include "cli/words/given.h"
+
+namespace reshardfs {
+
+/// @param above the command whose command it would be: "" or "strategy".
+[[noreturn]] void refuse_command(const std::string& above, const std::string& word);
+[[noreturn]] void refuse_missing_command(const Command& command);
+/// @param name with its dashes.
+[[noreturn]] void refuse_long_option(const Given& given, const std::string& name);
+/// @param word the letters are in, of which one is unknown.
+[[noreturn]] void refuse_letter(const Given& given, const std::string& word, char letter);
+/// @param word as the option was written. @param next the option that stands in the value's place.
+[[noreturn]] void refuse_missing_value(const Given& given, const std::string& word,
+                                       const Option& option, const std::string& next);
+
+/// "reshardfs mount SOURCE MOUNTPOINT"
+std::string usage_of(const Given& given);
+
+}  // namespace reshardfs
