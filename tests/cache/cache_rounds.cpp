@@ -2,9 +2,9 @@
 /// cache_rounds KILLS PROCESSES [--self-test | --flip-bits]
 ///
 /// So many processes at once fill one cache, read from it and evict; each is killed when it has got
-/// as far as chance wants, and another one takes its place. A third of the kills wait until the
-/// process is writing a block, and a third until it is evicting. All that is read is compared. With
-/// --flip-bits, wrong bits come into the files all the time.
+/// as far as chance wants, and another one takes its place. A third of the kills hit a process at a
+/// system call with which it is writing a block, and a third one that is evicting. All that is read
+/// is compared. With --flip-bits, wrong bits come into the files all the time.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "cache_user.h"
+#include "kill_points.h"
 #include "support/temp_dir.h"
 
 namespace reshardfs::test {
@@ -41,31 +42,11 @@ struct Pipe {
   int to = -1;
 };
 
-/// When a process is to be killed.
-enum class Moment : std::uint8_t { kAny, kWriting, kEvicting };
-
 struct Process {
   pid_t pid = 0;
   int events = -1;
-  std::uint64_t left = 0;  ///< blocks until it is killed
-  Moment moment = Moment::kAny;
+  KillPoint point;
 };
-
-/// Whether a process that is stopped writes a block, or has the lock of those who evict.
-bool is_doing(pid_t pid, Moment moment) {
-  const fs::path process = "/proc/" + std::to_string(pid);
-  std::error_code gone;
-  for (const auto& entry : fs::directory_iterator(process / "fd", gone)) {
-    const fs::path file = fs::read_symlink(entry.path(), gone);
-    if (moment == Moment::kWriting && file.parent_path().filename() == "filling") return true;
-    if (moment != Moment::kEvicting || file.filename() != "sweep") continue;
-    std::ifstream info(process / "fdinfo" / entry.path().filename());
-    for (std::string line; std::getline(info, line);) {
-      if (line.starts_with("lock:")) return true;
-    }
-  }
-  return false;
-}
 
 class Rounds {
  public:
@@ -82,7 +63,8 @@ class Rounds {
 
  private:
   void start(Process& process);
-  bool may_be_killed(const Process& process);
+  void wait_until_stopped(const Process& process);
+  bool take_event(Process& process);
   void kill(Process& process);
   void flip_a_bit();
   bool end_all();
@@ -93,16 +75,21 @@ class Rounds {
   Pipe stop_;
   Pipe reports_;
   std::array<std::uint64_t, 3> kills_{};  ///< by moment
+  std::uint64_t blocks_ = 0;
   std::uint64_t flipped_ = 0;
   bool right_ = true;
 };
 
 void Rounds::start(Process& process) {
   constexpr std::uint64_t kMostBlocks = 50;
+  constexpr std::uint64_t kMostCallsWriting = 6;
+  constexpr std::uint64_t kMostCallsEvicting = 100;
   const Pipe events;
   const std::uint64_t seed = random_();
-  process.left = 1 + random_() % kMostBlocks;
-  process.moment = static_cast<Moment>(random_() % kills_.size());
+  process.point.moment = static_cast<Moment>(random_() % kills_.size());
+  process.point.blocks = 1 + random_() % kMostBlocks;
+  process.point.calls = random_() % (process.point.moment == Moment::kEvicting ? kMostCallsEvicting
+                                                                               : kMostCallsWriting);
   process.pid = ::fork();
   if (process.pid == 0) {
     ::close(stop_.to);
@@ -110,29 +97,22 @@ void Rounds::start(Process& process) {
     for (const Process& other : processes_) {
       if (other.events >= 0) ::close(other.events);
     }
-    ::_exit(use_cache(directory_, seed, stop_.from, events.to, reports_.to));
+    ::_exit(use_cache(directory_, seed, process.point, stop_.from, events.to, reports_.to));
   }
   ::close(events.to);
   process.events = events.from;
 }
 
-/// What a process does is seen when it stands still; if it is to be killed, it is then.
-bool Rounds::may_be_killed(const Process& process) {
-  if (process.moment == Moment::kAny) return true;
+void Rounds::wait_until_stopped(const Process& process) {
   int status = 0;
-  ::kill(process.pid, SIGSTOP);
   ::waitpid(process.pid, &status, WUNTRACED);
-  if (!WIFSTOPPED(status)) {
-    std::fprintf(stderr, "a process ended with status %d\n", status);
-    std::exit(1);
-  }
-  if (is_doing(process.pid, process.moment)) return true;
-  ::kill(process.pid, SIGCONT);
-  return false;
+  if (WIFSTOPPED(status)) return;
+  std::fprintf(stderr, "a process ended with status %d\n", status);
+  std::exit(1);
 }
 
 void Rounds::kill(Process& process) {
-  ++kills_[static_cast<std::size_t>(process.moment)];
+  ++kills_[static_cast<std::size_t>(process.point.moment)];
   ::kill(process.pid, SIGKILL);
   int status = 0;
   ::waitpid(process.pid, &status, 0);
@@ -168,9 +148,11 @@ bool Rounds::end_all() {
   ::close(stop_.to);
   UserReport sum;
   for (Process& process : processes_) {
-    // It must not wait for somebody to read its events.
-    std::array<char, 4096> events{};
-    while (::read(process.events, events.data(), events.size()) > 0) {
+    // It must not wait for somebody to read its events, nor stay where it was to be killed.
+    for (char event = 0; ::read(process.events, &event, 1) == 1;) {
+      if (event != kStopped) continue;
+      wait_until_stopped(process);
+      ::kill(process.pid, SIGCONT);
     }
     ::close(process.events);
     int status = 0;
@@ -211,32 +193,36 @@ bool Rounds::check_files() {
   return wrong == 0 && bytes <= kMaxBytes && is_clear;
 }
 
+/// @return whether the process is to be killed now.
+bool Rounds::take_event(Process& process) {
+  char event = 0;
+  if (::read(process.events, &event, 1) != 1) return true;  // it has ended itself
+  if (event == kStopped) {
+    wait_until_stopped(process);
+    if (is_doing(process.pid, process.point.moment)) return true;
+    std::fprintf(stderr, "a process has stopped at the wrong moment\n");
+    std::exit(1);
+  }
+  ++blocks_;
+  if (flip_bits_) flip_a_bit();
+  return process.point.moment == Moment::kAny && --process.point.blocks == 0;
+}
+
 bool Rounds::run(std::uint64_t kills) {
   for (Process& process : processes_) start(process);
-  std::uint64_t blocks = 0;
   for (std::uint64_t done = 0; done < kills;) {
     std::vector<pollfd> waiting;
     for (const Process& process : processes_) waiting.push_back({process.events, POLLIN, 0});
     ::poll(waiting.data(), waiting.size(), -1);
     for (std::size_t i = 0; i < processes_.size() && done < kills; ++i) {
-      if (waiting[i].revents == 0) continue;
-      Process& process = processes_[i];
-      char event = 0;
-      const bool is_alive = ::read(process.events, &event, 1) == 1;
-      ++blocks;
-      if (flip_bits_) flip_a_bit();
-      if (is_alive && process.left > 1) {
-        --process.left;
-        continue;
-      }
-      if (is_alive && !may_be_killed(process)) continue;
-      kill(process);
+      if (waiting[i].revents == 0 || !take_event(processes_[i])) continue;
+      kill(processes_[i]);
       ++done;
-      start(process);
+      start(processes_[i]);
     }
   }
   std::printf("%lu kills after %lu blocks: %lu at any moment, %lu writing, %lu evicting\n", kills,
-              blocks, kills_[0], kills_[1], kills_[2]);
+              blocks_, kills_[0], kills_[1], kills_[2]);
   if (flip_bits_) std::printf("%lu wrong bits\n", flipped_);
   const bool ended = end_all();
   return check_files() && ended;

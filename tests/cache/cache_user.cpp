@@ -96,18 +96,18 @@ bool is_closed(int file) {
 
 }  // namespace
 
-int use_cache(const std::filesystem::path& directory, std::uint64_t seed, int stop, int events,
-              int report) {
+int use_cache(const std::filesystem::path& directory, std::uint64_t seed, const KillPoint& point,
+              int stop, int events, int report) {
   User user(directory);
   std::mt19937_64 random(seed);
-  while (!is_closed(stop)) {
+  for (std::uint64_t blocks = 0; !is_closed(stop); ++blocks) {
+    if (point.moment != Moment::kAny && blocks == point.blocks) stop_at(point, events);
     const std::uint64_t object = random() % kObjects;
     const std::uint64_t block = random() % kBlocksOfObject;
     user.use_block(object, block, true);
     if (random() % 4 == 0) user.use_part(object, random() % kBlocksOfObject, random(), random());
     if (random() % 16 == 0) user.use_value(object, true);
-    const char event = '.';
-    if (::write(events, &event, 1) != 1) return 2;
+    if (::write(events, &kUsedBlock, 1) != 1) return 2;
   }
   user.cache().flush();
   const BlockCache::Stats stats = user.cache().stats();

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "kill_points.h"
+
 namespace reshardfs::test {
 
 /// Twice what the bound lets in.
@@ -23,11 +25,12 @@ struct UserReport {
 
 /// Reads blocks and values, compares what it gets, and writes what is not there, until `stop` is
 /// closed at its other end.
-/// @param events gets a byte for each block.
+/// @param point where it shall stop, unless that is at any moment.
+/// @param events gets kUsedBlock for each block.
 /// @param report gets a UserReport at the end.
 /// @return the exit code: 1 if anything was wrong.
-int use_cache(const std::filesystem::path& directory, std::uint64_t seed, int stop, int events,
-              int report);
+int use_cache(const std::filesystem::path& directory, std::uint64_t seed, const KillPoint& point,
+              int stop, int events, int report);
 
 /// Compares all that is in the cache. @return blocks and values that are wrong.
 std::uint64_t wrong_in(const std::filesystem::path& directory);
