@@ -141,9 +141,14 @@ class Waiting(unittest.TestCase):
                 assert wait_until(lambda: self.in_flight(mountpoint) >= requests, LONG)
                 for i, reader in enumerate(readers):
                     reader.send_signal(signal.SIGKILL if i % 2 else signal.SIGTERM)
-                for reader in readers:
+                for i, reader in enumerate(readers):
                     reader.communicate(timeout=LONG)
+                    self.assertEqual(reader.returncode, -(signal.SIGKILL if i % 2 else signal.SIGTERM))
+                # The source stalls still: others get all bytes of what is elsewhere.
+                self.assertEqual(mounted_file(mountpoint, 1).read_bytes(), self.made.expected(1))
             self.source.set()
+            self.assertTrue(wait_until(lambda: self.in_flight(mountpoint) == 0, LONG), "something is left waiting")
+            self.assertEqual(self.source.stalled(), 0)
             self.assertEqual(mounted_file(mountpoint, 0).read_bytes(), self.made.expected(0))
 
     def test_a_killed_lister_of_a_step_that_is_looked_at_is_gone(self) -> None:

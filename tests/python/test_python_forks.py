@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
 import os
+import pickle
 import shutil
 import signal
 import threading
 import unittest
 from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from ckpt_format import Record, encode_checkpoint
@@ -108,6 +111,26 @@ def all_right(state: reshardfs.State) -> bool:
     return len(arrays) == TENSORS and all((arrays[f"w{i}"] == i + 1).all() for i in range(TENSORS))
 
 
+# What a child is told of a checkpoint that its parent has opened.
+BEFORE = "the checkpoint was opened before this process was forked"
+
+
+def use_in_child(answer: Connection, checkpoint: reshardfs.Checkpoint, state: reshardfs.State,
+                 pickled: bytes) -> None:
+    """Says what becomes of the parent's objects, and then whether a copy of its own reads the right bytes."""
+    signal.alarm(SECONDS)
+    said: list[object] = []
+    for use in (state.read, lambda: state["w0"].numpy(), lambda: checkpoint.rank(0)):
+        try:
+            use()
+            said.append("no error")
+        except reshardfs.Error as error:
+            said.append(BEFORE in str(error))
+    answer.send(said)
+    with pickle.loads(pickled) as own:
+        answer.send(all_right(own.rank(0)))
+
+
 class Forks(unittest.TestCase):
     def setUp(self) -> None:
         if is_sanitized(Settings.binary):
@@ -150,6 +173,55 @@ class Forks(unittest.TestCase):
                 os.environ.update({"AWS_ENDPOINT_URL": store.url, "AWS_ACCESS_KEY_ID": "key",
                                    "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"})
                 self.fork_while_busy(f"s3://{source.name}/", "s3://other/", gate)
+
+    def both_read(self, source: str, gate: Gate) -> None:
+        """Parent and children read at once what the parent opened and read before the fork. The parent waits
+        for the server then, and the children open their own copies while it does."""
+        context = multiprocessing.get_context("fork")
+        with reshardfs.open(source, **OPTIONS) as checkpoint:
+            state = checkpoint.rank(0)
+            self.assertTrue(all_right(state))
+            pickled = pickle.dumps(checkpoint)
+            read: list[bool] = []
+            gate.open.clear()
+            reader = threading.Thread(target=lambda: read.append(all_right(state)))
+            reader.start()
+            pipes, children = [], []
+            try:
+                self.assertTrue(gate.waiting.acquire(timeout=SECONDS))
+                for _ in range(CHILDREN):
+                    ours, theirs = context.Pipe(duplex=False)
+                    child = context.Process(target=use_in_child, args=(theirs, checkpoint, state, pickled))
+                    child.start()
+                    theirs.close()
+                    pipes.append(ours)
+                    children.append(child)
+                for pipe in pipes:
+                    self.assertTrue(pipe.poll(SECONDS))
+                    self.assertEqual(pipe.recv(), [True, True, True])
+                self.assertEqual(read, [], "the parent waits still")
+            finally:
+                gate.open.set()
+            reader.join(SECONDS)
+            self.assertEqual(read, [True])
+            for pipe, child in zip(pipes, children):
+                self.assertTrue(pipe.poll(SECONDS))
+                self.assertTrue(pipe.recv())
+                child.join(SECONDS)
+                self.assertEqual(child.exitcode, 0)
+            self.assertTrue(all_right(state))
+
+    def test_parent_and_children_read_from_a_web_server(self) -> None:
+        gate = Gate()
+        with large_source() as source, serving(source, rules=[gate]) as server:
+            self.both_read(f"{server.url}/{FILE}", gate)
+
+    def test_parent_and_children_read_from_a_store(self) -> None:
+        gate = Gate()
+        with large_source() as source, serving(source.parent, rules=[gate, listing]) as store:
+            os.environ.update({"AWS_ENDPOINT_URL": store.url, "AWS_ACCESS_KEY_ID": "key",
+                               "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"})
+            self.both_read(f"s3://{source.name}/", gate)
 
     def test_one_opens_a_list_of_urls(self) -> None:
         """The list is read, with the lock of the lists, from a server that does not answer."""
