@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what the build and the tests need on Debian 12 or 13, builds build/release with the tests,
 # and runs them all. Ends with ctest's summary, and with its exit code. Arguments go to ctest: -L fast
-# With RESHARDFS_WERROR=ON in the environment, a warning of the compiler is an error.
+# With RESHARDFS_WERROR=ON in the environment, a warning of the compiler is an error; RESHARDFS_UNITY=ON
+# compiles many files at once, and RESHARDFS_PRECOMPILED_HEADERS=OFF each test with its own headers.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 # shellcheck source-path=SCRIPTDIR source=packages.sh
@@ -10,7 +11,8 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 
 install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
 build_release -DRESHARDFS_BUILD_TESTS=ON -DRESHARDFS_BUILD_BENCH=ON \
-  -DRESHARDFS_WERROR="${RESHARDFS_WERROR:-OFF}"
+  -DRESHARDFS_WERROR="${RESHARDFS_WERROR:-OFF}" -DRESHARDFS_UNITY="${RESHARDFS_UNITY:-OFF}" \
+  -DRESHARDFS_PRECOMPILED_HEADERS="${RESHARDFS_PRECOMPILED_HEADERS:-ON}"
 
 problem=$(fuse_problem)
 [ -z "$problem" ] || say "tests that mount will be skipped: $problem"
@@ -23,4 +25,5 @@ if command -v npm >/dev/null && command -v node >/dev/null; then
   export RESHARDFS_NODE_MODULES
 fi
 say "running the tests"
-ctest --test-dir build/release -j2 --output-on-failure --no-tests=error "$@"
+# Most tests wait, for servers and for time to pass.
+ctest --test-dir build/release -j"$((2 * $(nproc)))" --output-on-failure --no-tests=error "$@"

@@ -95,6 +95,7 @@ def refused(words: tuple[str, ...], source: Path, options: list[str | Path]) -> 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("cases", nargs="*", help="names; default: all")
+    parser.add_argument(run_golden.ONE_FORM, action="store_true", help="as of run_golden.py")
     args = parse_binary(parser)
     for module in (run_golden, test_goldenmap, test_checkpoint2):
         module.mounted = written
