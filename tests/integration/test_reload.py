@@ -27,7 +27,7 @@ from handover_place import (  # noqa: E402
     run_handover_tests,
     unmounted_at_end,
 )
-from mounted import Settings, processes_of, wait_until  # noqa: E402
+from mounted import Settings, assert_gone, processes_of, wait_until  # noqa: E402
 
 
 def runs(pid: str) -> bool:
@@ -271,6 +271,27 @@ class AtOnce(unittest.TestCase):
                     self.assertEqual((made.mountpoint / FILE).read_bytes(), OTHER)
                     mount = made.mount()
                     self.assertEqual((mount["upgrades"], mount["replacements"]), (2, 1))
+
+    def test_the_mount_ends_while_the_new_process_is_beyond_killing(self) -> None:
+        """As one is that waits for a file system which does not answer."""
+        with place() as made:
+            real = made.directory / "real"
+            real.mkdir()
+            (real / "a.ckpt").write_bytes(DATA)
+            with faulty(FaultFs.program, real) as source:
+                made.source = source.path / "a.ckpt"
+                result = made.run(*made.words()[1:])
+                self.assertEqual(result.code, 0, result.stderr)
+                server = made.pid()
+                source.forget_pages()
+                source.set("a.ckpt operation=open stall")
+                with reloading(made):
+                    self.assertTrue(wait_until(lambda: source.stalled() > 0, 20))
+                    os.kill(server, signal.SIGTERM)
+                    self.assertTrue(wait_until(lambda: not runs(str(server)), 20), "the process goes on")
+                    self.assertGreater(source.stalled(), 0)
+                    source.set()
+                    assert_gone(made.mountpoint)
 
     def test_one_that_comes_during_another_that_fails_is_made_after_it(self) -> None:
         with mounted() as made:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/handover/successor.h"
 
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <cerrno>
@@ -8,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 #include <exception>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,10 @@ namespace {
 /// For the answer to MOUNT: what is left to be done then takes milliseconds. Readers wait
 /// meanwhile.
 constexpr std::chrono::seconds kLivePatience{10};
+
+/// For the end of a process that was killed.
+constexpr std::chrono::seconds kEndPatience{2};
+constexpr std::chrono::milliseconds kEndInterval{1};
 
 std::string words_of_end(const siginfo_t& end) {
   if (end.si_code == CLD_EXITED) return fmt::format("it ended with exit code {}", end.si_status);
@@ -47,15 +53,26 @@ Successor::Successor(const ProgramStart& start, SuccessorOffer offer, const Wake
 }
 
 Successor::~Successor() {
-  if (!given_ && process_ > 0) ::kill(process_, SIGKILL);  // so that the thread hears its end
+  if (!given_ && process_ > 0) {
+    ::kill(process_, SIGKILL);
+    // The thread hears the end of the connection now, and not when a process ends that waits for a
+    // file system which does not answer.
+    ended_ = true;
+    ::shutdown(socket_.get(), SHUT_RDWR);
+  }
   if (thread_.joinable()) thread_.join();
   if (!given_) end_process();
 }
 
+/// What a killed process waits for in the kernel may never come. Its program does nothing any more,
+/// so it is left to whoever inherits it.
 void Successor::end_process() noexcept {
+  using Clock = std::chrono::steady_clock;
   if (process_ <= 0) return;
   ::kill(process_, SIGKILL);
-  while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  const auto deadline = Clock::now() + kEndPatience;
+  while (::waitpid(process_, nullptr, WNOHANG) == 0 && Clock::now() < deadline) {
+    std::this_thread::sleep_for(kEndInterval);
   }
   process_ = -1;
 }
@@ -73,6 +90,7 @@ void Successor::talk() noexcept {
 std::string Successor::ask() {
   constexpr std::chrono::milliseconds kAsLongAsItTakes{-1};
   const auto gone = [this]() -> std::string {
+    if (ended_) return "this process has ended it";
     // It stays a process's number until end_process().
     siginfo_t end{};
     while (::waitid(P_PID, static_cast<id_t>(process_), &end, WEXITED | WNOWAIT) != 0) {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <atomic>
 #include <optional>
 #include <string>
 #include <thread>
@@ -28,7 +29,7 @@ class Successor {
   Successor(const ProgramStart& start, SuccessorOffer offer, const WakePipe& events);
   Successor(const Successor&) = delete;
   Successor& operator=(const Successor&) = delete;
-  /// Ends the process, unless it has the mount.
+  /// Ends the process, unless it has the mount. Waits for its end for a moment only.
   ~Successor();
 
   pid_t process() const noexcept { return process_; }
@@ -50,7 +51,8 @@ class Successor {
   HandoverSocket socket_{Descriptor(-1)};
   pid_t process_ = -1;
   bool given_ = false;
-  std::string failure_;  ///< of the thread, until it has ended
+  std::atomic<bool> ended_ = false;  ///< by the destructor
+  std::string failure_;              ///< of the thread, until it has ended
   std::thread thread_;
 };
 
