@@ -5,20 +5,20 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <future>
 #include <new>
 #include <span>
 #include <stop_token>
-#include <system_error>
 #include <utility>
 
 #include "base/process/fault_report.h"
-#include "base/process/no_signals.h"
 #include "base/process/resource_limits.h"
 #include "cache/unfilled_bytes.h"
 
 namespace reshardfs {
 namespace {
+
+/// For the end of the thread. A disk that hangs has it for longer.
+constexpr std::chrono::seconds kDiskPatience{2};
 
 struct Waiting {
   RecordId id;
@@ -35,7 +35,6 @@ struct FillQueue::State {
   std::mutex mutex;
   std::condition_variable has_work;
   std::condition_variable is_idle;
-  std::promise<void> ended;     ///< fulfilled by the thread
   std::deque<Waiting> waiting;  ///< guarded by mutex, as those below
   std::size_t bytes = 0;        ///< of what waits, and of what is being written
   bool runs = false;
@@ -49,8 +48,6 @@ FillQueue::FillQueue(std::unique_ptr<RecordWriter> writer, std::shared_ptr<Cache
 }
 
 FillQueue::~FillQueue() {
-  using namespace std::chrono_literals;
-  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(state_->mutex);
     state_->stop.request_stop();
@@ -58,11 +55,7 @@ FillQueue::~FillQueue() {
     state_->waiting.clear();
     state_->has_work.notify_all();
   }
-  if (state_->ended.get_future().wait_for(2s) == std::future_status::ready) {
-    thread_.join();
-  } else {
-    thread_.detach();
-  }
+  thread_.ends_within(kDiskPatience);
 }
 
 void FillQueue::start() noexcept {
@@ -70,9 +63,9 @@ void FillQueue::start() noexcept {
   const std::lock_guard lock(start_mutex_);
   if (started_) return;
   try {
-    const NoSignals none;  // a file that becomes too large is an error, not a signal
     const std::lock_guard state_lock(state_->mutex);
-    thread_ = std::thread([state = state_] { run(*state); });
+    // Without signals: a file that becomes too large is an error.
+    thread_.start([state = state_] { run(*state); });
     state_->runs = true;
     state_->busy = true;
   } catch (const std::exception& error) {
@@ -146,8 +139,6 @@ void FillQueue::run(State& state) noexcept {
   }
   state.runs = false;
   state.is_idle.notify_all();
-  lock.unlock();
-  state.ended.set_value();
 }
 
 }  // namespace reshardfs

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <thread>
 
+#include "base/process/lone_thread.h"
 #include "cache/cache_counters.h"
 #include "cache/record.h"
 #include "cache/record_writer.h"
@@ -40,7 +41,7 @@ class FillQueue {
   const std::shared_ptr<State> state_;
   std::atomic<bool> started_ = false;
   std::mutex start_mutex_;
-  std::thread thread_;  ///< guarded by start_mutex_
+  LoneThread thread_;  ///< guarded by start_mutex_
 };
 
 }  // namespace reshardfs

@@ -15,7 +15,6 @@
 
 #include "reshardfs/error.h"
 
-#include "base/process/no_signals.h"
 #include "base/process/resource_limits.h"
 #include "daemon/handover/mount_handover.h"
 #include "daemon/handover/takeover.h"
@@ -129,11 +128,6 @@ std::string text_of(const std::exception_ptr& failure) {
   std::_Exit(failure ? kExitIo : EXIT_SUCCESS);
 }
 
-void start_refresher(Refresher& refresher) {
-  const NoSignals none;
-  refresher.start();
-}
-
 /// @param on_event as of WorkerThreads::stop(). @return whether all have ended.
 bool stop_threads(WorkerThreads& workers, ServedTree& served, MountHandover& handover,
                   const std::function<void(Event)>& on_event = {}) {
@@ -242,7 +236,7 @@ void serve(TreeSource& source, const ServeOptions& given_options,
   auto ending = Ending::kSignal;
   std::exception_ptr failure;
   try {
-    if (source.changes()) start_refresher(served.refresher);
+    if (source.changes()) served.refresher.start();
     ending = supervise(events, options, handover, [&] {
       session.watch_for_unmount();
       handover.begin();

@@ -14,8 +14,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include "base/process/no_signals.h"
-
 namespace reshardfs {
 namespace {
 
@@ -68,19 +66,13 @@ std::vector<KnownName> names_of(const Tree& tree) {
 
 void KernelCaches::start(int fuse, TreeChange change, std::shared_ptr<const Tree> now,
                          const WakePipe& events) {
-  const NoSignals none;
-  const std::lock_guard lock(mutex_);
-  running_ = true;
-  thread_ = std::thread([this, fuse, change = std::move(change), now = std::move(now), &events] {
+  thread_.start([this, fuse, change = std::move(change), now = std::move(now), &events] {
     try {
       tell(fuse, change, *now);
     } catch (const std::exception& error) {
       spdlog::warn("the kernel may show some of the former files for a while: {}", error.what());
     }
     events.post(Event::kToldKernel);
-    const std::lock_guard end(mutex_);
-    running_ = false;
-    ended_.notify_all();
   });
 }
 
@@ -110,19 +102,9 @@ void KernelCaches::tell(int fuse, const TreeChange& change, const Tree& now) con
   });
 }
 
-bool KernelCaches::is_running() const {
-  const std::lock_guard lock(mutex_);
-  return running_;
-}
-
 bool KernelCaches::stop(std::chrono::milliseconds limit) noexcept {
   stopping_ = true;
-  {
-    std::unique_lock lock(mutex_);
-    if (!ended_.wait_for(lock, limit, [this] { return !running_; })) return false;
-  }
-  if (thread_.joinable()) thread_.join();
-  return true;
+  return thread_.ends_within(limit);
 }
 
 }  // namespace reshardfs

@@ -3,13 +3,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "base/process/lone_thread.h"
 #include "fuse/wake_pipe.h"
 #include "vfs/inode_number.h"
 #include "vfs/tree.h"
@@ -35,6 +33,7 @@ std::vector<KnownName> names_of(const Tree& tree);
 
 /// Tells the kernel what of that which it has kept of a mount is out of date, on a thread: the
 /// kernel does not listen while a program waits for an answer in the directory that is spoken of.
+/// For one thread at a time.
 class KernelCaches {
  public:
   KernelCaches() = default;
@@ -43,9 +42,9 @@ class KernelCaches {
   /// Only after stop() has returned true, or without start().
   ~KernelCaches() = default;
 
-  /// Posts Event::kToldKernel at the end. @throws std::system_error
+  /// Posts Event::kToldKernel at the end. @throws std::system_error, std::bad_alloc
   void start(int fuse, TreeChange change, std::shared_ptr<const Tree> now, const WakePipe& events);
-  bool is_running() const;
+  bool is_running() noexcept { return !thread_.ends_within(std::chrono::milliseconds(0)); }
   /// @return whether the thread has ended; if not, it waits for the kernel.
   bool stop(std::chrono::milliseconds limit) noexcept;
 
@@ -53,10 +52,7 @@ class KernelCaches {
   void tell(int fuse, const TreeChange& change, const Tree& now) const;
 
   std::atomic<bool> stopping_ = false;
-  mutable std::mutex mutex_;
-  std::condition_variable ended_;
-  bool running_ = false;  ///< guarded
-  std::thread thread_;
+  LoneThread thread_;
 };
 
 }  // namespace reshardfs

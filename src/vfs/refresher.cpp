@@ -13,14 +13,14 @@ Refresher::Refresher(std::function<void()> refresh, Limits limits,
 }
 
 void Refresher::start() {
+  thread_.start([this] { work(); });
   const std::lock_guard lock(mutex_);
-  thread_ = std::thread([this] { work(); });
-  running_ = true;
+  started_ = true;
 }
 
 /// With mutex_. @return whether a look is due or under way.
 bool Refresher::ask() noexcept {
-  if (!running_ || stopping_) return false;
+  if (!started_ || stopping_) return false;
   if (wanted_) return true;
   if (now_() < stale_from_) return false;
   wanted_ = true;
@@ -57,19 +57,15 @@ void Refresher::work() noexcept {
     ++looks_;
     changed_.notify_all();
   }
-  running_ = false;
-  changed_.notify_all();
 }
 
 bool Refresher::stop(std::chrono::milliseconds limit) {
   {
-    std::unique_lock lock(mutex_);
+    const std::lock_guard lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
-    if (!changed_.wait_for(lock, limit, [this] { return !running_; })) return false;
   }
-  if (thread_.joinable()) thread_.join();
-  return true;
+  return thread_.ends_within(limit);
 }
 
 }  // namespace reshardfs

@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
-#include <thread>
+
+#include "base/process/lone_thread.h"
 
 namespace reshardfs {
 
@@ -32,7 +34,7 @@ class Refresher {
   /// Only after stop() has returned true, or without start().
   ~Refresher() = default;
 
-  /// @throws std::system_error
+  /// @throws std::system_error, std::bad_alloc
   void start();
   /// Asks for a look, and returns at once.
   void request() noexcept;
@@ -53,12 +55,12 @@ class Refresher {
   std::condition_variable changed_;
   // All guarded by mutex_.
   bool wanted_ = false;   ///< a look is due or under way
-  bool running_ = false;  ///< there is a thread
+  bool started_ = false;  ///< there is a thread, or was
   bool stopping_ = false;
   std::uint64_t looks_ = 0;         ///< finished ones
   Clock::time_point asked_{};       ///< real time of the last request that was followed
   Clock::time_point stale_from_{};  ///< by now_
-  std::thread thread_;
+  LoneThread thread_;               ///< not guarded: of who starts and stops it
 };
 
 }  // namespace reshardfs

@@ -175,7 +175,7 @@ void MountHandover::tell_kernel() {
 }
 
 void MountHandover::told_kernel() noexcept {
-  caches_.stop(std::chrono::milliseconds(100));
+  caches_.stop(std::chrono::seconds(10));  // the thread has only to end
   state_.is_new = false;
   try {
     if (record_ != nullptr) keep_state();
