@@ -61,6 +61,13 @@ void reload(const LogSettings& log) {
   notify_service_manager("READY=1");
 }
 
+/// What one `reshardfs mount` is about.
+struct MountJob {
+  MountArguments arguments;
+  MountWords words;
+  MountRole role;
+};
+
 MountRoleChoices role_choices(const MountArguments& arguments) {
   return {.supervise = arguments.supervise,
           .foreground = arguments.foreground,
@@ -158,17 +165,18 @@ HandoverOptions handover_options(const MountRole& role, MountVersions& versions)
   return options;
 }
 
-void mount_one_step(const MountArguments& arguments, const MountWords& words,
-                    const ConversionOptions& options, const MountRole& role,
+void mount_one_step(const MountJob& job, const ConversionOptions& options,
                     const std::function<void()>& ready) {
+  const MountArguments& arguments = job.arguments;
   // The tree keeps what it needs of the conversion.
   auto conversion = std::make_optional(open_conversion(options));
   const std::int64_t ranks = conversion->rank_count();
   const std::string shown = contents_words(*conversion, options);
   ServeOptions mount = mount_options(arguments);
   mount.mtime_ns = conversion->mtime_ns();
-  MountVersions versions = mount_versions(options, *conversion, mount, words, role.takeover());
-  mount.handover = handover_options(role, versions);
+  MountVersions versions =
+      mount_versions(options, *conversion, mount, job.words, job.role.takeover());
+  mount.handover = handover_options(job.role, versions);
   TreeVersions tree(std::move(versions.trees));
   conversion.reset();
   return_free_memory();
@@ -179,23 +187,23 @@ void mount_one_step(const MountArguments& arguments, const MountWords& words,
   });
 }
 
-void mount_all_steps(const MountArguments& arguments, const MountWords& words,
-                     const ConversionOptions& options, const MountRole& role,
+void mount_all_steps(const MountJob& job, const ConversionOptions& options,
                      const std::function<void()>& ready) {
+  const MountArguments& arguments = job.arguments;
   ServeOptions mount = mount_options(arguments);
   // Whatever else is saved beside them later, the steps stay those of one run.
   ConversionOptions followed = options;
   followed.src_prefix = series_of(options);
   MountVersions versions =
-      steps_versions(options, followed.src_prefix, mount, words, role.takeover());
+      steps_versions(options, followed.src_prefix, mount, job.words, job.role.takeover());
   std::optional<StepTree::GoingOn> before;
-  if (Takeover* const takeover = role.takeover()) {
+  if (Takeover* const takeover = job.role.takeover()) {
     const auto count = [takeover](std::uint64_t tree) { return takeover->openings().of(tree); };
     before = StepTree::GoingOn{takeover->record().read(MemoryRecord::Text::kTree), count,
                                takeover->after_crash()};
   }
   const std::unique_ptr<StepTree> tree = all_steps_tree(followed, before);
-  mount.handover = handover_options(role, versions);
+  mount.handover = handover_options(job.role, versions);
   serve_at(*tree, arguments, std::move(mount), [&] {
     report_live("all complete steps", arguments);
     tell_terminal("all complete steps", arguments);
@@ -205,13 +213,12 @@ void mount_all_steps(const MountArguments& arguments, const MountWords& words,
 
 /// Everything that can go wrong with the input happens before `ready` is called; with all steps,
 /// what is wrong with a single step is that step's directory's.
-int mount_and_serve(const MountArguments& arguments, const MountWords& words,
-                    const ConversionOptions& options, const MountRole& role,
+int mount_and_serve(const MountJob& job, const ConversionOptions& options,
                     const std::function<void()>& ready) {
   keep_little_free_memory();
-  arguments.log.apply();
+  job.arguments.log.apply();
   const auto mount = options.step == kAllSteps ? mount_all_steps : mount_one_step;
-  mount(arguments, words, options, role, ready);
+  mount(job, options, ready);
   return kExitDone;
 }
 
@@ -242,7 +249,9 @@ void require_same_place(const std::string& asked, const HandoverState& state) {
 }
 
 /// Goes on with a mount that there is. What is wrong its other process tells, who has it still.
-int go_on_with_mount(MountArguments& arguments, const MountWords& words, MountRole& role) {
+int go_on_with_mount(MountJob& job) {
+  MountArguments& arguments = job.arguments;
+  MountRole& role = job.role;
   const std::string asked =
       std::exchange(arguments.mountpoint, role.takeover()->state().mountpoint);
   bool live = false;
@@ -260,18 +269,18 @@ int go_on_with_mount(MountArguments& arguments, const MountWords& words, MountRo
           require_same_place(asked, role.takeover()->state());
         }
         const ConversionOptions options =
-            options_after(conversion_options(arguments.given), words, *role.takeover());
-        return mount_and_serve(arguments, words, options, role, ready);
+            options_after(conversion_options(arguments.given), job.words, *role.takeover());
+        return mount_and_serve(job, options, ready);
       },
       tell));
 }
 
 /// A process of its own serves the mount, and this one keeps it.
-int supervise(const MountArguments& arguments, const MountWords& words,
-              const ConversionOptions& options, MountRole& role, const std::function<void()>& ready,
+int supervise(MountJob& job, const ConversionOptions& options, const std::function<void()>& ready,
               const std::function<void(const std::string&)>& tell) {
+  const MountArguments& arguments = job.arguments;
   arguments.log.apply();
-  SupervisorOptions supervisor{.start = role.successor(), .crash_limit = arguments.crash_limit};
+  SupervisorOptions supervisor{.start = job.role.successor(), .crash_limit = arguments.crash_limit};
   if (!arguments.foreground) {
     supervisor.on_live = [&] {
       detach_from_caller();
@@ -279,19 +288,19 @@ int supervise(const MountArguments& arguments, const MountWords& words,
     };
   }
   return supervise_mount(supervisor, [&](Descriptor connection) {
-    role.supervise_by(std::move(connection));
-    return leave(report_errors(
-        [&] { return mount_and_serve(arguments, words, options, role, ready); }, tell));
+    job.role.supervise_by(std::move(connection));
+    return leave(report_errors([&] { return mount_and_serve(job, options, ready); }, tell));
   });
 }
 
 }  // namespace
 
 int run_mount(const Given& given, StartedProgram& program) {
-  MountArguments arguments = mount_arguments(given);
-  MountRole role(role_choices(arguments), program.successor(), program.take_predecessor());
-  const MountWords words = words_of(given);
-  if (role.takeover() != nullptr) return go_on_with_mount(arguments, words, role);
+  const MountArguments asked = mount_arguments(given);
+  MountJob job{asked, words_of(given),
+               MountRole(role_choices(asked), program.successor(), program.take_predecessor())};
+  MountArguments& arguments = job.arguments;
+  if (job.role.takeover() != nullptr) return go_on_with_mount(job);
   if (!arguments.fuse_socket) {
     refuse_swapped_places(arguments.source, arguments.mountpoint);
   }
@@ -303,8 +312,8 @@ int run_mount(const Given& given, StartedProgram& program) {
   if (arguments.check_only) return check(arguments, options);
   const auto run = [&](const std::function<void()>& ready,
                        const std::function<void(const std::string&)>& tell) {
-    return role.wants_supervisor() ? supervise(arguments, words, options, role, ready, tell)
-                                   : mount_and_serve(arguments, words, options, role, ready);
+    return job.role.wants_supervisor() ? supervise(job, options, ready, tell)
+                                       : mount_and_serve(job, options, ready);
   };
   if (arguments.foreground) return run([] {}, complain);
   // The daemon leaves the working directory.
