@@ -2,12 +2,12 @@
 #include "guess/guess_readings.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <numeric>
 #include <utility>
 
 #include "layout/device_grid.h"
+#include "layout/normal_form.h"
 
 namespace reshardfs {
 namespace {
@@ -24,10 +24,6 @@ Numbers prime_factors(std::int64_t number) {
   }
   if (number > 1) factors.push_back(number);
   return factors;
-}
-
-std::int64_t product(const Numbers& numbers) {
-  return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{1}, std::multiplies<>());
 }
 
 std::uint32_t part_number(const Numbers& place, const Numbers& splits) {
