@@ -24,10 +24,6 @@ MapSources::Key MapSources::key(const Holding& holding) const {
   return by_tensor_ ? Key{Rank(), holding.entry->name} : Key{holding.file->rank, {}};
 }
 
-bool MapSources::has(const Holding& holding) const {
-  return std::binary_search(keys_.begin(), keys_.end(), key(holding));
-}
-
 std::size_t MapSources::number(const Holding& holding) const {
   return static_cast<std::size_t>(std::lower_bound(keys_.begin(), keys_.end(), key(holding)) -
                                   keys_.begin());

@@ -19,8 +19,6 @@ class MapSources {
 
   std::size_t count() const noexcept { return keys_.size(); }
   bool are_tensors() const noexcept { return by_tensor_; }
-  /// Whether it is one of those that the map draws. @param holding not empty.
-  bool has(const Holding& holding) const;
   /// @param holding not empty, and one that the map draws.
   std::size_t number(const Holding& holding) const;
   SourceColour colour(std::size_t number) const { return source_colour(number, count()); }

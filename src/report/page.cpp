@@ -21,6 +21,7 @@
 #include "report/drawn_cuts.h"
 #include "report/page_data.h"
 #include "report/page_sizes.h"
+#include "report/page_slices.h"
 #include "report/page_text.h"
 #include "report/parameter_picture.h"
 #include "report/traffic_picture.h"
@@ -51,6 +52,7 @@ class Page {
         target_(*subject.target),
         survey_(survey_traffic(target_, subject.ranks, kMostDrawnRanks)),
         examples_(kind_examples(target_, survey_, subject.roles)),
+        slices_(target_, subject.ranks, examples_),
         host_(host_name()),
         out_(out) {
     for (const TargetParameter& parameter : target_.parameters()) {
@@ -72,8 +74,9 @@ class Page {
         "This page is one file and works offline.</footer>\n",
         kVersion, moment_ ? moment_->time : utc_now());
     write_dialog();
+    slices_.write_rest(out_);
     out_.write(R"(<script type="application/json" id="data">)");
-    write_report_data(target_, subject_.ranks, survey_, examples_, out_);
+    write_report_data(target_, subject_.ranks, survey_, examples_, slices_.numbers(), out_);
     out_.write("</script>\n<script>");
     out_.write(kReportScript);
     out_.write("</script>\n</body>\n</html>\n");
@@ -165,12 +168,11 @@ class Page {
     const TargetParameter& example = target_.parameters()[cut.example];
     out_.print(
         "<figure class=\"card\"><h3><button type=\"button\" class=\"name\" "
-        "data-parameter=\"{}\">{}</button></h3><p class=\"meta\">{}</p>"
-        "<div class=\"fitted\">\n",
+        "data-parameter=\"{}\">{}</button></h3><p class=\"meta\">{}</p>\n",
         cut.example, breakable(example.name),
         xml_text(parameter_facts(target_, example, subject_.ranks)));
-    draw_parameter(target_, example, subject_.ranks, Placement::kPage, out_);
-    out_.print("</div><figcaption>{}, {}{}</figcaption>\n</figure>\n",
+    slices_.write_card(cut.example, out_);
+    out_.print("<figcaption>{}, {}{}</figcaption>\n</figure>\n",
                many(cut.count, "parameter", "parameters like this"), human_bytes(cut.bytes),
                cut.same_sources ? "" : "; some come from other source ranks");
   }
@@ -262,7 +264,11 @@ class Page {
         "tabindex=\"-1\" autofocus "
         "class=\"name\"></h3><dl class=\"facts\" id=\"parameter-facts\"></dl>"
         "<div id=\"parameter-pictures\"></div><p id=\"picture-note\" class=\"note\"></p>"
-        "<button type=\"button\" class=\"close\" id=\"close\">Close</button></dialog>\n");
+        "<button type=\"button\" class=\"close\" id=\"close\">Close</button></dialog>\n"
+        "<template id=\"words\"><details class=\"words\"><summary>The same as a table</summary>"
+        "<table class=\"plain\"><thead><tr><th scope=\"col\">Target ranks</th><th scope=\"col\">"
+        "Elements</th><th scope=\"col\">Source</th></tr></thead></table>"
+        "<p class=\"note\">Only the first 512 parts are listed.</p></details></template>\n");
   }
 
   const ReportSubject& subject_;
@@ -270,6 +276,7 @@ class Page {
   const TargetTable& target_;
   TrafficSurvey survey_;
   std::vector<std::size_t> examples_;
+  PageSlices slices_;
   std::string host_;
   BoundedWriter& out_;
   std::uint64_t model_bytes_ = 0;

@@ -7,6 +7,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const count = data.name.length;
 const MOST_ROWS = 5000; // that are elements at once; page.cpp names the number, too
+const MOST_PARTS = 512; // in words
 const ROW = 34;
 const SPARE = 12; // rows drawn beyond what is seen, so that scrolling shows no gaps
 
@@ -130,6 +131,31 @@ function sort(column) {
   }
   filter();
 }
+// A copy of what is in the page, or in a template.
+function picture(original) {
+  const copy = document.createElement("div");
+  copy.className = "fitted";
+  copy.append(...(original.content || original).cloneNode(true).childNodes);
+  return copy;
+}
+// A picture in words, for those who cannot see it: of its parts' titles.
+function words(target) {
+  const titles = target.querySelectorAll("rect title");
+  const form = /^(.*?) ?target ranks? (.*?) \u2190 (?:source rank )?(.*)$/s;
+  const parts = Array.from(titles, (title) => title.textContent.match(form));
+  const ranks = [...new Set(parts.filter(Boolean).map((part) => part[2]))];
+  const sorted = ranks.flatMap((of) => parts.filter((part) => part && part[2] === of));
+  const body = document.createElement("tbody");
+  for (const [, place, of, source] of sorted.slice(0, MOST_PARTS)) {
+    const row = document.createElement("tr");
+    row.append(cell(of), cell(place, "mono"), cell(source));
+    body.append(row);
+  }
+  const made = byId("words").content.cloneNode(true);
+  made.querySelector("table").append(body);
+  if (sorted.length <= MOST_PARTS) made.querySelector("p").remove();
+  return made;
+}
 function cut(words, layout) {
   const text = data.layouts[layout];
   return text === "no layout" ? words : words + " \u2014 " + text;
@@ -151,11 +177,12 @@ function show(i) {
     return [dt, dd];
   }));
   const place = byId("parameter-pictures"), note = byId("picture-note");
-  const number = data.map_of[data.kind[i]];
-  const shape = columns.shape(i).startsWith("[") ? JSON.parse(columns.shape(i)) : [];
-  place.replaceChildren(...(number < 0 ? [] : drawSlices(data.maps[number], shape)));
+  const number = data.slices_of[data.kind[i]];
+  const sides = (number < 0 ? [] : ["source-", "target-"]).map((side) => picture(byId(side + number)));
+  place.replaceChildren(...sides, ...sides.slice(1).map(words));
   const example = data.name[data.example[data.kind[i]]];
-  const borrowed = number >= 0 && example !== data.name[i] && data.maps[number].some((map) => map.made);
+  const isMade = place.textContent.includes("joined by the map");
+  const borrowed = number >= 0 && example !== data.name[i] && isMade;
   note.textContent = borrowed ? "Drawn for " + example + ", which is cut and read alike."
     : number < 0 ? "This page has no picture of it. 'reshardfs plan --svg FILE --param NAME' draws its slices." : "";
   dialog.showModal();

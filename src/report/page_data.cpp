@@ -10,7 +10,6 @@
 #include "base/rank_list.h"
 #include "layout/slicing.h"
 #include "report/page_json.h"
-#include "report/page_maps.h"
 #include "report/slice_map.h"
 
 namespace reshardfs {
@@ -86,7 +85,7 @@ std::uint64_t full_bytes(const TargetTable& target, const TargetParameter& param
 
 void write_report_data(const TargetTable& target, const std::vector<Rank>& ranks,
                        const TrafficSurvey& survey, const std::vector<std::size_t>& examples,
-                       BoundedWriter& out) {
+                       const std::vector<std::int64_t>& slices_of, BoundedWriter& out) {
   const std::vector<TargetParameter>& parameters = target.parameters();
   // The rank is the same for all of a kind.
   std::vector<std::optional<Rank>> rank_of;
@@ -127,7 +126,7 @@ void write_report_data(const TargetTable& target, const std::vector<Rank>& ranks
   write_list(out, "shapes", shapes.list(), string);
   write_list(out, "cuts", cuts.list(), string);
   write_list(out, "layouts", layouts.list(), string);
-  write_slice_maps(target, ranks, examples, out);
+  write_list(out, "slices_of", slices_of, [&](std::int64_t slices) { out.print("{}", slices); });
   out.print("\"count\":{}}}", parameters.size());
 }
 

@@ -18,10 +18,11 @@ std::uint64_t full_bytes(const TargetTable& target, const TargetParameter& param
 
 /// Writes the table of parameters as a JSON object of columns, as page.js reads it: lists with an
 /// item for each parameter, most of them numbers of texts in other lists, so that what thousands
-/// have in common is there once; and the maps of write_slice_maps().
+/// have in common is there once.
 /// @param examples of each kind a parameter's number.
+/// @param slices_of of each kind, see PageSlices.
 void write_report_data(const TargetTable& target, const std::vector<Rank>& ranks,
                        const TrafficSurvey& survey, const std::vector<std::size_t>& examples,
-                       BoundedWriter& out);
+                       const std::vector<std::int64_t>& slices_of, BoundedWriter& out);
 
 }  // namespace reshardfs

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -65,17 +66,29 @@ double thinnest(const std::vector<Stretch>& stretches, const Scale& scale) {
   return least;
 }
 
-/// Neighbours of one destination part, as one.
-std::vector<Stretch> destination_stretches(const std::vector<Stretch>& list) {
+/// Neighbours with one part of a side, as one.
+std::vector<Stretch> joined(const std::vector<Stretch>& list, std::int64_t Stretch::*part) {
   std::vector<Stretch> out;
   for (const Stretch& stretch : list) {
-    if (!out.empty() && out.back().destination_part == stretch.destination_part) {
+    if (!out.empty() && out.back().*part == stretch.*part) {
       out.back().end = stretch.end;
     } else {
       out.push_back(stretch);
     }
   }
   return out;
+}
+
+std::vector<Stretch> destination_stretches(const std::vector<Stretch>& list) {
+  return joined(list, &Stretch::destination_part);
+}
+
+/// Without what the destination cuts.
+SliceMap source_side(SliceMap map) {
+  map.rows = joined(map.rows, &Stretch::source_part);
+  map.columns = joined(map.columns, &Stretch::source_part);
+  map.ranks.clear();
+  return map;
 }
 
 struct Size {
@@ -99,9 +112,20 @@ Size size_of(const SliceMap& map, const Frame& frame) {
 
 class Panel {
  public:
-  Panel(const SliceMap& map, const TargetParameter& parameter, const Frame& frame)
-      : map_(map), parameter_(parameter), frame_(frame), sources_(map), size_(size_of(map, frame)) {
-    add_captions();
+  /// @param map source_side() of a map if only that is drawn.
+  Panel(const SliceMap& map, const TargetParameter& parameter, const Frame& frame,
+        DrawnSlices slices)
+      : map_(map),
+        parameter_(parameter),
+        frame_(frame),
+        has_targets_(slices == DrawnSlices::kOfBothSides),
+        sources_(map),
+        size_(size_of(map, frame)) {
+    if (has_targets_) {
+      add_captions();
+    } else {
+      add_caption("Source: " + source_cut() + ".");
+    }
   }
 
   double height() const {
@@ -120,9 +144,9 @@ class Panel {
     const Scale y(map_.rows, top, size_.height);
     draw_axes(svg, left, top);
     draw_regions(svg, x, y);
-    draw_outlines(svg, x, y);
+    if (has_targets_) draw_outlines(svg, x, y);
     draw_labels(svg, x, y);
-    draw_legend(svg, top + size_.height + 14);
+    if (has_targets_) draw_legend(svg, top + size_.height + 14);
   }
 
  private:
@@ -136,14 +160,17 @@ class Panel {
     for (std::string& line : wrapped_lines(text, columns)) captions_.push_back(std::move(line));
   }
 
+  std::string source_cut() const {
+    if (parameter_.treatment == Treatment::kRaw) return "one slice for each rank";
+    return map_.made_by_map ? "tensors joined by the map" : cut_text(map_.source_parts);
+  }
+
   void add_captions() {
     if (parameter_.treatment == Treatment::kRaw) {
       add_caption("In one strategy only: each target rank gets one source rank's slice.");
     } else {
       add_caption(
-          fmt::format("Source: {}. Target: {}{}.",
-                      map_.made_by_map ? "tensors joined by the map" : cut_text(map_.source_parts),
-                      cut_text(map_.destination_parts),
+          fmt::format("Source: {}. Target: {}{}.", source_cut(), cut_text(map_.destination_parts),
                       parameter_.treatment == Treatment::kKeep ? ", equal on every rank" : ""));
     }
     if (map_.row_dimension && map_.source_parts.size() > 2) {
@@ -191,6 +218,7 @@ class Panel {
       }
       if (!where.empty()) where += "] ";
     }
+    if (!has_targets_) return where + source_words(holding);
     const std::vector<Rank>* ranks = target_ranks(row, column);
     return fmt::format("{}{} \u2190 {}", where,
                        ranks == nullptr ? "no shown rank" : "target " + rank_words(*ranks),
@@ -237,7 +265,7 @@ class Panel {
       const std::string text = title(row, column, holding);
       if (!holding) {
         svg.box(box, "miss", text);
-      } else if (target_ranks(row, column) == nullptr) {
+      } else if (has_targets_ && target_ranks(row, column) == nullptr) {
         svg.box(box, "z", text);
       } else {
         svg.filled_box(box, sources_.colour(sources_.number(holding)).fill, text);
@@ -282,23 +310,24 @@ class Panel {
     for_each_region([&](const Stretch& row, const Stretch& column) {
       const Holding& holding = holding_of(row, column);
       const std::vector<Rank>* ranks = target_ranks(row, column);
-      if (ranks == nullptr) return;
+      if (has_targets_ && ranks == nullptr) return;
       SourceLabel label{box_of(row, column, x, y), {}, {}, 0};
       const std::size_t number = holding ? sources_.number(holding) : 0;
       if (holding) label.ink = sources_.colour(number).takes_white ? " w" : " k";
-      if (begins(rows, row) && begins(columns, column)) {
+      if (ranks != nullptr && begins(rows, row) && begins(columns, column)) {
         label.used = draw_target_label(svg, label.box, *ranks, label.ink);
       }
       if (!holding) return;
       label.text = sources_.short_label(number);
       labels.push_back(std::move(label));
     });
-    const bool with_words = !sources_.are_tensors() &&
-                            std::all_of(labels.begin(), labels.end(), [](const SourceLabel& label) {
-                              return label.fits("from " + label.text);
-                            });
+    const std::string words = has_targets_ ? "from " : "rank ";
+    const bool with_words =
+        !sources_.are_tensors() &&
+        std::all_of(labels.begin(), labels.end(),
+                    [&](const SourceLabel& label) { return label.fits(words + label.text); });
     for (const SourceLabel& label : labels) {
-      draw_source_label(svg, label, (with_words ? "from " : "") + label.text);
+      draw_source_label(svg, label, (with_words ? words : "") + label.text);
     }
   }
 
@@ -332,6 +361,7 @@ class Panel {
   bool has_ramp() const { return sources_.count() > kHues && !sources_.are_tensors(); }
 
   double legend_height() const {
+    if (!has_targets_) return 0;
     if (sources_.are_tensors()) {
       const std::size_t shown = std::min(sources_.count(), kMostTensors);
       return 20 + static_cast<double>(shown + (sources_.count() > shown ? 1 : 0)) * 18;
@@ -372,7 +402,9 @@ class Panel {
   void draw_swatches(Svg& svg, double top) const {
     double x = frame_.margin;
     for (std::size_t i = 0; i < sources_.count(); ++i) {
-      svg.filled_box({x, top, 13, 13}, sources_.colour(i).fill, "source rank " + sources_.label(i));
+      // In a page titles are those of parts: a table repeats them.
+      const std::string title = frame_.has_heading ? "source rank " + sources_.label(i) : "";
+      svg.filled_box({x, top, 13, 13}, sources_.colour(i).fill, title);
       svg.text(x + 17, top + 11, "s", sources_.label(i));
       x += 17 + small_text_width(sources_.label(i)) + 10;
     }
@@ -402,6 +434,7 @@ class Panel {
   const SliceMap& map_;
   const TargetParameter& parameter_;
   const Frame& frame_;
+  bool has_targets_;
   MapSources sources_;
   Size size_;
   std::vector<std::string> captions_;
@@ -431,17 +464,24 @@ std::string parameter_facts(const TargetTable& target, const TargetParameter& pa
 }
 
 void draw_parameter(const TargetTable& target, const TargetParameter& parameter,
-                    const std::vector<Rank>& ranks, Placement placement, BoundedWriter& out) {
+                    const std::vector<Rank>& ranks, Placement placement, DrawnSlices slices,
+                    BoundedWriter& out) {
   const Frame& frame = frame_of(placement);
-  const std::vector<SliceMap> maps = slice_maps(target, parameter, ranks);
+  std::vector<SliceMap> maps = slice_maps(target, parameter, ranks);
+  if (slices == DrawnSlices::kOfTheSource) {
+    for (SliceMap& map : maps) map = source_side(std::move(map));
+  }
   std::vector<Panel> panels;
   double top = frame.has_heading ? frame.margin + 44 : frame.margin;
   double height = top + 4;
   for (const SliceMap& map : maps) {
-    panels.emplace_back(map, parameter, frame);
+    panels.emplace_back(map, parameter, frame, slices);
     height += panels.back().height();
   }
-  Svg svg(out, placement, frame.width(), height, "Slices of " + parameter.name);
+  const std::string label = slices == DrawnSlices::kOfTheSource ? "Slices of the source"
+                            : frame.has_heading                 ? "Slices of " + parameter.name
+                                                                : "Slices of the target ranks";
+  Svg svg(out, placement, frame.width(), height, label);
   if (frame.has_heading) {
     svg.text(frame.margin, frame.margin + 12, "b", shortened(parameter.name, 72));
     svg.text(frame.margin, frame.margin + 32, "", facts(target, parameter, maps));

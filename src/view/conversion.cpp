@@ -176,7 +176,7 @@ void Conversion::draw_parameter(const std::string& name, const TextSink& out) co
   }
   BoundedWriter writer(out);
   reshardfs::draw_parameter(*state_->tables.target, *found, state_->tables.ranks,
-                            Placement::kDocument, writer);
+                            Placement::kDocument, DrawnSlices::kOfBothSides, writer);
   writer.flush();
 }
 

@@ -138,6 +138,11 @@ class Page(ReportTest):
                 page.value(titles + "(1)"),
                 [f"[{8 * s}:{8 * s + 8}, {8 * d}:{8 * d + 8}] target rank {d} \u2190 source rank {s}"
                  for s in range(8) for d in range(4)])
+            self.assertEqual(
+                page.value("[...document.querySelectorAll('#parameter-pictures .words tbody tr')]"
+                           ".map(row => [...row.cells].map(e => e.textContent))"),
+                [[str(d), f"[{8 * s}:{8 * s + 8}, {8 * d}:{8 * d + 8}]", str(s)]
+                 for d in range(4) for s in range(8)])
             self.assertEqual(page.complaints, [])
 
     def large_report(self, root: Path, **sizes: int) -> Path:
@@ -357,11 +362,13 @@ class Figures(ReportTest):
         with scratch() as root:
             layouts = {"w": ((64, 8), rows(64), rows(2)), "v": ((9, 8), Layout((64,), ((), ())),
                                                                Layout((2,), ((), ())))}
-            data = data_of(self.says(0, *write_set(root, layouts), "-O", "-"))
-            drawn = data["maps"][data["map_of"][data["kind"][data["name"].index("w")]]][0]
-            self.assertEqual([source[0] for source in drawn["sources"]],
-                             [str(rank) for rank in range(64)])
-            self.assertEqual(len({source[2] for source in drawn["sources"]}), 64)
+            page = self.says(0, *write_set(root, layouts), "-O", "-")
+            data = data_of(page)
+            number = data["slices_of"][data["kind"][data["name"].index("w")]]
+            drawn = re.findall(r'<rect [^>]* fill="(.*?)"><title>\[.*?\] source rank (\d+)</title>',
+                               page.partition(f'<template id="source-{number}">')[2].partition("</template>")[0])
+            self.assertEqual([rank for _, rank in drawn], [str(rank) for rank in range(64)])
+            self.assertEqual(len({fill for fill, _ in drawn}), 64)
 
     def test_host_path_and_command(self) -> None:
         with scratch() as root:

@@ -27,7 +27,8 @@ TEST(WholeShape, RefusesWhatItCannotRead) {
   EXPECT_THAT(refusal_of([] { WholeShape::parse("hidden"); }), HasSubstr("no list"));
   EXPECT_THAT(refusal_of([] { WholeShape::parse("[cut a, cut b]"); }),
               HasSubstr("more than one 'cut'"));
-  EXPECT_THAT(refusal_of([] { WholeShape::parse("[cut a by ]"); }), HasSubstr("'by' is unexpected"));
+  EXPECT_THAT(refusal_of([] { WholeShape::parse("[cut a by ]"); }),
+              HasSubstr("'by' is unexpected"));
 }
 
 const NamedTensors& tensors_of(const ModelMap& map, bool is_from, const std::string& name) {

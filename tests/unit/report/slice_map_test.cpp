@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "report/page_data.h"
+#include "report/page_slices.h"
 #include "report/parameter_picture.h"
 #include "support/boxes.h"
 #include "support/checkpoint.h"
@@ -97,6 +98,40 @@ TEST(SliceMap, IsNoneOfWhatHasNoElements) {
   EXPECT_THAT(slice_maps(*target, target->parameters().front(), test::ranks({0})), IsEmpty());
 }
 
+/// Of parameter 0, on a card or not, what write_card() and write_rest() write.
+std::string page_of(const TargetTable& target, bool on_card) {
+  const std::vector<Rank> ranks = test::ranks({0, 1});
+  PageSlices slices(target, ranks, {0});
+  EXPECT_THAT(slices.numbers(), ElementsAre(0));
+  std::string page;
+  const TextSink sink = [&](std::string_view text) { page += text; };
+  BoundedWriter out(sink);
+  if (on_card) slices.write_card(0, out);
+  slices.write_rest(out);
+  out.flush();
+  return page;
+}
+
+TEST(PageSlices, HaveEachPictureOnce) {
+  const auto target = table({.device_matrix = {2}, .tensor_map = {{0}, {}}},
+                            {.device_matrix = {2}, .tensor_map = {{}, {0}}}, {2, 4}, 2);
+  const auto count = [](const std::string& page, const std::string& text) {
+    std::size_t found = 0;
+    for (std::size_t at = page.find(text); at != std::string::npos; at = page.find(text, at + 1)) {
+      ++found;
+    }
+    return found;
+  };
+  for (const bool on_card : {false, true}) {
+    const std::string page = page_of(*target, on_card);
+    EXPECT_EQ(count(page, "<template id=\"source-0\">"), 1U);
+    EXPECT_EQ(count(page, "<template id=\"target-0\">"), on_card ? 0U : 1U);
+    EXPECT_EQ(count(page, "id=\"target-0\""), 1U);
+    EXPECT_EQ(count(page, "<title>[0:2, 0:4] source rank 0</title>"), 1U);
+    EXPECT_EQ(count(page, "<title>[0:2, 0:2] target rank 0 \u2190 source rank 0</title>"), 1U);
+  }
+}
+
 TEST(SliceMap, IsNoneOfBoxes) {
   auto source = std::make_shared<const SourceTable>(
       test::box_set({test::piece_file(0, test::pinwheel("w"))}, {{"w", {3, 4}}}), std::nullopt);
@@ -107,7 +142,8 @@ TEST(SliceMap, IsNoneOfBoxes) {
   std::string picture;
   const TextSink to_picture = [&](std::string_view text) { picture += text; };
   BoundedWriter picture_out(to_picture);
-  draw_parameter(target, parameter, test::ranks({0}), Placement::kDocument, picture_out);
+  draw_parameter(target, parameter, test::ranks({0}), Placement::kDocument,
+                 DrawnSlices::kOfBothSides, picture_out);
   picture_out.flush();
   EXPECT_THAT(picture, HasSubstr("[3, 4]: 5 boxes in the source, not drawn"));
 
@@ -115,7 +151,7 @@ TEST(SliceMap, IsNoneOfBoxes) {
   const TextSink to_data = [&](std::string_view text) { data += text; };
   BoundedWriter data_out(to_data);
   write_report_data(target, test::ranks({0}), survey_traffic(target, test::ranks({0}), 4), {0},
-                    data_out);
+                    {-1}, data_out);
   data_out.flush();
   EXPECT_THAT(data, HasSubstr(R"("cuts":["5 boxes","whole"])"));
 }
