@@ -378,7 +378,7 @@ class Figures(ReportTest):
             options = ["--include", "model.*", "--include", "*.w1", "--ranks", "0-1,3",
                        "--format", "ckpt,safetensors", "--align", "64", "--state-prefix", "x y.",
                        "--allow-unmatched"]
-            page = self.says(0, *arguments, *options, "-O", "-")
+            page = self.says(0, *arguments, *options, "-q", "-O", "-")
             self.assertIn(f"<dd>{socket.gethostname()}</dd>", page)
             # Without an option that the caller's shell would fill in.
             line = command_of(page)
