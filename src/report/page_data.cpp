@@ -6,14 +6,45 @@
 #include <string_view>
 #include <unordered_map>
 
+#include <nlohmann/json.hpp>
+
 #include "base/content_size.h"
 #include "base/rank_list.h"
 #include "layout/slicing.h"
-#include "report/page_json.h"
 #include "report/slice_map.h"
 
 namespace reshardfs {
 namespace {
+
+/// A text with its quotes; bytes that are not UTF-8 are replaced. Without `<`, so that no text ends
+/// the script element that it is in.
+std::string page_json_text(const std::string& text) {
+  using Json = nlohmann::json;
+  const std::string plain = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string out;
+  for (const char c : plain) {
+    if (c == '<') {
+      out += "\\u003c";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+/// A list with one item for each of `items`; `write_item` writes it.
+template <typename Items, typename WriteItem>
+void write_list(BoundedWriter& out, std::string_view name, const Items& items,
+                WriteItem&& write_item) {
+  out.print("\"{}\":[", name);
+  bool first = true;
+  for (const auto& item : items) {
+    if (!first) out.write(",");
+    first = false;
+    write_item(item);
+  }
+  out.write("],\n");
+}
 
 /// Texts that many parameters have, each once.
 class Texts {
@@ -96,7 +127,7 @@ void write_report_data(const TargetTable& target, const std::vector<Rank>& ranks
     return rank_of[survey.kind_of[static_cast<std::size_t>(&parameter - parameters.data())]];
   };
   const auto number = [&](std::uint64_t value) { out.print("{}", value); };
-  const auto string = [&](const std::string& text) { out.write(json_text(text)); };
+  const auto string = [&](const std::string& text) { out.write(page_json_text(text)); };
   Texts types;
   Texts shapes;
   Texts cuts;

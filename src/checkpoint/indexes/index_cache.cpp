@@ -7,7 +7,6 @@
 
 #include "base/version.h"
 #include "checkpoint/indexes/assumed_source.h"
-#include "checkpoint/set_identity.h"
 #include "format/index/kept_indexes.h"
 #include "storage/remote/cached_fetcher.h"
 
@@ -18,6 +17,19 @@ namespace {
 /// @param sampled whether something was left for later.
 std::string value_name(bool sampled) {
   return std::string(sampled ? "sampled" : "examined") + " indexes 2 " + kVersion;
+}
+
+/// The identities of all files of a set, in their order. Nothing if a file has none.
+std::optional<ObjectKey> set_identity(const std::vector<RankFile>& files) {
+  std::string all;
+  for (const RankFile& file : files) {
+    const std::string identity = file.source->identity();
+    if (identity.empty()) return std::nullopt;
+    // Each with its length, so that no two lists make one text.
+    all.append(input_format_of(file.path).name).append(" ");
+    all.append(std::to_string(identity.size())).append("\n").append(identity).append("\n");
+  }
+  return ObjectKey(all);
 }
 
 }  // namespace

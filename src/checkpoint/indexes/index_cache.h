@@ -34,7 +34,7 @@ class IndexCache {
   /// Keeps the indexes of all files; soon, and if there is room.
   void store(const std::vector<RankFile>& files, const Likenesses& likenesses) const;
 
-  /// The identity of the set: see set_identity.h.
+  /// The identities of all files of the set, in their order.
   const std::optional<ObjectKey>& key() const noexcept { return key_; }
 
  private:
