@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// What every place that an export writes to must do with names, texts and files.
+#include <sys/resource.h>
+
 #include <atomic>
+#include <csignal>
 #include <string>
 #include <thread>
 #include <vector>
@@ -148,6 +151,44 @@ TEST_F(ExportTarget, AFailureLeavesNothing) {
   const OutputFile good = file("big", large);
   EXPECT_EQ(write(*target, manifest, {&good}).resumed_bytes, 0U);
   EXPECT_TRUE(target->read("big") == large);
+}
+
+/// Files must not grow beyond 1 MiB for as long as it lives.
+class FileSizeLimit {
+ public:
+  FileSizeLimit() : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &old_), 0);
+    const rlimit low{rlim_t{1} << 20U, old_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &low), 0);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+  ~FileSizeLimit() {
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &old_), 0);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  void (*handler_)(int);
+  rlimit old_{};
+};
+
+TEST_F(ExportTarget, AWriteThatFailsLeavesNothing) {
+  const TargetPtr target = alone();
+  Manifest manifest(*target, kIdentity, false);
+  manifest.save();
+  // A store refuses what has this name.
+  const OutputFile refused = file("refused", test::varied_bytes(kLargeBytes));
+  bool stays = false;
+  {
+    const FileSizeLimit limit;
+    EXPECT_TRUE(write(*target, manifest, {&refused}, [&](WriteJob& job) {
+                  stays = job.leave() || stays;
+                }).has_failed);
+  }
+  EXPECT_FALSE(stays);
+  EXPECT_FALSE(manifest.find("refused"));
+  EXPECT_THAT(target->names(""), ElementsAre(Manifest::kName));
 }
 
 TEST_F(ExportTarget, GoesOnWithWhatWasLeft) {

@@ -10,15 +10,24 @@ import sys
 import unittest
 from pathlib import Path
 
-from memory_store import BUCKET, MemoryStore, serving
+from memory_store import BUCKET, MemoryStore, error, serving
 from mounted import parse_binary, scratch
 from object_store import object_store
+from s3_proxy import Answer, Pass, Request, proxy
 
 SUITE_SECONDS = 300.0
 
 
 class Programs:
     suite = Path("export_conformance")
+
+
+def refuse(request: Request, pass_on: Pass) -> Answer:
+    """Takes no object that is named so."""
+    path = request.path.partition("?")[0]
+    if request.method == "PUT" and path.endswith("/refused"):
+        return error(403, "AccessDenied")
+    return pass_on(request)
 
 
 class Targets(unittest.TestCase):
@@ -45,6 +54,7 @@ class Targets(unittest.TestCase):
 
     def test_store_in_memory(self) -> None:
         store = MemoryStore()
+        store.fault = refuse
         with serving(store) as environment:
             self.passes(f"s3://{BUCKET}/run/a b", environment)
         # What is not written to its end is paid for, and nobody sees it.
@@ -55,7 +65,9 @@ class Targets(unittest.TestCase):
         with object_store() as store:
             client = store.client()
             client.create_bucket(Bucket=BUCKET)
-            self.passes(f"s3://{BUCKET}/run/out", store.environment)
+            with proxy(store.endpoint, refuse) as endpoint:
+                self.passes(f"s3://{BUCKET}/run/out",
+                            {**store.environment, "AWS_ENDPOINT_URL": endpoint})
             self.assertNotIn("Uploads", client.list_multipart_uploads(Bucket=BUCKET))
             client.close()
 
