@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <deque>
 #include <filesystem>
+#include <map>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -61,14 +61,10 @@ class ExistingFile final : public VirtualFile {
   mutable std::optional<Descriptor> file_;
 };
 
-struct Item {
-  const OutputFile* output = nullptr;
-  bool is_there = false;  ///< with the right size
-  /// Of the file that is there; of what should be there, from the manifest or the source.
-  std::string found_sha256{};
-  std::string wanted_sha256{};
-
-  bool is_kept() const { return is_there && found_sha256 == wanted_sha256; }
+/// Of a file that is there; of what should be there, from the manifest or the source.
+struct Sums {
+  std::string found{};
+  std::string wanted{};
 };
 
 /// Files that are hashed together.
@@ -76,15 +72,15 @@ class Hashing {
  public:
   Hashing(const Folder& root, const Manifest& manifest) : root_(root), manifest_(manifest) {}
 
-  void add(Item& item) {
-    const OutputFile& file = *item.output;
+  /// @param sums must stay where they are until run() returns.
+  void add(const OutputFile& file, Sums& sums) {
     const std::uint64_t size = file.file->size();
-    add(std::make_shared<ExistingFile>(root_, file.path, size), file.path, item.found_sha256);
+    add(std::make_shared<ExistingFile>(root_, file.path, size), file.path, sums.found);
     const auto known = manifest_.find(file.path);
     if (known && known->size == size) {
-      item.wanted_sha256 = known->sha256;
+      sums.wanted = known->sha256;
     } else {
-      add(file.file, file.path, item.wanted_sha256);
+      add(file.file, file.path, sums.wanted);
     }
   }
   void run(const BlockEngineOptions& engine) const {
@@ -111,30 +107,29 @@ class Hashing {
 OutputFiles choose_by_contents(const Target& target, const Folder& root, const OutputFiles& files,
                                const Target::Listing& there, bool force, Manifest& manifest,
                                const BlockEngineOptions& engine) {
-  std::deque<Item> items;  // which stay where they are
+  std::map<const OutputFile*, Sums> sums;  // of those that are there with the right size
   Hashing hashing(root, manifest);
   for (const OutputFile* file : files) {
-    Item& item = items.emplace_back(Item{file});
     const auto found = there.files.find(file->path);
     if (found == there.files.end()) continue;
-    item.is_there = found->second.size == file->file->size();
-    if (item.is_there) {
-      hashing.add(item);
+    if (found->second.size == file->file->size()) {
+      hashing.add(*file, sums[file]);
     } else if (!force) {
       throw_in_the_way(target, file->path, "already exists with a different size");
     }
   }
   hashing.run(engine);
   OutputFiles pending;
-  for (const Item& item : items) {
-    const std::string& path = item.output->path;
-    if (!item.is_kept()) {
-      if (item.is_there && !force) {
-        throw_in_the_way(target, path, "already exists with different contents");
+  for (const OutputFile* file : files) {
+    const auto found = sums.find(file);
+    const bool is_there = found != sums.end();
+    if (!is_there || found->second.found != found->second.wanted) {
+      if (is_there && !force) {
+        throw_in_the_way(target, file->path, "already exists with different contents");
       }
-      pending.push_back(item.output);
-    } else if (!manifest.find(path)) {
-      manifest.set(path, {item.output->file->size(), item.found_sha256});
+      pending.push_back(file);
+    } else if (!manifest.find(file->path)) {
+      manifest.set(file->path, {file->file->size(), found->second.found});
     }
   }
   return pending;

@@ -40,10 +40,9 @@ Manifest::Manifest(const Target& target, const Json& identity, bool force,
     : header_(manifest_line(manifest_header(identity, share))),
       identity_sum_(sum_of(identity)),
       claim_(target.claim(share_of(share))) {
-  const Json wanted = manifest_header(identity, share);
-  const std::uint64_t good = parse_manifest(
-      target.shown(manifest_name(share_of(share))), claim_->read(),
-      [&](const Json& header) { return header == wanted; }, identity, force, entries_);
+  const std::uint64_t good =
+      parse_manifest(target.shown(manifest_name(share_of(share))), claim_->read(),
+                     same_files(identity, share), identity, force, entries_);
   claim_->begin(good, header_);
 }
 

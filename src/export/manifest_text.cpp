@@ -100,6 +100,11 @@ std::string manifest_last_line(const std::string& header) {
   return manifest_line({{kCompleteKey, sha256_of(std::as_bytes(std::span(header)))}});
 }
 
+IsSameHeader same_files(const Json& identity, const std::optional<SharePlan>& plan) {
+  return
+      [wanted = manifest_header(identity, plan)](const Json& header) { return header == wanted; };
+}
+
 IsSameHeader same_conversion(const Json& identity) {
   return [identity](const Json& header) {
     return header.value<Json>(kFormatKey, Json()) == kFormat &&

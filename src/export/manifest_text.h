@@ -26,6 +26,9 @@ std::string manifest_entry_line(const std::string& path, const Manifest::Entry& 
 std::string manifest_last_line(const std::string& header);
 
 using IsSameHeader = std::function<bool(const nlohmann::ordered_json& header)>;
+/// Accepts the manifest of these very files.
+IsSameHeader same_files(const nlohmann::ordered_json& identity,
+                        const std::optional<SharePlan>& plan);
 /// Accepts shares of a conversion, of whatever files.
 IsSameHeader same_conversion(const nlohmann::ordered_json& identity);
 

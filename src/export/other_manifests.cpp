@@ -42,7 +42,7 @@ OtherManifests::OtherManifests(const Target& target, const Json& identity,
       if (!force || !target_.revoke(name)) throw_other_split(target_.shown(name), *share);
     } else if (!force && looked_at++ < kMostLookedAt) {
       // With --force it is begun anew by the process whose share it is.
-      read(name, of_same_files(*share));
+      read(name, same_files(identity_, SharePlan{*share, own_->files_sum}));
     }
   }
 }
@@ -64,11 +64,6 @@ std::optional<Manifest::Entries> OtherManifests::read(const std::string& name,
   return entries;
 }
 
-IsSameHeader OtherManifests::of_same_files(const Share& share) const {
-  return [wanted = manifest_header(identity_, SharePlan{share, own_->files_sum})](
-             const Json& header) { return header == wanted; };
-}
-
 void OtherManifests::add_all(Manifest::Entries& entries, bool force) const {
   entries.insert(known_.begin(), known_.end());
   if (!own_) return;
@@ -76,7 +71,8 @@ void OtherManifests::add_all(Manifest::Entries& entries, bool force) const {
     const auto share = share_of_manifest(name);
     if (!share || *share == own_->share || share->count != own_->share.count) continue;
     try {
-      if (auto others = read(name, of_same_files(*share))) entries.merge(*others);
+      if (auto others = read(name, same_files(identity_, SharePlan{*share, own_->files_sum})))
+        entries.merge(*others);
     } catch (const Error& error) {
       if (!force || error.kind() != ErrorKind::kUsage) throw;
     }
@@ -85,14 +81,13 @@ void OtherManifests::add_all(Manifest::Entries& entries, bool force) const {
 
 std::optional<Manifest::Entries> read_complete_share(const Target& target, const Json& identity,
                                                      const SharePlan& share) {
-  const Json header = manifest_header(identity, share);
   const std::string name = manifest_name(share.share);
-  const auto text = target.read(name, manifest_last_line(manifest_line(header)));
+  const std::string header = manifest_line(manifest_header(identity, share));
+  const auto text = target.read(name, manifest_last_line(header));
   if (!text) return std::nullopt;
   Manifest::Entries entries;
-  const std::uint64_t good = parse_manifest(
-      target.shown(name), *text, [&](const Json& found) { return found == header; }, identity,
-      /*force=*/true, entries);
+  const std::uint64_t good = parse_manifest(target.shown(name), *text, same_files(identity, share),
+                                            identity, /*force=*/true, entries);
   // A damaged line, or one that another process has added meanwhile.
   if (good != text->size()) return std::nullopt;
   return entries;

@@ -36,7 +36,6 @@ class OtherManifests {
  private:
   void take_over(const std::string& name, bool force);
   std::optional<Manifest::Entries> read(const std::string& name, const IsSameHeader& is_same) const;
-  IsSameHeader of_same_files(const Share& share) const;
 
   const Target& target_;
   const nlohmann::ordered_json& identity_;
