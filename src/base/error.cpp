@@ -19,12 +19,11 @@ std::string hex_escape(unsigned char byte) {
   return {'\\', 'x', kDigits[byte >> 4U], kDigits[byte & 0xfU]};
 }
 
-}  // namespace
-
-std::string printable(const std::string& text) {
+/// Control characters and invalid UTF-8, and with `quotes` what would end a quoted text, escaped.
+std::string escaped(const std::string& text, std::size_t limit, bool quotes) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
-    if (out.size() >= kPrintableBytes) return out + "...";
+    if (out.size() >= limit) return out + "...";
     const auto [length, character] = utf8_character(text, i);
     if (length == 0 || is_control(character) || is_layout_control(character)) {
       for (const std::size_t end = i + std::max<std::size_t>(1, length); i < end; ++i) {
@@ -33,11 +32,22 @@ std::string printable(const std::string& text) {
       }
       continue;
     }
-    if (text[i] == '\'' || text[i] == '\\') out += '\\';
+    if (quotes && (text[i] == '\'' || text[i] == '\\')) out += '\\';
     out.append(text, i, length);
     i += length;
   }
   return out;
+}
+
+/// Whatever a caller has left in it: a message is one line, and does nothing to a terminal.
+std::string one_line(const std::string& text) {
+  return escaped(text, std::string::npos, /*quotes=*/false);
+}
+
+}  // namespace
+
+std::string printable(const std::string& text) {
+  return escaped(text, kPrintableBytes, /*quotes=*/true);
 }
 
 Error::Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {
@@ -91,8 +101,8 @@ void Error::compose() {
   if (rank_) text_ += "rank " + to_string(*rank_) + ": ";
   if (offset_) text_ += "offset " + std::to_string(*offset_) + ": ";
   if (!parameter_.empty()) text_ += "parameter '" + printable(parameter_) + "': ";
-  text_ += message_;
-  if (!hint_.empty()) text_ += "; " + hint_;
+  text_ += one_line(message_);
+  if (!hint_.empty()) text_ += "; " + one_line(hint_);
 }
 
 Error io_error(const std::string& action, const std::string& path, int errno_value) {

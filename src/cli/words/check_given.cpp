@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/words/check_given.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "reshardfs/error.h"
@@ -31,6 +33,12 @@ void check_arguments(const Given& given) {
     const Argument& missing = expected[i];
     if (!missing.required || (!missing.unless.empty() && given.has(missing.unless))) continue;
     throw Error(ErrorKind::kUsage, missing.name + " is missing").hint("write " + usage_of(given));
+  }
+  for (std::size_t i = 0; i < std::min(given.arguments.size(), expected.size()); ++i) {
+    // Commands that need a mount point tell of it themselves, as do those that can do without.
+    const bool may_be_empty = !expected[i].required || expected[i].name == "MOUNTPOINT";
+    if (!given.arguments[i].empty() || may_be_empty) continue;
+    throw Error(ErrorKind::kUsage, expected[i].name + " is empty").hint("write " + usage_of(given));
   }
   const bool takes_any_number = !expected.empty() && expected.back().many;
   if (given.arguments.size() <= expected.size() || takes_any_number) return;

@@ -128,14 +128,13 @@ Given read_words_of(const Command& command, const std::vector<std::string>& word
 
 Given read_words(const std::vector<std::string>& words) {
   std::size_t next = 0;
-  const bool of_a_command = words.size() == 1 || (words.size() > 1 && !words[1].starts_with("-"));
-  if (!words.empty() && words.front() == "help" && of_a_command) {
-    next = 1;
-    return help_of(named_command(words, next));
-  }
   const Command& command = named_command(words, next);
   Given given =
       read_words_of(command, {words.begin() + static_cast<std::ptrdiff_t>(next), words.end()});
+  if (command.bit == commands::kHelp && !given.flag("help")) {
+    next = 0;
+    return help_of(named_command(given.arguments, next));
+  }
   const std::vector<std::string> below = commands_below(command.name);
   const bool is_answered =
       given.flag("help") || (command.bit == commands::kProgram && given.flag("version"));

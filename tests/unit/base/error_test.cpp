@@ -38,6 +38,11 @@ TEST(Error, CarriesTheErrno) {
   EXPECT_STREQ(error.what(), "f: cannot read: No space left on device");
 }
 
+TEST(Error, IsOneLineWhateverItIsGiven) {
+  const Error error = Error(ErrorKind::kUsage, "a\nb 'c'").hint("mkdir -p x\ny");
+  EXPECT_STREQ(error.what(), "a\\nb 'c'; mkdir -p x\\ny");
+}
+
 TEST(Printable, EscapesWhatMovesATerminal) {
   EXPECT_EQ(printable("plain.weight"), "plain.weight");
   EXPECT_EQ(printable("\x1b[31m\n\x7f"), "\\x1b[31m\\n\\x7f");

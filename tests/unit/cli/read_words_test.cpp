@@ -78,6 +78,7 @@ TEST(ReadWords, HelpGoesBeforeWrongWords) {
   EXPECT_TRUE(read_words({"mount", "--nonsense", "--help"}).flag("help"));
   EXPECT_EQ(read_words({"help", "strategy", "show"}).command().name, "strategy show");
   EXPECT_TRUE(read_words({"help"}).flag("help"));
+  EXPECT_TRUE(read_words({"help", "--"}).flag("help"));
 }
 
 TEST(ReadWords, WrongWordsAreAnswered) {
@@ -87,6 +88,11 @@ TEST(ReadWords, WrongWordsAreAnswered) {
             "--step needs a value; it takes STEP|latest|all; see 'reshardfs mount --help'");
   EXPECT_EQ(refusal({"mount", "a", "m", "-o", "uid"}),
             "-o uid needs a value; it takes USER; see 'reshardfs mount --help'");
+}
+
+TEST(ReadWords, ArgumentsThatAreNeededAreNotEmpty) {
+  EXPECT_EQ(refusal({"verify", ""}), "SOURCE is empty; write reshardfs verify SOURCE");
+  EXPECT_EQ(refusal({"status", ""}), "");
 }
 
 TEST(ReadWords, WrongValuesAreAnswered) {
