@@ -60,7 +60,7 @@ void drop_axis(NormalForm& form, std::size_t dimension, std::size_t at) {
 }
 
 /// The indices of [begin, end) that start + step * y is, for y from 0 on, as a range of y.
-std::pair<std::int64_t, std::int64_t> steps_within(const BoxAxis& axis, const Slice& range) {
+std::pair<std::int64_t, std::int64_t> steps_within(const BoxAxis& axis, const StepRange& range) {
   const auto first_step = [&](std::int64_t index) {
     const std::int64_t way = std::max<std::int64_t>(0, index - range.start);
     return way / range.step + (way % range.step == 0 ? 0 : 1);
@@ -69,7 +69,7 @@ std::pair<std::int64_t, std::int64_t> steps_within(const BoxAxis& axis, const Sl
 }
 
 /// Keeps what one axis has in the range.
-void cut_axis(NormalForm& form, std::size_t dimension, std::size_t at, const Slice& range) {
+void cut_axis(NormalForm& form, std::size_t dimension, std::size_t at, const StepRange& range) {
   const std::size_t axis = form.first_axis(dimension) + at;
   std::vector<FormBox> kept;
   for (FormBox& box : form.boxes) {
@@ -88,7 +88,7 @@ void cut_axis(NormalForm& form, std::size_t dimension, std::size_t at, const Sli
 
 /// Keeps one index of the inner factors of a dimension and goes on with the outer one, if the step
 /// is a multiple of theirs.
-bool cut_inner_factors(NormalForm& form, std::size_t dimension, Slice& range) {
+bool cut_inner_factors(NormalForm& form, std::size_t dimension, StepRange& range) {
   auto& factors = form.factors[dimension];
   const std::int64_t inner = product(factors) / factors.front();
   if (factors.size() < 2 || range.step % inner != 0) return false;
@@ -107,7 +107,7 @@ bool cut_inner_factors(NormalForm& form, std::size_t dimension, Slice& range) {
 }
 
 /// Axes of a dimension, outermost first: cut, fixed to one index, or merged with the next one.
-void cut_dimension(NormalForm& form, std::size_t dimension, Slice range) {
+void cut_dimension(NormalForm& form, std::size_t dimension, StepRange range) {
   std::size_t at = 0;
   auto& factors = form.factors[dimension];
   if (range.step > 1 && !cut_inner_factors(form, dimension, range)) {
@@ -130,13 +130,13 @@ void cut_dimension(NormalForm& form, std::size_t dimension, Slice range) {
   }
 }
 
-std::string slice_text(const Slice& range) {
+std::string slice_text(const StepRange& range) {
   std::string text = std::to_string(range.start) + ":" + std::to_string(range.stop);
   return range.step == 1 ? text : text + ":" + std::to_string(range.step);
 }
 
 /// A slice that is within the dimension.
-NormalForm sliced(NormalForm form, std::size_t dimension, const Slice& range) {
+NormalForm sliced(NormalForm form, std::size_t dimension, const StepRange& range) {
   const std::int64_t way = range.stop - range.start;
   const std::int64_t length = way / range.step + (way % range.step == 0 ? 0 : 1);
   if (length == form.shape[dimension] && range.step == 1) return form;
@@ -212,7 +212,7 @@ NormalForm permute(NormalForm form, const std::vector<std::int64_t>& order) {
   return tidy(std::move(out));
 }
 
-NormalForm slice(NormalForm form, std::int64_t dimension, const Slice& range) {
+NormalForm slice(NormalForm form, std::int64_t dimension, const StepRange& range) {
   const std::size_t d = checked_dimension(form, dimension);
   if (range.step < 1 || range.start < 0 || range.start > range.stop || range.stop > form.shape[d]) {
     fail_for(form.shape, "there is no " + slice_text(range) + " in a dimension of length " +
@@ -275,7 +275,7 @@ NormalForm pad(NormalForm form, std::int64_t dimension, std::int64_t length, con
   return concat(std::move(parts), dimension);
 }
 
-NormalForm cut(NormalForm form, const std::vector<Slice>& ranges) {
+NormalForm cut(NormalForm form, const std::vector<StepRange>& ranges) {
   if (ranges.size() != form.shape.size()) {
     fail_for(form.shape, "it is cut along " + std::to_string(ranges.size()) + " dimensions");
   }

@@ -15,7 +15,7 @@
 namespace reshardfs::modelmap {
 
 /// [start, stop) of a dimension, every `step`-th index.
-struct Slice {
+struct StepRange {
   std::int64_t start = 0;
   std::int64_t stop = 0;
   std::int64_t step = 1;
@@ -25,7 +25,7 @@ struct Slice {
 NormalForm reshape(NormalForm form, Shape shape);
 /// Dimension i of the result is dimension order[i] of the operand.
 NormalForm permute(NormalForm form, const std::vector<std::int64_t>& order);
-NormalForm slice(NormalForm form, std::int64_t dimension, const Slice& range);
+NormalForm slice(NormalForm form, std::int64_t dimension, const StepRange& range);
 /// Part `part` of `parts` equal ones; the dimension stays.
 NormalForm split(NormalForm form, std::int64_t dimension, std::int64_t parts, std::int64_t part);
 /// One index of a dimension, which vanishes.
@@ -42,7 +42,7 @@ NormalForm pad(NormalForm form, std::int64_t dimension, std::int64_t length, con
 /// The part of a tensor that lies within [begin, end) of each dimension: what a strategy leaves a
 /// device.
 /// @param ranges one for each dimension
-NormalForm cut(NormalForm form, const std::vector<Slice>& ranges);
+NormalForm cut(NormalForm form, const std::vector<StepRange>& ranges);
 
 /// Merges what can be merged without making more boxes, and checks the limits. Each operation does
 /// so with its result.

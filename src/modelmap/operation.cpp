@@ -218,7 +218,7 @@ std::vector<std::int64_t> values_of(const std::vector<Expression>& expressions,
 
 NormalForm apply_slice(const Operation& operation, NormalForm form, std::int64_t dimension,
                        const Scope& scope) {
-  Slice range;
+  StepRange range;
   if (dimension >= 0 && dimension < static_cast<std::int64_t>(form.shape.size())) {
     range.stop = form.shape[static_cast<std::size_t>(dimension)];
   }

@@ -36,7 +36,7 @@ class Input {
   std::size_t at_ = 0;
 };
 
-void slice_elements(Elements& elements, std::size_t d, const Slice& range) {
+void slice_elements(Elements& elements, std::size_t d, const StepRange& range) {
   Shape shape = elements.shape;
   shape[d] = (range.stop - range.start + range.step - 1) / range.step;
   elements = elements.moved(shape, [&](std::vector<std::int64_t> index) {
@@ -111,7 +111,7 @@ void step(Tensor& tensor, Input& input) {
       return attempt([&](NormalForm f) { return permute(std::move(f), order); });
     }
     case 2: {
-      const Slice range{input.number(9), input.number(20), 1 + input.number(3)};
+      const StepRange range{input.number(9), input.number(20), 1 + input.number(3)};
       is_possible = range.start <= range.stop && range.stop <= length;
       if (is_possible) slice_elements(elements, d, range);
       return attempt([&](NormalForm f) { return slice(std::move(f), dimension, range); });

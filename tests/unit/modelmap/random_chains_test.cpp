@@ -116,7 +116,7 @@ class Chain {
     });
   }
 
-  void slice_elements(Pair& pair, std::int64_t dimension, const Slice& range) {
+  void slice_elements(Pair& pair, std::int64_t dimension, const StepRange& range) {
     const auto d = static_cast<std::size_t>(dimension);
     Shape shape = pair.elements.shape;
     shape[d] = (range.stop - range.start + range.step - 1) / range.step;
@@ -128,7 +128,7 @@ class Chain {
 
   void do_slice(Pair& pair) {
     const std::int64_t d = dimension(pair);
-    Slice range;
+    StepRange range;
     const std::int64_t length = pair.elements.shape[static_cast<std::size_t>(d)];
     range.start = number(0, length);
     range.stop = number(range.start, length);
