@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/rank_list.h"
 
-#include <charconv>
 #include <set>
 #include <string_view>
 
 #include "reshardfs/error.h"
 
+#include "base/text/numbers.h"
+
 namespace reshardfs {
 namespace {
 
 Rank parse_rank(std::string_view text, const std::string& whole) {
-  std::int64_t value = -1;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stop != end || value < 0 || value >= kMaxRanks) {
+  const auto value = parse_number(text);
+  if (!value || *value >= kMaxRanks) {
     throw Error(ErrorKind::kUsage, "'" + printable(std::string(text)) + "' in the rank list '" +
                                        printable(whole) + "' is not a rank")
         .hint("write ranks and ranges separated by commas, as in 0-3,7");
   }
-  return Rank(value);
+  return Rank(*value);
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -22,6 +21,7 @@
 #include "reshardfs/checkpoint.h"
 #include "reshardfs/error.h"
 
+#include "base/text/numbers.h"
 #include "cli/app.h"
 #include "cli/demo_process.h"
 #include "format/ckpt/ckpt.h"
@@ -36,12 +36,11 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kGoodOpenFiles = 4096;
 
 /// The first two numbers of "6.1.0-18-amd64".
-std::pair<int, int> version_of(const std::string& release) {
-  std::pair<int, int> version{0, 0};
-  const char* const end = release.data() + release.size();
-  const auto [dot, error] = std::from_chars(release.data(), end, version.first);
-  if (error == std::errc() && dot != end) std::from_chars(dot + 1, end, version.second);
-  return version;
+std::pair<int, int> version_of(std::string_view release) {
+  const auto major = take_number<int>(release);
+  if (!major || release.empty()) return {major.value_or(0), 0};
+  release.remove_prefix(1);
+  return {*major, take_number<int>(release).value_or(0)};
 }
 
 /// @return empty if there is none.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -11,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/text/digits.h"
+#include "base/text/numbers.h"
 
 namespace reshardfs::modelmap {
 namespace {
@@ -205,13 +205,12 @@ class ExpressionParser {
   }
 
   void number() {
-    std::int64_t value = 0;
-    const char* const end = text_.data() + text_.size();
-    const auto [stop, error] = std::from_chars(text_.data() + at_, end, value);
-    if (error != std::errc()) fail("a number exceeds the range of 64-bit numbers");
-    at_ = static_cast<std::size_t>(stop - text_.data());
+    std::string_view rest = text_.substr(at_);
+    const auto value = take_number<std::int64_t>(rest);
+    if (!value) fail("a number exceeds the range of 64-bit numbers");
+    at_ = text_.size() - rest.size();
     if (at_ < text_.size() && is_word(text_[at_])) fail("a number is followed by a letter");
-    emit(Op::kNumber, value);
+    emit(Op::kNumber, *value);
   }
 
   void name() {

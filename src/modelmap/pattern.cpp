@@ -2,7 +2,6 @@
 #include "modelmap/pattern.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <utility>
 
@@ -10,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/text/digits.h"
+#include "base/text/numbers.h"
 
 namespace reshardfs::modelmap {
 namespace {
@@ -19,13 +19,6 @@ namespace {
 constexpr std::size_t kMostAttempts = 10'000;
 constexpr std::size_t kMostShapes = 64;
 constexpr std::size_t kMaxDigits = 19;
-
-std::optional<std::int64_t> number_of(std::string_view digits) {
-  std::int64_t value = 0;
-  const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || stop != digits.data() + digits.size()) return std::nullopt;
-  return value;
-}
 
 }  // namespace
 
@@ -93,7 +86,7 @@ class PatternMatcher {
     if (pattern_.pieces_[piece].takes_all_digits && longest != digits) return false;
     longest = std::min(longest, kMaxDigits);
     for (std::size_t length = longest; length >= shortest; --length) {
-      const auto number = number_of(name_.substr(at, length));
+      const auto number = parse_number(name_.substr(at, length));
       std::int64_t value = 0;
       if (!number || __builtin_sub_overflow(*number, offsets_[capture], &value) || value < 0) {
         continue;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <charconv>
 #include <limits>
-#include <system_error>
 #include <utility>
 
+#include "base/text/numbers.h"
 #include "modelmap/map_toml.h"
 
 namespace reshardfs::modelmap {
@@ -35,12 +34,11 @@ std::map<std::int64_t, std::string> read_readings(const toml::node& node) {
   std::map<std::int64_t, std::string> readings;
   for (const auto& [key, words] : table_at("readings", node, "a table of values and words")) {
     const std::string text = setting_text(key);
-    std::int64_t value = 0;
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || stop != text.data() + text.size()) {
+    const auto value = parse_signed_number(text);
+    if (!value) {
       fail_at_setting(key, "'" + printable(text) + "' of 'readings' is no number");
     }
-    readings[value] = text_at(text, words, "words for the value");
+    readings[*value] = text_at(text, words, "words for the value");
   }
   if (readings.size() > kMostReadings) {
     fail_at_line(line_of(node),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modelmap/settings.h"
 
-#include <charconv>
 #include <string_view>
-#include <system_error>
+
+#include "base/text/numbers.h"
 
 namespace reshardfs::modelmap {
 
@@ -14,11 +14,9 @@ std::optional<Release> Release::parse(const std::string& text) {
   std::string_view rest = text;
   while (true) {
     const std::string_view part = rest.substr(0, rest.find('.'));
-    std::int64_t number = 0;
-    const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), number);
-    const bool is_number = error == std::errc() && stop == part.data() + part.size();
-    if (!is_number || part[0] == '-' || number > kLargest) return std::nullopt;
-    release.parts.push_back(number);
+    const auto number = parse_number(part);
+    if (!number || *number > kLargest) return std::nullopt;
+    release.parts.push_back(*number);
     if (part.size() == rest.size()) break;
     if (release.parts.size() == kMostParts) return std::nullopt;
     rest.remove_prefix(part.size() + 1);

@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <optional>
 #include <sstream>
-#include <system_error>
 #include <utility>
 
 #include <yaml-cpp/eventhandler.h>
@@ -16,6 +14,8 @@
 #include <yaml-cpp/parser.h>
 
 #include "reshardfs/error.h"
+
+#include "base/text/numbers.h"
 
 namespace reshardfs::modelmap {
 namespace {
@@ -32,11 +32,7 @@ std::optional<std::int64_t> number_of(const std::string& text) {
   for (const char* word : {"false", "no", "off"}) {
     if (lower == word) return 0;
   }
-  std::int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return number;
+  return parse_signed_number(text);
 }
 
 bool is_null(const std::string& text) {

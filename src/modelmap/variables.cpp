@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -11,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
+
+#include "base/text/numbers.h"
 
 namespace reshardfs::modelmap {
 namespace {
@@ -168,15 +169,14 @@ std::set<std::string> Variables::with_dependencies(const std::vector<std::string
 std::pair<std::string, std::int64_t> parse_map_variable(const std::string& text) {
   const std::size_t equals = text.find('=');
   const std::string name = text.substr(0, equals);
-  std::int64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const char* const begin = equals == std::string::npos ? end : text.data() + equals + 1;
-  const auto [stop, error] = std::from_chars(begin, end, value);
-  if (!is_expression_name(name) || error != std::errc() || stop != end) {
+  const auto value = equals == std::string::npos
+                         ? std::nullopt
+                         : parse_signed_number(std::string_view(text).substr(equals + 1));
+  if (!is_expression_name(name) || !value) {
     throw Error(ErrorKind::kUsage, "--map-var has '" + printable(text) +
                                        "', expected NAME=NUMBER, for example heads=32");
   }
-  return {name, value};
+  return {name, *value};
 }
 
 Release parse_release(const std::string& text) {

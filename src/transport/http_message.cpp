@@ -2,20 +2,14 @@
 #include "transport/http_message.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
+#include "base/text/numbers.h"
 #include "transport/trimmed.h"
 
 namespace reshardfs {
 std::optional<std::uint64_t> parse_decimal(std::string_view text) noexcept {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-    return std::nullopt;
-  }
-  return number;
+  return parse_number<std::int64_t>(text);
 }
 
 const std::string* HttpHead::find(std::string_view name) const noexcept {

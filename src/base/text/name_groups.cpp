@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text/digits.h"
+#include "base/text/numbers.h"
 
 namespace reshardfs {
 namespace {
@@ -32,7 +33,7 @@ Parts parts_of(const std::string& name) {
     }
     const bool is_number = digits <= kMostDigits && (digits == 1 || name[i] != '0');
     if (is_number) {
-      parts.numbers.push_back(std::stoll(name.substr(i, digits)));
+      parts.numbers.push_back(*parse_number(std::string_view(name).substr(i, digits)));
       parts.texts.emplace_back();
     } else {
       parts.texts.back().append(name, i, digits);

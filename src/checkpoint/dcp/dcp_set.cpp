@@ -2,7 +2,6 @@
 #include "checkpoint/dcp/dcp_set.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/numbers.h"
 #include "base/text/text.h"
 #include "checkpoint/dcp/dcp_contents.h"
 #include "checkpoint/series/step_directories.h"
@@ -44,12 +44,7 @@ std::optional<std::int64_t> number_between(std::string_view before, std::string_
                                            std::string_view after) {
   if (!text.starts_with(before) || !text.ends_with(after)) return std::nullopt;
   if (text.size() <= before.size() + after.size()) return std::nullopt;
-  const std::string_view digits =
-      text.substr(before.size(), text.size() - before.size() - after.size());
-  std::int64_t number = 0;
-  const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  const bool good = failed == std::errc() && end == digits.data() + digits.size() && number >= 0;
-  return good ? std::optional(number) : std::nullopt;
+  return parse_number(text.substr(before.size(), text.size() - before.size() - after.size()));
 }
 
 /// Of which rank a table is: "__3.metadata", and ".rank3_metadata" of hyper-parallel.

@@ -2,9 +2,9 @@
 #include "checkpoint/iteration/iteration_names.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/text/digits.h"
+#include "base/text/numbers.h"
 
 namespace reshardfs {
 namespace {
@@ -21,9 +21,7 @@ std::optional<std::int64_t> padded(std::string_view text, std::size_t digits) {
   const bool is_number = text.size() >= digits && text.size() <= kMostStepDigits &&
                          std::all_of(text.begin(), text.end(), is_digit);
   if (!is_number || (text.size() > digits && text.front() == '0')) return std::nullopt;
-  std::int64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
+  return parse_number(text);
 }
 
 /// What follows the last '-' is taken off the text.

@@ -2,7 +2,6 @@
 #include "checkpoint/ranks/path_pattern.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -11,6 +10,7 @@
 
 #include "base/rank_list.h"
 #include "base/text/digits.h"
+#include "base/text/numbers.h"
 #include "checkpoint/series/step.h"
 
 namespace reshardfs {
@@ -179,11 +179,10 @@ class PathPattern::Matcher {
     const std::string_view rest = name_.substr(at);
     const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
     if (digits == 0 || splits_number(token, at)) return std::nullopt;
-    std::int64_t number = 0;
-    const auto [stop, error] = std::from_chars(rest.data(), rest.data() + digits, number);
-    if (error != std::errc{} || number >= kMaxRanks) return std::nullopt;
-    if (captures.rank && *captures.rank != Rank(number)) return std::nullopt;
-    captures.rank = Rank(number);
+    const auto number = parse_number(rest.substr(0, digits));
+    if (!number || *number >= kMaxRanks) return std::nullopt;
+    if (captures.rank && *captures.rank != Rank(*number)) return std::nullopt;
+    captures.rank = Rank(*number);
     return as("{rank}", from(token + 1, at + digits, captures, failures_for(token + 1, captures)));
   }
 

@@ -2,10 +2,11 @@
 #include "checkpoint/ranks/segments.h"
 
 #include <algorithm>
-#include <charconv>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "base/text/numbers.h"
 #include "checkpoint/series/step.h"
 
 namespace reshardfs {
@@ -15,13 +16,11 @@ constexpr std::string_view kPartMark = "_part";
 // More parts than a rank can have; larger numbers are part of a name.
 constexpr std::int64_t kMaxPart = 999'999;
 
-/// The number behind the "_part" at `mark`, which must reach to the end of `text`; -1: none.
-std::int64_t part_number(std::string_view text, std::size_t mark) noexcept {
-  const std::string_view digits = text.substr(mark + kPartMark.size());
-  std::int64_t value = -1;
-  const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  const bool whole = error == std::errc{} && stop == digits.data() + digits.size();
-  return whole && digits.front() != '-' && value <= kMaxPart ? value : -1;
+/// The number behind the "_part" at `mark`, which must reach to the end of `text`.
+std::optional<std::int64_t> part_number(std::string_view text, std::size_t mark) noexcept {
+  if (mark == std::string_view::npos) return std::nullopt;
+  const auto number = parse_number(text.substr(mark + kPartMark.size()));
+  return number && *number <= kMaxPart ? number : std::nullopt;
 }
 
 Error ambiguous(const std::filesystem::path& root, const std::vector<FoundFile>& files) {
@@ -55,11 +54,11 @@ SegmentName segment_name(std::string_view file_name) {
   const std::string step = step_in_file_name(file_name);
   const std::string_view head = step.empty() ? stem : stem.substr(0, stem.size() - step.size() - 1);
   const std::size_t mark = head.rfind(kPartMark);
-  const std::int64_t part = mark == std::string_view::npos ? -1 : part_number(head, mark);
-  if (part < 0) return {std::string(file_name), -1};
+  const auto part = part_number(head, mark);
+  if (!part) return {std::string(file_name), -1};
   return {std::string(head.substr(0, mark)) + std::string(stem.substr(head.size())) +
               std::string(extension),
-          part};
+          *part};
 }
 
 std::optional<Error> segment_problem(const std::filesystem::path& root,

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "base/text/digits.h"
+#include "base/text/numbers.h"
 #include "checkpoint/ranks/segments.h"
 #include "checkpoint/series/step.h"
 
@@ -56,9 +56,7 @@ NumbersInName numbers_in(std::string_view name) {
       continue;
     }
     const std::size_t length = std::min(name.find_first_not_of("0123456789", at), name.size()) - at;
-    std::int64_t value = 0;
-    const auto [end, failed] = std::from_chars(name.data() + at, name.data() + at + length, value);
-    out.values.push_back(failed == std::errc() ? std::optional(value) : std::nullopt);
+    out.values.push_back(parse_number(name.substr(at, length)));
     out.places.push_back(at);
     out.lengths.push_back(length);
     out.skeleton += kNumber;

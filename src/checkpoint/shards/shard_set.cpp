@@ -2,7 +2,6 @@
 #include "checkpoint/shards/shard_set.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -12,6 +11,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/numbers.h"
 #include "base/text/text.h"
 #include "checkpoint/ranks/source_pattern.h"
 #include "checkpoint/series/step_directories.h"
@@ -53,18 +53,18 @@ bool take(std::string_view& text, std::string_view word) {
   return true;
 }
 
-bool take_number(std::string_view& text, std::int64_t& number) {
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failed != std::errc() || number < 1) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+bool take_count(std::string_view& text, std::int64_t& number) {
+  const auto taken = take_number<std::int64_t>(text);
+  if (!taken || *taken < 1) return false;
+  number = *taken;
   return true;
 }
 
 std::optional<FileName> parse(std::string_view text) {
   FileName name;
-  if (take(text, "shard-") && !(take_number(text, name.shard) && take(text, "-"))) return {};
-  const bool good = take(text, "model-") && take_number(text, name.file) && take(text, "-of-") &&
-                    take_number(text, name.files) && text == kShardExtension;
+  if (take(text, "shard-") && !(take_count(text, name.shard) && take(text, "-"))) return {};
+  const bool good = take(text, "model-") && take_count(text, name.file) && take(text, "-of-") &&
+                    take_count(text, name.files) && text == kShardExtension;
   if (!good || name.file > name.files) return {};
   return name;
 }

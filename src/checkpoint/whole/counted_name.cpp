@@ -2,10 +2,9 @@
 #include "checkpoint/whole/counted_name.h"
 
 #include <algorithm>
-#include <charconv>
-#include <system_error>
 
 #include "base/text/digits.h"
+#include "base/text/numbers.h"
 
 namespace reshardfs {
 namespace {
@@ -14,9 +13,7 @@ namespace {
 constexpr std::size_t kMostDigits = 18;
 
 std::int64_t number_of(std::string_view digits) {
-  std::int64_t number = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return number;
+  return parse_number(digits).value();
 }
 
 std::optional<CountedName> parse_at(std::string_view name, std::size_t word) {

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text/numbers.h"
 #include "fuse/mounting/descriptor_message.h"
 #include "fuse/mounting/fuse_descriptor.h"
 
@@ -31,9 +31,7 @@ const char* manager_socket() noexcept {
 
 int number_in(const char* variable) noexcept {
   const char* const text = std::getenv(variable);
-  int number = -1;
-  if (text != nullptr) std::from_chars(text, text + std::strlen(text), number);
-  return number;
+  return text == nullptr ? -1 : parse_number<int>(text).value_or(-1);
 }
 
 void store(const char* name, int descriptor) noexcept {

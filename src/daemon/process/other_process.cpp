@@ -3,22 +3,25 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <system_error>
 
+#include "base/text/numbers.h"
+
 namespace reshardfs {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// What /proc/PID/status says behind "NAME:"; empty if the process has ended.
+/// What /proc/PID/status says behind "NAME:" and the tab; empty if the process has ended.
 std::string status_of(pid_t process, const std::string& name) {
   std::ifstream status("/proc/" + std::to_string(process) + "/status");
   for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(name + ":")) return line.substr(name.size() + 1);
+    if (line.starts_with(name + ":\t")) return line.substr(name.size() + 2);
   }
   return "";
 }
@@ -37,8 +40,8 @@ void add_children_of(pid_t process, std::vector<pid_t>& all) {
 
 bool handles_signal(pid_t process, int signal) noexcept {
   try {
-    const std::string caught = status_of(process, "SigCgt");
-    return !caught.empty() && (std::stoull(caught, nullptr, 16) >> (signal - 1) & 1) != 0;
+    const auto caught = parse_number<std::uint64_t>(status_of(process, "SigCgt"), 16);
+    return caught && (*caught >> (signal - 1) & 1) != 0;
   } catch (const std::exception&) {
     return false;  // no memory
   }

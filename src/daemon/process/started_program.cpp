@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/text/numbers.h"
 #include "daemon/handover/handover.h"
 #include "daemon/keeping/service_manager.h"
 #include "daemon/process/caller.h"
@@ -54,10 +54,7 @@ fs::path working_directory() {
 StartedProgram::StartedProgram(std::string name, std::vector<std::string> words)
     : name_(std::move(name)), words_(std::move(words)), directory_(working_directory()) {
   if (!takes_over(words_)) return;
-  const std::string& number = words_[2];
-  int socket = -1;
-  std::from_chars(number.data(), number.data() + number.size(), socket);
-  socket_ = socket;
+  socket_ = parse_number<int>(words_[2]).value_or(-1);
   words_.erase(words_.begin() + 1, words_.begin() + 3);
 }
 

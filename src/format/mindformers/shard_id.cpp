@@ -2,10 +2,10 @@
 #include "format/mindformers/shard_id.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include <fmt/format.h>
 
+#include "base/text/numbers.h"
 #include "base/text/utf8.h"
 
 namespace reshardfs {
@@ -24,11 +24,9 @@ bool take_escape(std::string_view& text, std::string& out) {
   }
   const std::size_t digits = kind == 'x' ? 2 : kind == 'u' ? 4 : kind == 'U' ? 8 : 0;
   if (digits == 0 || text.size() < digits) return false;
-  std::uint32_t code = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + digits, code, 16);
-  if (error != std::errc() || end != text.data() + digits) return false;
+  const auto code = parse_number<std::uint32_t>(text.substr(0, digits), 16);
   text.remove_prefix(digits);
-  return append_utf8(out, code);
+  return code && append_utf8(out, *code);
 }
 
 /// What a Python literal in quotes stands for.
@@ -60,11 +58,8 @@ std::optional<std::string> unquoted(std::string_view literal) {
 }
 
 std::optional<std::uint64_t> number(std::string_view digits) {
-  if (digits.empty() || (digits.size() > 1 && digits.front() == '0')) return std::nullopt;
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
+  if (digits.size() > 1 && digits.front() == '0') return std::nullopt;
+  return parse_number<std::uint64_t>(digits);
 }
 
 /// "3," or "3, 4": what stands between the parentheses of a tuple that is not empty.

@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <vector>
 
 #include "base/blocks.h"
+#include "base/text/numbers.h"
 #include "format/ckpt/ckpt.h"
 #include "format/safetensors/safetensors.h"
 
 namespace reshardfs::safetensors {
 namespace {
-
-std::optional<std::uint32_t> number_of(const std::string& text) {
-  std::uint32_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc{} || stop != end) return std::nullopt;
-  return number;
-}
 
 std::uint32_t crc_of(const ByteSource& source) {
   const FileIndex index = read_index(source);
@@ -42,7 +34,7 @@ CrcCheck check_crc(const ByteSource& source) {
   const std::map<std::string, std::string> metadata = read_metadata(source);
   const auto stated = metadata.find("crc_num");
   if (stated == metadata.end()) return CrcCheck::kNoTrailer;
-  const std::optional<std::uint32_t> number = number_of(stated->second);
+  const std::optional<std::uint32_t> number = parse_number<std::uint32_t>(stated->second);
   const bool good = number && *number == crc_of(source);
   source.check_unchanged();
   return good ? CrcCheck::kGood : CrcCheck::kBad;

@@ -7,11 +7,12 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <string>
 #include <string_view>
 
 #include "reshardfs/error.h"
+
+#include "base/text/numbers.h"
 
 namespace reshardfs {
 namespace {
@@ -27,10 +28,7 @@ std::optional<int> fuse_descriptor(const std::filesystem::path& mountpoint) {
   std::string_view text = mountpoint.native();
   if (!text.starts_with(kPrefix)) return {};
   text.remove_prefix(kPrefix.size());
-  int descriptor = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), descriptor);
-  if (error != std::errc() || end != text.data() + text.size() || descriptor < 0) return {};
-  return descriptor;
+  return parse_number<int>(text);
 }
 
 bool has_ended(int descriptor) {

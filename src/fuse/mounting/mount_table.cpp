@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -12,6 +11,7 @@
 #include "reshardfs/error.h"
 
 #include "base/text/file_name.h"
+#include "base/text/numbers.h"
 
 namespace reshardfs {
 namespace {
@@ -28,22 +28,17 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-bool is_octal(char c) {
-  return c >= '0' && c <= '7';
-}
-
 /// The kernel writes space, tab, newline, '#' and backslash as \ooo.
 std::string unescape(std::string_view field) {
   std::string text;
   for (std::size_t i = 0; i < field.size(); ++i) {
-    if (field[i] == '\\' && i + 3 < field.size() && is_octal(field[i + 1]) &&
-        is_octal(field[i + 2]) && is_octal(field[i + 3])) {
-      text += static_cast<char>((field[i + 1] - '0') * 64 + (field[i + 2] - '0') * 8 +
-                                (field[i + 3] - '0'));
-      i += 3;
-    } else {
-      text += field[i];
-    }
+    constexpr std::size_t kDigits = 3;
+    const std::string_view digits = field.substr(i + 1, kDigits);
+    const auto character = digits.size() == kDigits && field[i] == '\\'
+                               ? parse_number<unsigned>(digits, 8)
+                               : std::nullopt;
+    text += character ? static_cast<char>(*character) : field[i];
+    if (character) i += kDigits;
   }
   return text;
 }
@@ -57,8 +52,9 @@ std::optional<MountEntry> parse_line(std::string_view line) {
   const auto dash = std::find(fields.begin() + kFixedFields, fields.end(), "-");
   if (std::distance(dash, fields.end()) < 3) return {};
   MountEntry entry;
-  const std::string_view id = fields[0];
-  if (std::from_chars(id.data(), id.data() + id.size(), entry.id).ec != std::errc()) return {};
+  const auto id = parse_number<decltype(entry.id)>(fields[0]);
+  if (!id) return {};
+  entry.id = *id;
   entry.device = fields[2];
   entry.mountpoint = unescape(fields[4]);
   entry.type = unescape(dash[1]);

@@ -2,13 +2,14 @@
 #include "fuse/mounting/surviving_mount.h"
 
 #include <algorithm>
-#include <charconv>
 #include <exception>
 #include <fstream>
 #include <iterator>
 #include <set>
 #include <system_error>
 #include <vector>
+
+#include "base/text/numbers.h"
 
 namespace reshardfs {
 namespace {
@@ -34,11 +35,7 @@ std::optional<MountEntry> find_in(const fs::path& process, const MountEntry& unm
 }
 
 std::optional<pid_t> process_number(const fs::path& directory) {
-  const std::string name = directory.filename().string();
-  pid_t number = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error != std::errc() || end != name.data() + name.size()) return {};
-  return number;
+  return parse_number<pid_t>(directory.filename().native());
 }
 
 std::string program_of(const fs::path& process) {

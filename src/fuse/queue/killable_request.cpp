@@ -8,9 +8,12 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <string_view>
+
+#include "base/text/numbers.h"
 
 namespace reshardfs {
 
@@ -63,23 +66,32 @@ fuse_req_t KillableRequest::claim() noexcept {
   return request_;
 }
 
+namespace {
+
+/// 0 if there is none.
+std::uint64_t number_behind_blanks(std::string_view text, int base) noexcept {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  return take_number<std::uint64_t>(text, base).value_or(0);
+}
+
+}  // namespace
+
 bool tells_of_kill(const char* status) noexcept {
   constexpr std::array kMasks{"\nSigPnd:", "\nShdPnd:"};
   return std::any_of(kMasks.begin(), kMasks.end(), [status](const char* name) {
     const char* const line = std::strstr(status, name);
     if (line == nullptr) return false;
-    const unsigned long long signals = std::strtoull(line + std::strlen(name), nullptr, 16);
-    return (signals >> (SIGKILL - 1) & 1) != 0;
+    return (number_behind_blanks(line + std::strlen(name), 16) >> (SIGKILL - 1) & 1) != 0;
   });
 }
 
 bool tells_of_exit(const char* stat) noexcept {
-  constexpr unsigned long kExiting = 0x4;  // PF_EXITING of the kernel's include/linux/sched.h
+  constexpr std::uint64_t kExiting = 0x4;  // PF_EXITING of the kernel's include/linux/sched.h
   // "number (name) state parent group session terminal its-group flags": the name may hold
   // anything.
   const char* at = std::strrchr(stat, ')');
   for (int field = 0; at != nullptr && field < 7; ++field) at = std::strchr(at + 1, ' ');
-  return at != nullptr && (std::strtoul(at, nullptr, 10) & kExiting) != 0;
+  return at != nullptr && (number_behind_blanks(at, 10) & kExiting) != 0;
 }
 
 namespace {

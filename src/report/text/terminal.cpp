@@ -11,6 +11,8 @@
 
 #include <strings.h>
 
+#include "base/text/numbers.h"
+
 namespace reshardfs {
 namespace {
 
@@ -28,8 +30,8 @@ std::string_view environment(const char* name) {
 /// What the variable says, else what the terminal says, else `otherwise`.
 std::size_t extent(const char* variable, unsigned short winsize::*field, std::size_t otherwise) {
   const char* wanted = std::getenv(variable);
-  const std::size_t number = wanted == nullptr ? 0 : std::strtoul(wanted, nullptr, 10);
-  if (number > 0) return number;
+  const auto number = wanted == nullptr ? std::nullopt : parse_number<std::size_t>(wanted);
+  if (number && *number > 0) return *number;
   winsize size{};
   const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.*field > 0;
   return known ? size.*field : otherwise;

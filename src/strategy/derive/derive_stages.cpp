@@ -2,12 +2,12 @@
 #include "strategy/derive/derive_stages.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 
 #include "reshardfs/error.h"
 
+#include "base/text/numbers.h"
 #include "base/text/state_names.h"
 #include "base/text/text.h"
 #include "strategy/derive/derive_names.h"
@@ -29,10 +29,8 @@ std::optional<LayerName> layer_of(const std::string& name) {
        dot = weight.find('.', dot + 1)) {
     const std::size_t next = weight.find('.', dot + 1);
     if (next == std::string::npos) break;
-    LayerName layer{weight.substr(0, dot + 1)};
-    const char* const last = weight.data() + next;
-    const auto [end, error] = std::from_chars(weight.data() + dot + 1, last, layer.number);
-    if (error == std::errc() && end == last && layer.number >= 0) return layer;
+    const auto number = parse_number(std::string_view(weight).substr(dot + 1, next - dot - 1));
+    if (number) return LayerName{weight.substr(0, dot + 1), *number};
   }
   return std::nullopt;
 }

@@ -2,12 +2,13 @@
 #include "strategy/derive/derive_text.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <string_view>
 
 #include "reshardfs/error.h"
 #include "reshardfs/strategy_rules.h"
+
+#include "base/text/numbers.h"
 
 namespace reshardfs {
 namespace {
@@ -26,11 +27,8 @@ std::string_view trimmed(std::string_view text) {
 }
 
 std::optional<std::int64_t> number_in(std::string_view text, std::int64_t lowest) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  if (number < lowest || number > kMaxSize) return std::nullopt;
-  return number;
+  const auto number = parse_number(text);
+  return number && *number >= lowest && *number <= kMaxSize ? number : std::nullopt;
 }
 
 std::optional<std::int64_t> optimizer_in(std::string_view text) {

@@ -2,7 +2,6 @@
 #include "strategy/files/stage_directory.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/numbers.h"
 #include "storage/local/directory.h"
 #include "strategy/files/stage_prefix.h"
 #include "strategy/files/strategy_file.h"
@@ -86,9 +86,7 @@ std::optional<std::int64_t> number_in_name(const fs::path& path) {
   const std::size_t last_other = stem.find_last_not_of("0123456789");
   const std::size_t begin = last_other == std::string::npos ? 0 : last_other + 1;
   if (begin == stem.size() || stem.size() - begin > kMaxDigits) return std::nullopt;
-  std::int64_t number = 0;
-  std::from_chars(stem.data() + begin, stem.data() + stem.size(), number);
-  return number;
+  return parse_number(std::string_view(stem).substr(begin));
 }
 
 std::int64_t stage_of_file(const fs::path& path, const RawStrategy& raw) {

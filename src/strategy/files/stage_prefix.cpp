@@ -2,12 +2,13 @@
 #include "strategy/files/stage_prefix.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <string_view>
 
 #include "reshardfs/error.h"
+
+#include "base/text/numbers.h"
 
 namespace reshardfs {
 namespace {
@@ -21,11 +22,8 @@ struct StageName {
 std::optional<StageName> split_stage_prefix(std::string_view name) {
   const std::size_t dash = name.find('-');
   if (dash == std::string_view::npos || dash == 0 || dash + 1 == name.size()) return std::nullopt;
-  StageName result{0, name.substr(dash + 1)};
-  // from_chars takes a leading minus for part of a number, but there is none: dash is the first.
-  const auto [end, error] = std::from_chars(name.data(), name.data() + dash, result.stage);
-  if (error != std::errc() || end != name.data() + dash) return std::nullopt;
-  return result;
+  const auto stage = parse_number(name.substr(0, dash));
+  return stage ? std::optional(StageName{*stage, name.substr(dash + 1)}) : std::nullopt;
 }
 
 void insert_layout(StageLayouts& stage, std::string name, const Layout& layout) {

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <limits>
 
 #include "base/text/glob.h"
+#include "base/text/numbers.h"
 
 namespace reshardfs {
 namespace {
@@ -20,10 +20,7 @@ std::optional<std::int64_t> leading_number(std::string_view text, std::size_t& d
   digits = 0;
   while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
   if (digits == 0) return std::nullopt;
-  std::int64_t number = 0;
-  const auto result = std::from_chars(text.data(), text.data() + digits, number);
-  if (result.ec != std::errc()) return std::numeric_limits<std::int64_t>::max();
-  return number;
+  return parse_number(text.substr(0, digits)).value_or(std::numeric_limits<std::int64_t>::max());
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <string>
 #include <utility>
 
 #include "reshardfs/error.h"
 
+#include "base/text/numbers.h"
 #include "base/text/text.h"
 #include "base/toml/toml_table.h"
 #include "strategy/rules/rules_document.h"
@@ -35,12 +35,10 @@ void read_axis(const toml::node& node, RulesDocument& document) {
   const std::string text = without_spaces(text_at("axes", node, kAxesForm));
   const std::size_t equals = text.find('=');
   std::string name = text.substr(0, equals);
-  const char* end = text.data() + text.size();
-  std::int64_t size = 0;
-  const bool has_size = equals != std::string::npos && equals + 1 < text.size();
-  const auto [stop, error] = has_size ? std::from_chars(text.data() + equals + 1, end, size)
-                                      : std::from_chars_result{end, std::errc::invalid_argument};
-  if (!is_axis_name(name) || error != std::errc() || stop != end || size < 1) {
+  const auto size = equals == std::string::npos
+                        ? std::nullopt
+                        : parse_number(std::string_view(text).substr(equals + 1));
+  if (!is_axis_name(name) || !size || *size < 1) {
     fail_at_line(line_of(node), "'axes' has '" + printable(text) + "', expected " + kAxesForm);
   }
   const auto& names = document.axis_names;
@@ -48,7 +46,7 @@ void read_axis(const toml::node& node, RulesDocument& document) {
     fail_at_line(line_of(node), "axis '" + name + "' appears twice");
   }
   document.axis_names.push_back(std::move(name));
-  document.device_matrix.push_back(size);
+  document.device_matrix.push_back(*size);
 }
 
 void read_axes(const toml::node& node, RulesDocument& document) {

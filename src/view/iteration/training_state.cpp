@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -11,6 +10,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/numbers.h"
 #include "checkpoint/iteration/iteration_names.h"
 #include "format/mindformers/iteration_common.h"
 #include "plan/reading/content.h"
@@ -83,11 +83,7 @@ std::optional<std::int64_t> count_in(const Values& values, std::string_view name
 /// "50" of "9_50": the step in its epoch.
 std::optional<std::int64_t> last_number(const std::string& step) {
   const std::size_t end = step.find_last_not_of("0123456789");
-  const std::string digits = step.substr(end == std::string::npos ? 0 : end + 1);
-  std::int64_t number = 0;
-  const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc() || stop == digits.data()) return std::nullopt;
-  return number;
+  return parse_number(std::string_view(step).substr(end == std::string::npos ? 0 : end + 1));
 }
 
 /// That of the source, if it has one that can be passed on.
