@@ -66,8 +66,7 @@ std::uint64_t size_of(const SourceParameter& parameter) {
 
 class Comparison {
  public:
-  Comparison(const DiffSide& a, const DiffSide& b, const DiffOptions& options,
-             CheckProgress& progress)
+  Comparison(const DiffSide& a, const DiffSide& b, const DiffOptions& options, Progress& progress)
       : a_(a), b_(b), options_(options), progress_(progress) {}
 
   std::vector<ParameterDiff> compare(const Pair& pair) const;
@@ -97,7 +96,7 @@ class Comparison {
   const DiffSide& a_;
   const DiffSide& b_;
   const DiffOptions& options_;
-  CheckProgress& progress_;
+  Progress& progress_;
 };
 
 ParameterDiff Comparison::describe(const std::string& name, const Whole& a, const Whole& b) {
@@ -197,7 +196,7 @@ void Comparison::compare_values(const Tensor& a, const Tensor& b, ParameterDiff&
     b.read(done * b_size, std::span(right).first(part * b_size));
     compare_elements({*result.a_type, left.data()}, {*result.b_type, right.data()}, part, done,
                      options_.tolerance, result.tally);
-    progress_.done += part * (a_size + b_size);
+    progress_.add_bytes(part * (a_size + b_size));
   }
 }
 
@@ -253,7 +252,7 @@ UnmatchedOptions unmatched_in(const DiffSide& a, const DiffSide& b, const DiffOp
 }
 
 std::vector<ParameterDiff> diff(const DiffSide& a, const DiffSide& b, const DiffOptions& options,
-                                CheckProgress& progress) {
+                                Progress& progress) {
   const std::vector<Pair> pairs = pairs_of(a, b, options);
   if (pairs.empty() && !options.allow_unmatched &&
       !(a.table().parameters().empty() && b.table().parameters().empty())) {
@@ -262,7 +261,7 @@ std::vector<ParameterDiff> diff(const DiffSide& a, const DiffSide& b, const Diff
   }
   for (const Pair& pair : pairs) {
     if (pair.a != nullptr && pair.b != nullptr) {
-      progress.total += size_of(*pair.a) + size_of(*pair.b);
+      progress.expect_bytes(size_of(*pair.a) + size_of(*pair.b));
     }
   }
   const Comparison comparison(a, b, options, progress);

@@ -12,9 +12,9 @@
 #include "reshardfs/dtype.h"
 #include "reshardfs/shape.h"
 
+#include "base/process/progress.h"
 #include "base/text/glob.h"
 #include "base/unmatched_options.h"
-#include "check/check_progress.h"
 #include "check/diff_side.h"
 #include "check/element_compare.h"
 #include "plan/target/name_map.h"
@@ -74,7 +74,7 @@ UnmatchedOptions unmatched_in(const DiffSide& a, const DiffSide& b, const DiffOp
 /// @throws Error kMissing if parts of a parameter are in no file, kUsage if the options leave none
 ///         to compare, and what the sources throw.
 std::vector<ParameterDiff> diff(const DiffSide& a, const DiffSide& b, const DiffOptions& options,
-                                CheckProgress& progress);
+                                Progress& progress);
 
 /// Flat index to one index a dimension. @pre no dimension is 0
 std::vector<std::int64_t> index_tuple(std::uint64_t flat, const Shape& shape);

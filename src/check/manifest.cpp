@@ -94,14 +94,14 @@ std::vector<ManifestLine> read_manifest(const std::filesystem::path& path) {
   return lines;
 }
 
-std::string sha256_of_file(const std::filesystem::path& path, CheckProgress& progress,
+std::string sha256_of_file(const std::filesystem::path& path, Progress& progress,
                            const LinklessTreePtr& tree) {
   const bool inside = tree && tree->holds(path);
   const ByteSourcePtr source = open_file(path, inside ? tree : nullptr);
   Sha256 sum;
   for_each_block(*source, ByteRange::whole(source->size()), [&](std::span<const std::byte> bytes) {
     sum.update(bytes);
-    progress.done += bytes.size();
+    progress.add_bytes(bytes.size());
   });
   source->check_unchanged();
   return sum.finish();

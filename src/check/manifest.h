@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "check/check_progress.h"
+#include "base/process/progress.h"
 
 namespace reshardfs {
 
@@ -24,7 +24,7 @@ std::vector<ManifestLine> read_manifest(const std::filesystem::path& path);
 /// The sum of a file, read in blocks of 1 MiB.
 /// @param tree if links below it are refused; the file may be somewhere else.
 /// @throws Error kMissing, kBadInput, kIo, kChanged.
-std::string sha256_of_file(const std::filesystem::path& path, CheckProgress& progress,
+std::string sha256_of_file(const std::filesystem::path& path, Progress& progress,
                            const std::shared_ptr<const LinklessTree>& tree = nullptr);
 
 }  // namespace reshardfs

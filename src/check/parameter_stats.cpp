@@ -40,7 +40,7 @@ struct Cell {
 /// Each element once: all cells of a parameter, or one rank's slice.
 using Cells = std::vector<Cell>;
 
-ElementStats read_block(const Cell& cell, std::uint64_t number, CheckProgress& progress) {
+ElementStats read_block(const Cell& cell, std::uint64_t number, Progress& progress) {
   thread_local std::vector<std::byte> buffer(kStatsBlockBytes);
   const std::uint64_t begin = number * kStatsBlockBytes;
   const auto bytes =
@@ -49,7 +49,7 @@ ElementStats read_block(const Cell& cell, std::uint64_t number, CheckProgress& p
   ReadBatch batch;
   cell.read(begin, block, batch);
   batch.check();
-  progress.done += bytes;
+  progress.add_bytes(bytes);
   const DType dtype = cell.dtype();
   return stats_of(dtype, block.data(), bytes / static_cast<std::size_t>(element_size(dtype)));
 }
@@ -69,7 +69,7 @@ class Work {
     }
   }
 
-  std::vector<ElementStats> run(std::size_t jobs, CheckProgress& progress) {
+  std::vector<ElementStats> run(std::size_t jobs, Progress& progress) {
     parallel_for(
         static_cast<std::size_t>(first_block_), [&](std::size_t i) { add_block(i, progress); },
         jobs);
@@ -87,7 +87,7 @@ class Work {
     std::uint64_t first_in_tensor = 0;  ///< and among those of the tensor
   };
 
-  void add_block(std::uint64_t number, CheckProgress& progress) {
+  void add_block(std::uint64_t number, Progress& progress) {
     // Behind empty cells with the same first block stands the one that has it.
     const PlacedCell& placed = *std::prev(
         std::upper_bound(cells_.begin(), cells_.end(), number,
@@ -121,7 +121,7 @@ void add_grouped(ParameterStats entry, std::size_t first, std::vector<ParameterS
 /// Collects tensors until there are enough to work on.
 class Collector {
  public:
-  Collector(const StatsOptions& options, CheckProgress& progress)
+  Collector(const StatsOptions& options, Progress& progress)
       : options_(options), progress_(progress) {}
 
   /// @param dtype in which it is shown.
@@ -180,7 +180,7 @@ class Collector {
   }
 
   const StatsOptions& options_;
-  CheckProgress& progress_;
+  Progress& progress_;
   std::vector<ParameterStats> parameters_;
   std::vector<Cells> tensors_;        ///< of these, one each
   std::vector<ShardGridPtr> wholes_;  ///< of these, one each; nullptr: a rank's slice
@@ -207,12 +207,12 @@ std::uint64_t bytes_of(const SourceParameter& parameter) {
 }  // namespace
 
 std::vector<ParameterStats> whole_stats(const DiffSide& source, const StatsOptions& options,
-                                        CheckProgress& progress) {
+                                        Progress& progress) {
   std::vector<const SourceParameter*> parameters;
   for (const SourceParameter& parameter : source.table().parameters()) {
     if (!options.names.takes(parameter.name)) continue;
     parameters.push_back(&parameter);
-    progress.total += bytes_of(parameter);
+    progress.expect_bytes(bytes_of(parameter));
   }
   // Of those without a layout this reads all copies.
   std::vector<ShardGridPtr> grids(parameters.size());
@@ -231,7 +231,7 @@ std::vector<ParameterStats> whole_stats(const DiffSide& source, const StatsOptio
 }
 
 std::vector<ParameterStats> file_stats(const CheckpointSet& set, const StatsOptions& options,
-                                       CheckProgress& progress) {
+                                       Progress& progress) {
   std::vector<std::string> names;  // in file order
   std::unordered_map<std::string, std::vector<Holding>> holders;
   for (const RankFile& file : set.files()) {
@@ -240,7 +240,7 @@ std::vector<ParameterStats> file_stats(const CheckpointSet& set, const StatsOpti
       const auto [found, is_new] = holders.try_emplace(entry.name);
       if (is_new) names.push_back(entry.name);
       found->second.push_back({&file, &entry});
-      if (has_numbers(entry.dtype)) progress.total += entry.content_bytes;
+      if (has_numbers(entry.dtype)) progress.expect_bytes(entry.content_bytes);
     }
   }
   Collector collector(options, progress);

@@ -11,8 +11,8 @@
 #include "reshardfs/dtype.h"
 #include "reshardfs/shape.h"
 
+#include "base/process/progress.h"
 #include "base/text/glob.h"
-#include "check/check_progress.h"
 #include "check/diff_side.h"
 #include "check/element_stats.h"
 #include "check/first_bad.h"
@@ -47,11 +47,11 @@ struct StatsOptions {
 /// @param progress gets the bytes.
 /// @throws Error kMissing if parts of a parameter are in no file, and what the sources throw.
 std::vector<ParameterStats> whole_stats(const DiffSide& source, const StatsOptions& options,
-                                        CheckProgress& progress);
+                                        Progress& progress);
 
 /// The same of each parameter of each file, as it stands there; ranks with the same shape and
 /// statistics are one entry.
 std::vector<ParameterStats> file_stats(const CheckpointSet& set, const StatsOptions& options,
-                                       CheckProgress& progress);
+                                       Progress& progress);
 
 }  // namespace reshardfs

@@ -39,7 +39,7 @@ void tally(std::span<const std::byte> reference, std::span<const std::byte> othe
 
 /// All copies against the one at `reference`.
 std::vector<ReplicaDifference> compare_with(const std::vector<Holding>& copies,
-                                            std::size_t reference, CheckProgress& progress) {
+                                            std::size_t reference, Progress& progress) {
   const std::uint64_t total = copies.front().entry->content_bytes;
   const auto block = static_cast<std::size_t>(std::min(kReplicaBlockBytes, total));
   std::vector<std::byte> left(block);
@@ -55,7 +55,7 @@ std::vector<ReplicaDifference> compare_with(const std::vector<Holding>& copies,
       read_copy(copies, i, offset, found);
       tally(expected, found, offset, tallies[i]);
     }
-    progress.done += part * copies.size();
+    progress.add_bytes(part * copies.size());
   }
   std::vector<ReplicaDifference> out;
   for (std::size_t i = 0; i < copies.size(); ++i) {
@@ -68,8 +68,7 @@ std::vector<ReplicaDifference> compare_with(const std::vector<Holding>& copies,
 }
 
 /// Where most copies differ from the first, it is more likely the wrong one.
-std::vector<ReplicaDifference> compare_all(const std::vector<Holding>& copies,
-                                           CheckProgress& progress) {
+std::vector<ReplicaDifference> compare_all(const std::vector<Holding>& copies, Progress& progress) {
   std::vector<ReplicaDifference> first = compare_with(copies, 0, progress);
   if (copies.size() < 3 || first.size() * 2 < copies.size()) return first;
   const auto other = std::find_if(copies.begin(), copies.end(), [&](const Holding& copy) {
@@ -81,7 +80,7 @@ std::vector<ReplicaDifference> compare_all(const std::vector<Holding>& copies,
 
 }  // namespace
 
-ReplicaReport compare_replicas(std::vector<Holding> holdings, CheckProgress& progress) {
+ReplicaReport compare_replicas(std::vector<Holding> holdings, Progress& progress) {
   ReplicaReport report;
   while (!holdings.empty()) {
     try {

@@ -8,7 +8,7 @@
 
 #include "reshardfs/error.h"
 
-#include "check/check_progress.h"
+#include "base/process/progress.h"
 #include "plan/reading/content.h"
 
 namespace reshardfs {
@@ -32,7 +32,7 @@ struct ReplicaReport {
 /// Reads all copies once, in blocks of 1 MiB; where most differ from the first, once more. One copy
 /// alone is read, so that it is known to be readable.
 /// @param holdings of one type, shape and size; at least one.
-ReplicaReport compare_replicas(std::vector<Holding> holdings, CheckProgress& progress);
+ReplicaReport compare_replicas(std::vector<Holding> holdings, Progress& progress);
 
 /// Where byte `position` of an entry's content is in its file.
 std::uint64_t file_offset(const TensorEntry& entry, std::uint64_t position);

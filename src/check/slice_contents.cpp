@@ -68,7 +68,7 @@ struct Slices {
 
 class SliceReader {
  public:
-  SliceReader(const CheckpointSet& set, CheckProgress& progress) : set_(set), progress_(progress) {}
+  SliceReader(const CheckpointSet& set, Progress& progress) : set_(set), progress_(progress) {}
 
   SlicedSet read(bool full) {
     require_ranks();
@@ -209,10 +209,10 @@ class SliceReader {
       for (const Slices& slices : slices_) wanted += slices.settled ? 0 : slices.holdings.size();
       reads += wanted;
       if (wanted == 0 || (round > 0 && reads > kMostReads)) return;
-      progress_.total += wanted * kSampleBytes;
+      progress_.expect_bytes(wanted * kSampleBytes);
       for_each_holding([&](std::size_t i, std::size_t j, ReadBatch& batch) {
         sample(i, j, round, batch);
-        progress_.done += kSampleBytes;
+        progress_.add_bytes(kSampleBytes);
       });
       for (Slices& slices : slices_) settle(slices);
     }
@@ -247,7 +247,7 @@ class SliceReader {
 
   void compare_all() {
     for (const Slices& slices : slices_) {
-      for (const Holding& held : slices.holdings) progress_.total += held.entry->content_bytes;
+      for (const Holding& held : slices.holdings) progress_.expect_bytes(held.entry->content_bytes);
     }
     for_each_holding(
         [&](std::size_t i, std::size_t j, ReadBatch& batch) { read_all(slices_[i], j, batch); });
@@ -266,7 +266,7 @@ class SliceReader {
       read_content(held, offset, part, batch);
       sum.update(part);
       slices.values[holding].take(part, element);
-      progress_.done += part.size();
+      progress_.add_bytes(part.size());
     }
     slices.keys[holding] = scatter(slices.keys[holding] ^ hash_of(sum.finish()));
   }
@@ -301,7 +301,7 @@ class SliceReader {
   }
 
   const CheckpointSet& set_;
-  CheckProgress& progress_;
+  Progress& progress_;
   std::int64_t ranks_ = 0;
   std::int64_t stages_ = 1;
   std::int64_t devices_ = 1;
@@ -312,7 +312,7 @@ class SliceReader {
 
 }  // namespace
 
-SlicedSet read_slices(const CheckpointSet& set, bool full, CheckProgress& progress) {
+SlicedSet read_slices(const CheckpointSet& set, bool full, Progress& progress) {
   return SliceReader(set, progress).read(full);
 }
 

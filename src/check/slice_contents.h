@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "check/check_progress.h"
+#include "base/process/progress.h"
 #include "checkpoint/checkpoint_set.h"
 #include "guess/guess.h"
 
@@ -16,6 +16,6 @@ namespace reshardfs {
 /// @param full compare all bytes.
 /// @throws Error kUsage for a set that needs no strategy, kMissing if a rank has no file, kBadInput
 ///         if the ranks form no stages, or hold different types of elements; what reading throws.
-SlicedSet read_slices(const CheckpointSet& set, bool full, CheckProgress& progress);
+SlicedSet read_slices(const CheckpointSet& set, bool full, Progress& progress);
 
 }  // namespace reshardfs

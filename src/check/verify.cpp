@@ -34,7 +34,7 @@ namespace {
 /// Counts what is read through it.
 class CountedSource final : public ByteSource {
  public:
-  CountedSource(const ByteSource& source, CheckProgress& progress)
+  CountedSource(const ByteSource& source, Progress& progress)
       : source_(source), progress_(progress) {}
   const std::string& name() const override { return source_.name(); }
   std::uint64_t size() const override { return source_.size(); }
@@ -42,20 +42,20 @@ class CountedSource final : public ByteSource {
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
     source_.read_at(offset, out);
     counted_ += out.size();
-    progress_.done += out.size();
+    progress_.add_bytes(out.size());
   }
   void check_unchanged() const override { source_.check_unchanged(); }
   std::uint64_t counted() const noexcept { return counted_; }
 
  private:
   const ByteSource& source_;
-  CheckProgress& progress_;
+  Progress& progress_;
   mutable std::atomic<std::uint64_t> counted_{0};
 };
 
 class Verification {
  public:
-  Verification(const VerifyOptions& options, CheckProgress& progress)
+  Verification(const VerifyOptions& options, Progress& progress)
       : options_(options), progress_(progress) {}
 
   VerifyReport run();
@@ -84,7 +84,7 @@ class Verification {
   void finish();
 
   const VerifyOptions& options_;
-  CheckProgress& progress_;
+  Progress& progress_;
   VerifyReport report_;
   VerifySource source_;
   const Strategy* strategy_ = nullptr;  ///< the catalogue's
@@ -147,7 +147,7 @@ void Verification::check_crc(std::size_t number) {
       return;
     case CrcCheck::kNoTrailer:
       crcs_[number] = Crc::kNone;
-      progress_.total -= std::max(counted.size(), counted.counted()) - counted.counted();
+      progress_.expect_fewer_bytes(std::max(counted.size(), counted.counted()) - counted.counted());
       return;
     case CrcCheck::kBad:
       break;
@@ -308,7 +308,7 @@ void Verification::check_parameters(VerifyContext& context) {
     const bool may_be_alone = parameter.holders.size() == 1;
     for (const Holding& holder : parameter.holders) {
       if (may_be_alone && context.read_files.contains(holder.file)) continue;
-      progress_.total += holder.entry->content_bytes;
+      progress_.expect_bytes(holder.entry->content_bytes);
     }
   }
   const ParameterVerifier verifier(context, absent, progress_);
@@ -421,7 +421,7 @@ void Verification::finish() {
     if (!problem.parameter.empty()) damaged.insert(problem.parameter);
   }
   report_.damaged_parameters = damaged.size();
-  progress_.total = progress_.done.load();
+  progress_.expect_no_more();
 }
 
 VerifyReport Verification::run() {
@@ -439,7 +439,7 @@ VerifyReport Verification::run() {
   for (const ManifestLine& line : manifest_) {
     std::error_code missing;
     const std::uintmax_t size = std::filesystem::file_size(resolve(line.name), missing);
-    if (!missing) progress_.total += size;
+    if (!missing) progress_.expect_bytes(size);
   }
   if (!source_.set) {
     check_files();
@@ -459,7 +459,7 @@ VerifyReport Verification::run() {
       {},           options_.replicas};
   for (std::string& line : input.take_warnings()) report_.warnings.push_back(std::move(line));
   for (const RankFile& file : source_.set->files()) report_.bytes += file.source->size();
-  progress_.total += report_.bytes;
+  progress_.expect_bytes(report_.bytes);
   collect_parameters(*source_.set);
   report_.parameters = parameters_.size();
   for (const Rank rank : source_.empty_ranks) {
@@ -522,7 +522,7 @@ bool VerifyReport::only_open() const noexcept {
                      [](const Problem& problem) { return problem.kind == ProblemKind::kExtent; });
 }
 
-VerifyReport verify(const VerifyOptions& options, CheckProgress& progress) {
+VerifyReport verify(const VerifyOptions& options, Progress& progress) {
   return Verification(options, progress).run();
 }
 

@@ -11,8 +11,8 @@
 
 #include "reshardfs/conversion.h"
 
+#include "base/process/progress.h"
 #include "base/text/glob.h"
-#include "check/check_progress.h"
 #include "checkpoint/completeness.h"
 
 namespace reshardfs {
@@ -101,6 +101,6 @@ struct VerifyReport {
 /// Reads everything, and goes on after what is wrong. Each thread holds two blocks of 1 MiB.
 /// @param progress gets bytes read.
 /// @throws Error if the set cannot be examined: it is not there, or the strategy is not for it.
-VerifyReport verify(const VerifyOptions& options, CheckProgress& progress);
+VerifyReport verify(const VerifyOptions& options, Progress& progress);
 
 }  // namespace reshardfs

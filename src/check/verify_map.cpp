@@ -25,7 +25,7 @@ constexpr std::uint64_t kMapBlockBytes = std::uint64_t{1} << 20U;
 
 class MapVerification {
  public:
-  MapVerification(const ModelMaps& maps, const VerifyOptions& options, CheckProgress& progress,
+  MapVerification(const ModelMaps& maps, const VerifyOptions& options, Progress& progress,
                   VerifyReport& report)
       : maps_(maps), options_(options), progress_(progress), report_(report) {}
 
@@ -52,7 +52,8 @@ class MapVerification {
   }
 
   void compare() {
-    for (const MapCopy& copy : copies_) progress_.total += 2 * TensorView(copy.pair.grid).size();
+    for (const MapCopy& copy : copies_)
+      progress_.expect_bytes(2 * TensorView(copy.pair.grid).size());
     parallel_for(
         copies_.size(), [&](std::size_t i) { compare(copies_[i]); }, options_.jobs);
     for (auto& [number, problem] : found_) report_.problems.push_back(std::move(problem));
@@ -92,7 +93,7 @@ class MapVerification {
         problem.parameter = copy.pair.name;
         return keep(copy, std::move(problem));
       }
-      progress_.done += 2 * bytes;
+      progress_.add_bytes(2 * bytes);
     }
     if (different == 0) return;
     Problem problem;
@@ -110,7 +111,7 @@ class MapVerification {
 
   const ModelMaps& maps_;
   const VerifyOptions& options_;
-  CheckProgress& progress_;
+  Progress& progress_;
   VerifyReport& report_;
   std::vector<MapCopy> copies_;
   std::vector<std::shared_ptr<const SourceTable>> kept_;  ///< whose names the pairs' grids have
@@ -121,7 +122,7 @@ class MapVerification {
 }  // namespace
 
 void verify_maps(const ModelMaps& maps, const VerifyOptions& options,
-                 const std::shared_ptr<const CheckpointSet>& set, CheckProgress& progress,
+                 const std::shared_ptr<const CheckpointSet>& set, Progress& progress,
                  VerifyReport& report) {
   if (maps.empty()) return;
   try {

@@ -14,7 +14,7 @@ namespace reshardfs {
 /// these.
 /// @param report gets the problems; what cannot be compared is a warning.
 void verify_maps(const ModelMaps& maps, const VerifyOptions& options,
-                 const std::shared_ptr<const CheckpointSet>& set, CheckProgress& progress,
+                 const std::shared_ptr<const CheckpointSet>& set, Progress& progress,
                  VerifyReport& report);
 
 }  // namespace reshardfs

@@ -48,7 +48,7 @@ struct VerifyContext {
 /// check() may be called from any number of threads at once.
 class ParameterVerifier {
  public:
-  ParameterVerifier(const VerifyContext& context, AbsentRanks& absent, CheckProgress& progress)
+  ParameterVerifier(const VerifyContext& context, AbsentRanks& absent, Progress& progress)
       : context_(context), absent_(absent), progress_(progress) {}
 
   /// @param number of the parameter, see AbsentRanks::lose().
@@ -85,7 +85,7 @@ class ParameterVerifier {
 
   const VerifyContext& context_;
   AbsentRanks& absent_;
-  CheckProgress& progress_;
+  Progress& progress_;
 };
 
 }  // namespace reshardfs

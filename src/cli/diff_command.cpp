@@ -16,7 +16,7 @@
 #include "check/diff.h"
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/progress_line.h"
+#include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
 #include "report/text/json_output.h"
 #include "report/text/terminal.h"
@@ -272,10 +272,10 @@ int run_diff(const Given& given) {
   std::vector<std::string> warnings;
   unmatched_in(a, b, options).settle(options.allow_unmatched, warnings);
   for (const std::string& warning : warnings) spdlog::warn("{}", warning);
-  CheckProgress progress;
+  Progress progress;
   std::vector<ParameterDiff> results;
   {
-    const ProgressLine line(progress, !arguments.log.quiet);
+    const ProgressDisplay display(progress, arguments.log.quiet, ShowProgress::kOnTerminal);
     results = diff(a, b, options, progress);
   }
   given.flag("json") ? print_json(arguments, results) : print_text(arguments, results);

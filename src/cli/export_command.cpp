@@ -91,7 +91,7 @@ int run_export(const Given& given) {
   const Conversion conversion = open_conversion(source);
 
   const StopSignals signals;
-  ExportProgress progress;
+  Progress progress;
   const std::size_t workers = workers_of(given);
   const std::string directory = given.argument("OUTDIR");
   const std::uint64_t memory = given.size("memory");

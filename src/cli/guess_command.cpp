@@ -14,7 +14,7 @@
 #include "checkpoint/completeness.h"
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/progress_line.h"
+#include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
 #include "cli/write_file.h"
 #include "conversion/installed_maps.h"
@@ -106,10 +106,10 @@ int run_strategy_guess(const Given& given) {
   const auto config = read_config(file);
   const CheckpointSet set = CheckpointSet::open(located(arguments.source), options);
   for (const std::string& warning : set.warnings()) complain(warning);
-  CheckProgress progress;
+  Progress progress;
   SlicedSet slices;
   {
-    const ProgressLine line(progress, !arguments.quiet);
+    const ProgressDisplay display(progress, arguments.quiet, ShowProgress::kOnTerminal);
     slices = read_slices(set, arguments.full, progress);
   }
   Guess guess = guess_strategy(slices, config, read_installed_maps());

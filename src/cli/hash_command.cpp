@@ -34,7 +34,7 @@ int run_hash(const Given& given) {
   constexpr std::uint64_t kMemory = std::uint64_t{256} << 20U;
   BlockEngineOptions engine = block_engine_options(workers, kMemory);
   engine.stop = &signals.flag();
-  ExportProgress progress;
+  Progress progress;
   engine.progress = &progress;
   std::uint64_t bytes = 0;
   for (const OutputFile* file : files) bytes += file->file->size();

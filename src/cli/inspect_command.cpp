@@ -24,7 +24,7 @@
 #include "checkpoint/series/series.h"
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/progress_line.h"
+#include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
 #include "conversion/contents.h"
 #include "conversion/model_maps.h"
@@ -220,8 +220,8 @@ std::vector<ModelTensor> held_tensors(const CheckpointContents& contents) {
 std::vector<ParameterStats> find_stats(const InspectArguments& arguments,
                                        const Inspected& inspected) {
   const StatsOptions options{arguments.names, arguments.jobs};
-  CheckProgress progress;
-  const ProgressLine line(progress, !arguments.log.quiet);
+  Progress progress;
+  const ProgressDisplay display(progress, arguments.log.quiet, ShowProgress::kOnTerminal);
   if (inspected.laid_out) return whole_stats(*inspected.laid_out, options, progress);
   const CheckpointQuery& query = arguments.query;
   CheckpointOptions source{query.src_pattern, query.step, false, nullptr};

@@ -5,13 +5,14 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
+
+#include "base/text/numbers.h"
 
 namespace reshardfs {
 namespace {
@@ -21,10 +22,8 @@ int listener() noexcept {
   static const int number = [] {
     const char* text = std::getenv("RESHARDFS_MESSAGES");
     if (text == nullptr) return -1;
-    int value = -1;
-    const char* end = text + std::strlen(text);
-    const auto parsed = std::from_chars(text, end, value);
-    if (parsed.ec != std::errc() || parsed.ptr != end || value <= STDERR_FILENO) return -1;
+    const int value = parse_number<int>(text).value_or(-1);
+    if (value <= STDERR_FILENO) return -1;
     return ::fcntl(value, F_SETFD, FD_CLOEXEC) == 0 ? value : -1;
   }();
   return number;
@@ -89,7 +88,7 @@ void tell_error(ErrorKind kind, const std::string& text) noexcept {
   }
 }
 
-void tell_progress(const ExportProgress::Values& values) noexcept {
+void tell_progress(const Progress::Values& values) noexcept {
   if (!has_listener()) return;
   try {
     tell({{"progress",

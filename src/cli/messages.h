@@ -7,7 +7,7 @@
 
 #include "reshardfs/error.h"
 
-#include "export/block_engine.h"
+#include "base/process/progress.h"
 
 namespace reshardfs {
 
@@ -22,7 +22,7 @@ void tell_error(const Error& error) noexcept;
 /// The same of an error that has nothing but its text.
 void tell_error(ErrorKind kind, const std::string& text) noexcept;
 /// {"progress": {"phase", "bytes", "total_bytes", "files", "total_files", "file"}}
-void tell_progress(const ExportProgress::Values& values) noexcept;
+void tell_progress(const Progress::Values& values) noexcept;
 
 /// "usage", "bad input", "missing", "unsupported", "io", "changed" or "internal".
 const char* name_of(ErrorKind kind) noexcept;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <exception>
 #include <iostream>
@@ -32,10 +33,25 @@ std::size_t terminal_columns() {
   return size.ws_col;
 }
 
+/// Of work without a phase.
+std::string plain_text(const Progress::Values& values, double seconds) {
+  // Both move while they are read.
+  const std::uint64_t total = std::max(values.bytes, values.total_bytes);
+  const double rate = seconds > 0 ? static_cast<double>(values.bytes) / seconds : 0;
+  std::string text = fmt::format("{} of {}", human_bytes(values.bytes), human_bytes(total));
+  if (rate < 1) return text;
+  const double left = static_cast<double>(total - values.bytes) / rate;
+  return text + fmt::format(", {}/s, {} left", human_bytes(static_cast<std::uint64_t>(rate)),
+                            duration_text(static_cast<std::uint64_t>(std::llround(left))));
+}
+
 }  // namespace
 
-std::string progress_text(const ExportProgress::Values& values, double seconds,
-                          std::size_t columns) {
+std::string progress_text(const Progress::Values& values, double seconds, std::size_t columns) {
+  if (values.phase.empty()) {
+    const std::string text = plain_text(values, seconds);
+    return columns == 0 ? text : shortened(text, columns);
+  }
   // Less of a name says nothing.
   constexpr std::size_t kShortestName = 10;
   const auto done = static_cast<double>(values.bytes);
@@ -63,9 +79,9 @@ std::string progress_text(const ExportProgress::Values& values, double seconds,
   return shortened(text, columns);
 }
 
-ProgressDisplay::ProgressDisplay(const ExportProgress& progress, bool quiet)
-    : progress_(progress), terminal_(::isatty(STDERR_FILENO) == 1) {
-  if (quiet) return;
+ProgressDisplay::ProgressDisplay(const Progress& progress, bool quiet, ShowProgress show)
+    : progress_(progress), show_(show), terminal_(::isatty(STDERR_FILENO) == 1) {
+  if (quiet || (show == ShowProgress::kOnTerminal && !terminal_)) return;
   try {
     thread_ = std::jthread([this] { run(); });
   } catch (const std::exception&) {
@@ -89,26 +105,30 @@ void ProgressDisplay::clear() {
   line_is_there_ = false;
 }
 
+bool ProgressDisplay::tells() const noexcept {
+  return show_ == ShowProgress::kEverywhere && has_listener();
+}
+
 void ProgressDisplay::run() {
   std::string phase;
   auto begun = Clock::now();
-  const bool often = terminal_ || has_listener();
+  const bool often = terminal_ || tells();
   const Clock::duration interval = often ? Clock::duration(kTerminalInterval) : kLineInterval;
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, interval, [this] { return ended_; })) {
-    const ExportProgress::Values values = progress_.values();
-    if (values.phase.empty()) continue;
+    const Progress::Values values = progress_.values();
+    if (values.phase.empty() && show_ == ShowProgress::kEverywhere) continue;
     const auto now = Clock::now();
     if (values.phase != phase) begun = now - interval;
     phase = values.phase;
     show(values, std::chrono::duration<double>(now - begun).count());
   }
   // Where it has come to in the end.
-  if (has_listener()) tell_progress(progress_.values());
+  if (tells()) tell_progress(progress_.values());
 }
 
-void ProgressDisplay::show(const ExportProgress::Values& values, double seconds) {
-  if (has_listener()) return tell_progress(values);
+void ProgressDisplay::show(const Progress::Values& values, double seconds) {
+  if (tells()) return tell_progress(values);
   if (!terminal_) {
     std::cerr << "reshardfs: " + progress_text(values, seconds, 0) + "\n" << std::flush;
     return;

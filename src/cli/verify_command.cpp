@@ -14,7 +14,7 @@
 #include "check/verify.h"
 #include "cli/app.h"
 #include "cli/command.h"
-#include "cli/progress_line.h"
+#include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
 #include "conversion/option_words.h"
 #include "report/text/completeness_json.h"
@@ -157,10 +157,10 @@ int run_verify(const Given& given) {
   log.apply();
   apply_storage(given);
   const VerifyArguments arguments{given.argument("SOURCE"), verify_options(given), log};
-  CheckProgress progress;
+  Progress progress;
   VerifyReport report;
   {
-    const ProgressLine line(progress, !log.quiet);
+    const ProgressDisplay display(progress, log.quiet, ShowProgress::kOnTerminal);
     report = verify(arguments.options, progress);
   }
   for (const std::string& warning : report.warnings) spdlog::warn("{}", warning);

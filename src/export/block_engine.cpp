@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
+#include <mutex>
 #include <optional>
 
 #include "base/process/parallel.h"
@@ -149,27 +150,6 @@ class Engine {
 };
 
 }  // namespace
-
-void ExportProgress::start(const std::string& phase, std::uint64_t total_bytes,
-                           std::uint64_t total_files) {
-  const std::lock_guard lock(mutex_);
-  phase_ = phase;
-  current_.clear();
-  bytes_ = 0;
-  files_ = 0;
-  total_bytes_ = total_bytes;
-  total_files_ = total_files;
-}
-
-void ExportProgress::set_current(const std::string& name) {
-  const std::lock_guard lock(mutex_);
-  current_ = name;
-}
-
-ExportProgress::Values ExportProgress::values() const {
-  const std::lock_guard lock(mutex_);
-  return {phase_, current_, bytes_, total_bytes_, files_, total_files_};
-}
 
 void run_blocks(const std::vector<std::unique_ptr<BlockJob>>& jobs,
                 const BlockEngineOptions& options) {

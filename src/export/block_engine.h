@@ -7,13 +7,14 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "reshardfs/virtual_file.h"
+
+#include "base/process/progress.h"
 
 namespace reshardfs {
 
@@ -41,35 +42,6 @@ class BlockJob {
   virtual void finish(const std::string& sha256) = 0;
 };
 
-/// How far the work is. Every member may be used from any thread.
-class ExportProgress {
- public:
-  void add_bytes(std::uint64_t bytes) noexcept { bytes_ += bytes; }
-  void add_file() noexcept { ++files_; }
-  void set_current(const std::string& name);
-
-  struct Values {
-    std::string phase{};    ///< "checking", "writing", ...
-    std::string current{};  ///< the file that was begun last
-    std::uint64_t bytes = 0;
-    std::uint64_t total_bytes = 0;
-    std::uint64_t files = 0;
-    std::uint64_t total_files = 0;
-  };
-  Values values() const;
-  /// Begins to count anew.
-  void start(const std::string& phase, std::uint64_t total_bytes, std::uint64_t total_files);
-
- private:
-  std::atomic<std::uint64_t> bytes_{0};
-  std::atomic<std::uint64_t> files_{0};
-  mutable std::mutex mutex_;  // guards those below
-  std::string phase_;
-  std::string current_;
-  std::uint64_t total_bytes_ = 0;
-  std::uint64_t total_files_ = 0;
-};
-
 /// The work was stopped from outside; not an Error, because nothing went wrong.
 class Interrupted final : public std::exception {
  public:
@@ -88,7 +60,7 @@ struct BlockEngineOptions {
   std::size_t block_bytes = std::size_t{4} << 20U;
   /// Looked at between two blocks; nullptr: never stopped.
   const std::atomic<bool>* stop = nullptr;
-  ExportProgress* progress = nullptr;
+  Progress* progress = nullptr;
 };
 
 /// Does all jobs. A worker begins the next file if there is one, else it helps with the one that

@@ -46,7 +46,7 @@ std::vector<Problem> verified(const std::vector<std::vector<Piece>>& pieces,
     }
   }
   AbsentRanks absent({});
-  CheckProgress progress;
+  Progress progress;
   return ParameterVerifier(context, absent, progress).check(parameter, 0).problems;
 }
 
@@ -108,7 +108,7 @@ DiffSide side(const std::vector<std::vector<Piece>>& pieces, Replicas replicas =
 const Piece kWhole{"w", DType::kUInt8, {{0, 0}, {3, 4}}, "abcdefghijkl"};
 
 std::vector<ParameterDiff> compare(const DiffSide& a, const DiffSide& b) {
-  CheckProgress progress;
+  Progress progress;
   return diff(a, b, {}, progress);
 }
 
@@ -147,7 +147,7 @@ TEST(DiffBoxes, MatchesNoRanksWhereReplicasDiffer) {
 }
 
 TEST(BoxStats, CountEachElementOnce) {
-  CheckProgress progress;
+  Progress progress;
   std::vector<Piece> some = pinwheel("w");
   some.resize(3);
   const auto of_boxes = whole_stats(side({some, pinwheel("w")}), {}, progress);

@@ -41,9 +41,9 @@ TEST(Manifest, RefusesAnythingElse) {
 
 TEST(Manifest, SumsAFile) {
   const test::TempDir directory;
-  CheckProgress progress;
+  Progress progress;
   EXPECT_EQ(sha256_of_file(directory.write("a", "abc"), progress), kSum);
-  EXPECT_EQ(progress.done, 3U);
+  EXPECT_EQ(progress.values().bytes, 3U);
   EXPECT_EQ(sha256_of_file(directory.write("b", ""), progress),
             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }

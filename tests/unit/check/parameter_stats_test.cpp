@@ -46,9 +46,9 @@ std::shared_ptr<const CheckpointSet> two_slices(const std::vector<float>& lower,
 }
 
 std::vector<ParameterStats> of_files(const CheckpointSet& set, std::size_t jobs = 1) {
-  CheckProgress progress;
+  Progress progress;
   std::vector<ParameterStats> stats = file_stats(set, {{}, jobs}, progress);
-  EXPECT_EQ(progress.done, progress.total);
+  EXPECT_EQ(progress.values().bytes, progress.values().total_bytes);
   return stats;
 }
 
@@ -56,7 +56,7 @@ std::vector<ParameterStats> of_whole(const std::shared_ptr<const CheckpointSet>&
                                      std::size_t jobs) {
   const StageLayouts stage{{"w", Layout{.device_matrix = {2, 2}, .tensor_map = {{0}}}}};
   const DiffSide side(std::make_shared<const SourceTable>(set, Strategy({stage}, 0, false)));
-  CheckProgress progress;
+  Progress progress;
   return whole_stats(side, {{}, jobs}, progress);
 }
 
@@ -99,11 +99,11 @@ TEST(ParameterStats, LeaveOutTextAndWhatIsNotAskedFor) {
   ASSERT_EQ(all.size(), 3U);
   EXPECT_FALSE(all[2].stats);
   EXPECT_EQ(all[2].dtype, DType::kString);
-  CheckProgress progress;
+  Progress progress;
   const auto some = file_stats(*set, {{{"*.w"}, {"b*"}}, 1}, progress);
   ASSERT_EQ(some.size(), 1U);
   EXPECT_EQ(some[0].name, "a.w");
-  EXPECT_EQ(progress.done, 4U);
+  EXPECT_EQ(progress.values().bytes, 4U);
 }
 
 }  // namespace

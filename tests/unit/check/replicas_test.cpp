@@ -26,8 +26,7 @@ std::vector<Holding> holdings_of(const CheckpointSet& set, const std::string& na
   return out;
 }
 
-ReplicaReport compare(const std::map<std::int64_t, std::string>& contents,
-                      CheckProgress& progress) {
+ReplicaReport compare(const std::map<std::int64_t, std::string>& contents, Progress& progress) {
   std::map<std::int64_t, std::string> files;
   for (const auto& [rank, content] : contents) files[rank] = file_with(content);
   const auto set = memory_set(files);
@@ -45,20 +44,20 @@ ReplicaReport compare(const std::map<std::int64_t, std::string>& contents,
 }
 
 TEST(Replicas, AreEqual) {
-  CheckProgress progress;
+  Progress progress;
   const std::string content = counting_bytes(kBytes);
   EXPECT_TRUE(compare({{0, content}, {1, content}, {5, content}}, progress).differences.empty());
-  EXPECT_EQ(progress.done, 3 * kBytes);
+  EXPECT_EQ(progress.values().bytes, 3 * kBytes);
 }
 
 TEST(Replicas, OneAloneIsRead) {
-  CheckProgress progress;
+  Progress progress;
   EXPECT_TRUE(compare({{0, counting_bytes(kBytes)}}, progress).differences.empty());
-  EXPECT_EQ(progress.done, kBytes);
+  EXPECT_EQ(progress.values().bytes, kBytes);
 }
 
 TEST(Replicas, CountsBytesAndFindsTheFirst) {
-  CheckProgress progress;
+  Progress progress;
   const std::string content = counting_bytes(kBytes);
   std::string other = content;
   other[1 << 20] ^= 1;  // the first byte of the second block
@@ -71,7 +70,7 @@ TEST(Replicas, CountsBytesAndFindsTheFirst) {
 }
 
 TEST(Replicas, BlamesTheOneThatDiffersFromAllOthers) {
-  CheckProgress progress;
+  Progress progress;
   const std::string content = counting_bytes(100);
   std::string other = content;
   other[7] ^= 1;
@@ -95,7 +94,7 @@ TEST(Replicas, GoesOnWithoutACopyThatCannotBeRead) {
   }
   files[0].source = std::make_shared<test::FaultSource>(files[0].source, 2, EIO);
   const CheckpointSet set(std::move(files));
-  CheckProgress progress;
+  Progress progress;
   const ReplicaReport report = compare_replicas(holdings_of(set), progress);
   ASSERT_EQ(report.unreadable.size(), 1U);
   EXPECT_EQ(report.unreadable[0].first.file->rank, Rank(0));

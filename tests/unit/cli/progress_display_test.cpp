@@ -6,7 +6,7 @@
 namespace reshardfs {
 namespace {
 
-const ExportProgress::Values kValues{"writing", "rank_3/a.ckpt", 1 << 20, 4 << 20, 1, 4};
+const Progress::Values kValues{"writing", "rank_3/a.ckpt", 1 << 20, 4 << 20, 1, 4};
 
 TEST(ProgressText, HasBytesRateTimeAndFile) {
   EXPECT_EQ(progress_text(kValues, 2, 0),
@@ -39,6 +39,23 @@ TEST(ProgressText, SaysLongTimesShortly) {
   EXPECT_NE(left(59).find(" 59 s left"), std::string::npos);
   EXPECT_NE(left(61).find(" 1 min 1 s left"), std::string::npos);
   EXPECT_NE(left(7260).find(" 2 h 1 min left"), std::string::npos);
+}
+
+TEST(ProgressText, WithoutAPhaseSaysHowFarHowFastAndHowLong) {
+  EXPECT_EQ(progress_text({"", "", 1 << 20, 4 << 20, 0, 0}, 2, 80),
+            "1.0 MiB of 4.0 MiB, 512.0 KiB/s, 6 s left");
+  EXPECT_EQ(progress_text({"", "", 1 << 20, 200 << 20, 0, 0}, 1, 80),
+            "1.0 MiB of 200.0 MiB, 1.0 MiB/s, 3 min 19 s left");
+  EXPECT_EQ(progress_text({"", "", 1, 7501, 0, 0}, 1, 0), "1 B of 7.3 KiB, 1 B/s, 2 h 5 min left");
+}
+
+TEST(ProgressText, WithoutAPhaseSaysNoRateBeforeThereIsOne) {
+  EXPECT_EQ(progress_text({"", "", 0, 1024, 0, 0}, 0.2, 80), "0 B of 1.0 KiB");
+}
+
+TEST(ProgressText, WithoutAPhaseNeverSaysMoreThanAll) {
+  EXPECT_EQ(progress_text({"", "", 2048, 1024, 0, 0}, 1, 80),
+            "2.0 KiB of 2.0 KiB, 2.0 KiB/s, 0 s left");
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ TEST(BlockEngine, WritesAndHashesFilesOfAnySizeWithAnyNumberOfWorkers) {
   for (const std::size_t workers : {1U, 2U, 7U}) {
     Jobs jobs;
     for (const std::size_t bytes : {0U, 1U, 99U, 100U, 101U, 1000U, 5050U}) jobs.add(bytes);
-    ExportProgress progress;
+    Progress progress;
     run_blocks(jobs.list, {workers, 100, nullptr, &progress});
     for (const KeepingJob* job : jobs.jobs) {
       EXPECT_EQ(job->begun, 1);
