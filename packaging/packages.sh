@@ -9,7 +9,7 @@ BUILD_PACKAGES=(
   cmake g++ ninja-build pkg-config
   fuse3 libfuse3-dev
   libcurl4-openssl-dev libexpat1-dev libfmt-dev libspdlog-dev libssl-dev libtomlplusplus-dev libutf8proc-dev libxxhash-dev libyaml-cpp-dev
-  libprotobuf-dev nlohmann-json3-dev protobuf-compiler python3 rapidjson-dev zlib1g-dev
+  libprotobuf-dev nlohmann-json3-dev protobuf-compiler python3 zlib1g-dev
   pybind11-dev python3-dev  # the Python module
 )
 # Only for the tests and benchmarks. The Python packages belong to Debian's /usr/bin/python3.

@@ -3,14 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/error.h"
 
+#include "base/json/json_reader.h"
 #include "base/text/numbers.h"
 
 namespace reshardfs::modelmap {
@@ -97,16 +95,14 @@ const KnownName* known_name(std::string_view name) {
   return found == kKnownNames.end() ? nullptr : found;
 }
 
-void add_numbers(const nlohmann::json& object, std::map<std::string, std::int64_t>& out) {
-  for (const auto& [key, value] : object.items()) {
-    if (value.is_boolean()) {
-      out[key] = value.get<bool>() ? 1 : 0;
-    } else if (value.is_number_unsigned()) {
-      constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
-      if (value.get<std::uint64_t>() <= kMost) out[key] = value.get<std::int64_t>();
-    } else if (value.is_number_integer()) {
-      out[key] = value.get<std::int64_t>();
-    }
+/// The member that the reader stands at. Of keys that stand twice the last counts.
+void add_number(JsonReader& reader, std::map<std::string, std::int64_t>& out) {
+  std::string key(reader.key());
+  const JsonKind kind = reader.kind();
+  if (kind == JsonKind::kBoolean || kind == JsonKind::kInteger) {
+    out[std::move(key)] = reader.integer();
+  } else {
+    out.erase(key);
   }
 }
 
@@ -116,19 +112,25 @@ ModelConfig ModelConfig::parse(const std::string& text, std::string file) {
   if (text.size() > kMaxConfigBytes) {
     throw Error(ErrorKind::kBadInput, "config.json is larger than 16 MiB");
   }
-  // Of what lies deeper, nothing is kept.
-  const auto keep = [](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
-    return depth <= 2;
-  };
-  const nlohmann::json json = nlohmann::json::parse(text, keep, /*allow_exceptions=*/false);
-  if (!json.is_object()) throw Error(ErrorKind::kBadInput, "it is not a JSON object");
+  JsonReader reader(text);
+  if (reader.kind() != JsonKind::kObject) {
+    throw Error(ErrorKind::kBadInput, "it is not a JSON object");
+  }
   ModelConfig config;
   config.file_ = std::move(file);
-  const auto type = json.find("model_type");
-  if (type != json.end() && type->is_string()) config.model_type_ = type->get<std::string>();
-  add_numbers(json, config.top_);
-  const auto inner = json.find("text_config");
-  if (inner != json.end() && inner->is_object()) add_numbers(*inner, config.text_);
+  reader.enter();
+  while (reader.next()) {
+    add_number(reader, config.top_);
+    if (reader.key() == "model_type") {
+      config.model_type_ = reader.kind() == JsonKind::kText ? reader.text() : "";
+    } else if (reader.key() == "text_config") {
+      config.text_.clear();
+      if (reader.kind() != JsonKind::kObject) continue;
+      reader.enter();
+      while (reader.next()) add_number(reader, config.text_);
+    }
+  }
+  reader.finish();
   return config;
 }
 

@@ -7,10 +7,9 @@
 #include <set>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/error.h"
 
+#include "base/json/json_value.h"
 #include "transport/url.h"
 
 namespace reshardfs {
@@ -23,20 +22,19 @@ bool is_plain(const std::string& name) {
 }
 
 std::vector<WebEntry> entries_of_json(std::string_view page, const std::string& url) {
-  const auto list = nlohmann::json::parse(page, nullptr, /*allow_exceptions=*/false);
   const auto bad = [&] {
     return Error(ErrorKind::kBadInput,
                  "the server's list of the directory is not as nginx writes it")
         .in_file(url);
   };
-  if (!list.is_array()) throw bad();
+  const auto document = JsonDocument::parse(page);
+  if (!document || !document->value().is_list()) throw bad();
   std::vector<WebEntry> entries;
-  for (const auto& item : list) {
-    if (!item.is_object() || !item.contains("name") || !item["name"].is_string() ||
-        !item.contains("type") || !item["type"].is_string()) {
-      throw bad();
-    }
-    WebEntry entry{item["name"].get<std::string>(), item["type"] == "directory"};
+  for (const JsonValue item : document->value()) {
+    const auto name = item.find("name");
+    const auto type = item.find("type");
+    if (!name || !name->text() || !type || !type->text()) throw bad();
+    WebEntry entry{std::string(*name->text()), *type->text() == "directory"};
     if (is_plain(entry.name)) entries.push_back(std::move(entry));
   }
   return entries;

@@ -276,6 +276,7 @@ class Limits(CommandTest):
         self.strategy("keys of an object in a JSON strategy", json_strategy({"w": keys}))
         self.strategy("nested lists in a JSON strategy",
                       b'{"parallel_layout_item":{"w":' + b"[" * 1_000_000)
+        self.strategy("nested lists and objects in any other JSON", b'{"x":' + b"[" * 1_000_000)
 
     def rules(self) -> None:
         def rules(what: str, text: str, size: int = 0) -> None:

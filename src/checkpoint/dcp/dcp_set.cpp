@@ -8,10 +8,9 @@
 #include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/error.h"
 
+#include "base/json/json_value.h"
 #include "base/text/numbers.h"
 #include "base/text/text.h"
 #include "checkpoint/dcp/dcp_contents.h"
@@ -68,17 +67,18 @@ constexpr StepNames kIterNames{parse_iter_directory, "release"};
 std::string megatron_backend(const fs::path& directory, const SourceTreePtr& tree) {
   const fs::path path = directory / kMegatronConfig;
   if (path_kind(path, tree) != PathKind::kOther) return {};
-  nlohmann::json config;
+  std::string config;
   try {
-    config =
-        nlohmann::json::parse(read_small_file(path, kMostDcpConfigBytes, tree), nullptr, false);
+    config = read_small_file(path, kMostDcpConfigBytes, tree);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kBadInput) throw;
     return {};  // larger: of MindSpore Transformers
   }
-  if (!config.is_object() || !config.contains(kBackend)) return {};
-  const nlohmann::json& backend = config[kBackend];
-  return backend.is_string() ? backend.get<std::string>() : backend.dump();
+  const auto document = JsonDocument::parse(config);
+  if (!document) return {};
+  const auto backend = document->value().find(kBackend);
+  if (!backend) return {};
+  return std::string(backend->text().value_or(name_of(backend->kind())));
 }
 
 /// The tables of a directory.

@@ -3,10 +3,9 @@
 
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/error.h"
 
+#include "base/json/json_value.h"
 #include "base/rank_list.h"
 #include "checkpoint/series/step.h"
 #include "storage/local/directory.h"
@@ -16,6 +15,12 @@ namespace {
 
 constexpr std::uint64_t kMaxMetaBytes = 64U << 10U;
 
+std::optional<std::int64_t> count_in(const JsonValue& object, std::string_view key) {
+  const auto value = object.find(key);
+  const auto number = value ? value->integer() : std::nullopt;
+  return number && *number >= 0 ? number : std::nullopt;
+}
+
 /// "10_2", or empty if the file says nothing of the kind.
 std::string step_in_meta(const std::filesystem::path& path, const SourceTreePtr& tree) {
   std::string text;
@@ -24,15 +29,12 @@ std::string step_in_meta(const std::filesystem::path& path, const SourceTreePtr&
   } catch (const Error&) {
     return {};  // a note for the user at most: the checkpoint itself can be read
   }
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return {};
-  const auto epoch = json.find("last_epoch");
-  const auto step = json.find("last_step");
-  const bool numbers = epoch != json.end() && step != json.end() && epoch->is_number_unsigned() &&
-                       step->is_number_unsigned();
-  if (!numbers) return {};
-  return std::to_string(epoch->get<std::uint64_t>()) + "_" +
-         std::to_string(step->get<std::uint64_t>());
+  const auto document = JsonDocument::parse(text);
+  if (!document) return {};
+  const auto epoch = count_in(document->value(), "last_epoch");
+  const auto step = count_in(document->value(), "last_step");
+  if (!epoch || !step) return {};
+  return std::to_string(*epoch) + "_" + std::to_string(*step);
 }
 
 }  // namespace

@@ -8,8 +8,9 @@
 #include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
+#include "reshardfs/error.h"
 
+#include "base/json/json_reader.h"
 #include "base/text/text.h"
 #include "checkpoint/whole/counted_name.h"
 #include "checkpoint/whole/model_extents.h"
@@ -93,6 +94,17 @@ std::string without_numbers(std::string_view name) {
   return out;
 }
 
+/// The number that the reader stands at.
+std::optional<std::uint64_t> whole_number(JsonReader& reader) {
+  if (reader.kind() != JsonKind::kOtherNumber) return reader.unsigned_integer();
+  if (const auto number = reader.unsigned_integer()) return number;
+  // Some writers divide on the way.
+  constexpr double kMost = 9e15;
+  const double number = reader.real();
+  const bool whole = number >= 0 && number < kMost && std::floor(number) == number;
+  return whole ? std::optional(static_cast<std::uint64_t>(number)) : std::nullopt;
+}
+
 std::string name_of(const NameMapDirectory& index) {
   return printable(index.map_file.filename().string());
 }
@@ -100,26 +112,25 @@ std::string name_of(const NameMapDirectory& index) {
 }  // namespace
 
 std::optional<std::uint64_t> read_total_size(const std::string& json) {
-  // All else is passed over: the map may have millions of members.
-  using Event = nlohmann::json::parse_event_t;
-  const auto keep = [](int depth, Event event, const nlohmann::json& value) {
-    if (event == Event::key) return depth == 1 ? value == "metadata" : value == "total_size";
-    if (event == Event::array_start) return false;
-    return event != Event::object_start || depth <= 1;
-  };
-  const nlohmann::json index = nlohmann::json::parse(json, keep, /*allow_exceptions=*/false);
-  if (!index.is_object()) return std::nullopt;
-  const auto metadata = index.find("metadata");
-  if (metadata == index.end() || !metadata->is_object()) return std::nullopt;
-  const auto total = metadata->find("total_size");
-  if (total == metadata->end()) return std::nullopt;
-  if (total->is_number_unsigned()) return total->get<std::uint64_t>();
-  // Some writers divide on the way.
-  constexpr double kMost = 9e15;
-  if (!total->is_number_float()) return std::nullopt;
-  const double number = total->get<double>();
-  const bool whole = number >= 0 && number < kMost && std::floor(number) == number;
-  return whole ? std::optional(static_cast<std::uint64_t>(number)) : std::nullopt;
+  std::optional<std::uint64_t> total;
+  try {
+    JsonReader reader(json);
+    reader.require(JsonKind::kObject);
+    reader.enter();
+    while (reader.next()) {
+      if (reader.key() != "metadata") continue;
+      total.reset();
+      if (reader.kind() != JsonKind::kObject) continue;
+      reader.enter();
+      while (reader.next()) {
+        if (reader.key() == "total_size") total = whole_number(reader);
+      }
+    }
+    reader.finish();
+  } catch (const Error&) {
+    return std::nullopt;  // whoever reads the map itself says what is wrong
+  }
+  return total;
 }
 
 void state_index(const NameMapDirectory& index, Completeness& out) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/status/reload_request.h"
 
+#include <nlohmann/json.hpp>
+
 namespace reshardfs {
 namespace {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "format/json/json_value.h"
+#include "base/json/json_value.h"
 #include "storage/byte_source.h"
 
 namespace reshardfs {
@@ -18,9 +18,7 @@ inline constexpr std::size_t kMaxMemberTextBytes = 128 << 20;
 /// As many keys as an object in a member may have.
 inline constexpr std::size_t kMaxMemberKeys = 64;
 /// As many lists and objects may be inside each other.
-inline constexpr std::size_t kMaxJsonDepth = 64;
-/// About as long as a text or a number may be, or the space between two.
-inline constexpr std::size_t kMaxJsonTokenBytes = 16 << 20;
+inline constexpr std::size_t kMaxMemberDepth = 64;
 
 /// Takes a member of one of the objects.
 using TakeMember =

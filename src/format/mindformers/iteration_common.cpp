@@ -5,6 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "reshardfs/error.h"
+
+#include "base/json/json_reader.h"
+
 namespace reshardfs {
 
 std::string common_json(const std::map<std::string, CommonValue, std::less<>>& values) {
@@ -19,11 +23,20 @@ std::string common_json(const std::map<std::string, CommonValue, std::less<>>& v
 }
 
 bool is_common_json(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return false;
-  return std::all_of(json.items().begin(), json.items().end(), [](const auto& member) {
-    return std::find(kCommonKeys.begin(), kCommonKeys.end(), member.key()) != kCommonKeys.end();
-  });
+  try {
+    JsonReader reader(text);
+    reader.require(JsonKind::kObject);
+    reader.enter();
+    while (reader.next()) {
+      if (std::find(kCommonKeys.begin(), kCommonKeys.end(), reader.key()) == kCommonKeys.end()) {
+        return false;
+      }
+    }
+    reader.finish();
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
 }
 
 }  // namespace reshardfs

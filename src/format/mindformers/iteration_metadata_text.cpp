@@ -8,20 +8,19 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
-#include "base/rank_json.h"
+#include "base/json/json_writer.h"
 #include "base/text/utf8.h"
 #include "format/mindformers/shard_id.h"
 
 namespace reshardfs {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr int kIndent = 4;
+constexpr JsonStyle kStyle{.after_key = ": ", .indent = 4};
+/// Of the members of state_dict_metadata.
+constexpr std::size_t kStateLevel = 2;
 constexpr std::string_view kHead = "{\n    \"state_dict_metadata\": {";
 constexpr std::string_view kBetween = "\n    },\n    \"storage_data\": {";
 constexpr std::string_view kTail = "\n    }\n}";
@@ -40,7 +39,7 @@ constexpr std::string_view kEntryEnd = "\n                ]\n            }";
 
 /// Inside the quotes.
 std::string escaped(std::string_view text) {
-  const std::string quoted = Json(text).dump();
+  const std::string quoted = json_quoted(text);
   return quoted.substr(1, quoted.size() - 2);
 }
 
@@ -52,80 +51,120 @@ std::string name_of(DType dtype) {
   return name;
 }
 
-/// A number where one axis cuts, as the writer has it.
-Json axes_json(const std::vector<int>& axes) {
-  if (axes.empty()) return -1;
-  if (axes.size() == 1) return axes.front();
-  return axes;
+/// One dimension that several axes cut has a map of two entries.
+bool cuts_one_dimension_often(const Layout& layout) {
+  return layout.tensor_map.size() == 1 && layout.tensor_map.front().size() > 1;
 }
 
-Json layout_json(const SavedCut& cut) {
+/// A number where one axis cuts, as the writer has it.
+void write_tensor_map(JsonWriter& json, const Layout& layout) {
+  json.open_list();
+  for (const std::vector<int>& axes : layout.tensor_map) {
+    if (axes.size() > 1) {
+      json.numbers(axes);
+    } else {
+      json.number(axes.empty() ? -1 : axes.front());
+    }
+  }
+  if (cuts_one_dimension_often(layout)) json.number(-1);
+  json.close_list();
+}
+
+void write_layout(JsonWriter& json, const SavedCut& cut) {
   constexpr std::size_t kLetters = 26;
   const Layout* layout = cut.layout();
-  if (layout == nullptr) return nullptr;
+  if (layout == nullptr) return json.null();
   if (layout->device_matrix.size() > kLetters) {
     throw Error(ErrorKind::kUnsupported, "a layout in metadata.json has at most " +
                                              std::to_string(kLetters) + " axes, but this one " +
                                              std::to_string(layout->device_matrix.size()));
   }
-  Json map = Json::array();
-  for (const std::vector<int>& axes : layout->tensor_map) map.push_back(axes_json(axes));
-  if (map.size() == 1 && map[0].is_array()) map.push_back(-1);
-  Json names = Json::array();
+  json.open_object();
+  json.key("device_matrix");
+  json.numbers(layout->device_matrix);
+  json.key("tensor_map");
+  write_tensor_map(json, *layout);
+  json.key("interleaved_parallel");
+  json.boolean(false);
+  json.key("alias_name");
+  json.open_list();
   for (std::size_t axis = 0; axis < layout->device_matrix.size(); ++axis) {
-    names.push_back(std::string(1, static_cast<char>('a' + axis)));
+    json.text(std::string(1, static_cast<char>('a' + axis)));
   }
-  return {{"device_matrix", layout->device_matrix},
-          {"tensor_map", std::move(map)},
-          {"interleaved_parallel", false},
-          {"alias_name", std::move(names)},
-          {"rank_list", cut.ranks()}};
+  json.close_list();
+  json.key("rank_list");
+  json.open_list();
+  for (const Rank rank : cut.ranks()) json.number(rank.number());
+  json.close_list();
+  json.close_object();
 }
 
 /// For each place, how many before it have the same slice.
-Json replica_json(const SavedCut& cut) {
-  if (cut.layout() == nullptr) return 0;
+void write_replica_ids(JsonWriter& json, const SavedCut& cut) {
+  if (cut.layout() == nullptr) return json.number(0);
   std::vector<std::int64_t> seen(cut.saved().size(), 0);
-  Json ids = Json::array();
-  for (const std::int64_t slice : cut.slices())
-    ids.push_back(seen[static_cast<std::size_t>(slice)]++);
-  return ids;
+  json.open_list();
+  for (const std::int64_t slice : cut.slices()) {
+    json.number(seen[static_cast<std::size_t>(slice)]++);
+  }
+  json.close_list();
 }
 
-Json state_json(const SavedParameter& parameter) {
+void write_properties(JsonWriter& json, const SavedParameter& parameter) {
+  json.open_object();
+  json.key("dtype");
+  json.text(name_of(parameter.dtype));
+  json.key("replica_id");
+  write_replica_ids(json, *parameter.cut);
+  json.key("allow_shape_mismatch");
+  json.boolean(false);
+  json.key("allow_to_save");
+  json.boolean(true);
+  json.close_object();
+}
+
+void write_chunks(JsonWriter& json, const SavedCut& cut, const Shape& local) {
+  json.open_list();
+  for (std::size_t place = 0; place < cut.ranks().size(); ++place) {
+    const std::int64_t slice = cut.slices()[place];
+    if (cut.saved()[static_cast<std::size_t>(slice)].ranks.front() != cut.ranks()[place]) continue;
+    json.open_object();
+    json.key("global_offset");
+    json.open_list();
+    json.number(slice);
+    json.close_list();
+    json.key("local_shape");
+    json.numbers(local);
+    json.close_object();
+  }
+  json.close_list();
+}
+
+/// The member as it stands in the file, without what separates it from the one before.
+std::string state_text(std::string_view name, const SavedParameter& parameter) {
   const SavedCut& cut = *parameter.cut;
   const Shape& global = parameter.global_shape;
   std::vector<std::int64_t> parts = cut.splits();
   if (cut.layout() == nullptr) parts.assign(global.size(), 1);
   Shape local = global;
   for (std::size_t d = 0; d < local.size(); ++d) local[d] /= parts[d];
-  const Json layout = layout_json(cut);
-  // One dimension that several axes cut has a map of two entries.
-  if (layout.is_object() && layout["tensor_map"].size() > parts.size()) parts.push_back(1);
+  if (cut.layout() != nullptr && cuts_one_dimension_often(*cut.layout())) parts.push_back(1);
 
-  Json chunks = Json::array();
-  for (std::size_t place = 0; place < cut.ranks().size(); ++place) {
-    const std::int64_t slice = cut.slices()[place];
-    if (cut.saved()[static_cast<std::size_t>(slice)].ranks.front() != cut.ranks()[place]) continue;
-    chunks.push_back({{"global_offset", Json::array({slice})}, {"local_shape", local}});
-  }
-  return {{"properties",
-           {{"dtype", name_of(parameter.dtype)},
-            {"replica_id", replica_json(cut)},
-            {"allow_shape_mismatch", false},
-            {"allow_to_save", true}}},
-          {"global_shape", global},
-          {"axis_fragmentations", parts},
-          {"layout", layout},
-          {"chunk", std::move(chunks)}};
-}
-
-/// The member as it stands in the file, without what separates it from the one before.
-std::string state_text(std::string_view name, const Json& state) {
-  const Json nested{{"m", {{std::string(name), state}}}};
-  const std::string text = nested.dump(kIndent);
-  constexpr std::string_view kBefore = "{\n    \"m\": {\n";
-  return text.substr(kBefore.size(), text.size() - kBefore.size() - kTail.size());
+  JsonWriter json(kStyle, kStateLevel);
+  json.key(name);
+  json.open_object();
+  json.key("properties");
+  write_properties(json, parameter);
+  json.key("global_shape");
+  json.numbers(global);
+  json.key("axis_fragmentations");
+  json.numbers(parts);
+  json.key("layout");
+  write_layout(json, cut);
+  json.key("chunk");
+  write_chunks(json, cut, local);
+  json.close_object();
+  return std::string(kStateLevel * kStyle.indent, ' ') + json.take();
 }
 
 std::uint64_t separator_size(bool first) {
@@ -190,7 +229,7 @@ IterationMetadataText::IterationMetadataText(std::vector<SavedParameter> paramet
       }
       const auto [found, is_new] =
           known.try_emplace({parameter.cut.get(), parameter.global_shape, parameter.dtype}, 0);
-      if (is_new) found->second = state_text("", state_json(parameter)).size();
+      if (is_new) found->second = state_text("", parameter).size();
       end += separator_size(sizes_.empty()) + found->second + escaped(parameter.name).size();
     } catch (Error& error) {
       throw error.for_parameter(std::string(parameter.name));
@@ -243,7 +282,7 @@ void IterationMetadataText::write_states(Window& window) const {
     begin = sizes_[i].end;
     if (passed) continue;
     window.add(i == 0 ? kFirst : kNext);
-    window.add(state_text(parameters_[i].name, state_json(parameters_[i])));
+    window.add(state_text(parameters_[i].name, parameters_[i]));
   }
 }
 

@@ -9,10 +9,9 @@
 #include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/error.h"
 
+#include "base/json/json_reader.h"
 #include "base/text/text.h"
 #include "format/name_limit.h"
 #include "format/safetensors/safetensors.h"
@@ -27,227 +26,166 @@ constexpr std::size_t kShownColumns = 40;
 enum class Field : std::uint8_t { kDType, kShape, kOffsets };
 constexpr std::array<std::string_view, 3> kFieldNames{"dtype", "shape", "data_offsets"};
 
-/// Takes the parser's events. Where it stands decides what may come, so that nesting is bounded.
-class HeaderParser : public nlohmann::json_sax<nlohmann::json> {
- public:
-  bool null() override { unexpected("null"); }
-  bool boolean(bool) override { unexpected("a boolean"); }
-  bool number_integer(number_integer_t number) override { unexpected(std::to_string(number)); }
-  bool number_unsigned(number_unsigned_t number) override;
-  bool number_float(number_float_t, const string_t& text) override {
-    unexpected("the number " + printable(text));
-  }
-  bool string(string_t& text) override;
-  bool binary(binary_t&) override { unexpected("binary data"); }
-  bool start_object(std::size_t) override;
-  bool key(string_t& text) override;
-  bool end_object() override;
-  bool start_array(std::size_t) override;
-  bool end_array() override;
-  bool parse_error(std::size_t position, const std::string&,
-                   const nlohmann::detail::exception&) override {
-    // The position counts the bytes up to and with the one that is wrong.
-    throw Error(ErrorKind::kBadInput, "its header is not valid JSON")
-        .at_offset(kLengthBytes + position - 1);
-  }
-
-  ParsedHeader finish() &&;
-
- private:
-  enum class Place : std::uint8_t { kOutside, kTop, kMetadata, kTensor, kShape, kOffsets };
-
-  ParsedTensor& tensor() { return header_.tensors.back(); }
-  std::string field_name() const {
-    return std::string(kFieldNames.at(static_cast<std::size_t>(field_)));
-  }
-  void begin_metadata();
-  void begin_tensor(std::string name);
-  void begin_field(const std::string& name);
-  void require_all_fields();
-  void count_entry();
-  void refuse_twice() const;
-  /// A value that must not stand here.
-  [[noreturn]] void unexpected(const std::string& found) const;
-  std::string expected() const;
-  [[noreturn]] static void fail(const std::string& message);
-  /// Names the last tensor.
-  [[noreturn]] void fail_tensor(const std::string& message) const;
-
-  ParsedHeader header_;
-  Place place_ = Place::kOutside;
-  std::size_t entries_ = 0;
-  bool has_metadata_ = false;
-  bool at_metadata_ = false;  ///< in kTop: the last key was __metadata__
-  std::string metadata_key_;
-  // Of the last tensor:
-  Field field_ = Field::kDType;
-  std::array<bool, kFieldNames.size()> has_field_{};
-  std::size_t offset_count_ = 0;
-};
-
-void HeaderParser::fail(const std::string& message) {
+[[noreturn]] void fail_header(const std::string& message) {
   throw Error(ErrorKind::kBadInput, message);
 }
 
-void HeaderParser::fail_tensor(const std::string& message) const {
-  throw Error(ErrorKind::kBadInput, message).for_parameter(header_.tensors.back().name);
+/// Reads the header's one object. What may stand where is known everywhere, so that nothing is
+/// passed over.
+class HeaderReader {
+ public:
+  explicit HeaderReader(std::string_view text)
+      : reader_(text, {.subject = "its header ", .offset = kLengthBytes}) {}
+
+  ParsedHeader read();
+
+ private:
+  void read_metadata();
+  void read_tensor();
+  void read_field(ParsedTensor& tensor, std::size_t field);
+  void read_dtype(ParsedTensor& tensor);
+  void read_shape(ParsedTensor& tensor);
+  void read_offsets(ParsedTensor& tensor);
+  /// A number in a list of a tensor's.
+  std::uint64_t number(const ParsedTensor& tensor, const std::string& field, const char* expected);
+  void count_entry();
+  void refuse_twice() const;
+  /// What stands where something else must.
+  std::string found();
+  [[noreturn]] static void fail_tensor(const ParsedTensor& tensor, const std::string& message) {
+    throw Error(ErrorKind::kBadInput, message).for_parameter(tensor.name);
+  }
+
+  JsonReader reader_;
+  ParsedHeader header_;
+  std::size_t entries_ = 0;
+  bool has_metadata_ = false;
+};
+
+std::string HeaderReader::found() {
+  const JsonKind kind = reader_.kind();
+  const bool is_negative = kind == JsonKind::kInteger && reader_.integer() < 0;
+  if (is_negative) return std::string(reader_.text());
+  if (kind == JsonKind::kInteger || kind == JsonKind::kOtherNumber) {
+    return "the number " + printable(std::string(reader_.text()));
+  }
+  return name_of(kind);
 }
 
-std::string HeaderParser::expected() const {
-  switch (place_) {
-    case Place::kMetadata:
-      return "a text";
-    case Place::kShape:
-      return "non-negative integers";
-    case Place::kOffsets:
-      return "two non-negative integers";
-    case Place::kTensor:
-      return field_ == Field::kDType ? "a text" : "a list of integers";
-    default:
-      return "an object";
-  }
-}
-
-void HeaderParser::unexpected(const std::string& found) const {
-  const std::string mismatch = found + ", expected " + expected();
-  if (place_ == Place::kMetadata) {
-    fail("the metadata's key '" + printable(metadata_key_) + "' is " + mismatch);
-  }
-  if (place_ == Place::kTop && at_metadata_) {
-    fail("'" + std::string(kMetadataKey) + "' is " + mismatch);
-  }
-  if (place_ == Place::kTop) fail_tensor("is " + mismatch);
-  if (place_ == Place::kTensor) fail_tensor("its " + field_name() + " is " + mismatch);
-  fail_tensor("its " + field_name() + " has " + mismatch);
-}
-
-void HeaderParser::count_entry() {
+void HeaderReader::count_entry() {
   if (++entries_ > kMaxEntries) {
-    fail("its header has more than " + std::to_string(kMaxEntries) +
-         " entries, which is the limit");
+    fail_header("its header has more than " + std::to_string(kMaxEntries) +
+                " entries, which is the limit");
   }
 }
 
-bool HeaderParser::start_object(std::size_t) {
-  if (place_ == Place::kOutside) {
-    place_ = Place::kTop;
-  } else if (place_ == Place::kTop) {
-    place_ = at_metadata_ ? Place::kMetadata : Place::kTensor;
-  } else {
-    unexpected("an object");
-  }
-  return true;
-}
-
-bool HeaderParser::key(string_t& text) {
-  if (place_ == Place::kMetadata) {
-    count_entry();
-    metadata_key_ = std::move(text);
-  } else if (place_ == Place::kTensor) {
-    begin_field(text);
-  } else if (text == kMetadataKey) {
-    begin_metadata();
-  } else {
-    begin_tensor(std::move(text));
-  }
-  return true;
-}
-
-void HeaderParser::begin_metadata() {
-  at_metadata_ = true;
-  if (has_metadata_) fail("'" + std::string(kMetadataKey) + "' appears twice in its header");
+void HeaderReader::read_metadata() {
+  const std::string name(kMetadataKey);
+  if (has_metadata_) fail_header("'" + name + "' appears twice in its header");
   has_metadata_ = true;
+  if (reader_.kind() != JsonKind::kObject)
+    fail_header("'" + name + "' is " + found() + ", expected an object");
+  reader_.enter();
+  while (reader_.next()) {
+    count_entry();
+    std::string key(reader_.key());
+    const std::string shown = "the metadata's key '" + printable(key) + "' ";
+    if (reader_.kind() != JsonKind::kText)
+      fail_header(shown + "is " + found() + ", expected a text");
+    if (!header_.metadata.emplace(std::move(key), reader_.text()).second) {
+      fail_header(shown + "appears twice");
+    }
+  }
 }
 
-void HeaderParser::begin_tensor(std::string name) {
-  at_metadata_ = false;
-  if (name.empty()) fail("a tensor has an empty name");
+void HeaderReader::read_tensor() {
+  std::string name(reader_.key());
+  if (name.empty()) fail_header("a tensor has an empty name");
   if (name.size() > kMaxParameterName) {
-    fail("a name of " + std::to_string(name.size()) + " bytes; the limit is " +
-         std::to_string(kMaxParameterName));
+    fail_header("a name of " + std::to_string(name.size()) + " bytes; the limit is " +
+                std::to_string(kMaxParameterName));
   }
   count_entry();
-  header_.tensors.emplace_back().name = std::move(name);
-  has_field_ = {};
-  offset_count_ = 0;
-}
-
-void HeaderParser::begin_field(const std::string& name) {
-  const auto* found = std::find(kFieldNames.begin(), kFieldNames.end(), name);
-  if (found == kFieldNames.end()) {
-    fail_tensor("has the unknown key '" + printable(name) +
-                "', expected dtype, shape and data_offsets");
-  }
-  const auto position = static_cast<std::size_t>(found - kFieldNames.begin());
-  if (has_field_.at(position)) fail_tensor("its key '" + name + "' appears twice");
-  has_field_.at(position) = true;
-  field_ = static_cast<Field>(position);
-}
-
-bool HeaderParser::string(string_t& text) {
-  if (place_ == Place::kMetadata) {
-    if (!header_.metadata.emplace(metadata_key_, std::move(text)).second) {
-      fail("the metadata's key '" + printable(metadata_key_) + "' appears twice");
+  ParsedTensor& tensor = header_.tensors.emplace_back();
+  tensor.name = std::move(name);
+  if (reader_.kind() != JsonKind::kObject)
+    fail_tensor(tensor, "is " + found() + ", expected an object");
+  std::array<bool, kFieldNames.size()> has_field{};
+  reader_.enter();
+  while (reader_.next()) {
+    const auto* known = std::find(kFieldNames.begin(), kFieldNames.end(), reader_.key());
+    if (known == kFieldNames.end()) {
+      fail_tensor(tensor, "has the unknown key '" + printable(std::string(reader_.key())) +
+                              "', expected dtype, shape and data_offsets");
     }
-    return true;
+    const auto field = static_cast<std::size_t>(known - kFieldNames.begin());
+    if (has_field.at(field))
+      fail_tensor(tensor, "its key '" + std::string(*known) + "' appears twice");
+    has_field.at(field) = true;
+    read_field(tensor, field);
   }
-  if (place_ != Place::kTensor || field_ != Field::kDType) unexpected("a text");
+  const auto* missing = std::find(has_field.begin(), has_field.end(), false);
+  if (missing == has_field.end()) return;
+  const auto field = static_cast<std::size_t>(missing - has_field.begin());
+  fail_tensor(tensor, "its key '" + std::string(kFieldNames.at(field)) + "' is missing");
+}
+
+void HeaderReader::read_field(ParsedTensor& tensor, std::size_t field) {
+  const bool is_dtype = static_cast<Field>(field) == Field::kDType;
+  if (reader_.kind() != (is_dtype ? JsonKind::kText : JsonKind::kList)) {
+    fail_tensor(tensor, "its " + std::string(kFieldNames.at(field)) + " is " + found() +
+                            ", expected " + (is_dtype ? "a text" : "a list of integers"));
+  }
+  if (is_dtype) return read_dtype(tensor);
+  reader_.enter();
+  if (static_cast<Field>(field) == Field::kShape) return read_shape(tensor);
+  read_offsets(tensor);
+}
+
+void HeaderReader::read_dtype(ParsedTensor& tensor) {
+  const std::string text(reader_.text());
   if (const std::optional<DType> dtype = dtype_from_safetensors(text)) {
-    tensor().dtype = *dtype;
-    return true;
+    tensor.dtype = *dtype;
+    return;
   }
   // The other tensors can be shown all the same.
-  tensor().is_known = false;
-  header_.unknown_types.emplace(tensor().name, shortened(printable(text), kShownColumns));
-  return true;
+  tensor.is_known = false;
+  header_.unknown_types.emplace(tensor.name, shortened(printable(text), kShownColumns));
 }
 
-bool HeaderParser::number_unsigned(number_unsigned_t number) {
-  if (place_ == Place::kShape) {
-    if (number > static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max())) {
-      fail_tensor("dimension " + std::to_string(number) + " exceeds 63 bits");
+std::uint64_t HeaderReader::number(const ParsedTensor& tensor, const std::string& field,
+                                   const char* expected) {
+  if (const auto number = reader_.unsigned_integer()) return *number;
+  fail_tensor(tensor, "its " + field + " has " + found() + ", expected " + expected);
+}
+
+void HeaderReader::read_shape(ParsedTensor& tensor) {
+  while (reader_.next()) {
+    const std::uint64_t size = number(tensor, "shape", "non-negative integers");
+    if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      fail_tensor(tensor, "dimension " + std::to_string(size) + " exceeds 63 bits");
     }
-    if (tensor().shape.size() == kMaxDims) {
-      fail_tensor("has more than " + std::to_string(kMaxDims) + " dimensions, which is the limit");
+    if (tensor.shape.size() == kMaxDims) {
+      fail_tensor(tensor,
+                  "has more than " + std::to_string(kMaxDims) + " dimensions, which is the limit");
     }
-    tensor().shape.push_back(static_cast<std::int64_t>(number));
-  } else if (place_ == Place::kOffsets) {
-    if (++offset_count_ > 2) fail_tensor("its data_offsets has more than two numbers");
-    (offset_count_ == 1 ? tensor().begin : tensor().end) = number;
-  } else {
-    unexpected("the number " + std::to_string(number));
+    tensor.shape.push_back(static_cast<std::int64_t>(size));
   }
-  return true;
 }
 
-bool HeaderParser::start_array(std::size_t) {
-  if (place_ != Place::kTensor || field_ == Field::kDType) unexpected("a list");
-  place_ = field_ == Field::kShape ? Place::kShape : Place::kOffsets;
-  return true;
-}
-
-bool HeaderParser::end_array() {
-  if (place_ == Place::kOffsets && offset_count_ != 2) {
-    fail_tensor("its data_offsets has " + std::to_string(offset_count_) + " numbers, expected two");
+void HeaderReader::read_offsets(ParsedTensor& tensor) {
+  std::size_t count = 0;
+  while (reader_.next()) {
+    const std::uint64_t offset = number(tensor, "data_offsets", "two non-negative integers");
+    if (++count > 2) fail_tensor(tensor, "its data_offsets has more than two numbers");
+    (count == 1 ? tensor.begin : tensor.end) = offset;
   }
-  place_ = Place::kTensor;
-  return true;
+  if (count != 2) {
+    fail_tensor(tensor, "its data_offsets has " + std::to_string(count) + " numbers, expected two");
+  }
 }
 
-bool HeaderParser::end_object() {
-  if (place_ == Place::kTensor) require_all_fields();
-  place_ = place_ == Place::kTop ? Place::kOutside : Place::kTop;
-  return true;
-}
-
-void HeaderParser::require_all_fields() {
-  const auto* missing = std::find(has_field_.begin(), has_field_.end(), false);
-  if (missing == has_field_.end()) return;
-  const auto position = static_cast<std::size_t>(missing - has_field_.begin());
-  fail_tensor("its key '" + std::string(kFieldNames.at(position)) + "' is missing");
-}
-
-void HeaderParser::refuse_twice() const {
+void HeaderReader::refuse_twice() const {
   const std::vector<ParsedTensor>& tensors = header_.tensors;
   std::vector<std::uint32_t> order(tensors.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -261,7 +199,16 @@ void HeaderParser::refuse_twice() const {
       .for_parameter(tensors[*twice].name);
 }
 
-ParsedHeader HeaderParser::finish() && {
+ParsedHeader HeaderReader::read() {
+  reader_.enter();
+  while (reader_.next()) {
+    if (reader_.key() == kMetadataKey) {
+      read_metadata();
+    } else {
+      read_tensor();
+    }
+  }
+  reader_.finish();
   refuse_twice();
   return std::move(header_);
 }
@@ -273,7 +220,7 @@ ParsedHeader parse_header(const std::string& text) {
     throw Error(ErrorKind::kBadInput, "is not a safetensors file: its header does not begin with {")
         .at_offset(kLengthBytes);
   }
-  // The parser takes a NUL for the end, and any white space for padding.
+  // JSON takes any white space for padding.
   if (const std::size_t nul = text.find('\0'); nul != std::string::npos) {
     throw Error(ErrorKind::kBadInput, "its header holds a NUL byte").at_offset(kLengthBytes + nul);
   }
@@ -281,9 +228,7 @@ ParsedHeader parse_header(const std::string& text) {
     throw Error(ErrorKind::kBadInput, "its header does not end with } and spaces")
         .at_offset(kLengthBytes + last);
   }
-  HeaderParser parser;
-  nlohmann::json::sax_parse(text, &parser);
-  return std::move(parser).finish();
+  return HeaderReader(text).read();
 }
 
 }  // namespace reshardfs::safetensors

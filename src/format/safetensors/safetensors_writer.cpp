@@ -7,12 +7,11 @@
 #include <numeric>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
 #include "base/content_size.h"
+#include "base/json/json_writer.h"
 #include "base/text/utf8.h"
 #include "format/safetensors/safetensors.h"
 
@@ -71,10 +70,6 @@ void refuse_twice(std::span<const HeaderTensor> tensors) {
 
 /// With the same escapes as the library's: quotes, backslashes and control characters,
 /// everything else as it is.
-std::string json_string(const std::string& text) {
-  return nlohmann::json(text).dump();
-}
-
 std::string metadata_text(const Metadata& metadata) {
   std::string text;
   for (const auto& [key, value] : metadata) {
@@ -83,9 +78,9 @@ std::string metadata_text(const Metadata& metadata) {
                   "the metadata '" + printable(key) + "' is not valid UTF-8");
     }
     if (!text.empty()) text += ',';
-    text += json_string(key) + ':' + json_string(value);
+    text += json_quoted(key) + ':' + json_quoted(value);
   }
-  return json_string(std::string(kMetadataKey)) + ":{" + text + '}';
+  return json_quoted(kMetadataKey) + ":{" + text + '}';
 }
 
 std::string tensor_text(const HeaderTensor& tensor, std::uint64_t begin, std::uint64_t end) {
@@ -94,7 +89,7 @@ std::string tensor_text(const HeaderTensor& tensor, std::uint64_t begin, std::ui
     if (!dims.empty()) dims += ',';
     dims += std::to_string(dim);
   }
-  return json_string(tensor.name) + R"(:{"dtype":")" + std::string(safetensors_name(tensor.dtype)) +
+  return json_quoted(tensor.name) + R"(:{"dtype":")" + std::string(safetensors_name(tensor.dtype)) +
          R"(","shape":[)" + dims + R"(],"data_offsets":[)" + std::to_string(begin) + ',' +
          std::to_string(end) + "]}";
 }

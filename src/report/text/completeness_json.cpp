@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/text/completeness_json.h"
 
+#include <nlohmann/json.hpp>
+
 namespace reshardfs {
 
 nlohmann::ordered_json completeness_json(const Completeness& completeness) {

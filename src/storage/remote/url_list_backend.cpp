@@ -13,10 +13,9 @@
 #include <string>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/error.h"
 
+#include "base/json/json_value.h"
 #include "base/process/process_state.h"
 #include "storage/backend.h"
 #include "storage/location.h"
@@ -69,9 +68,9 @@ UrlList named_by_path(const std::vector<std::string>& urls) {
   return list;
 }
 
-std::string url_of(const nlohmann::json& value, const std::string& list) {
-  if (!value.is_string()) throw bad_list(list, "has an entry that is not a URL");
-  std::string url = value.get<std::string>();
+std::string url_of(const JsonValue& value, const std::string& list) {
+  if (!value.text()) throw bad_list(list, "has an entry that is not a URL");
+  std::string url(*value.text());
   const std::string scheme = split_url(url).scheme;
   if (scheme != "http" && scheme != "https" && scheme != "s3") {
     throw bad_list(list, "has the entry '" + printable(shown_location(url)) +
@@ -81,23 +80,24 @@ std::string url_of(const nlohmann::json& value, const std::string& list) {
 }
 
 UrlList parse_list(const std::string& text, const std::string& name) {
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded() || (!json.is_array() && !json.is_object())) {
+  const auto document = JsonDocument::parse(text);
+  if (!document || (!document->value().is_list() && !document->value().is_object())) {
     throw bad_list(name, "is not a list of URLs in JSON");
   }
-  if (json.is_object() && json.contains("weight_map")) {
+  const JsonValue json = document->value();
+  if (json.is_object() && json.find("weight_map")) {
     throw Error(ErrorKind::kUsage, "is the index of a model, and not a list of URLs")
         .in_file(name)
         .hint("name its directory as the source");
   }
   UrlList list;
-  if (json.is_array()) {
+  if (json.is_list()) {
     std::vector<std::string> urls;
-    for (const auto& value : json) urls.push_back(url_of(value, name));
+    for (const JsonValue value : json) urls.push_back(url_of(value, name));
     list = named_by_path(urls);
     if (list.size() != urls.size()) throw bad_list(name, "has two URLs with one path");
   } else {
-    for (const auto& [key, value] : json.items()) list[key] = url_of(value, name);
+    for (const JsonValue value : json) list[std::string(value.key())] = url_of(value, name);
   }
   if (list.empty()) throw bad_list(name, "has no URLs in it");
   for (const auto& [key, url] : list) {

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "base/rank_json.h"
 
 namespace reshardfs {

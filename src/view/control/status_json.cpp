@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <nlohmann/json.hpp>
+
 #include "base/text/text.h"
 #include "base/version.h"
 #include "conversion/option_words.h"

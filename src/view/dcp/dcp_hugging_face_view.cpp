@@ -6,10 +6,10 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
+#include "base/json/json_writer.h"
 #include "view/dcp/dcp_plan.h"
 #include "view/view.h"
 
@@ -79,9 +79,9 @@ class ShardFile final : public SafetensorsFile {
     std::string sharding;
     for (const std::size_t number : items_) {
       const BoxPlan::Item& item = plan_->items()[number];
-      const nlohmann::json name(plan_->parameter(item).name);
+      const std::string& name = plan_->parameter(item).name;
       sharding += fmt::format("{}{}: {{\"saved_offsets\": [{}]}}", sharding.empty() ? "" : ", ",
-                              name.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+                              json_quoted(name, JsonText::kReplaced),
                               fmt::join(plan_->box(item).offsets, ", "));
     }
     safetensors::Metadata metadata{{"DCP_SHARDING_INFO", "{" + sharding + "}"},

@@ -5,10 +5,9 @@
 #include <map>
 #include <optional>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/error.h"
 
+#include "base/json/json_value.h"
 #include "base/text/state_names.h"
 #include "base/text/text.h"
 #include "modelmap/variables.h"
@@ -51,10 +50,10 @@ std::optional<std::string> usual_type(const TargetTable& whole, const TakesParam
 }
 
 /// The text of the first of these keys that is one.
-std::string text_of(const nlohmann::json& config, std::initializer_list<const char*> keys) {
-  for (const char* key : keys) {
+std::string text_of(const JsonValue& config, std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys) {
     const auto found = config.find(key);
-    if (found != config.end() && found->is_string()) return found->get<std::string>();
+    if (found && found->text()) return std::string(*found->text());
   }
   return {};
 }
@@ -63,21 +62,19 @@ std::string text_of(const nlohmann::json& config, std::initializer_list<const ch
 std::vector<std::string> config_warnings(const std::filesystem::path& file,
                                          const SourceTreePtr& tree,
                                          const std::optional<std::string>& type) {
-  const auto config = nlohmann::json::parse(read_small_file(file, modelmap::kMaxConfigBytes, tree),
-                                            nullptr, /*throws=*/false);
-  if (!config.is_object()) return {};
+  const auto document = JsonDocument::parse(read_small_file(file, modelmap::kMaxConfigBytes, tree));
+  if (!document || !document->value().is_object()) return {};
+  const JsonValue config = document->value();
   std::vector<std::string> warnings;
   std::string stated = text_of(config, {"torch_dtype", "dtype"});
   const auto inner = config.find("text_config");
-  if (stated.empty() && inner != config.end() && inner->is_object()) {
-    stated = text_of(*inner, {"torch_dtype", "dtype"});
-  }
+  if (stated.empty() && inner) stated = text_of(*inner, {"torch_dtype", "dtype"});
   if (!stated.empty() && type && stated != *type) {
     warnings.push_back("hf/config.json states the type " + printable(stated) +
                        ", but most weights shown are " + *type +
                        ": loaders may convert them; --cast shows them in another type");
   }
-  if (config.contains("quantization_config")) {
+  if (config.find("quantization_config")) {
     warnings.emplace_back(
         "hf/config.json has a quantization_config, but the weights are not quantized: loaders may "
         "misread them");

@@ -3,17 +3,9 @@
 
 #include <utility>
 
-#include <nlohmann/json.hpp>
+#include "base/json/json_writer.h"
 
 namespace reshardfs {
-namespace {
-
-std::string json_text(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/true);
-}
-
-}  // namespace
-
 WeightMap::WeightMap(std::uint64_t total_size, std::size_t indent) : indent_(indent) {
   text_ = "{" + line(1) + "\"metadata\": {" + line(2) +
           "\"total_size\": " + std::to_string(total_size) + line(1) + "}," + line(1) +
@@ -21,7 +13,8 @@ WeightMap::WeightMap(std::uint64_t total_size, std::size_t indent) : indent_(ind
 }
 
 void WeightMap::add(const std::string& parameter, const std::string& file) {
-  text_ += (empty_ ? "" : ",") + line(2) + json_text(parameter) + ": " + json_text(file);
+  text_ += (empty_ ? "" : ",") + line(2) + json_quoted(parameter, JsonText::kAscii) + ": " +
+           json_quoted(file, JsonText::kAscii);
   empty_ = false;
 }
 

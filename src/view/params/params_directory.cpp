@@ -7,11 +7,9 @@
 #include <tuple>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/error.h"
 
-#include "base/rank_json.h"
+#include "base/json/json_writer.h"
 #include "base/text/file_name.h"
 #include "base/text/text.h"
 #include "view/files/npy_file.h"
@@ -21,10 +19,13 @@
 namespace reshardfs {
 namespace {
 
-using Json = nlohmann::ordered_json;
+constexpr JsonStyle kStyle{.text = JsonText::kReplaced};
 
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+template <typename Numbers>
+std::string text_of(const Numbers& numbers) {
+  JsonWriter json(kStyle);
+  json.numbers(numbers);
+  return json.take();
 }
 
 /// What is told of the files of a parameter. Parameters that lie alike share the answer: hundreds
@@ -65,9 +66,9 @@ class Origins {
   using Key = std::tuple<const void*, const void*, const void*, Copies, bool>;
 
   std::string find_ranks(const TargetParameter& parameter) const {
-    std::set<Rank> ranks;
+    std::set<std::int64_t> ranks;
     target_.view(parameter, rank_).for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
-      if (holding && bytes > 0) ranks.insert(holding.file->rank);
+      if (holding && bytes > 0) ranks.insert(holding.file->rank.number());
     });
     return text_of(ranks);
   }
@@ -80,16 +81,26 @@ class Origins {
 
 std::string describe(const TargetTable& target, Rank rank, const TargetParameter& parameter,
                      const std::string& file, Origins& origins) {
-  Json json{
-      {"name", parameter.name}, {"file", nullptr}, {"dtype", plain_dtype_name(parameter.dtype)}};
-  if (!file.empty()) json["file"] = file;
-  json["shape"] = is_array(parameter.dtype) ? target.slice_shape(parameter, rank) : Shape{};
-  std::string text = text_of(json);
-  text.pop_back();
-  text += ",\"stages\":" + origins.stages(*parameter.source);
-  text += ",\"source_ranks\":" + origins.ranks(parameter);
-  if (const auto value = text_value(parameter)) text += ",\"value\":" + text_of(*value);
-  return text += "}";
+  JsonWriter json(kStyle);
+  json.open_object();
+  json.key("name");
+  json.text(parameter.name);
+  json.key("file");
+  file.empty() ? json.null() : json.text(file);
+  json.key("dtype");
+  json.text(plain_dtype_name(parameter.dtype));
+  json.key("shape");
+  json.numbers(is_array(parameter.dtype) ? target.slice_shape(parameter, rank) : Shape{});
+  json.key("stages");
+  json.written(origins.stages(*parameter.source));
+  json.key("source_ranks");
+  json.written(origins.ranks(parameter));
+  if (const auto value = text_value(parameter)) {
+    json.key("value");
+    json.text(*value);
+  }
+  json.close_object();
+  return json.take();
 }
 
 /// Linux takes paths of 4095 bytes. What is left is for the mount point: one path that is too long

@@ -107,7 +107,7 @@ TEST(JsonMembers, AreBounded) {
   expect_bad(R"({"x": )" + deep, {"nested too deeply"});
   expect_bad(R"({"one": {"a": {"skip": )" + deep, {"'a'", "nested too deeply"});
   const std::string deepest =
-      std::string(kMaxJsonDepth - 2, '[') + "1" + std::string(kMaxJsonDepth - 2, ']');
+      std::string(kMaxMemberDepth - 2, '[') + "1" + std::string(kMaxMemberDepth - 2, ']');
   EXPECT_THAT(members(R"({"one": {"a": )" + deepest + R"(}, "two": {}, "x": [)" + deepest + "]}"),
               ElementsAre("one.a=" + deepest));
   expect_bad(R"({"one": {"a": [)" + deepest + "]}}", {"'a'", "nested too deeply"});

@@ -56,7 +56,10 @@ TEST(JsonTexts, RefuseANameThatStandsTwice) {
 
 TEST(JsonTexts, KeepNothingOfWhatIsPassedOver) {
   const std::string deep(1'000'000, '[');
-  expect_bad(R"({"x": )" + deep, {"is not valid JSON"});
+  expect_bad(R"({"x": )" + deep, {"is nested too deeply"});
+  const std::string many = "[" + std::string(1'000'000, ' ') + "1]";
+  EXPECT_EQ(read_json_texts(R"({"x": )" + many + R"(, "map": {"a": "1"}})", "map"),
+            (Texts{{"a", "1"}}));
 }
 
 TEST(JsonTexts, AreLimited) {

@@ -188,7 +188,7 @@ TEST(Variables, RefuseConfigsThatAreNone) {
   }
   std::string deep = "{\"a\": 5, \"b\": ";
   for (int i = 0; i < 500'000; ++i) deep += "[";
-  EXPECT_THAT(refusal_of([&] { ModelConfig::parse(deep); }), HasSubstr("JSON"));
+  EXPECT_THAT(refusal_of([&] { ModelConfig::parse(deep); }), HasSubstr("nested too deeply"));
   EXPECT_THAT(refusal_of([&] { ModelConfig::parse(std::string(17 << 20, ' ')); }),
               HasSubstr("larger"));
   EXPECT_EQ(

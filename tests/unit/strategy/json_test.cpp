@@ -81,7 +81,7 @@ TEST(JsonStrategy, IgnoresKeysItDoesNotKnow) {
 
 TEST(JsonStrategy, RefusesTextThatIsNotJson) {
   EXPECT_THAT(json_refusal("{\"a\":\n  x}"),
-              ::testing::MatchesRegex("offset [0-9]+: is not valid JSON .line 2, column 3."));
+              ::testing::MatchesRegex("offset [0-9]+: is not valid JSON at a .line 2, column 3."));
   EXPECT_THAT(json_refusal("{"), HasSubstr("is not valid JSON"));
   EXPECT_THAT(json_refusal(file_with_map("[2]", "[0]") + "}"), HasSubstr("is not valid JSON"));
   EXPECT_THAT(json_refusal(simple_file("w", 0, 2)), HasSubstr("is not valid JSON"));
@@ -132,8 +132,8 @@ TEST(JsonStrategy, NamesTheKeyOfAWrongType) {
                 "them");
   EXPECT_EQ(json_refusal(file_with_map("[18446744073709551615]", "[0]")),
             parameter +
-                "key 'dev_matrix' has a number of more than 64 bits in a list, expected "
-                "an integer");
+                "key 'dev_matrix' has a number that is not a 64-bit integer in a list, "
+                "expected an integer");
   EXPECT_EQ(json_refusal(file_with_layout(
                 R"({"dev_matrix":[2],"tensor_map":[0],"opt_weight_shard_step":true})")),
             parameter + "key 'opt_weight_shard_step' has a boolean, expected an integer");
@@ -155,7 +155,7 @@ TEST(JsonStrategy, RefusesKeysThatAppearTwice) {
   EXPECT_EQ(json_refusal(file_with_layout(layout + ",\"net.w\":" + layout)),
             "parameter 'net.w': appears twice in one stage");
   EXPECT_EQ(json_refusal(file_with_layout(R"({"dev_matrix":[2],"dev_matrix":[2]})")),
-            "parameter 'net.w': key 'dev_matrix' appears twice");
+            "parameter 'net.w': its key 'dev_matrix' appears twice");
 }
 
 TEST(JsonStrategy, RefusesOperatorsWithoutAStage) {
@@ -171,16 +171,18 @@ TEST(JsonStrategy, RefusesHostileNesting) {
               StartsWith("parameter 'w': is nested too deeply"));
   EXPECT_THAT(json_refusal(R"({"parallel_strategy_item":{"w":)" + deep),
               StartsWith("operator 'w': is nested too deeply"));
-  EXPECT_THAT(json_refusal(R"({"x":)" + deep), HasSubstr("is not valid JSON"));
+  EXPECT_THAT(json_refusal(R"({"x":)" + deep), HasSubstr("is nested too deeply"));
 }
 
 TEST(JsonStrategy, RefusesHostileNumbersOfValues) {
   std::string keys = R"({"parallel_layout_item":{"w":{"k":0)";
   for (int i = 0; i < 100; ++i) keys += ",\"k" + std::to_string(i) + "\":0";
-  EXPECT_EQ(json_refusal(keys), "parameter 'w': has too many keys");
+  EXPECT_EQ(json_refusal(keys),
+            "parameter 'w': has an object of more than 64 keys, which is the limit");
   std::string values = R"({"parallel_layout_item":{"w":{"k":[0)";
   for (int i = 0; i < 1'000'001; ++i) values += ",0";
-  EXPECT_EQ(json_refusal(values), "parameter 'w': has too many values");
+  EXPECT_EQ(json_refusal(values),
+            "parameter 'w': has more than 1000000 values, which is the limit");
 }
 
 }  // namespace

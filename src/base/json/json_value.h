@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A JSON value of many small ones, in two arrays that the next value uses again.
+/// A JSON value that is held in memory, in two arrays.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace reshardfs {
+#include "base/json/json_reader.h"
 
-enum class JsonKind : std::uint8_t {
-  kNull,
-  kBoolean,
-  kInteger,
-  kOtherNumber,
-  kText,
-  kList,
-  kObject
-};
+namespace reshardfs {
 
 struct JsonNode {
   JsonKind kind = JsonKind::kNull;
@@ -34,7 +28,7 @@ struct JsonNode {
 /// The nodes of a value, each before those that are in it.
 struct JsonNodes {
   std::vector<JsonNode> nodes;
-  std::string text;  ///< of all keys and texts
+  std::string text;  ///< of all keys, texts, and numbers that are no integers
 
   void clear() {
     nodes.clear();
@@ -69,7 +63,8 @@ class JsonValue {
   std::string_view key() const {
     return std::string_view(nodes_->text).substr(node().key_at, node().key_size);
   }
-  /// The member of that name; it takes time in proportion to their number.
+  /// The member of that name, of several the last, as other readers have it; it takes time in
+  /// proportion to their number.
   std::optional<JsonValue> find(std::string_view key) const;
 
   class Iterator {
@@ -88,13 +83,40 @@ class JsonValue {
   };
   /// The values in a list or an object, in the order of the file.
   Iterator begin() const { return {*nodes_, at_ + 1}; }
-  Iterator end() const { return {*nodes_, node().end}; }
+  Iterator end() const { return {*nodes_, is_list() || is_object() ? node().end : at_ + 1}; }
 
  private:
   const JsonNode& node() const { return nodes_->nodes[at_]; }
 
   const JsonNodes* nodes_;
   std::size_t at_;
+};
+
+/// What a value may have. Memory grows with these, whatever the file has.
+struct JsonLimits {
+  std::size_t values = 4'000'000;
+  std::size_t text_bytes = 128 << 20;
+  /// Of one object. With a limit, no key may stand twice in one.
+  std::optional<std::size_t> keys{};
+  /// Of objects, the keys whose values are passed over, whatever they are, and are null.
+  std::span<const std::string_view> unneeded{};
+  std::size_t depth = kMaxJsonDepth;
+};
+
+/// Takes the value that the reader stands at, instead of what the nodes had.
+/// @throws Error kBadInput: what the reader throws, or a limit is exceeded, or a key stands twice.
+void read_json_value(JsonReader& reader, const JsonLimits& limits, JsonNodes& out);
+
+/// A small JSON text. Of keys that stand twice the last counts, as with other readers.
+class JsonDocument {
+ public:
+  /// @return nothing: the text is not valid JSON, or too large for JsonNode.
+  static std::optional<JsonDocument> parse(std::string_view text);
+
+  JsonValue value() const { return {nodes_, 0}; }
+
+ private:
+  JsonNodes nodes_;
 };
 
 }  // namespace reshardfs

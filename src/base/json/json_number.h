@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+namespace reshardfs {
+
+/// Whether the text is a number of JSON, and not too large for a double.
+bool is_json_number(std::string_view text) noexcept;
+
+}  // namespace reshardfs

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/// JSON written event by event, so that no document is built.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace reshardfs {
+
+enum class JsonText : std::uint8_t {
+  kUtf8,     ///< as it is
+  kAscii,    ///< what is not ASCII becomes \uXXXX
+  kReplaced  ///< as it is, but bytes that are no UTF-8 become U+FFFD
+};
+
+/// In quotes.
+/// @throws Error kUnsupported: it is not UTF-8, and nothing is to be replaced.
+std::string json_quoted(std::string_view text, JsonText form = JsonText::kUtf8);
+
+struct JsonStyle {
+  std::string_view between = ",";
+  std::string_view after_key = ":";
+  std::size_t indent = 0;  ///< of each level, on lines of their own; 0: all on one line
+  JsonText text = JsonText::kUtf8;
+};
+
+/// Puts separators and spaces where they belong. Whoever uses it closes what it opens, and writes a
+/// key before each value in an object.
+class JsonWriter {
+ public:
+  /// @param level of indent at which the first value stands.
+  explicit JsonWriter(const JsonStyle& style = {}, std::size_t level = 0)
+      : style_(style), level_(level) {}
+
+  void open_object() { open('{'); }
+  void close_object() { close('}'); }
+  void open_list() { open('['); }
+  void close_list() { close(']'); }
+  /// @throws as json_quoted().
+  void key(std::string_view name);
+  void text(std::string_view value) { put(json_quoted(value, style_.text)); }
+  template <std::integral Number>
+  void number(Number value) {
+    put(std::to_string(value));
+  }
+  void boolean(bool value) { put(value ? "true" : "false"); }
+  void null() { put("null"); }
+  /// A value that is JSON already.
+  void written(std::string_view value) { put(value); }
+  template <typename Numbers>
+  void numbers(const Numbers& list) {
+    open_list();
+    for (const auto value : list) number(value);
+    close_list();
+  }
+
+  std::string take() { return std::move(text_); }
+
+ private:
+  void open(char bracket);
+  void close(char bracket);
+  void put(std::string_view value);
+  /// Before a key, and a value that has none.
+  void separate();
+  void new_line();
+
+  JsonStyle style_;
+  std::size_t level_;
+  std::string text_;
+  bool is_first_ = true;
+  bool has_key_ = false;
+};
+
+}  // namespace reshardfs
