@@ -49,9 +49,10 @@ Folder Folder::open(const fs::path& path) {
 }
 
 std::optional<Folder> Folder::walk(const fs::path& below, bool make) const {
-  const int own = ::openat(descriptor(), ".", kDirectoryFlags);
-  if (own < 0) throw io_error("open", path_, errno);
-  std::optional<Folder> folder(Folder(Descriptor(own), path_));
+  // Each is somebody's at once: a path that cannot be copied would leave it open.
+  Descriptor own(::openat(descriptor(), ".", kDirectoryFlags));
+  if (own.get() < 0) throw io_error("open", path_, errno);
+  std::optional<Folder> folder(Folder(std::move(own), path_));
   // Name by name: O_NOFOLLOW is about the last one alone.
   for (const fs::path& name : below) {
     const fs::path path = folder->path_ / name;
@@ -59,13 +60,13 @@ std::optional<Folder> Folder::walk(const fs::path& below, bool make) const {
     if (make && ::mkdirat(folder->descriptor(), name.c_str(), kMode) != 0 && errno != EEXIST) {
       throw io_error("create the directory", path, errno);
     }
-    const int fd = ::openat(folder->descriptor(), name.c_str(), kDirectoryFlags | O_NOFOLLOW);
-    if (fd < 0 && errno == ENOENT) return std::nullopt;
-    if (fd < 0 && (errno == ENOTDIR || errno == ELOOP)) {
+    Descriptor next(::openat(folder->descriptor(), name.c_str(), kDirectoryFlags | O_NOFOLLOW));
+    if (next.get() < 0 && errno == ENOENT) return std::nullopt;
+    if (next.get() < 0 && (errno == ENOTDIR || errno == ELOOP)) {
       throw no_directory(folder->descriptor(), name, path);
     }
-    if (fd < 0) throw io_error("open", path, errno);
-    folder.emplace(Folder(Descriptor(fd), path));
+    if (next.get() < 0) throw io_error("open", path, errno);
+    folder.emplace(Folder(std::move(next), path));
   }
   return folder;
 }

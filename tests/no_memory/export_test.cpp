@@ -99,5 +99,21 @@ TEST(Export, PublishesATextOrNone) {
       });
 }
 
+TEST(Folders, AreMadeAndLeaveNothingOpen) {
+  const test::TempDir directory;
+  const auto descriptors = [] {
+    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+  };
+  const Folder top = Folder::open(directory.path());
+  const auto open = descriptors();
+  with_each_failing(
+      Threads::kThisOne, [&] { top.make("a folder with a long name/b/c"); },
+      [&] {
+        EXPECT_EQ(descriptors(), open);
+        top.make("a folder with a long name/b/c");
+        EXPECT_TRUE(fs::is_directory(directory.path() / "a folder with a long name/b/c"));
+      });
+}
+
 }  // namespace
 }  // namespace reshardfs::no_memory

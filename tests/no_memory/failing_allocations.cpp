@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <new>
 
 #include <malloc.h>
@@ -14,6 +15,7 @@ using reshardfs::no_memory::Threads;
 
 constinit std::atomic<bool> active = false;
 constinit std::atomic<long> left = 0;  ///< allocations until the one that fails
+constinit long first = 0;              ///< what `left` began with
 constinit std::atomic<bool> has_failed_once = false;
 constinit Threads whose = Threads::kThisOne;
 constinit Lasting how_long = Lasting::kOne;
@@ -22,6 +24,8 @@ constinit thread_local bool is_chosen = false;
 bool fails() noexcept {
   if (!active.load(std::memory_order_acquire)) return false;
   if (whose == Threads::kThisOne && !is_chosen) return false;
+  // For cleaning up behind an error the program keeps a reserve: keep_memory_for_cleaning_up().
+  if (std::uncaught_exceptions() > 0) return false;
   const long before = left.fetch_sub(1);
   const bool now = how_long == Lasting::kOne ? before == 0 : before <= 0;
   if (now) has_failed_once = true;
@@ -79,7 +83,8 @@ FailingAllocation::FailingAllocation(std::size_t number, Threads threads,
                                      Lasting lasting) noexcept {
   whose = threads;
   how_long = lasting;
-  left = static_cast<long>(number);
+  first = static_cast<long>(number);
+  left = first;
   has_failed_once = false;
   is_chosen = true;
   active.store(true, std::memory_order_release);
@@ -92,6 +97,10 @@ FailingAllocation::~FailingAllocation() {
 
 bool FailingAllocation::has_failed() const noexcept {
   return has_failed_once;
+}
+
+std::size_t FailingAllocation::count() noexcept {
+  return static_cast<std::size_t>(first - left.load());
 }
 
 }  // namespace reshardfs::no_memory

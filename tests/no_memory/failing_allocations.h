@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <new>
 #include <string>
 
@@ -29,18 +30,28 @@ class FailingAllocation {
   ~FailingAllocation();
   /// Whether there were so many allocations.
   bool has_failed() const noexcept;
+  /// How many there were since it began.
+  static std::size_t count() noexcept;
 };
+
+/// @return how many allocations an operation makes.
+inline std::size_t allocations_of(Threads threads, const std::function<void()>& operation) {
+  const FailingAllocation none(std::numeric_limits<long>::max(), threads, Lasting::kOne);
+  operation();
+  return FailingAllocation::count();
+}
 
 /// @param operation is run with its allocation number 0, 1, 2, ... failing. It must end, either as
 ///        if nothing had been or with std::bad_alloc or an Error, and must use no macro of
 ///        GoogleTest: those allocate.
 /// @param check runs after each time, with all the memory there is: what was used must be usable.
+/// @param stride 2: every other one fails in turn. Where one lasts, those between have their turn.
 /// @return for how many allocations it was run.
 inline std::size_t with_each_failing(Threads threads, const std::function<void()>& operation,
-                                     const std::function<void()>& check) {
+                                     const std::function<void()>& check, std::size_t stride = 1) {
   std::size_t runs = 0;
   for (const Lasting lasting : {Lasting::kOne, Lasting::kFromThenOn}) {
-    for (std::size_t number = 0;; ++number) {
+    for (std::size_t number = lasting == Lasting::kOne ? 0 : stride / 2;; number += stride) {
       SCOPED_TRACE("allocation " + std::to_string(number) +
                    (lasting == Lasting::kOne ? "" : " and all that follow"));
       std::string unexpected;

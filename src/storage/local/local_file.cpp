@@ -66,13 +66,17 @@ struct Place {
 DescriptorPtr try_open(const Place& place, DescriptorPool& pool) {
   // O_NONBLOCK: opening a FIFO must not wait for a writer. Regular files ignore it.
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  // Before the file is open: without memory for it later, nobody would close the file.
+  const auto descriptor = std::make_shared<Descriptor>(-1);
   int fd = place.open(kFlags);
   if (fd < 0 && errno == EMFILE) {
     // The rest of the process has more files open than was left to it.
     pool.close_idle();
     fd = place.open(kFlags);
   }
-  return fd < 0 ? nullptr : std::make_shared<const Descriptor>(fd);
+  if (fd < 0) return nullptr;
+  *descriptor = Descriptor(fd);
+  return descriptor;
 }
 
 class LocalFile final : public ByteSource {
