@@ -16,8 +16,8 @@ import report
 DEVELOPMENT = {"debug", "asan", "tsan"}
 OPTION = "RESHARDFS_WERROR"
 # What each script is to tell CMake.
-SCRIPTS = {".ci/run": "ON", "packaging/test.sh": "OFF", "packaging/setup.sh": "OFF",
-           "packaging/deb.sh": "OFF", "packaging/install.sh": "OFF"}
+SCRIPTS = {".ci/run": "ON", ".ci/run_single_files": "ON", "packaging/test.sh": "OFF",
+           "packaging/setup.sh": "OFF", "packaging/deb.sh": "OFF", "packaging/install.sh": "OFF"}
 # Every other program that the scripts call, but for those that only look.
 STUBS = ("apt-get", "cpack", "ctest", "dpkg-query", "modprobe", "node", "npm", "sudo")
 
@@ -35,7 +35,7 @@ def preset_problems(root):
 
 def shellcheck_problems(root):
     if shutil.which("shellcheck"):
-        scripts = [".ci/run", "packaging/deploy/slurm/export.sbatch",
+        scripts = [".ci/run", ".ci/run_single_files", "packaging/deploy/slurm/export.sbatch",
                    *sorted(str(path.relative_to(root))
                            for path in (root / "packaging").rglob("*.sh"))]
         done = subprocess.run(["shellcheck", "-x", "--format=gcc", *scripts], cwd=root,

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace reshardfs {
+namespace reshardfs::near_name_tests {
 namespace {
 
 const std::vector<std::string> kNames{"source", "src-strategy", "dst-strategy", "step", "steps"};
@@ -48,4 +48,4 @@ TEST(NearName, SaysNothingOfWhatIsFar) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::near_name_tests

@@ -19,7 +19,7 @@
 #include "support/errors.h"
 #include "support/ranks.h"
 
-namespace reshardfs {
+namespace reshardfs::rank_tests {
 namespace {
 
 using test::expect_error;
@@ -140,4 +140,4 @@ TEST(RankRange, HasAnEndThatIsARank) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::rank_tests

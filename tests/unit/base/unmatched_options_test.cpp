@@ -9,7 +9,7 @@
 
 #include "support/errors.h"
 
-namespace reshardfs {
+namespace reshardfs::unmatched_options_tests {
 namespace {
 
 using ::testing::ElementsAre;
@@ -50,4 +50,4 @@ TEST(UnmatchedOptions, AMessageHasABound) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::unmatched_options_tests

@@ -14,7 +14,7 @@
 #include "support/sources.h"
 #include "support/wire.h"
 
-namespace reshardfs {
+namespace reshardfs::index_reader_tests {
 namespace {
 
 using test::CountingSource;
@@ -216,4 +216,4 @@ TEST_F(IndexReaderTest, TellsWhatIsDamagedAndWhere) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::index_reader_tests

@@ -18,7 +18,7 @@
 #include "support/errors.h"
 #include "support/sources.h"
 
-namespace reshardfs {
+namespace reshardfs::encrypted_tests {
 namespace {
 
 using test::encrypt;
@@ -413,4 +413,4 @@ TEST(Encrypted, VerifiesABlockOnceHoweverManyThreadsReadIt) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::encrypted_tests

@@ -18,7 +18,7 @@
 #include "support/errors.h"
 #include "support/sources.h"
 
-namespace reshardfs {
+namespace reshardfs::iteration_metadata_text_tests {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -154,4 +154,4 @@ TEST(IterationMetadataText, RefusesWhatJsonCannotHold) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::iteration_metadata_text_tests

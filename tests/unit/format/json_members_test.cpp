@@ -13,7 +13,7 @@
 #include "support/errors.h"
 #include "support/sources.h"
 
-namespace reshardfs {
+namespace reshardfs::json_members_tests {
 namespace {
 
 using testing::ElementsAre;
@@ -207,4 +207,4 @@ TEST(JsonMembers, PassOnWhatTheirTakerThrows) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::json_members_tests

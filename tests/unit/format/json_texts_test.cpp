@@ -7,7 +7,7 @@
 
 #include "support/errors.h"
 
-namespace reshardfs {
+namespace reshardfs::json_texts_tests {
 namespace {
 
 using Texts = std::vector<std::pair<std::string, std::string>>;
@@ -69,4 +69,4 @@ TEST(JsonTexts, AreLimited) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::json_texts_tests

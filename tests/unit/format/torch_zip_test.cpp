@@ -8,7 +8,7 @@
 #include "support/sources.h"
 #include "torch_zip_samples.h"
 
-namespace reshardfs {
+namespace reshardfs::torch_zip_tests {
 namespace {
 
 using test::expect_error;
@@ -187,4 +187,4 @@ TEST(TorchTensor, RefusesOtherTypes) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::torch_zip_tests

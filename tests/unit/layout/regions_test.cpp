@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-namespace reshardfs {
+namespace reshardfs::regions_tests {
 namespace {
 
 constexpr std::uint64_t kSeed = 20260131;
@@ -283,4 +283,4 @@ TEST_F(Regions, HaveOneLoopForRowsThatFollow) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::regions_tests

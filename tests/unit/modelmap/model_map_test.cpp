@@ -11,7 +11,7 @@
 
 #include "map_samples.h"
 
-namespace reshardfs::modelmap::testing {
+namespace reshardfs::modelmap::testing::model_map_tests {
 namespace {
 
 using ::testing::AllOf;
@@ -350,4 +350,4 @@ TEST(InstalledMaps, AllLoad) {
 }
 
 }  // namespace
-}  // namespace reshardfs::modelmap::testing
+}  // namespace reshardfs::modelmap::testing::model_map_tests

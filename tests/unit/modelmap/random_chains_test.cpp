@@ -16,7 +16,7 @@
 #include "modelmap/form_operations.h"
 #include "reference.h"
 
-namespace reshardfs::modelmap::testing {
+namespace reshardfs::modelmap::testing::random_chains_tests {
 namespace {
 
 /// Tensors do not grow beyond a few times that.
@@ -336,4 +336,4 @@ TEST(RandomChains, MoveElementsAsIndexVectorsDo) {
 }
 
 }  // namespace
-}  // namespace reshardfs::modelmap::testing
+}  // namespace reshardfs::modelmap::testing::random_chains_tests

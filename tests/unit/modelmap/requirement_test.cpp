@@ -9,7 +9,7 @@
 
 #include "map_samples.h"
 
-namespace reshardfs::modelmap::testing {
+namespace reshardfs::modelmap::testing::requirement_tests {
 namespace {
 
 using ::testing::AllOf;
@@ -247,4 +247,4 @@ TEST_F(KeyHeads, MayBeCutAnywhereIfThatIsSaid) {
 }
 
 }  // namespace
-}  // namespace reshardfs::modelmap::testing
+}  // namespace reshardfs::modelmap::testing::requirement_tests

@@ -14,7 +14,7 @@
 #include "support/errors.h"
 #include "support/ranks.h"
 
-namespace reshardfs {
+namespace reshardfs::box_tables_tests {
 namespace {
 
 using test::box_set;
@@ -240,4 +240,4 @@ TEST_F(BoxReplicas, AreARanksOwnWhereItHasJustThisBox) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::box_tables_tests

@@ -7,7 +7,7 @@
 #include "support/checkpoint.h"
 #include "support/wire.h"
 
-namespace reshardfs {
+namespace reshardfs::byte_ranges_tests {
 namespace {
 
 using test::counting_bytes;
@@ -142,4 +142,4 @@ TEST(ByteRanges, LeaveOutWhatNoFileHas) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::byte_ranges_tests

@@ -10,7 +10,7 @@
 #include "support/errors.h"
 #include "support/wire.h"
 
-namespace reshardfs {
+namespace reshardfs::content_tests {
 namespace {
 
 using test::counting_bytes;
@@ -251,4 +251,4 @@ TEST(ContentEqual, SeesADifferenceInTheLastByteOfManyBlocks) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::content_tests

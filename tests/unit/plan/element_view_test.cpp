@@ -9,7 +9,7 @@
 #include "support/checkpoint.h"
 #include "support/wire.h"
 
-namespace reshardfs {
+namespace reshardfs::element_view_tests {
 namespace {
 
 using test::record;
@@ -130,4 +130,4 @@ TEST(ElementView, ReadsLargeBlocksOfItsSource) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::element_view_tests

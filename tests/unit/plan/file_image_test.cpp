@@ -6,7 +6,7 @@
 #include "support/checkpoint.h"
 #include "support/errors.h"
 
-namespace reshardfs {
+namespace reshardfs::file_image_tests {
 namespace {
 
 using test::counting_bytes;
@@ -154,4 +154,4 @@ TEST(FileImage, EqualsNoFileThatHasChanged) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::file_image_tests

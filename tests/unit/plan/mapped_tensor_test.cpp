@@ -19,7 +19,7 @@
 #include "support/form_places.h"
 #include "support/sources.h"
 
-namespace reshardfs {
+namespace reshardfs::mapped_tensor_tests {
 namespace {
 
 constexpr unsigned kSeed = 15;
@@ -363,4 +363,4 @@ TEST_F(MappedTensors, ReadATransposedTensorInFewRuns) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::mapped_tensor_tests

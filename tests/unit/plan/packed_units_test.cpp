@@ -17,7 +17,7 @@
 #include "support/errors.h"
 #include "support/sources.h"
 
-namespace reshardfs {
+namespace reshardfs::packed_units_tests {
 namespace {
 
 using test::expect_error;
@@ -281,4 +281,4 @@ TEST(PackedUnits, WithoutElementsCanBeCutAnywhere) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::packed_units_tests

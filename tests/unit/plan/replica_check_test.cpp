@@ -12,7 +12,7 @@
 #include "support/errors.h"
 #include "support/wire.h"
 
-namespace reshardfs {
+namespace reshardfs::replica_check_tests {
 namespace {
 
 using test::expect_error;
@@ -205,4 +205,4 @@ TEST_F(ReplicaCheck, RefusesWhatDiffers) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::replica_check_tests

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace reshardfs {
+namespace reshardfs::run_maker_tests {
 namespace {
 
 constexpr std::uint32_t kSeed = 20260131;
@@ -104,4 +104,4 @@ TEST(RunMaker, JoinsWhatFollows) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::run_maker_tests

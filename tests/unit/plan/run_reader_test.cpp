@@ -10,7 +10,7 @@
 #include "support/temp_dir.h"
 #include "support/wire.h"
 
-namespace reshardfs {
+namespace reshardfs::run_reader_tests {
 namespace {
 
 using test::counting_bytes;
@@ -187,4 +187,4 @@ TEST_F(ColumnsOnDisk, EndInAnErrorWhenTheFileHasChanged) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::run_reader_tests

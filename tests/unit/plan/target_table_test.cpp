@@ -15,7 +15,7 @@
 #include "support/two_rows.h"
 #include "support/wire.h"
 
-namespace reshardfs {
+namespace reshardfs::target_table_tests {
 namespace {
 
 using test::expect_error;
@@ -355,4 +355,4 @@ TEST(TargetTable, SaysNothingWhereNothingIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::target_table_tests

@@ -10,7 +10,7 @@
 #include "support/errors.h"
 #include "support/wire.h"
 
-namespace reshardfs {
+namespace reshardfs::tensor_view_tests {
 namespace {
 
 using test::counting_bytes;
@@ -308,4 +308,4 @@ TEST(TensorView, ReadsEachSourceByteOnceForALongRun) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::tensor_view_tests

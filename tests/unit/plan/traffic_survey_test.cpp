@@ -9,7 +9,7 @@
 #include "support/ranks.h"
 #include "support/wire.h"
 
-namespace reshardfs {
+namespace reshardfs::traffic_survey_tests {
 namespace {
 
 using test::memory_set;
@@ -235,4 +235,4 @@ TEST(TrafficSurvey, LeavesOutWhatHasNoBytesAndWhatNoFileHas) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::traffic_survey_tests

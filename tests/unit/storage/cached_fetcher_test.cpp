@@ -9,7 +9,7 @@
 #include "hand_fetcher.h"
 #include "support/process_cache.h"
 
-namespace reshardfs {
+namespace reshardfs::cached_fetcher_tests {
 namespace {
 
 using test::is_of_object;
@@ -74,4 +74,4 @@ TEST_F(CachedFetcherTest, NothingIsTakenFromTheCacheBeforeTheObjectIsOpened) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::cached_fetcher_tests

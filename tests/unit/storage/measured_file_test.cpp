@@ -19,7 +19,7 @@
 #include "support/errors.h"
 #include "support/temp_dir.h"
 
-namespace reshardfs {
+namespace reshardfs::measured_file_tests {
 namespace {
 
 using test::BlockingSource;
@@ -240,4 +240,4 @@ TEST(Measured, AnyFileCanBeReadAsASlowOne) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::measured_file_tests

@@ -13,7 +13,7 @@
 #include "hand_fetcher.h"
 #include "support/errors.h"
 
-namespace reshardfs {
+namespace reshardfs::pooled_source_tests {
 namespace {
 
 using test::expect_error;
@@ -153,4 +153,4 @@ TEST(PooledSource, ItsBlocksGoWithIt) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::pooled_source_tests

@@ -13,7 +13,7 @@
 #include "support/temp_dir.h"
 #include "support/wire.h"
 
-namespace reshardfs {
+namespace reshardfs::tensor_tests {
 namespace {
 
 using test::counting_bytes;
@@ -187,4 +187,4 @@ TEST_F(Tensors, OfAFileThatChangesAreRefused) {
 }
 
 }  // namespace
-}  // namespace reshardfs
+}  // namespace reshardfs::tensor_tests
