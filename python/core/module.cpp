@@ -117,10 +117,9 @@ void read_into(const Handle& handle, std::uint64_t offset, std::size_t bytes,
                                        std::to_string(bytes) + " bytes");
   }
   auto reader = handle.reader();
-  ReadPart part{[reader = std::move(reader), offset](std::uint64_t at, std::span<std::byte> out) {
-                  reader(offset + at, out);
-                },
-                borrowed->bytes().first(bytes), borrowed};
+  ReadRequest part{[reader = std::move(reader), offset](
+                       std::uint64_t at, std::span<std::byte> out) { reader(offset + at, out); },
+                   borrowed->bytes().first(bytes), borrowed};
   read_parts({std::move(part)});
   borrowed->release();
 }
@@ -133,10 +132,9 @@ py::bytes read_bytes(const FileHandle& file, std::uint64_t offset, std::size_t b
   auto* keep = new py::bytes(text);
   auto* place = reinterpret_cast<std::byte*>(PyBytes_AS_STRING(text.ptr()));
   auto reader = file.reader();
-  ReadPart part{[reader = std::move(reader), offset](std::uint64_t at, std::span<std::byte> out) {
-                  reader(offset + at, out);
-                },
-                std::span(place, bytes), nullptr};
+  ReadRequest part{[reader = std::move(reader), offset](
+                       std::uint64_t at, std::span<std::byte> out) { reader(offset + at, out); },
+                   std::span(place, bytes), nullptr};
   try {
     read_parts({std::move(part)});
   } catch (const py::error_already_set&) {
@@ -156,7 +154,7 @@ std::vector<MemoryPtr> read_all(const std::vector<TensorHandle>& tensors, std::s
     sizes.push_back(static_cast<std::size_t>(tensor.get().bytes()));
   }
   std::vector<MemoryPtr> results = memory_for(sizes);
-  std::vector<ReadPart> parts;
+  std::vector<ReadRequest> parts;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     parts.push_back({tensors[i].reader(), results[i]->bytes(), results[i]});
   }

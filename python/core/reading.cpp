@@ -96,8 +96,8 @@ class Job {
 
 class ReadJob final : public Job {
  public:
-  explicit ReadJob(std::vector<ReadPart> parts) : parts_(std::move(parts)) {
-    for (const ReadPart& part : parts_) {
+  explicit ReadJob(std::vector<ReadRequest> parts) : parts_(std::move(parts)) {
+    for (const ReadRequest& part : parts_) {
       begins_.push_back(pieces_);
       pieces_ += (part.out.size() + kPieceBytes - 1) / kPieceBytes;
     }
@@ -110,7 +110,7 @@ class ReadJob final : public Job {
     for (std::uint64_t piece = next_++; piece < pieces_ && !is_stopped(); piece = next_++) {
       const auto after = std::upper_bound(begins_.begin(), begins_.end(), piece);
       const auto number = static_cast<std::size_t>(after - begins_.begin()) - 1;
-      const ReadPart& part = parts_[number];
+      const ReadRequest& part = parts_[number];
       const std::uint64_t offset = (piece - begins_[number]) * kPieceBytes;
       const std::uint64_t bytes = std::min(kPieceBytes, part.out.size() - offset);
       part.read(offset, part.out.subspan(static_cast<std::size_t>(offset),
@@ -118,7 +118,7 @@ class ReadJob final : public Job {
     }
   }
 
-  std::vector<ReadPart> parts_;
+  std::vector<ReadRequest> parts_;
   std::vector<std::uint64_t> begins_;  ///< of each part the number of its first piece
   std::uint64_t pieces_ = 0;
   std::atomic<std::uint64_t> next_{0};
@@ -153,7 +153,7 @@ void finish(const std::shared_ptr<Job>& job) {
 
 }  // namespace
 
-void read_parts(std::vector<ReadPart> parts, std::size_t threads) {
+void read_parts(std::vector<ReadRequest> parts, std::size_t threads) {
   const auto job = std::make_shared<ReadJob>(std::move(parts));
   if (job->pieces() == 0) return;
   if (threads == 0) threads = std::max(2U, std::thread::hardware_concurrency());

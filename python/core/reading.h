@@ -13,7 +13,7 @@
 namespace reshardfs::python {
 
 /// Something to be read from its first byte to its last.
-struct ReadPart {
+struct ReadRequest {
   /// May be called from many threads at once.
   std::function<void(std::uint64_t offset, std::span<std::byte> out)> read;
   std::span<std::byte> out;
@@ -26,7 +26,7 @@ struct ReadPart {
 /// @throws what the reads throw; pybind11::error_already_set if a handler of a signal has raised:
 ///         then reads that do not come back are left to themselves.
 /// @pre the GIL is held; it is released meanwhile.
-void read_parts(std::vector<ReadPart> parts, std::size_t threads = 0);
+void read_parts(std::vector<ReadRequest> parts, std::size_t threads = 0);
 
 /// Runs `work` in the same way.
 void run_interruptibly(std::function<void()> work);

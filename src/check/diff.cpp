@@ -11,8 +11,8 @@
 #include "base/process/parallel.h"
 #include "base/text/state_names.h"
 #include "conversion/unmatched_selectors.h"
-#include "plan/target/element_view.h"
-#include "plan/target/tensor_view.h"
+#include "plan/target/shown_elements.h"
+#include "plan/target/shown_tensor.h"
 #include "view/tensor_set.h"
 
 namespace reshardfs {
@@ -61,7 +61,7 @@ bool holds_no_empty_parameters(const DiffSide& side) {
 
 std::uint64_t size_of(const SourceParameter& parameter) {
   if (!parameter.grid) return parameter.holders.front().entry->content_bytes;
-  return TensorView(parameter.grid).size();
+  return ShownTensor(parameter.grid).size();
 }
 
 class Comparison {
@@ -74,16 +74,17 @@ class Comparison {
  private:
   /// A whole tensor in the type in which it is shown, which a map may have cast it to.
   struct Whole {
-    ShardGridPtr grid;
+    CellGridPtr grid;
     DType dtype = DType::kFloat32;
 
     Whole() = default;
-    explicit Whole(ShardGridPtr shown) : Whole(shown, shown->dtype()) {}
-    Whole(ShardGridPtr shown, DType type) : grid(std::move(shown)), dtype(type) {}
+    explicit Whole(CellGridPtr shown) : Whole(shown, shown->dtype()) {}
+    Whole(CellGridPtr shown, DType type) : grid(std::move(shown)), dtype(type) {}
     Tensor tensor(const std::string& name) const {
       // The sides have what the grid points into.
-      return TensorAccess::whole(std::make_shared<const TensorElements>(
-          name, ElementView(TensorView(grid), dtype), nullptr, std::make_shared<ForeseenFile>()));
+      return TensorAccess::whole(
+          std::make_shared<const TensorElements>(name, ShownElements(ShownTensor(grid), dtype),
+                                                 nullptr, std::make_shared<ForeseenFile>()));
     }
   };
 
@@ -129,8 +130,8 @@ ParameterDiff Comparison::only_one(const Pair& pair) const {
 
 std::vector<ParameterDiff> Comparison::compare(const Pair& pair) const {
   if (pair.a == nullptr || pair.b == nullptr) return {only_one(pair)};
-  const ShardGridPtr a = a_.whole(*pair.a);
-  const ShardGridPtr b = b_.whole(*pair.b);
+  const CellGridPtr a = a_.whole(*pair.a);
+  const CellGridPtr b = b_.whole(*pair.b);
   if (!a || !b) return compare_ranks(pair);
   return {compare_wholes(pair.name, {a, pair.a->dtype}, {b, pair.b->dtype})};
 }

@@ -120,7 +120,7 @@ void DiffSide::check_replicas(const NameTaker& takes) {
   std::set<const SourceParameter*> differing;
   for (const SourceParameter& parameter : table_->parameters()) {
     if (!takes(parameter.name)) continue;
-    if (const ShardGridPtr grid = laid_out(parameter)) {
+    if (const CellGridPtr grid = laid_out(parameter)) {
       stated.push_back({&parameter, grid});
     } else if (replicas_ == Replicas::kFirst && !table_->equal_on_all_ranks(parameter)) {
       differing.insert(&parameter);
@@ -139,14 +139,14 @@ void DiffSide::check_replicas(const NameTaker& takes) {
   }
 }
 
-ShardGridPtr DiffSide::laid_out(const SourceParameter& parameter) const {
+CellGridPtr DiffSide::laid_out(const SourceParameter& parameter) const {
   if (parameter.grid) return parameter.grid;
   const SourceParameter* weight = table_->find(weight_of(parameter.name));
   return weight == nullptr ? nullptr : table_->grid_like(parameter, *weight);
 }
 
-ShardGridPtr DiffSide::find_grid(const SourceParameter& parameter) const {
-  const ShardGridPtr grid = laid_out(parameter);
+CellGridPtr DiffSide::find_grid(const SourceParameter& parameter) const {
+  const CellGridPtr grid = laid_out(parameter);
   if (grid && replicas_ != Replicas::kOwn) {
     return replicas_ == Replicas::kSame ? grid : grid->without_stand_ins();
   }
@@ -161,13 +161,13 @@ ShardGridPtr DiffSide::find_grid(const SourceParameter& parameter) const {
   return first ? single_cell_grid(parameter.holders.front()) : nullptr;
 }
 
-ShardGridPtr DiffSide::whole(const SourceParameter& parameter) const {
-  ShardGridPtr grid = find_grid(parameter);
+CellGridPtr DiffSide::whole(const SourceParameter& parameter) const {
+  CellGridPtr grid = find_grid(parameter);
   if (grid) require_complete(parameter, *grid);
   return grid;
 }
 
-void DiffSide::require_complete(const SourceParameter& parameter, const ShardGrid& grid) const {
+void DiffSide::require_complete(const SourceParameter& parameter, const CellGrid& grid) const {
   if (grid.complete()) return;
   const std::vector<Rank> missing = table_->missing_ranks();
   throw Error(ErrorKind::kMissing, missing.empty()

@@ -63,17 +63,17 @@ class DiffSide {
 
   /// The parameter by its layout, else like its weight; nullptr: it has neither. Reads no data, and
   /// parts of it may be missing.
-  ShardGridPtr laid_out(const SourceParameter& parameter) const;
+  CellGridPtr laid_out(const SourceParameter& parameter) const;
 
   /// The whole parameter: by its layout, else like its weight, else from any rank if all ranks have
   /// the same bytes (which are read to find out) or the lowest rank's are to be taken. nullptr:
   /// every rank has its own.
   /// @throws Error kMissing if no file holds a part of it.
-  ShardGridPtr whole(const SourceParameter& parameter) const;
+  CellGridPtr whole(const SourceParameter& parameter) const;
 
  private:
-  ShardGridPtr find_grid(const SourceParameter& parameter) const;
-  void require_complete(const SourceParameter& parameter, const ShardGrid& grid) const;
+  CellGridPtr find_grid(const SourceParameter& parameter) const;
+  void require_complete(const SourceParameter& parameter, const CellGrid& grid) const;
 
   void check_replicas(const NameTaker& takes);
 

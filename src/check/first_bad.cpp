@@ -36,7 +36,7 @@ std::size_t first_bad_of(DType dtype, const std::byte* in, std::size_t count) {
   return begin;
 }
 
-/// @param read (offset, bytes, batch) as ElementView::read().
+/// @param read (offset, bytes, batch) as ShownElements::read().
 template <typename Read>
 std::optional<std::uint64_t> first_bad_index(DType dtype, std::uint64_t bytes, const Read& read) {
   const auto size = static_cast<std::uint64_t>(element_size(dtype));
@@ -57,7 +57,7 @@ std::optional<std::uint64_t> first_bad_index(DType dtype, std::uint64_t bytes, c
 
 }  // namespace
 
-std::optional<BadElement> first_bad_element(const ElementView& view) {
+std::optional<BadElement> first_bad_element(const ShownElements& view) {
   const auto index = first_bad_index(view.dtype(), view.size(),
                                      [&](std::uint64_t offset, std::span<std::byte> out,
                                          ReadBatch& batch) { view.read(offset, out, batch); });

@@ -8,7 +8,7 @@
 #include "reshardfs/checkpoint.h"
 
 #include "checkpoint/holders.h"
-#include "plan/target/element_view.h"
+#include "plan/target/shown_elements.h"
 
 namespace reshardfs {
 
@@ -20,7 +20,7 @@ struct BadElement {
 /// Reads from the beginning until it finds one, 256 KiB at a time.
 /// @returns nothing if all elements are finite.
 /// @throws what the sources throw.
-std::optional<BadElement> first_bad_element(const ElementView& view);
+std::optional<BadElement> first_bad_element(const ShownElements& view);
 
 /// The same of what one file holds, as an array.
 std::optional<BadElement> first_bad_element(const Holding& holding);

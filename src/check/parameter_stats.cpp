@@ -12,8 +12,8 @@
 #include "base/process/parallel.h"
 #include "check/pairwise_stats.h"
 #include "checkpoint/holders.h"
-#include "plan/source/shard_grid.h"
-#include "plan/target/element_view.h"
+#include "plan/source/cell_grid.h"
+#include "plan/target/shown_elements.h"
 
 namespace reshardfs {
 namespace {
@@ -25,9 +25,9 @@ constexpr std::uint64_t kStatsBlockBytes = 256U << 10U;
 constexpr std::size_t kBatchTensors = 8192;
 
 /// Elements of a file as they stand there, or those that a model map makes.
-struct Cell {
+struct Counted {
   Holding holding{};
-  std::shared_ptr<const ElementView> made{};  ///< nullptr: those of `holding`
+  std::shared_ptr<const ShownElements> made{};  ///< nullptr: those of `holding`
 
   std::uint64_t bytes() const { return made ? made->size() : holding.entry->content_bytes; }
   DType dtype() const { return made ? made->dtype() : holding.entry->dtype; }
@@ -38,9 +38,9 @@ struct Cell {
 };
 
 /// Each element once: all cells of a parameter, or one rank's slice.
-using Cells = std::vector<Cell>;
+using Cells = std::vector<Counted>;
 
-ElementStats read_block(const Cell& cell, std::uint64_t number, Progress& progress) {
+ElementStats read_block(const Counted& cell, std::uint64_t number, Progress& progress) {
   thread_local std::vector<std::byte> buffer(kStatsBlockBytes);
   const std::uint64_t begin = number * kStatsBlockBytes;
   const auto bytes =
@@ -60,7 +60,7 @@ class Work {
   explicit Work(std::span<const Cells> tensors) {
     for (const Cells& cells : tensors) {
       std::uint64_t blocks = 0;
-      for (const Cell& cell : cells) {
+      for (const Counted& cell : cells) {
         cells_.push_back({cell, sums_.size(), first_block_, blocks});
         blocks += cell.blocks();
         first_block_ += cell.blocks();
@@ -81,7 +81,7 @@ class Work {
 
  private:
   struct PlacedCell {
-    Cell cell;
+    Counted cell;
     std::size_t tensor = 0;
     std::uint64_t first = 0;            ///< number of its first block among all
     std::uint64_t first_in_tensor = 0;  ///< and among those of the tensor
@@ -125,10 +125,10 @@ class Collector {
       : options_(options), progress_(progress) {}
 
   /// @param dtype in which it is shown.
-  void add_whole(const std::string& name, const ShardGridPtr& grid, DType dtype) {
+  void add_whole(const std::string& name, const CellGridPtr& grid, DType dtype) {
     Cells cells;
     if (has_numbers(dtype) && (grid->mapped() != nullptr || dtype != grid->dtype())) {
-      cells.push_back({{}, std::make_shared<const ElementView>(TensorView(grid), dtype)});
+      cells.push_back({{}, std::make_shared<const ShownElements>(ShownTensor(grid), dtype)});
     } else if (has_numbers(dtype)) {
       for (std::size_t i = 0; i < grid->cell_count(); ++i) cells.push_back({grid->cell(i)});
     }
@@ -152,7 +152,7 @@ class Collector {
 
  private:
   /// @param whole the parameter; nullptr: one rank's slice.
-  void add(ParameterStats parameter, Cells cells, ShardGridPtr whole, bool new_name) {
+  void add(ParameterStats parameter, Cells cells, CellGridPtr whole, bool new_name) {
     if (new_name && tensors_.size() >= kBatchTensors) work();
     parameters_.push_back(std::move(parameter));
     tensors_.push_back(std::move(cells));
@@ -162,7 +162,7 @@ class Collector {
   /// Reads again: few parameters have such elements, or they are soon found.
   std::optional<BadElement> find_first_bad(std::size_t i) const {
     if (!wholes_[i]) return first_bad_element(tensors_[i].front().holding);
-    return first_bad_element(ElementView(TensorView(wholes_[i]), parameters_[i].dtype));
+    return first_bad_element(ShownElements(ShownTensor(wholes_[i]), parameters_[i].dtype));
   }
 
   void work() {
@@ -182,8 +182,8 @@ class Collector {
   const StatsOptions& options_;
   Progress& progress_;
   std::vector<ParameterStats> parameters_;
-  std::vector<Cells> tensors_;        ///< of these, one each
-  std::vector<ShardGridPtr> wholes_;  ///< of these, one each; nullptr: a rank's slice
+  std::vector<Cells> tensors_;       ///< of these, one each
+  std::vector<CellGridPtr> wholes_;  ///< of these, one each; nullptr: a rank's slice
   std::vector<ParameterStats> results_;
 };
 
@@ -191,7 +191,7 @@ std::uint64_t bytes_of(const SourceParameter& parameter) {
   if (!has_numbers(parameter.dtype)) return 0;
   std::uint64_t bytes = 0;
   if (parameter.grid && parameter.grid->mapped() != nullptr) {
-    return TensorView(parameter.grid).size();
+    return ShownTensor(parameter.grid).size();
   }
   if (parameter.grid) {
     for (std::size_t i = 0; i < parameter.grid->cell_count(); ++i) {
@@ -215,7 +215,7 @@ std::vector<ParameterStats> whole_stats(const DiffSide& source, const StatsOptio
     progress.expect_bytes(bytes_of(parameter));
   }
   // Of those without a layout this reads all copies.
-  std::vector<ShardGridPtr> grids(parameters.size());
+  std::vector<CellGridPtr> grids(parameters.size());
   parallel_for(
       parameters.size(), [&](std::size_t i) { grids[i] = source.whole(*parameters[i]); },
       options.jobs);

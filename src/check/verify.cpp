@@ -399,9 +399,9 @@ void Verification::state_completeness(const VerifyContext& context) {
 void Verification::report_open_extents() {
   Completeness& statement = report_.completeness;
   std::erase_if(statement.open_extents,
-                [&](const OpenExtent& open) { return !options_.names.takes(open.name); });
+                [&](const OpenShape& open) { return !options_.names.takes(open.name); });
   if (statement.open_extents.empty()) return;
-  const OpenExtent& first = statement.open_extents.front();
+  const OpenShape& first = statement.open_extents.front();
   const std::size_t others = statement.open_extents.size() - 1;
   Problem problem;
   problem.kind = ProblemKind::kExtent;

@@ -16,7 +16,7 @@
 #include "conversion/map_copies.h"
 #include "plan/mapped/equal_tensors.h"
 #include "plan/mapped/mapped_source.h"
-#include "plan/target/tensor_view.h"
+#include "plan/target/shown_tensor.h"
 
 namespace reshardfs {
 namespace {
@@ -53,7 +53,7 @@ class MapVerification {
 
   void compare() {
     for (const MapCopy& copy : copies_)
-      progress_.expect_bytes(2 * TensorView(copy.pair.grid).size());
+      progress_.expect_bytes(2 * ShownTensor(copy.pair.grid).size());
     parallel_for(
         copies_.size(), [&](std::size_t i) { compare(copies_[i]); }, options_.jobs);
     for (auto& [number, problem] : found_) report_.problems.push_back(std::move(problem));
@@ -81,8 +81,8 @@ class MapVerification {
   }
 
   void compare(const MapCopy& copy) {
-    const TensorView one(copy.pair.grid);
-    const TensorView other(copy.pair.other);
+    const ShownTensor one(copy.pair.grid);
+    const ShownTensor other(copy.pair.other);
     std::uint64_t different = 0;
     for (std::uint64_t done = 0; done < one.size(); done += kMapBlockBytes) {
       const std::uint64_t bytes = std::min<std::uint64_t>(kMapBlockBytes, one.size() - done);

@@ -11,7 +11,7 @@
 #include "check/verify_source.h"
 #include "layout/fold.h"
 #include "plan/replicas/content_equal.h"
-#include "plan/source/shard_grid.h"
+#include "plan/source/cell_grid.h"
 
 namespace reshardfs {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/process/parallel.h"
 #include "checkpoint/indexes/index_reader.h"
 #include "checkpoint/ranks/discovery.h"
-#include "checkpoint/ranks/segments.h"
+#include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/series/series.h"
 #include "checkpoint/series/set_age.h"
 #include "checkpoint/series/step.h"
@@ -81,7 +81,7 @@ void FileChoice::take_rank(Rank rank, const FilesByStep& by_step) {
     return;
   }
   std::vector<FoundFile> files = found->second;
-  if (const auto problem = segment_problem(options_.source, files)) {
+  if (const auto problem = rank_part_problem(options_.source, files)) {
     add(rank, files.front().path.parent_path(), problem->message());
     return;
   }

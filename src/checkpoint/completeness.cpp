@@ -11,7 +11,7 @@
 #include "base/text/text.h"
 #include "checkpoint/iteration/iteration_names.h"
 #include "checkpoint/ranks/rank_files.h"
-#include "checkpoint/ranks/segments.h"
+#include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/whole/counted_name.h"
 #include "storage/local/directory.h"
 
@@ -94,7 +94,7 @@ std::string part_words(const fs::path& file) {
            counted(static_cast<std::size_t>(saved->count), "file") + alone +
            ": its tensors may be slices; name its directory to read them all";
   }
-  const SegmentName segment = segment_name(name);
+  const RankPartName segment = rank_part_name(name);
   if (segment.part < 0) return {};
   return head + "part " + std::to_string(segment.part) + " of '" + printable(segment.whole) + "'" +
          alone + "; name its directory to read all parts";
@@ -129,8 +129,8 @@ std::vector<std::string> warnings_of(const Completeness& completeness,
   std::vector<std::string> lines = completeness.doubts;
   for (const Error& difference : completeness.differences) lines.emplace_back(difference.what());
   std::size_t count = 0;
-  const OpenExtent* first = nullptr;
-  for (const OpenExtent& open : completeness.open_extents) {
+  const OpenShape* first = nullptr;
+  for (const OpenShape& open : completeness.open_extents) {
     if (takes && !takes(open.name)) continue;
     if (count++ == 0) first = &open;
   }

@@ -17,7 +17,7 @@ struct FoundFile;
 
 /// A parameter whose full shape follows from the files alone, so that it is smaller without the
 /// last of them.
-struct OpenExtent {
+struct OpenShape {
   std::string name{};
   Shape shape{};  ///< by the files that are there
 };
@@ -36,7 +36,7 @@ struct Completeness {
   /// What nothing states: "that these are all files". Empty: all is stated.
   std::string unstated{};
   /// What depends on it. Ascending by name.
-  std::vector<OpenExtent> open_extents{};
+  std::vector<OpenShape> open_extents{};
   /// Whether each file's name counts the files, and all are there.
   bool counted = false;
   /// Where the model's configuration may be; empty: it is not to be read.

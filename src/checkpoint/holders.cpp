@@ -7,42 +7,42 @@
 
 namespace reshardfs {
 
-void Holders::add(const Run& run) {
-  if (run.count == 0) return;
-  if (!runs_.empty()) {
-    Run& last = runs_.back();
-    if (last.entry == run.entry && last.first + last.count == run.first) {
-      last.count += run.count;
+void Holders::add(const Row& row) {
+  if (row.count == 0) return;
+  if (!rows_.empty()) {
+    Row& last = rows_.back();
+    if (last.entry == row.entry && last.first + last.count == row.first) {
+      last.count += row.count;
       return;
     }
   }
-  runs_.push_back(run);
+  rows_.push_back(row);
 }
 
 std::size_t Holders::size() const noexcept {
   std::size_t count = 0;
-  for (const Run& run : runs_) count += run.count;
+  for (const Row& row : rows_) count += row.count;
   return count;
 }
 
 Holders Holders::within(const RankRange& ranks) const {
   Holders inside;
-  for (const Run& run : runs_) {
-    const RankFile* const last = run.first + run.count;
+  for (const Row& row : rows_) {
+    const RankFile* const last = row.first + row.count;
     const auto first_from = [&](Rank rank) {
-      return std::partition_point(run.first, last,
+      return std::partition_point(row.first, last,
                                   [rank](const RankFile& file) { return file.rank < rank; });
     };
     const RankFile* const from = first_from(*ranks.begin());
-    inside.add({from, static_cast<std::size_t>(first_from(*ranks.end()) - from), run.entry});
+    inside.add({from, static_cast<std::size_t>(first_from(*ranks.end()) - from), row.entry});
   }
   return inside;
 }
 
 bool has_one_shape(const Holders& holders) {
-  const auto& runs = holders.runs();
-  return std::all_of(runs.begin(), runs.end(), [&](const Holders::Run& run) {
-    return run.entry->shape == runs.front().entry->shape;
+  const auto& rows = holders.rows();
+  return std::all_of(rows.begin(), rows.end(), [&](const Holders::Row& row) {
+    return row.entry->shape == rows.front().entry->shape;
   });
 }
 

@@ -24,16 +24,16 @@ struct Holding {
 
 /// The files that hold a parameter, ascending by rank; one with several pieces of it once for each
 /// piece. The files of a stage mostly share one index and stand side by side in the checkpoint set:
-/// they are kept as one run, however many they are.
+/// they are kept as one row, however many they are.
 class Holders {
  public:
   /// Files first[0] to first[count - 1], all with the same entry.
-  struct Run {
+  struct Row {
     const RankFile* first = nullptr;
     std::size_t count = 0;
     const TensorEntry* entry = nullptr;
 
-    bool operator==(const Run&) const = default;
+    bool operator==(const Row&) const = default;
   };
 
   /// Yields Holding values.
@@ -46,37 +46,37 @@ class Holders {
     using reference = Holding;
 
     Iterator() = default;
-    explicit Iterator(const Run* run) : run_(run) {}
-    Holding operator*() const { return {run_->first + at_, run_->entry}; }
+    explicit Iterator(const Row* row) : row_(row) {}
+    Holding operator*() const { return {row_->first + at_, row_->entry}; }
     Iterator& operator++() {
-      if (++at_ == run_->count) {
+      if (++at_ == row_->count) {
         at_ = 0;
-        ++run_;
+        ++row_;
       }
       return *this;
     }
     bool operator==(const Iterator&) const = default;
 
    private:
-    const Run* run_ = nullptr;
+    const Row* row_ = nullptr;
     std::size_t at_ = 0;
   };
 
   /// Adds files that come behind all that are there, or one more piece of the last.
-  void add(const Run& run);
+  void add(const Row& row);
 
-  bool empty() const noexcept { return runs_.empty(); }
+  bool empty() const noexcept { return rows_.empty(); }
   std::size_t size() const noexcept;
-  Holding front() const { return {runs_.front().first, runs_.front().entry}; }
-  Iterator begin() const { return Iterator(runs_.data()); }
-  Iterator end() const { return Iterator(runs_.data() + runs_.size()); }
-  const std::vector<Run>& runs() const noexcept { return runs_; }
+  Holding front() const { return {rows_.front().first, rows_.front().entry}; }
+  Iterator begin() const { return Iterator(rows_.data()); }
+  Iterator end() const { return Iterator(rows_.data() + rows_.size()); }
+  const std::vector<Row>& rows() const noexcept { return rows_; }
 
   /// Those of these ranks.
   Holders within(const RankRange& ranks) const;
 
  private:
-  std::vector<Run> runs_;
+  std::vector<Row> rows_;
 };
 
 /// Whether all have the same shape.

@@ -127,7 +127,7 @@ class NestReader {
     const Pieces pieces(ByteRange(begin, bytes), static_cast<std::uint64_t>(count),
                         {.source = stride, .memory = bytes});
     if (stride <= kGatherStride && source_.gather(pieces, buffer.data())) return buffer;
-    std::vector<ReadPart> parts;
+    std::vector<ReadRequest> parts;
     parts.reserve(static_cast<std::size_t>(count));
     for (std::uint64_t i = 0; i < pieces.count(); ++i) {
       parts.push_back({pieces.offset_of(i), buffer.subspan(static_cast<std::size_t>(i * bytes),

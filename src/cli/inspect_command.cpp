@@ -99,7 +99,7 @@ DiffSource diff_source(const InspectArguments& arguments) {
 }
 
 /// The ranks that hold any part of a whole parameter.
-std::vector<Rank> holding_ranks(const ShardGrid& grid) {
+std::vector<Rank> holding_ranks(const CellGrid& grid) {
   std::set<Rank> ranks;
   for (std::size_t i = 0; i < grid.cell_count(); ++i) {
     if (const Holding cell = grid.cell(i)) ranks.insert(cell.file->rank);
@@ -185,7 +185,7 @@ Inspected open_inspected(const InspectArguments& arguments) {
 FullShapes full_shapes(const DiffSide& source) {
   FullShapes shapes;
   for (const SourceParameter& parameter : source.table().parameters()) {
-    if (const ShardGridPtr grid = source.laid_out(parameter)) {
+    if (const CellGridPtr grid = source.laid_out(parameter)) {
       shapes.emplace(parameter.name, grid->full_shape());
     }
   }
@@ -197,7 +197,7 @@ std::vector<ModelTensor> whole_tensors(const DiffSide& source, const NameFilter&
   std::vector<ModelTensor> tensors;
   for (const SourceParameter& parameter : source.table().parameters()) {
     if (!names.takes(parameter.name)) continue;
-    ShardGridPtr grid = source.laid_out(parameter);
+    CellGridPtr grid = source.laid_out(parameter);
     if (!grid) grid = single_cell_grid(parameter.holders.front());
     const std::int64_t bytes =
         content_size(grid->full_shape(), parameter.dtype, "a parameter's size");
@@ -414,7 +414,7 @@ int run_why(const InspectArguments& arguments) {
         .for_parameter(arguments.why)
         .hint(did_you_mean(arguments.why, names));
   }
-  ShardGridPtr grid = side.laid_out(*parameter);
+  CellGridPtr grid = side.laid_out(*parameter);
   if (!grid) grid = single_cell_grid(parameter->holders.front());
   std::cout << fmt::format("{}  {} {}\n", printable(parameter->name),
                            mindspore_name(parameter->dtype), to_string(grid->full_shape()));

@@ -209,7 +209,7 @@ void print_problems(const modelmap::Mapping& mapping) {
 }
 
 /// nullptr if the bytes of the files cannot be told.
-ShardGridPtr shown_grid(const Met& met, const modelmap::TargetTensor& target) {
+CellGridPtr shown_grid(const Met& met, const modelmap::TargetTensor& target) {
   try {
     MappedSourceOptions options;
     options.compares_ranks = false;

@@ -71,7 +71,7 @@ void require_complete(const TargetTable& target, const std::vector<Rank>& ranks)
 
   // Only now, as it costs a walk over all cells: does a rank that is shown need what is missing?
   for (const Rank rank : ranks) {
-    target.for_each_tensor(rank, [&](const TargetParameter& parameter, const TensorView& view) {
+    target.for_each_tensor(rank, [&](const TargetParameter& parameter, const ShownTensor& view) {
       view.for_each_cell([&](const Holding& holding, std::uint64_t) {
         if (!holding) lacking.insert(parameter.source->name);
       });

@@ -16,10 +16,10 @@ using modelmap::Direction;
 using modelmap::Mapping;
 
 bool repeats(const NormalForm& form) {
-  return std::any_of(form.boxes.begin(), form.boxes.end(), [](const FormBox& box) {
+  return std::any_of(form.boxes.begin(), form.boxes.end(), [](const FormTerm& box) {
     return !box.is_literal() &&
            std::any_of(box.axes.begin(), box.axes.end(),
-                       [](const BoxAxis& axis) { return axis.length() > 1 && axis.stride == 0; });
+                       [](const TermAxis& axis) { return axis.length() > 1 && axis.stride == 0; });
   });
 }
 

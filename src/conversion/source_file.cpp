@@ -58,7 +58,7 @@ std::uint64_t sum_of_samples(const ByteSource& source) {
   // All of a small file.
   const std::uint64_t steps = std::min(size / kSampleBytes, kSamples - 1);
   std::vector<std::byte> bytes(static_cast<std::size_t>((steps + 1) * kSampleBytes));
-  std::vector<ReadPart> parts{{0, std::span(bytes).first(sample)}};
+  std::vector<ReadRequest> parts{{0, std::span(bytes).first(sample)}};
   for (std::uint64_t i = 1; i <= steps; ++i) {
     const std::uint64_t offset = last / steps * i + last % steps * i / steps;
     parts.push_back({offset, std::span(bytes).subspan(i * kSampleBytes, sample)});

@@ -142,7 +142,7 @@ class Listing {
 };
 
 /// A part of a listing that a request asks for.
-struct ListingPart {
+struct ListingRequest {
   InodeNumber directory = 0;
   std::size_t size = 0;      ///< bytes
   std::size_t position = 0;  ///< 0 is ".", 1 is "..", 2 + i is the i-th child
@@ -151,7 +151,7 @@ struct ListingPart {
 };
 
 /// Hidden children have a position, too, so that one means the same entry in every listing.
-Reply list(const ServedTree& all, const Tree& tree, const ListingPart& part) {
+Reply list(const ServedTree& all, const Tree& tree, const ListingRequest& part) {
   constexpr std::size_t kDots = 2;
   const Node* directory = tree.find(part.directory);
   if (directory == nullptr) return Reply::error(ESTALE);
@@ -174,7 +174,7 @@ Reply list(const ServedTree& all, const Tree& tree, const ListingPart& part) {
   return std::move(listing).reply();
 }
 
-void list(fuse_req_t request, ListingPart part, const fuse_file_info* info) noexcept {
+void list(fuse_req_t request, ListingRequest part, const fuse_file_info* info) noexcept {
   counters().request(Operation::kReaddir);
   ServedTree& all = served(request);
   const bool holds = holds_something(info->fh);

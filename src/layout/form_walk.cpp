@@ -10,13 +10,13 @@ namespace reshardfs {
 namespace {
 
 /// @param part of the box, by its axes.
-Nest nest_in(const FormBox& box, const Region& part) noexcept {
+Nest nest_in(const FormTerm& box, const Region& part) noexcept {
   Nest nest;
   nest.from = box.base;
   nest.to = part.to;
   for (std::size_t axis = 0; axis < box.axes.size(); ++axis) {
     const IndexRange& range = part.ranges[axis];
-    const BoxAxis& own = box.axes[axis];
+    const TermAxis& own = box.axes[axis];
     nest.from += (range.begin - own.begin) * own.stride;
     nest.add({range.count, range.step * own.stride, range.to});
   }
@@ -29,9 +29,9 @@ Nest nest_in(const FormBox& box, const Region& part) noexcept {
 BoxSet boxes_of(const NormalForm& form) {
   std::vector<Box> boxes;
   boxes.reserve(form.boxes.size());
-  for (const FormBox& box : form.boxes) {
+  for (const FormTerm& box : form.boxes) {
     Box& made = boxes.emplace_back();
-    for (const BoxAxis& axis : box.axes) {
+    for (const TermAxis& axis : box.axes) {
       made.offsets.push_back(axis.begin);
       made.sizes.push_back(axis.length());
     }
@@ -76,7 +76,7 @@ void FormWalk::visit_dimension(std::size_t d, const Region& region, Region& axes
 void FormWalk::visit_axes(const Region& axes, const Visit& visit) const {
   if (!boxes_) return visit(form_->boxes[0].source, nest_in(form_->boxes[0], axes));
   for_each_box(axes, *boxes_, [&](const Region& part, std::size_t number) {
-    const FormBox& box = form_->boxes[number];
+    const FormTerm& box = form_->boxes[number];
     visit(box.source, nest_in(box, part));
   });
 }

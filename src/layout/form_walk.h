@@ -23,7 +23,7 @@ class FormWalk {
 
   const NormalForm& form() const noexcept { return *form_; }
 
-  /// What one box has of a region. Of a literal, Nest::from is FormBox::base.
+  /// What one box has of a region. Of a literal, Nest::from is FormTerm::base.
   using Visit = FunctionRef<void(std::int64_t source, const Nest& nest)>;
 
   /// Calls `visit` for what the elements of a region are made of, each once. Costs O(log boxes) and

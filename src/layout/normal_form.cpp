@@ -17,11 +17,11 @@ namespace {
 
 /// Indices of one axis, as those of (outer, inner).
 struct AxisPair {
-  BoxAxis outer;
-  BoxAxis inner;
+  TermAxis outer;
+  TermAxis inner;
 };
 
-BoxAxis canonical(std::int64_t begin, std::int64_t end, std::int64_t stride) {
+TermAxis canonical(std::int64_t begin, std::int64_t end, std::int64_t stride) {
   return {begin, end, end - begin == 1 ? 0 : stride};
 }
 
@@ -36,12 +36,12 @@ AxisPair split_range(std::int64_t begin, std::int64_t end, std::int64_t stride,
   return {canonical(block, end / inner, stride * inner), canonical(0, inner, stride)};
 }
 
-void split_box(const FormBox& box, std::size_t axis, std::int64_t inner,
-               std::vector<FormBox>& out) {
-  const BoxAxis whole = box.axes[axis];
+void split_box(const FormTerm& box, std::size_t axis, std::int64_t inner,
+               std::vector<FormTerm>& out) {
+  const TermAxis whole = box.axes[axis];
   const auto emit = [&](std::int64_t begin, std::int64_t end) {
     if (begin >= end) return;
-    FormBox piece = box;
+    FormTerm piece = box;
     piece.base += (begin - whole.begin) * whole.stride;
     const AxisPair pair = split_range(begin, end, whole.stride, inner);
     piece.axes[axis] = pair.outer;
@@ -56,19 +56,19 @@ void split_box(const FormBox& box, std::size_t axis, std::int64_t inner,
   emit(tail, whole.end);
 }
 
-bool is_mergeable(const FormBox& box, std::size_t axis, std::int64_t inner_length) {
-  const BoxAxis& outer = box.axes[axis];
-  const BoxAxis& inner = box.axes[axis + 1];
+bool is_mergeable(const FormTerm& box, std::size_t axis, std::int64_t inner_length) {
+  const TermAxis& outer = box.axes[axis];
+  const TermAxis& inner = box.axes[axis + 1];
   if (outer.length() == 1) return true;
   return inner.length() == inner_length && outer.stride == inner.stride * inner_length;
 }
 
 /// @param index a part of the outer axis that merges
-void merge_into(const FormBox& box, std::size_t axis, std::int64_t inner_length,
-                const BoxAxis& index, std::vector<FormBox>& out) {
-  const BoxAxis& outer = box.axes[axis];
-  const BoxAxis& inner = box.axes[axis + 1];
-  FormBox merged = box;
+void merge_into(const FormTerm& box, std::size_t axis, std::int64_t inner_length,
+                const TermAxis& index, std::vector<FormTerm>& out) {
+  const TermAxis& outer = box.axes[axis];
+  const TermAxis& inner = box.axes[axis + 1];
+  FormTerm merged = box;
   merged.base += (index.begin - outer.begin) * outer.stride;
   merged.axes[axis] = canonical(index.begin * inner_length + inner.begin,
                                 (index.end - 1) * inner_length + inner.end, inner.stride);
@@ -78,7 +78,7 @@ void merge_into(const FormBox& box, std::size_t axis, std::int64_t inner_length,
 
 bool all_mergeable(const NormalForm& form, std::size_t axis, std::int64_t inner_length) {
   return std::all_of(form.boxes.begin(), form.boxes.end(),
-                     [&](const FormBox& box) { return is_mergeable(box, axis, inner_length); });
+                     [&](const FormTerm& box) { return is_mergeable(box, axis, inner_length); });
 }
 
 NormalForm of_shape(const Shape& shape) {
@@ -106,7 +106,7 @@ std::vector<std::byte> bytes_of(T value) {
 
 template <typename T>
 std::vector<std::byte> integer_bytes(const Literal& literal, bool unsigned_64 = false) {
-  const bool fits = literal.source == FormBox::kInteger &&
+  const bool fits = literal.source == FormTerm::kInteger &&
                     (unsigned_64 ? literal.base >= 0
                                  : literal.base >= std::int64_t{std::numeric_limits<T>::min()} &&
                                        literal.base <= std::int64_t{std::numeric_limits<T>::max()});
@@ -115,7 +115,7 @@ std::vector<std::byte> integer_bytes(const Literal& literal, bool unsigned_64 = 
 }
 
 double real_value(const Literal& literal) {
-  if (literal.source == FormBox::kInteger) return static_cast<double>(literal.base);
+  if (literal.source == FormTerm::kInteger) return static_cast<double>(literal.base);
   double value = 0;
   std::memcpy(&value, &literal.base, sizeof value);
   return value;
@@ -134,14 +134,14 @@ std::int64_t product(const std::vector<std::int64_t>& lengths) noexcept {
   return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-std::int64_t FormBox::elements() const noexcept {
+std::int64_t FormTerm::elements() const noexcept {
   std::int64_t count = 1;
-  for (const BoxAxis& axis : axes) count *= axis.length();
+  for (const TermAxis& axis : axes) count *= axis.length();
   return count;
 }
 
 Literal Literal::real(double value) {
-  Literal literal{FormBox::kReal, 0};
+  Literal literal{FormTerm::kReal, 0};
   std::memcpy(&literal.base, &value, sizeof value);
   return literal;
 }
@@ -149,7 +149,7 @@ Literal Literal::real(double value) {
 std::vector<std::byte> Literal::bytes(DType dtype) const {
   switch (dtype) {
     case DType::kBool:
-      if (source != FormBox::kInteger || base < 0 || base > 1) break;
+      if (source != FormTerm::kInteger || base < 0 || base > 1) break;
       return bytes_of(static_cast<std::uint8_t>(base));
     case DType::kInt4:
     case DType::kInt8:
@@ -224,7 +224,7 @@ std::size_t NormalForm::first_axis(std::size_t dimension) const noexcept {
   return axis;
 }
 
-void add_box(std::vector<FormBox>& boxes, FormBox box) {
+void add_box(std::vector<FormTerm>& boxes, FormTerm box) {
   if (boxes.size() >= NormalForm::kMaxBoxes) {
     throw Error(ErrorKind::kUnsupported, "it would consist of more than " +
                                              std::to_string(NormalForm::kMaxBoxes) + " boxes");
@@ -237,9 +237,9 @@ void split_axis(NormalForm& form, std::size_t dimension, std::size_t at, std::in
   const std::int64_t outer = factors[at] / inner;
   if (inner == 1 || outer == 1) return;
   const std::size_t axis = form.first_axis(dimension) + at;
-  std::vector<FormBox> boxes;
+  std::vector<FormTerm> boxes;
   boxes.reserve(form.boxes.size());
-  for (const FormBox& box : form.boxes) split_box(box, axis, inner, boxes);
+  for (const FormTerm& box : form.boxes) split_box(box, axis, inner, boxes);
   form.boxes = std::move(boxes);
   factors[at] = inner;
   factors.insert(factors.begin() + static_cast<std::ptrdiff_t>(at), outer);
@@ -249,10 +249,10 @@ void merge_axes(NormalForm& form, std::size_t dimension, std::size_t at) {
   std::vector<std::int64_t>& factors = form.factors[dimension];
   const std::int64_t inner = factors[at + 1];
   const std::size_t axis = form.first_axis(dimension) + at;
-  std::vector<FormBox> boxes;
+  std::vector<FormTerm> boxes;
   boxes.reserve(form.boxes.size());
-  for (const FormBox& box : form.boxes) {
-    const BoxAxis outer = box.axes[axis];
+  for (const FormTerm& box : form.boxes) {
+    const TermAxis outer = box.axes[axis];
     if (is_mergeable(box, axis, inner)) {
       merge_into(box, axis, inner, outer, boxes);
       continue;

@@ -21,18 +21,18 @@
 namespace reshardfs {
 
 /// What a box has along one axis.
-struct BoxAxis {
+struct TermAxis {
   std::int64_t begin = 0;
   std::int64_t end = 0;
   /// Elements of the source from one index to the next; 0 for repeats and literals.
   std::int64_t stride = 0;
 
   std::int64_t length() const noexcept { return end - begin; }
-  bool operator==(const BoxAxis&) const = default;
+  bool operator==(const TermAxis&) const = default;
 };
 
 /// Element x of a box is source element base + sum((x_k - begin_k) * stride_k).
-struct FormBox {
+struct FormTerm {
   /// `source` of boxes that are one value: the number `base`, or the double that has its bits.
   static constexpr std::int64_t kInteger = -1;
   static constexpr std::int64_t kReal = -2;
@@ -40,22 +40,22 @@ struct FormBox {
   /// A number in a list of sources that whoever made the form knows.
   std::int64_t source = 0;
   std::int64_t base = 0;
-  std::vector<BoxAxis> axes{};
+  std::vector<TermAxis> axes{};
 
   bool is_literal() const noexcept { return source < 0; }
   std::int64_t elements() const noexcept;
-  bool operator==(const FormBox&) const = default;
+  bool operator==(const FormTerm&) const = default;
 };
 
 /// One value for many elements.
 struct Literal {
-  std::int64_t source = FormBox::kInteger;  ///< as FormBox::source
+  std::int64_t source = FormTerm::kInteger;  ///< as FormTerm::source
   std::int64_t base = 0;
 
-  static Literal integer(std::int64_t value) { return {FormBox::kInteger, value}; }
+  static Literal integer(std::int64_t value) { return {FormTerm::kInteger, value}; }
   static Literal real(double value);
   /// Of a literal box.
-  static Literal of(const FormBox& box) { return {box.source, box.base}; }
+  static Literal of(const FormTerm& box) { return {box.source, box.base}; }
   /// The bytes of one element, in the order of the machine (little endian).
   /// @throws Error kBadInput if the type cannot hold the value, or is no array of numbers.
   std::vector<std::byte> bytes(DType dtype) const;
@@ -69,7 +69,7 @@ struct NormalForm {
   Shape shape{};
   /// The lengths of the axes, by dimension.
   std::vector<std::vector<std::int64_t>> factors{};
-  std::vector<FormBox> boxes{};
+  std::vector<FormTerm> boxes{};
 
   /// All of source `number`.
   /// @throws Error kUnsupported for more than kMaxDimensions, kBadInput for too many elements.
@@ -93,7 +93,7 @@ std::int64_t product(const std::vector<std::int64_t>& lengths) noexcept;
 
 /// Appends a box.
 /// @throws Error kUnsupported if there are NormalForm::kMaxBoxes already.
-void add_box(std::vector<FormBox>& boxes, FormBox box);
+void add_box(std::vector<FormTerm>& boxes, FormTerm box);
 
 /// Splits factor `at` of a dimension into (n / inner, inner). Boxes that do not begin or end at a
 /// multiple of `inner` become up to three.

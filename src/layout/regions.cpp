@@ -249,8 +249,8 @@ void for_each_region(std::int64_t first, std::int64_t count, std::int64_t to, Le
   RunDivision(shape, strides, to, 1, visit).divide(0, first, first + count);
 }
 
-void for_each_part(Region& region, std::span<const std::vector<AxisSegment>> segments,
-                   VisitParts visit) {
+void for_each_segment(Region& region, std::span<const std::vector<AxisSegment>> segments,
+                      VisitParts visit) {
   SegmentCut(region, segments, visit).cut();
 }
 

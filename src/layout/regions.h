@@ -37,8 +37,8 @@ using VisitParts = FunctionRef<void(const Region&, std::span<const AxisSegment* 
 /// Cuts a region of a destination part by the segments that overlay() gives of each dimension.
 /// `visit` gets indexes of the source parts.
 /// @param region as it was again at the end.
-void for_each_part(Region& region, std::span<const std::vector<AxisSegment>> segments,
-                   VisitParts visit);
+void for_each_segment(Region& region, std::span<const std::vector<AxisSegment>> segments,
+                      VisitParts visit);
 
 /// Calls `visit` for what a region has of each box, with indexes of the tensor.
 void for_each_box(const Region& region, const BoxSet& boxes,

@@ -19,14 +19,14 @@ void count_steps(std::int64_t& left, std::size_t steps) {
   if (left < 0) throw Error(ErrorKind::kUnsupported, "its boxes interlock too much");
 }
 
-bool overlap_along(const FormBox& a, const FormBox& b, std::size_t axis) {
+bool overlap_along(const FormTerm& a, const FormTerm& b, std::size_t axis) {
   return a.axes[axis].begin < b.axes[axis].end && b.axes[axis].begin < a.axes[axis].end;
 }
 
 /// The part of a box with these indices of one axis.
-FormBox part_of(const FormBox& box, std::size_t axis, std::int64_t begin, std::int64_t end) {
-  FormBox part = box;
-  BoxAxis& range = part.axes[axis];
+FormTerm part_of(const FormTerm& box, std::size_t axis, std::int64_t begin, std::int64_t end) {
+  FormTerm part = box;
+  TermAxis& range = part.axes[axis];
   part.base += (begin - range.begin) * range.stride;
   range = {begin, end, end - begin == 1 ? 0 : range.stride};
   return part;
@@ -34,7 +34,7 @@ FormBox part_of(const FormBox& box, std::size_t axis, std::int64_t begin, std::i
 
 /// Where the place of an element in one box lies before its place in another: always, never, or (no
 /// value) for some elements of both alone.
-std::optional<bool> comes_first(const FormBox& a, const FormBox& b) {
+std::optional<bool> comes_first(const FormTerm& a, const FormTerm& b) {
   // Both places are within the source, so that no sum of such differences overflows.
   std::int64_t lowest = a.base - b.base;
   std::int64_t highest = lowest;
@@ -51,13 +51,13 @@ std::optional<bool> comes_first(const FormBox& a, const FormBox& b) {
 /// Adds boxes one after the other, so that no element is in two of them.
 class FirstCopies {
  public:
-  std::vector<FormBox> take(std::vector<FormBox> boxes) {
+  std::vector<FormTerm> take(std::vector<FormTerm> boxes) {
     // The last first, since `pending_` is taken from its end.
     std::sort(boxes.begin(), boxes.end(),
-              [](const FormBox& a, const FormBox& b) { return a.base > b.base; });
+              [](const FormTerm& a, const FormTerm& b) { return a.base > b.base; });
     pending_ = std::move(boxes);
     while (!pending_.empty()) {
-      FormBox box = std::move(pending_.back());
+      FormTerm box = std::move(pending_.back());
       pending_.pop_back();
       add(std::move(box));
     }
@@ -65,22 +65,22 @@ class FirstCopies {
   }
 
  private:
-  void add(FormBox box) {
+  void add(FormTerm box) {
     count_steps(steps_left_, kept_.size() + 1);
     for (std::size_t i = 0; i < kept_.size(); ++i) {
       if (!overlaps(kept_[i], box)) continue;
-      FormBox other = std::move(kept_[i]);
+      FormTerm other = std::move(kept_[i]);
       kept_[i] = std::move(kept_.back());
       kept_.pop_back();
-      FormBox shared_new = cut_off(std::move(box), other);
-      FormBox shared_old = cut_off(std::move(other), shared_new);
+      FormTerm shared_new = cut_off(std::move(box), other);
+      FormTerm shared_old = cut_off(std::move(other), shared_new);
       settle(std::move(shared_old), std::move(shared_new));
       return;
     }
     add_box(kept_, std::move(box));
   }
 
-  static bool overlaps(const FormBox& a, const FormBox& b) {
+  static bool overlaps(const FormTerm& a, const FormTerm& b) {
     for (std::size_t axis = 0; axis < a.axes.size(); ++axis) {
       if (!overlap_along(a, b, axis)) return false;
     }
@@ -89,9 +89,9 @@ class FirstCopies {
 
   /// Puts back what a box has outside of another one.
   /// @return the rest of it
-  FormBox cut_off(FormBox box, const FormBox& other) {
+  FormTerm cut_off(FormTerm box, const FormTerm& other) {
     for (std::size_t axis = 0; axis < box.axes.size(); ++axis) {
-      const BoxAxis range = box.axes[axis];
+      const TermAxis range = box.axes[axis];
       const std::int64_t begin = std::max(range.begin, other.axes[axis].begin);
       const std::int64_t end = std::min(range.end, other.axes[axis].end);
       if (range.begin < begin) pending_.push_back(part_of(box, axis, range.begin, begin));
@@ -102,12 +102,12 @@ class FirstCopies {
   }
 
   /// Puts back that of two equal boxes which comes first, by halves if that depends on the element.
-  void settle(FormBox a, FormBox b) {
+  void settle(FormTerm a, FormTerm b) {
     const std::optional<bool> first = comes_first(a, b);
     if (first) return pending_.push_back(*first ? std::move(a) : std::move(b));
     std::size_t axis = 0;
     while (a.axes[axis].length() == 1 || a.axes[axis].stride == b.axes[axis].stride) ++axis;
-    const BoxAxis range = a.axes[axis];
+    const TermAxis range = a.axes[axis];
     const std::int64_t middle = range.begin + range.length() / 2;
     for (const auto& [begin, end] :
          {std::pair(range.begin, middle), std::pair(middle, range.end)}) {
@@ -116,8 +116,8 @@ class FirstCopies {
     }
   }
 
-  std::vector<FormBox> pending_{};
-  std::vector<FormBox> kept_{};
+  std::vector<FormTerm> pending_{};
+  std::vector<FormTerm> kept_{};
   std::int64_t steps_left_ = kMostSteps;
 };
 
@@ -128,9 +128,9 @@ std::optional<std::pair<std::int64_t, std::int64_t>> make_disjoint(
   auto found = boxes_of(form).overlap();
   if (!found) return std::nullopt;
   // Copies within one source are cut off; what overlaps then is of two sources.
-  std::vector<FormBox> single;
-  std::vector<std::vector<FormBox>> repeated;
-  for (FormBox& box : form.boxes) {
+  std::vector<FormTerm> single;
+  std::vector<std::vector<FormTerm>> repeated;
+  for (FormTerm& box : form.boxes) {
     const auto source = static_cast<std::size_t>(box.source);
     if (!may_repeat(box.source)) {
       single.push_back(std::move(box));
@@ -139,8 +139,8 @@ std::optional<std::pair<std::int64_t, std::int64_t>> make_disjoint(
     if (repeated.size() <= source) repeated.resize(source + 1);
     repeated[source].push_back(std::move(box));
   }
-  for (std::vector<FormBox>& group : repeated) {
-    for (FormBox& box : FirstCopies().take(std::move(group))) add_box(single, std::move(box));
+  for (std::vector<FormTerm>& group : repeated) {
+    for (FormTerm& box : FirstCopies().take(std::move(group))) add_box(single, std::move(box));
   }
   form.boxes = std::move(single);
   found = boxes_of(form).overlap();

@@ -23,7 +23,7 @@ struct Move {
 };
 
 /// A box in terms of addresses: elements of the source and of the target.
-struct AddressBox {
+struct AddressTerm {
   std::size_t reading = 0;
   std::int64_t source = 0;
   std::int64_t target = 0;
@@ -31,11 +31,11 @@ struct AddressBox {
 };
 
 /// Of each repeated element the first copy.
-AddressBox address_box(const FormBox& box, const std::vector<std::int64_t>& target_strides,
-                       std::size_t reading) {
-  AddressBox out{reading, box.base, 0, {}};
+AddressTerm address_box(const FormTerm& box, const std::vector<std::int64_t>& target_strides,
+                        std::size_t reading) {
+  AddressTerm out{reading, box.base, 0, {}};
   for (std::size_t axis = 0; axis < box.axes.size(); ++axis) {
-    const BoxAxis& range = box.axes[axis];
+    const TermAxis& range = box.axes[axis];
     out.target += range.begin * target_strides[axis];
     if (range.stride > 0) {
       out.moves.push_back({range.length(), range.stride, target_strides[axis]});
@@ -56,18 +56,18 @@ std::vector<std::int64_t> strides_of(const NormalForm& form) {
 }
 
 /// Whether a box reads an element several times.
-bool repeats_elements(const FormBox& box) {
+bool repeats_elements(const FormTerm& box) {
   return std::any_of(box.axes.begin(), box.axes.end(),
-                     [](const BoxAxis& axis) { return axis.stride == 0 && axis.length() > 1; });
+                     [](const TermAxis& axis) { return axis.stride == 0 && axis.length() > 1; });
 }
 
 /// The strides at which the flat source is split into axes: those of the boxes, as far as each
 /// divides the next and the whole. Those that most boxes need come first. Ascending, from 1 to
 /// `elements`.
-std::vector<std::int64_t> choose_strides(const std::vector<AddressBox>& boxes,
+std::vector<std::int64_t> choose_strides(const std::vector<AddressTerm>& boxes,
                                          std::int64_t elements) {
   std::map<std::int64_t, std::int64_t> uses;
-  for (const AddressBox& box : boxes) {
+  for (const AddressTerm& box : boxes) {
     for (const Move& move : box.moves)
       uses[move.source] += std::min<std::int64_t>(move.count, 1000);
   }
@@ -91,9 +91,9 @@ std::vector<std::int64_t> choose_strides(const std::vector<AddressBox>& boxes,
 
 /// The number of elements, or a larger one that the largest stride divides: where no form is asked
 /// for, every second row of an odd number of them need not be boxes of their own.
-std::int64_t divisible_elements(const std::vector<AddressBox>& boxes, std::int64_t elements) {
+std::int64_t divisible_elements(const std::vector<AddressTerm>& boxes, std::int64_t elements) {
   std::int64_t largest = 1;
-  for (const AddressBox& box : boxes) {
+  for (const AddressTerm& box : boxes) {
     if (!box.moves.empty()) largest = std::max(largest, box.moves.front().source);
   }
   std::int64_t more = 0;
@@ -103,8 +103,8 @@ std::int64_t divisible_elements(const std::vector<AddressBox>& boxes, std::int64
 }
 
 /// Boxes whose strides are chosen ones: a move with another one becomes a box for each index.
-void add_with_strides(const AddressBox& box, const std::vector<std::int64_t>& chosen,
-                      std::vector<AddressBox>& out) {
+void add_with_strides(const AddressTerm& box, const std::vector<std::int64_t>& chosen,
+                      std::vector<AddressTerm>& out) {
   const auto odd = std::find_if(box.moves.begin(), box.moves.end(), [&](const Move& move) {
     return !std::binary_search(chosen.begin(), chosen.end(), move.source);
   });
@@ -116,7 +116,7 @@ void add_with_strides(const AddressBox& box, const std::vector<std::int64_t>& ch
     out.push_back(box);
     return;
   }
-  AddressBox single = box;
+  AddressTerm single = box;
   single.moves.erase(single.moves.begin() + (odd - box.moves.begin()));
   for (std::int64_t i = 0; i < odd->count; ++i) {
     add_with_strides(single, chosen, out);
@@ -128,11 +128,11 @@ void add_with_strides(const AddressBox& box, const std::vector<std::int64_t>& ch
 /// Places boxes in the flat source, of which axis k has stride strides[k] (ascending).
 class Placement {
  public:
-  Placement(std::vector<std::int64_t> strides, std::vector<FormBox>& out)
+  Placement(std::vector<std::int64_t> strides, std::vector<FormTerm>& out)
       : strides_(std::move(strides)), axes_(strides_.size() - 1), out_(out) {}
 
-  void place(const AddressBox& box) {
-    Cell cell{box.source, box.target, std::vector<Move>(axes_)};
+  void place(const AddressTerm& box) {
+    Address cell{box.source, box.target, std::vector<Move>(axes_)};
     for (const Move& move : box.moves) {
       const auto at = std::lower_bound(strides_.begin(), strides_.end(), move.source);
       cell.moves[static_cast<std::size_t>(at - strides_.begin())] = move;
@@ -140,31 +140,31 @@ class Placement {
     reading_ = static_cast<std::int64_t>(box.reading);
     pending_.push_back(std::move(cell));
     while (!pending_.empty()) {
-      Cell next = std::move(pending_.back());
+      Address next = std::move(pending_.back());
       pending_.pop_back();
       settle(std::move(next));
     }
   }
 
  private:
-  struct Cell {
+  struct Address {
     std::int64_t source = 0;
     std::int64_t target = 0;
     std::vector<Move> moves{};  ///< one for each axis
   };
 
   std::int64_t length(std::size_t axis) const { return strides_[axis + 1] / strides_[axis]; }
-  std::int64_t index(const Cell& cell, std::size_t axis) const {
+  std::int64_t index(const Address& cell, std::size_t axis) const {
     return cell.source / strides_[axis] % length(axis);
   }
 
   /// Splits a cell that leaves an axis at its end, or adds it to the boxes.
-  void settle(Cell cell) {
+  void settle(Address cell) {
     for (std::size_t axis = 0; axis < axes_; ++axis) {
       const std::int64_t begin = index(cell, axis);
       if (cell.moves[axis].count > length(axis) - begin) return split_cell(cell, axis, begin);
     }
-    FormBox box{reading_, cell.target, {}};
+    FormTerm box{reading_, cell.target, {}};
     for (std::size_t axis = axes_; axis-- > 0;) {
       const std::int64_t begin = index(cell, axis);
       const Move& move = cell.moves[axis];
@@ -174,7 +174,7 @@ class Placement {
   }
 
   /// The head up to the end of the axis, whole lengths of it as indices of the next axis, the rest.
-  void split_cell(const Cell& cell, std::size_t axis, std::int64_t begin) {
+  void split_cell(const Address& cell, std::size_t axis, std::int64_t begin) {
     const std::int64_t all = length(axis);
     const std::int64_t head = begin == 0 ? 0 : all - begin;
     const std::int64_t blocks = (cell.moves[axis].count - head) / all;
@@ -188,8 +188,8 @@ class Placement {
     pending_.back().moves[axis + 1] = {blocks, move.source * all, move.target * all};
   }
 
-  void push_part(const Cell& cell, std::size_t axis, std::int64_t skip, std::int64_t count) {
-    Cell part = cell;
+  void push_part(const Address& cell, std::size_t axis, std::int64_t skip, std::int64_t count) {
+    Address part = cell;
     const Move& move = cell.moves[axis];
     part.source += skip * move.source;
     part.target += skip * move.target;
@@ -199,14 +199,14 @@ class Placement {
 
   std::vector<std::int64_t> strides_;
   std::size_t axes_;
-  std::vector<FormBox>& out_;
+  std::vector<FormTerm>& out_;
   std::int64_t reading_ = 0;
-  std::vector<Cell> pending_{};
+  std::vector<Address> pending_{};
 };
 
 /// @param overlap gets a reading that reads elements twice in one box.
-std::vector<AddressBox> collect(std::span<const Reading> readings, Inverse& inverse) {
-  std::vector<AddressBox> boxes;
+std::vector<AddressTerm> collect(std::span<const Reading> readings, Inverse& inverse) {
+  std::vector<AddressTerm> boxes;
   for (std::size_t i = 0; i < readings.size(); ++i) {
     const NormalForm& form = readings[i].form->form();
     const std::vector<std::int64_t> strides = strides_of(form);
@@ -253,16 +253,16 @@ Inverse invert(const Shape& shape, std::span<const Reading> readings, InversePar
   const std::int64_t elements = element_count(shape);
   inverse.form = NormalForm::of_nothing(shape);
   if (elements == 0) return inverse;
-  const std::vector<AddressBox> boxes = collect(readings, inverse);
+  const std::vector<AddressTerm> boxes = collect(readings, inverse);
   if (inverse.overlap) return inverse;
   const bool is_form_wanted = wanted == InverseParts::kAll;
   const std::vector<std::int64_t> strides =
       choose_strides(boxes, is_form_wanted ? elements : divisible_elements(boxes, elements));
-  std::vector<AddressBox> aligned;
-  for (const AddressBox& box : boxes) add_with_strides(box, strides, aligned);
+  std::vector<AddressTerm> aligned;
+  for (const AddressTerm& box : boxes) add_with_strides(box, strides, aligned);
   NormalForm flat = flat_form(strides);
   Placement placement(strides, flat.boxes);
-  for (const AddressBox& box : aligned) placement.place(box);
+  for (const AddressTerm& box : aligned) placement.place(box);
   const auto may_repeat = [&](std::int64_t reading) {
     return readings[static_cast<std::size_t>(reading)].repeats;
   };
@@ -272,7 +272,7 @@ Inverse invert(const Shape& shape, std::span<const Reading> readings, InversePar
     return inverse;
   }
   inverse.undefined = elements;
-  for (const FormBox& box : flat.boxes) inverse.undefined -= box.elements();
+  for (const FormTerm& box : flat.boxes) inverse.undefined -= box.elements();
   if (inverse.undefined == 0 && is_form_wanted) inverse.form = reshape(std::move(flat), shape);
   return inverse;
 }

@@ -86,8 +86,8 @@ void give_same_factors(Forms& forms, std::size_t dimension) {
 
 /// Appends the boxes of a form whose axis `axis` is moved by `offset` along a longer one.
 void add_moved(NormalForm& joined, const NormalForm& form, std::size_t axis, std::int64_t offset) {
-  for (const FormBox& box : form.boxes) {
-    FormBox moved = box;
+  for (const FormTerm& box : form.boxes) {
+    FormTerm moved = box;
     moved.axes[axis].begin += offset;
     moved.axes[axis].end += offset;
     add_box(joined.boxes, std::move(moved));
@@ -103,7 +103,7 @@ void lead_factor(NormalForm& form, std::size_t dimension, std::int64_t lead,
   if (lead > 1) return refactor(form, dimension, lengths);
   refactor(form, dimension, common);
   const auto axis = static_cast<std::ptrdiff_t>(form.first_axis(dimension));
-  for (FormBox& box : form.boxes) box.axes.insert(box.axes.begin() + axis, {0, 1, 0});
+  for (FormTerm& box : form.boxes) box.axes.insert(box.axes.begin() + axis, {0, 1, 0});
   form.factors[dimension].insert(form.factors[dimension].begin(), 1);
 }
 
@@ -170,7 +170,7 @@ NormalForm stack(Forms forms, std::int64_t dimension) {
   const std::size_t axis = forms[0].first_axis(d);
   const bool has_axis = forms.size() > 1;
   for (std::size_t i = 0; i < forms.size(); ++i) {
-    for (FormBox& box : forms[i].boxes) {
+    for (FormTerm& box : forms[i].boxes) {
       const auto at = static_cast<std::int64_t>(i);
       if (has_axis) {
         box.axes.insert(box.axes.begin() + static_cast<std::ptrdiff_t>(axis), {at, at + 1, 0});

@@ -53,14 +53,14 @@ Shape resolved(const Shape& from, Shape shape) {
 
 void drop_axis(NormalForm& form, std::size_t dimension, std::size_t at) {
   const std::size_t axis = form.first_axis(dimension) + at;
-  for (FormBox& box : form.boxes)
+  for (FormTerm& box : form.boxes)
     box.axes.erase(box.axes.begin() + static_cast<std::ptrdiff_t>(axis));
   auto& factors = form.factors[dimension];
   factors.erase(factors.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
 /// The indices of [begin, end) that start + step * y is, for y from 0 on, as a range of y.
-std::pair<std::int64_t, std::int64_t> steps_within(const BoxAxis& axis, const StepRange& range) {
+std::pair<std::int64_t, std::int64_t> steps_within(const TermAxis& axis, const StepRange& range) {
   const auto first_step = [&](std::int64_t index) {
     const std::int64_t way = std::max<std::int64_t>(0, index - range.start);
     return way / range.step + (way % range.step == 0 ? 0 : 1);
@@ -71,9 +71,9 @@ std::pair<std::int64_t, std::int64_t> steps_within(const BoxAxis& axis, const St
 /// Keeps what one axis has in the range.
 void cut_axis(NormalForm& form, std::size_t dimension, std::size_t at, const StepRange& range) {
   const std::size_t axis = form.first_axis(dimension) + at;
-  std::vector<FormBox> kept;
-  for (FormBox& box : form.boxes) {
-    const BoxAxis old = box.axes[axis];
+  std::vector<FormTerm> kept;
+  for (FormTerm& box : form.boxes) {
+    const TermAxis old = box.axes[axis];
     const auto [begin, end] = steps_within(old, range);
     if (begin >= end) continue;
     box.base += (range.start + begin * range.step - old.begin) * old.stride;
@@ -205,8 +205,8 @@ NormalForm permute(NormalForm form, const std::vector<std::int64_t>& order) {
     const std::size_t first = form.first_axis(dimension);
     for (std::size_t i = 0; i < form.factors[dimension].size(); ++i) axes.push_back(first + i);
   }
-  for (const FormBox& box : form.boxes) {
-    FormBox& turned = out.boxes.emplace_back(FormBox{box.source, box.base, {}});
+  for (const FormTerm& box : form.boxes) {
+    FormTerm& turned = out.boxes.emplace_back(FormTerm{box.source, box.base, {}});
     for (const std::size_t axis : axes) turned.axes.push_back(box.axes[axis]);
   }
   return tidy(std::move(out));
@@ -254,7 +254,7 @@ NormalForm repeat(NormalForm form, std::int64_t dimension, std::int64_t times) {
   if (form.elements() == 0 || times == 1) return form;
   const std::size_t axis = form.first_axis(d) + form.factors[d].size();
   form.factors[d].push_back(times);
-  for (FormBox& box : form.boxes) {
+  for (FormTerm& box : form.boxes) {
     box.axes.insert(box.axes.begin() + static_cast<std::ptrdiff_t>(axis), {0, times, 0});
   }
   return tidy(std::move(form));

@@ -155,7 +155,7 @@ void MappingWork::make_forward_target(const Application& application) {
 /// What pads must be of the tensor's type.
 void MappingWork::check_literals(const Application& application, const RuleForm& form,
                                  const TargetTensor& tensor) {
-  for (const FormBox& box : form.form.form().boxes) {
+  for (const FormTerm& box : form.form.form().boxes) {
     if (!box.is_literal()) continue;
     try {
       (void)Literal::of(box).bytes(tensor.source_dtype);

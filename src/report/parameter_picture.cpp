@@ -249,8 +249,8 @@ class Panel {
     }
   }
 
-  static Svg::Box box_of(const Stretch& row, const Stretch& column, const Scale& x,
-                         const Scale& y) {
+  static Svg::Rectangle box_of(const Stretch& row, const Stretch& column, const Scale& x,
+                               const Scale& y) {
     return {x.at(column.begin), y.at(row.begin), x.length(column.begin, column.end),
             y.length(row.begin, row.end)};
   }
@@ -261,7 +261,7 @@ class Panel {
     svg.begin_group(has_borders ? Svg::Edges::kBordered : Svg::Edges::kCrisp);
     for_each_region([&](const Stretch& row, const Stretch& column) {
       const Holding& holding = holding_of(row, column);
-      const Svg::Box box = box_of(row, column, x, y);
+      const Svg::Rectangle box = box_of(row, column, x, y);
       const std::string text = title(row, column, holding);
       if (!holding) {
         svg.box(box, "miss", text);
@@ -277,7 +277,7 @@ class Panel {
   void draw_outlines(Svg& svg, const Scale& x, const Scale& y) const {
     for (const Stretch& row : destination_stretches(map_.rows)) {
       for (const Stretch& column : destination_stretches(map_.columns)) {
-        const Svg::Box box = box_of(row, column, x, y);
+        const Svg::Rectangle box = box_of(row, column, x, y);
         if (box.width >= kBordered && box.height >= kBordered) svg.box(box, "o");
       }
     }
@@ -285,7 +285,7 @@ class Panel {
 
   /// The source of one part, on its way into the picture.
   struct SourceLabel {
-    Svg::Box box;
+    Svg::Rectangle box;
     std::string text;  ///< the short one
     std::string ink;
     double used = 0;  ///< pixels at the left that another label has
@@ -332,8 +332,8 @@ class Panel {
   }
 
   /// @return the width that it takes.
-  static double draw_target_label(Svg& svg, const Svg::Box& box, const std::vector<Rank>& ranks,
-                                  const std::string& ink) {
+  static double draw_target_label(Svg& svg, const Svg::Rectangle& box,
+                                  const std::vector<Rank>& ranks, const std::string& ink) {
     if (box.height < kLeastNamed - 0.5) return 0;
     const bool small = box.height < kNamedRow - 0.5;
     std::string text = rank_words(ranks);
@@ -346,7 +346,7 @@ class Panel {
 
   static void draw_source_label(Svg& svg, const SourceLabel& label, const std::string& text) {
     if (!label.fits(text)) return;
-    const Svg::Box& box = label.box;
+    const Svg::Rectangle& box = label.box;
     if (label.is_below()) {
       const double middle = box.height / 2 + 4;
       svg.text(box.x + box.width / 2, box.y + (label.used > 0 ? std::max(middle, 30.0) : middle),

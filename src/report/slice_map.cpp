@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "layout/slicing.h"
-#include "plan/target/tensor_view.h"
-#include "report/mapped_regions.h"
+#include "plan/target/shown_tensor.h"
+#include "report/mapped_rows.h"
 
 namespace reshardfs {
 namespace {
@@ -40,7 +40,7 @@ std::vector<Cut> cuts_of(const TargetTable& target, const TargetParameter& param
   return cuts;
 }
 
-AxisPartition partition(const Cut& cut, const ShardGrid& grid, std::size_t dimension) {
+AxisPartition partition(const Cut& cut, const CellGrid& grid, std::size_t dimension) {
   if (cut.slicing != nullptr) return cut.slicing->partitions()[dimension];
   return AxisPartition::even(grid.full_shape()[dimension], 1);
 }
@@ -90,7 +90,7 @@ void add_ranks(const Cut& cut, const Parts& destination_at, SliceMap& map) {
 }
 
 /// Of a tensor that a model map makes: its first two dimensions.
-SliceMap made_map_of(const Cut& cut, const ShardGridPtr& grid) {
+SliceMap made_map_of(const Cut& cut, const CellGridPtr& grid) {
   SliceMap map;
   map.made_by_map = true;
   const Shape& full = grid->full_shape();
@@ -107,12 +107,12 @@ SliceMap made_map_of(const Cut& cut, const ShardGridPtr& grid) {
   map.rows = {{0, 1, 0, 0}};
   map.columns = {{0, 1, 0, 0}};
   if (full.empty()) {
-    const TensorView view(grid);
+    const ShownTensor view(grid);
     view.for_each_run({0, view.size()}, [&](const StridedRun& run) {
       map.holdings[{0, 0}] = run.holding;
     });
   } else {
-    MappedRegions regions = mapped_regions(grid, kMostRegions / 8);
+    MappedRows regions = mapped_rows(grid, kMostRegions / 8);
     const auto along = [&](std::size_t d, const Parts& lengths) {
       return stretches(partition(cut, *grid, d), AxisPartition::of_lengths(lengths));
     };
@@ -126,7 +126,7 @@ SliceMap made_map_of(const Cut& cut, const ShardGridPtr& grid) {
   return map;
 }
 
-SliceMap map_of(const Cut& cut, const ShardGrid& grid) {
+SliceMap map_of(const Cut& cut, const CellGrid& grid) {
   SliceMap map;
   const std::size_t count = grid.full_shape().size();
   // Of the dimensions that are not drawn: the parts in which index 0 lies.

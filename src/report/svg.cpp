@@ -148,7 +148,7 @@ Svg::Svg(BoundedWriter& out, Placement placement, double width, double height,
   box({0, 0, width, height}, "bg");
 }
 
-void Svg::write_box(const Box& box) {
+void Svg::write_box(const Rectangle& box) {
   out_.print(R"(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}")", box.x, box.y,
              box.width, box.height);
 }
@@ -161,13 +161,13 @@ void Svg::end_box(const std::string& title) {
   }
 }
 
-void Svg::box(const Box& box, std::string_view style, const std::string& title) {
+void Svg::box(const Rectangle& box, std::string_view style, const std::string& title) {
   write_box(box);
   out_.print(R"( class="{}" {})", style, box_attributes(style));
   end_box(title);
 }
 
-void Svg::filled_box(const Box& box, const std::string& fill, const std::string& title) {
+void Svg::filled_box(const Rectangle& box, const std::string& fill, const std::string& title) {
   write_box(box);
   out_.print(R"( fill="{}")", fill);
   end_box(title);

@@ -31,7 +31,7 @@ class Svg {
   Svg(BoundedWriter& out, Placement placement, double width, double height,
       const std::string& label);
 
-  struct Box {
+  struct Rectangle {
     double x = 0;
     double y = 0;
     double width = 0;
@@ -40,9 +40,9 @@ class Svg {
 
   /// @param style a part of a picture, by which the dark theme knows it: see svg.cpp.
   /// @param title shown where the pointer rests; empty: none.
-  void box(const Box& box, std::string_view style, const std::string& title = {});
+  void box(const Rectangle& box, std::string_view style, const std::string& title = {});
   /// A box in a colour that is the same in both themes.
-  void filled_box(const Box& box, const std::string& fill, const std::string& title = {});
+  void filled_box(const Rectangle& box, const std::string& fill, const std::string& title = {});
   /// @param style words: "s" small, "x" very small, "b" a heading, "h" bold; "q" quiet; "m" in the
   /// middle, "e"
   ///        ends at x; of a text on a colour "k" black, "w" white in both themes, "n1" to "n7" on
@@ -61,7 +61,7 @@ class Svg {
   void close();
 
  private:
-  void write_box(const Box& box);
+  void write_box(const Rectangle& box);
   void end_box(const std::string& title);
 
   BoundedWriter& out_;

@@ -24,7 +24,7 @@ struct FileStamp {
 };
 
 /// A part of a source that is read into a place of its own.
-struct ReadPart {
+struct ReadRequest {
   std::uint64_t offset = 0;
   std::span<std::byte> out{};
 };
@@ -65,8 +65,8 @@ class ByteSource {
   virtual void read_at(std::uint64_t offset, std::span<std::byte> out) const = 0;
 
   /// As read_at() for each part; a source far away is asked for all of them at once.
-  virtual void read_many(std::span<const ReadPart> parts) const {
-    for (const ReadPart& part : parts) read_at(part.offset, part.out);
+  virtual void read_many(std::span<const ReadRequest> parts) const {
+    for (const ReadRequest& part : parts) read_at(part.offset, part.out);
   }
 
   /// Whether it pays to tell with foresee() what will be read: each request of this source takes

@@ -20,7 +20,7 @@ struct Tensor::State {
         bytes(bytes_to_hold(shape, elements->view.dtype())) {
     if (place && !is_packed(elements->view.dtype())) return;
     try {
-      ElementView cut = elements->view.box(begin, shape);
+      ShownElements cut = elements->view.box(begin, shape);
       if (!place) box = std::move(cut);
     } catch (Error& error) {
       throw error.for_parameter(elements->name);
@@ -32,13 +32,13 @@ struct Tensor::State {
   Shape shape;
   std::optional<std::uint64_t> place;  ///< see place_of_box()
   std::uint64_t bytes;
-  std::optional<ElementView> box{};  ///< where it has no place
-  ForeseenFile reads{};              ///< of the box
+  std::optional<ShownElements> box{};  ///< where it has no place
+  ForeseenFile reads{};                ///< of the box
 };
 
 namespace {
 
-void read_view(const ElementView& view, const ForeseenFile& reads, std::uint64_t offset,
+void read_view(const ShownElements& view, const ForeseenFile& reads, std::uint64_t offset,
                std::span<std::byte> out) {
   read_foreseen(
       reads, view.size(), offset, out,
@@ -119,7 +119,7 @@ std::vector<const ByteSource*> TensorAccess::sources_of(const Tensor& tensor, st
   return sources.sources();
 }
 
-ElementView elements_of(const TargetTable& table, Rank rank, const TargetParameter& parameter) {
+ShownElements elements_of(const TargetTable& table, Rank rank, const TargetParameter& parameter) {
   return {table.view(parameter, rank), parameter.source->dtype, parameter.dtype};
 }
 

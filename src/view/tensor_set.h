@@ -23,7 +23,7 @@ struct TensorAccess {
 };
 
 /// A parameter that the rank has. It points into the table.
-ElementView elements_of(const TargetTable& table, Rank rank, const TargetParameter& parameter);
+ShownElements elements_of(const TargetTable& table, Rank rank, const TargetParameter& parameter);
 
 /// The parameters of one rank of a table, which the views of the names below point into.
 struct TensorSet::State {

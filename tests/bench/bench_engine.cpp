@@ -15,7 +15,7 @@
 #include "base/cast.h"
 #include "layout/axis_partition.h"
 #include "plan/target/file_image.h"
-#include "plan/target/tensor_view.h"
+#include "plan/target/shown_tensor.h"
 #include "storage/local/mapped_gather.h"
 #include "storage/pieces.h"
 
@@ -40,21 +40,21 @@ void overlay_parts(benchmark::State& state) {
 BENCHMARK(overlay_parts)->Args({8, 4})->Args({4, 8})->Args({512, 1})->Args({512, 384});
 
 /// A tensor [16384, 16384] of float32, its columns cut for `from` ranks, as one of `to` gets it.
-TensorView column_view(std::int64_t from, std::int64_t to) {
+ShownTensor column_view(std::int64_t from, std::int64_t to) {
   constexpr std::int64_t kSide = 16384;
   static const TensorEntry entry;
-  auto pattern = std::make_shared<ShardPattern>();
+  auto pattern = std::make_shared<CellPattern>();
   pattern->full_shape = {kSide, kSide};
   pattern->partitions = {AxisPartition::even(kSide, 1), AxisPartition::even(kSide, from)};
   pattern->files.resize(static_cast<std::size_t>(from));
-  return {std::make_shared<const ShardGrid>(std::move(pattern), entry),
+  return {std::make_shared<const CellGrid>(std::move(pattern), entry),
           {AxisPartition::even(kSide, 1), AxisPartition::even(kSide, to)},
           {0, to - 1}};
 }
 
 /// The runs of a range of 1 MiB that begins within a row.
 void find_runs(benchmark::State& state) {
-  const TensorView view = column_view(state.range(0), state.range(1));
+  const ShownTensor view = column_view(state.range(0), state.range(1));
   std::uint64_t offset = 12345;
   std::uint64_t runs = 0;
   for (auto _ : state) {

@@ -72,8 +72,8 @@ TEST(Conformance, RefusesToReadPastTheEnd) {
     if (size == 0) continue;
     expect_error(ErrorKind::kBadInput, {name},
                  [&, &file = *source, at = size - 1] { file.read_at(at, out); });
-    const std::vector<ReadPart> parts{{0, std::span(out).first(1)},
-                                      {size, std::span(out).first(1)}};
+    const std::vector<ReadRequest> parts{{0, std::span(out).first(1)},
+                                         {size, std::span(out).first(1)}};
     expect_error(ErrorKind::kBadInput, {name}, [&, &file = *source] { file.read_many(parts); });
     source->foresee(std::vector<ByteRange>{ByteRange(size, 10)}, Foresight::kNow);
     source->read_at(0, std::span(out).first(1));
@@ -84,7 +84,7 @@ TEST(Conformance, RefusesToReadPastTheEnd) {
 TEST(Conformance, ReadsManyPartsInAnyOrder) {
   const ByteSourcePtr source = open("large");
   std::vector<std::vector<std::byte>> memory;
-  std::vector<ReadPart> parts;
+  std::vector<ReadRequest> parts;
   for (const std::uint64_t offset :
        {2'000'000U, 5U, 70'000U, 70'100U, 3'000'000U, 0U, 1'048'570U}) {
     memory.emplace_back(150);
@@ -94,7 +94,7 @@ TEST(Conformance, ReadsManyPartsInAnyOrder) {
   for (std::size_t i = 0; i < parts.size(); ++i) parts[i].out = memory[i];
   source->read_many(parts);
   source->check_unchanged();
-  for (const ReadPart& part : parts) EXPECT_TRUE(are_bytes_of(part.out, part.offset, kLarge));
+  for (const ReadRequest& part : parts) EXPECT_TRUE(are_bytes_of(part.out, part.offset, kLarge));
   source->read_many({});
 }
 

@@ -14,7 +14,7 @@ namespace reshardfs::damage {
 namespace {
 
 Parameter read_parameter(const TargetTable& target, const TargetParameter& parameter, Rank rank) {
-  const TensorView view = target.view(parameter, rank);
+  const ShownTensor view = target.view(parameter, rank);
   Parameter out{parameter.dtype, target.slice_shape(parameter, rank), {}};
   const std::int64_t elements = element_count(out.shape);
   if (view.size() != static_cast<std::uint64_t>(elements * element_size(out.dtype))) {

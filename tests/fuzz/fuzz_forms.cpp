@@ -162,7 +162,7 @@ void step(Tensor& tensor, Input& input) {
         Elements behind{elements.shape, {}};
         behind.shape[d] = wanted - length;
         behind.places.assign(static_cast<std::size_t>(element_count(behind.shape)),
-                             {FormBox::kInteger, 7});
+                             {FormTerm::kInteger, 7});
         elements = joined(elements, behind, d);
       }
       return attempt(

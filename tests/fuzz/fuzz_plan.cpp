@@ -77,7 +77,7 @@ std::shared_ptr<const CheckpointSet> source_set(const Side& side, const std::str
 
 void check_rank(fuzz::Numbers& input, const TargetTable& target, Rank rank,
                 const std::string& expected) {
-  const TensorView view = target.view(target.parameters().front(), rank);
+  const ShownTensor view = target.view(target.parameters().front(), rank);
   fuzz::require(view.size() == expected.size(), "a slice of another size");
   for (int i = 0; i < 3; ++i) {
     const auto size = static_cast<std::int64_t>(expected.size());

@@ -90,7 +90,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "mutants",
                         help="directory of its own build (default: build/mutants)")
-    parser.add_argument("--files", nargs="+", metavar="FILE", help="such as src/plan/source/shard_grid.cpp")
+    parser.add_argument("--files", nargs="+", metavar="FILE", help="such as src/plan/source/cell_grid.cpp")
     parser.add_argument("--sample", type=int, metavar="N", help="about N mutants, of every file")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default: 1)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())

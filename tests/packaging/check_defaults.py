@@ -17,9 +17,9 @@ JUSTIFIED = {
         "a key of a cache, in which -1 stands for unknown",
     ("src/checkpoint/whole/index_statement.cpp", "ties_embeddings().value_or(false)"):
         "a total that counts a tensor twice is accepted only if config.json says that it is tied",
-    ("src/checkpoint/shards/shard_extents.cpp", "end.value_or(0)"):
+    ("src/checkpoint/shards/shard_shapes.cpp", "end.value_or(0)"):
         "an overflow, which the line before notes as wrong",
-    ("src/checkpoint/shards/shard_extents.cpp", "joined.bytes().value_or(0)"):
+    ("src/checkpoint/shards/shard_shapes.cpp", "joined.bytes().value_or(0)"):
         "of a tensor that is noted as wrong, which ends the proof",
     ("src/strategy/derive/derive.cpp", "data_(sizes.data.value_or(1)),"):
         "a size that --dst-strategy leaves out of the target is documented to be 1",

@@ -13,7 +13,7 @@
 
 namespace reshardfs::test {
 
-/// Source and element; of a literal FormBox::source and FormBox::base.
+/// Source and element; of a literal FormTerm::source and FormTerm::base.
 using Place = std::pair<std::int64_t, std::int64_t>;
 
 /// Of an element that is visited never, or more than once.

@@ -105,7 +105,7 @@ class ItemSource final : public ByteSource {
   std::int64_t mtime_ns() const override { return file_->mtime_ns(); }
   FileStamp stamp() const override { return file_->stamp(); }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
-  void read_many(std::span<const ReadPart> parts) const override;
+  void read_many(std::span<const ReadRequest> parts) const override;
   bool is_far() const noexcept override { return file_->is_far(); }
   bool is_remote() const noexcept override { return file_->is_remote(); }
   void foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept override;
@@ -182,9 +182,9 @@ void ItemSource::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   }
 }
 
-void ItemSource::read_many(std::span<const ReadPart> parts) const {
-  std::vector<ReadPart> direct;
-  for (const ReadPart& part : parts) {
+void ItemSource::read_many(std::span<const ReadRequest> parts) const {
+  std::vector<ReadRequest> direct;
+  for (const ReadRequest& part : parts) {
     if (part.out.empty()) continue;
     require_in_source(*this, part.offset, part.out.size());
     if (const auto place = place_of(part.offset, part.out.size())) {

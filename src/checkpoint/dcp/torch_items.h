@@ -9,7 +9,7 @@
 
 #include "base/byte_range.h"
 #include "checkpoint/dcp/described_content.h"
-#include "format/torch/item_run.h"
+#include "format/torch/item_range.h"
 
 namespace reshardfs {
 
@@ -17,7 +17,7 @@ namespace reshardfs {
 /// or all in one file, under their names.
 class TorchItems final : public DescribedContent, public std::enable_shared_from_this<TorchItems> {
  public:
-  using Runs = std::unordered_map<std::size_t, ItemRun>;  ///< by the numbers of entries
+  using Runs = std::unordered_map<std::size_t, ItemRange>;  ///< by the numbers of entries
 
   /// @param entries with their types and shapes; their extents are set here.
   /// @param places of their archives in the file; one without elements may have none (empty).

@@ -22,7 +22,7 @@ class AssumedSource final : public ByteSource {
     examine_once();
     file_->read_at(offset, out);
   }
-  void read_many(std::span<const ReadPart> parts) const override {
+  void read_many(std::span<const ReadRequest> parts) const override {
     examine_once();
     file_->read_many(parts);
   }

@@ -243,7 +243,7 @@ std::vector<std::string> IterationCatalogue::axis_names(const std::string& name)
 /// Those of the files that the metadata names. What else they have of it is nobody's.
 Holders IterationCatalogue::listed(const Kind& kind, const Holders& holders) const {
   Holders out;
-  for (const Holders::Run& run : holders.runs()) {
+  for (const Holders::Row& run : holders.rows()) {
     const auto is_listed = [&](std::size_t i) {
       return std::binary_search(kind.listed.begin(), kind.listed.end(),
                                 static_cast<std::uint32_t>(run.first[i].part));

@@ -11,7 +11,7 @@
 
 #include "base/rank_list.h"
 #include "base/text/near_name.h"
-#include "checkpoint/ranks/segments.h"
+#include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/series/meta_json.h"
 #include "checkpoint/series/series.h"
 #include "checkpoint/series/step.h"
@@ -122,7 +122,7 @@ void take_files(const std::filesystem::path& root, const FilesByRank& by_rank, D
       continue;
     }
     std::vector<FoundFile> files = step->second;
-    if (auto problem = segment_problem(root, files)) throw Error(*problem);
+    if (auto problem = rank_part_problem(root, files)) throw Error(*problem);
     std::sort(files.begin(), files.end(),
               [](const FoundFile& a, const FoundFile& b) { return a.part < b.part; });
     for (FoundFile& file : files) out.files.push_back(std::move(file));

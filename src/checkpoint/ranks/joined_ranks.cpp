@@ -31,8 +31,8 @@ JoinedRanks::JoinedRanks(const CheckpointSet& checkpoint, NameGlobs join)
     : checkpoint_(checkpoint), join_(std::move(join)), ranks_(joined_range(checkpoint)) {}
 
 /// Read for the first parameter, and not at all if there is none.
-const ModelExtents& JoinedRanks::config() {
-  if (!config_) config_ = ModelExtents::read(checkpoint_.completeness().config, nullptr);
+const ModelShapes& JoinedRanks::config() {
+  if (!config_) config_ = ModelShapes::read(checkpoint_.completeness().config, nullptr);
   return *config_;
 }
 
@@ -73,12 +73,12 @@ void JoinedRanks::add(const std::string& name, const Shape& joined, const RankFi
   const std::scoped_lock lock(mutex_);
   const auto stated = config().find(name);
   switch (judge_extent(joined, stated)) {
-    case ExtentVerdict::kFits:
+    case ShapeVerdict::kFits:
       by_config_ = true;
       return;
-    case ExtentVerdict::kShort:
+    case ShapeVerdict::kShort:
       throw short_error(short_words(joined, *stated, pieces));
-    case ExtentVerdict::kUnknown:
+    case ShapeVerdict::kUnknown:
       break;
   }
   const auto twin = twin_of(name, joined, file);

@@ -10,7 +10,7 @@
 #include "base/text/glob.h"
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/completeness.h"
-#include "checkpoint/whole/model_extents.h"
+#include "checkpoint/whole/model_shapes.h"
 
 namespace reshardfs {
 
@@ -46,7 +46,7 @@ class JoinedRanks {
     std::int64_t rows = 0;
   };
 
-  const ModelExtents& config();
+  const ModelShapes& config();
   std::optional<Twin> twin_of(const std::string& name, const Shape& joined,
                               const RankFile& file) const;
 
@@ -54,7 +54,7 @@ class JoinedRanks {
   NameGlobs join_;
   RankRange ranks_;
   mutable std::mutex mutex_;
-  std::optional<ModelExtents> config_;
+  std::optional<ModelShapes> config_;
   std::map<std::string, Shape> open_;
   bool by_config_ = false;
   bool by_twins_ = false;

@@ -7,7 +7,7 @@
 
 #include "reshardfs/error.h"
 
-#include "checkpoint/ranks/segments.h"
+#include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/series/series_names.h"
 #include "checkpoint/series/step.h"
 #include "checkpoint/series/unfinished_names.h"
@@ -118,7 +118,7 @@ bool Walk::unfinished(const std::filesystem::path& path, const UnfinishedName& u
 
 FoundFile Walk::describe(const std::filesystem::path& path, const std::string& name,
                          const PathCaptures& captures) const {
-  const SegmentName segment = segment_name(without_breakpoint(name));
+  const RankPartName segment = rank_part_name(without_breakpoint(name));
   std::string step = pattern_.has_step() ? captures.step : step_in_file_name(segment.whole);
   FoundFile file{*captures.rank, std::move(step), path, segment.part, tree_};
   file.series = series_of_shape(captures.shape);

@@ -22,7 +22,7 @@ struct FoundFile {
   Rank rank;
   std::string step;  ///< see step.h
   std::filesystem::path path;
-  std::int64_t part = -1;  ///< see segments.h
+  std::int64_t part = -1;  ///< see rank_parts.h
   /// What it is opened in, if symbolic links are refused.
   SourceTreePtr tree{};
   /// Set if the set's metadata tells what it has: nothing is then read from it to open it.

@@ -11,7 +11,7 @@
 #include "base/text/text.h"
 #include "checkpoint/foreign_files.h"
 #include "checkpoint/ranks/path_pattern.h"
-#include "checkpoint/ranks/segments.h"
+#include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/recognition.h"
 #include "checkpoint/series/step.h"
 #include "checkpoint/series/unfinished_names.h"
@@ -206,7 +206,8 @@ SourceFiles take_one_file(const std::filesystem::path& path, const std::string& 
   const std::string name = path.filename().string();
   SourceFiles source;
   // One file is what was asked for, whatever other parts lie beside it.
-  source.found.files.push_back({Rank(), step_in_file_name(segment_name(name).whole), path, -1, {}});
+  source.found.files.push_back(
+      {Rank(), step_in_file_name(rank_part_name(name).whole), path, -1, {}});
   if (!wanted.empty()) {
     source.notes.emplace_back("--src-pattern was not used: the source is one file");
   }

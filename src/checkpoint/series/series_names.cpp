@@ -13,7 +13,7 @@
 
 #include "base/text/digits.h"
 #include "base/text/numbers.h"
-#include "checkpoint/ranks/segments.h"
+#include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/series/step.h"
 
 namespace reshardfs {
@@ -154,7 +154,7 @@ std::string series_of_shape(std::string_view shape) {
   const std::size_t name_at = shape.rfind('/') + 1;  // npos + 1 is 0
   const std::string name = replaced(shape.substr(name_at), kStep, kAnyStep);
   const std::string ordinary = without_breakpoint(name);
-  const std::string whole = segment_name(ordinary).whole;
+  const std::string whole = rank_part_name(ordinary).whole;
   const std::string step = step_in_file_name(whole);
   std::string prefix(stem_of(whole));
   if (!step.empty()) prefix.resize(prefix.size() - step.size() - 1);

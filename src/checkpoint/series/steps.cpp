@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "checkpoint/ranks/discovery.h"
-#include "checkpoint/ranks/segments.h"
+#include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
 
@@ -27,7 +27,7 @@ std::vector<StepInfo> describe_steps(const std::filesystem::path& root, const Ra
       if (step.empty()) continue;
       by_name[step].ranks.push_back(rank);
       ranks_with_steps.insert(rank);
-      if (segment_problem(root, files)) broken.insert(step);
+      if (rank_part_problem(root, files)) broken.insert(step);
     }
   }
   for (const FoundFile& file : found.unfinished) {

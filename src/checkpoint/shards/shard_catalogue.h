@@ -12,7 +12,7 @@ namespace reshardfs {
 
 /// Tensors of which each file has a part, and tells where it begins, but not how large the whole
 /// is: that is what the parts reach. A set of which the last files are missing looks like a smaller
-/// one: shard_extents.h has what tells the difference.
+/// one: shard_shapes.h has what tells the difference.
 class ShardCatalogue final : public PieceCatalogue {
  public:
   /// @param names of the model in whole tensors, by its index; none: there is none.

@@ -18,7 +18,7 @@
 #include "checkpoint/series/unfinished_names.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/shards/shard_catalogue.h"
-#include "checkpoint/shards/shard_extents.h"
+#include "checkpoint/shards/shard_shapes.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/whole/index_statement.h"
 #include "format/json/json_texts.h"
@@ -226,7 +226,7 @@ class ShardReader {
 
   void read_companions(const fs::path& place) {
     if (evidence_.config.empty()) {
-      evidence_.config = ModelExtents::read(place / kConfig, tree_);
+      evidence_.config = ModelShapes::read(place / kConfig, tree_);
     }
     if (path_kind(place / kIndex, tree_) != PathKind::kOther) return;
     try {
@@ -266,7 +266,7 @@ class ShardReader {
     }
     out_.by_contents = [evidence = std::move(evidence_)](const std::vector<RankFile>& files,
                                                          Completeness& out) {
-      state_extents(evidence, files, out);
+      state_shapes(evidence, files, out);
     };
   }
 

@@ -13,7 +13,7 @@
 #include "base/json/json_reader.h"
 #include "base/text/text.h"
 #include "checkpoint/whole/counted_name.h"
-#include "checkpoint/whole/model_extents.h"
+#include "checkpoint/whole/model_shapes.h"
 
 namespace reshardfs {
 namespace {
@@ -185,7 +185,7 @@ void state_total(const NameMapDirectory& index, const std::vector<RankFile>& fil
   const bool is_sum = total == sums.bytes || total == sums.named_bytes;
   if (is_sum || total == sums.file_bytes || counts_another_type(total, sums)) return;
   if (may_count_twice(total, sums) &&
-      ModelExtents::read(config, tree).ties_embeddings().value_or(false)) {
+      ModelShapes::read(config, tree).ties_embeddings().value_or(false)) {
     return;
   }
   Error error(ErrorKind::kMissing, "states tensors of " + std::to_string(total) +

@@ -15,7 +15,7 @@ namespace reshardfs {
 namespace {
 
 void require_one_shape(const Holders& holders) {
-  for (const Holders::Run& run : holders.runs()) {
+  for (const Holders::Row& run : holders.rows()) {
     if (run.entry->shape == holders.front().entry->shape) continue;
     throw Error(ErrorKind::kBadInput, "its shape differs between the ranks (" +
                                           differing_words(holders) +

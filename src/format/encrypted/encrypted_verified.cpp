@@ -8,7 +8,7 @@
 namespace reshardfs {
 
 /// One call of `verify`.
-struct VerifiedBlocks::Run {
+struct VerifiedBlocks::Verification {
   bool done = false;
   std::exception_ptr error;  ///< if it failed
 };
@@ -33,31 +33,31 @@ void VerifiedBlocks::require(std::uint64_t block, const std::function<void()>& v
   if (verified_[block].load(std::memory_order_acquire)) return;
   std::unique_lock lock(mutex_);
   if (verified_[block].load(std::memory_order_relaxed)) return;
-  std::shared_ptr<Run> run;
+  std::shared_ptr<Verification> verification;
   if (const auto found = running_.find(block); found != running_.end()) {
-    run = found->second;
-    finished_.wait(lock, [&] { return run->done; });
+    verification = found->second;
+    finished_.wait(lock, [&] { return verification->done; });
     lock.unlock();
   } else {
-    run = std::make_shared<Run>();
-    running_.emplace(block, run);
+    verification = std::make_shared<Verification>();
+    running_.emplace(block, verification);
     lock.unlock();
     try {
       verify();
       verified_[block].store(true, std::memory_order_release);
     } catch (...) {
-      run->error = std::current_exception();
+      verification->error = std::current_exception();
     }
-    finish(block, *run);
+    finish(block, *verification);
   }
-  throw_copy_of(run->error);
+  throw_copy_of(verification->error);
 }
 
-void VerifiedBlocks::finish(std::uint64_t block, Run& run) {
+void VerifiedBlocks::finish(std::uint64_t block, Verification& verification) {
   {
     const std::lock_guard lock(mutex_);
     running_.erase(block);
-    run.done = true;
+    verification.done = true;
   }
   finished_.notify_all();
 }

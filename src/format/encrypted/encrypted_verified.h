@@ -24,14 +24,14 @@ class VerifiedBlocks {
   void require(std::uint64_t block, const std::function<void()>& verify);
 
  private:
-  struct Run;
+  struct Verification;
 
-  void finish(std::uint64_t block, Run& run);
+  void finish(std::uint64_t block, Verification& verification);
 
   std::vector<std::atomic<bool>> verified_;
   std::mutex mutex_;
   std::condition_variable finished_;
-  std::map<std::uint64_t, std::shared_ptr<Run>> running_;
+  std::map<std::uint64_t, std::shared_ptr<Verification>> running_;
 };
 
 }  // namespace reshardfs

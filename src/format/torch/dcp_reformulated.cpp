@@ -67,7 +67,7 @@ std::optional<std::string> undo_reformulation(DcpTable& table, DcpTensor& tensor
   for (std::size_t i = 0; i < places.size(); ++i) {
     const auto chunk = std::span(bounds).subspan(i * 2 * (dimensions + 1), 2 * (dimensions + 1));
     const std::int64_t begin = chunk[dimensions];
-    ItemRun run{0, chunk.back()};
+    ItemRange run{0, chunk.back()};
     if (run.elements == 0) continue;
     for_each_region(begin, run.elements, 0, *block, [&](const Region& region) {
       table.runs.emplace(table.places.size(), run);

@@ -16,7 +16,7 @@
 #include "base/byte_range.h"
 #include "format/listed_items.h"
 #include "format/torch/dcp_path.h"
-#include "format/torch/item_run.h"
+#include "format/torch/item_range.h"
 
 namespace reshardfs {
 
@@ -57,7 +57,7 @@ struct DcpTable {
   std::unordered_map<std::string, DcpPath> paths;
   std::vector<DcpPlace> places;  ///< of all boxes
   /// Of boxes that are not all of their items: see undo_reformulation().
-  std::unordered_map<std::size_t, ItemRun> runs;
+  std::unordered_map<std::size_t, ItemRange> runs;
   /// Of each box its offsets, then its sizes.
   std::vector<std::int64_t> bounds;
 

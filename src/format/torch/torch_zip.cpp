@@ -84,8 +84,8 @@ TorchZip::TorchZip(const ByteSource& source, const ByteRange& place)
   head_.resize(ends);
   tail_.resize(ends);
   const std::array parts{
-      ReadPart{place.offset(), std::as_writable_bytes(std::span(head_))},
-      ReadPart{place.end() - ends, std::as_writable_bytes(std::span(tail_))},
+      ReadRequest{place.offset(), std::as_writable_bytes(std::span(head_))},
+      ReadRequest{place.end() - ends, std::as_writable_bytes(std::span(tail_))},
   };
   source.read_many(parts);
   if (!head_.starts_with(kLocalMark)) refuse_start("it does not begin as a ZIP archive");

@@ -28,7 +28,7 @@ class PairCheck {
  public:
   explicit PairCheck(const std::vector<TensorPair>& pairs) {
     for (const TensorPair& pair : pairs) {
-      views_.push_back({TensorView(pair.grid), TensorView(pair.other)});
+      views_.push_back({ShownTensor(pair.grid), ShownTensor(pair.other)});
     }
   }
 
@@ -49,8 +49,8 @@ class PairCheck {
 
  private:
   struct Views {
-    TensorView one;
-    TensorView other;
+    ShownTensor one;
+    ShownTensor other;
   };
 
   static std::uint64_t blocks_of(const Views& views) {
@@ -102,7 +102,7 @@ class PairCheck {
 
 }  // namespace
 
-std::uint64_t differing_bytes(const TensorView& one, const TensorView& other,
+std::uint64_t differing_bytes(const ShownTensor& one, const ShownTensor& other,
                               const ByteRange& range) {
   std::vector<std::byte> left(static_cast<std::size_t>(range.length()));
   std::vector<std::byte> right(left.size());

@@ -7,21 +7,21 @@
 #include <string>
 #include <vector>
 
-#include "plan/source/shard_grid.h"
-#include "plan/target/tensor_view.h"
+#include "plan/source/cell_grid.h"
+#include "plan/target/shown_tensor.h"
 
 namespace reshardfs {
 
 /// Two tensors of the same type and shape. Both are complete.
 struct TensorPair {
   std::string name{};  ///< of the first one, in the source
-  ShardGridPtr grid;
-  ShardGridPtr other;
+  CellGridPtr grid;
+  CellGridPtr other;
 };
 
 /// How many bytes differ in a range of both.
 /// @throws what the sources throw.
-std::uint64_t differing_bytes(const TensorView& one, const TensorView& other,
+std::uint64_t differing_bytes(const ShownTensor& one, const ShownTensor& other,
                               const ByteRange& range);
 
 struct PairFindings {

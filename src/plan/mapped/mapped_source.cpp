@@ -17,8 +17,8 @@ namespace {
 
 /// What a parameter has that nothing lays out, if it is the state of one that is laid out; else
 /// nullptr.
-ShardGridPtr grid_of_weight(const SourceTable& table, const SourceParameter& parameter,
-                            const std::vector<std::string>& state_prefixes) {
+CellGridPtr grid_of_weight(const SourceTable& table, const SourceParameter& parameter,
+                           const std::vector<std::string>& state_prefixes) {
   const std::string weight = weight_of(parameter.name, state_prefixes);
   if (weight.empty()) return nullptr;
   const SourceParameter* like = table.find(weight);
@@ -28,7 +28,7 @@ ShardGridPtr grid_of_weight(const SourceTable& table, const SourceParameter& par
 /// A tensor as it is, under another name.
 bool is_identity(const NormalForm& form) {
   if (form.boxes.size() != 1 || form.boxes.front().is_literal()) return false;
-  const FormBox& box = form.boxes.front();
+  const FormTerm& box = form.boxes.front();
   const std::vector<std::int64_t> axes = form.axes();
   std::int64_t behind = 1;
   for (std::size_t axis = axes.size(); axis-- > 0;) {
@@ -97,13 +97,13 @@ class MappedSourceMaker {
     bool is_identity = false;
   };
 
-  ShardGridPtr grid_of(const modelmap::TargetTensor& target) {
+  CellGridPtr grid_of(const modelmap::TargetTensor& target) {
     Known& known = known_[target.form.get()];
     if (!known.walk) {
       known.is_identity = is_identity(*target.form);
       known.walk = std::make_shared<const FormWalk>(target.form);
     }
-    std::vector<ShardGridPtr> sources;
+    std::vector<CellGridPtr> sources;
     sources.reserve(target.sources.size());
     for (const std::uint32_t source : target.sources) sources.push_back(full(source));
     require_array(target, known.is_identity);
@@ -111,7 +111,7 @@ class MappedSourceMaker {
         sources.size() == 1 && known.is_identity && sources.front()->full_shape() == target.shape();
     if (!is_renamed) require_apart(target);
     const DType stored = sources.empty() ? target.source_dtype : sources.front()->dtype();
-    for (const ShardGridPtr& source : sources) require_type(*source, stored, target);
+    for (const CellGridPtr& source : sources) require_type(*source, stored, target);
     if (is_renamed) return sources.front();
     return mapped_grid(
         std::make_shared<const MappedTensor>(target.name, stored, known.walk, sources));
@@ -139,7 +139,7 @@ class MappedSourceMaker {
   }
 
   /// The mapping knows that all have one type, but an earlier map may have made it so.
-  void require_type(const ShardGrid& source, DType stored,
+  void require_type(const CellGrid& source, DType stored,
                     const modelmap::TargetTensor& target) const {
     const bool casts_twice =
         source.dtype() != target.source_dtype && target.dtype != target.source_dtype;
@@ -153,8 +153,8 @@ class MappedSourceMaker {
   }
 
   /// A parameter as one full tensor.
-  const ShardGridPtr& full(std::size_t number) {
-    ShardGridPtr& grid = grids_[number];
+  const CellGridPtr& full(std::size_t number) {
+    CellGridPtr& grid = grids_[number];
     if (grid) return grid;
     const SourceParameter& parameter = source_->parameters()[number];
     grid = parameter.grid;
@@ -185,7 +185,7 @@ class MappedSourceMaker {
   std::shared_ptr<const SourceTable> source_;
   const modelmap::Mapping& mapping_;
   const MappedSourceOptions& options_;
-  std::vector<ShardGridPtr> grids_;  ///< of the source's parameters, as far as they are read
+  std::vector<CellGridPtr> grids_;  ///< of the source's parameters, as far as they are read
   std::map<const NormalForm*, Known> known_;
 };
 
@@ -196,7 +196,7 @@ std::vector<modelmap::SourceTensor> full_tensors(const SourceTable& table,
   std::vector<modelmap::SourceTensor> tensors;
   tensors.reserve(table.parameters().size());
   for (const SourceParameter& parameter : table.parameters()) {
-    ShardGridPtr grid = parameter.grid;
+    CellGridPtr grid = parameter.grid;
     if (!grid) grid = grid_of_weight(table, parameter, state_prefixes);
     tensors.push_back({parameter.name, parameter.dtype,
                        grid ? grid->full_shape() : array_shape(*parameter.holders.front().entry)});

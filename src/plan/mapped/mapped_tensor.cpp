@@ -8,7 +8,7 @@
 namespace reshardfs {
 
 MappedTensor::MappedTensor(std::string name, DType dtype, std::shared_ptr<const FormWalk> walk,
-                           const std::vector<ShardGridPtr>& sources)
+                           const std::vector<CellGridPtr>& sources)
     : walk_(std::move(walk)), sources_(sources.begin(), sources.end()) {
   entry_.name = std::move(name);
   entry_.dtype = dtype;
@@ -16,7 +16,7 @@ MappedTensor::MappedTensor(std::string name, DType dtype, std::shared_ptr<const 
   entry_.content_bytes = static_cast<std::uint64_t>(
       mul_or_throw(element_count(entry_.shape), element_size(dtype), "the tensor's size"));
   std::size_t cells = 0;
-  for (const ShardGridPtr& source : sources) {
+  for (const CellGridPtr& source : sources) {
     first_cells_.push_back(cells);
     cells += source->cell_count();
   }
@@ -34,12 +34,12 @@ void MappedTensor::for_each_source(const Region& region, std::size_t first_cell,
   });
 }
 
-ShardGridPtr mapped_grid(std::shared_ptr<const MappedTensor> tensor) {
-  auto pattern = std::make_shared<ShardPattern>(ShardPattern::uncut(tensor->shape()));
+CellGridPtr mapped_grid(std::shared_ptr<const MappedTensor> tensor) {
+  auto pattern = std::make_shared<CellPattern>(CellPattern::uncut(tensor->shape()));
   std::vector<const TensorEntry*> entries;
   std::vector<const TensorEntry*> of_replicas;
-  for (const TensorView& view : tensor->sources()) {
-    const ShardGrid& source = view.grid();
+  for (const ShownTensor& view : tensor->sources()) {
+    const CellGrid& source = view.grid();
     const std::size_t first = pattern->files.size();
     for (std::size_t cell = 0; cell < source.cell_count(); ++cell) {
       const Holding holding = source.cell(cell);
@@ -47,7 +47,7 @@ ShardGridPtr mapped_grid(std::shared_ptr<const MappedTensor> tensor) {
       entries.push_back(holding.entry);
     }
     for (std::size_t i = 0; i < source.replica_count(); ++i) {
-      const ShardGrid::Replica replica = source.replica_at(i);
+      const CellGrid::Replica replica = source.replica_at(i);
       if (!replica.holding) continue;
       pattern->replicas.emplace_back(first + replica.cell, replica.holding.file);
       of_replicas.push_back(replica.holding.entry);
@@ -56,7 +56,7 @@ ShardGridPtr mapped_grid(std::shared_ptr<const MappedTensor> tensor) {
   entries.insert(entries.end(), of_replicas.begin(), of_replicas.end());
   const TensorEntry& like = tensor->entry();
   pattern->mapped = std::move(tensor);
-  return std::make_shared<const ShardGrid>(std::move(pattern), std::move(entries), like);
+  return std::make_shared<const CellGrid>(std::move(pattern), std::move(entries), like);
 }
 
 }  // namespace reshardfs

@@ -10,8 +10,8 @@
 
 #include "format/file_index.h"
 #include "layout/form_walk.h"
-#include "plan/source/shard_grid.h"
-#include "plan/target/tensor_view.h"
+#include "plan/source/cell_grid.h"
+#include "plan/target/shown_tensor.h"
 
 namespace reshardfs {
 
@@ -21,12 +21,12 @@ class MappedTensor {
   /// @param sources by their numbers in the form; all of one element type.
   /// @param dtype of the sources, or of a tensor of literals alone.
   MappedTensor(std::string name, DType dtype, std::shared_ptr<const FormWalk> walk,
-               const std::vector<ShardGridPtr>& sources);
+               const std::vector<CellGridPtr>& sources);
 
   const TensorEntry& entry() const noexcept { return entry_; }
   const Shape& shape() const noexcept { return entry_.shape; }
   /// The source tensors, whole.
-  const std::vector<TensorView>& sources() const noexcept { return sources_; }
+  const std::vector<ShownTensor>& sources() const noexcept { return sources_; }
 
   /// Calls `visit` for what a region of the tensor is made of. Cells are numbered over all sources.
   /// @param first_cell is added to their numbers.
@@ -35,11 +35,11 @@ class MappedTensor {
  private:
   TensorEntry entry_;
   std::shared_ptr<const FormWalk> walk_;
-  std::vector<TensorView> sources_;
+  std::vector<ShownTensor> sources_;
   std::vector<std::size_t> first_cells_;  ///< of each source
 };
 
 /// The grid of such a tensor: its cells are those of the sources, one source after the other.
-ShardGridPtr mapped_grid(std::shared_ptr<const MappedTensor> tensor);
+CellGridPtr mapped_grid(std::shared_ptr<const MappedTensor> tensor);
 
 }  // namespace reshardfs

@@ -34,7 +34,7 @@ bool join(SourceRange& before, const SourceRange& next) {
 
 }  // namespace
 
-SourceRanges source_ranges(const TensorView& view, std::size_t limit) {
+SourceRanges source_ranges(const ShownTensor& view, std::size_t limit) {
   // A part at a time, so that a view of millions of runs is left early.
   constexpr std::uint64_t kPartBytes = 1 << 20;
   SourceRanges out;

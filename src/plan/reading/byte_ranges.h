@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/target/tensor_view.h"
+#include "plan/target/shown_tensor.h"
 
 namespace reshardfs {
 
@@ -24,6 +24,6 @@ struct SourceRanges {
 /// The bytes of source files that a view reads, in the order of the destination, neighbours
 /// joined; at most `limit` ranges. A piece that is spread over several records of the source is
 /// told as one that reaches from its first to its last byte.
-SourceRanges source_ranges(const TensorView& view, std::size_t limit);
+SourceRanges source_ranges(const ShownTensor& view, std::size_t limit);
 
 }  // namespace reshardfs

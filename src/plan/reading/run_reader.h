@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "plan/target/tensor_view.h"
+#include "plan/target/shown_tensor.h"
 
 namespace reshardfs {
 

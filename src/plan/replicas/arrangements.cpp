@@ -16,9 +16,9 @@ namespace {
 /// Whether other files are arranged in the same way: the same files, all with one shape.
 bool is_for(const Arrangement& known, const SlicePlacement& other) {
   const SlicePlacement& own = known.placement;
-  if (own.holders.runs().size() != 1 || other.holders.runs().size() != 1) return false;
-  const Holders::Run& run = own.holders.runs().front();
-  const Holders::Run& other_run = other.holders.runs().front();
+  if (own.holders.rows().size() != 1 || other.holders.rows().size() != 1) return false;
+  const Holders::Row& run = own.holders.rows().front();
+  const Holders::Row& other_run = other.holders.rows().front();
   return own.devices == other.devices && run.first == other_run.first &&
          run.count == other_run.count && run.entry->shape == other_run.entry->shape &&
          own.full_shape == other.full_shape && known.layout == *other.layout;
@@ -38,7 +38,7 @@ void require_shape(const Holding& holder, const Shape& wanted, const Holders& ho
 }
 
 /// Which file serves each cell, and which stand in for it.
-void place_files(Arrangement& made, ShardPattern& pattern, const Slicing& slicing) {
+void place_files(Arrangement& made, CellPattern& pattern, const Slicing& slicing) {
   pattern.files.resize(static_cast<std::size_t>(slicing.cell_count()));
   made.entries.resize(pattern.files.size());
   for (const Holding& holder : made.placement.holders) {
@@ -71,7 +71,7 @@ ArrangementPtr make(const SlicePlacement& placement) {
   const TensorEntry& first = *placement.holders.front().entry;
   auto made = std::make_shared<Arrangement>(Arrangement{placement, *placement.layout, nullptr, {}});
   const Layout layout = fold_expanded(*placement.layout, first.shape, /*is_slice=*/true);
-  auto pattern = std::make_shared<ShardPattern>();
+  auto pattern = std::make_shared<CellPattern>();
   pattern->full_shape = full_shape(layout, placement);
   require_countable(pattern->full_shape, first.dtype);
   const Slicing slicing(layout, pattern->full_shape);
@@ -91,7 +91,7 @@ ArrangementPtr Arrangements::find_or_make(const SlicePlacement& placement) {
     if (is_for(*known, placement)) return known;
   }
   ArrangementPtr made = make(placement);
-  if (placement.holders.runs().size() == 1 && known_.size() < kMostKinds) known_.push_back(made);
+  if (placement.holders.rows().size() == 1 && known_.size() < kMostKinds) known_.push_back(made);
   return made;
 }
 

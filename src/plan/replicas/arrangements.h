@@ -9,7 +9,7 @@
 #include "reshardfs/layout.h"
 
 #include "checkpoint/catalogue.h"
-#include "plan/source/shard_grid.h"
+#include "plan/source/cell_grid.h"
 
 namespace reshardfs {
 
@@ -17,7 +17,7 @@ namespace reshardfs {
 struct Arrangement {
   SlicePlacement placement;
   Layout layout;  ///< a copy of the placement's
-  std::shared_ptr<const ShardPattern> pattern;
+  std::shared_ptr<const CellPattern> pattern;
   std::vector<const TensorEntry*> entries;  ///< of each cell
 };
 

@@ -29,7 +29,7 @@ bool content_equal(const Holding& a, const Holding& b, std::uint64_t limit) {
   return equal;
 }
 
-bool are_replicas_equal(const ShardGrid& grid) {
+bool are_replicas_equal(const CellGrid& grid) {
   for (std::size_t i = 0; i < grid.replica_count(); ++i) {
     const auto [cell, copy] = grid.replica_at(i);
     if (copy && !content_equal(grid.cell(cell), copy)) return false;

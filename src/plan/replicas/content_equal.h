@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "plan/reading/content.h"
-#include "plan/source/shard_grid.h"
+#include "plan/source/cell_grid.h"
 
 namespace reshardfs {
 
@@ -16,6 +16,6 @@ bool content_equal(const Holding& a, const Holding& b,
                    std::uint64_t limit = std::numeric_limits<std::uint64_t>::max());
 
 /// Whether all files that hold the same cell of a grid have the same bytes of it. Reads them all.
-bool are_replicas_equal(const ShardGrid& grid);
+bool are_replicas_equal(const CellGrid& grid);
 
 }  // namespace reshardfs

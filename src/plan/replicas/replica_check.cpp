@@ -51,7 +51,7 @@ class SampledCopies {
   /// Nothing if the slice does not count, or the file does not have it.
   std::optional<Pair> pair(std::size_t number) const {
     if (!holders_.empty()) return Pair{holders_.front(), holders_[number + 1]};
-    const ShardGrid::Replica replica = parameter_.grid->replica_at(number);
+    const CellGrid::Replica replica = parameter_.grid->replica_at(number);
     const Pair pair{parameter_.grid->cell(replica.cell), replica.holding};
     if (!pair.one || !pair.other) return std::nullopt;
     const bool counts = parameter_.cells == nullptr || parameter_.cells->contains(pair.one.file);

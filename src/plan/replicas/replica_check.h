@@ -19,7 +19,7 @@ inline constexpr std::size_t kReplicaSampleBytes = 4096;
 /// A parameter of which copies are to be compared.
 struct ReplicatedParameter {
   const SourceParameter* source = nullptr;
-  ShardGridPtr grid;
+  CellGridPtr grid;
   /// The files whose cells count; nullptr: all.
   std::shared_ptr<const std::set<const RankFile*>> cells{};
 };

@@ -22,7 +22,7 @@ Holding TargetTable::own_holding(const TargetParameter& parameter, Rank rank) co
   const Holding shared = shared_view(parameter, rank).whole_cell();
   if (!shared) return {};
   const Rank wanted = own_source_rank(rank);
-  const ShardGrid& grid = *parameter.grid;
+  const CellGrid& grid = *parameter.grid;
   if (grid.cell_count() == 1 && grid.boxes() == nullptr) {
     const Holders own = parameter.source->holders.within({wanted, 1});
     const bool fits = !own.empty() && array_shape(*own.front().entry) == grid.full_shape();

@@ -99,7 +99,7 @@ std::size_t hash_of(const BoxSet& boxes) {
   return hash.value();
 }
 
-std::size_t hash_of(const ShardPattern& pattern) {
+std::size_t hash_of(const CellPattern& pattern) {
   Hash hash;
   const std::hash<const void*> of_pointer;
   hash.add(of_pointer(pattern.boxes.get()));
@@ -112,7 +112,7 @@ bool equal(const BoxSet& a, const BoxSet& b) {
   return a == b;
 }
 
-bool equal(const ShardPattern& a, const ShardPattern& b) {
+bool equal(const CellPattern& a, const CellPattern& b) {
   return a.boxes == b.boxes && a.files == b.files && a.replicas == b.replicas;
 }
 
@@ -133,11 +133,11 @@ std::shared_ptr<const BoxSet> BoxGrids::shared(BoxSet boxes) {
   return find_or_keep(sets_, std::move(boxes));
 }
 
-std::shared_ptr<const ShardPattern> BoxGrids::shared(ShardPattern pattern) {
+std::shared_ptr<const CellPattern> BoxGrids::shared(CellPattern pattern) {
   return find_or_keep(patterns_, std::move(pattern));
 }
 
-ShardGridPtr BoxGrids::make(const BoxPlacement& placement, const TensorEntry& like) {
+CellGridPtr BoxGrids::make(const BoxPlacement& placement, const TensorEntry& like) {
   require_countable(placement.full_shape, like.dtype);
   for (const PlacedBox& placed : placement.boxes) {
     for (const Holding& holding : placed.holdings) {
@@ -148,7 +148,7 @@ ShardGridPtr BoxGrids::make(const BoxPlacement& placement, const TensorEntry& li
   BoxSet boxes(placement.full_shape, cells.boxes);
   require_no_overlap(boxes, cells);
 
-  ShardPattern pattern = ShardPattern::uncut(placement.full_shape);
+  CellPattern pattern = CellPattern::uncut(placement.full_shape);
   std::vector<const TensorEntry*> entries;
   const auto add_cell = [&](const Holding& holding) {
     pattern.files.push_back(holding.file);
@@ -162,7 +162,7 @@ ShardGridPtr BoxGrids::make(const BoxPlacement& placement, const TensorEntry& li
     entries.push_back(holding.entry);
   }
   pattern.boxes = shared(std::move(boxes));
-  return std::make_shared<const ShardGrid>(shared(std::move(pattern)), std::move(entries), like);
+  return std::make_shared<const CellGrid>(shared(std::move(pattern)), std::move(entries), like);
 }
 
 }  // namespace reshardfs

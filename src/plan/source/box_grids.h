@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "checkpoint/catalogue.h"
-#include "plan/source/shard_grid.h"
+#include "plan/source/cell_grid.h"
 
 namespace reshardfs {
 
@@ -17,14 +17,14 @@ class BoxGrids {
   /// @param like an entry of the parameter: its name and type.
   /// @throws Error kBadInput if a box leaves the tensor or overlaps another one, or an entry is not
   ///         as its box; names the boxes and the file.
-  ShardGridPtr make(const BoxPlacement& placement, const TensorEntry& like);
+  CellGridPtr make(const BoxPlacement& placement, const TensorEntry& like);
 
  private:
   std::shared_ptr<const BoxSet> shared(BoxSet boxes);
-  std::shared_ptr<const ShardPattern> shared(ShardPattern pattern);
+  std::shared_ptr<const CellPattern> shared(CellPattern pattern);
 
   std::unordered_multimap<std::size_t, std::shared_ptr<const BoxSet>> sets_;
-  std::unordered_multimap<std::size_t, std::shared_ptr<const ShardPattern>> patterns_;
+  std::unordered_multimap<std::size_t, std::shared_ptr<const CellPattern>> patterns_;
 };
 
 }  // namespace reshardfs

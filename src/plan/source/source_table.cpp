@@ -16,7 +16,7 @@ namespace reshardfs {
 namespace {
 
 void require_one_type(const SourceParameter& parameter) {
-  for (const Holders::Run& run : parameter.holders.runs()) {
+  for (const Holders::Row& run : parameter.holders.rows()) {
     if (run.entry->dtype == parameter.dtype) continue;
     throw Error(ErrorKind::kBadInput, "its element type differs between the ranks (" +
                                           differing_words(parameter.holders) + ")")
@@ -255,17 +255,17 @@ bool SourceTable::compare_ranks(const SourceParameter& parameter) const {
   return true;
 }
 
-ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
-                                    const SlicePlacement& placement) const {
+CellGridPtr SourceTable::make_grid(const SourceParameter& parameter,
+                                   const SlicePlacement& placement) const {
   const Holding first = placement.holders.front();
   try {
     const auto arranged = arrangements_.find_or_make(placement);
     require_countable(arranged->pattern->full_shape, parameter.dtype);
     // An arrangement that is shared is one of files with a single index.
-    if (placement.holders.runs().size() == 1) {
-      return std::make_shared<const ShardGrid>(arranged->pattern, *first.entry);
+    if (placement.holders.rows().size() == 1) {
+      return std::make_shared<const CellGrid>(arranged->pattern, *first.entry);
     }
-    return std::make_shared<const ShardGrid>(arranged->pattern, arranged->entries);
+    return std::make_shared<const CellGrid>(arranged->pattern, arranged->entries);
   } catch (Error& error) {
     throw Error(ErrorKind::kBadInput, error.message() + " (slice " + to_string(first.entry->shape) +
                                           "; source: " + to_string(*placement.layout) + ")")
@@ -275,8 +275,8 @@ ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
   }
 }
 
-ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
-                                    const BoxPlacement& placement) {
+CellGridPtr SourceTable::make_grid(const SourceParameter& parameter,
+                                   const BoxPlacement& placement) {
   try {
     return box_grids_.make(placement, *parameter.holders.front().entry);
   } catch (Error& error) {
@@ -284,12 +284,12 @@ ShardGridPtr SourceTable::make_grid(const SourceParameter& parameter,
   }
 }
 
-ShardGridPtr SourceTable::grid_like(const SourceParameter& parameter,
-                                    const SourceParameter& like) const {
+CellGridPtr SourceTable::grid_like(const SourceParameter& parameter,
+                                   const SourceParameter& like) const {
   if (!states_layouts() || !like.layout || !like.grid || !is_array(parameter.dtype)) {
     return nullptr;
   }
-  for (const Holders::Run& run : parameter.holders.runs()) {
+  for (const Holders::Row& run : parameter.holders.rows()) {
     const TensorEntry* twin = run.first->index->find(like.name);
     // The files of a run have one index. What is not in it may be in another part of each rank.
     const std::size_t count = twin == nullptr ? run.count : 1;

@@ -21,7 +21,7 @@
 #include "checkpoint/checkpoint_set.h"
 #include "plan/replicas/arrangements.h"
 #include "plan/source/box_grids.h"
-#include "plan/source/shard_grid.h"
+#include "plan/source/cell_grid.h"
 
 namespace reshardfs {
 
@@ -40,7 +40,7 @@ struct SourceParameter {
   /// boxes.
   const Layout* layout = nullptr;
   /// nullptr if the catalogue does not know it.
-  ShardGridPtr grid;
+  CellGridPtr grid;
 };
 
 class SourceTable;
@@ -103,7 +103,7 @@ class SourceTable {
 
   /// Lays `parameter` out like `like`, if every file holds slices of the same shape of both.
   /// @return the grid, or nullptr; of what has boxes, nothing is like another.
-  ShardGridPtr grid_like(const SourceParameter& parameter, const SourceParameter& like) const;
+  CellGridPtr grid_like(const SourceParameter& parameter, const SourceParameter& like) const;
 
  private:
   void collect_holders();
@@ -115,8 +115,8 @@ class SourceTable {
   bool compare_ranks(const SourceParameter& parameter) const;
   /// Those of the parameter's holders that count: the lowest stage that lays it out and has it.
   Holders holders_in_stage(const SourceParameter& parameter, std::int64_t stage) const;
-  ShardGridPtr make_grid(const SourceParameter& parameter, const SlicePlacement& placement) const;
-  ShardGridPtr make_grid(const SourceParameter& parameter, const BoxPlacement& placement);
+  CellGridPtr make_grid(const SourceParameter& parameter, const SlicePlacement& placement) const;
+  CellGridPtr make_grid(const SourceParameter& parameter, const BoxPlacement& placement);
 
   std::shared_ptr<const CheckpointSet> checkpoint_;
   std::shared_ptr<const Catalogue> catalogue_;

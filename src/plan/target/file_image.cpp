@@ -15,7 +15,7 @@ void FileImage::append_literal(const std::string& bytes) {
   size_ += bytes.size();
 }
 
-std::size_t FileImage::add_view(ElementView view) {
+std::size_t FileImage::add_view(ShownElements view) {
   views_.push_back(std::move(view));
   return views_.size() - 1;
 }
@@ -26,7 +26,7 @@ void FileImage::append_range(std::size_t view, std::uint64_t offset, std::uint64
   size_ += length;
 }
 
-void FileImage::append(ElementView view) {
+void FileImage::append(ShownElements view) {
   const std::uint64_t bytes = view.size();
   append_range(add_view(std::move(view)), 0, bytes);
 }

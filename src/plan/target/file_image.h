@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/target/element_view.h"
+#include "plan/target/shown_elements.h"
 
 namespace reshardfs {
 
@@ -18,10 +18,10 @@ class FileImage {
   /// Appends bytes; only while it is built, before any reader sees it.
   void append_literal(const std::string& bytes);
   /// @return the view's number, for append_range().
-  std::size_t add_view(ElementView view);
+  std::size_t add_view(ShownElements view);
   void append_range(std::size_t view, std::uint64_t offset, std::uint64_t length);
   /// All of a view.
-  void append(ElementView view);
+  void append(ShownElements view);
   /// Bytes of a source as they are.
   /// @param range inside of the source, which whoever has the image keeps.
   void append_source(const ByteSource& source, const ByteRange& range);
@@ -57,7 +57,7 @@ class FileImage {
                   ReadBatch& batch) const;
 
   std::string literals_;
-  std::vector<ElementView> views_;
+  std::vector<ShownElements> views_;
   std::vector<Piece> pieces_;
   std::uint64_t size_ = 0;
 };

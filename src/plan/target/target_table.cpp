@@ -37,7 +37,7 @@ std::string parameter_list(const std::vector<std::string>& names) {
 }
 
 /// How the source has it, for messages.
-std::string source_words(const Layout* layout, const ShardGrid& grid) {
+std::string source_words(const Layout* layout, const CellGrid& grid) {
   if (layout != nullptr) return to_string(*layout);
   return grid.boxes() == nullptr ? "no layout" : boxes_text(grid);
 }
@@ -163,9 +163,9 @@ bool TargetTable::follow_weight(const SourceParameter& parameter, Verdicts& verd
   if (!is_laid_out) return false;
   const std::string& weight_target = name_map_.target(weight);
   if (strategy_ && !strategy_->contains(weight_target)) return false;
-  ShardGridPtr grid = source_->states_layouts() && source_->mapped_from() == nullptr
-                          ? source_->grid_like(parameter, *like)
-                          : parameter.grid;
+  CellGridPtr grid = source_->states_layouts() && source_->mapped_from() == nullptr
+                         ? source_->grid_like(parameter, *like)
+                         : parameter.grid;
   if (!grid || grid->full_shape() != like->grid->full_shape()) return false;
   add_resharded(parameter, std::move(grid), weight_target);
   verdicts.following.push_back(parameter.name);
@@ -195,13 +195,13 @@ bool TargetTable::keep_differing(const SourceParameter& parameter) {
   return true;
 }
 
-void TargetTable::keep(const SourceParameter& parameter, ShardGridPtr grid, Copies copies) {
+void TargetTable::keep(const SourceParameter& parameter, CellGridPtr grid, Copies copies) {
   const std::string& name = name_map_.target(parameter.name);
   add({&parameter, name, Treatment::kKeep, parameter.dtype, std::move(grid), nullptr,
        stages_with(name), copies});
 }
 
-void TargetTable::add_resharded(const SourceParameter& parameter, ShardGridPtr grid,
+void TargetTable::add_resharded(const SourceParameter& parameter, CellGridPtr grid,
                                 const std::string& layout_name) {
   TargetParameter target{&parameter,
                          name_map_.target(parameter.name),
@@ -425,26 +425,26 @@ Shape TargetTable::slice_shape(const TargetParameter& parameter, Rank rank) cons
   return (*parameter.by_stage)[stage_of(rank)]->slice_shape(device_of(rank));
 }
 
-TensorView TargetTable::view(const TargetParameter& parameter, Rank rank) const {
+ShownTensor TargetTable::view(const TargetParameter& parameter, Rank rank) const {
   if (replicas_ == Replicas::kOwn && parameter.treatment != Treatment::kRaw) {
     const Holding own = own_holding(parameter, rank);
-    if (own) return TensorView(single_cell_grid(own));
+    if (own) return ShownTensor(single_cell_grid(own));
   }
   return shared_view(parameter, rank);
 }
 
-TensorView TargetTable::shared_view(const TargetParameter& parameter, Rank rank) const {
+ShownTensor TargetTable::shared_view(const TargetParameter& parameter, Rank rank) const {
   switch (parameter.treatment) {
     case Treatment::kReshard: {
       const Slicing& slicing = *(*parameter.by_stage)[stage_of(rank)];
       return {parameter.grid, slicing.partitions(), slicing.parts_of(device_of(rank))};
     }
     case Treatment::kKeep:
-      return TensorView(parameter.grid);
+      return ShownTensor(parameter.grid);
     case Treatment::kRaw:
       break;
   }
-  return TensorView(single_cell_grid(raw_holding(*parameter.source, rank)));
+  return ShownTensor(single_cell_grid(raw_holding(*parameter.source, rank)));
 }
 
 const Layout* TargetTable::layout(const TargetParameter& parameter, Rank rank) const {

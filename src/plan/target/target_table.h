@@ -17,7 +17,7 @@
 #include "base/text/glob.h"
 #include "plan/source/source_table.h"
 #include "plan/target/name_map.h"
-#include "plan/target/tensor_view.h"
+#include "plan/target/shown_tensor.h"
 
 namespace reshardfs {
 
@@ -43,7 +43,7 @@ struct TargetParameter {
   const std::string& name;  ///< in the destination
   Treatment treatment = Treatment::kReshard;
   DType dtype = DType::kFloat32;  ///< in the destination
-  ShardGridPtr grid;              ///< kReshard and kKeep
+  CellGridPtr grid;               ///< kReshard and kKeep
   /// The cut of each destination stage, nullptr where the stage does not have it.
   using Cuts = std::vector<std::shared_ptr<const Slicing>>;
   std::shared_ptr<const Cuts> by_stage;                ///< kReshard
@@ -87,9 +87,9 @@ class TargetTable {
   /// The shape of its slice there; of what is no array its number of bytes.
   Shape slice_shape(const TargetParameter& parameter, Rank rank) const;
   /// What it reads from: the slice as the source has it.
-  TensorView view(const TargetParameter& parameter, Rank rank) const;
+  ShownTensor view(const TargetParameter& parameter, Rank rank) const;
   /// As view(), where all destination ranks read the same files: see Replicas::kOwn.
-  TensorView shared_view(const TargetParameter& parameter, Rank rank) const;
+  ShownTensor shared_view(const TargetParameter& parameter, Rank rank) const;
   /// The source rank whose own values a destination rank gets under Replicas::kOwn.
   Rank own_source_rank(Rank rank) const;
   /// What a destination rank gets of a parameter, as its own source rank holds it; an empty holding
@@ -99,8 +99,8 @@ class TargetTable {
   const Layout* layout(const TargetParameter& parameter, Rank rank) const;
   /// The destination's strategy; nothing: one rank with every parameter whole.
   const std::optional<Strategy>& strategy() const noexcept { return strategy_; }
-  /// Calls visit(TargetParameter, TensorView) for each parameter of a rank, in no particular order:
-  /// the views of all at once would take much memory.
+  /// Calls visit(TargetParameter, ShownTensor) for each parameter of a rank, in no particular
+  /// order: the views of all at once would take much memory.
   template <typename Visit>
   void for_each_tensor(Rank rank, Visit&& visit) const {
     for (const TargetParameter& parameter : parameters_) {
@@ -130,9 +130,9 @@ class TargetTable {
   bool follow_weight(const SourceParameter& parameter, Verdicts& verdicts);
   bool keep_if_equal(const SourceParameter& parameter);
   bool keep_differing(const SourceParameter& parameter);
-  void keep(const SourceParameter& parameter, ShardGridPtr grid, Copies copies);
+  void keep(const SourceParameter& parameter, CellGridPtr grid, Copies copies);
   void add(TargetParameter parameter);
-  void add_resharded(const SourceParameter& parameter, ShardGridPtr grid,
+  void add_resharded(const SourceParameter& parameter, CellGridPtr grid,
                      const std::string& layout_name);
   void place_raw(const SourceParameter& parameter);
   void place_without_slices(const SourceParameter& parameter);

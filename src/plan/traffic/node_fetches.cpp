@@ -157,12 +157,12 @@ class Survey {
     std::set<std::vector<CellRun>> seen;
     for (const Rank rank : ranks) {
       if (!target_.has(first, rank)) continue;
-      const TensorView view = target_.view(first, rank);
+      const ShownTensor view = target_.view(first, rank);
       // Of a map, alike parameters may be made of different tensors; and a rank's own replica is
       // nobody else's.
       if (&view.grid() != first.grid.get() || view.grid().mapped() != nullptr) {
         for (const std::size_t number : members) {
-          const TensorView own = target_.view(parameter(number), rank);
+          const ShownTensor own = target_.view(parameter(number), rank);
           add_view(parameter(number), own, fetches, reads);
         }
         continue;
@@ -178,13 +178,13 @@ class Survey {
     }
   }
 
-  static std::uint64_t needed_bytes(const TargetParameter& parameter, const TensorView& view) {
+  static std::uint64_t needed_bytes(const TargetParameter& parameter, const ShownTensor& view) {
     const auto from = static_cast<std::uint64_t>(element_size(view.grid().dtype()));
     return view.size() / from * static_cast<std::uint64_t>(element_size(parameter.dtype));
   }
 
   /// @param is_new whether no other rank of the node reads the same.
-  void add_runs(const TargetParameter& parameter, const TensorView& like,
+  void add_runs(const TargetParameter& parameter, const ShownTensor& like,
                 const std::vector<CellRun>& runs, bool is_new, NodeFetches& fetches,
                 NodeReads& reads) const {
     fetches.needed += needed_bytes(parameter, like);
@@ -196,7 +196,7 @@ class Survey {
     }
   }
 
-  void add_view(const TargetParameter& parameter, const TensorView& view, NodeFetches& fetches,
+  void add_view(const TargetParameter& parameter, const ShownTensor& view, NodeFetches& fetches,
                 NodeReads& reads) const {
     fetches.needed += needed_bytes(parameter, view);
     view.for_each_run(ByteRange::whole(view.size()), [&](const StridedRun& run) {

@@ -11,7 +11,7 @@ namespace reshardfs {
 
 std::vector<Rank> needed_ranks(const TargetTable& target, Rank rank) {
   std::set<Rank> ranks;
-  target.for_each_tensor(rank, [&](const TargetParameter&, const TensorView& view) {
+  target.for_each_tensor(rank, [&](const TargetParameter&, const ShownTensor& view) {
     view.for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
       if (holding && bytes > 0) ranks.insert(holding.file->rank);
     });

@@ -9,7 +9,7 @@ namespace reshardfs {
 std::vector<SourceTraffic> traffic_of(const TargetTable& target, Rank rank) {
   // Files in the order of their ranks, and of their parts within a rank.
   std::map<std::pair<Rank, std::int64_t>, SourceTraffic> by_file;
-  target.for_each_tensor(rank, [&](const TargetParameter&, const TensorView& view) {
+  target.for_each_tensor(rank, [&](const TargetParameter&, const ShownTensor& view) {
     view.for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
       if (!holding || bytes == 0) return;
       SourceTraffic& traffic = by_file[{holding.file->rank, holding.file->part}];

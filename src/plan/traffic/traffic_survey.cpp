@@ -24,7 +24,7 @@ bool same(const std::shared_ptr<const T>& a, const std::shared_ptr<const T>& b) 
   return a == b || (a != nullptr && b != nullptr && *a == *b);
 }
 
-bool same(const ShardPattern& a, const ShardPattern& b) {
+bool same(const CellPattern& a, const CellPattern& b) {
   return &a == &b || (a.full_shape == b.full_shape && a.partitions == b.partitions &&
                       a.files == b.files && same(a.boxes, b.boxes) && a.mapped == b.mapped);
 }

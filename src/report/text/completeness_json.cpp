@@ -11,7 +11,7 @@ nlohmann::ordered_json completeness_json(const Completeness& completeness) {
     for (const Error& error : *errors) missing.push_back(error.what());
   }
   nlohmann::ordered_json open = nlohmann::ordered_json::array();
-  for (const OpenExtent& extent : completeness.open_extents) {
+  for (const OpenShape& extent : completeness.open_extents) {
     open.push_back({{"name", extent.name}, {"shape", extent.shape}});
   }
   nlohmann::ordered_json json;

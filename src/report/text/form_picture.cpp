@@ -132,7 +132,7 @@ std::string dimensions_text(const std::vector<Indices>& dimensions, const Shape&
 }
 
 /// The box in the tensor, by dimension.
-std::vector<Indices> target_indices(const NormalForm& form, const FormBox& box) {
+std::vector<Indices> target_indices(const NormalForm& form, const FormTerm& box) {
   std::vector<Indices> dimensions;
   std::size_t axis = 0;
   for (const std::vector<std::int64_t>& factors : form.factors) {
@@ -156,7 +156,7 @@ struct SourceIndices {
 };
 
 /// @param dimensions that each axis of the box belongs to.
-std::optional<SourceIndices> source_indices(const FormBox& box, const Shape& shape,
+std::optional<SourceIndices> source_indices(const FormTerm& box, const Shape& shape,
                                             const std::vector<std::size_t>& dimensions) {
   SourceIndices out;
   std::vector<std::int64_t> strides(shape.size(), 1);
@@ -165,14 +165,14 @@ std::optional<SourceIndices> source_indices(const FormBox& box, const Shape& sha
     out.dimensions.push_back({{box.base / strides[d] % shape[d], 1, 1}});
   }
   for (std::size_t i = 0; i < box.axes.size(); ++i) {
-    const BoxAxis& axis = box.axes[i];
+    const TermAxis& axis = box.axes[i];
     if (axis.length() == 1) continue;
     if (axis.stride == 0) {
       out.is_repeated = true;
       continue;
     }
     for (std::size_t k = 0; k < i; ++k) {
-      const BoxAxis& outer = box.axes[k];
+      const TermAxis& outer = box.axes[k];
       const bool rises = outer.length() > 1 && outer.stride > 0 && outer.stride < axis.stride;
       if (rises && dimensions[k] != dimensions[i]) out.is_turned = true;
     }
@@ -187,12 +187,12 @@ std::optional<SourceIndices> source_indices(const FormBox& box, const Shape& sha
   return out;
 }
 
-std::string literal_text(const FormBox& box) {
-  return box.source == FormBox::kInteger ? fmt::format("the value {}", box.base)
-                                         : std::string("a value");
+std::string literal_text(const FormTerm& box) {
+  return box.source == FormTerm::kInteger ? fmt::format("the value {}", box.base)
+                                          : std::string("a value");
 }
 
-std::string box_source_text(const FormBox& box, const std::vector<std::size_t>& dimensions,
+std::string box_source_text(const FormTerm& box, const std::vector<std::size_t>& dimensions,
                             const std::function<FormSource(std::size_t)>& source) {
   if (box.is_literal()) return literal_text(box);
   const FormSource from = source(static_cast<std::size_t>(box.source));
@@ -215,8 +215,8 @@ std::string box_source_text(const FormBox& box, const std::vector<std::size_t>& 
 std::string form_picture(const NormalForm& form,
                          const std::function<FormSource(std::size_t)>& source, std::size_t most) {
   TextTable table({"INDICES " + to_string(form.shape), "COME FROM"});
-  std::vector<const FormBox*> boxes;
-  for (const FormBox& box : form.boxes) boxes.push_back(&box);
+  std::vector<const FormTerm*> boxes;
+  for (const FormTerm& box : form.boxes) boxes.push_back(&box);
   // In the order in which the tensor has their first elements.
   std::sort(boxes.begin(), boxes.end(), [](const auto* a, const auto* b) {
     return std::lexicographical_compare(

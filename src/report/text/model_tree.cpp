@@ -59,7 +59,7 @@ std::optional<Numbered> numbered(std::string_view segment) {
 }
 
 /// A node before anything is folded.
-struct Segment {
+struct NameNode {
   std::string_view text;  ///< with the separators before it
   std::size_t depth = 0;
   std::size_t parent = 0;
@@ -73,9 +73,9 @@ struct Segment {
 };
 
 /// Names to segments; 0 is the root.
-class Segments {
+class NameNodes {
  public:
-  explicit Segments(std::span<const ModelTensor> tensors) {
+  explicit NameNodes(std::span<const ModelTensor> tensors) {
     list_.emplace_back();
     for (const ModelTensor& tensor : tensors) list_[find(tensor.name)].tensors.push_back(&tensor);
     separate_own_tensors();
@@ -88,7 +88,7 @@ class Segments {
     }
   }
 
-  const Segment& operator[](std::size_t i) const { return list_[i]; }
+  const NameNode& operator[](std::size_t i) const { return list_[i]; }
 
  private:
   std::size_t find(std::string_view name) {
@@ -106,7 +106,7 @@ class Segments {
 
   void append(std::size_t parent, std::string_view text) {
     list_[parent].children.push_back(list_.size());
-    Segment segment{text};
+    NameNode segment{text};
     segment.depth = list_[parent].depth + 1;
     segment.parent = parent;
     list_.push_back(std::move(segment));
@@ -122,7 +122,7 @@ class Segments {
     }
   }
 
-  void sum_up(Segment& segment) const {
+  void sum_up(NameNode& segment) const {
     segment.parameters = segment.tensors.empty() ? 0 : 1;
     for (const ModelTensor* tensor : segment.tensors) {
       const std::int64_t elements = is_array(tensor->dtype) ? element_count(tensor->shape) : 0;
@@ -138,7 +138,7 @@ class Segments {
     }
   }
 
-  std::string structure(const Segment& segment) const {
+  std::string structure(const NameNode& segment) const {
     std::string text;
     for (const ModelTensor* tensor : segment.tensors) {
       text += fmt::format("{} {} {} {};", static_cast<int>(tensor->dtype), to_string(tensor->shape),
@@ -151,7 +151,7 @@ class Segments {
     return text;
   }
 
-  std::vector<Segment> list_;
+  std::vector<NameNode> list_;
   std::unordered_map<std::string_view, std::size_t> by_prefix_;
 };
 
@@ -163,11 +163,11 @@ struct NameFamily {
 
 class Folding {
  public:
-  explicit Folding(const Segments& segments) : segments_(segments) {}
+  explicit Folding(const NameNodes& segments) : segments_(segments) {}
 
   /// @param factor nodes like this one that are shown as one.
   TreeNode fold(std::size_t number, std::string label, std::uint64_t factor) const {
-    const Segment& segment = segments_[number];
+    const NameNode& segment = segments_[number];
     TreeNode node;
     node.label = std::move(label);
     node.parameters = segment.parameters * factor;
@@ -196,7 +196,7 @@ class Folding {
     node = std::move(child);
   }
 
-  std::vector<NameFamily> families(const Segment& segment) const {
+  std::vector<NameFamily> families(const NameNode& segment) const {
     const auto padded = padded_numbers(segment);
     // What is around the number, the digits if there may be zeros in front, what is below.
     using Key = std::tuple<std::string_view, std::string_view, std::size_t, std::size_t>;
@@ -231,7 +231,7 @@ class Folding {
 
   /// What numbers with a leading zero have around them: of these only equally long ones fit.
   std::set<std::pair<std::string_view, std::string_view>> padded_numbers(
-      const Segment& segment) const {
+      const NameNode& segment) const {
     std::set<std::pair<std::string_view, std::string_view>> padded;
     for (const std::size_t child : segment.children) {
       const auto name = numbered(segments_[child].text);
@@ -258,7 +258,7 @@ class Folding {
     return fmt::format("{}{}{}", name.before, number_set(numbers, digits), name.after);
   }
 
-  const Segments& segments_;
+  const NameNodes& segments_;
 };
 
 /// What a line needs no separator for: its parent is above it.
@@ -298,7 +298,7 @@ std::string number_set(std::span<const std::uint64_t> numbers, std::size_t digit
 }
 
 TreeNode model_tree(std::span<const ModelTensor> tensors) {
-  const Segments segments(tensors);
+  const NameNodes segments(tensors);
   TreeNode root = Folding(segments).fold(0, "", 1);
   finish_labels(root, true);
   return root;

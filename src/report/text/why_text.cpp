@@ -43,7 +43,7 @@ std::string values_text(const std::vector<modelmap::VariableValue>& values) {
   return table.str();
 }
 
-std::string why_line(const std::vector<modelmap::VariableValue>& values, const ShardGridPtr& grid) {
+std::string why_line(const std::vector<modelmap::VariableValue>& values, const CellGridPtr& grid) {
   constexpr std::size_t kMostInLine = 4;
   std::vector<std::string> parts;
   for (const modelmap::VariableValue& value : values) {
@@ -51,7 +51,7 @@ std::string why_line(const std::vector<modelmap::VariableValue>& values, const S
         fmt::format("{} = {} ({})", printable(value.name), *value.value, value.value.origin()));
   }
   if (grid) {
-    const SourceRanges ranges = source_ranges(TensorView(grid), kMostInLine);
+    const SourceRanges ranges = source_ranges(ShownTensor(grid), kMostInLine);
     std::vector<std::string> texts;
     for (const SourceRange& range : ranges.ranges) {
       texts.push_back(printable(range.file->path.string()) + " " + range_text(range));
@@ -92,8 +92,8 @@ std::string explanation_text(const ModelMaps::Explanation& explanation) {
                      name_list(explanation.sources, 8), values_text(explanation.values));
 }
 
-std::string ranges_text(const ShardGridPtr& grid) {
-  const SourceRanges ranges = source_ranges(TensorView(grid), kMostRanges);
+std::string ranges_text(const CellGridPtr& grid) {
+  const SourceRanges ranges = source_ranges(ShownTensor(grid), kMostRanges);
   TextTable table({"READ FROM", "BYTES"});
   for (const SourceRange& range : ranges.ranges) {
     table.add_row({printable(range.file->path.string()), range_text(range)});

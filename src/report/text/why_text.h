@@ -6,7 +6,7 @@
 
 #include "conversion/model_maps.h"
 #include "modelmap/mapping.h"
-#include "plan/source/shard_grid.h"
+#include "plan/source/cell_grid.h"
 
 namespace reshardfs {
 
@@ -19,7 +19,7 @@ std::string values_text(const std::vector<modelmap::VariableValue>& values);
 /// The same in one line, with the first ranges that the tensor is read from: "F = 12 (the shape of
 /// 'w'); bytes: FILE offset 64, 128 bytes". Empty if neither is known.
 /// @param grid nullptr: the ranges are not known.
-std::string why_line(const std::vector<modelmap::VariableValue>& values, const ShardGridPtr& grid);
+std::string why_line(const std::vector<modelmap::VariableValue>& values, const CellGridPtr& grid);
 
 /// "w: device matrix [2, 4], tensor map [1, -1] (the source strategy)"; what is not cut has words
 /// for that.
@@ -27,6 +27,6 @@ std::string layout_text(const SourceTable& table, const std::string& name);
 
 /// The first ranges of source files that the whole parameter is read from, in its own order: file,
 /// offset and length in bytes. At most 16 lines.
-std::string ranges_text(const ShardGridPtr& grid);
+std::string ranges_text(const CellGridPtr& grid);
 
 }  // namespace reshardfs

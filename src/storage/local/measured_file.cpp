@@ -65,9 +65,9 @@ void MeasuredFile::read_at(std::uint64_t offset, std::span<std::byte> out) const
   timed(*file_system_, out.size(), [&] { file_->read_at(offset, out); });
 }
 
-void MeasuredFile::read_many(std::span<const ReadPart> parts) const {
+void MeasuredFile::read_many(std::span<const ReadRequest> parts) const {
   if (is_far()) return far().source.read_many(parts);
-  for (const ReadPart& part : parts) read_at(part.offset, part.out);
+  for (const ReadRequest& part : parts) read_at(part.offset, part.out);
 }
 
 void MeasuredFile::foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept {

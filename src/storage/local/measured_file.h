@@ -56,7 +56,7 @@ class MeasuredFile final : public ByteSource {
   FileStamp stamp() const override { return file_->stamp(); }
   std::string identity() const override { return identity_; }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
-  void read_many(std::span<const ReadPart> parts) const override;
+  void read_many(std::span<const ReadRequest> parts) const override;
   bool is_far() const noexcept override { return way_.always_far || file_system_->is_slow(); }
   void foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept override;
   /// Not while it is far: each page of the map would be waited for.

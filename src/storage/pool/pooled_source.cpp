@@ -62,14 +62,14 @@ void PooledSource::read_ahead_of(const ByteRange& read) const noexcept {
   }
 }
 
-void PooledSource::read_many(std::span<const ReadPart> parts) const {
+void PooledSource::read_many(std::span<const ReadRequest> parts) const {
   if (parts.size() > 1) {
     std::vector<ByteRange> ranges;
     ranges.reserve(parts.size());
-    for (const ReadPart& part : parts) ranges.emplace_back(part.offset, part.out.size());
+    for (const ReadRequest& part : parts) ranges.emplace_back(part.offset, part.out.size());
     foresee(ranges, Foresight::kNow);
   }
-  for (const ReadPart& part : parts) read_at(part.offset, part.out);
+  for (const ReadRequest& part : parts) read_at(part.offset, part.out);
 }
 
 /// What is in the cache on disk is near enough.

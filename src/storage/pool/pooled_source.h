@@ -26,7 +26,7 @@ class PooledSource final : public ByteSource {
   FileStamp stamp() const override { return fetcher_->stamp(); }
   std::string identity() const override { return fetcher_->identity(); }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
-  void read_many(std::span<const ReadPart> parts) const override;
+  void read_many(std::span<const ReadRequest> parts) const override;
   bool is_far() const noexcept override { return true; }
   bool is_remote() const noexcept override { return fetcher_->is_remote(); }
   void foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept override;

@@ -256,10 +256,10 @@ BoxPlan BoxPlan::evenly(std::shared_ptr<const TargetTable> target, std::int64_t 
   return std::move(builder).finish();
 }
 
-ElementView BoxPlan::view(const Item& item) const {
+ShownElements BoxPlan::view(const Item& item) const {
   const TargetParameter& of = parameter(item);
   const Box& cut = box(item);
-  TensorView whole(of.grid);
+  ShownTensor whole(of.grid);
   const bool is_cut = cut.sizes != of.grid->full_shape();
   return {is_cut ? whole.box(cut.offsets, cut.sizes) : std::move(whole), of.source->dtype,
           of.dtype};

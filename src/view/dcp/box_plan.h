@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "layout/box_set.h"
-#include "plan/target/element_view.h"
+#include "plan/target/shown_elements.h"
 #include "plan/target/target_table.h"
 #include "view/files/source_attribute.h"
 
@@ -50,7 +50,7 @@ class BoxPlan {
   const TargetParameter& parameter(const Item& item) const { return *parameters_[item.parameter]; }
   const Box& box(const Item& item) const { return boxes(item.parameter)[item.box]; }
   /// What is read for it.
-  ElementView view(const Item& item) const;
+  ShownElements view(const Item& item) const;
   /// Of a file of these items: see source_attribute().
   std::string source_attribute(std::span<const Item> items) const;
 

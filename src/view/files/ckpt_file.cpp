@@ -114,7 +114,7 @@ std::vector<PartedFile::Part> CkptFile::parts() const {
 void CkptFile::append_to(FileImage& image, std::size_t number) const {
   const TargetParameter& parameter = target().parameters()[number];
   const DType dtype = parameter.dtype;
-  ElementView elements(target().view(parameter, rank()), parameter.source->dtype, dtype);
+  ShownElements elements(target().view(parameter, rank()), parameter.source->dtype, dtype);
   const Shape shape = record_shape(dtype, elements.shape());
   const std::uint64_t content = elements.size();
   const std::size_t view = image.add_view(std::move(elements));

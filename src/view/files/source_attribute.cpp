@@ -44,7 +44,7 @@ class Files {
   std::vector<std::pair<const RankFile*, std::uint64_t>> list_;
 };
 
-void add_pieces(const TensorView& view, Files& files, Json& out) {
+void add_pieces(const ShownTensor& view, Files& files, Json& out) {
   const SourceRanges found = source_ranges(view, kMaxRanges);
   for (const SourceRange& range : found.ranges) {
     Json piece{{"file", files.number(range.file)},
@@ -77,7 +77,7 @@ std::string source_attribute(std::size_t count,
   const bool detailed = count <= kMaxCount;
   Files files;
   Json by_parameter = Json::object();
-  for_each_view([&](const std::string& name, const TensorView& view) {
+  for_each_view([&](const std::string& name, const ShownTensor& view) {
     view.for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
       if (holding && bytes > 0) files.add(holding.file, bytes);
     });

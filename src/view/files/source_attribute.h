@@ -22,7 +22,7 @@ std::string source_attribute(const TargetTable& target, Rank rank,
                              const std::vector<const TargetParameter*>& parameters);
 
 /// Takes what a file has of a parameter, piece by piece.
-using ViewVisitor = std::function<void(const std::string& name, const TensorView& view)>;
+using ViewVisitor = std::function<void(const std::string& name, const ShownTensor& view)>;
 /// The same of a file that has other pieces of parameters than a rank's, perhaps several of one.
 /// @param count of the pieces that for_each_view() visits.
 std::string source_attribute(std::size_t count,

@@ -6,7 +6,7 @@
 
 namespace reshardfs {
 
-std::optional<std::uint64_t> place_of_box(const ElementView& view, const Shape& begin,
+std::optional<std::uint64_t> place_of_box(const ShownElements& view, const Shape& begin,
                                           const Shape& sizes) {
   const Shape& shape = view.shape();
   std::int64_t first = 0;

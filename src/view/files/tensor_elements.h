@@ -10,14 +10,14 @@
 #include "reshardfs/shape.h"
 
 #include "plan/reading/foresight.h"
-#include "plan/target/element_view.h"
+#include "plan/target/shown_elements.h"
 
 namespace reshardfs {
 
 /// What a tensor's bytes are made of.
 struct TensorElements {
   std::string name;
-  ElementView view;
+  ShownElements view;
   /// What the view points into; nullptr: it outlives the tensor.
   std::shared_ptr<const void> owner;
   /// Whose reads those of the tensor are. It may be read by many tensors, one after the other.
@@ -25,7 +25,7 @@ struct TensorElements {
 };
 
 /// Where the bytes of a box begin in those of the tensor, if they are one range of them.
-std::optional<std::uint64_t> place_of_box(const ElementView& view, const Shape& begin,
+std::optional<std::uint64_t> place_of_box(const ShownElements& view, const Shape& begin,
                                           const Shape& sizes);
 
 }  // namespace reshardfs

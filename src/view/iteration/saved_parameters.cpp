@@ -37,7 +37,7 @@ bool is_of_optimizer(const TargetParameter& parameter,
 /// A set of the same format has scalars that its metadata does not list; one of another format has
 /// them as parameters, and common.json takes their values.
 bool is_unlisted(const TargetParameter& parameter, const SourceTable& source) {
-  const ShardGrid* grid = parameter.source->grid.get();
+  const CellGrid* grid = parameter.source->grid.get();
   const bool has_boxes = grid != nullptr && grid->boxes() != nullptr;  // never of the same format
   const bool lists =
       source.states_layouts() && source.strategy() == nullptr && source.mapped_from() == nullptr;

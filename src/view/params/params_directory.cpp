@@ -37,7 +37,7 @@ class Origins {
   /// The source's pipeline stages in which it is, as JSON.
   const std::string& stages(const SourceParameter& parameter) {
     Files files;
-    for (const Holders::Run& run : parameter.holders.runs()) {
+    for (const Holders::Row& run : parameter.holders.rows()) {
       files.emplace_back(run.first, run.count);
     }
     const auto [found, is_new] = stages_.try_emplace(std::move(files));

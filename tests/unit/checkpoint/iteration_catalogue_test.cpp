@@ -262,11 +262,11 @@ TEST_F(IterationCatalogueTest, KeepsFilesWithOneEntryTogether) {
   const auto eight = ranks({0, 1, 2, 3, 4, 5, 6, 7});
   add("w", {4}, layout_on(eight, {8}, {{}}), {{0, {0, 1, 2, 4, 5, 7}}});
   const SlicePlacement w = place({0, 1, 2, 3, 4, 5, 6, 7}, {4});
-  ASSERT_THAT(w.holders.runs(), SizeIs(3));
-  EXPECT_EQ(w.holders.runs()[0].count, 3U);
-  EXPECT_EQ(w.holders.runs()[1].first, &files_[4]);
-  EXPECT_EQ(w.holders.runs()[1].count, 2U);
-  EXPECT_EQ(w.holders.runs()[2].count, 1U);
+  ASSERT_THAT(w.holders.rows(), SizeIs(3));
+  EXPECT_EQ(w.holders.rows()[0].count, 3U);
+  EXPECT_EQ(w.holders.rows()[1].first, &files_[4]);
+  EXPECT_EQ(w.holders.rows()[1].count, 2U);
+  EXPECT_EQ(w.holders.rows()[2].count, 1U);
 }
 
 /// Rows on the last of three axes; the optimizer cuts them by the middle one.

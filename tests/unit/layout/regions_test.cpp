@@ -210,7 +210,7 @@ TEST_F(Regions, AreCutBySegments) {
     Region region = random_region({destination.part_length(part)});
     const auto wanted = elements_of(region);
     std::size_t found = 0;
-    for_each_part(
+    for_each_segment(
         region, segments, [&](const Region& piece, std::span<const AxisSegment* const> at) {
           ASSERT_EQ(at.size(), 1U);
           for (const auto& [to, index] : elements_of(piece)) {

@@ -55,7 +55,7 @@ TEST(Operation, TakesExpressionsAsNumbers) {
 TEST(Operation, PadsWithNumbersOfAllKinds) {
   const auto literal = [](const std::string& text) {
     const NormalForm form = done(text, {1});
-    for (const FormBox& box : form.boxes) {
+    for (const FormTerm& box : form.boxes) {
       if (box.is_literal()) return Literal::of(box).bytes(DType::kFloat64);
     }
     return std::vector<std::byte>{};

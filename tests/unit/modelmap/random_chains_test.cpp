@@ -264,7 +264,7 @@ class Chain {
     pair.form = pad(std::move(pair.form), d, shape[at], Literal::integer(7));
     const Elements before = pair.elements;
     std::vector<Elements> parts = {before, {shape, {}}};
-    parts[1].places.assign(static_cast<std::size_t>(element_count(shape)), {FormBox::kInteger, 7});
+    parts[1].places.assign(static_cast<std::size_t>(element_count(shape)), {FormTerm::kInteger, 7});
     join_elements(pair, parts, shape, [&](const std::vector<std::int64_t>& index) {
       return index[at] < length ? 0U : 1U;
     });

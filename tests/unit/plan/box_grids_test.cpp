@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/reading/byte_ranges.h"
-#include "plan/target/tensor_view.h"
+#include "plan/target/shown_tensor.h"
 #include "support/boxes.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
@@ -44,7 +44,7 @@ const Box kCentre{{1, 1}, {1, 1}};
 class BoxGridsTest : public ::testing::Test {
  protected:
   /// @param pieces those of each rank's file.
-  ShardGridPtr make(const std::vector<std::vector<Piece>>& pieces, const Shape& full = {3, 3}) {
+  CellGridPtr make(const std::vector<std::vector<Piece>>& pieces, const Shape& full = {3, 3}) {
     for (std::size_t rank = 0; rank < pieces.size(); ++rank) {
       files.push_back(piece_file(static_cast<std::int64_t>(rank), pieces[rank]));
     }
@@ -59,11 +59,11 @@ class BoxGridsTest : public ::testing::Test {
     return list;
   }
 
-  static std::string read(const ShardGridPtr& grid) {
+  static std::string read(const CellGridPtr& grid) {
     std::string text;
     read_checked([&](ReadBatch& batch) {
-      std::vector<std::byte> out(TensorView(grid).size());
-      TensorView(grid).read(0, out, batch);
+      std::vector<std::byte> out(ShownTensor(grid).size());
+      ShownTensor(grid).read(0, out, batch);
       text = test::text_of(out);
     });
     return text;
@@ -74,7 +74,7 @@ class BoxGridsTest : public ::testing::Test {
 };
 
 TEST_F(BoxGridsTest, MakesAWholeOfWhatNoCutParts) {
-  const ShardGridPtr grid =
+  const CellGridPtr grid =
       make({{piece(kRight), piece(kTop)}, {piece(kBottom)}, {piece(kLeft), piece(kCentre)}});
   EXPECT_TRUE(grid->complete());
   EXPECT_EQ(grid->cell_count(), 5U);
@@ -86,9 +86,9 @@ TEST_F(BoxGridsTest, MakesAWholeOfWhatNoCutParts) {
 }
 
 TEST_F(BoxGridsTest, TakesEqualBoxesForReplicas) {
-  const ShardGridPtr grid = make({{piece({{0, 0}, {3, 1}})},
-                                  {piece({{0, 1}, {3, 2}}), piece({{0, 0}, {3, 1}})},
-                                  {piece({{0, 1}, {3, 2}})}});
+  const CellGridPtr grid = make({{piece({{0, 0}, {3, 1}})},
+                                 {piece({{0, 1}, {3, 2}}), piece({{0, 0}, {3, 1}})},
+                                 {piece({{0, 1}, {3, 2}})}});
   ASSERT_EQ(grid->cell_count(), 2U);
   ASSERT_EQ(grid->replica_count(), 2U);
   EXPECT_EQ(grid->cell(0), (Holding{&files[0], &files[0].index->entries()[0]}));
@@ -104,9 +104,9 @@ TEST_F(BoxGridsTest, TakesEqualBoxesForReplicas) {
 }
 
 TEST_F(BoxGridsTest, ReadsAReplicaWhereTheFirstFileFails) {
-  const ShardGridPtr grid = make({{piece({{0, 0}, {3, 1}}), piece({{0, 2}, {3, 1}})},
-                                  {piece({{0, 1}, {3, 1}})},
-                                  {piece({{0, 2}, {3, 1}}), piece({{0, 0}, {3, 1}})}});
+  const CellGridPtr grid = make({{piece({{0, 0}, {3, 1}}), piece({{0, 2}, {3, 1}})},
+                                 {piece({{0, 1}, {3, 1}})},
+                                 {piece({{0, 2}, {3, 1}}), piece({{0, 0}, {3, 1}})}});
   // Each read of each rank 0's file fails once; what rank 2 holds stands in.
   files[0].source = std::make_shared<test::FaultSource>(files[0].source, 1, EIO);
   EXPECT_EQ(read(grid), "abcdefghi");
@@ -116,20 +116,20 @@ TEST_F(BoxGridsTest, ReadsAReplicaWhereTheFirstFileFails) {
 }
 
 TEST_F(BoxGridsTest, LacksWhatNoBoxHas) {
-  const ShardGridPtr grid = make({{piece(kRight), piece(kTop)}, {piece(kBottom)}, {piece(kLeft)}});
+  const CellGridPtr grid = make({{piece(kRight), piece(kTop)}, {piece(kBottom)}, {piece(kLeft)}});
   EXPECT_FALSE(grid->complete());
   EXPECT_EQ(grid->cell_count(), 5U);
   EXPECT_FALSE(grid->cell(4));
   expect_error(ErrorKind::kMissing, {"'w'"}, [&] { read(grid); });
   std::uint64_t missing = 0;
-  TensorView(grid).for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
+  ShownTensor(grid).for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
     if (!holding) missing += bytes;
   });
   EXPECT_EQ(missing, 1U);
   // The first row is there.
   std::vector<std::byte> row(3);
   ReadBatch batch;
-  TensorView(grid).read(0, row, batch);
+  ShownTensor(grid).read(0, row, batch);
   EXPECT_EQ(test::text_of(row), "abc");
 }
 
@@ -137,7 +137,7 @@ TEST_F(BoxGridsTest, LacksAListedBoxThatIsInNoFile) {
   files.push_back(piece_file(0, {piece({{0, 0}, {2, 3}})}));
   BoxPlacement placement = boxes_of_pieces(holders(), {3, 3});
   placement.boxes.push_back({{{2, 0}, {1, 3}}, {}});
-  const ShardGridPtr grid = grids.make(placement, files[0].index->entries()[0]);
+  const CellGridPtr grid = grids.make(placement, files[0].index->entries()[0]);
   EXPECT_FALSE(grid->complete());
   EXPECT_EQ(grid->cell_count(), 2U);
   expect_error(ErrorKind::kMissing, {"'w'"}, [&] { read(grid); });
@@ -145,17 +145,17 @@ TEST_F(BoxGridsTest, LacksAListedBoxThatIsInNoFile) {
 
 TEST_F(BoxGridsTest, IsMissingAltogetherWithoutABox) {
   files.push_back(piece_file(0, {piece({{0, 0}, {0, 3}})}));
-  const ShardGridPtr grid =
+  const CellGridPtr grid =
       grids.make(boxes_of_pieces(holders(), {3, 3}), files[0].index->entries()[0]);
   EXPECT_FALSE(grid->complete());
   ASSERT_EQ(grid->cell_count(), 1U);
   EXPECT_FALSE(grid->cell(0));
   expect_error(ErrorKind::kMissing, {"'w'"}, [&] { read(grid); });
-  EXPECT_FALSE(TensorView(grid).whole_cell());
+  EXPECT_FALSE(ShownTensor(grid).whole_cell());
 }
 
 TEST_F(BoxGridsTest, HasOneCellOfATensorWithoutElements) {
-  const ShardGridPtr grid = make({{piece({{0, 0}, {0, 3}})}}, {0, 3});
+  const CellGridPtr grid = make({{piece({{0, 0}, {0, 3}})}}, {0, 3});
   EXPECT_TRUE(grid->complete());
   ASSERT_EQ(grid->cell_count(), 1U);
   EXPECT_TRUE(grid->cell(0));
@@ -163,17 +163,17 @@ TEST_F(BoxGridsTest, HasOneCellOfATensorWithoutElements) {
 }
 
 TEST_F(BoxGridsTest, ReadsAScalar) {
-  const ShardGridPtr grid =
+  const CellGridPtr grid =
       make({{{"s", DType::kUInt8, {}, "x"}}, {{"s", DType::kUInt8, {}, "x"}}}, {});
   EXPECT_EQ(grid->cell_count(), 1U);
   EXPECT_EQ(grid->replica_count(), 1U);
-  EXPECT_EQ(TensorView(grid).whole_cell(), grid->cell(0));
+  EXPECT_EQ(ShownTensor(grid).whole_cell(), grid->cell(0));
   EXPECT_EQ(read(grid), "x");
 }
 
 TEST_F(BoxGridsTest, IgnoresBoxesWithoutElementsWhereverTheyAre) {
-  const ShardGridPtr grid = make({{piece({{0, 0}, {3, 3}}), piece({{1, 0}, {0, 3}})},
-                                  {piece({{3, 0}, {0, 3}}), piece({{9, 9}, {0, 3}})}});
+  const CellGridPtr grid = make({{piece({{0, 0}, {3, 3}}), piece({{1, 0}, {0, 3}})},
+                                 {piece({{3, 0}, {0, 3}}), piece({{9, 9}, {0, 3}})}});
   EXPECT_EQ(grid->cell_count(), 1U);
   EXPECT_EQ(read(grid), "abcdefghi");
 }
@@ -237,9 +237,9 @@ TEST_F(BoxGridsTest, SharesWhatParametersHaveAlike) {
     for (const RankFile& file : files) list.add({&file, 1, file.index->find(name)});
     return grids.make(boxes_of_pieces(list, {2}), *files[0].index->find(name));
   };
-  const ShardGridPtr v = grid_of("v");
-  const ShardGridPtr w = grid_of("w");
-  const ShardGridPtr x = grid_of("x");
+  const CellGridPtr v = grid_of("v");
+  const CellGridPtr w = grid_of("w");
+  const CellGridPtr x = grid_of("x");
   EXPECT_EQ(v->boxes(), w->boxes());
   EXPECT_NE(&v->pattern(), &w->pattern());
   EXPECT_EQ(&v->pattern(), &x->pattern());
@@ -258,8 +258,8 @@ TEST_F(BoxGridsTest, SharesNothingWhereReplicasAreOfOtherBoxes) {
     for (const RankFile& file : files) list.add({&file, 1, file.index->find(name)});
     return grids.make(boxes_of_pieces(list, {2}), *files[0].index->find(name));
   };
-  const ShardGridPtr v = grid_of("v");
-  const ShardGridPtr w = grid_of("w");
+  const CellGridPtr v = grid_of("v");
+  const CellGridPtr w = grid_of("w");
   EXPECT_EQ(v->boxes(), w->boxes());
   EXPECT_EQ(v->replica_at(0).cell, 0U);
   EXPECT_EQ(w->replica_at(0).cell, 1U);
@@ -270,11 +270,11 @@ TEST_F(BoxGridsTest, NeedsOneRunForManyRowsOfABox) {
   const Box right{{0, 3}, {1000, 5}};
   files = {piece_file(0, {{"w", DType::kUInt8, left, std::string(3000, 'l')},
                           {"w", DType::kUInt8, right, std::string(5000, 'r')}})};
-  const ShardGridPtr grid =
+  const CellGridPtr grid =
       grids.make(boxes_of_pieces(holders(), {1000, 8}), files[0].index->entries()[0]);
   const auto runs = [&](const AxisPartition& columns, std::int64_t part) {
     std::vector<std::uint64_t> lengths;
-    TensorView(grid, {AxisPartition::even(1000, 1), columns}, {0, part})
+    ShownTensor(grid, {AxisPartition::even(1000, 1), columns}, {0, part})
         .for_each_run(ByteRange(0, 600),
                       [&](const StridedRun& run) { lengths.push_back(run.length * run.count); });
     return lengths;
@@ -286,7 +286,7 @@ TEST_F(BoxGridsTest, NeedsOneRunForManyRowsOfABox) {
   EXPECT_THAT(runs(AxisPartition::of_lengths({3, 5}), 0), ElementsAre(600));
   EXPECT_THAT(runs(AxisPartition::of_lengths({3, 5}), 1), ElementsAre(600));
   const SourceRanges ranges = source_ranges(
-      TensorView(grid, {AxisPartition::even(1000, 1), AxisPartition::of_lengths({3, 5})}, {0, 1}),
+      ShownTensor(grid, {AxisPartition::even(1000, 1), AxisPartition::of_lengths({3, 5})}, {0, 1}),
       10);
   EXPECT_EQ(ranges.ranges.size(), 1U);
 }
@@ -294,10 +294,10 @@ TEST_F(BoxGridsTest, NeedsOneRunForManyRowsOfABox) {
 TEST_F(BoxGridsTest, NeedsOneRunForARangeOfAWholeBox) {
   const Box whole{{0, 0, 0}, {5, 4, 6}};
   files = {piece_file(0, {{"w", DType::kUInt16, whole, std::string(240, 'x')}})};
-  const ShardGridPtr grid =
+  const CellGridPtr grid =
       grids.make(boxes_of_pieces(holders(), {5, 4, 6}), files[0].index->entries()[0]);
   // From inside an element to inside another one.
-  TensorView(grid).for_each_run(ByteRange(5, 190), [&](const StridedRun& run) {
+  ShownTensor(grid).for_each_run(ByteRange(5, 190), [&](const StridedRun& run) {
     EXPECT_EQ(run.count, 1U);
     EXPECT_EQ(run.length, 190U);
     EXPECT_EQ(run.source_offset, 5U);
@@ -309,9 +309,9 @@ TEST_F(BoxGridsTest, JoinsTheDimensionsOfAStridedRun) {
   // A column of [5, 4, 6]: rows and planes are equally far apart.
   const Box whole{{0, 0, 0}, {5, 4, 6}};
   files = {piece_file(0, {{"w", DType::kUInt8, whole, test::counting_bytes(120)}})};
-  const ShardGridPtr grid =
+  const CellGridPtr grid =
       grids.make(boxes_of_pieces(holders(), {5, 4, 6}), files[0].index->entries()[0]);
-  const TensorView view(
+  const ShownTensor view(
       grid,
       {AxisPartition::even(5, 1), AxisPartition::even(4, 1), AxisPartition::of_lengths({2, 3, 1})},
       {0, 0, 1});
@@ -329,7 +329,7 @@ TEST_F(BoxGridsTest, BearsThirtyTwoDimensions) {
   const auto view_of = [&](std::size_t dimensions) {
     const Box whole{Shape(dimensions, 0), Shape(dimensions, 1)};
     files = {piece_file(0, {{"w", DType::kUInt8, whole, "x"}})};
-    const ShardGridPtr grid =
+    const CellGridPtr grid =
         grids.make(boxes_of_pieces(holders(), Shape(dimensions, 1)), files[0].index->entries()[0]);
     EXPECT_EQ(read(grid), "x");
   };
@@ -345,11 +345,11 @@ TEST_F(BoxGridsTest, ReadsOneOfManyBoxesWithoutALookAtTheOthers) {
     pieces.push_back({"w", DType::kUInt8, {{0, i}, {2, 1}}, std::string(2, static_cast<char>(i))});
   }
   files = {piece_file(0, pieces)};
-  const ShardGridPtr grid =
+  const CellGridPtr grid =
       grids.make(boxes_of_pieces(holders(), {2, kColumns}), files[0].index->entries()[0]);
   const AxisPartition columns = AxisPartition::even(kColumns, kColumns);
   for (std::int64_t i = 0; i < kColumns; ++i) {
-    const TensorView view(grid, {AxisPartition::even(2, 1), columns}, {0, i});
+    const ShownTensor view(grid, {AxisPartition::even(2, 1), columns}, {0, i});
     ASSERT_EQ(view.whole_cell(), grid->cell(static_cast<std::size_t>(i)));
     std::vector<std::byte> out(2);
     ReadBatch batch;

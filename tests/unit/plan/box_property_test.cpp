@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/source/box_grids.h"
-#include "plan/target/tensor_view.h"
+#include "plan/target/shown_tensor.h"
 #include "support/boxes.h"
 #include "support/dtypes.h"
 #include "support/errors.h"
@@ -230,8 +230,8 @@ class RandomBoxes : public BoxProperty {
     return slice;
   }
 
-  void check_slice(const Tensor& tensor, const ShardGridPtr& grid);
-  void check_ranges(const Tensor& tensor, const TensorView& view,
+  void check_slice(const Tensor& tensor, const CellGridPtr& grid);
+  void check_ranges(const Tensor& tensor, const ShownTensor& view,
                     const std::vector<Shape>& elements);
 
   std::size_t whole_cells_ = 0;
@@ -239,14 +239,14 @@ class RandomBoxes : public BoxProperty {
   std::size_t reads_ = 0;
 };
 
-std::string read(const TensorView& view, std::uint64_t offset, std::uint64_t count) {
+std::string read(const ShownTensor& view, std::uint64_t offset, std::uint64_t count) {
   std::vector<std::byte> out(static_cast<std::size_t>(count));
   ReadBatch batch;
   view.read(offset, out, batch);
   return {reinterpret_cast<const char*>(out.data()), out.size()};
 }
 
-void RandomBoxes::check_ranges(const Tensor& tensor, const TensorView& view,
+void RandomBoxes::check_ranges(const Tensor& tensor, const ShownTensor& view,
                                const std::vector<Shape>& elements) {
   std::string expected;
   std::vector<bool> there;  // by byte
@@ -288,9 +288,9 @@ void RandomBoxes::check_ranges(const Tensor& tensor, const TensorView& view,
   }
 }
 
-void RandomBoxes::check_slice(const Tensor& tensor, const ShardGridPtr& grid) {
+void RandomBoxes::check_slice(const Tensor& tensor, const CellGridPtr& grid) {
   const Slice wanted = slice(tensor.shape);
-  const TensorView view(grid, wanted.partitions, wanted.parts);
+  const ShownTensor view(grid, wanted.partitions, wanted.parts);
   ASSERT_EQ(view.shape(), wanted.shape);
   const std::vector<Shape> elements = wanted.elements();
   check_ranges(tensor, view, elements);
@@ -357,8 +357,8 @@ TEST_F(RandomBoxes, AreReadLikeTheTensorThatTheyAreOf) {
       }
     }
     BoxGrids grids;
-    const ShardGridPtr grid = grids.make(boxes_of_pieces(holders, tensor.shape),
-                                         *set.files().front().index->find("like"));
+    const CellGridPtr grid = grids.make(boxes_of_pieces(holders, tensor.shape),
+                                        *set.files().front().index->find("like"));
     const bool complete =
         std::find(tensor.covered.begin(), tensor.covered.end(), false) == tensor.covered.end();
     const bool empty = tensor.covered.empty() && holders.empty();

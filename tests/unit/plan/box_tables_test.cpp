@@ -52,7 +52,7 @@ std::shared_ptr<const SourceTable> two_files() {
   return table_of({{w[0], w[2], w[4]}, {w[3], w[1]}}, {{"w", kFull}});
 }
 
-std::string read(const TensorView& view) {
+std::string read(const ShownTensor& view) {
   std::vector<std::byte> out(view.size());
   read_checked([&](ReadBatch& batch) { view.read(0, out, batch); });
   return test::text_of(out);
@@ -71,7 +71,7 @@ TEST(BoxTables, HaveAGridButNoLayout) {
   EXPECT_EQ(w.layout, nullptr);
   EXPECT_EQ(w.grid->boxes()->size(), 5U);
   EXPECT_EQ(w.holders.size(), 5U);
-  EXPECT_EQ(read(TensorView(w.grid)), kAll);
+  EXPECT_EQ(read(ShownTensor(w.grid)), kAll);
 }
 
 TEST(BoxTables, KeepTheOrderOfTheRanksWhereFilesShareAnIndex) {

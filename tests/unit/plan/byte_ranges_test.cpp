@@ -36,14 +36,14 @@ TEST(ByteRanges, AreTheBytesOfTheView) {
   const auto set = memory_set(
       {{0, record("w", {2, 6}, "UInt8", top)}, {1, record("w", {2, 6}, "UInt8", bottom)}});
   const SourceTable source(set, Strategy({{{"w", kRows}}}, 0, false));
-  const ShardGridPtr grid = source.find("w")->grid;
-  const SourceRanges whole = source_ranges(TensorView(grid), 10);
+  const CellGridPtr grid = source.find("w")->grid;
+  const SourceRanges whole = source_ranges(ShownTensor(grid), 10);
   EXPECT_TRUE(whole.complete);
   EXPECT_EQ(whole.ranges.size(), 2U);  // each rank's rows are one range
   EXPECT_EQ(bytes_of(whole), top + bottom);
 
   const std::vector<AxisPartition> columns{AxisPartition::even(4, 1), AxisPartition::even(6, 3)};
-  const TensorView middle(grid, columns, {0, 1});
+  const ShownTensor middle(grid, columns, {0, 1});
   const SourceRanges cut = source_ranges(middle, 10);
   std::string expected;
   for (const std::string& rows : {top, bottom}) expected += rows.substr(2, 2) + rows.substr(8, 2);
@@ -58,7 +58,7 @@ TEST(ByteRanges, CountStoredBytes) {
   // as what lies between.
   const auto old = memory_set({{0, record("w", {3}, "BFloat16", counting_bytes(12))}});
   const SourceTable table(old, std::nullopt);
-  const SourceRanges ranges = source_ranges(TensorView(table.find("w")->grid), 10);
+  const SourceRanges ranges = source_ranges(ShownTensor(table.find("w")->grid), 10);
   ASSERT_EQ(ranges.ranges.size(), 1U);
   EXPECT_EQ(ranges.ranges[0].first.length(), 12U);
   EXPECT_EQ(bytes_of(ranges), counting_bytes(12));
@@ -68,8 +68,8 @@ TEST(ByteRanges, CountStoredBytesBetweenPiecesToo) {
   const std::string stored = counting_bytes(64);
   const auto old = memory_set({{0, record("w", {4, 4}, "BFloat16", stored)}});
   const SourceTable table(old, std::nullopt);
-  const TensorView column(table.find("w")->grid,
-                          {AxisPartition::even(4, 1), AxisPartition::even(4, 4)}, {0, 2});
+  const ShownTensor column(table.find("w")->grid,
+                           {AxisPartition::even(4, 1), AxisPartition::even(4, 4)}, {0, 2});
   const SourceRanges ranges = source_ranges(column, 10);
   ASSERT_EQ(ranges.ranges.size(), 1U);
   EXPECT_EQ(ranges.ranges[0].count, 4U);
@@ -85,18 +85,18 @@ TEST(ByteRanges, ReachOverTheBordersOfRecords) {
   const SourceTable table(set, std::nullopt);
   const std::vector<ByteRange>& stored = set->files().front().index->entries().front().extents;
   ASSERT_EQ(stored.size(), 3U);
-  const SourceRanges whole = source_ranges(TensorView(table.find("w")->grid), 10);
+  const SourceRanges whole = source_ranges(ShownTensor(table.find("w")->grid), 10);
   ASSERT_EQ(whole.ranges.size(), 1U);
   EXPECT_EQ(whole.ranges[0].first.offset(), stored[0].offset());
   EXPECT_EQ(whole.ranges[0].first.end(), stored[2].offset() + 4);
   // Elements 4 to 7: the last one of the first record, and all of the second.
-  const TensorView third(table.find("w")->grid, {AxisPartition::even(12, 3)}, {1});
+  const ShownTensor third(table.find("w")->grid, {AxisPartition::even(12, 3)}, {1});
   const SourceRanges middle = source_ranges(third, 10);
   ASSERT_EQ(middle.ranges.size(), 1U);
   EXPECT_EQ(middle.ranges[0].first.offset(), stored[0].offset() + 4);
   EXPECT_EQ(middle.ranges[0].first.end(), stored[1].offset() + 3);
   // From the first byte of the second record on.
-  const TensorView rest(table.find("w")->grid, {AxisPartition::of_lengths({5, 7})}, {1});
+  const ShownTensor rest(table.find("w")->grid, {AxisPartition::of_lengths({5, 7})}, {1});
   const SourceRanges from_second = source_ranges(rest, 10);
   ASSERT_EQ(from_second.ranges.size(), 1U);
   EXPECT_EQ(from_second.ranges[0].first.offset(), stored[1].offset());
@@ -105,7 +105,7 @@ TEST(ByteRanges, ReachOverTheBordersOfRecords) {
 TEST(ByteRanges, AreNotJoinedOverAGap) {
   const auto set = memory_set({{0, record("w", {8}, "UInt8", "abcdefgh")}});
   const SourceTable table(set, std::nullopt);
-  const TensorView fields(table.find("w")->grid, {AxisPartition::by_field(8, 2, 2)}, {0});
+  const ShownTensor fields(table.find("w")->grid, {AxisPartition::by_field(8, 2, 2)}, {0});
   const SourceRanges ranges = source_ranges(fields, 10);
   EXPECT_EQ(ranges.ranges.size(), 2U);
   EXPECT_EQ(bytes_of(ranges), "abef");
@@ -117,7 +117,7 @@ TEST(ByteRanges, AreJoinedHoweverLongTheyAre) {
   const auto set = memory_set({{0, record("w", {1, 2'500'000}, "UInt8", top)},
                                {1, record("w", {1, 2'500'000}, "UInt8", bottom)}});
   const SourceTable source(set, Strategy({{{"w", kRows}}}, 0, false));
-  const SourceRanges whole = source_ranges(TensorView(source.find("w")->grid), 2);
+  const SourceRanges whole = source_ranges(ShownTensor(source.find("w")->grid), 2);
   EXPECT_TRUE(whole.complete);
   ASSERT_EQ(whole.ranges.size(), 2U);
   EXPECT_TRUE(bytes_of(whole) == top + bottom);
@@ -127,16 +127,16 @@ TEST(ByteRanges, AreAllToldIfTheyAreAsManyAsAsked) {
   const auto set = memory_set(
       {{0, record("w", {1, 2}, "UInt8", "ab")}, {1, record("w", {1, 2}, "UInt8", "cd")}});
   const SourceTable source(set, Strategy({{{"w", kRows}}}, 0, false));
-  const SourceRanges two = source_ranges(TensorView(source.find("w")->grid), 2);
+  const SourceRanges two = source_ranges(ShownTensor(source.find("w")->grid), 2);
   EXPECT_TRUE(two.complete);
   EXPECT_EQ(bytes_of(two), "abcd");
-  EXPECT_FALSE(source_ranges(TensorView(source.find("w")->grid), 1).complete);
+  EXPECT_FALSE(source_ranges(ShownTensor(source.find("w")->grid), 1).complete);
 }
 
 TEST(ByteRanges, LeaveOutWhatNoFileHas) {
   const auto set = memory_set({{0, record("w", {1, 2}, "UInt8", "ab")}});
   const SourceTable source(set, Strategy({{{"w", kRows}}}, 0, false));
-  const SourceRanges ranges = source_ranges(TensorView(source.find("w")->grid), 10);
+  const SourceRanges ranges = source_ranges(ShownTensor(source.find("w")->grid), 10);
   EXPECT_TRUE(ranges.complete);
   EXPECT_EQ(bytes_of(ranges), "ab");
 }

@@ -21,14 +21,14 @@ struct PlainFile {
     entries.reserve(8);
   }
   /// A parameter of single bytes, from `offset` on.
-  ElementView bytes(std::uint64_t offset, std::uint64_t length) {
+  ShownElements bytes(std::uint64_t offset, std::uint64_t length) {
     TensorEntry& entry = entries.emplace_back();
     entry.name = "p" + std::to_string(entries.size());
     entry.dtype = DType::kUInt8;
     entry.shape = {static_cast<std::int64_t>(length)};
     entry.extents = {{offset, length}};
     entry.content_bytes = length;
-    return ElementView(TensorView(single_cell_grid(Holding{&file, &entry})), DType::kUInt8);
+    return ShownElements(ShownTensor(single_cell_grid(Holding{&file, &entry})), DType::kUInt8);
   }
 };
 

@@ -40,7 +40,7 @@ TEST_F(HoldersTest, JoinNeighboursWithOneEntry) {
   holders.add({&files_[3], 1, &entries_[0]});
   holders.add({&files_[4], 1, &entries_[1]});
   holders.add({&files_[6], 2, &entries_[1]});
-  EXPECT_EQ(holders.runs().size(), 3U);
+  EXPECT_EQ(holders.rows().size(), 3U);
   EXPECT_EQ(holders.size(), 6U);
   EXPECT_EQ(holders.front().file, &files_[1]);
   EXPECT_THAT(ranks(holders), ElementsAre(2, 4, 6, 8, 12, 14));
@@ -52,7 +52,7 @@ TEST_F(HoldersTest, JoinTheLastOfSeveralRuns) {
   holders.add({&files_[2], 1, &entries_[1]});
   holders.add({&files_[3], 1, &entries_[1]});
   holders.add({&files_[4], 0, &entries_[0]});  // none
-  EXPECT_EQ(holders.runs(), (std::vector<Holders::Run>{{files_.data(), 1, &entries_[0]},
+  EXPECT_EQ(holders.rows(), (std::vector<Holders::Row>{{files_.data(), 1, &entries_[0]},
                                                        {&files_[2], 2, &entries_[1]}}));
   EXPECT_EQ(holders.front().entry, &entries_[0]);
 }

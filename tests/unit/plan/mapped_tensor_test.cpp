@@ -43,7 +43,7 @@ struct CutTensor {
   Shape shape;
   std::vector<std::uint32_t> values;
   std::vector<std::shared_ptr<RankFile>> files;
-  ShardGridPtr grid;
+  CellGridPtr grid;
 };
 
 class MappedTensors : public testing::Test {
@@ -59,7 +59,7 @@ class MappedTensors : public testing::Test {
     CutTensor tensor;
     tensor.shape = shape;
     for (std::int64_t i = 0; i < element_count(shape); ++i) tensor.values.push_back(next_value_++);
-    auto pattern = std::make_shared<ShardPattern>();
+    auto pattern = std::make_shared<CellPattern>();
     pattern->full_shape = shape;
     Shape cells;
     for (const std::int64_t size : shape) {
@@ -81,11 +81,11 @@ class MappedTensors : public testing::Test {
       pattern->files.push_back(tensor.files.back().get());
       entries.push_back(&tensor.files.back()->index->entries().front());
     });
-    tensor.grid = std::make_shared<const ShardGrid>(std::move(pattern), std::move(entries));
+    tensor.grid = std::make_shared<const CellGrid>(std::move(pattern), std::move(entries));
     return tensor;
   }
 
-  std::shared_ptr<RankFile> file_of(const CutTensor& tensor, const ShardPattern& pattern,
+  std::shared_ptr<RankFile> file_of(const CutTensor& tensor, const CellPattern& pattern,
                                     const Shape& cell) {
     TensorEntry entry;
     entry.name = "source";
@@ -175,21 +175,21 @@ class MappedTensors : public testing::Test {
   }
 
   std::shared_ptr<const MappedTensor> tensor_of(const NormalForm& form) const {
-    std::vector<ShardGridPtr> grids;
+    std::vector<CellGridPtr> grids;
     for (const CutTensor& source : sources_) grids.push_back(source.grid);
     return std::make_shared<const MappedTensor>(
         "target", DType::kFloat32,
         std::make_shared<const FormWalk>(std::make_shared<const NormalForm>(form)), grids);
   }
 
-  void check_slice(const ShardGridPtr& grid, const std::string& whole);
+  void check_slice(const CellGridPtr& grid, const std::string& whole);
 
   std::mt19937_64 random_{kSeed};
   std::uint32_t next_value_ = 1'000'000;
   std::vector<CutTensor> sources_;
 };
 
-std::string read(const TensorView& view, std::uint64_t offset, std::uint64_t count) {
+std::string read(const ShownTensor& view, std::uint64_t offset, std::uint64_t count) {
   std::vector<std::byte> out(static_cast<std::size_t>(count));
   ReadBatch batch;
   view.read(offset, out, batch);
@@ -197,7 +197,7 @@ std::string read(const TensorView& view, std::uint64_t offset, std::uint64_t cou
   return {reinterpret_cast<const char*>(out.data()), out.size()};
 }
 
-void MappedTensors::check_slice(const ShardGridPtr& grid, const std::string& whole) {
+void MappedTensors::check_slice(const CellGridPtr& grid, const std::string& whole) {
   std::vector<AxisPartition> partitions;
   std::vector<std::int64_t> parts;
   std::vector<std::vector<std::int64_t>> rows;
@@ -230,7 +230,7 @@ void MappedTensors::check_slice(const ShardGridPtr& grid, const std::string& who
     }
     expected += whole.substr(static_cast<std::size_t>(at) * kElement, kElement);
   });
-  const TensorView view(grid, partitions, parts);
+  const ShownTensor view(grid, partitions, parts);
   ASSERT_EQ(view.size(), expected.size());
   ASSERT_EQ(read(view, 0, view.size()), expected);
   for (int i = 0; i < 3; ++i) {
@@ -258,12 +258,12 @@ TEST_F(MappedTensors, HaveTheElementsThatTheirFormNames) {
     SCOPED_TRACE("tensor " + std::to_string(round));
     const NormalForm form = random_form();
     const auto tensor = tensor_of(form);
-    const ShardGridPtr grid = mapped_grid(tensor);
+    const CellGridPtr grid = mapped_grid(tensor);
     EXPECT_EQ(grid->name(), "target");
     EXPECT_EQ(grid->full_shape(), form.shape);
     EXPECT_TRUE(grid->complete());
     const std::string whole = expected_bytes(form);
-    ASSERT_EQ(read(TensorView(grid), 0, whole.size()), whole);
+    ASSERT_EQ(read(ShownTensor(grid), 0, whole.size()), whole);
     if (!whole.empty()) ++with_elements;
     for (int i = 0; i < 4 && !HasFatalFailure(); ++i) check_slice(grid, whole);
   }
@@ -291,7 +291,7 @@ TEST_F(MappedTensors, AreTheSameThroughTwoMaps) {
     const NormalForm first = random_form();
     if (first.elements() == 0) continue;
     const std::string between = expected_bytes(first);
-    const ShardGridPtr grid = mapped_grid(tensor_of(first));
+    const CellGridPtr grid = mapped_grid(tensor_of(first));
 
     // The second one turns and cuts what the first one makes.
     NormalForm second = NormalForm::of_source(first.shape, 0);
@@ -327,7 +327,7 @@ TEST_F(MappedTensors, ReadATransposedTensorInLargePieces) {
       modelmap::concat({NormalForm::of_source({300, 200}, 0), NormalForm::of_source({300, 200}, 1)},
                        0),
       {1, 0});
-  const TensorView view(mapped_grid(tensor_of(form)));
+  const ShownTensor view(mapped_grid(tensor_of(form)));
   ASSERT_EQ(read(view, 0, view.size()), expected_bytes(form));
   std::uint64_t bytes = 0;
   std::uint64_t reads = 0;
@@ -344,10 +344,10 @@ TEST_F(MappedTensors, FailWhereACellIsInNoFile) {
   sources_ = {};
   sources_.push_back(cut_tensor({4, 6}, 0));
   const auto tensor = tensor_of(NormalForm::of_source({4, 6}, 0));
-  const ShardGridPtr grid = mapped_grid(tensor);
+  const CellGridPtr grid = mapped_grid(tensor);
   EXPECT_FALSE(grid->complete());
   test::expect_error(ErrorKind::kMissing, {"target"},
-                     [&] { read(TensorView(grid), 0, TensorView(grid).size()); });
+                     [&] { read(ShownTensor(grid), 0, ShownTensor(grid).size()); });
 }
 
 TEST_F(MappedTensors, ReadATransposedTensorInFewRuns) {
@@ -355,7 +355,7 @@ TEST_F(MappedTensors, ReadATransposedTensorInFewRuns) {
   sources_.push_back(cut_tensor({64, 48}));
   const auto tensor = tensor_of(modelmap::permute(NormalForm::of_source({64, 48}, 0), {1, 0}));
   std::size_t runs = 0;
-  TensorView(mapped_grid(tensor)).for_each_run({0, 64 * 48 * kElement}, [&](const StridedRun&) {
+  ShownTensor(mapped_grid(tensor)).for_each_run({0, 64 * 48 * kElement}, [&](const StridedRun&) {
     ++runs;
   });
   const std::size_t cells = sources_.front().grid->cell_count();

@@ -59,7 +59,7 @@ NodeFetches by_hand(const TargetTable& target, const std::vector<Rank>& node,
   fetches.ranks = node;
   std::set<FileByte> all;
   for (const Rank rank : node) {
-    target.for_each_tensor(rank, [&](const TargetParameter& parameter, const TensorView& view) {
+    target.for_each_tensor(rank, [&](const TargetParameter& parameter, const ShownTensor& view) {
       const auto elements =
           view.size() / static_cast<std::uint64_t>(element_size(view.grid().dtype()));
       fetches.needed += elements * static_cast<std::uint64_t>(element_size(parameter.dtype));

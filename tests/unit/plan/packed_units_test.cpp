@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "base/content_size.h"
-#include "plan/target/tensor_view.h"
+#include "plan/target/shown_tensor.h"
 #include "support/errors.h"
 #include "support/sources.h"
 
@@ -153,7 +153,7 @@ Shape random_shape(Random& random, std::int64_t per_unit) {
 
 struct Files {
   std::vector<std::unique_ptr<RankFile>> files;
-  std::shared_ptr<ShardPattern> pattern = std::make_shared<ShardPattern>();
+  std::shared_ptr<CellPattern> pattern = std::make_shared<CellPattern>();
   std::vector<const TensorEntry*> entries;
 };
 
@@ -179,7 +179,7 @@ Files files_of(const Cut& cut, const std::vector<unsigned>& elements, DType dtyp
   return out;
 }
 
-std::string read(const TensorView& view, std::uint64_t offset, std::uint64_t length) {
+std::string read(const ShownTensor& view, std::uint64_t offset, std::uint64_t length) {
   std::string out(length, '?');
   ReadBatch batch;
   view.read(offset, std::as_writable_bytes(std::span(out)), batch);
@@ -187,7 +187,7 @@ std::string read(const TensorView& view, std::uint64_t offset, std::uint64_t len
   return out;
 }
 
-void compare_cell(Random& random, const TensorView& view, const std::string& expected) {
+void compare_cell(Random& random, const ShownTensor& view, const std::string& expected) {
   ASSERT_EQ(view.size(), expected.size());
   EXPECT_EQ(read(view, 0, view.size()), expected);
   if (expected.empty()) return;
@@ -227,15 +227,15 @@ TEST(PackedUnits, AreReadAsAReferenceHasThemOrRefused) {
     }
     ++read_cuts;
     const Files files = files_of(source, elements, dtype);
-    const auto grid = std::make_shared<const ShardGrid>(files.pattern, files.entries);
+    const auto grid = std::make_shared<const CellGrid>(files.pattern, files.entries);
     const auto expected = target.divided(elements);
     for (std::int64_t cell = 0; cell < target.cells(); ++cell) {
-      const TensorView view(grid, target.partitions, target.parts_of(cell));
+      const ShownTensor view(grid, target.partitions, target.parts_of(cell));
       EXPECT_EQ(view.shape(), target.shape_of(cell));
       EXPECT_EQ(&view.grid(), grid.get());
       compare_cell(random, view, packed(expected[static_cast<std::size_t>(cell)], bits_of(dtype)));
     }
-    compare_cell(random, TensorView(grid), packed(elements, bits_of(dtype)));
+    compare_cell(random, ShownTensor(grid), packed(elements, bits_of(dtype)));
   }
   EXPECT_GT(read_cuts, 300);
   EXPECT_GT(refused, 300);

@@ -58,7 +58,7 @@ class Replicas : public testing::Test {
   std::string read() const {
     FileImage image;
     for (const TargetParameter& parameter : target->parameters()) {
-      image.append(ElementView(target->view(parameter, Rank(0)), parameter.dtype));
+      image.append(ShownElements(target->view(parameter, Rank(0)), parameter.dtype));
     }
     std::string out(image.size(), '\0');
     read_checked(

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/target/element_view.h"
 #include "plan/target/file_image.h"
+#include "plan/target/shown_elements.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
 #include "support/temp_dir.h"
@@ -63,7 +63,7 @@ struct Columns {
                     : record("w", {rows, columns}, "UInt8", content.substr(0, at)) +
                           record("w", {rows, columns}, "UInt8", content.substr(at));
   }
-  TensorView view(const RankFile& file, std::int64_t part) const {
+  ShownTensor view(const RankFile& file, std::int64_t part) const {
     return {single_cell_grid({&file, &file.index->entries().front()}),
             {AxisPartition::even(rows, 1), AxisPartition::even(columns, parts)},
             {0, part}};
@@ -79,12 +79,12 @@ struct Columns {
   }
 };
 
-std::string read(const TensorView& view, ReadBatch& batch) {
+std::string read(const ShownTensor& view, ReadBatch& batch) {
   std::vector<std::byte> out(view.size());
   view.read(0, out, batch);
   return test::text_of(out);
 }
-std::string read(const TensorView& view) {
+std::string read(const ShownTensor& view) {
   ReadBatch batch;
   return read(view, batch);
 }
@@ -140,7 +140,7 @@ class ColumnsOnDisk : public ::testing::Test {
  protected:
   FileImage image(std::int64_t part) const {
     FileImage out;
-    ElementView elements(columns_.view(file_, part), DType::kUInt8);
+    ShownElements elements(columns_.view(file_, part), DType::kUInt8);
     const std::uint64_t bytes = elements.size();
     out.append_range(out.add_view(std::move(elements)), 0, bytes);
     return out;

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/target/tensor_view.h"
+#include "plan/target/shown_tensor.h"
 #include "support/checkpoint.h"
 #include "support/errors.h"
 #include "support/two_rows.h"
@@ -31,7 +31,7 @@ std::vector<std::int64_t> ranks_of(const Holders& holders) {
 
 /// The whole parameter.
 std::string content(const SourceTable& table, const std::string& name) {
-  const TensorView view(table.find(name)->grid);
+  const ShownTensor view(table.find(name)->grid);
   std::vector<std::byte> out(view.size());
   ReadBatch batch;
   view.read(0, out, batch);
@@ -118,7 +118,7 @@ TEST(SourceTable, KeepsFilesWithOneIndexAsOneRun) {
   const SourceTable table(set_with_one_index({{0, records}, {1, records}, {2, records}}),
                           std::nullopt);
   for (const char* name : {"a", "b"}) {
-    EXPECT_EQ(table.find(name)->holders.runs().size(), 1U);
+    EXPECT_EQ(table.find(name)->holders.rows().size(), 1U);
     EXPECT_THAT(ranks_of(table.find(name)->holders), ElementsAre(0, 1, 2));
   }
 }
@@ -209,7 +209,7 @@ TEST(SourceTable, ReadsFromTheLowestReplicaAndKnowsTheOthersByCell) {
     }
     const SourceTable table(memory_set(records), Strategy({{{"w", layout}}}, 0, false));
     EXPECT_EQ(content(table, "w"), "ab");
-    const ShardGrid& grid = *table.find("w")->grid;
+    const CellGrid& grid = *table.find("w")->grid;
     for (const std::int64_t cell : {0, 1}) {
       std::vector<std::int64_t> expected;
       for (std::int64_t rank = cell; rank < 6; rank += 2) {
@@ -443,7 +443,7 @@ TEST(SourceTable, LetsShapesOfWhatIsNotTakenDiffer) {
 /// Whether "state" can be laid out like "w".
 bool is_like(const std::shared_ptr<const CheckpointSet>& set) {
   const SourceTable table(set, Strategy({{{"w", kRows}}}, 0, false));
-  const ShardGridPtr grid = table.grid_like(*table.find("state"), *table.find("w"));
+  const CellGridPtr grid = table.grid_like(*table.find("state"), *table.find("w"));
   if (grid != nullptr) {
     EXPECT_EQ(grid->name(), "state");
     EXPECT_EQ(grid->full_shape(), table.find("w")->grid->full_shape());

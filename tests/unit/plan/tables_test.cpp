@@ -46,7 +46,7 @@ std::shared_ptr<const SourceTable> source_table(std::shared_ptr<const Checkpoint
 std::vector<std::string> contents(const TargetTable& target, Rank rank) {
   std::vector<std::string> out;
   for (const TargetParameter* parameter : in_file_order(target, rank)) {
-    const TensorView view = target.view(*parameter, rank);
+    const ShownTensor view = target.view(*parameter, rank);
     std::vector<std::byte> bytes(view.size());
     ReadBatch batch;
     view.read(0, bytes, batch);

@@ -47,7 +47,7 @@ const TargetParameter& named(const TargetTable& target, std::string_view name) {
 }
 
 std::string bytes_of(const TargetTable& target, const TargetParameter& parameter, Rank rank) {
-  const TensorView view = target.view(parameter, rank);
+  const ShownTensor view = target.view(parameter, rank);
   std::vector<std::byte> bytes(view.size());
   ReadBatch batch;
   view.read(0, bytes, batch);

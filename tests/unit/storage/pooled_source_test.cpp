@@ -112,7 +112,7 @@ TEST(PooledSource, AsksForAllPartsAtOnce) {
   const PooledSource source(fetcher, pool);
   std::vector<std::byte> one(10);
   std::vector<std::byte> two(20);
-  const std::vector<ReadPart> parts{{5 * kBlock, one}, {30 * kBlock, two}};
+  const std::vector<ReadRequest> parts{{5 * kBlock, one}, {30 * kBlock, two}};
   auto reading = std::async(std::launch::async, [&] { source.read_many(parts); });
   fetcher->await(2);
   const auto first = fetcher->take();

@@ -122,7 +122,7 @@ TEST(EqualSource, IsNotAFileWithTheSamePartsAtOtherPlaces) {
     const auto append = [&](const char* name, std::size_t entry) {
       image.append_literal(ckpt::record_header(name, DType::kInt8, {2}, 2));
       image.append(
-          {TensorView(single_cell_grid({&file, &file.index->entries()[entry]})), DType::kInt8});
+          {ShownTensor(single_cell_grid({&file, &file.index->entries()[entry]})), DType::kInt8});
     };
     append("a", first);
     append("b", second);

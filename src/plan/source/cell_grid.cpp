@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/source/shard_grid.h"
+#include "plan/source/cell_grid.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,8 +9,8 @@
 
 namespace reshardfs {
 
-ShardPattern ShardPattern::uncut(Shape full_shape) {
-  ShardPattern pattern;
+CellPattern CellPattern::uncut(Shape full_shape) {
+  CellPattern pattern;
   pattern.full_shape = std::move(full_shape);
   for (const std::int64_t size : pattern.full_shape) {
     pattern.partitions.push_back(AxisPartition::even(size, 1));
@@ -18,17 +18,17 @@ ShardPattern ShardPattern::uncut(Shape full_shape) {
   return pattern;
 }
 
-bool ShardPattern::complete() const noexcept {
+bool CellPattern::complete() const noexcept {
   return std::find(files.begin(), files.end(), nullptr) == files.end();
 }
 
-ShardGrid::ShardGrid(std::shared_ptr<const ShardPattern> pattern, const TensorEntry& entry)
+CellGrid::CellGrid(std::shared_ptr<const CellPattern> pattern, const TensorEntry& entry)
     : pattern_(std::move(pattern)), entry_(&entry) {
   count_in_units();
 }
 
-ShardGrid::ShardGrid(std::shared_ptr<const ShardPattern> pattern,
-                     std::vector<const TensorEntry*> entries)
+CellGrid::CellGrid(std::shared_ptr<const CellPattern> pattern,
+                   std::vector<const TensorEntry*> entries)
     : pattern_(std::move(pattern)),
       entry_(*std::find_if(entries.begin(), entries.end(),
                            [](const TensorEntry* entry) { return entry != nullptr; })),
@@ -36,16 +36,16 @@ ShardGrid::ShardGrid(std::shared_ptr<const ShardPattern> pattern,
   count_in_units();
 }
 
-ShardGrid::ShardGrid(std::shared_ptr<const ShardPattern> pattern,
-                     std::vector<const TensorEntry*> entries, const TensorEntry& like)
+CellGrid::CellGrid(std::shared_ptr<const CellPattern> pattern,
+                   std::vector<const TensorEntry*> entries, const TensorEntry& like)
     : pattern_(std::move(pattern)), entry_(&like), entries_(std::move(entries)) {
   count_in_units();
 }
 
-void ShardGrid::count_in_units() {
+void CellGrid::count_in_units() {
   if (!is_packed(dtype())) return;
   const PackedUnits units(full_shape(), dtype());
-  auto pattern = std::make_shared<ShardPattern>(*pattern_);
+  auto pattern = std::make_shared<CellPattern>(*pattern_);
   pattern->full_shape = units.full_shape();
   pattern->partitions = units.of(partitions());
   if (boxes() != nullptr) {
@@ -54,12 +54,12 @@ void ShardGrid::count_in_units() {
     for (std::size_t i = 0; i < boxes()->size(); ++i) in_units.push_back(units.of(boxes()->box(i)));
     pattern->boxes = std::make_shared<const BoxSet>(units.full_shape(), in_units);
   }
-  auto grid = std::make_shared<ShardGrid>(*this);
+  auto grid = std::make_shared<CellGrid>(*this);
   grid->pattern_ = std::move(pattern);
   units_ = std::move(grid);
 }
 
-ShardGrid::Replica ShardGrid::replica_at(std::size_t number) const {
+CellGrid::Replica CellGrid::replica_at(std::size_t number) const {
   const auto& [cell, file] = pattern_->replicas[number];
   const TensorEntry* entry = entry_;
   if (entries_.size() > cell_count()) {
@@ -70,8 +70,8 @@ ShardGrid::Replica ShardGrid::replica_at(std::size_t number) const {
   return {cell, entry == nullptr ? Holding() : Holding{file, entry}};
 }
 
-Holding ShardGrid::replica(std::size_t number,
-                           const std::function<bool(const RankFile& file)>& usable) const {
+Holding CellGrid::replica(std::size_t number,
+                          const std::function<bool(const RankFile& file)>& usable) const {
   const auto& replicas = pattern_->replicas;
   const auto first =
       std::lower_bound(replicas.begin(), replicas.end(), number,
@@ -84,14 +84,14 @@ Holding ShardGrid::replica(std::size_t number,
   return {};
 }
 
-std::shared_ptr<const ShardGrid> ShardGrid::without_stand_ins() const {
-  auto grid = std::make_shared<ShardGrid>(*this);
+std::shared_ptr<const CellGrid> CellGrid::without_stand_ins() const {
+  auto grid = std::make_shared<CellGrid>(*this);
   grid->replicas_differ_ = true;
   if (units_) grid->units_ = units_->without_stand_ins();
   return grid;
 }
 
-std::string boxes_text(const ShardGrid& grid) {
+std::string boxes_text(const CellGrid& grid) {
   const std::size_t count = grid.boxes()->size();
   return std::to_string(count) + (count == 1 ? " box" : " boxes");
 }
@@ -107,28 +107,28 @@ Shape array_shape(const TensorEntry& entry) {
 
 namespace {
 
-std::shared_ptr<ShardPattern> single_cell_pattern(const Holding& holding) {
-  auto pattern = std::make_shared<ShardPattern>(ShardPattern::uncut(array_shape(*holding.entry)));
+std::shared_ptr<CellPattern> single_cell_pattern(const Holding& holding) {
+  auto pattern = std::make_shared<CellPattern>(CellPattern::uncut(array_shape(*holding.entry)));
   pattern->files = {holding.file};
   return pattern;
 }
 
 }  // namespace
 
-ShardGridPtr single_cell_grid(const Holding& holding) {
-  return std::make_shared<const ShardGrid>(single_cell_pattern(holding), *holding.entry);
+CellGridPtr single_cell_grid(const Holding& holding) {
+  return std::make_shared<const CellGrid>(single_cell_pattern(holding), *holding.entry);
 }
 
-ShardGridPtr single_cell_grid(const Holders& holders) {
+CellGridPtr single_cell_grid(const Holders& holders) {
   const Holding first = holders.front();
   auto pattern = single_cell_pattern(first);
   for (const Holding& holder : holders) {
     if (holder.file != first.file) pattern->replicas.emplace_back(0, holder.file);
   }
-  if (holders.runs().size() == 1) {
-    return std::make_shared<const ShardGrid>(std::move(pattern), *first.entry);
+  if (holders.rows().size() == 1) {
+    return std::make_shared<const CellGrid>(std::move(pattern), *first.entry);
   }
-  return std::make_shared<const ShardGrid>(std::move(pattern), std::vector{first.entry});
+  return std::make_shared<const CellGrid>(std::move(pattern), std::vector{first.entry});
 }
 
 }  // namespace reshardfs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/ranks/segments.h"
+#include "checkpoint/ranks/rank_parts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 std::string split(const std::string& name) {
-  const SegmentName segment = segment_name(name);
+  const RankPartName segment = rank_part_name(name);
   return segment.whole + " " + std::to_string(segment.part);
 }
 

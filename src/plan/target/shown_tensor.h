@@ -24,22 +24,22 @@
 #include "plan/reading/content.h"
 #include "plan/reading/source_nest.h"
 #include "plan/reading/source_sinks.h"
-#include "plan/source/shard_grid.h"
+#include "plan/source/cell_grid.h"
 
 namespace reshardfs {
 
-class TensorView {
+class ShownTensor {
  public:
   /// @param partitions the destination's cut of the same full shape as the grid's.
   /// @param parts the destination rank's part of each dimension.
   /// @throws Error kUnsupported with the parameter if it has more than kMaxDimensions, or packed
   ///         elements that the partitions cut inside of a byte.
-  TensorView(ShardGridPtr grid, const std::vector<AxisPartition>& partitions,
-             const std::vector<std::int64_t>& parts);
+  ShownTensor(CellGridPtr grid, const std::vector<AxisPartition>& partitions,
+              const std::vector<std::int64_t>& parts);
   /// The whole tensor.
-  explicit TensorView(ShardGridPtr grid);
+  explicit ShownTensor(CellGridPtr grid);
 
-  const ShardGrid& grid() const noexcept { return packed_ ? *packed_->grid : *grid_; }
+  const CellGrid& grid() const noexcept { return packed_ ? *packed_->grid : *grid_; }
   /// The destination slice's shape.
   const Shape& shape() const noexcept { return packed_ ? packed_->shape : shape_; }
   std::uint64_t size() const noexcept { return size_; }
@@ -52,7 +52,7 @@ class TensorView {
   void for_each_use(const ByteRange& bytes, SourceSink& sink) const;
   /// The elements [begin, begin + sizes) of each dimension of the slice.
   /// @throws Error kUnsupported if that cuts packed elements inside of a byte.
-  TensorView box(const Shape& begin, const Shape& sizes) const;
+  ShownTensor box(const Shape& begin, const Shape& sizes) const;
 
   /// Calls `visit` for the runs of a range of the slice's bytes, which cover it exactly once.
   void for_each_run(const ByteRange& bytes,
@@ -73,7 +73,7 @@ class TensorView {
   using Segments = std::span<const AxisSegment* const>;
   /// What a view of packed elements shows, where all below counts in units.
   struct Packed {
-    ShardGridPtr grid;
+    CellGridPtr grid;
     Shape shape;
   };
 
@@ -89,7 +89,7 @@ class TensorView {
   void visit_boxes(const Region& region, std::size_t first_cell, VisitSource visit) const;
 
   std::shared_ptr<const Packed> packed_;
-  ShardGridPtr grid_;
+  CellGridPtr grid_;
   Shape shape_;
   std::vector<std::vector<AxisSegment>> segments_;  ///< by dimension
   std::vector<std::int64_t> cell_strides_;          ///< of the grid of cells, by dimension

@@ -26,15 +26,15 @@ struct StatedShape {
 
 /// What config.json tells of the shapes of weights that networks of Hugging Face have under known
 /// names (huggingface/transformers, models/*/modeling_*.py), and torchtitan under its own.
-class ModelExtents {
+class ModelShapes {
  public:
   /// Knows nothing.
-  ModelExtents() = default;
+  ModelShapes() = default;
   /// @param text of config.json; what is none tells nothing.
-  explicit ModelExtents(const std::string& text);
+  explicit ModelShapes(const std::string& text);
   /// Knows nothing if there is no such file, or it is larger than a configuration is.
   /// @throws Error kIo.
-  static ModelExtents read(const std::filesystem::path& file, const SourceTreePtr& tree);
+  static ModelShapes read(const std::filesystem::path& file, const SourceTreePtr& tree);
 
   bool empty() const noexcept { return numbers_.empty() && !vocabulary_; }
   /// Nothing if the name is not known, or a number that its shape needs is not stated.
@@ -52,13 +52,13 @@ class ModelExtents {
 bool has_row_for_each_word(std::string_view name);
 
 /// What is there of a weight, against what is stated of it.
-enum class ExtentVerdict : std::uint8_t {
+enum class ShapeVerdict : std::uint8_t {
   kFits,
   kShort,    ///< one dimension is smaller, and the others are right
   kUnknown,  ///< nothing is stated of it, or of another tensor of that name
 };
 
-ExtentVerdict judge_extent(const Shape& found, const std::optional<StatedShape>& stated);
+ShapeVerdict judge_extent(const Shape& found, const std::optional<StatedShape>& stated);
 
 /// "has 8 rows in 1 shard, but config.json states a vocabulary of 16".
 /// @param pieces "1 shard"

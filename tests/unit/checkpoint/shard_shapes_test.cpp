@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/shards/shard_extents.h"
+#include "checkpoint/shards/shard_shapes.h"
 
 #include <limits>
 #include <map>
@@ -70,13 +70,13 @@ Completeness state(ShardEvidence evidence, const std::vector<RankFile>& files) {
   evidence.shards = files.back().rank.number() + 1;
   evidence.numbered = true;
   Completeness out;
-  state_extents(evidence, files, out);
+  state_shapes(evidence, files, out);
   return out;
 }
 
 std::vector<std::string> open_of(const Completeness& out) {
   std::vector<std::string> names;
-  for (const OpenExtent& open : out.open_extents) names.push_back(open.name);
+  for (const OpenShape& open : out.open_extents) names.push_back(open.name);
   return names;
 }
 
@@ -88,7 +88,7 @@ std::vector<std::string> short_of(const Completeness& out) {
 
 ShardEvidence with_config(const std::string& text) {
   ShardEvidence evidence;
-  evidence.config = ModelExtents(text);
+  evidence.config = ModelShapes(text);
   return evidence;
 }
 

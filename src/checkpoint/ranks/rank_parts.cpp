@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/ranks/segments.h"
+#include "checkpoint/ranks/rank_parts.h"
 
 #include <algorithm>
 #include <optional>
@@ -47,7 +47,7 @@ Error missing_part(const std::filesystem::path& root, const FoundFile& like, std
 
 }  // namespace
 
-SegmentName segment_name(std::string_view file_name) {
+RankPartName rank_part_name(std::string_view file_name) {
   const std::size_t dot = std::min(file_name.rfind('.'), file_name.size());
   const std::string_view stem = file_name.substr(0, dot);
   const std::string_view extension = file_name.substr(dot);
@@ -61,12 +61,12 @@ SegmentName segment_name(std::string_view file_name) {
           *part};
 }
 
-std::optional<Error> segment_problem(const std::filesystem::path& root,
-                                     const std::vector<FoundFile>& files) {
-  const std::string whole = segment_name(files.front().path.filename().string()).whole;
+std::optional<Error> rank_part_problem(const std::filesystem::path& root,
+                                       const std::vector<FoundFile>& files) {
+  const std::string whole = rank_part_name(files.front().path.filename().string()).whole;
   std::set<std::int64_t> parts;
   for (const FoundFile& file : files) {
-    const bool belongs = segment_name(file.path.filename().string()).whole == whole;
+    const bool belongs = rank_part_name(file.path.filename().string()).whole == whole;
     const bool is_part = file.part >= 0 || files.size() == 1;
     if (!belongs || !is_part || !parts.insert(file.part).second) return ambiguous(root, files);
   }

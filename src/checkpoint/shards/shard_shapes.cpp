@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/shards/shard_extents.h"
+#include "checkpoint/shards/shard_shapes.h"
 
 #include <algorithm>
 #include <map>
@@ -15,7 +15,7 @@
 namespace reshardfs {
 namespace {
 
-struct Piece {
+struct ShardBox {
   std::int64_t shard = 0;
   std::int64_t number = 0;  ///< of the shard's file
   Shape offsets{};
@@ -25,7 +25,7 @@ struct Piece {
 struct Joined {
   Shape shape{};
   DType dtype = DType::kFloat32;
-  std::vector<Piece> pieces{};
+  std::vector<ShardBox> pieces{};
   /// Parts of different dimensions, or beyond all numbers: whoever joins them refuses that.
   bool is_wrong = false;
   bool is_proven = false;
@@ -64,7 +64,7 @@ class Extents {
     present_.emplace(file.rank.number(), file.part);
     for (const TensorEntry& entry : file.index->entries()) {
       const auto offsets = file.index->piece_offsets(entry);
-      Piece piece{file.rank.number(), file.part, Shape(entry.shape.size(), 0), entry.shape};
+      ShardBox piece{file.rank.number(), file.part, Shape(entry.shape.size(), 0), entry.shape};
       if (offsets) piece.offsets.assign(offsets->begin(), offsets->end());
       Joined& joined = tensors_[entry.name];
       if (joined.pieces.empty()) {
@@ -76,7 +76,7 @@ class Extents {
     }
   }
 
-  static void grow(Joined& joined, const Piece& piece) {
+  static void grow(Joined& joined, const ShardBox& piece) {
     if (piece.sizes.size() != joined.shape.size()) {
       joined.is_wrong = true;
       return;
@@ -124,14 +124,14 @@ class Extents {
       if (joined.is_wrong || joined.is_proven) continue;
       const auto stated = evidence_.config.find(name);
       switch (judge_extent(joined.shape, stated)) {
-        case ExtentVerdict::kFits:
+        case ShapeVerdict::kFits:
           joined.is_proven = true;
           any = true;
           break;
-        case ExtentVerdict::kShort:
+        case ShapeVerdict::kShort:
           fall_short(name, short_words(joined.shape, *stated, shards_words_));
           break;
-        case ExtentVerdict::kUnknown:
+        case ShapeVerdict::kUnknown:
           break;
       }
     }
@@ -218,14 +218,14 @@ class Extents {
     std::set<std::int64_t> shards;
     std::int64_t most = 0;
     std::size_t shorter = 0;
-    for (const Piece& piece : joined.pieces) {
+    for (const ShardBox& piece : joined.pieces) {
       shards.insert(piece.shard);
       most = std::max(most, piece.sizes[0]);
       for (std::size_t d = 1; d < joined.shape.size(); ++d) {
         if (piece.sizes[d] != joined.shape[d]) return false;
       }
     }
-    for (const Piece& piece : joined.pieces) shorter += piece.sizes[0] < most ? 1U : 0U;
+    for (const ShardBox& piece : joined.pieces) shorter += piece.sizes[0] < most ? 1U : 0U;
     if (shards.size() != count || shorter > 1 || most < 2) return false;
     // One more shard would have had ceil(rows / (shards + 1)) rows.
     const std::int64_t rows = joined.shape[0];
@@ -276,8 +276,8 @@ class Extents {
 
 }  // namespace
 
-void state_extents(const ShardEvidence& evidence, const std::vector<RankFile>& files,
-                   Completeness& out) {
+void state_shapes(const ShardEvidence& evidence, const std::vector<RankFile>& files,
+                  Completeness& out) {
   Extents(evidence, files, out).state();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/target/element_view.h"
+#include "plan/target/shown_elements.h"
 
 #include <algorithm>
 #include <array>
@@ -52,10 +52,10 @@ void convert(DType from, std::span<const std::byte> bytes, DType through, DType 
 
 }  // namespace
 
-ElementView::ElementView(TensorView view, DType dtype)
-    : ElementView(std::move(view), dtype, dtype) {}
+ShownElements::ShownElements(ShownTensor view, DType dtype)
+    : ShownElements(std::move(view), dtype, dtype) {}
 
-ElementView::ElementView(TensorView view, DType through, DType dtype)
+ShownElements::ShownElements(ShownTensor view, DType through, DType dtype)
     : view_(std::move(view)),
       through_(through),
       dtype_(dtype),
@@ -64,7 +64,7 @@ ElementView::ElementView(TensorView view, DType through, DType dtype)
           view_.size() / static_cast<std::uint64_t>(element_size(view_.grid().dtype())),
           static_cast<std::uint64_t>(element_size(dtype)), "the content's size")) {}
 
-void ElementView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
+void ShownElements::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
   if (convert_) {
     read_converted(offset, out, batch);
   } else {
@@ -72,7 +72,7 @@ void ElementView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch
   }
 }
 
-void ElementView::for_each_use(const ByteRange& bytes, SourceSink& sink) const {
+void ShownElements::for_each_use(const ByteRange& bytes, SourceSink& sink) const {
   if (!convert_) return view_.for_each_use(bytes, sink);
   const auto from = static_cast<std::uint64_t>(element_size(view_.grid().dtype()));
   const auto to = static_cast<std::uint64_t>(element_size(dtype_));
@@ -81,8 +81,8 @@ void ElementView::for_each_use(const ByteRange& bytes, SourceSink& sink) const {
 }
 
 /// Whole elements are converted straight to `out`; the range may begin or end inside one.
-void ElementView::read_converted(std::uint64_t offset, std::span<std::byte> out,
-                                 ReadBatch& batch) const {
+void ShownElements::read_converted(std::uint64_t offset, std::span<std::byte> out,
+                                   ReadBatch& batch) const {
   const DType source = view_.grid().dtype();
   const auto from_bytes = static_cast<std::size_t>(element_size(source));
   const auto to_bytes = static_cast<std::size_t>(element_size(dtype_));

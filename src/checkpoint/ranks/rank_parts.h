@@ -15,17 +15,17 @@
 
 namespace reshardfs {
 
-struct SegmentName {
+struct RankPartName {
   std::string whole;       ///< the file name without its "_part<n>"
   std::int64_t part = -1;  ///< -1: it has none
 };
 
 /// The part stands at the end of the name or before its step.
-SegmentName segment_name(std::string_view file_name);
+RankPartName rank_part_name(std::string_view file_name);
 
 /// Why a rank's files of one step (at least one) are not one whole set: several files that are no
 /// parts of each other, a part that is missing or there twice. Nothing if all is well.
-std::optional<Error> segment_problem(const std::filesystem::path& root,
-                                     const std::vector<FoundFile>& files);
+std::optional<Error> rank_part_problem(const std::filesystem::path& root,
+                                       const std::vector<FoundFile>& files);
 
 }  // namespace reshardfs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/whole/model_extents.h"
+#include "checkpoint/whole/model_shapes.h"
 
 #include <algorithm>
 #include <array>
@@ -111,7 +111,7 @@ class Numbers {
 
 }  // namespace
 
-ModelExtents::ModelExtents(const std::string& text) {
+ModelShapes::ModelShapes(const std::string& text) {
   modelmap::ModelConfig config;
   try {
     config = modelmap::ModelConfig::parse(text);
@@ -143,17 +143,17 @@ ModelExtents::ModelExtents(const std::string& text) {
   if (const auto tied = config.find("tie_word_embeddings")) tied_ = *tied != 0;
 }
 
-ModelExtents ModelExtents::read(const std::filesystem::path& file, const SourceTreePtr& tree) {
+ModelShapes ModelShapes::read(const std::filesystem::path& file, const SourceTreePtr& tree) {
   if (file.empty() || path_kind(file, tree) != PathKind::kOther) return {};
   try {
-    return ModelExtents(read_small_file(file, kMostConfigBytes, tree));
+    return ModelShapes(read_small_file(file, kMostConfigBytes, tree));
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kBadInput) return {};
     throw;
   }
 }
 
-std::optional<StatedShape> ModelExtents::find(const std::string& name) const {
+std::optional<StatedShape> ModelShapes::find(const std::string& name) const {
   const std::string weight = weight_name_of(name);
   if (is_of_another_tower(weight)) return std::nullopt;
   std::string_view dimensions = dimensions_of(kRows, weight);
@@ -184,8 +184,8 @@ bool has_row_for_each_word(std::string_view name) {
   return name == "output.weight" || dimensions_of(kRows, name) == "VH";
 }
 
-ExtentVerdict judge_extent(const Shape& found, const std::optional<StatedShape>& stated) {
-  if (!stated || found.size() != stated->shape.size()) return ExtentVerdict::kUnknown;
+ShapeVerdict judge_extent(const Shape& found, const std::optional<StatedShape>& stated) {
+  if (!stated || found.size() != stated->shape.size()) return ShapeVerdict::kUnknown;
   std::size_t smaller = 0;
   for (std::size_t d = 0; d < found.size(); ++d) {
     const std::int64_t wanted = stated->shape[d];
@@ -193,11 +193,11 @@ ExtentVerdict judge_extent(const Shape& found, const std::optional<StatedShape>&
     const bool fits =
         found[d] == wanted || (d == 0 && stated->may_have_more_rows && found[d] > wanted);
     if (fits) continue;
-    if (found[d] > wanted) return ExtentVerdict::kUnknown;
+    if (found[d] > wanted) return ShapeVerdict::kUnknown;
     ++smaller;
   }
-  if (smaller == 1) return ExtentVerdict::kShort;
-  return smaller == 0 ? ExtentVerdict::kFits : ExtentVerdict::kUnknown;
+  if (smaller == 1) return ShapeVerdict::kShort;
+  return smaller == 0 ? ShapeVerdict::kFits : ShapeVerdict::kUnknown;
 }
 
 std::string short_words(const Shape& found, const StatedShape& stated, const std::string& pieces) {

@@ -24,7 +24,7 @@ class MappedTensor;
 /// all parameters of one layout, shape and stage, which share it.
 ///
 /// The cells are the product of the partitions' parts, or the boxes of a set that is no product.
-struct ShardPattern {
+struct CellPattern {
   Shape full_shape;
   std::vector<AxisPartition> partitions;  ///< one for each dimension of full_shape
   /// Of each cell, row-major over the parts of the partitions, or as the boxes are numbered.
@@ -41,7 +41,7 @@ struct ShardPattern {
   std::shared_ptr<const MappedTensor> mapped{};
 
   /// Of that full shape, with partitions of one part each, and no cell yet.
-  static ShardPattern uncut(Shape full_shape);
+  static CellPattern uncut(Shape full_shape);
 
   bool complete() const noexcept;
 };
@@ -52,21 +52,21 @@ struct ShardPattern {
 /// grid's element type, so that offsets computed from the partitions are right in the file.
 ///
 /// All constructors throw Error kUnsupported if the pattern cuts packed elements inside of a byte.
-class ShardGrid {
+class CellGrid {
  public:
   /// @param entry the parameter in the index that all files of the pattern share.
-  ShardGrid(std::shared_ptr<const ShardPattern> pattern, const TensorEntry& entry);
+  CellGrid(std::shared_ptr<const CellPattern> pattern, const TensorEntry& entry);
   /// @param entries of each cell's file its own; there is at least one. nullptr where the cell has
   ///        no file.
-  ShardGrid(std::shared_ptr<const ShardPattern> pattern, std::vector<const TensorEntry*> entries);
+  CellGrid(std::shared_ptr<const CellPattern> pattern, std::vector<const TensorEntry*> entries);
   /// @param entries of each cell's file its own, nullptr where there is none; behind these, of each
   ///        replica's. So one file can have several cells.
   /// @param like an entry of the parameter.
-  ShardGrid(std::shared_ptr<const ShardPattern> pattern, std::vector<const TensorEntry*> entries,
-            const TensorEntry& like);
+  CellGrid(std::shared_ptr<const CellPattern> pattern, std::vector<const TensorEntry*> entries,
+           const TensorEntry& like);
 
   /// Many grids share one.
-  const ShardPattern& pattern() const noexcept { return *pattern_; }
+  const CellPattern& pattern() const noexcept { return *pattern_; }
   const std::string& name() const noexcept { return entry_->name; }
   DType dtype() const noexcept { return entry_->dtype; }
   const Shape& full_shape() const noexcept { return pattern_->full_shape; }
@@ -104,28 +104,28 @@ class ShardGrid {
 
   /// The same grid with the units of packed elements for elements, and their dimensions: see
   /// packed_units.h. Its cells have the same numbers. nullptr: the elements are not packed.
-  const std::shared_ptr<const ShardGrid>& units() const noexcept { return units_; }
+  const std::shared_ptr<const CellGrid>& units() const noexcept { return units_; }
 
   /// Whether none of them stands in for its cell.
   bool replicas_differ() const noexcept { return replicas_differ_; }
   /// This grid with replicas that may differ.
-  std::shared_ptr<const ShardGrid> without_stand_ins() const;
+  std::shared_ptr<const CellGrid> without_stand_ins() const;
 
  private:
   void count_in_units();
 
-  std::shared_ptr<const ShardPattern> pattern_;
+  std::shared_ptr<const CellPattern> pattern_;
   const TensorEntry* entry_;  ///< of a cell that has a file
   /// Of each cell, and of each replica if they are listed; empty: entry_ is that of all.
   std::vector<const TensorEntry*> entries_;
   bool replicas_differ_ = false;
-  std::shared_ptr<const ShardGrid> units_{};
+  std::shared_ptr<const CellGrid> units_{};
 };
 
-using ShardGridPtr = std::shared_ptr<const ShardGrid>;
+using CellGridPtr = std::shared_ptr<const CellGrid>;
 
 /// "3 boxes", of a grid that has boxes.
-std::string boxes_text(const ShardGrid& grid);
+std::string boxes_text(const CellGrid& grid);
 
 /// @throws Error if a tensor of this shape and type has more bytes than 64-bit numbers count.
 void require_countable(const Shape& full, DType dtype);
@@ -134,8 +134,8 @@ void require_countable(const Shape& full, DType dtype);
 Shape array_shape(const TensorEntry& entry);
 
 /// A parameter that is taken as it stands in one file: a grid of one cell.
-ShardGridPtr single_cell_grid(const Holding& holding);
+CellGridPtr single_cell_grid(const Holding& holding);
 /// The same of one that several files hold with the same bytes; the first is the one to read.
-ShardGridPtr single_cell_grid(const Holders& holders);
+CellGridPtr single_cell_grid(const Holders& holders);
 
 }  // namespace reshardfs

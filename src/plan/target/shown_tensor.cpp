@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/target/tensor_view.h"
+#include "plan/target/shown_tensor.h"
 
 #include <algorithm>
 #include <array>
@@ -31,8 +31,8 @@ void fill(const StridedRun& run, std::span<std::byte> out) {
 
 }  // namespace
 
-TensorView::TensorView(ShardGridPtr grid, const std::vector<AxisPartition>& partitions,
-                       const std::vector<std::int64_t>& parts)
+ShownTensor::ShownTensor(CellGridPtr grid, const std::vector<AxisPartition>& partitions,
+                         const std::vector<std::int64_t>& parts)
     : grid_(std::move(grid)) {
   if (!grid_->units()) {
     cut(partitions, parts);
@@ -54,7 +54,7 @@ TensorView::TensorView(ShardGridPtr grid, const std::vector<AxisPartition>& part
   prepare();
 }
 
-TensorView::TensorView(ShardGridPtr grid) : grid_(std::move(grid)) {
+ShownTensor::ShownTensor(CellGridPtr grid) : grid_(std::move(grid)) {
   if (grid_->units()) {
     packed_ = std::make_shared<const Packed>(Packed{grid_, grid_->full_shape()});
     grid_ = packed_->grid->units();
@@ -66,15 +66,15 @@ TensorView::TensorView(ShardGridPtr grid) : grid_(std::move(grid)) {
   prepare();
 }
 
-void TensorView::cut(const std::vector<AxisPartition>& partitions,
-                     const std::vector<std::int64_t>& parts) {
+void ShownTensor::cut(const std::vector<AxisPartition>& partitions,
+                      const std::vector<std::int64_t>& parts) {
   for (std::size_t d = 0; d < partitions.size(); ++d) {
     shape_.push_back(partitions[d].part_length(parts[d]));
     segments_.push_back(overlay(partitions[d], parts[d], grid_->partitions()[d]));
   }
 }
 
-void TensorView::prepare() {
+void ShownTensor::prepare() {
   if (shape_.size() > kMaxDimensions) {
     throw Error(ErrorKind::kUnsupported, "it has more than 32 dimensions")
         .for_parameter(grid_->name());
@@ -88,7 +88,7 @@ void TensorView::prepare() {
 }
 
 /// Of the first and the last element, a part may be wanted.
-void TensorView::visit_bytes(const ByteRange& bytes, VisitSource visit) const {
+void ShownTensor::visit_bytes(const ByteRange& bytes, VisitSource visit) const {
   if (bytes.empty()) return;
   const std::int64_t first = signed_of(bytes.offset() / element_);
   const std::int64_t end = signed_of((bytes.end() - 1) / element_) + 1;
@@ -96,25 +96,25 @@ void TensorView::visit_bytes(const ByteRange& bytes, VisitSource visit) const {
                   [&](Region& region) { visit_region(region, 0, visit); });
 }
 
-void TensorView::visit_region(Region& region, std::size_t first_cell, VisitSource visit) const {
+void ShownTensor::visit_region(Region& region, std::size_t first_cell, VisitSource visit) const {
   if (const MappedTensor* mapped = grid_->mapped()) {
-    return for_each_part(region, segments_, [&](const Region& part, Segments /*parts*/) {
+    return for_each_segment(region, segments_, [&](const Region& part, Segments /*parts*/) {
       mapped->for_each_source(part, first_cell, visit);
     });
   }
   if (grid_->boxes() != nullptr) {
-    return for_each_part(region, segments_, [&](const Region& part, Segments /*parts*/) {
+    return for_each_segment(region, segments_, [&](const Region& part, Segments /*parts*/) {
       visit_boxes(part, first_cell, visit);
     });
   }
-  for_each_part(region, segments_, [&](const Region& part, Segments parts) {
+  for_each_segment(region, segments_, [&](const Region& part, Segments parts) {
     visit_cell(part, parts, first_cell, visit);
   });
 }
 
 /// @param region of the cell that these segments are in.
-void TensorView::visit_cell(const Region& region, Segments segments, std::size_t first_cell,
-                            VisitSource visit) const {
+void ShownTensor::visit_cell(const Region& region, Segments segments, std::size_t first_cell,
+                             VisitSource visit) const {
   std::int64_t cell = 0;
   for (std::size_t d = 0; d < segments.size(); ++d) {
     cell += segments[d]->source_part * cell_strides_[d];
@@ -125,8 +125,8 @@ void TensorView::visit_cell(const Region& region, Segments segments, std::size_t
 }
 
 /// @param region of the full tensor.
-void TensorView::visit_boxes(const Region& region, std::size_t first_cell,
-                             VisitSource visit) const {
+void ShownTensor::visit_boxes(const Region& region, std::size_t first_cell,
+                              VisitSource visit) const {
   const BoxSet& boxes = *grid_->boxes();
   std::int64_t left = region.elements();
   for_each_box(region, boxes, [&](Region part, std::size_t number) {
@@ -144,22 +144,22 @@ void TensorView::visit_boxes(const Region& region, std::size_t first_cell,
   });
 }
 
-void TensorView::for_each_source(const Nest& nest, std::size_t first_cell,
-                                 VisitSource visit) const {
+void ShownTensor::for_each_source(const Nest& nest, std::size_t first_cell,
+                                  VisitSource visit) const {
   const bool is_one_cell =
       grid_->cell_count() == 1 && grid_->boxes() == nullptr && grid_->mapped() == nullptr;
   if (is_one_cell) return visit({grid_->cell(0), first_cell, nest});
   for_each_region(nest, shape_, [&](Region& region) { visit_region(region, first_cell, visit); });
 }
 
-void TensorView::for_each_run(const ByteRange& bytes,
-                              const std::function<void(const StridedRun&)>& visit) const {
+void ShownTensor::for_each_run(const ByteRange& bytes,
+                               const std::function<void(const StridedRun&)>& visit) const {
   RunMaker runs(bytes, element_, visit);
   visit_bytes(bytes, [&](const SourceNest& source) { runs.take(source); });
   runs.finish();
 }
 
-void TensorView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
+void ShownTensor::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const {
   const bool is_whole = offset % element_ == 0 && out.size() % element_ == 0;
   if (grid_->mapped() != nullptr && !is_whole) return read_parts(offset, out, batch);
   const auto place_of = [&](std::uint64_t destination) {
@@ -183,8 +183,8 @@ void TensorView::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch&
 }
 
 /// Elements that may be turned are read as a whole.
-void TensorView::read_parts(std::uint64_t offset, std::span<std::byte> out,
-                            ReadBatch& batch) const {
+void ShownTensor::read_parts(std::uint64_t offset, std::span<std::byte> out,
+                             ReadBatch& batch) const {
   constexpr std::size_t kWidest = 16;
   while (!out.empty()) {
     const std::uint64_t skip = offset % element_;
@@ -202,7 +202,7 @@ void TensorView::read_parts(std::uint64_t offset, std::span<std::byte> out,
   }
 }
 
-void TensorView::for_each_use(const ByteRange& bytes, SourceSink& sink) const {
+void ShownTensor::for_each_use(const ByteRange& bytes, SourceSink& sink) const {
   const auto take = [&](const StridedRun& run) {
     if (run.holding) sink.take(run.holding, pieces_of(run));
   };
@@ -215,8 +215,8 @@ void TensorView::for_each_use(const ByteRange& bytes, SourceSink& sink) const {
   runs.finish();
 }
 
-TensorView TensorView::box(const Shape& begin, const Shape& sizes) const {
-  TensorView part = *this;
+ShownTensor ShownTensor::box(const Shape& begin, const Shape& sizes) const {
+  ShownTensor part = *this;
   if (!packed_) {
     part.clip(begin, sizes);
     return part;
@@ -232,7 +232,7 @@ TensorView TensorView::box(const Shape& begin, const Shape& sizes) const {
   return part;
 }
 
-void TensorView::clip(const Shape& begin, const Shape& sizes) {
+void ShownTensor::clip(const Shape& begin, const Shape& sizes) {
   for (std::size_t d = 0; d < shape_.size(); ++d) {
     std::vector<AxisSegment> kept;
     for (AxisSegment segment : segments_[d]) {
@@ -252,8 +252,8 @@ void TensorView::clip(const Shape& begin, const Shape& sizes) {
 }
 
 /// From the cell's file, or another one that has the same if that has failed.
-void TensorView::read_from_file(StridedRun run, std::span<std::byte> place,
-                                ReadBatch& batch) const {
+void ShownTensor::read_from_file(StridedRun run, std::span<std::byte> place,
+                                 ReadBatch& batch) const {
   if (!run.holding) {
     throw Error(ErrorKind::kMissing, "no source rank has this part").for_parameter(grid_->name());
   }
@@ -265,7 +265,7 @@ void TensorView::read_from_file(StridedRun run, std::span<std::byte> place,
   read_run(run, place, batch);
 }
 
-Holding TensorView::whole_cell() const {
+Holding ShownTensor::whole_cell() const {
   if (grid_->mapped() != nullptr) return {};
   Holding found;
   const std::int64_t elements = element_count(shape_);
@@ -281,7 +281,7 @@ Holding TensorView::whole_cell() const {
   return found;
 }
 
-void TensorView::for_each_cell(
+void ShownTensor::for_each_cell(
     const std::function<void(const Holding&, std::uint64_t bytes)>& visit) const {
   std::map<std::size_t, std::uint64_t> cells;
   visit_bytes(ByteRange::whole(size_), [&](const SourceNest& source) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/mapped_regions.h"
+#include "report/mapped_rows.h"
 
 #include <algorithm>
 #include <set>
 
 #include "base/byte_range.h"
-#include "plan/target/tensor_view.h"
+#include "plan/target/shown_tensor.h"
 
 namespace reshardfs {
 namespace {
@@ -14,17 +14,17 @@ namespace {
 constexpr std::int64_t kMostRows = 65'536;
 
 /// From which column on what holds them.
-struct Piece {
+struct ColumnStretch {
   std::int64_t column = 0;
   Holding holding;
 
-  bool operator==(const Piece&) const = default;
+  bool operator==(const ColumnStretch&) const = default;
 };
-using RegionRow = std::vector<Piece>;
+using StretchRow = std::vector<ColumnStretch>;
 
 class Rows {
  public:
-  Rows(const ShardGridPtr& grid, std::size_t most) : view_(grid), most_(most) {
+  Rows(const CellGridPtr& grid, std::size_t most) : view_(grid), most_(most) {
     const Shape& full = grid->full_shape();
     const bool has_rows = full.size() > 1;
     rows_ = has_rows ? full[0] : 1;
@@ -33,13 +33,13 @@ class Rows {
     element_ = element_size(grid->dtype());
   }
 
-  MappedRegions find() {
-    MappedRegions regions;
-    std::vector<RegionRow> kinds;
+  MappedRows find() {
+    MappedRows regions;
+    std::vector<StretchRow> kinds;
     const std::int64_t end = std::min(rows_, kMostRows);
     std::int64_t row = 0;
     for (; row < end; ++row) {
-      RegionRow pieces = pieces_of(row);
+      StretchRow pieces = pieces_of(row);
       if (!kinds.empty() && kinds.back() == pieces) {
         ++regions.row_lengths.back();
         continue;
@@ -51,8 +51,8 @@ class Rows {
     regions.shortened = row < rows_;
     regions.row_lengths.back() += rows_ - row;
     std::set<std::int64_t> begins;
-    for (const RegionRow& kind : kinds) {
-      for (const Piece& piece : kind) begins.insert(piece.column);
+    for (const StretchRow& kind : kinds) {
+      for (const ColumnStretch& piece : kind) begins.insert(piece.column);
     }
     begins.insert(columns_);
     for (auto at = begins.begin(); std::next(at) != begins.end(); ++at) {
@@ -61,9 +61,9 @@ class Rows {
     for (std::size_t i = 0; i < kinds.size(); ++i) {
       std::int64_t column = 0;
       for (std::size_t k = 0; k < regions.column_lengths.size(); ++k) {
-        const auto behind =
-            std::upper_bound(kinds[i].begin(), kinds[i].end(), column,
-                             [](std::int64_t at, const Piece& piece) { return at < piece.column; });
+        const auto behind = std::upper_bound(
+            kinds[i].begin(), kinds[i].end(), column,
+            [](std::int64_t at, const ColumnStretch& piece) { return at < piece.column; });
         regions.holdings[{static_cast<std::int64_t>(i), static_cast<std::int64_t>(k)}] =
             std::prev(behind)->holding;
         column += regions.column_lengths[k];
@@ -73,10 +73,10 @@ class Rows {
   }
 
  private:
-  RegionRow pieces_of(std::int64_t row) const {
+  StretchRow pieces_of(std::int64_t row) const {
     const auto row_bytes = static_cast<std::uint64_t>(columns_ * inner_ * element_);
     const std::uint64_t begin = static_cast<std::uint64_t>(row) * row_bytes;
-    RegionRow pieces;
+    StretchRow pieces;
     view_.for_each_run({begin, row_bytes}, [&](const StridedRun& run) {
       // The first column whose index 0 of all other dimensions is in the run.
       const auto first = static_cast<std::int64_t>(run.destination_offset - begin) / element_;
@@ -87,11 +87,11 @@ class Rows {
       pieces.push_back({column, run.holding});
     });
     std::sort(pieces.begin(), pieces.end(),
-              [](const Piece& a, const Piece& b) { return a.column < b.column; });
+              [](const ColumnStretch& a, const ColumnStretch& b) { return a.column < b.column; });
     return pieces;
   }
 
-  TensorView view_;
+  ShownTensor view_;
   std::size_t most_;
   std::int64_t rows_ = 1;
   std::int64_t columns_ = 1;
@@ -101,7 +101,7 @@ class Rows {
 
 }  // namespace
 
-MappedRegions mapped_regions(const ShardGridPtr& grid, std::size_t most) {
+MappedRows mapped_rows(const CellGridPtr& grid, std::size_t most) {
   return Rows(grid, most).find();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/source/shard_grid.h"
+#include "plan/source/cell_grid.h"
 
 #include <gtest/gtest.h>
 
@@ -13,9 +13,9 @@ using test::memory_set;
 using test::record;
 
 /// Five files: cells 0 and 2 are in two and three of them, cell 1 is in none.
-class ShardGridTest : public ::testing::Test {
+class CellGridTest : public ::testing::Test {
  protected:
-  ShardGridTest() {
+  CellGridTest() {
     std::map<std::int64_t, std::string> records;
     for (std::int64_t rank = 0; rank < 5; ++rank) {
       // Rank 4 does not have w.
@@ -30,7 +30,7 @@ class ShardGridTest : public ::testing::Test {
   const RankFile* file(std::int64_t rank) const { return set->find(Rank(rank)); }
   const TensorEntry* entry(std::int64_t rank) const { return &file(rank)->index->entries()[0]; }
   /// The rank of a further file with the cell that is none of `broken`; -1: there is none.
-  static std::int64_t replica(const ShardGrid& grid, std::size_t cell,
+  static std::int64_t replica(const CellGrid& grid, std::size_t cell,
                               const std::vector<std::int64_t>& broken = {}) {
     const Holding found = grid.replica(cell, [&](const RankFile& file) {
       return std::find(broken.begin(), broken.end(), file.rank.number()) == broken.end();
@@ -39,11 +39,11 @@ class ShardGridTest : public ::testing::Test {
   }
 
   std::shared_ptr<const CheckpointSet> set;
-  std::shared_ptr<ShardPattern> pattern = std::make_shared<ShardPattern>();
+  std::shared_ptr<CellPattern> pattern = std::make_shared<CellPattern>();
 };
 
-TEST_F(ShardGridTest, KnowsWhichCellsHaveAFile) {
-  const ShardGrid grid(pattern, *entry(0));
+TEST_F(CellGridTest, KnowsWhichCellsHaveAFile) {
+  const CellGrid grid(pattern, *entry(0));
   EXPECT_EQ(grid.cell_count(), 3U);
   EXPECT_EQ(grid.cell(0).file, file(0));
   EXPECT_FALSE(grid.cell(1));
@@ -57,8 +57,8 @@ TEST_F(ShardGridTest, KnowsWhichCellsHaveAFile) {
   EXPECT_FALSE(grid.complete());
 }
 
-TEST_F(ShardGridTest, FindsTheReplicasOfACell) {
-  const ShardGrid grid(pattern, *entry(0));
+TEST_F(CellGridTest, FindsTheReplicasOfACell) {
+  const CellGrid grid(pattern, *entry(0));
   EXPECT_EQ(replica(grid, 0), 2);
   EXPECT_EQ(replica(grid, 0, {2}), -1);
   EXPECT_EQ(replica(grid, 1), -1);
@@ -67,8 +67,8 @@ TEST_F(ShardGridTest, FindsTheReplicasOfACell) {
   EXPECT_EQ(replica(grid, 2, {3, 4}), -1);
 }
 
-TEST_F(ShardGridTest, FindsAReplicasOwnEntryWhereIndexesDiffer) {
-  const ShardGrid grid(pattern, {nullptr, nullptr, entry(1)});
+TEST_F(CellGridTest, FindsAReplicasOwnEntryWhereIndexesDiffer) {
+  const CellGrid grid(pattern, {nullptr, nullptr, entry(1)});
   EXPECT_EQ(grid.name(), "w");  // of the first cell that has an entry
   const Holding found = grid.replica(2, [](const RankFile&) { return true; });
   EXPECT_EQ(found.file, file(3));
@@ -81,7 +81,7 @@ TEST(SingleCellGrid, TakesWhatIsNoArrayAsBytes) {
   const RankFile& file = set->files().front();
   const TensorEntry& entry = file.index->entries().front();
   EXPECT_EQ(array_shape(entry), (Shape{4}));
-  const ShardGridPtr grid = single_cell_grid(Holding{&file, &entry});
+  const CellGridPtr grid = single_cell_grid(Holding{&file, &entry});
   EXPECT_EQ(grid->full_shape(), (Shape{4}));
   EXPECT_EQ(grid->cell_count(), 1U);
 }
@@ -92,8 +92,8 @@ TEST(SingleCellGrid, OfSeveralFilesReadsTheFirstAndKnowsTheOthers) {
                                {1, record("a", {1}, "Int8", "a") + record("w", {1}, "Int8", "x")}});
   Holders holders;
   for (const RankFile& file : set->files()) holders.add({&file, 1, file.index->find("w")});
-  ASSERT_EQ(holders.runs().size(), 2U);
-  const ShardGridPtr grid = single_cell_grid(holders);
+  ASSERT_EQ(holders.rows().size(), 2U);
+  const CellGridPtr grid = single_cell_grid(holders);
   EXPECT_EQ(grid->cell(0).file->rank, Rank(0));
   EXPECT_EQ(grid->pattern().replicas.size(), 1U);
   const Holding other = grid->replica(0, [](const RankFile&) { return true; });

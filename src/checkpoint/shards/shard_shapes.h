@@ -8,7 +8,7 @@
 
 #include "checkpoint/completeness.h"
 #include "checkpoint/ranks/rank_file.h"
-#include "checkpoint/whole/model_extents.h"
+#include "checkpoint/whole/model_shapes.h"
 
 namespace reshardfs {
 
@@ -17,7 +17,7 @@ struct ShardEvidence {
   std::int64_t shards = 0;
   /// Whether each file tells the number of its shard.
   bool numbered = false;
-  ModelExtents config{};
+  ModelShapes config{};
   /// The index of the same model in whole tensors; empty: there is none.
   std::filesystem::path index{};
   /// The bytes of all tensors, by that index.
@@ -34,7 +34,7 @@ struct ShardEvidence {
 ///   (torch.chunk, by which torch.distributed cuts).
 /// @param files of all shards. RankFile::part numbers the file of a numbered shard.
 /// @param out gets what is short, what is open, and the grounds.
-void state_extents(const ShardEvidence& evidence, const std::vector<RankFile>& files,
-                   Completeness& out);
+void state_shapes(const ShardEvidence& evidence, const std::vector<RankFile>& files,
+                  Completeness& out);
 
 }  // namespace reshardfs

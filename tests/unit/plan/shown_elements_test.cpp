@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/target/element_view.h"
+#include "plan/target/shown_elements.h"
 
 #include <cstring>
 
@@ -33,21 +33,21 @@ std::string converted(const std::string& from, DType dtype) {
   return out;
 }
 
-std::string read(const ElementView& view, std::uint64_t offset, std::size_t count) {
+std::string read(const ShownElements& view, std::uint64_t offset, std::size_t count) {
   std::vector<std::byte> out(count);
   ReadBatch batch;
   view.read(offset, out, batch);
   return test::text_of(out);
 }
 
-class ElementViewOf : public ::testing::TestWithParam<DType> {};
+class ShownElementsOf : public ::testing::TestWithParam<DType> {};
 
-TEST_P(ElementViewOf, ConvertsAnyRange) {
+TEST_P(ShownElementsOf, ConvertsAnyRange) {
   const std::string from = floats();
   const auto set = test::memory_set({{0, record("w", {kElements}, "Float32", from)}});
   const RankFile& file = set->files().front();
-  const ElementView view(TensorView(single_cell_grid({&file, &file.index->entries().front()})),
-                         GetParam());
+  const ShownElements view(ShownTensor(single_cell_grid({&file, &file.index->entries().front()})),
+                           GetParam());
   const std::string whole = converted(from, GetParam());
   ASSERT_EQ(view.size(), whole.size());
   EXPECT_TRUE(read(view, 0, whole.size()) == whole);
@@ -62,15 +62,15 @@ TEST_P(ElementViewOf, ConvertsAnyRange) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(NarrowAndWide, ElementViewOf,
+INSTANTIATE_TEST_SUITE_P(NarrowAndWide, ShownElementsOf,
                          ::testing::Values(DType::kFloat16, DType::kBFloat16, DType::kFloat64));
 
-TEST(ElementView, RoundsInEachOfTwoConversions) {
+TEST(ShownElements, RoundsInEachOfTwoConversions) {
   const std::string from = floats();
   const auto set = test::memory_set({{0, record("w", {kElements}, "Float32", from)}});
   const RankFile& file = set->files().front();
-  const TensorView stored(single_cell_grid({&file, &file.index->entries().front()}));
-  const ElementView view(stored, DType::kBFloat16, DType::kFloat16);
+  const ShownTensor stored(single_cell_grid({&file, &file.index->entries().front()}));
+  const ShownElements view(stored, DType::kBFloat16, DType::kFloat16);
   std::string through = converted(from, DType::kBFloat16);
   std::string expected(static_cast<std::size_t>(kElements * 2), '?');
   cast_elements(DType::kBFloat16, reinterpret_cast<const std::byte*>(through.data()),
@@ -85,45 +85,45 @@ TEST(ElementView, RoundsInEachOfTwoConversions) {
   EXPECT_FALSE(view.whole_cell());
 }
 
-TEST(ElementView, WidensBetweenTwoConversions) {
+TEST(ShownElements, WidensBetweenTwoConversions) {
   const std::string from = floats();
   const auto set = test::memory_set({{0, record("w", {kElements}, "Float32", from)}});
   const RankFile& file = set->files().front();
-  const ElementView view(TensorView(single_cell_grid({&file, &file.index->entries().front()})),
-                         DType::kFloat64, DType::kFloat16);
+  const ShownElements view(ShownTensor(single_cell_grid({&file, &file.index->entries().front()})),
+                           DType::kFloat64, DType::kFloat16);
   EXPECT_TRUE(read(view, 0, view.size()) == converted(from, DType::kFloat16));
 }
 
-TEST(ElementView, IsAWholeSliceOfTheSourceOnlyInTheSourcesType) {
+TEST(ShownElements, IsAWholeSliceOfTheSourceOnlyInTheSourcesType) {
   const auto set = test::memory_set({{0, record("w", {2}, "Float32", "12345678")}});
   const RankFile& file = set->files().front();
   const Holding holding{&file, &file.index->entries().front()};
-  const ElementView same(TensorView(single_cell_grid(holding)), DType::kFloat32);
+  const ShownElements same(ShownTensor(single_cell_grid(holding)), DType::kFloat32);
   ASSERT_TRUE(same.whole_cell());
   EXPECT_EQ(same.whole_cell().file, &file);
-  const ElementView other(TensorView(single_cell_grid(holding)), DType::kFloat64);
+  const ShownElements other(ShownTensor(single_cell_grid(holding)), DType::kFloat64);
   EXPECT_FALSE(other.whole_cell());
 }
 
-TEST(ElementView, ReadsNoMoreThanTheElementThatAByteIsPartOf) {
+TEST(ShownElements, ReadsNoMoreThanTheElementThatAByteIsPartOf) {
   RankFile file = test::rank_file(
       0, std::make_shared<test::MemorySource>(record("w", {3}, "Float32", "abcdefghijkl")));
   const auto counting = std::make_shared<test::CountingSource>(file.source);
   file.source = counting;
-  const ElementView view(TensorView(single_cell_grid({&file, &file.index->entries().front()})),
-                         DType::kBFloat16);
+  const ShownElements view(ShownTensor(single_cell_grid({&file, &file.index->entries().front()})),
+                           DType::kBFloat16);
   read(view, 3, 1);
   EXPECT_EQ(counting->bytes(), 4U);
 }
 
-TEST(ElementView, ReadsLargeBlocksOfItsSource) {
+TEST(ShownElements, ReadsLargeBlocksOfItsSource) {
   const auto inner =
       std::make_shared<test::MemorySource>(record("w", {kElements}, "Float32", floats()));
   RankFile file = test::rank_file(0, inner);
   const auto counting = std::make_shared<test::CountingSource>(inner);
   file.source = counting;
-  const ElementView view(TensorView(single_cell_grid({&file, &file.index->entries().front()})),
-                         DType::kBFloat16);
+  const ShownElements view(ShownTensor(single_cell_grid({&file, &file.index->entries().front()})),
+                           DType::kBFloat16);
   read(view, 0, view.size());
   EXPECT_EQ(counting->reads(), 13U);
   EXPECT_EQ(counting->bytes(), static_cast<std::uint64_t>(kElements) * 4);
