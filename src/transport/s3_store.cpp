@@ -27,6 +27,11 @@ std::string endpoint_of(const AwsConfiguration& configuration) {
   return has_scheme ? configuration.endpoint : "https://" + configuration.endpoint;
 }
 
+bool has_virtual_hosts(const S3Settings& settings, const AwsConfiguration& configuration) {
+  return settings.addressing == S3Addressing::kHost ||
+         (settings.addressing == S3Addressing::kByEndpoint && configuration.endpoint.empty());
+}
+
 }  // namespace
 
 void throw_s3_refusal(const HttpHead& head, const std::string& body, const std::string& name) {
@@ -80,9 +85,7 @@ S3Store* S3Store::make(const S3Store* /*before*/) {
   if (transport_settings().ca_file.empty()) {
     transport_settings().ca_file = configuration.ca_file;
   }
-  const bool virtual_host =
-      settings.addressing == S3Addressing::kHost ||
-      (settings.addressing == S3Addressing::kByEndpoint && configuration.endpoint.empty());
+  const bool virtual_host = has_virtual_hosts(settings, configuration);
   return new S3Store(std::move(configuration), virtual_host);
 }
 
@@ -95,6 +98,21 @@ ProcessState<S3Store> the_store("S3 store", &S3Store::make);
 
 S3Store& S3Store::process() {
   return the_store.get();
+}
+
+void S3Store::require_same(const S3Settings& settings) {
+  const S3Store* const own = the_store.made();
+  if (own == nullptr) return;
+  const AwsConfiguration& has = own->credentials_.configuration();
+  const AwsConfiguration wants = aws_configuration(settings, process_environment());
+  if (endpoint_of(has) == endpoint_of(wants) && has.region == wants.region &&
+      has.profile == wants.profile && own->virtual_host_ == has_virtual_hosts(settings, wants)) {
+    return;
+  }
+  throw Error(ErrorKind::kUsage,
+              "this process reads from the store " + printable(endpoint_of(has)) +
+                  " already, and cannot read from " + printable(endpoint_of(wants)) + " too")
+      .hint("use a process for each store, and for each region and profile of one");
 }
 
 S3Store::S3Store(AwsConfiguration configuration, bool virtual_host)

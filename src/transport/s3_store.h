@@ -9,6 +9,7 @@
 
 #include "transport/aws_credentials.h"
 #include "transport/http_engine.h"
+#include "transport/settings.h"
 
 namespace reshardfs {
 
@@ -34,6 +35,10 @@ class S3Store {
 
   /// @throws Error of aws_configuration().
   static S3Store& process();
+  /// Settings for a source that is about to be opened.
+  /// @throws Error kUsage if this process reads from a store already, and the settings, with the
+  ///         environment as it is now, name another one.
+  static void require_same(const S3Settings& settings);
   /// For process() alone.
   static S3Store* make(const S3Store* before);
   explicit S3Store(AwsConfiguration configuration, bool virtual_host);

@@ -13,7 +13,7 @@ OPTION = r"(?<![\w-])--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)"
 FOREIGN = {
     "array": "sbatch", "cap-add": "docker", "cap-drop": "docker", "device": "docker", "rm": "docker",
     "name": "docker", "preserve-fds": "podman", "ntasks": "srun", "nodes": "srun", "now": "systemctl",
-    "install": "cmake", "uninstall": "setup.sh", "ckpt-format": "Megatron-Core",
+    "install": "cmake", "build": "cmake", "target": "cmake", "uninstall": "setup.sh", "ckpt-format": "Megatron-Core",
     "make-vocab-size-divisible-by": "Megatron-LM", "take-over": "between two processes of a mount",
     "src": "the beginning of several options", "safe": "the beginning of one of DeepSpeed's",
 }

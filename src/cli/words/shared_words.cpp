@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/words/shared_words.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "storage/near_path.h"
 #include "storage/pool/block_pool.h"
 #include "storage/remote/cached_fetcher.h"
+#include "transport/s3_store.h"
 #include "transport/settings.h"
 
 namespace reshardfs {
@@ -28,17 +30,10 @@ LogSettings log_settings(const Given& given) {
   return log;
 }
 
-void apply_storage(const Given& given) {
-  const auto certificates = existing_path(given, "ca-file", "a file of certificates in PEM");
-  std::shared_ptr<BlockCache> cache;
-  const std::string cache_dir = given.text("cache-dir");
-  if (!cache_dir.empty()) {
-    cache = BlockCache::open({std::filesystem::absolute(cache_dir), given.size("cache-size")});
-  }
-  // Before the lock: the one before may be the last of its kind, and waits for its disk.
-  std::shared_ptr<BlockCache> replaced;
-  const ForkLock lock;
-  S3Settings& s3 = s3_settings();
+namespace {
+
+S3Settings stores(const Given& given) {
+  S3Settings s3;
   s3.endpoint = given.text("s3-endpoint");
   s3.region = given.text("s3-region");
   s3.profile = given.text("s3-profile");
@@ -47,6 +42,33 @@ void apply_storage(const Given& given) {
   s3.addressing = addressing == "path"   ? S3Addressing::kPath
                   : addressing == "host" ? S3Addressing::kHost
                                          : S3Addressing::kByEndpoint;
+  return s3;
+}
+
+/// Whether it matters which store is meant.
+bool names_store(const Given& given) {
+  const bool by_option = given.has("s3-endpoint") || given.has("s3-region") ||
+                         given.has("s3-profile") || given.has("s3-addressing");
+  return by_option ||
+         std::any_of(given.arguments.begin(), given.arguments.end(),
+                     [](const std::string& word) { return word.starts_with("s3://"); });
+}
+
+}  // namespace
+
+void apply_storage(const Given& given) {
+  const auto certificates = existing_path(given, "ca-file", "a file of certificates in PEM");
+  std::shared_ptr<BlockCache> cache;
+  const std::string cache_dir = given.text("cache-dir");
+  if (!cache_dir.empty()) {
+    cache = BlockCache::open({std::filesystem::absolute(cache_dir), given.size("cache-size")});
+  }
+  S3Settings s3 = stores(given);
+  if (names_store(given)) S3Store::require_same(s3);
+  // Before the lock: the one before may be the last of its kind, and waits for its disk.
+  std::shared_ptr<BlockCache> replaced;
+  const ForkLock lock;
+  s3_settings() = std::move(s3);
   TransportSettings& transport = transport_settings();
   transport.patience = std::chrono::seconds(given.number("remote-timeout").value());
   if (given.has("ca-file")) transport.ca_file = certificates.value_or("");

@@ -17,7 +17,8 @@ LogSettings log_settings(const Given& given);
 
 /// Sets up how sources are reached that are not files of this machine. To be called before the
 /// first source is named.
-/// @throws Error kMissing if the file of certificates is not there.
+/// @throws Error kMissing if the file of certificates is not there, kUsage if the process reads
+/// from another store already.
 void apply_storage(const Given& given);
 
 /// A source as it was given: a URL or a list of URLs as storage/location.h has it; a path stays.

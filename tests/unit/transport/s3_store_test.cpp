@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/s3_store.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "reshardfs/error.h"
+
+#include "transport/settings.h"
+
+namespace reshardfs {
+namespace {
+
+S3Settings settings_of(const std::string& endpoint, const std::string& region = "r1") {
+  S3Settings settings;
+  settings.endpoint = endpoint;
+  settings.region = region;
+  settings.anonymous = true;
+  return settings;
+}
+
+std::string refusal(const S3Settings& settings) {
+  try {
+    S3Store::require_same(settings);
+    return "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    return error.message();
+  }
+}
+
+TEST(S3Store, IsOneForAProcess) {
+  EXPECT_EQ(refusal(settings_of("http://b:1")), "") << "none is there yet";
+  s3_settings() = settings_of("http://a:1");
+  static_cast<void>(S3Store::process());
+  EXPECT_EQ(refusal(settings_of("http://a:1")), "");
+  EXPECT_EQ(refusal(settings_of("http://b:1")),
+            "this process reads from the store http://a:1 already, and cannot read from http://b:1 "
+            "too");
+  EXPECT_NE(refusal(settings_of("http://a:1", "r2")), "");
+  S3Settings by_host = settings_of("http://a:1");
+  by_host.addressing = S3Addressing::kHost;
+  EXPECT_NE(refusal(by_host), "");
+}
+
+}  // namespace
+}  // namespace reshardfs
