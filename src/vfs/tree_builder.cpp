@@ -33,7 +33,7 @@ std::pair<std::string_view, std::string_view> split_last(std::string_view path) 
   throw Error(ErrorKind::kBadInput, path_in_quotes(name) + " cannot be a file name: " + reason);
 }
 
-bool is_control(char c) {
+bool is_control_byte(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte < 0x20 || byte == 0x7f;
 }
@@ -46,7 +46,7 @@ void check_name(std::string_view name) {
     refuse(name, "it has " + std::to_string(name.size()) + " bytes, more than 255");
   }
   if (name.find('/') != std::string_view::npos) refuse(name, "it holds a '/'");
-  if (std::any_of(name.begin(), name.end(), is_control))
+  if (std::any_of(name.begin(), name.end(), is_control_byte))
     refuse(name, "it holds a control character");
 }
 

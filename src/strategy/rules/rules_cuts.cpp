@@ -105,14 +105,14 @@ std::vector<CommonAxes::Axis> axes_of(const std::vector<std::int64_t>& matrix) {
   return axes;
 }
 
-bool is_control(char c) {
+bool is_control_byte(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == '\x7F';
 }
 
 std::string escaped(char c) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   if (c == '"' || c == '\\') return std::string("\\") + c;
-  if (!is_control(c)) return std::string(1, c);
+  if (!is_control_byte(c)) return std::string(1, c);
   const auto byte = static_cast<unsigned char>(c);
   return std::string("\\u00") + kDigits[byte >> 4U] + kDigits[byte & 0xFU];
 }
@@ -224,8 +224,8 @@ std::string optimizer_text(const Layout& layout, const std::vector<DeviceGroup>&
 
 std::string toml_string(const std::string& text) {
   const bool has_backslash = text.find('\\') != std::string::npos;
-  const bool is_literal =
-      text.find('\'') == std::string::npos && std::none_of(text.begin(), text.end(), is_control);
+  const bool is_literal = text.find('\'') == std::string::npos &&
+                          std::none_of(text.begin(), text.end(), is_control_byte);
   // Globs with escapes are easier to read without escapes of their escapes.
   if (has_backslash && is_literal) return "'" + text + "'";
   std::string out = "\"";
