@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
+import mmap
 import os
 import subprocess
 import sys
@@ -32,11 +34,32 @@ class FaultFs:
     program = Path("fault_fs")
 
 
+def cached_pages(fd: int) -> int:
+    """How many pages of a file the kernel has."""
+    size = os.fstat(fd).st_size
+    if size == 0:
+        return 0
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    place = libc.mmap(None, ctypes.c_size_t(size), mmap.PROT_READ, mmap.MAP_SHARED, fd, ctypes.c_long(0))
+    if place in (None, ctypes.c_void_p(-1).value):
+        return 0  # one that cannot be mapped has none
+    state = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+    failed = libc.mincore(ctypes.c_void_p(place), ctypes.c_size_t(size), state)
+    libc.munmap(ctypes.c_void_p(place), ctypes.c_size_t(size))
+    return 0 if failed else sum(page & 1 for page in state)
+
+
 def forget_pages(file: Path) -> None:
-    """Makes the kernel drop what it has cached of a file."""
+    """Makes the kernel drop what it has cached of a file. It passes over pages that are just being read: they
+    are waited for, unless others read on."""
     fd = os.open(file, os.O_RDONLY)
     try:
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        def dropped() -> bool:
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            return cached_pages(fd) == 0
+
+        wait_until(dropped, 2)
     finally:
         os.close(fd)
 

@@ -233,6 +233,7 @@ NOT_RUN = [
     ("^systemctl", CHANGES_MACHINE, Commands.is_named_mount),
     ("^python3 .*transformers", "it needs PyTorch", Commands.is_model),
     ("^vllm", "it needs a GPU", Commands.is_model),
+    ("^cmake --build", "the tests are built already", None),
     ("^cmake --install", CHANGES_MACHINE, None),
     ("^pip install", "it changes the machine; the test 'python_wheel' does it elsewhere", None),
     ("^xargs rm", CHANGES_MACHINE, None),
