@@ -27,6 +27,10 @@ std::string endpoint_of(const AwsConfiguration& configuration) {
   return has_scheme ? configuration.endpoint : "https://" + configuration.endpoint;
 }
 
+bool signs(const AwsConfiguration& configuration) {
+  return configuration.keys || !configuration.token_file.empty();
+}
+
 bool has_virtual_hosts(const S3Settings& settings, const AwsConfiguration& configuration) {
   return settings.addressing == S3Addressing::kHost ||
          (settings.addressing == S3Addressing::kByEndpoint && configuration.endpoint.empty());
@@ -105,14 +109,19 @@ void S3Store::require_same(const S3Settings& settings) {
   if (own == nullptr) return;
   const AwsConfiguration& has = own->credentials_.configuration();
   const AwsConfiguration wants = aws_configuration(settings, process_environment());
-  if (endpoint_of(has) == endpoint_of(wants) && has.region == wants.region &&
-      has.profile == wants.profile && own->virtual_host_ == has_virtual_hosts(settings, wants)) {
-    return;
+  const std::string store = "this process reads from the store " + printable(endpoint_of(has));
+  if (endpoint_of(has) != endpoint_of(wants)) {
+    throw Error(ErrorKind::kUsage,
+                store + " already, and cannot read from " + printable(endpoint_of(wants)) + " too")
+        .hint("use a process for each store");
   }
+  const bool same = has.region == wants.region && has.profile == wants.profile &&
+                    signs(has) == signs(wants) &&
+                    own->virtual_host_ == has_virtual_hosts(settings, wants);
+  if (same) return;
   throw Error(ErrorKind::kUsage,
-              "this process reads from the store " + printable(endpoint_of(has)) +
-                  " already, and cannot read from " + printable(endpoint_of(wants)) + " too")
-      .hint("use a process for each store, and for each region and profile of one");
+              store + " already, with another region, profile, addressing or way of signing")
+      .hint("use a process for each");
 }
 
 S3Store::S3Store(AwsConfiguration configuration, bool virtual_host)

@@ -37,7 +37,7 @@ class S3Store {
   static S3Store& process();
   /// Settings for a source that is about to be opened.
   /// @throws Error kUsage if this process reads from a store already, and the settings, with the
-  ///         environment as it is now, name another one.
+  ///         environment as it is now, name another one, or another way to read from it.
   static void require_same(const S3Settings& settings);
   /// For process() alone.
   static S3Store* make(const S3Store* before);

@@ -48,7 +48,8 @@ S3Settings stores(const Given& given) {
 /// Whether it matters which store is meant.
 bool names_store(const Given& given) {
   const bool by_option = given.has("s3-endpoint") || given.has("s3-region") ||
-                         given.has("s3-profile") || given.has("s3-addressing");
+                         given.has("s3-profile") || given.has("s3-addressing") ||
+                         given.has("s3-anonymous");
   return by_option ||
          std::any_of(given.arguments.begin(), given.arguments.end(),
                      [](const std::string& word) { return word.starts_with("s3://"); });

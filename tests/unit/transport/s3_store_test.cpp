@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/s3_store.h"
 
+#include <cstdlib>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -38,10 +39,21 @@ TEST(S3Store, IsOneForAProcess) {
   EXPECT_EQ(refusal(settings_of("http://b:1")),
             "this process reads from the store http://a:1 already, and cannot read from http://b:1 "
             "too");
-  EXPECT_NE(refusal(settings_of("http://a:1", "r2")), "");
+  constexpr const char* kAnotherWay =
+      "this process reads from the store http://a:1 already, with another region, profile, "
+      "addressing or way of signing";
+  EXPECT_EQ(refusal(settings_of("http://a:1", "r2")), kAnotherWay);
   S3Settings by_host = settings_of("http://a:1");
   by_host.addressing = S3Addressing::kHost;
-  EXPECT_NE(refusal(by_host), "");
+  EXPECT_EQ(refusal(by_host), kAnotherWay);
+  ::setenv("AWS_ACCESS_KEY_ID", "key", 1);
+  ::setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+  EXPECT_EQ(refusal(settings_of("http://a:1")), "");
+  S3Settings with_keys = settings_of("http://a:1");
+  with_keys.anonymous = false;
+  EXPECT_EQ(refusal(with_keys), kAnotherWay);
+  ::unsetenv("AWS_ACCESS_KEY_ID");
+  ::unsetenv("AWS_SECRET_ACCESS_KEY");
 }
 
 }  // namespace
