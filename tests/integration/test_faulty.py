@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from faulty_source import FaultFs, FaultySource, faulty, run_unittests_with_faults
+from faulty_source import KEEPS_NOTHING, FaultFs, FaultySource, faulty, run_unittests_with_faults
 from mounted import (
     assert_gone,
     errno_name,
@@ -57,7 +57,7 @@ class Faults(unittest.TestCase):
             self.log = directory / "log"
             self.source = stack.enter_context(faulty(FaultFs.program, self.made.source, *below))
             yield stack.enter_context(mounted(self.source.path, *self.made.options(), "--direct-io",
-                                              "--log-file", self.log, *options))
+                                              *KEEPS_NOTHING, "--log-file", self.log, *options))
 
     def faults(self, *rules: str) -> None:
         self.source.set(*rules)

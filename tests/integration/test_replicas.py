@@ -16,7 +16,7 @@ from test_scenarios import ROWS, Tensors, layouts, random_tensors, write_ranks
 
 import numpy as np
 from ckpt_format import by_name, record_of
-from faulty_source import FaultFs, faulty, run_unittests_with_faults
+from faulty_source import KEEPS_NOTHING, FaultFs, faulty, run_unittests_with_faults
 from mounted import Result, errno_name, mounted, one_line, run, scratch
 from strategy_files import Strategy, write_protobuf
 
@@ -177,7 +177,7 @@ class DataParallel(unittest.TestCase):
     def failing(self, rank: int, *words: str | Path) -> Iterator[Path]:
         """A mount of which one source rank's file fails."""
         with faulty(FaultFs.program, self.source) as source:
-            with mounted(source.path, *words, "--direct-io", "--log-file",
+            with mounted(source.path, *words, *KEEPS_NOTHING, "--direct-io", "--log-file",
                          self.root / "log") as mountpoint:
                 source.set(f"ckpt_{rank}/* error={errno.EIO}")
                 source.forget_pages()

@@ -5,6 +5,7 @@ readers, and kept in the cache; and if one hangs, all goes on as with a quick on
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import subprocess
 import time
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import test_waiting
-from faulty_source import FaultFs, FaultySource, faulty, run_unittests_with_faults
+from faulty_source import KEEPS_NOTHING, FaultFs, FaultySource, faulty, run_unittests_with_faults
 from mounted import mounted, scratch, wait_until
 from test_waiting import EIGHTHS, LONG, SHAPE, end, start_reader
 from two_arrays import COLUMNS, HALVES, TwoArrays, metric, mounted_file
@@ -27,10 +28,11 @@ class WaitingForSlowFiles(test_waiting.Waiting):
     """The same as for quick ones."""
 
     rules_at_mount = (SLOW,)
+    storage = ("--prefetch-memory", "8MiB")
 
     @contextlib.contextmanager
     def mount(self, *options: str | Path) -> Iterator[Path]:
-        with super().mount("--prefetch-memory", "8MiB", *options) as mountpoint:
+        with super().mount(*options) as mountpoint:
             # Of all steps nothing is read before somebody looks into one.
             if "--step" not in options:
                 self.assertGreater(metric(mountpoint, "slow_file_reads_total"), 0)
@@ -117,6 +119,17 @@ class SlowFiles(Slow):
             source.forget_pages()
             self.assert_all_right(mountpoint, made)
             self.assertGreater(metric(mountpoint, "slow_file_reads_total"), 0)
+
+    def test_without_memory_they_are_read_like_those_of_a_local_disk(self) -> None:
+        with self.mount(*KEEPS_NOTHING, "--direct-io") as mountpoint:
+            for _ in range(2):
+                self.source.forget_pages()
+                self.assert_all_right(mountpoint)
+            self.assertEqual(metric(mountpoint, "slow_file_reads_total"), 0)
+            self.source.set(f"rank_0/* error={errno.EIO}")
+            self.source.forget_pages()
+            with self.assertRaises(OSError):
+                mounted_file(mountpoint, 0).read_bytes()
 
     def test_the_memory_is_bounded(self) -> None:
         with self.mount("--prefetch-memory", "8MiB") as mountpoint:

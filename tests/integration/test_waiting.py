@@ -16,7 +16,7 @@ import unittest
 from collections.abc import Iterator
 from pathlib import Path
 
-from faulty_source import FaultFs, FaultySource, faulty, run_unittests_with_faults
+from faulty_source import KEEPS_NOTHING, FaultFs, FaultySource, faulty, run_unittests_with_faults
 from mounted import (
     COMMAND_SECONDS,
     Settings,
@@ -70,6 +70,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 class Waiting(unittest.TestCase):
     # What is wrong with the source while it is being mounted.
     rules_at_mount: tuple[str, ...] = ()
+    storage: tuple[str, ...] = KEEPS_NOTHING
     made: TwoArrays
     source: FaultySource
     stack: contextlib.ExitStack
@@ -83,8 +84,8 @@ class Waiting(unittest.TestCase):
             self.source.set(*self.rules_at_mount)
             self.source.forget_pages()
             yield self.stack.enter_context(
-                mounted(self.source.path, *self.made.options(), "--log-file", directory / "log",
-                        *options))
+                mounted(self.source.path, *self.made.options(), *self.storage, "--log-file",
+                        directory / "log", *options))
 
     def stall(self, *patterns: str) -> None:
         self.source.set(*(f"{pattern} stall" for pattern in patterns))

@@ -164,7 +164,7 @@ std::vector<Option> server_group() {
        .takes = Takes::kSize,
        .type = "SIZE",
        .help = "Memory for data that is fetched ahead of readers from servers and slow file "
-               "systems, e.g. 64MiB or 1GiB",
+               "systems, e.g. 64MiB or 1GiB; 0 reads slow file systems like local disks",
        .fallback = "256MiB"},
       {.name = "cache-dir",
        .takes = Takes::kText,

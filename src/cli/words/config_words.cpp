@@ -33,7 +33,8 @@ void add_key(const Option& option, const ConfigValue& value, const ConfigFile& f
   if (!value.flag) {
     for (const std::string& text : value.texts) out.push_back({&option, text});
   } else if (!option.is_flag()) {
-    throw Error(ErrorKind::kUsage, "'" + option.name + "' is no flag: it takes " + option.type)
+    throw Error(ErrorKind::kUsage,
+                "'" + option.name + "' takes " + option.type + ", not true or false")
         .in_file(file.path());
   } else if (*value.flag) {
     out.push_back({&option, "true"});

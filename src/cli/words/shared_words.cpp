@@ -14,6 +14,7 @@
 #include "storage/local/directory.h"
 #include "storage/location.h"
 #include "storage/near_path.h"
+#include "storage/local/measured_file.h"
 #include "storage/pool/block_pool.h"
 #include "storage/remote/cached_fetcher.h"
 #include "transport/s3_store.h"
@@ -73,7 +74,9 @@ void apply_storage(const Given& given) {
   TransportSettings& transport = transport_settings();
   transport.patience = std::chrono::seconds(given.number("remote-timeout").value());
   if (given.has("ca-file")) transport.ca_file = certificates.value_or("");
-  BlockPool::process().set_capacity(given.size("prefetch-memory"));
+  const std::uint64_t prefetch_bytes = given.size("prefetch-memory");
+  BlockPool::process().set_capacity(prefetch_bytes);
+  slow_files() = prefetch_bytes == 0 ? SlowFiles::kNone : SlowFiles::kMeasured;
   if (cache != nullptr) replaced = std::exchange(source_cache(), std::move(cache));
 }
 

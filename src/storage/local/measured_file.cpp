@@ -25,14 +25,16 @@ void timed(FileSystemSpeed& file_system, std::uint64_t bytes, Read&& read) {
 
 }  // namespace
 
-SlowFiles& slow_files() noexcept {
-  static SlowFiles which = SlowFiles::kMeasured;
+std::atomic<SlowFiles>& slow_files() noexcept {
+  static std::atomic<SlowFiles> which = SlowFiles::kMeasured;
   return which;
 }
 
 ByteSourcePtr measured(ByteSourcePtr file) {
   const DescriptorPtr descriptor = file->descriptor();
-  const bool all = slow_files() == SlowFiles::kAll;
+  const SlowFiles slow = slow_files();
+  if (slow == SlowFiles::kNone && source_cache() == nullptr) return file;
+  const bool all = slow == SlowFiles::kAll;
   struct statfs system {};
   if (::fstatfs(descriptor->get(), &system) != 0) return file;
   if (!all && !is_remote_type(type_of(system))) return file;

@@ -2,6 +2,7 @@
 /// Files of network and FUSE file systems, whose reads may take much longer than their bytes do.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,9 +23,10 @@ namespace reshardfs {
 /// Which files are read as those of slow file systems are. To be set before the first is opened.
 enum class SlowFiles : std::uint8_t {
   kMeasured,  ///< those of network and FUSE file systems that are found to be slow
+  kNone,      ///< but with a cache on disk those of all such file systems
   kAll,       ///< for tests
 };
-SlowFiles& slow_files() noexcept;
+std::atomic<SlowFiles>& slow_files() noexcept;
 
 /// Of an open file of a file system that is mounted here: the way to read it.
 ///
