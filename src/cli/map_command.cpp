@@ -14,6 +14,7 @@
 
 #include "base/text/name_groups.h"
 #include "base/text/near_name.h"
+#include "base/text/utf8.h"
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/completeness.h"
 #include "cli/app.h"
@@ -59,7 +60,7 @@ std::vector<std::string> variables_of(const modelmap::ModelMap& map) {
 
 /// Without what a terminal would take for a command.
 std::string plain(std::string text) {
-  std::erase_if(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  std::erase_if(text, is_control_byte);
   return text;
 }
 

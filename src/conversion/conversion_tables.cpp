@@ -8,6 +8,7 @@
 #include "base/rank_list.h"
 #include "base/text/state_names.h"
 #include "base/text/text.h"
+#include "base/text/utf8.h"
 #include "base/unmatched_options.h"
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/completeness.h"
@@ -29,9 +30,8 @@ namespace reshardfs {
 namespace {
 
 void require_plain_prefix(const std::string& prefix) {
-  const bool hostile = std::any_of(prefix.begin(), prefix.end(), [](char c) {
-    return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-  });
+  const bool hostile = std::any_of(prefix.begin(), prefix.end(),
+                                   [](char c) { return c == '/' || is_control_byte(c); });
   // 255 bytes for a name, less ".ckpt" and the rank or "merged".
   if (hostile || prefix.size() > 230) {
     throw Error(ErrorKind::kUsage,
@@ -232,7 +232,6 @@ std::shared_ptr<TargetTable> open_target(const ConversionOptions& options,
                           target_options.names);
   }
 }
-
 
 bool selects_some(const ConversionOptions& options) {
   return !options.include.empty() || !options.exclude.empty();

@@ -8,11 +8,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "base/process/read_fully.h"
+#include "base/text/numbers.h"
 #include "cache/checksum.h"
 #include "export/partial_file.h"
 
@@ -36,27 +37,13 @@ std::string header_of(const BlockJournal::Subject& subject) {
   return fmt::format("reshardfs blocks 1 {} {} ", subject.identity, subject.size);
 }
 
-bool take_number(std::string_view& text, std::uint64_t& number) {
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failed != std::errc()) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return true;
-}
-
 /// @return nothing if it is no file of its own, or cannot be read.
 std::optional<std::string> read_journal(int file) {
   struct stat found {};
   if (::fstat(file, &found) != 0 || !S_ISREG(found.st_mode) || found.st_nlink != 1) return {};
   if (static_cast<std::uint64_t>(found.st_size) > kMostBytes) return {};
   std::string text(static_cast<std::size_t>(found.st_size), '\0');
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t got =
-        ::pread(file, text.data() + done, text.size() - done, static_cast<off_t>(done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return {};
-    done += static_cast<std::size_t>(got);
-  }
+  if (read_fully(file, 0, std::as_writable_bytes(std::span(text))) != text.size()) return {};
   return text;
 }
 
@@ -95,20 +82,20 @@ bool BlockJournal::read(const Subject& subject, std::size_t most_block_bytes) {
   const std::string header = header_of(subject);
   if (!text.starts_with(header)) return false;
   text.remove_prefix(header.size());
-  std::uint64_t block_bytes = 0;
-  const bool fits = take_number(text, block_bytes) && text.starts_with('\n') && block_bytes > 0 &&
-                    block_bytes <= most_block_bytes;
+  const auto block_bytes = take_number<std::size_t>(text);
+  const bool fits =
+      block_bytes && text.starts_with('\n') && *block_bytes > 0 && *block_bytes <= most_block_bytes;
   if (!fits) return false;
   text.remove_prefix(1);
-  block_bytes_ = static_cast<std::size_t>(block_bytes);
+  block_bytes_ = *block_bytes;
   // What is no line ends it: a process was killed while it wrote, or the machine went down.
   for (std::string_view rest = text;; text = rest) {
-    std::uint64_t offset = 0;
-    const bool whole = take_number(rest, offset) && rest.starts_with(' ') &&
-                       rest.size() >= kSumDigits + 2 && rest[kSumDigits + 1] == '\n' &&
-                       offset % block_bytes == 0 && offset < subject.size;
+    const auto offset = take_number<std::uint64_t>(rest);
+    const bool whole = offset && rest.starts_with(' ') && rest.size() >= kSumDigits + 2 &&
+                       rest[kSumDigits + 1] == '\n' && *offset % block_bytes_ == 0 &&
+                       *offset < subject.size;
     if (!whole) break;
-    known_[offset] = rest.substr(1, kSumDigits);
+    known_[*offset] = rest.substr(1, kSumDigits);
     rest.remove_prefix(kSumDigits + 2);
   }
   const auto good = static_cast<off_t>(all->size() - text.size());

@@ -12,6 +12,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process/read_fully.h"
 #include "base/process/retry_once.h"
 #include "export/hashing.h"
 
@@ -28,14 +29,9 @@ class ExistingFile final : public VirtualFile {
   std::uint64_t size() const override { return size_; }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
     opened_.call([this] { open(); });
-    while (!out.empty()) {
-      const ssize_t got = ::pread(file_->get(), out.data(), out.size(), static_cast<off_t>(offset));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw io_error("read", root_.path() / path_, errno).at_offset(offset);
-      if (got == 0) throw_changed();
-      offset += static_cast<std::uint64_t>(got);
-      out = out.subspan(static_cast<std::size_t>(got));
-    }
+    const auto got = read_fully(file_->get(), offset, out);
+    if (!got) throw io_error("read", root_.path() / path_, errno).at_offset(offset);
+    if (*got < out.size()) throw_changed();
   }
 
  private:

@@ -10,6 +10,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process/read_fully.h"
 #include "export/folder.h"
 #include "export/partial_file.h"
 
@@ -53,16 +54,9 @@ std::optional<Descriptor> open_checked(const Folder& folder, const std::string& 
 /// @return less than that if the file ends before.
 std::string read_range(int file, std::uint64_t offset, std::uint64_t bytes, const fs::path& path) {
   std::string text(static_cast<std::size_t>(bytes), '\0');
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t got =
-        ::pread(file, text.data() + done, text.size() - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw io_error("read", path, errno);
-    if (got == 0) break;
-    done += static_cast<std::size_t>(got);
-  }
-  text.resize(done);
+  const auto got = read_fully(file, offset, std::as_writable_bytes(std::span(text)));
+  if (!got) throw io_error("read", path, errno);
+  text.resize(*got);
   return text;
 }
 

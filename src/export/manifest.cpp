@@ -2,13 +2,13 @@
 #include "export/manifest.h"
 
 #include <algorithm>
-#include <charconv>
 #include <span>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "base/sha256.h"
+#include "base/text/numbers.h"
 #include "export/manifest_text.h"
 #include "export/target.h"
 
@@ -95,17 +95,13 @@ std::string manifest_name(const std::optional<Share>& share) {
 
 std::optional<Share> share_of_manifest(const std::string& name) {
   if (!name.starts_with(kManifestPrefix)) return std::nullopt;
-  const char* const end = name.data() + name.size();
-  const auto number = [end](const char* begin, std::string_view after, std::uint64_t& out) {
-    const char* const rest = std::from_chars(begin, end, out).ptr;
-    return std::string_view(rest, static_cast<std::size_t>(end - rest)).starts_with(after)
-               ? rest + after.size()
-               : end;
-  };
-  Share share;
-  const char* const count =
-      number(name.data() + std::string_view(kManifestPrefix).size(), kShareOf, share.index);
-  number(count, kShareSuffix, share.count);
+  std::string_view rest = std::string_view(name).substr(std::string_view(kManifestPrefix).size());
+  const auto index = take_number<std::uint64_t>(rest);
+  if (!index || !rest.starts_with(kShareOf)) return std::nullopt;
+  rest.remove_prefix(std::string_view(kShareOf).size());
+  const auto count = take_number<std::uint64_t>(rest);
+  if (!count || rest != kShareSuffix) return std::nullopt;
+  const Share share{*index, *count};
   // What is written in another way is not ours.
   if (manifest_name(share) != name) return std::nullopt;
   return share;

@@ -17,6 +17,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process/read_fully.h"
 #include "base/sha256.h"
 #include "export/block_journal.h"
 
@@ -144,14 +145,7 @@ std::unique_ptr<PartialFile> PartialFile::resume(const Folder& folder, const std
 }
 
 bool PartialFile::read_at(std::uint64_t offset, std::span<std::byte> out) const noexcept {
-  while (!out.empty()) {
-    const ssize_t got = ::pread(file_->get(), out.data(), out.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    offset += static_cast<std::uint64_t>(got);
-    out = out.subspan(static_cast<std::size_t>(got));
-  }
-  return true;
+  return read_fully(file_->get(), offset, out) == out.size();
 }
 
 PartialFile::~PartialFile() {

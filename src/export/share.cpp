@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <functional>
 #include <map>
 #include <queue>
@@ -14,6 +13,7 @@
 
 #include "base/checked.h"
 #include "base/sha256.h"
+#include "base/text/numbers.h"
 
 namespace reshardfs {
 namespace {
@@ -58,11 +58,10 @@ std::string to_string(const Share& share) {
 std::optional<Rank> rank_of_path(const std::string& path) {
   constexpr std::string_view kPrefix = "rank_";
   if (!path.starts_with(kPrefix)) return std::nullopt;
-  std::int64_t number = 0;
-  const char* const end = path.data() + path.size();
-  const auto [rest, error] = std::from_chars(path.data() + kPrefix.size(), end, number);
-  if (error != std::errc() || number < 0 || rest == end || *rest != '/') return std::nullopt;
-  return Rank(number);
+  std::string_view rest = std::string_view(path).substr(kPrefix.size());
+  const auto number = take_number<std::int64_t>(rest);
+  if (!number || !rest.starts_with('/')) return std::nullopt;
+  return Rank(*number);
 }
 
 std::vector<std::size_t> split_units(std::span<const std::uint64_t> bytes, std::size_t count) {

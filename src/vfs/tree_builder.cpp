@@ -7,6 +7,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/utf8.h"
 #include "vfs/tree.h"
 
 namespace reshardfs {
@@ -31,11 +32,6 @@ std::pair<std::string_view, std::string_view> split_last(std::string_view path) 
 
 [[noreturn]] void refuse(std::string_view name, const std::string& reason) {
   throw Error(ErrorKind::kBadInput, path_in_quotes(name) + " cannot be a file name: " + reason);
-}
-
-bool is_control_byte(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return byte < 0x20 || byte == 0x7f;
 }
 
 /// The kernel shows what it is given, and one impossible name makes the whole directory unreadable.

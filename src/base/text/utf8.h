@@ -32,6 +32,11 @@ bool append_utf8(std::string& text, char32_t character);
 /// the character before.
 std::size_t columns_of(char32_t character) noexcept;
 
+/// Whether a byte is one of ASCII's control characters.
+constexpr bool is_control_byte(char c) noexcept {
+  return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+}
+
 /// Whether it is a control character: it moves a terminal's cursor as ESC does, or deletes.
 bool is_control(char32_t character) noexcept;
 

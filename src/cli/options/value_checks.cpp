@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
@@ -23,26 +22,18 @@
 
 #include "base/text/digits.h"
 #include "base/text/near_name.h"
+#include "base/text/numbers.h"
 
 namespace reshardfs {
 namespace {
 
-constexpr int kDecimal = 10;
 constexpr int kOctal = 8;
 /// Room for an entry of the user database; entries of directory services can be long.
 constexpr std::size_t kEntryBytes = 64 << 10;
 
-template <typename Number>
-std::optional<Number> whole_number(std::string_view text, int base = kDecimal) {
-  Number value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return {};
-  return value;
-}
-
 std::optional<std::uint32_t> identity(const std::string& text,
                                       std::optional<std::uint32_t> (*lookup)(const char*)) {
-  auto id = whole_number<std::uint32_t>(text);
+  auto id = parse_number<std::uint32_t>(text);
   if (!id) id = lookup(text.c_str());
   if (id == std::numeric_limits<std::uint32_t>::max()) return {};
   return id;
@@ -75,7 +66,7 @@ std::optional<std::uint64_t> bytes_of_unit(std::string_view unit, bool thousands
 }
 
 void check_number(const Option& option, const std::string& text, const std::string& see_help) {
-  const auto number = whole_number<std::int64_t>(text);
+  const auto number = parse_signed_number(text);
   if (number && *number >= option.least && *number <= option.most) return;
   // A range that only the machine sets tells nobody anything.
   if (option.most < std::numeric_limits<unsigned>::max()) {
@@ -118,7 +109,7 @@ std::optional<std::uint32_t> group_number(const std::string& text) {
 
 std::optional<mode_t> octal_mode(const std::string& text) {
   constexpr mode_t kPermissions = 0777;
-  const auto mode = whole_number<mode_t>(text, kOctal);
+  const auto mode = parse_number<mode_t>(text, kOctal);
   return mode && *mode <= kPermissions ? mode : std::nullopt;
 }
 
@@ -163,7 +154,7 @@ std::uint64_t size_in_bytes(const Option& option, const std::string& text) {
     throw Error(ErrorKind::kUsage, fmt::format("--{}: there is no unit '{}'", option.name, unit))
         .hint(kForExample);
   }
-  const auto number = whole_number<std::uint64_t>(digits);
+  const auto number = parse_number<std::uint64_t>(digits);
   if (!bytes || !number || *number > std::numeric_limits<std::uint64_t>::max() / *bytes) {
     throw does_not_take(option, text).hint(kForExample);
   }

@@ -16,6 +16,7 @@
 #include "reshardfs/error.h"
 #include "reshardfs/strategy.h"
 
+#include "base/text/utf8.h"
 #include "base/toml/toml_keys.h"
 #include "cli/app.h"
 #include "cli/options/table_json.h"
@@ -85,8 +86,7 @@ Names mounts(const std::filesystem::path& file) {
 }
 
 bool fits_a_line(const std::string& name) {
-  return std::none_of(name.begin(), name.end(),
-                      [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; });
+  return std::none_of(name.begin(), name.end(), is_control_byte);
 }
 
 }  // namespace

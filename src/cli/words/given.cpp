@@ -2,12 +2,12 @@
 #include "cli/words/given.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <sstream>
 
 #include "reshardfs/error.h"
 
+#include "base/text/numbers.h"
 #include "cli/options/table.h"
 #include "cli/options/value_checks.h"
 
@@ -81,9 +81,7 @@ std::vector<std::string> Given::texts(std::string_view name) const {
 std::optional<std::int64_t> Given::number(std::string_view name) const {
   const std::string* const text = last(known(name));
   if (text == nullptr) return std::nullopt;
-  std::int64_t number = 0;
-  std::from_chars(text->data(), text->data() + text->size(), number);
-  return number;
+  return parse_signed_number(*text);
 }
 
 double Given::real(std::string_view name) const {

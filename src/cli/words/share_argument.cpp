@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/words/share_argument.h"
 
-#include <charconv>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -13,6 +12,7 @@
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
+#include "base/text/numbers.h"
 #include "base/text/text.h"
 
 namespace reshardfs {
@@ -20,19 +20,12 @@ namespace {
 
 constexpr const char* kManual = "use --share I/N, with I from 0 to N-1";
 
-std::optional<std::uint64_t> number_of(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 Share parse_share(const std::string& text) {
   const std::size_t slash = text.find('/');
-  const auto index = number_of(std::string_view(text).substr(0, slash));
+  const auto index = parse_number<std::uint64_t>(std::string_view(text).substr(0, slash));
   const auto count = slash == std::string::npos
                          ? std::nullopt
-                         : number_of(std::string_view(text).substr(slash + 1));
+                         : parse_number<std::uint64_t>(std::string_view(text).substr(slash + 1));
   if (!index || !count) {
     throw Error(ErrorKind::kUsage,
                 fmt::format("--share: '{}' is neither I/N nor auto", printable(text)))
@@ -91,7 +84,7 @@ class Surroundings {
 
   std::optional<std::uint64_t> number(const char* name) const {
     if (!has(name)) return std::nullopt;
-    const auto number = number_of(variables_(name));
+    const auto number = parse_number<std::uint64_t>(variables_(name));
     if (number) return number;
     throw Error(ErrorKind::kUsage, fmt::format("--share auto: {} is '{}', which is no number", name,
                                                printable(variables_(name))))
@@ -115,7 +108,7 @@ class Surroundings {
   bool is_slurm_task() const {
     constexpr std::uint64_t kFirstSpecial = 0xfffffff0;
     if (!has("SLURM_STEP_ID")) return false;
-    const auto step = number_of(variables_("SLURM_STEP_ID"));
+    const auto step = parse_number<std::uint64_t>(variables_("SLURM_STEP_ID"));
     return step && *step < kFirstSpecial;
   }
 

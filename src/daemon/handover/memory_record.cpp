@@ -10,6 +10,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/process/read_fully.h"
+
 namespace reshardfs {
 namespace {
 
@@ -45,16 +47,9 @@ void write_at(int memory, std::uint64_t offset, const void* bytes, std::size_t s
 /// Fewer bytes where the memory ends.
 std::string read_from(int memory, std::uint64_t offset, std::size_t size) {
   std::string text(size, '\0');
-  std::size_t done = 0;
-  while (done < size) {
-    const ssize_t count =
-        ::pread(memory, text.data() + done, size - done, static_cast<off_t>(offset + done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw io_error("read what another process has kept", "", errno);
-    if (count == 0) break;
-    done += static_cast<std::size_t>(count);
-  }
-  text.resize(done);
+  const auto got = read_fully(memory, offset, std::as_writable_bytes(std::span(text)));
+  if (!got) throw io_error("read what another process has kept", "", errno);
+  text.resize(*got);
   return text;
 }
 

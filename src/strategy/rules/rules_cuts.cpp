@@ -8,6 +8,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/utf8.h"
+
 namespace reshardfs {
 namespace {
 
@@ -103,10 +105,6 @@ std::vector<CommonAxes::Axis> axes_of(const std::vector<std::int64_t>& matrix) {
   });
   std::reverse(axes.begin(), axes.end());
   return axes;
-}
-
-bool is_control_byte(char c) {
-  return static_cast<unsigned char>(c) < 0x20 || c == '\x7F';
 }
 
 std::string escaped(char c) {
