@@ -6,6 +6,19 @@
 #include "cli/options/groups.h"
 
 namespace reshardfs {
+namespace {
+
+template <typename IsIt>
+const Option* find(const Command& command, const IsIt& is_it) {
+  for (const OptionGroup& group : all_options()) {
+    for (const Option& option : group.options) {
+      if ((option.commands & command.bit) != 0 && is_it(option)) return &option;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 const std::vector<OptionGroup>& all_options() {
   static const std::vector<OptionGroup> groups{
@@ -25,28 +38,32 @@ const std::vector<OptionGroup>& all_options() {
   return groups;
 }
 
+std::vector<GroupOfCommand> groups_of(const Command& command) {
+  std::vector<GroupOfCommand> groups;
+  for (const OptionGroup& group : all_options()) {
+    GroupOfCommand own{group.title, {}};
+    for (const Option& option : group.options) {
+      if ((option.commands & command.bit) != 0) own.options.push_back(&option);
+    }
+    if (!own.options.empty()) groups.push_back(std::move(own));
+  }
+  return groups;
+}
+
 std::vector<const Option*> options_of(const Command& command) {
   std::vector<const Option*> options;
-  for (const OptionGroup& group : all_options()) {
-    for (const Option& option : group.options) {
-      if ((option.commands & command.bit) != 0) options.push_back(&option);
-    }
+  for (const GroupOfCommand& group : groups_of(command)) {
+    options.insert(options.end(), group.options.begin(), group.options.end());
   }
   return options;
 }
 
 const Option* find_option(const Command& command, std::string_view name) {
-  for (const Option* option : options_of(command)) {
-    if (option->name == name) return option;
-  }
-  return nullptr;
+  return find(command, [name](const Option& option) { return option.name == name; });
 }
 
 const Option* find_option(const Command& command, char letter) {
-  for (const Option* option : options_of(command)) {
-    if (option->letter == letter) return option;
-  }
-  return nullptr;
+  return find(command, [letter](const Option& option) { return option.letter == letter; });
 }
 
 }  // namespace reshardfs

@@ -25,6 +25,14 @@ const Command* find_command(std::string_view name);
 /// program, where the name is empty, all first words.
 std::vector<std::string> commands_below(std::string_view name);
 
+/// What a command has of a group.
+struct GroupOfCommand {
+  std::string title;
+  std::vector<const Option*> options;
+};
+
+/// The groups in which a command has options, in the order of the table.
+std::vector<GroupOfCommand> groups_of(const Command& command);
 /// In the order of the table.
 std::vector<const Option*> options_of(const Command& command);
 /// By its long name. nullptr: the command does not have it.

@@ -35,10 +35,8 @@ Json command_json(const Command& command) {
                          {"help", argument.help}});
   }
   Json options = Json::array();
-  for (const OptionGroup& group : all_options()) {
-    for (const Option& option : group.options) {
-      if ((option.commands & command.bit) != 0) options.push_back(option_json(option, group.title));
-    }
+  for (const GroupOfCommand& group : groups_of(command)) {
+    for (const Option* option : group.options) options.push_back(option_json(*option, group.title));
   }
   return {{"name", command.name},
           {"title", command.title},

@@ -19,8 +19,8 @@ struct GivenOption {
   std::string text;  ///< of a flag "true", or what was written behind '='
 };
 
-/// Commands ask for values by the option's long name. A name that the command does not have, or a
-/// value of another kind than the table says, is a fault of the program: Error kInternal.
+/// Commands ask for values by the option's long name. A name that the command does not have is a
+/// fault of the program: Error kInternal.
 class Given {
  public:
   /// @param command stays.

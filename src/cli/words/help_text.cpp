@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <sstream>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -75,23 +74,15 @@ std::string description_of(const Option& option) {
 }
 
 std::string options_text(const Command& command, std::size_t columns) {
-  std::vector<std::pair<std::string, std::vector<const Option*>>> lists;
-  for (const OptionGroup& group : all_options()) {
-    lists.emplace_back(group.title, std::vector<const Option*>());
-    for (const Option& option : group.options) {
-      if ((option.commands & command.bit) != 0) lists.back().second.push_back(&option);
-    }
-  }
+  std::vector<GroupOfCommand> groups = groups_of(command);
   if (options_of(command).size() < kOptionsWithoutGroups) {
-    auto own = std::move(lists.back());
-    for (const auto& [title, options] : lists) {
-      own.second.insert(own.second.end(), options.begin(), options.end());
-    }
-    lists.assign(1, std::move(own));
+    // Its own group is the last one.
+    std::rotate(groups.begin(), groups.end() - 1, groups.end());
+    for (std::size_t i = 1; i < groups.size(); ++i) groups[i].title.clear();
   }
   std::string out;
-  for (const auto& [title, options] : lists) {
-    if (!options.empty()) out += fmt::format("\n{}:\n", title);
+  for (const auto& [title, options] : groups) {
+    if (!title.empty()) out += fmt::format("\n{}:\n", title);
     for (const Option* option : options) {
       out += entry(head_of(*option), description_of(*option), kOptionText, columns);
     }
