@@ -3,23 +3,20 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shlex
-import subprocess
 import sys
-import unittest
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from mounted import parse_binary, scratch
+from conformance_suite import SuiteTest, run_suite_tests
+from mounted import scratch
 from nginx_server import nginx
 from object_store import Store, object_store
 from web_server import Request, cut, reset, serving, sometimes, status
 
-SUITE_SECONDS = 300.0
 LARGE_BYTES = (3 << 20) + 123
 LARGE, BEFORE, AFTER, REMOVED = 1, 2, 3, 4  # as place.h has them
 MANY = 2345
@@ -33,10 +30,6 @@ sys.path.insert(0, {folder!r})
 from object_store import Store
 Store({endpoint!r}).client().{call}
 """
-
-
-class Programs:
-    suite = Path("storage_conformance")
 
 
 def large(salt: int) -> bytes:
@@ -75,7 +68,7 @@ def make_files(root: Path) -> None:
     write_changing(root)
 
 
-class Conformance(unittest.TestCase):
+class Conformance(SuiteTest):
     directory: Path
     root: Path
 
@@ -89,27 +82,8 @@ class Conformance(unittest.TestCase):
     def setUp(self) -> None:
         write_changing(self.root)
 
-    def suite(self, location: str | Path, *options: str, environment: dict[str, str] | None = None,
-              seconds: float = SUITE_SECONDS) -> subprocess.CompletedProcess[str]:
-        """Runs it, whatever comes of it."""
-        # A proxy would be asked for what is on this machine.
-        inherited = {name: value for name, value in os.environ.items()
-                     if not name.lower().endswith("_proxy") and not name.startswith("AWS_")}
-        return subprocess.run(
-            [str(Programs.suite), f"--location={location}", "--gtest_color=no", *options],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", timeout=seconds, check=False,
-            env={**inherited, **(environment or {})})
-
     def passes(self, location: str | Path, *options: str, in_place: bool = False) -> None:
-        self.good(self.suite(location, *options, *self.changes(in_place)))
-
-    def good(self, done: subprocess.CompletedProcess[str]) -> None:
-        problems = [line for line in done.stdout.splitlines()
-                    if not line.startswith(("[ RUN", "[       OK", "[---"))]
-        self.assertEqual(done.returncode, 0, "\n".join(problems[-80:]))
-        self.assertNotIn("[  SKIPPED ]", done.stdout)
-        self.assertGreater(done.stdout.count("[       OK ]"), 15)
+        self.good(self.suite(f"--location={location}", *options, *self.changes(in_place)))
 
     def changes(self, in_place: bool) -> list[str]:
         """What replaces a file, and what removes one.
@@ -167,7 +141,7 @@ class Conformance(unittest.TestCase):
         for etags in ("strong", "weak"):
             with (self.subTest(etags),
                   serving(self.root, etags=etags, rules=[careless]) as server):
-                done = self.suite(server.url, "--gtest_filter=*ReadsInARow")
+                done = self.suite(f"--location={server.url}", "--gtest_filter=*ReadsInARow")
                 self.assertEqual(done.returncode, 1, done.stdout)
                 self.assertIn("does not tell of which version", done.stdout)
 
@@ -213,13 +187,13 @@ class Conformance(unittest.TestCase):
         with nginx(self.root) as server:
             self.passes(server.https, f"--ca-file={server.authority}")
             with self.subTest("not trusted"):
-                done = self.suite(server.https, "--gtest_filter=*ListsTheRoot")
+                done = self.suite(f"--location={server.https}", "--gtest_filter=*ListsTheRoot")
                 self.assertEqual(done.returncode, 1)
                 self.assertIn("certificate is not trusted", done.stdout)
                 self.assertIn("--ca-file", done.stdout)
             with self.subTest("of another name"):
                 address = server.https.replace("localhost", "127.0.0.2")
-                done = self.suite(address, "--gtest_filter=*ListsTheRoot",
+                done = self.suite(f"--location={address}", "--gtest_filter=*ListsTheRoot",
                                   f"--ca-file={server.authority}")
                 self.assertEqual(done.returncode, 1)
 
@@ -257,17 +231,8 @@ class Conformance(unittest.TestCase):
             script = self.directory / f"{option}.py"
             script.write_text(PUT.format(folder=folder, endpoint=store.endpoint, call=call))
             options.append(f"--{option}={shlex.quote(sys.executable)} -B {shlex.quote(str(script))}")
-        self.good(self.suite(location, *options, environment=store.environment))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--conformance", type=Path, required=True, help="the suite's program")
-    parser.add_argument("tests", nargs="*", help="Class or Class.test; default: all")
-    args = parse_binary(parser)
-    Programs.suite = args.conformance.resolve()
-    unittest.main(argv=[sys.argv[0], "-v", *args.tests])
+        self.good(self.suite(f"--location={location}", *options, environment=store.environment))
 
 
 if __name__ == "__main__":
-    main()
+    run_suite_tests()

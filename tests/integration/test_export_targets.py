@@ -3,23 +3,13 @@
 
 from __future__ import annotations
 
-import argparse
-import os
-import subprocess
-import sys
-import unittest
 from pathlib import Path
 
+from conformance_suite import SuiteTest, run_suite_tests
 from memory_store import BUCKET, MemoryStore, error, serving
-from mounted import parse_binary, scratch
+from mounted import scratch
 from object_store import object_store
 from s3_proxy import Answer, Pass, Request, proxy
-
-SUITE_SECONDS = 300.0
-
-
-class Programs:
-    suite = Path("export_conformance")
 
 
 def refuse(request: Request, pass_on: Pass) -> Answer:
@@ -30,21 +20,9 @@ def refuse(request: Request, pass_on: Pass) -> Answer:
     return pass_on(request)
 
 
-class Targets(unittest.TestCase):
+class Targets(SuiteTest):
     def passes(self, target: str | Path, environment: dict[str, str] | None = None) -> None:
-        # A proxy would be asked for what is on this machine.
-        inherited = {name: value for name, value in os.environ.items()
-                     if not name.lower().endswith("_proxy") and not name.startswith("AWS_")}
-        done = subprocess.run(
-            [str(Programs.suite), f"--target={target}", "--gtest_color=no"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace", timeout=SUITE_SECONDS, check=False,
-            env={**inherited, **(environment or {})})
-        problems = [line for line in done.stdout.splitlines()
-                    if not line.startswith(("[ RUN", "[       OK", "[---"))]
-        self.assertEqual(done.returncode, 0, "\n".join(problems[-80:]))
-        self.assertNotIn("[  SKIPPED ]", done.stdout)
-        self.assertGreater(done.stdout.count("[       OK ]"), 15)
+        self.good(self.suite(f"--target={target}", environment=environment))
 
     def test_directory(self) -> None:
         with scratch() as root:
@@ -72,14 +50,5 @@ class Targets(unittest.TestCase):
             client.close()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--conformance", type=Path, required=True, help="the suite's program")
-    parser.add_argument("tests", nargs="*", help="Class or Class.test; default: all")
-    args = parse_binary(parser)
-    Programs.suite = args.conformance.resolve()
-    unittest.main(argv=[sys.argv[0], "-v", *args.tests])
-
-
 if __name__ == "__main__":
-    main()
+    run_suite_tests()

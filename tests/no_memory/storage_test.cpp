@@ -21,6 +21,7 @@
 #include "storage/local/local_readers.h"
 #include "storage/pool/block_pool.h"
 #include "storage/pool/stream_windows.h"
+#include "support/object_fetcher.h"
 #include "support/temp_dir.h"
 
 namespace reshardfs::no_memory {
@@ -29,35 +30,19 @@ namespace {
 constexpr std::uint64_t kBlock = BlockPool::kBlockBytes;
 constexpr std::uint64_t kBlocks = 24;
 
-/// Each sector has a byte of its own.
-std::byte byte_at(std::uint64_t offset) {
-  return static_cast<std::byte>(offset / BlockPool::kSectorBytes % 251 + 1);
-}
-
 /// Brings what is asked for at once.
-class ReadyFetcher final : public RangeFetcher {
+class ReadyFetcher final : public ObjectFetcher {
  public:
-  const std::string& name() const noexcept override { return name_; }
-  std::uint64_t size() const noexcept override { return kBlocks * kBlock; }
-  std::int64_t mtime_ns() const noexcept override { return 1; }
-  FileStamp stamp() const noexcept override { return {.device = 5, .inode = 6, .ctime_ns = 7}; }
-  const std::string& identity() const noexcept override { return name_; }
-  void check_unchanged() const override {}
+  ReadyFetcher() : ObjectFetcher(kBlocks * kBlock) {}
   void fetch(const ByteRange& range, std::vector<std::span<std::byte>> out, Foresight /*when*/,
              Done done) const override {
     std::uint64_t offset = range.offset();
     for (const std::span<std::byte>& piece : out) {
-      for (std::size_t at = 0; at < piece.size(); at += BlockPool::kSectorBytes) {
-        const std::size_t count = std::min(BlockPool::kSectorBytes, piece.size() - at);
-        std::fill_n(piece.begin() + static_cast<std::ptrdiff_t>(at), count, byte_at(offset + at));
-      }
+      fill_sectors(offset, piece);
       offset += piece.size();
     }
     done(nullptr);
   }
-
- private:
-  std::string name_ = "test://object";
 };
 
 class Pool : public testing::Test {
@@ -70,7 +55,7 @@ class Pool : public testing::Test {
   }
   bool is_right(std::uint64_t block, std::uint64_t count) const {
     for (std::uint64_t at = 0; at < count * kBlock; at += BlockPool::kSectorBytes) {
-      if (buffer_[static_cast<std::size_t>(at)] != byte_at(block * kBlock + at)) return false;
+      if (buffer_[static_cast<std::size_t>(at)] != sector_byte(block * kBlock + at)) return false;
     }
     return true;
   }

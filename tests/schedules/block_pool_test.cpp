@@ -19,6 +19,7 @@
 #include "reshardfs/error.h"
 
 #include "schedule.h"
+#include "support/object_fetcher.h"
 
 namespace reshardfs::schedules {
 namespace {
@@ -26,14 +27,10 @@ namespace {
 constexpr std::uint64_t kSector = BlockPool::kSectorBytes;
 constexpr std::uint64_t kObjectSectors = 4 * BlockPool::kSectors;
 
-std::byte byte_of(std::uint64_t offset) {
-  return static_cast<std::byte>(offset / kSector % 251 + 1);
-}
-
 /// Threads bring what is asked for, in any order.
-class Network final : public RangeFetcher {
+class Network final : public ObjectFetcher {
  public:
-  Network() {
+  Network() : ObjectFetcher(kObjectSectors * kSector) {
     for (std::thread& thread : threads_) thread = std::thread([this] { work(); });
   }
   ~Network() override {
@@ -45,12 +42,6 @@ class Network final : public RangeFetcher {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  const std::string& name() const noexcept override { return name_; }
-  std::uint64_t size() const noexcept override { return kObjectSectors * kSector; }
-  std::int64_t mtime_ns() const noexcept override { return 1; }
-  FileStamp stamp() const noexcept override { return {.device = 5, .inode = 6, .ctime_ns = 7}; }
-  const std::string& identity() const noexcept override { return name_; }
-  void check_unchanged() const override {}
   void fetch(const ByteRange& range, std::vector<std::span<std::byte>> out, Foresight /*when*/,
              Done done) const override {
     if (random_below(16) == 0) throw Error(ErrorKind::kIo, "refused");
@@ -85,18 +76,16 @@ class Network final : public RangeFetcher {
     const bool fails = random_below(8) == 0;
     std::uint64_t offset = request.offset;
     for (const std::span<std::byte>& piece : request.out) {
-      for (std::size_t at = 0; at < piece.size();) {
-        const std::size_t count = std::min(piece.size() - at, kSector - (offset + at) % kSector);
-        std::fill_n(piece.begin() + static_cast<std::ptrdiff_t>(at), count,
-                    fails ? std::byte{0} : byte_of(offset + at));
-        at += count;
+      if (fails) {
+        std::fill(piece.begin(), piece.end(), std::byte{0});
+      } else {
+        fill_sectors(offset, piece);
       }
       offset += piece.size();
     }
     request.done(fails ? std::make_exception_ptr(Error(ErrorKind::kIo, "lost")) : nullptr);
   }
 
-  const std::string name_ = "test://object";
   mutable std::mutex mutex_;  // guards those below
   mutable std::condition_variable came_;
   mutable std::vector<Request> requests_;
@@ -125,7 +114,8 @@ void read_here_and_there(BlockPool& pool, std::uint64_t source, const Network& n
       continue;
     }
     bool right = true;
-    for (std::size_t at = 0; at < out.size(); at += 97) right &= out[at] == byte_of(offset + at);
+    for (std::size_t at = 0; at < out.size(); at += 97)
+      right &= out[at] == sector_byte(offset + at);
     ++(right ? tally.right : tally.wrong);
   }
 }

@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/no_threads.h"
+
 namespace reshardfs {
 namespace {
 
@@ -71,20 +73,14 @@ TEST(LoneThread, GetsNoSignals) {
 }
 
 TEST(LoneThread, SaysThatItCannotBeStarted) {
-  pthread_attr_t usual{};
-  ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);
-  pthread_attr_t huge{};
-  ASSERT_EQ(::pthread_attr_init(&huge), 0);
-  ASSERT_EQ(::pthread_attr_setstacksize(&huge, std::size_t{1} << 47U), 0);
-  ASSERT_EQ(::pthread_setattr_default_np(&huge), 0);
   LoneThread thread;
-  EXPECT_THROW(thread.start([] {}), std::system_error);
-  ASSERT_EQ(::pthread_setattr_default_np(&usual), 0);
+  {
+    const NoThreads none;
+    EXPECT_THROW(thread.start([] {}), std::system_error);
+  }
   EXPECT_TRUE(thread.ends_within(0ms));
   thread.start([] {});
   EXPECT_TRUE(thread.ends_within(1h));
-  ::pthread_attr_destroy(&huge);
-  ::pthread_attr_destroy(&usual);
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/process/parallel.h"
 
-#include <pthread.h>
-
 #include <atomic>
 #include <stdexcept>
 #include <string>
@@ -11,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/process/fault_report.h"
+#include "support/no_threads.h"
 
 namespace reshardfs {
 namespace {
@@ -44,24 +43,17 @@ std::string& reported() {
 }
 
 TEST(ParallelFor, DoesTheWorkWhereNoThreadCanBeStarted) {
-  // A stack of this size has no place, as that of a thread of a process whose memory is limited.
-  pthread_attr_t usual{};
-  ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);
-  pthread_attr_t huge{};
-  ASSERT_EQ(::pthread_attr_init(&huge), 0);
-  ASSERT_EQ(::pthread_attr_setstacksize(&huge, std::size_t{1} << 47U), 0);
-  ASSERT_EQ(::pthread_setattr_default_np(&huge), 0);
   set_fault_listener([](const std::string&, const std::string& text) { reported() = text; });
   std::vector<std::atomic<int>> calls(100);
-  parallel_for(
-      calls.size(), [&](std::size_t i) { ++calls[i]; }, 8);
+  {
+    const NoThreads none;
+    parallel_for(
+        calls.size(), [&](std::size_t i) { ++calls[i]; }, 8);
+  }
   set_fault_listener(nullptr);
-  ASSERT_EQ(::pthread_setattr_default_np(&usual), 0);
   for (const auto& count : calls) EXPECT_EQ(count, 1);
   EXPECT_NE(reported().find("on 1 thread alone"), std::string::npos) << reported();
   EXPECT_NE(reported().find("Resource temporarily unavailable"), std::string::npos) << reported();
-  ::pthread_attr_destroy(&huge);
-  ::pthread_attr_destroy(&usual);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 
 #include "base/byte_range.h"
 #include "storage/pool/range_fetcher.h"
+#include "support/object_fetcher.h"
 
 namespace reshardfs::test {
 
@@ -57,24 +58,15 @@ struct Asked {
 };
 
 /// What all fetchers of tests have in common.
-class TestFetcher : public RangeFetcher {
+class TestFetcher : public ObjectFetcher {
  public:
-  explicit TestFetcher(std::uint64_t size) : size_(size) {}
+  using ObjectFetcher::ObjectFetcher;
 
-  const std::string& name() const noexcept override { return name_; }
-  std::uint64_t size() const noexcept override { return size_; }
-  std::int64_t mtime_ns() const noexcept override { return 1'700'000'000'123'456'789; }
-  FileStamp stamp() const noexcept override { return {.device = 5, .inode = 6, .ctime_ns = 7}; }
-  const std::string& identity() const noexcept override { return name_; }
   void check_unchanged() const override {
-    if (changed) throw Error(ErrorKind::kChanged, "the test has changed it").in_file(name_);
+    if (changed) throw Error(ErrorKind::kChanged, "the test has changed it").in_file(name());
   }
 
   bool changed = false;
-
- private:
-  std::string name_ = "test://object";
-  std::uint64_t size_;
 };
 
 /// Keeps requests until the test brings or fails them.

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /// export_conformance --target=DIRECTORY|s3://BUCKET/PREFIX
-#include <unistd.h>
-
 #include <cstdio>
 #include <string_view>
 
@@ -9,6 +7,7 @@
 
 #include "base/text/url_path.h"
 #include "conformance/export_place.h"
+#include "conformance/suite.h"
 #include "export/folder_target.h"
 #include "export/object_target.h"
 #include "support/shared_exceptions.h"
@@ -26,9 +25,7 @@ std::unique_ptr<const Target> open_target(const std::string& name, Lock lock) {
   return std::make_unique<const FolderTarget>(place, "/nowhere", lock);
 }
 
-namespace {
-
-int run(int argc, char** argv) {
+int run_suite(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   const std::string_view option = "--target=";
   const std::string_view word = argc == 2 ? argv[1] : "";
@@ -40,12 +37,4 @@ int run(int argc, char** argv) {
   return RUN_ALL_TESTS();
 }
 
-}  // namespace
 }  // namespace reshardfs::conformance
-
-int main(int argc, char** argv) {
-  const int code = reshardfs::conformance::run(argc, argv);
-  static_cast<void>(std::fflush(nullptr));
-  // Threads of libraries may run.
-  ::_exit(code);
-}

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// storage_conformance --location=PATH|URL [--change=COMMAND] [--remove=COMMAND] [--ca-file=FILE]
 ///                     [--slow-files]
-#include <unistd.h>
-
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -12,6 +10,7 @@
 #include "reshardfs/error.h"
 
 #include "conformance/place.h"
+#include "conformance/suite.h"
 #include "storage/local/measured_file.h"
 #include "storage/location.h"
 #include "support/shared_exceptions.h"
@@ -47,7 +46,9 @@ bool take(std::string_view word) {
   return true;
 }
 
-int run(int argc, char** argv) {
+}  // namespace
+
+int run_suite(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   try {
     for (int i = 1; i < argc; ++i) {
@@ -66,12 +67,4 @@ int run(int argc, char** argv) {
   return RUN_ALL_TESTS();
 }
 
-}  // namespace
 }  // namespace reshardfs::conformance
-
-int main(int argc, char** argv) {
-  const int code = reshardfs::conformance::run(argc, argv);
-  static_cast<void>(std::fflush(nullptr));
-  // Threads of libraries may run.
-  ::_exit(code);
-}
