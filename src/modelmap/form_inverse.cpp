@@ -31,8 +31,8 @@ struct AddressTerm {
 };
 
 /// Of each repeated element the first copy.
-AddressTerm address_box(const FormTerm& box, const std::vector<std::int64_t>& target_strides,
-                        std::size_t reading) {
+AddressTerm address_term(const FormTerm& box, const std::vector<std::int64_t>& target_strides,
+                         std::size_t reading) {
   AddressTerm out{reading, box.base, 0, {}};
   for (std::size_t axis = 0; axis < box.axes.size(); ++axis) {
     const TermAxis& range = box.axes[axis];
@@ -132,13 +132,13 @@ class Placement {
       : strides_(std::move(strides)), axes_(strides_.size() - 1), out_(out) {}
 
   void place(const AddressTerm& box) {
-    Address cell{box.source, box.target, std::vector<Move>(axes_)};
+    Address address{box.source, box.target, std::vector<Move>(axes_)};
     for (const Move& move : box.moves) {
       const auto at = std::lower_bound(strides_.begin(), strides_.end(), move.source);
-      cell.moves[static_cast<std::size_t>(at - strides_.begin())] = move;
+      address.moves[static_cast<std::size_t>(at - strides_.begin())] = move;
     }
     reading_ = static_cast<std::int64_t>(box.reading);
-    pending_.push_back(std::move(cell));
+    pending_.push_back(std::move(address));
     while (!pending_.empty()) {
       Address next = std::move(pending_.back());
       pending_.pop_back();
@@ -154,43 +154,43 @@ class Placement {
   };
 
   std::int64_t length(std::size_t axis) const { return strides_[axis + 1] / strides_[axis]; }
-  std::int64_t index(const Address& cell, std::size_t axis) const {
-    return cell.source / strides_[axis] % length(axis);
+  std::int64_t index(const Address& address, std::size_t axis) const {
+    return address.source / strides_[axis] % length(axis);
   }
 
-  /// Splits a cell that leaves an axis at its end, or adds it to the boxes.
-  void settle(Address cell) {
+  /// Splits an address that leaves an axis at its end, or adds it to the boxes.
+  void settle(Address address) {
     for (std::size_t axis = 0; axis < axes_; ++axis) {
-      const std::int64_t begin = index(cell, axis);
-      if (cell.moves[axis].count > length(axis) - begin) return split_cell(cell, axis, begin);
+      const std::int64_t begin = index(address, axis);
+      if (address.moves[axis].count > length(axis) - begin) return split(address, axis, begin);
     }
-    FormTerm box{reading_, cell.target, {}};
+    FormTerm box{reading_, address.target, {}};
     for (std::size_t axis = axes_; axis-- > 0;) {
-      const std::int64_t begin = index(cell, axis);
-      const Move& move = cell.moves[axis];
+      const std::int64_t begin = index(address, axis);
+      const Move& move = address.moves[axis];
       box.axes.push_back({begin, begin + move.count, move.count == 1 ? 0 : move.target});
     }
     add_box(out_, std::move(box));
   }
 
   /// The head up to the end of the axis, whole lengths of it as indices of the next axis, the rest.
-  void split_cell(const Address& cell, std::size_t axis, std::int64_t begin) {
+  void split(const Address& address, std::size_t axis, std::int64_t begin) {
     const std::int64_t all = length(axis);
     const std::int64_t head = begin == 0 ? 0 : all - begin;
-    const std::int64_t blocks = (cell.moves[axis].count - head) / all;
-    const std::int64_t tail = cell.moves[axis].count - head - blocks * all;
-    if (head > 0) push_part(cell, axis, 0, head);
-    if (tail > 0) push_part(cell, axis, head + blocks * all, tail);
+    const std::int64_t blocks = (address.moves[axis].count - head) / all;
+    const std::int64_t tail = address.moves[axis].count - head - blocks * all;
+    if (head > 0) push_part(address, axis, 0, head);
+    if (tail > 0) push_part(address, axis, head + blocks * all, tail);
     if (blocks == 0) return;
-    push_part(cell, axis, head, all);
+    push_part(address, axis, head, all);
     if (blocks == 1) return;
-    const Move& move = cell.moves[axis];
+    const Move& move = address.moves[axis];
     pending_.back().moves[axis + 1] = {blocks, move.source * all, move.target * all};
   }
 
-  void push_part(const Address& cell, std::size_t axis, std::int64_t skip, std::int64_t count) {
-    Address part = cell;
-    const Move& move = cell.moves[axis];
+  void push_part(const Address& address, std::size_t axis, std::int64_t skip, std::int64_t count) {
+    Address part = address;
+    const Move& move = address.moves[axis];
     part.source += skip * move.source;
     part.target += skip * move.target;
     part.moves[axis].count = count;
@@ -212,7 +212,7 @@ std::vector<AddressTerm> collect(std::span<const Reading> readings, Inverse& inv
     const std::vector<std::int64_t> strides = strides_of(form);
     for (const std::uint32_t box : readings[i].form->boxes_of(readings[i].source)) {
       if (!readings[i].repeats && repeats_elements(form.boxes[box])) inverse.overlap = {i, i};
-      boxes.push_back(address_box(form.boxes[box], strides, i));
+      boxes.push_back(address_term(form.boxes[box], strides, i));
     }
   }
   return boxes;

@@ -243,15 +243,15 @@ std::vector<std::string> IterationCatalogue::axis_names(const std::string& name)
 /// Those of the files that the metadata names. What else they have of it is nobody's.
 Holders IterationCatalogue::listed(const Kind& kind, const Holders& holders) const {
   Holders out;
-  for (const Holders::Row& run : holders.rows()) {
+  for (const Holders::Row& row : holders.rows()) {
     const auto is_listed = [&](std::size_t i) {
       return std::binary_search(kind.listed.begin(), kind.listed.end(),
-                                static_cast<std::uint32_t>(run.first[i].part));
+                                static_cast<std::uint32_t>(row.first[i].part));
     };
-    for (std::size_t i = 0; i < run.count;) {
+    for (std::size_t i = 0; i < row.count;) {
       std::size_t end = i;
-      while (end < run.count && is_listed(end)) ++end;
-      out.add({run.first + i, end - i, run.entry});
+      while (end < row.count && is_listed(end)) ++end;
+      out.add({row.first + i, end - i, row.entry});
       i = end + 1;
     }
   }

@@ -15,12 +15,12 @@ namespace reshardfs {
 namespace {
 
 void require_one_shape(const Holders& holders) {
-  for (const Holders::Row& run : holders.rows()) {
-    if (run.entry->shape == holders.front().entry->shape) continue;
+  for (const Holders::Row& row : holders.rows()) {
+    if (row.entry->shape == holders.front().entry->shape) continue;
     throw Error(ErrorKind::kBadInput, "its shape differs between the ranks (" +
                                           differing_words(holders) +
                                           "), but there is no source strategy")
-        .in_file(run.first->source->name())
+        .in_file(row.first->source->name())
         .hint(
             "give the strategy that it was saved with (--src-strategy), or name one rank's file "
             "as the source");

@@ -33,12 +33,11 @@ namespace reshardfs {
 ///
 /// A source that does not answer for kStuckAfter is found out by tick(): the work that is stuck in
 /// it gives its permit to other work, and other work that would read it is held back, without a
-/// thread, until it answers. Every
-/// ClosedSources::kProbeInterval one piece of held work is let go to try it: a
-/// source may be stuck at one place only. While any source is stuck, any other is read by one piece
-/// of work at a time, so that each further stalled source takes one thread. So stalled sources
-/// delay what needs them, and for some tenths of a second what does not. What a piece of work reads
-/// is asked for only while a source is stuck: it costs nothing otherwise.
+/// thread, until it answers. Every ClosedSources::kProbeInterval one piece of held work is let go
+/// to try it: a source may be stuck at one place only. While any source is stuck, any other is read
+/// by one piece of work at a time, so that each further stalled source takes one thread. So stalled
+/// sources delay what needs them, and for some tenths of a second what does not. What a piece of
+/// work reads is asked for only while a source is stuck: it costs nothing otherwise.
 ///
 /// Killed programs are answered by tick(), too, wherever their work is.
 class StorageQueue {

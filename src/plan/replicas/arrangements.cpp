@@ -17,10 +17,10 @@ namespace {
 bool is_for(const Arrangement& known, const SlicePlacement& other) {
   const SlicePlacement& own = known.placement;
   if (own.holders.rows().size() != 1 || other.holders.rows().size() != 1) return false;
-  const Holders::Row& run = own.holders.rows().front();
-  const Holders::Row& other_run = other.holders.rows().front();
-  return own.devices == other.devices && run.first == other_run.first &&
-         run.count == other_run.count && run.entry->shape == other_run.entry->shape &&
+  const Holders::Row& row = own.holders.rows().front();
+  const Holders::Row& other_row = other.holders.rows().front();
+  return own.devices == other.devices && row.first == other_row.first &&
+         row.count == other_row.count && row.entry->shape == other_row.entry->shape &&
          own.full_shape == other.full_shape && known.layout == *other.layout;
 }
 

@@ -16,11 +16,11 @@ namespace reshardfs {
 namespace {
 
 void require_one_type(const SourceParameter& parameter) {
-  for (const Holders::Row& run : parameter.holders.rows()) {
-    if (run.entry->dtype == parameter.dtype) continue;
+  for (const Holders::Row& row : parameter.holders.rows()) {
+    if (row.entry->dtype == parameter.dtype) continue;
     throw Error(ErrorKind::kBadInput, "its element type differs between the ranks (" +
                                           differing_words(parameter.holders) + ")")
-        .in_file(run.first->source->name())
+        .in_file(row.first->source->name())
         .for_parameter(parameter.name)
         .hint("take all files from one save of one training job");
   }
@@ -289,15 +289,15 @@ CellGridPtr SourceTable::grid_like(const SourceParameter& parameter,
   if (!states_layouts() || !like.layout || !like.grid || !is_array(parameter.dtype)) {
     return nullptr;
   }
-  for (const Holders::Row& run : parameter.holders.rows()) {
-    const TensorEntry* twin = run.first->index->find(like.name);
-    // The files of a run have one index. What is not in it may be in another part of each rank.
-    const std::size_t count = twin == nullptr ? run.count : 1;
+  for (const Holders::Row& row : parameter.holders.rows()) {
+    const TensorEntry* twin = row.first->index->find(like.name);
+    // The files of a row have one index. What is not in it may be in another part of each rank.
+    const std::size_t count = twin == nullptr ? row.count : 1;
     for (std::size_t i = 0; i < count; ++i) {
-      for (const RankFile& file : checkpoint_->files_of(run.first[i].rank)) {
+      for (const RankFile& file : checkpoint_->files_of(row.first[i].rank)) {
         if (twin == nullptr) twin = file.index->find(like.name);
       }
-      if (twin == nullptr || twin->shape != run.entry->shape) return nullptr;
+      if (twin == nullptr || twin->shape != row.entry->shape) return nullptr;
       if (count > 1) twin = nullptr;
     }
   }

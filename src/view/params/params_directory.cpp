@@ -37,8 +37,8 @@ class Origins {
   /// The source's pipeline stages in which it is, as JSON.
   const std::string& stages(const SourceParameter& parameter) {
     Files files;
-    for (const Holders::Row& run : parameter.holders.rows()) {
-      files.emplace_back(run.first, run.count);
+    for (const Holders::Row& row : parameter.holders.rows()) {
+      files.emplace_back(row.first, row.count);
     }
     const auto [found, is_new] = stages_.try_emplace(std::move(files));
     if (is_new) {
