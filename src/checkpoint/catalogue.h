@@ -88,7 +88,7 @@ class Catalogue {
 
   /// The boxes of an array, if the catalogue lists these; of such a parameter it states no layout
   /// and has no placements().
-  /// @param holders the files that have it; never empty. With several pieces in a file, each piece
+  /// @param holders the files that have it; never empty. With several boxes in a file, each box
   ///        counts.
   /// @throws Error if what is stated is impossible for this parameter. Whoever asks checks that the
   ///         boxes fit the full shape, their entries and each other.
@@ -109,9 +109,9 @@ class Catalogue {
   /// What the set has beside its tensors; nullptr: nothing that could be passed on.
   virtual std::shared_ptr<const SavedObjects> saved_objects() const { return nullptr; }
 
-  /// Whether files may have pieces of tensors (see FileIndex::piece_offsets()), which boxes() then
+  /// Whether files may have boxes of tensors (see FileIndex::box_offsets()), which boxes() then
   /// places.
-  virtual bool has_pieces() const { return false; }
+  virtual bool has_boxes() const { return false; }
 
   /// What was found wrong with what is stated and could be set right, one line each: of the
   /// parameters that placements() was asked for so far.

@@ -120,7 +120,7 @@ CheckpointSet::CheckpointSet(std::vector<RankFile> files,
                                           "' and '" + printable((twice + 1)->path.string()) + "'")
         .for_rank(twice->rank);
   }
-  require_pieces_to_be_placed();
+  require_boxes_to_be_placed();
   require_one_place_for_each_name();
   root_ = files_.front().path.parent_path().parent_path();
   std::vector<std::vector<RefusedTensor>> refused;
@@ -135,20 +135,20 @@ CheckpointSet::CheckpointSet(std::vector<RankFile> files,
 }
 
 /// A part must not be taken for the whole.
-void CheckpointSet::require_pieces_to_be_placed() const {
-  if (catalogue_ && catalogue_->has_pieces()) return;
+void CheckpointSet::require_boxes_to_be_placed() const {
+  if (catalogue_ && catalogue_->has_boxes()) return;
   const auto file = std::find_if(files_.begin(), files_.end(), [](const RankFile& candidate) {
-    return candidate.index->has_pieces();
+    return candidate.index->has_boxes();
   });
   if (file == files_.end()) return;
   const FileIndex& index = *file->index;
-  const auto piece = std::find_if(
-      index.entries().begin(), index.entries().end(),
-      [&](const TensorEntry& entry) { return index.piece_offsets(entry).has_value(); });
+  const auto box =
+      std::find_if(index.entries().begin(), index.entries().end(),
+                   [&](const TensorEntry& entry) { return index.box_offsets(entry).has_value(); });
   throw Error(ErrorKind::kUnsupported,
               "is a part of a tensor, as torch.distributed.checkpoint saves them to safetensors")
       .in_file(file->path.string())
-      .for_parameter(piece->name)
+      .for_parameter(box->name)
       .hint("name the directory that has all of these files, and nothing else, as the source");
 }
 
@@ -156,12 +156,12 @@ void CheckpointSet::require_one_place_for_each_name() const {
   for (const RankFile& file : files_) {
     for (const RankFile& before : files_of(file.rank)) {
       if (&before == &file) break;
-      if (before.index->has_only_pieces() && file.index->has_only_pieces()) continue;
+      if (before.index->has_only_boxes() && file.index->has_only_boxes()) continue;
       for (const TensorEntry& entry : file.index->entries()) {
         const TensorEntry* twin = before.index->find(entry.name);
         if (twin == nullptr) continue;
-        // Pieces of one tensor may be anywhere.
-        if (before.index->piece_offsets(*twin) && file.index->piece_offsets(entry)) continue;
+        // Boxes of one tensor may be anywhere.
+        if (before.index->box_offsets(*twin) && file.index->box_offsets(entry)) continue;
         throw Error(ErrorKind::kBadInput, "appears in two parts: in '" +
                                               printable(before.path.string()) + "' and in '" +
                                               printable(file.path.string()) + "'")

@@ -64,14 +64,14 @@ class CheckpointSet {
   /// @param catalogue what the set records of its layouts itself; nullptr if it does not.
   /// @param identity see identity()
   /// @throws Error kBadInput if there is none, two of one rank are not different parts, or two
-  ///         parts hold the same parameter, but for pieces of it; kUnsupported if one has pieces
+  ///         parts hold the same parameter, but for boxes of it; kUnsupported if one has boxes
   ///         that no catalogue places.
   explicit CheckpointSet(std::vector<RankFile> files,
                          std::shared_ptr<const Catalogue> catalogue = nullptr,
                          std::optional<ObjectKey> identity = std::nullopt);
 
   /// Ascending by rank, then by part. A parameter is in one file of a rank at most, but for one
-  /// that is there in pieces.
+  /// that is there in boxes.
   const std::vector<RankFile>& files() const noexcept { return files_; }
   /// The (first) file of a rank, or nullptr if there is none.
   const RankFile* find(Rank rank) const noexcept;
@@ -114,7 +114,7 @@ class CheckpointSet {
  private:
   void require_one_place_for_each_name() const;
   void require_places(const Discovery& found) const;
-  void require_pieces_to_be_placed() const;
+  void require_boxes_to_be_placed() const;
 
   std::vector<RankFile> files_;
   std::filesystem::path root_;

@@ -22,8 +22,8 @@ struct Holding {
   bool operator==(const Holding&) const = default;
 };
 
-/// The files that hold a parameter, ascending by rank; one with several pieces of it once for each
-/// piece. The files of a stage mostly share one index and stand side by side in the checkpoint set:
+/// The files that hold a parameter, ascending by rank; one with several boxes of it once for each
+/// box. The files of a stage mostly share one index and stand side by side in the checkpoint set:
 /// they are kept as one row, however many they are.
 class Holders {
  public:
@@ -62,7 +62,7 @@ class Holders {
     std::size_t at_ = 0;
   };
 
-  /// Adds files that come behind all that are there, or one more piece of the last.
+  /// Adds files that come behind all that are there, or one more box of the last.
   void add(const Row& row);
 
   bool empty() const noexcept { return rows_.empty(); }

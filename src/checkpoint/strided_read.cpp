@@ -7,7 +7,7 @@
 
 #include "layout/nest_copy.h"
 #include "layout/regions.h"
-#include "storage/pieces.h"
+#include "storage/strided_ranges.h"
 
 namespace reshardfs {
 namespace {
@@ -18,15 +18,15 @@ constexpr std::int64_t kBlockBytes = 2 << 20;
 constexpr std::int64_t kSmallGap = 512;
 /// Bytes of storage in memory.
 constexpr std::int64_t kBufferBytes = 2 << 20;
-/// Pieces that are asked for at once.
-constexpr std::int64_t kMostPieces = 1 << 16;
-/// Pieces that are further apart are on pages of their own, and cost as much one by one.
+/// Ranges that are asked for at once.
+constexpr std::int64_t kMostRanges = 1 << 16;
+/// Ranges that are further apart are on pages of their own, and cost as much one by one.
 constexpr std::uint64_t kGatherStride = 32 << 10;
 /// Of so many rows, two more are little.
 constexpr std::int64_t kFewRows = 8;
 
 /// Grows to the largest block that its thread has needed: some 2 MiB at most, as the next one.
-std::span<std::byte> scratch_for_pieces(std::size_t bytes) {
+std::span<std::byte> scratch_for_ranges(std::size_t bytes) {
   thread_local std::vector<std::byte> buffer;
   if (buffer.size() < bytes) buffer.resize(bytes);
   return std::span(buffer).first(bytes);
@@ -65,7 +65,7 @@ std::size_t nearest(const Nest& nest) noexcept {
   return static_cast<std::size_t>(least - loops.begin());
 }
 
-/// Reads nests of a tensor's elements, by pieces of its storage.
+/// Reads nests of a tensor's elements, by ranges of its storage.
 class NestReader {
  public:
   NestReader(const ByteSource& source, const TorchTensor& tensor)
@@ -73,37 +73,37 @@ class NestReader {
 
   void read(const Nest& nest, std::byte* out) {
     take(nest);
-    // Pieces may share elements, and are then read one by one.
-    const std::int64_t most = pieces_.from < span_ ? 1 : kMostPieces;
+    // Ranges may share elements, and are then read one by one.
+    const std::int64_t most = ranges_.from < span_ ? 1 : kMostRanges;
     const std::int64_t at_once =
-        std::clamp<std::int64_t>(std::min(kBufferBytes / (span_ * width_), most), 1, pieces_.count);
+        std::clamp<std::int64_t>(std::min(kBufferBytes / (span_ * width_), most), 1, ranges_.count);
     for_each_index(outer_, [&](std::int64_t from, std::int64_t to) {
-      for (std::int64_t first = 0; first < pieces_.count; first += at_once) {
-        const std::int64_t count = std::min(at_once, pieces_.count - first);
-        const auto pieces = fetch(from + first * pieces_.from, count);
+      for (std::int64_t first = 0; first < ranges_.count; first += at_once) {
+        const std::int64_t count = std::min(at_once, ranges_.count - first);
+        const auto ranges = fetch(from + first * ranges_.from, count);
         Nest within = inner_;
-        within.add({count, span_, pieces_.to});
-        copy_elements(pieces.data(), out + (to + first * pieces_.to) * width_, within,
+        within.add({count, span_, ranges_.to});
+        copy_elements(ranges.data(), out + (to + first * ranges_.to) * width_, within,
                       static_cast<std::size_t>(width_));
       }
     });
   }
 
  private:
-  /// Divides the loops: those of a piece, which is read with the gaps in it, the one along which
-  /// pieces follow each other, and those around it.
+  /// Divides the loops: those of a range, which is read with the gaps in it, the one along which
+  /// ranges follow each other, and those around it.
   void take(const Nest& nest) {
     outer_ = nest;
     inner_ = {};
     span_ = 1;
-    pieces_ = {};
+    ranges_ = {};
     while (!outer_.loops().empty()) {
       const std::size_t next = nearest(outer_);
       const Nest::Loop loop = outer_.loops()[next];
       const std::int64_t span = (loop.count - 1) * loop.from + span_;
       const bool is_near = (loop.from - span_) * width_ <= kSmallGap || loop.from <= 2 * span_;
       if (!is_near || span > kBufferBytes / width_) {
-        pieces_ = outer_.take(next);
+        ranges_ = outer_.take(next);
         return;
       }
       inner_.add(outer_.take(next));
@@ -111,26 +111,26 @@ class NestReader {
     }
   }
 
-  /// @return pieces, one behind the other.
+  /// @return ranges, one behind the other.
   /// @param from the first element of the first one.
   std::span<const std::byte> fetch(std::int64_t from, std::int64_t count) {
     const auto bytes = static_cast<std::uint64_t>(span_ * width_);
     const std::span<std::byte> buffer =
-        scratch_for_pieces(static_cast<std::size_t>(bytes) * static_cast<std::size_t>(count));
+        scratch_for_ranges(static_cast<std::size_t>(bytes) * static_cast<std::size_t>(count));
     const std::uint64_t begin =
         tensor_.storage.offset() + static_cast<std::uint64_t>(from * width_);
     if (count == 1) {
       source_.read_at(begin, buffer);
       return buffer;
     }
-    const auto stride = static_cast<std::uint64_t>(pieces_.from * width_);
-    const Pieces pieces(ByteRange(begin, bytes), static_cast<std::uint64_t>(count),
-                        {.source = stride, .memory = bytes});
-    if (stride <= kGatherStride && source_.gather(pieces, buffer.data())) return buffer;
+    const auto stride = static_cast<std::uint64_t>(ranges_.from * width_);
+    const StridedRanges ranges(ByteRange(begin, bytes), static_cast<std::uint64_t>(count),
+                               {.source = stride, .memory = bytes});
+    if (stride <= kGatherStride && source_.gather(ranges, buffer.data())) return buffer;
     std::vector<ReadRequest> parts;
     parts.reserve(static_cast<std::size_t>(count));
-    for (std::uint64_t i = 0; i < pieces.count(); ++i) {
-      parts.push_back({pieces.offset_of(i), buffer.subspan(static_cast<std::size_t>(i * bytes),
+    for (std::uint64_t i = 0; i < ranges.count(); ++i) {
+      parts.push_back({ranges.offset_of(i), buffer.subspan(static_cast<std::size_t>(i * bytes),
                                                            static_cast<std::size_t>(bytes))});
     }
     source_.read_many(parts);
@@ -141,8 +141,8 @@ class NestReader {
   const TorchTensor& tensor_;
   std::int64_t width_;
   Nest inner_;
-  std::int64_t span_ = 1;  ///< of a piece, in elements
-  Nest::Loop pieces_;
+  std::int64_t span_ = 1;  ///< of a range, in elements
+  Nest::Loop ranges_;
   Nest outer_;
 };
 

@@ -27,10 +27,10 @@ Error stands_twice(const std::string& name, std::size_t first, std::size_t secon
 
 }  // namespace
 
-FileIndex::FileIndex(std::vector<TensorEntry> entries, const IndexHints& hints, PieceOffsets pieces,
+FileIndex::FileIndex(std::vector<TensorEntry> entries, const IndexHints& hints, BoxOffsets boxes,
                      std::vector<RefusedTensor> refused)
     : entries_(std::move(entries)),
-      pieces_(std::move(pieces)),
+      boxes_(std::move(boxes)),
       refused_(std::move(refused)),
       checksum_bytes_(hints.checksum_bytes) {
   if (entries_.size() > std::numeric_limits<std::uint32_t>::max()) {
@@ -45,7 +45,7 @@ FileIndex::FileIndex(std::vector<TensorEntry> entries, const IndexHints& hints, 
   if (twin) {
     by_name_ = twin->by_name_;
     // Names that stand once there stand once here.
-    if (twin->has_pieces()) require_distinct(hints);
+    if (twin->has_boxes()) require_distinct(hints);
   } else {
     sort_by_name();
     require_distinct(hints);
@@ -63,9 +63,9 @@ void FileIndex::sort_by_name() {
 }
 
 void FileIndex::require_shapes() const {
-  for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    const TensorEntry& entry = entries_.at(pieces_.entry(i));
-    const auto offsets = *pieces_.of(pieces_.entry(i));
+  for (std::size_t i = 0; i < boxes_.size(); ++i) {
+    const TensorEntry& entry = entries_.at(boxes_.entry(i));
+    const auto offsets = *boxes_.of(boxes_.entry(i));
     const bool fits = offsets.size() == entry.shape.size() &&
                       std::all_of(offsets.begin(), offsets.end(),
                                   [](std::int64_t offset) { return offset >= 0; });
@@ -88,7 +88,7 @@ void FileIndex::require_distinct(const IndexHints& hints) const {
     std::map<std::pair<Shape, Shape>, std::uint32_t> places;
     for (auto at = first; at != last; ++at) {
       const TensorEntry& entry = entries_[*at];
-      const auto offsets = pieces_.of(*at);
+      const auto offsets = boxes_.of(*at);
       if (!offsets) throw stands_twice(entry.name, *first, *(first + 1), hints);
       const auto [twin, is_new] =
           places.try_emplace({Shape(offsets->begin(), offsets->end()), entry.shape}, *at);

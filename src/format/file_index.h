@@ -14,8 +14,8 @@
 #include "reshardfs/shape.h"
 
 #include "base/byte_range.h"
+#include "format/box_offsets.h"
 #include "format/listed_items.h"
-#include "format/piece_offsets.h"
 
 namespace reshardfs {
 
@@ -52,30 +52,30 @@ struct IndexHints {
   std::uint64_t checksum_bytes = 0;
 };
 
-/// The parameters of one file, in file order. A name stands once, or for several pieces of one
+/// The parameters of one file, in file order. A name stands once, or for several boxes of one
 /// tensor.
 class FileIndex {
  public:
-  /// @param pieces the entries that are pieces; an entry's shape is the piece's.
+  /// @param boxes the entries that are boxes; an entry's shape is the box's.
   /// @param refused what the file has beside the entries.
-  /// @throws Error kBadInput (with parameter) if a name stands twice, but for pieces that differ in
-  ///         place or shape; if a piece's offsets do not fit its shape, or one is negative.
+  /// @throws Error kBadInput (with parameter) if a name stands twice, but for boxes that differ in
+  ///         place or shape; if a box's offsets do not fit its shape, or one is negative.
   explicit FileIndex(std::vector<TensorEntry> entries, const IndexHints& hints = {},
-                     PieceOffsets pieces = {}, std::vector<RefusedTensor> refused = {});
+                     BoxOffsets boxes = {}, std::vector<RefusedTensor> refused = {});
 
   const std::vector<TensorEntry>& entries() const noexcept { return entries_; }
-  /// The entry, or nullptr; of several pieces the first in the file. O(log n).
+  /// The entry, or nullptr; of several boxes the first in the file. O(log n).
   const TensorEntry* find(std::string_view name) const noexcept;
   /// The positions in entries() of all that have the name, ascending. O(log n).
   std::span<const std::uint32_t> find_all(std::string_view name) const noexcept;
 
-  bool has_pieces() const noexcept { return !pieces_.empty(); }
-  bool has_only_pieces() const noexcept { return pieces_.size() == entries_.size(); }
-  /// Where a piece begins in the full tensor; nothing if the entry is no piece. O(log n).
+  bool has_boxes() const noexcept { return !boxes_.empty(); }
+  bool has_only_boxes() const noexcept { return boxes_.size() == entries_.size(); }
+  /// Where a box begins in the full tensor; nothing if the entry is no box. O(log n).
   /// @param entry one of entries().
-  std::optional<std::span<const std::int64_t>> piece_offsets(
+  std::optional<std::span<const std::int64_t>> box_offsets(
       const TensorEntry& entry) const noexcept {
-    return pieces_.of(static_cast<std::size_t>(&entry - entries_.data()));
+    return boxes_.of(static_cast<std::size_t>(&entry - entries_.data()));
   }
 
   /// The same for two indexes only if they list the same names in the same order; for those that
@@ -97,7 +97,7 @@ class FileIndex {
   void require_distinct(const IndexHints& hints) const;
 
   std::vector<TensorEntry> entries_;
-  PieceOffsets pieces_;
+  BoxOffsets boxes_;
   std::vector<RefusedTensor> refused_;
   std::vector<std::uint32_t> refused_by_name_;  ///< positions in refused_
   /// Positions in entries_, sorted by name; never null.

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/byte_range.h"
-#include "storage/pieces.h"
+#include "storage/strided_ranges.h"
 
 namespace reshardfs {
 
@@ -82,10 +82,10 @@ class ByteSource {
   /// gets the error. Nothing where is_far() is false.
   virtual void foresee(std::span<const ByteRange> /*ranges*/, Foresight /*when*/) const noexcept {}
 
-  /// Copies pieces to `out` without reading what lies between them, where a source can do that.
+  /// Copies ranges to `out` without reading what lies between them, where a source can do that.
   /// @return false if it cannot; `out` is then undefined, and read_at() is the way, which also
   ///         tells what is wrong with the source if something is.
-  virtual bool gather(const Pieces& /*pieces*/, std::byte* /*out*/) const { return false; }
+  virtual bool gather(const StridedRanges& /*ranges*/, std::byte* /*out*/) const { return false; }
 
   /// Called after a batch of reads, before their bytes are given out: a source that is not what
   /// it was when it was opened (device, inode, size, mtime, ctime) must not be mixed in.

@@ -17,7 +17,7 @@
 #include "plan/target/file_image.h"
 #include "plan/target/shown_tensor.h"
 #include "storage/local/mapped_gather.h"
-#include "storage/pieces.h"
+#include "storage/strided_ranges.h"
 
 namespace reshardfs {
 namespace {
@@ -85,8 +85,8 @@ BENCHMARK(find_piece);
 
 // --- gathering -----------------------------------------------------------------------------------
 
-/// 1 MiB of pieces of state.range(0) bytes, which are every state.range(1)-th of their source.
-Pieces pieces_of(const benchmark::State& state) {
+/// 1 MiB of ranges of state.range(0) bytes, which are every state.range(1)-th of their source.
+StridedRanges ranges_of(const benchmark::State& state) {
   const auto length = static_cast<std::uint64_t>(state.range(0));
   return {ByteRange::whole(length),
           kMebibyte / length,
@@ -100,11 +100,11 @@ void piece_arguments(benchmark::internal::Benchmark* benchmark) {
 }
 
 void copy_from_memory(benchmark::State& state) {
-  const Pieces pieces = pieces_of(state);
-  const std::vector<std::byte> from(pieces.span().length());
+  const StridedRanges ranges = ranges_of(state);
+  const std::vector<std::byte> from(ranges.span().length());
   std::vector<std::byte> out(kMebibyte);
   for (auto _ : state) {
-    copy_pieces(from.data(), pieces, out.data());
+    copy_ranges(from.data(), ranges, out.data());
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * kMebibyte);
@@ -138,12 +138,12 @@ class CachedFile {
 template <typename Gather>
 void gather_from_file(benchmark::State& state, Gather&& gather) {
   const CachedFile file;
-  Pieces pieces = pieces_of(state);
+  StridedRanges ranges = ranges_of(state);
   std::vector<std::byte> out(kMebibyte);
   for (auto _ : state) {
-    if (!gather(file.fd(), pieces, out.data())) state.SkipWithError("cannot read");
-    pieces = pieces.moved_to(pieces.offset_of(pieces.count()));
-    if (pieces.span().end() > CachedFile::kBytes) pieces = pieces.moved_to(0);
+    if (!gather(file.fd(), ranges, out.data())) state.SkipWithError("cannot read");
+    ranges = ranges.moved_to(ranges.offset_of(ranges.count()));
+    if (ranges.span().end() > CachedFile::kBytes) ranges = ranges.moved_to(0);
   }
   state.SetBytesProcessed(state.iterations() * kMebibyte);
 }
@@ -153,17 +153,17 @@ void gather_mapped(benchmark::State& state) {
 }
 BENCHMARK(gather_mapped)->Apply(piece_arguments);
 
-/// What gathering competes with: everything is read, and the pieces picked out.
+/// What gathering competes with: everything is read, and the ranges picked out.
 void gather_with_gaps(benchmark::State& state) {
   std::vector<std::byte> block(256 << 10);
-  gather_from_file(state, [&](int fd, const Pieces& pieces, std::byte* out) {
-    const std::uint64_t at_once = block.size() / pieces.stride();
-    for (std::uint64_t i = 0; i < pieces.count(); i += at_once) {
-      const Pieces part = pieces.part(i, at_once);
+  gather_from_file(state, [&](int fd, const StridedRanges& ranges, std::byte* out) {
+    const std::uint64_t at_once = block.size() / ranges.stride();
+    for (std::uint64_t i = 0; i < ranges.count(); i += at_once) {
+      const StridedRanges part = ranges.part(i, at_once);
       const std::size_t bytes = part.span().length();
       const ssize_t got = ::pread(fd, block.data(), bytes, static_cast<off_t>(part.offset()));
       if (got != static_cast<ssize_t>(bytes)) return false;
-      copy_pieces(block.data(), part, out + pieces.out_offset_of(i));
+      copy_ranges(block.data(), part, out + ranges.out_offset_of(i));
     }
     return true;
   });
@@ -171,10 +171,10 @@ void gather_with_gaps(benchmark::State& state) {
 BENCHMARK(gather_with_gaps)->Apply(piece_arguments);
 
 void gather_one_by_one(benchmark::State& state) {
-  gather_from_file(state, [](int fd, const Pieces& pieces, std::byte* out) {
-    for (std::uint64_t i = 0; i < pieces.count(); ++i) {
-      const auto at = static_cast<off_t>(pieces.offset_of(i));
-      if (::pread(fd, out + pieces.out_offset_of(i), pieces.length(), at) < 0) return false;
+  gather_from_file(state, [](int fd, const StridedRanges& ranges, std::byte* out) {
+    for (std::uint64_t i = 0; i < ranges.count(); ++i) {
+      const auto at = static_cast<off_t>(ranges.offset_of(i));
+      if (::pread(fd, out + ranges.out_offset_of(i), ranges.length(), at) < 0) return false;
     }
     return true;
   });

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/box_catalogue.h"
 #include "checkpoint/checkpoint_set.h"
-#include "checkpoint/piece_boxes.h"
-#include "checkpoint/piece_catalogue.h"
+#include "checkpoint/entry_boxes.h"
 #include "support/sources.h"
 
 namespace reshardfs::test {
@@ -36,7 +36,7 @@ inline RankFile piece_file(std::int64_t rank, const std::vector<Piece>& pieces,
                            std::int64_t part = -1) {
   std::string bytes = "head";
   std::vector<TensorEntry> entries;
-  PieceOffsets offsets;
+  BoxOffsets offsets;
   for (const Piece& piece : pieces) {
     TensorEntry entry;
     entry.name = piece.name;
@@ -61,18 +61,18 @@ inline RankFile piece_file(std::int64_t rank, const std::vector<Piece>& pieces,
 }
 
 /// States the full shapes of some parameters, and that their pieces are boxes of these.
-class BoxCatalogue final : public PieceCatalogue {
+class StatedBoxes final : public BoxCatalogue {
  public:
   /// @param lost boxes that are in no file.
-  explicit BoxCatalogue(const SourceRanks& ranks, std::map<std::string, Shape> full_shapes,
-                        std::map<std::string, std::vector<Box>> lost = {})
-      : PieceCatalogue(ranks), full_shapes_(std::move(full_shapes)), lost_(std::move(lost)) {}
+  explicit StatedBoxes(const SourceRanks& ranks, std::map<std::string, Shape> full_shapes,
+                       std::map<std::string, std::vector<Box>> lost = {})
+      : BoxCatalogue(ranks), full_shapes_(std::move(full_shapes)), lost_(std::move(lost)) {}
 
   std::optional<BoxPlacement> boxes(const std::string& name,
                                     const Holders& holders) const override {
     const auto full = full_shapes_.find(name);
     if (full == full_shapes_.end()) return std::nullopt;
-    BoxPlacement placement = boxes_of_pieces(holders, full->second);
+    BoxPlacement placement = boxes_of_entries(holders, full->second);
     const auto lost = lost_.find(name);
     if (lost == lost_.end()) return placement;
     for (const Box& box : lost->second) placement.boxes.push_back({box, {}});
@@ -85,7 +85,7 @@ class BoxCatalogue final : public PieceCatalogue {
   std::map<std::string, std::vector<Box>> lost_;
 };
 
-/// @param full_shapes see BoxCatalogue.
+/// @param full_shapes see StatedBoxes.
 inline std::shared_ptr<const CheckpointSet> box_set(
     std::vector<RankFile> files, std::map<std::string, Shape> full_shapes,
     std::map<std::string, std::vector<Box>> lost = {}) {
@@ -94,7 +94,7 @@ inline std::shared_ptr<const CheckpointSet> box_set(
   const SourceRanks ranks(RankRange(Rank(), last - Rank() + 1), last - Rank() + 1);
   return std::make_shared<const CheckpointSet>(
       std::move(files),
-      std::make_shared<const BoxCatalogue>(ranks, std::move(full_shapes), std::move(lost)));
+      std::make_shared<const StatedBoxes>(ranks, std::move(full_shapes), std::move(lost)));
 }
 
 }  // namespace reshardfs::test

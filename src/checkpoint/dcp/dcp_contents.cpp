@@ -16,22 +16,22 @@
 #include "base/process/parallel.h"
 #include "base/text/text.h"
 #include "base/text/url_path.h"
+#include "checkpoint/box_catalogue.h"
 #include "checkpoint/dcp/saved_objects.h"
 #include "checkpoint/dcp/torch_items.h"
-#include "checkpoint/piece_boxes.h"
-#include "checkpoint/piece_catalogue.h"
+#include "checkpoint/entry_boxes.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {
 namespace {
 
-/// The tensors of a table, each in boxes, which the files' indexes have as pieces.
-class DcpCatalogue final : public PieceCatalogue {
+/// The tensors of a table, each in boxes, which the indexes of the files state.
+class DcpCatalogue final : public BoxCatalogue {
  public:
   /// @param files how many there are; each is a rank.
   DcpCatalogue(std::int64_t files, std::unordered_map<std::string, Shape> shapes,
                std::vector<RefusedTensor> refused, std::shared_ptr<const SavedObjects> objects)
-      : PieceCatalogue(SourceRanks(RankRange(Rank(), files), files)),
+      : BoxCatalogue(SourceRanks(RankRange(Rank(), files), files)),
         shapes_(std::move(shapes)),
         refused_(std::move(refused)),
         objects_(std::move(objects)) {}
@@ -40,7 +40,7 @@ class DcpCatalogue final : public PieceCatalogue {
                                     const Holders& holders) const override {
     const auto shape = shapes_.find(name);
     if (shape == shapes_.end()) return std::nullopt;
-    return boxes_of_pieces(holders, shape->second);
+    return boxes_of_entries(holders, shape->second);
   }
   std::vector<RefusedTensor> refused() const override { return refused_; }
   std::shared_ptr<const SavedObjects> saved_objects() const override { return objects_; }
@@ -85,7 +85,7 @@ bool comes_before(std::string_view a, std::string_view b) {
 /// What a file is to have, while it is collected.
 struct Content {
   std::vector<TensorEntry> entries;
-  PieceOffsets pieces;
+  BoxOffsets boxes;
   std::vector<ByteRange> places;
   TorchItems::Runs runs;
 
@@ -94,14 +94,14 @@ struct Content {
     entry.name = tensor.name;
     entry.dtype = tensor.dtype;
     entry.shape = std::move(sizes);
-    pieces.add(entries.size(), offsets);
+    boxes.add(entries.size(), offsets);
     entries.push_back(std::move(entry));
     places.push_back(place);
   }
 
   std::shared_ptr<const TorchItems> items(bool by_name) && {
-    if (by_name) return std::make_shared<const TorchItems>(std::move(entries), std::move(pieces));
-    return std::make_shared<const TorchItems>(std::move(entries), std::move(pieces),
+    if (by_name) return std::make_shared<const TorchItems>(std::move(entries), std::move(boxes));
+    return std::make_shared<const TorchItems>(std::move(entries), std::move(boxes),
                                               std::move(places), std::move(runs));
   }
 };

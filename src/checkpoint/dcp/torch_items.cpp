@@ -109,7 +109,7 @@ class ItemSource final : public ByteSource {
   bool is_far() const noexcept override { return file_->is_far(); }
   bool is_remote() const noexcept override { return file_->is_remote(); }
   void foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept override;
-  bool gather(const Pieces& pieces, std::byte* out) const override;
+  bool gather(const StridedRanges& ranges, std::byte* out) const override;
   void check_unchanged() const override { file_->check_unchanged(); }
 
   const ByteSource& file() const noexcept { return *file_; }
@@ -223,10 +223,10 @@ void ItemSource::foresee(std::span<const ByteRange> ranges, Foresight when) cons
   }
 }
 
-bool ItemSource::gather(const Pieces& pieces, std::byte* out) const {
-  require_in_source(*this, pieces.span().offset(), pieces.span().length());
-  const auto place = place_of(pieces.span().offset(), pieces.span().length());
-  return place && file_->gather(pieces.moved_to(*place), out);
+bool ItemSource::gather(const StridedRanges& ranges, std::byte* out) const {
+  require_in_source(*this, ranges.span().offset(), ranges.span().length());
+  const auto place = place_of(ranges.span().offset(), ranges.span().length());
+  return place && file_->gather(ranges.moved_to(*place), out);
 }
 
 /// What the work throws of the file's content; empty if it does not. Nothing if the storage fails:
@@ -245,7 +245,7 @@ std::optional<std::string> problem_in(Work&& work) {
 
 }  // namespace
 
-TorchItems::TorchItems(std::vector<TensorEntry> entries, PieceOffsets pieces,
+TorchItems::TorchItems(std::vector<TensorEntry> entries, BoxOffsets offsets,
                        std::vector<ByteRange> places, Runs runs)
     : places_(std::move(places)), runs_(std::move(runs)) {
   begins_.reserve(entries.size());
@@ -258,7 +258,7 @@ TorchItems::TorchItems(std::vector<TensorEntry> entries, PieceOffsets pieces,
     if (entry.content_bytes > 0) entry.extents.emplace_back(size_, entry.content_bytes);
     size_ = add_or_throw(size_, entry.content_bytes, "the size of all tensors");
   }
-  index_ = std::make_shared<const FileIndex>(std::move(entries), IndexHints{}, std::move(pieces));
+  index_ = std::make_shared<const FileIndex>(std::move(entries), IndexHints{}, std::move(offsets));
   find_shared_places();
 }
 
@@ -287,8 +287,8 @@ std::optional<std::size_t> TorchItems::shared_place(std::size_t entry) const {
   return found->second;
 }
 
-TorchItems::TorchItems(std::vector<TensorEntry> entries, PieceOffsets pieces)
-    : TorchItems(std::move(entries), std::move(pieces), {}) {}
+TorchItems::TorchItems(std::vector<TensorEntry> entries, BoxOffsets offsets)
+    : TorchItems(std::move(entries), std::move(offsets), {}) {}
 
 std::optional<ByteRange> TorchItems::place(std::size_t entry) const {
   if (places_.empty()) return std::nullopt;

@@ -22,10 +22,10 @@ class TorchItems final : public DescribedContent, public std::enable_shared_from
   /// @param entries with their types and shapes; their extents are set here.
   /// @param places of their archives in the file; one without elements may have none (empty).
   /// @param runs where entries are in archives that have more than them.
-  TorchItems(std::vector<TensorEntry> entries, PieceOffsets pieces, std::vector<ByteRange> places,
+  TorchItems(std::vector<TensorEntry> entries, BoxOffsets offsets, std::vector<ByteRange> places,
              Runs runs = {});
   /// The same of a file in which tensors are found by their names: see NamedTensors.
-  TorchItems(std::vector<TensorEntry> entries, PieceOffsets pieces);
+  TorchItems(std::vector<TensorEntry> entries, BoxOffsets offsets);
 
   std::shared_ptr<const FileIndex> index() const override { return index_; }
   ByteSourcePtr tensors(ByteSourcePtr file) const override;

@@ -31,9 +31,9 @@ class AssumedSource final : public ByteSource {
   void foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept override {
     file_->foresee(ranges, when);
   }
-  bool gather(const Pieces& pieces, std::byte* out) const override {
+  bool gather(const StridedRanges& ranges, std::byte* out) const override {
     examine_once();
-    return file_->gather(pieces, out);
+    return file_->gather(ranges, out);
   }
   void check_unchanged() const override { file_->check_unchanged(); }
   /// Whoever reads it does so without read_at().

@@ -41,7 +41,7 @@ TorchTensor as_it_lies(const TensorEntry& entry) {
 void NamedTensors::read_safetensors(const ByteSource& file,
                                     std::vector<TorchTensor>& tensors) const {
   const FileIndex index = safetensors::read_index(file);
-  if (index.has_pieces()) {
+  if (index.has_boxes()) {
     throw Error(ErrorKind::kBadInput,
                 "has parts of tensors, though the metadata beside it tells them")
         .in_file(file.name());

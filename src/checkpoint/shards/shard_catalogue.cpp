@@ -7,15 +7,15 @@
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
-#include "checkpoint/piece_boxes.h"
+#include "checkpoint/entry_boxes.h"
 
 namespace reshardfs {
 ShardCatalogue::ShardCatalogue(std::int64_t shards, std::vector<std::string> names)
-    : PieceCatalogue(SourceRanks(RankRange(Rank(), shards), shards)), names_(std::move(names)) {}
+    : BoxCatalogue(SourceRanks(RankRange(Rank(), shards), shards)), names_(std::move(names)) {}
 
 std::optional<BoxPlacement> ShardCatalogue::boxes(const std::string& /*name*/,
                                                   const Holders& holders) const {
-  BoxPlacement placement = boxes_of_pieces(holders, {});
+  BoxPlacement placement = boxes_of_entries(holders, {});
   Shape& full = placement.full_shape;
   full.assign(placement.boxes.front().box.sizes.size(), 0);
   for (const PlacedBox& placed : placement.boxes) {

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/piece_catalogue.h"
+#include "checkpoint/box_catalogue.h"
 
 namespace reshardfs {
 
 /// Tensors of which each file has a part, and tells where it begins, but not how large the whole
 /// is: that is what the parts reach. A set of which the last files are missing looks like a smaller
 /// one: shard_shapes.h has what tells the difference.
-class ShardCatalogue final : public PieceCatalogue {
+class ShardCatalogue final : public BoxCatalogue {
  public:
   /// @param names of the model in whole tensors, by its index; none: there is none.
   ShardCatalogue(std::int64_t shards, std::vector<std::string> names);

@@ -25,7 +25,7 @@ struct ShardBox {
 struct Joined {
   Shape shape{};
   DType dtype = DType::kFloat32;
-  std::vector<ShardBox> pieces{};
+  std::vector<ShardBox> boxes{};
   /// Parts of different dimensions, or beyond all numbers: whoever joins them refuses that.
   bool is_wrong = false;
   bool is_proven = false;
@@ -63,26 +63,26 @@ class Extents {
   void add(const RankFile& file) {
     present_.emplace(file.rank.number(), file.part);
     for (const TensorEntry& entry : file.index->entries()) {
-      const auto offsets = file.index->piece_offsets(entry);
-      ShardBox piece{file.rank.number(), file.part, Shape(entry.shape.size(), 0), entry.shape};
-      if (offsets) piece.offsets.assign(offsets->begin(), offsets->end());
+      const auto offsets = file.index->box_offsets(entry);
+      ShardBox box{file.rank.number(), file.part, Shape(entry.shape.size(), 0), entry.shape};
+      if (offsets) box.offsets.assign(offsets->begin(), offsets->end());
       Joined& joined = tensors_[entry.name];
-      if (joined.pieces.empty()) {
+      if (joined.boxes.empty()) {
         joined.shape.assign(entry.shape.size(), 0);
         joined.dtype = entry.dtype;
       }
-      grow(joined, piece);
-      joined.pieces.push_back(std::move(piece));
+      grow(joined, box);
+      joined.boxes.push_back(std::move(box));
     }
   }
 
-  static void grow(Joined& joined, const ShardBox& piece) {
-    if (piece.sizes.size() != joined.shape.size()) {
+  static void grow(Joined& joined, const ShardBox& box) {
+    if (box.sizes.size() != joined.shape.size()) {
       joined.is_wrong = true;
       return;
     }
     for (std::size_t d = 0; d < joined.shape.size(); ++d) {
-      const auto end = checked_add(piece.offsets[d], piece.sizes[d]);
+      const auto end = checked_add(box.offsets[d], box.sizes[d]);
       joined.is_wrong = joined.is_wrong || !end;
       joined.shape[d] = std::max(joined.shape[d], end.value_or(0));
     }
@@ -213,19 +213,19 @@ class Extents {
   bool shows_all_shards(const std::string& name, const Joined& joined) const {
     const auto stated = evidence_.config.find(name);
     const auto count = static_cast<std::size_t>(evidence_.shards);
-    if (!stated || joined.pieces.size() != count || joined.shape.empty()) return false;
+    if (!stated || joined.boxes.size() != count || joined.shape.empty()) return false;
     if (joined.shape[0] != stated->shape[0]) return false;
     std::set<std::int64_t> shards;
     std::int64_t most = 0;
     std::size_t shorter = 0;
-    for (const ShardBox& piece : joined.pieces) {
-      shards.insert(piece.shard);
-      most = std::max(most, piece.sizes[0]);
+    for (const ShardBox& box : joined.boxes) {
+      shards.insert(box.shard);
+      most = std::max(most, box.sizes[0]);
       for (std::size_t d = 1; d < joined.shape.size(); ++d) {
-        if (piece.sizes[d] != joined.shape[d]) return false;
+        if (box.sizes[d] != joined.shape[d]) return false;
       }
     }
-    for (const ShardBox& piece : joined.pieces) shorter += piece.sizes[0] < most ? 1U : 0U;
+    for (const ShardBox& box : joined.boxes) shorter += box.sizes[0] < most ? 1U : 0U;
     if (shards.size() != count || shorter > 1 || most < 2) return false;
     // One more shard would have had ceil(rows / (shards + 1)) rows.
     const std::int64_t rows = joined.shape[0];
@@ -242,7 +242,7 @@ class Extents {
     if (!all_there) return;
     for (auto& [name, joined] : tensors_) {
       if (joined.is_wrong || joined.is_proven || short_.contains(name)) continue;
-      joined.is_proven = !lacks_a_file(joined.pieces.front().number);
+      joined.is_proven = !lacks_a_file(joined.boxes.front().number);
     }
   }
 

@@ -69,8 +69,8 @@ std::shared_ptr<const IndexFrame> IndexFrame::of(const ByteSource& source,
   // A map is looked into.
   const bool any_map = std::any_of(index->entries().begin(), index->entries().end(),
                                    [](const TensorEntry& e) { return e.dtype == DType::kMap; });
-  // Each file has its own pieces, and what is refused has its own bytes.
-  const bool own = index->has_pieces() || !index->refused().empty();
+  // Each file has its own boxes, and what is refused has its own bytes.
+  const bool own = index->has_boxes() || !index->refused().empty();
   if (any_map || own || index->checksum_bytes() > source.size()) return nullptr;
 
   std::shared_ptr<IndexFrame> frame(new IndexFrame);

@@ -56,7 +56,7 @@ std::uint64_t index_sum(const FileIndex& index) {
       sum.add(extent.offset());
       sum.add(extent.length());
     }
-    if (const auto offsets = index.piece_offsets(entry)) {
+    if (const auto offsets = index.box_offsets(entry)) {
       sum.add(offsets->size());
       for (const auto offset : *offsets) sum.add(static_cast<std::uint64_t>(offset));
     }

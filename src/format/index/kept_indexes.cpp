@@ -25,9 +25,9 @@ void put(const FileIndex& index, kept::Index& out) {
       kept.add_extents(extent.length());
     }
     kept.set_content_bytes(entry.content_bytes);
-    if (const auto offsets = index.piece_offsets(entry)) {
-      kept.set_is_piece(true);
-      kept.mutable_piece_offsets()->Add(offsets->begin(), offsets->end());
+    if (const auto offsets = index.box_offsets(entry)) {
+      kept.set_is_box(true);
+      kept.mutable_box_offsets()->Add(offsets->begin(), offsets->end());
     }
   }
   for (const RefusedTensor& tensor : index.refused()) {
@@ -55,10 +55,10 @@ TensorEntry entry_of(const kept::Entry& kept) {
 std::shared_ptr<const FileIndex> index_of(const kept::Index& kept, NameOrders& orders) {
   std::vector<TensorEntry> entries;
   entries.reserve(static_cast<std::size_t>(kept.entries_size()));
-  PieceOffsets pieces;
+  BoxOffsets boxes;
   for (const kept::Entry& entry : kept.entries()) {
-    if (entry.is_piece()) {
-      pieces.add(entries.size(), Shape(entry.piece_offsets().begin(), entry.piece_offsets().end()));
+    if (entry.is_box()) {
+      boxes.add(entries.size(), Shape(entry.box_offsets().begin(), entry.box_offsets().end()));
     }
     entries.push_back(entry_of(entry));
   }
@@ -69,7 +69,7 @@ std::shared_ptr<const FileIndex> index_of(const kept::Index& kept, NameOrders& o
   for (const kept::Refused& tensor : kept.refused()) {
     refused.push_back({tensor.name(), tensor.reason(), tensor.content_bytes()});
   }
-  auto index = std::make_shared<const FileIndex>(std::move(entries), hints, std::move(pieces),
+  auto index = std::make_shared<const FileIndex>(std::move(entries), hints, std::move(boxes),
                                                  std::move(refused));
   orders.add(index);
   return index;

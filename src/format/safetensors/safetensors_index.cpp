@@ -128,7 +128,7 @@ FileIndex make_index(File file, const ByteSource& source, const NameOrders* know
 
   std::vector<TensorEntry> entries;
   entries.reserve(tensors.size());
-  PieceOffsets pieces;
+  BoxOffsets boxes;
   std::vector<RefusedTensor> refused;
   for (ParsedTensor& tensor : tensors) {
     if (!tensor.is_known) {
@@ -140,7 +140,7 @@ FileIndex make_index(File file, const ByteSource& source, const NameOrders* know
     TensorEntry& entry = entries.emplace_back();
     entry.dtype = is_int4(tensor, file.header) ? DType::kInt4 : tensor.dtype;
     entry.name = std::move(tensor.name);
-    if (!parts.empty()) pieces.add(entries.size() - 1, parts.at(entry.name));
+    if (!parts.empty()) boxes.add(entries.size() - 1, parts.at(entry.name));
     entry.shape = std::move(tensor.shape);
     // Its vector has grown with it, and an index lives as long as a mount.
     entry.shape.shrink_to_fit();
@@ -149,7 +149,7 @@ FileIndex make_index(File file, const ByteSource& source, const NameOrders* know
     entry.extents.emplace_back(add_or_throw(file.data_begin, tensor.begin, "the content's offset"),
                                entry.content_bytes);
   }
-  return FileIndex(std::move(entries), {known, {}}, std::move(pieces), std::move(refused));
+  return FileIndex(std::move(entries), {known, {}}, std::move(boxes), std::move(refused));
 }
 
 /// Runs `read`, which must look at nothing but the file, and sees to it that the file stayed the

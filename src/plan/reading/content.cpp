@@ -156,19 +156,19 @@ bool is_stored_at(const TensorEntry& entry, const ByteRange& content,
   return length == 0;
 }
 
-bool gather_content(const Holding& holding, const Pieces& pieces, std::byte* out,
+bool gather_content(const Holding& holding, const StridedRanges& ranges, std::byte* out,
                     ReadBatch& batch) {
   if (holding.entry->encoding != ContentEncoding::kPlain) return false;
   batch.use(*holding.file->source);
-  std::uint64_t begin = pieces.offset();
+  std::uint64_t begin = ranges.offset();
   for (const ByteRange& extent : holding.entry->extents) {
     if (begin >= extent.length()) {
       begin -= extent.length();
       continue;
     }
-    // Pieces over the border of two extents are rare, and not worth more than the other way.
-    if (pieces.span().length() > extent.length() - begin) return false;
-    return holding.file->source->gather(pieces.moved_to(extent.offset() + begin), out);
+    // Ranges over the border of two extents are rare, and not worth more than the other way.
+    if (ranges.span().length() > extent.length() - begin) return false;
+    return holding.file->source->gather(ranges.moved_to(extent.offset() + begin), out);
   }
   return false;
 }

@@ -67,10 +67,11 @@ void read_checked(Read&& read) {
   }
 }
 
-/// As read_content() for pieces of the content (their offset counts in it), where the source can
+/// As read_content() for ranges of the content (their offset counts in it), where the source can
 /// gather them.
 /// @return false if that is not possible; `out` is then undefined.
-bool gather_content(const Holding& holding, const Pieces& pieces, std::byte* out, ReadBatch& batch);
+bool gather_content(const Holding& holding, const StridedRanges& ranges, std::byte* out,
+                    ReadBatch& batch);
 
 /// Whether a range of the content stands, as it is, at byte `place` of the file and behind it.
 bool is_stored_at(const TensorEntry& entry, const ByteRange& content, std::uint64_t place) noexcept;

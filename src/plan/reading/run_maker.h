@@ -6,7 +6,7 @@
 
 namespace reshardfs {
 
-/// Nests of elements as strided runs of the bytes that are wanted. Pieces that follow one another
+/// Nests of elements as strided runs of the bytes that are wanted. Ranges that follow one another
 /// on both sides are joined, also over the borders of nests.
 class RunMaker {
  public:

@@ -7,8 +7,8 @@
 #include "reshardfs/node_fetches.h"
 
 #include "plan/reading/source_sinks.h"
-#include "storage/pieces.h"
 #include "storage/pool/block_pool.h"
+#include "storage/strided_ranges.h"
 
 namespace reshardfs {
 namespace {
@@ -17,10 +17,10 @@ namespace {
 constexpr std::uint64_t kScratchBytes = 256 << 10;
 
 // Gathering makes a map and fills its page tables, some microseconds for what lies close together
-// and as much again for each piece that lies far from the others.
+// and as much again for each range that lies far from the others.
 constexpr std::uint64_t kGatherSpan = 32 << 10;
 constexpr std::uint64_t kGatherStride = 32 << 10;
-constexpr std::uint64_t kLongPiece = 16 << 10;
+constexpr std::uint64_t kLongRange = 16 << 10;
 
 /// Grows to the largest block that its thread has needed, at most kScratchBytes.
 std::span<std::byte> scratch(std::size_t bytes) {
@@ -29,37 +29,37 @@ std::span<std::byte> scratch(std::size_t bytes) {
   return std::span(buffer).first(bytes);
 }
 
-/// Whether to leave out what lies between the pieces, without a call for each.
-bool is_worth_gathering(const Pieces& pieces) noexcept {
-  return pieces.stride() > pieces.length() && pieces.length() < kLongPiece &&
-         pieces.stride() <= kGatherStride && pieces.span().length() > kGatherSpan;
+/// Whether to leave out what lies between the ranges, without a call for each.
+bool is_worth_gathering(const StridedRanges& ranges) noexcept {
+  return ranges.stride() > ranges.length() && ranges.length() < kLongRange &&
+         ranges.stride() <= kGatherStride && ranges.span().length() > kGatherSpan;
 }
 
-void read_one_by_one(const Holding& holding, const Pieces& pieces, std::byte* out,
+void read_one_by_one(const Holding& holding, const StridedRanges& ranges, std::byte* out,
                      ReadBatch& batch) {
-  for (std::uint64_t i = 0; i < pieces.count(); ++i) {
-    const std::span piece(out + pieces.out_offset_of(i), static_cast<std::size_t>(pieces.length()));
-    read_content(holding, pieces.offset_of(i), piece, batch);
+  for (std::uint64_t i = 0; i < ranges.count(); ++i) {
+    const std::span range(out + ranges.out_offset_of(i), static_cast<std::size_t>(ranges.length()));
+    read_content(holding, ranges.offset_of(i), range, batch);
   }
 }
 
-/// Of a far source all pieces are asked for before the first one is waited for.
-void foresee_pieces(const StridedRun& run, const Pieces& pieces) {
+/// Of a far source all ranges are asked for before the first one is waited for.
+void foresee_ranges(const StridedRun& run, const StridedRanges& ranges) {
   const ByteSource& source = *run.holding.file->source;
   if (!source.is_far() || ForeseenReads::any()) return;
-  FarRanges ranges;
-  ranges.take(run.holding, pieces);
-  ranges.foresee(Foresight::kNow);
+  FarRanges far;
+  far.take(run.holding, ranges);
+  far.foresee(Foresight::kNow);
 }
 
-void read_with_gaps(const Holding& holding, const Pieces& pieces, std::byte* out,
+void read_with_gaps(const Holding& holding, const StridedRanges& ranges, std::byte* out,
                     ReadBatch& batch) {
-  const std::uint64_t at_once = kScratchBytes / pieces.stride();
-  for (std::uint64_t i = 0; i < pieces.count(); i += at_once) {
-    const Pieces part = pieces.part(i, at_once);
+  const std::uint64_t at_once = kScratchBytes / ranges.stride();
+  for (std::uint64_t i = 0; i < ranges.count(); i += at_once) {
+    const StridedRanges part = ranges.part(i, at_once);
     const std::span<std::byte> block = scratch(static_cast<std::size_t>(part.span().length()));
     read_content(holding, part.offset(), block, batch);
-    copy_pieces(block.data(), part, out + pieces.out_offset_of(i));
+    copy_ranges(block.data(), part, out + ranges.out_offset_of(i));
   }
 }
 
@@ -71,13 +71,13 @@ void read_run(const StridedRun& run, std::span<std::byte> out, ReadBatch& batch)
     return read_content(run.holding, run.source_offset,
                         out.first(static_cast<std::size_t>(run.count * run.length)), batch);
   }
-  const Pieces pieces = pieces_of(run);
-  if (is_worth_gathering(pieces) && gather_content(run.holding, pieces, out.data(), batch)) return;
-  foresee_pieces(run, pieces);
-  // A call to read one piece costs as much as copying some 8 KiB. So pieces that lie further apart
+  const StridedRanges ranges = ranges_of(run);
+  if (is_worth_gathering(ranges) && gather_content(run.holding, ranges, out.data(), batch)) return;
+  foresee_ranges(run, ranges);
+  // A call to read one range costs as much as copying some 8 KiB. So ranges that lie further apart
   // are read one by one, closer ones together with what is between them.
-  const auto read = pieces.stride() >= kJoinedStride ? read_one_by_one : read_with_gaps;
-  read(run.holding, pieces, out.data(), batch);
+  const auto read = ranges.stride() >= kJoinedStride ? read_one_by_one : read_with_gaps;
+  read(run.holding, ranges, out.data(), batch);
 }
 
 }  // namespace reshardfs

@@ -11,12 +11,12 @@ namespace {
 // Gaps that are fetched with what is around them, and numbers that bound the time and memory to
 // tell of ranges.
 constexpr std::uint64_t kJoinedGap = 64 << 10;
-constexpr std::uint64_t kMaxPieces = 4096;
-constexpr std::size_t kMaxRanges = 16384;
+constexpr std::uint64_t kMostOfOneRun = 4096;
+constexpr std::size_t kMostRanges = 16384;
 
 }  // namespace
 
-void SourceList::take(const Holding& holding, const Pieces& /*pieces*/) {
+void SourceList::take(const Holding& holding, const StridedRanges& /*ranges*/) {
   take(*holding.file->source, ByteRange());
 }
 
@@ -27,18 +27,18 @@ void SourceList::take(const ByteSource& source, const ByteRange& /*range*/) {
   }
 }
 
-void FarRanges::take(const Holding& holding, const Pieces& pieces) {
+void FarRanges::take(const Holding& holding, const StridedRanges& ranges) {
   const ByteSource* source = holding.file->source.get();
   if (!source->is_far()) return;
-  std::vector<ByteRange>& ranges = ranges_[source];
-  // What lies close together is fetched as one; and so is what consists of too many pieces.
+  std::vector<ByteRange>& wanted = ranges_[source];
+  // What lies close together is fetched as one; and so is what consists of too many ranges.
   const bool joined =
-      pieces.stride() - pieces.length() <= kJoinedGap || pieces.count() > kMaxPieces;
-  const std::uint64_t count = joined ? 1 : pieces.count();
-  for (std::uint64_t i = 0; i < count && ranges.size() < kMaxRanges; ++i) {
+      ranges.stride() - ranges.length() <= kJoinedGap || ranges.count() > kMostOfOneRun;
+  const std::uint64_t count = joined ? 1 : ranges.count();
+  for (std::uint64_t i = 0; i < count && wanted.size() < kMostRanges; ++i) {
     add_stored_ranges(*holding.entry,
-                      joined ? pieces.span() : ByteRange(pieces.offset_of(i), pieces.length()),
-                      ranges);
+                      joined ? ranges.span() : ByteRange(ranges.offset_of(i), ranges.length()),
+                      wanted);
   }
 }
 
@@ -55,7 +55,7 @@ std::uint64_t FarRanges::foresee(Foresight when) const {
   return bytes;
 }
 
-Pieces pieces_of(const StridedRun& run) {
+StridedRanges ranges_of(const StridedRun& run) {
   return {ByteRange(run.source_offset, run.length),
           run.count,
           {.source = run.source_stride, .memory = run.destination_stride}};

@@ -21,8 +21,8 @@ class SourceSink {
   SourceSink& operator=(const SourceSink&) = delete;
   virtual ~SourceSink() = default;
 
-  /// Pieces of a parameter's content: their offset counts in it.
-  virtual void take(const Holding& holding, const Pieces& pieces) = 0;
+  /// Ranges of a parameter's content: their offset counts in it.
+  virtual void take(const Holding& holding, const StridedRanges& ranges) = 0;
   /// Bytes of a source that belong to no parameter.
   virtual void take(const ByteSource& source, const ByteRange& range) = 0;
 };
@@ -30,7 +30,7 @@ class SourceSink {
 /// The sources, each once.
 class SourceList final : public SourceSink {
  public:
-  void take(const Holding& holding, const Pieces& pieces) override;
+  void take(const Holding& holding, const StridedRanges& ranges) override;
   void take(const ByteSource& source, const ByteRange& range) override;
   const std::vector<const ByteSource*>& sources() const noexcept { return sources_; }
 
@@ -41,7 +41,7 @@ class SourceList final : public SourceSink {
 /// The ranges of those that are far away: what a reader can ask for before it waits.
 class FarRanges final : public SourceSink {
  public:
-  void take(const Holding& holding, const Pieces& pieces) override;
+  void take(const Holding& holding, const StridedRanges& ranges) override;
   void take(const ByteSource& source, const ByteRange& range) override;
   /// Asks for all of them. @return their bytes.
   std::uint64_t foresee(Foresight when) const;
@@ -50,6 +50,6 @@ class FarRanges final : public SourceSink {
   std::unordered_map<const ByteSource*, std::vector<ByteRange>> ranges_;
 };
 
-Pieces pieces_of(const StridedRun& run);
+StridedRanges ranges_of(const StridedRun& run);
 
 }  // namespace reshardfs

@@ -95,7 +95,7 @@ void SourceTable::collect_holders() {
   for (std::size_t i = 0; i < files.size();) {
     std::size_t count = 1;
     // Runs of several pieces would not be in the order of the ranks.
-    const bool one_each = !files[i].index->has_pieces();
+    const bool one_each = !files[i].index->has_boxes();
     while (one_each && i + count < files.size() && files[i + count].index == files[i].index) {
       ++count;
     }

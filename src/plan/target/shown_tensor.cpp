@@ -204,7 +204,7 @@ void ShownTensor::read_parts(std::uint64_t offset, std::span<std::byte> out,
 
 void ShownTensor::for_each_use(const ByteRange& bytes, SourceSink& sink) const {
   const auto take = [&](const StridedRun& run) {
-    if (run.holding) sink.take(run.holding, pieces_of(run));
+    if (run.holding) sink.take(run.holding, ranges_of(run));
   };
   RunMaker runs(bytes, element_, take);
   visit_bytes(bytes, [&](const SourceNest& source) {

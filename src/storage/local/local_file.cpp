@@ -98,7 +98,7 @@ class LocalFile final : public ByteSource {
   }
   std::string identity() const override { return local_identity(name(), version_.found()); }
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
-  bool gather(const Pieces& pieces, std::byte* out) const override;
+  bool gather(const StridedRanges& ranges, std::byte* out) const override;
   void check_unchanged() const override;
   DescriptorPtr descriptor() const override {
     return own_ ? own_ : pool_.get(this, [this] { return open_again(); });
@@ -169,10 +169,10 @@ void LocalFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   });
 }
 
-bool LocalFile::gather(const Pieces& pieces, std::byte* out) const {
-  if (!ByteRange::whole(size()).contains(pieces.span())) return false;
-  if (!with_descriptor([&](int fd) { return gather_from_map(fd, pieces, out); })) return false;
-  counters().source_read(pieces.count() * pieces.length());
+bool LocalFile::gather(const StridedRanges& ranges, std::byte* out) const {
+  if (!ByteRange::whole(size()).contains(ranges.span())) return false;
+  if (!with_descriptor([&](int fd) { return gather_from_map(fd, ranges, out); })) return false;
+  counters().source_read(ranges.count() * ranges.length());
   return true;
 }
 

@@ -60,7 +60,7 @@ bool unblock_signal() noexcept {
 }
 
 /// Has no object with a destructor: a jump would pass it over.
-bool copy_guarded(Guard& guard, const std::byte* from, const Pieces& pieces,
+bool copy_guarded(Guard& guard, const std::byte* from, const StridedRanges& ranges,
                   std::byte* out) noexcept {
   // The mask is kept too: the signal is blocked in its handler.
   constexpr int kKeepMask = 1;
@@ -70,7 +70,7 @@ bool copy_guarded(Guard& guard, const std::byte* from, const Pieces& pieces,
   }
   current_guard = &guard;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  copy_pieces(from, pieces, out);
+  copy_ranges(from, ranges, out);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   current_guard = nullptr;
   return true;
@@ -78,20 +78,20 @@ bool copy_guarded(Guard& guard, const std::byte* from, const Pieces& pieces,
 
 }  // namespace
 
-bool gather_from_map(int fd, const Pieces& pieces, std::byte* out) noexcept {
+bool gather_from_map(int fd, const StridedRanges& ranges, std::byte* out) noexcept {
   static const bool installed = install_handler();
   thread_local const bool unblocked = unblock_signal();
   static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   if (!installed || !unblocked) return false;
-  const std::uint64_t skip = pieces.offset() % page;
-  const auto bytes = static_cast<std::size_t>(skip + pieces.span().length());
+  const std::uint64_t skip = ranges.offset() % page;
+  const auto bytes = static_cast<std::size_t>(skip + ranges.span().length());
   void* const map =
-      ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(pieces.offset() - skip));
+      ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(ranges.offset() - skip));
   if (map == MAP_FAILED) return false;
   const auto* const begin = static_cast<const std::byte*>(map);
   // Faults are reported by the byte or by the page: the last page belongs to the map as a whole.
   Guard guard{.begin = begin, .end = begin + (bytes + page - 1) / page * page};
-  const bool copied = copy_guarded(guard, begin + skip, pieces, out);
+  const bool copied = copy_guarded(guard, begin + skip, ranges, out);
   ::munmap(map, bytes);
   return copied;
 }

@@ -3,11 +3,11 @@
 
 #include <cstddef>
 
-#include "storage/pieces.h"
+#include "storage/strided_ranges.h"
 
 namespace reshardfs {
 
-/// Copies pieces of a file out of a map of it, which lasts as long as the call: neither address
+/// Copies ranges of a file out of a map of it, which lasts as long as the call: neither address
 /// space nor page tables grow with what is read.
 ///
 /// A page that the file no longer has, or that storage cannot deliver, raises SIGBUS. Here that
@@ -17,6 +17,6 @@ namespace reshardfs {
 /// afterwards, as after any read.
 ///
 /// @return false if the file cannot be mapped or a page cannot be read; `out` is then undefined.
-bool gather_from_map(int fd, const Pieces& pieces, std::byte* out) noexcept;
+bool gather_from_map(int fd, const StridedRanges& ranges, std::byte* out) noexcept;
 
 }  // namespace reshardfs

@@ -83,10 +83,10 @@ void MeasuredFile::foresee(std::span<const ByteRange> ranges, Foresight when) co
   }
 }
 
-bool MeasuredFile::gather(const Pieces& pieces, std::byte* out) const {
+bool MeasuredFile::gather(const StridedRanges& ranges, std::byte* out) const {
   if (is_far()) return false;
   bool done = false;
-  timed(*file_system_, pieces.span().length(), [&] { done = file_->gather(pieces, out); });
+  timed(*file_system_, ranges.span().length(), [&] { done = file_->gather(ranges, out); });
   return done;
 }
 

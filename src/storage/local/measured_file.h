@@ -62,7 +62,7 @@ class MeasuredFile final : public ByteSource {
   bool is_far() const noexcept override { return way_.always_far || file_system_->is_slow(); }
   void foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept override;
   /// Not while it is far: each page of the map would be waited for.
-  bool gather(const Pieces& pieces, std::byte* out) const override;
+  bool gather(const StridedRanges& ranges, std::byte* out) const override;
   void check_unchanged() const override { file_->check_unchanged(); }
   /// None while it is far: the kernel would pass by the pool and the cache.
   std::shared_ptr<const Descriptor> descriptor() const override;

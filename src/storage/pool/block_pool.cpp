@@ -92,7 +92,7 @@ struct BlockPool::Block {
   std::unique_ptr<std::byte[]> memory;  // NOLINT(modernize-avoid-c-arrays): not initialised
   Mask wanted = 0;                      ///< by who is just looking
   Mask ready = 0;
-  std::array<RunPtr, kSectors> pending{};
+  std::array<FetchPtr, kSectors> pending{};
   unsigned pins = 0;  ///< readers that copy
   bool was_read = false;
   bool has_source = true;  ///< somebody may still read it
@@ -101,34 +101,34 @@ struct BlockPool::Block {
 
   bool can_go() const noexcept {
     return pins == 0 && std::all_of(pending.begin(), pending.end(),
-                                    [](const RunPtr& run) { return run == nullptr; });
+                                    [](const FetchPtr& fetch) { return fetch == nullptr; });
   }
   std::size_t sectors() const noexcept { return (bytes + kSectorBytes - 1) / kSectorBytes; }
 };
 
 /// Neighbouring sectors that one request brings.
-struct BlockPool::Run {
-  struct Piece {
+struct BlockPool::Fetch {
+  struct Part {
     BlockPtr block;
     std::size_t begin = 0;  ///< sector
     std::size_t end = 0;
   };
-  std::vector<Piece> pieces;
+  std::vector<Part> parts;
   bool done = false;  ///< guarded by the pool's mutex, as is the next
   std::exception_ptr failure;
   Clock::time_point started = Clock::now();
 
   std::uint64_t offset() const noexcept {
-    return pieces.front().block->begin + pieces.front().begin * kSectorBytes;
+    return parts.front().block->begin + parts.front().begin * kSectorBytes;
   }
-  static std::span<std::byte> bytes_of(const Piece& piece) noexcept {
-    const std::size_t begin = piece.begin * kSectorBytes;
-    const std::size_t end = std::min(piece.end * kSectorBytes, piece.block->bytes);
-    return {piece.block->memory.get() + begin, end - begin};
+  static std::span<std::byte> bytes_of(const Part& part) noexcept {
+    const std::size_t begin = part.begin * kSectorBytes;
+    const std::size_t end = std::min(part.end * kSectorBytes, part.block->bytes);
+    return {part.block->memory.get() + begin, end - begin};
   }
   std::uint64_t length() const noexcept {
     std::uint64_t sum = 0;
-    for (const Piece& piece : pieces) sum += bytes_of(piece).size();
+    for (const Part& part : parts) sum += bytes_of(part).size();
     return sum;
   }
 };
@@ -277,11 +277,11 @@ void BlockPool::touch(Block& block) {
 }
 
 /// What is wanted and neither there nor under way.
-std::vector<BlockPool::RunPtr> BlockPool::runs_of(std::span<const BlockPtr> blocks,
-                                                  std::uint64_t longest) const {
-  std::vector<RunPtr> runs;
-  std::uint64_t end = 0;     // of the last run, in the object
-  std::uint64_t length = 0;  // of the last run
+std::vector<BlockPool::FetchPtr> BlockPool::fetches_of(std::span<const BlockPtr> blocks,
+                                                       std::uint64_t longest) const {
+  std::vector<FetchPtr> fetches;
+  std::uint64_t end = 0;     // of the last fetch, in the object
+  std::uint64_t length = 0;  // of the last fetch
   for (const BlockPtr& block : blocks) {
     for (std::size_t sector = 0; sector < block->sectors(); ++sector) {
       const Mask bit = mask_of(sector, sector + 1);
@@ -289,58 +289,59 @@ std::vector<BlockPool::RunPtr> BlockPool::runs_of(std::span<const BlockPtr> bloc
                            block->pending[sector] == nullptr;
       if (!missing) continue;
       const std::uint64_t begin = block->begin + sector * kSectorBytes;
-      if (runs.empty() || begin != end || length >= longest) {
-        runs.push_back(std::make_shared<Run>());
+      if (fetches.empty() || begin != end || length >= longest) {
+        fetches.push_back(std::make_shared<Fetch>());
         length = 0;
       }
-      std::vector<Run::Piece>& pieces = runs.back()->pieces;
-      if (!pieces.empty() && pieces.back().block == block) {
-        pieces.back().end = sector + 1;
+      std::vector<Fetch::Part>& parts = fetches.back()->parts;
+      if (!parts.empty() && parts.back().block == block) {
+        parts.back().end = sector + 1;
       } else {
-        pieces.push_back({block, sector, sector + 1});
+        parts.push_back({block, sector, sector + 1});
       }
       end = begin + kSectorBytes;
       length += kSectorBytes;
     }
   }
-  return runs;
+  return fetches;
 }
 
-/// From now on the runs' sectors are under way: they must be started.
-void BlockPool::claim(std::span<const RunPtr> runs) noexcept {
-  for (const RunPtr& run : runs) {
-    for (const Run::Piece& piece : run->pieces) {
-      std::fill(piece.block->pending.begin() + static_cast<std::ptrdiff_t>(piece.begin),
-                piece.block->pending.begin() + static_cast<std::ptrdiff_t>(piece.end), run);
+/// From now on the fetches' sectors are under way: they must be started.
+void BlockPool::claim(std::span<const FetchPtr> fetches) noexcept {
+  for (const FetchPtr& fetch : fetches) {
+    for (const Fetch::Part& part : fetch->parts) {
+      std::fill(part.block->pending.begin() + static_cast<std::ptrdiff_t>(part.begin),
+                part.block->pending.begin() + static_cast<std::ptrdiff_t>(part.end), fetch);
     }
-    figures_.fetched += run->length();
+    figures_.fetched += fetch->length();
   }
-  figures_.requests += runs.size();
+  figures_.requests += fetches.size();
 }
 
-void BlockPool::start(const RangeFetcher& fetcher, std::span<const RunPtr> runs,
+void BlockPool::start(const RangeFetcher& fetcher, std::span<const FetchPtr> fetches,
                       Foresight when) noexcept {
-  for (const RunPtr& run : runs) {
+  for (const FetchPtr& fetch : fetches) {
     try {
       std::vector<std::span<std::byte>> out;
-      for (const Run::Piece& piece : run->pieces) out.push_back(Run::bytes_of(piece));
-      fetcher.fetch(ByteRange(run->offset(), run->length()), std::move(out), when,
-                    [this, run](const std::exception_ptr& failure) { finished(*run, failure); });
+      for (const Fetch::Part& part : fetch->parts) out.push_back(Fetch::bytes_of(part));
+      fetcher.fetch(
+          ByteRange(fetch->offset(), fetch->length()), std::move(out), when,
+          [this, fetch](const std::exception_ptr& failure) { finished(*fetch, failure); });
     } catch (...) {
-      finished(*run, std::current_exception());
+      finished(*fetch, std::current_exception());
     }
   }
 }
 
 /// Needs mutex_.
-void BlockPool::measure(const Run& run) {
+void BlockPool::measure(const Fetch& fetch) {
   using std::chrono::duration_cast;
   using std::chrono::microseconds;
   const auto now = Clock::now();
-  const std::int64_t took = duration_cast<microseconds>(now - run.started).count();
+  const std::int64_t took = duration_cast<microseconds>(now - fetch.started).count();
   const std::int64_t before = request_time_;
   request_time_ = before == 0 ? took : before + (took - before) / 8;
-  interval_bytes_ += run.length();
+  interval_bytes_ += fetch.length();
   const auto interval = now - interval_begin_;
   if (interval < kRateInterval) return;
   // The first one begins with the first request that has come.
@@ -359,19 +360,19 @@ std::uint64_t BlockPool::window() const noexcept {
   return std::clamp<std::uint64_t>(2 * in_flight, std::min(kLeastWindow, most), most);
 }
 
-void BlockPool::finished(Run& run, const std::exception_ptr& failure) noexcept {
+void BlockPool::finished(Fetch& fetch, const std::exception_ptr& failure) noexcept {
   const std::scoped_lock lock(mutex_);
-  for (const Run::Piece& piece : run.pieces) {
-    std::fill(piece.block->pending.begin() + static_cast<std::ptrdiff_t>(piece.begin),
-              piece.block->pending.begin() + static_cast<std::ptrdiff_t>(piece.end), nullptr);
+  for (const Fetch::Part& part : fetch.parts) {
+    std::fill(part.block->pending.begin() + static_cast<std::ptrdiff_t>(part.begin),
+              part.block->pending.begin() + static_cast<std::ptrdiff_t>(part.end), nullptr);
     if (failure == nullptr) {
-      piece.block->ready = static_cast<Mask>(piece.block->ready | mask_of(piece.begin, piece.end));
+      part.block->ready = static_cast<Mask>(part.block->ready | mask_of(part.begin, part.end));
     }
   }
-  if (failure == nullptr) measure(run);
-  for (const Run::Piece& piece : run.pieces) drop_if_useless(*piece.block);
-  run.failure = failure;
-  run.done = true;
+  if (failure == nullptr) measure(fetch);
+  for (const Fetch::Part& part : fetch.parts) drop_if_useless(*part.block);
+  fetch.failure = failure;
+  fetch.done = true;
   arrived_.notify_all();
 }
 
@@ -404,10 +405,10 @@ void BlockPool::foresee(std::uint64_t source, const RangeFetcher& fetcher,
   }
   const std::uint64_t longest =
       std::clamp<std::uint64_t>(missing * kSectorBytes / kRangesAtOnce, kBlockBytes, kMaxRequest);
-  const std::vector<RunPtr> runs = runs_of(pins.blocks(), longest);
-  claim(runs);
+  const std::vector<FetchPtr> fetches = fetches_of(pins.blocks(), longest);
+  claim(fetches);
   lock.unlock();
-  start(fetcher, runs, when);
+  start(fetcher, fetches, when);
 }
 
 void BlockPool::read(std::uint64_t source, const RangeFetcher& fetcher, std::uint64_t offset,
@@ -422,13 +423,13 @@ void BlockPool::read(std::uint64_t source, const RangeFetcher& fetcher, std::uin
   }
 }
 
-/// @throws what the run has failed with.
+/// @throws what the fetch has failed with.
 void BlockPool::await(std::unique_lock<std::mutex>& lock, const RangeFetcher& fetcher,
-                      const Run& run) {
-  while (!arrived_.wait_for(lock, kLookInterval, [&run] { return run.done; })) {
+                      const Fetch& fetch) {
+  while (!arrived_.wait_for(lock, kLookInterval, [&fetch] { return fetch.done; })) {
     if (fetcher.answers()) still_using();
   }
-  if (run.failure != nullptr) throw_own(run.failure);
+  if (fetch.failure != nullptr) throw_own(fetch.failure);
 }
 
 /// @return false if there is no room for the blocks.
@@ -447,28 +448,28 @@ bool BlockPool::read_some(std::uint64_t source, const RangeFetcher& fetcher, std
                                         : mask_of(from / kSectorBytes, (to - 1) / kSectorBytes + 1);
     pins.add(std::move(block));
   }
-  const std::vector<RunPtr> runs =
-      runs_of(pins.blocks(), std::max<std::uint64_t>(out.size() / kRangesAtOnce, kBlockBytes));
-  std::vector<RunPtr> awaited;
+  const std::vector<FetchPtr> fetches =
+      fetches_of(pins.blocks(), std::max<std::uint64_t>(out.size() / kRangesAtOnce, kBlockBytes));
+  std::vector<FetchPtr> awaited;
   for (const BlockPtr& block : pins.blocks()) {
     for (std::size_t sector = 0; sector < kSectors; ++sector) {
-      const RunPtr& run = block->pending[sector];
+      const FetchPtr& fetch = block->pending[sector];
       const bool wanted = (block->wanted & mask_of(sector, sector + 1)) != 0;
-      if (!wanted || run == nullptr) continue;
-      if (awaited.empty() || awaited.back() != run) awaited.push_back(run);
+      if (!wanted || fetch == nullptr) continue;
+      if (awaited.empty() || awaited.back() != fetch) awaited.push_back(fetch);
     }
   }
-  awaited.insert(awaited.end(), runs.begin(), runs.end());
-  claim(runs);
+  awaited.insert(awaited.end(), fetches.begin(), fetches.end());
+  claim(fetches);
   std::uint64_t fetched = 0;
-  for (const RunPtr& run : runs) fetched += run->length();
+  for (const FetchPtr& fetch : fetches) fetched += fetch->length();
   figures_.hits += out.size() - std::min<std::uint64_t>(fetched, out.size());
-  if (!runs.empty()) {
+  if (!fetches.empty()) {
     lock.unlock();
-    start(fetcher, runs, Foresight::kNow);
+    start(fetcher, fetches, Foresight::kNow);
     lock.lock();
   }
-  for (const RunPtr& run : awaited) await(lock, fetcher, *run);
+  for (const FetchPtr& fetch : awaited) await(lock, fetcher, *fetch);
   for (const BlockPtr& block : pins.blocks()) touch(*block);
   lock.unlock();
   for (const BlockPtr& block : pins.blocks()) {
@@ -495,13 +496,13 @@ bool ForeseenReads::any() noexcept {
 /// Straight to the reader, where every block is in use.
 void BlockPool::read_past(const RangeFetcher& fetcher, std::uint64_t offset,
                           std::span<std::byte> out) {
-  const auto run = std::make_shared<Run>();
+  const auto fetch = std::make_shared<Fetch>();
   fetcher.fetch(ByteRange(offset, out.size()), {out}, Foresight::kNow,
-                [this, run](const std::exception_ptr& failure) { finished(*run, failure); });
+                [this, fetch](const std::exception_ptr& failure) { finished(*fetch, failure); });
   std::unique_lock lock(mutex_);
   figures_.fetched += out.size();
   ++figures_.requests;
-  await(lock, fetcher, *run);
+  await(lock, fetcher, *fetch);
 }
 
 }  // namespace reshardfs

@@ -90,9 +90,9 @@ class BlockPool {
                                       (key.number * 0xC2B2AE3D27D4EB4FU));
     }
   };
-  struct Run;
+  struct Fetch;
   class Pins;
-  using RunPtr = std::shared_ptr<Run>;
+  using FetchPtr = std::shared_ptr<Fetch>;
   using BlockPtr = std::shared_ptr<Block>;
   using BlockList = std::list<Block*>;
 
@@ -103,15 +103,16 @@ class BlockPool {
   void drop(Block& block);
   void drop_if_useless(Block& block);
   void touch(Block& block);
-  std::vector<RunPtr> runs_of(std::span<const BlockPtr> blocks, std::uint64_t longest) const;
-  void claim(std::span<const RunPtr> runs) noexcept;
+  std::vector<FetchPtr> fetches_of(std::span<const BlockPtr> blocks, std::uint64_t longest) const;
+  void claim(std::span<const FetchPtr> fetches) noexcept;
 
-  void start(const RangeFetcher& fetcher, std::span<const RunPtr> runs, Foresight when) noexcept;
-  void measure(const Run& run);
-  void finished(Run& run, const std::exception_ptr& failure) noexcept;
+  void start(const RangeFetcher& fetcher, std::span<const FetchPtr> fetches,
+             Foresight when) noexcept;
+  void measure(const Fetch& fetch);
+  void finished(Fetch& fetch, const std::exception_ptr& failure) noexcept;
   bool read_some(std::uint64_t source, const RangeFetcher& fetcher, std::uint64_t offset,
                  std::span<std::byte> out);
-  void await(std::unique_lock<std::mutex>& lock, const RangeFetcher& fetcher, const Run& run);
+  void await(std::unique_lock<std::mutex>& lock, const RangeFetcher& fetcher, const Fetch& fetch);
   void read_past(const RangeFetcher& fetcher, std::uint64_t offset, std::span<std::byte> out);
 
   std::atomic<std::uint64_t> capacity_;

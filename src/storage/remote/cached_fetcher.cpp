@@ -15,21 +15,21 @@ namespace {
 
 constexpr std::uint64_t kBlock = BlockCache::kBlockBytes;
 
-/// The pieces that have the bytes from `begin` to before `end` of what `out` is for.
-std::vector<std::span<std::byte>> pieces_between(const std::vector<std::span<std::byte>>& out,
-                                                 std::uint64_t begin, std::uint64_t end) {
-  std::vector<std::span<std::byte>> pieces;
+/// The spans that have the bytes from `begin` to before `end` of what `out` is for.
+std::vector<std::span<std::byte>> spans_between(const std::vector<std::span<std::byte>>& out,
+                                                std::uint64_t begin, std::uint64_t end) {
+  std::vector<std::span<std::byte>> spans;
   std::uint64_t at = 0;
-  for (const std::span<std::byte> piece : out) {
+  for (const std::span<std::byte> span : out) {
     const std::uint64_t from = std::max(at, begin);
-    const std::uint64_t to = std::min(at + piece.size(), end);
+    const std::uint64_t to = std::min(at + span.size(), end);
     if (from < to) {
-      pieces.push_back(
-          piece.subspan(static_cast<std::size_t>(from - at), static_cast<std::size_t>(to - from)));
+      spans.push_back(
+          span.subspan(static_cast<std::size_t>(from - at), static_cast<std::size_t>(to - from)));
     }
-    at += piece.size();
+    at += span.size();
   }
-  return pieces;
+  return spans;
 }
 
 }  // namespace
@@ -78,22 +78,22 @@ void CachedFetcher::fetch(const ByteRange& range, std::vector<std::span<std::byt
   const auto parts = std::make_shared<FetchParts>(std::move(done));
   const auto fetch_rest = [&](std::uint64_t begin, std::uint64_t end) {
     if (begin == end) return;
-    auto pieces = pieces_between(out, begin - range.offset(), end - range.offset());
+    auto spans = spans_between(out, begin - range.offset(), end - range.offset());
     parts->add();
     // Not before they are as a whole: a part of a request may be of another one's blocks.
-    const auto keep = [cache = cache_, key = key_, pieces, parts, begin,
+    const auto keep = [cache = cache_, key = key_, spans, parts, begin,
                        size = size()](const std::exception_ptr& failure) {
       std::uint64_t at = begin;
-      for (const std::span<std::byte> piece : pieces) {
+      for (const std::span<std::byte> span : spans) {
         const std::uint64_t length = std::min(kBlock, size - at / kBlock * kBlock);
-        const bool whole = at % kBlock == 0 && piece.size() == length;
-        if (failure == nullptr && whole) cache->write(key, at / kBlock, piece);
-        at += piece.size();
+        const bool whole = at % kBlock == 0 && span.size() == length;
+        if (failure == nullptr && whole) cache->write(key, at / kBlock, span);
+        at += span.size();
       }
       parts->end(failure);
     };
     try {
-      fetcher_->fetch(ByteRange::between(begin, end), std::move(pieces), when, keep);
+      fetcher_->fetch(ByteRange::between(begin, end), std::move(spans), when, keep);
     } catch (...) {
       parts->end(std::current_exception());
     }
@@ -102,9 +102,9 @@ void CachedFetcher::fetch(const ByteRange& range, std::vector<std::span<std::byt
   for (std::uint64_t at = range.offset(); at < range.end() && is_opened();) {
     const std::uint64_t block = at / kBlock;
     const std::uint64_t end = std::min(range.end(), (block + 1) * kBlock);
-    const auto pieces = pieces_between(out, at - range.offset(), end - range.offset());
+    const auto spans = spans_between(out, at - range.offset(), end - range.offset());
     const bool whole = at % kBlock == 0 && end - at == block_length(block);
-    if (whole && pieces.size() == 1 && cache_->read(key_, block, pieces.front())) {
+    if (whole && spans.size() == 1 && cache_->read(key_, block, spans.front())) {
       fetch_rest(missing_from, at);
       missing_from = end;
     }

@@ -169,20 +169,20 @@ std::optional<std::string> DcpFile::attribute(std::string_view name) const {
   return files_->plan().source_attribute(files_->plan().items_of(number_));
 }
 
-std::vector<PartedFile::Part> DcpFile::parts() const {
-  std::vector<Part> parts;
+std::vector<PartedFile::Stretch> DcpFile::stretches() const {
+  std::vector<Stretch> stretches;
   const std::size_t objects = files_->object_count(number_);
   const auto add = [&](const ByteRange& place, std::size_t number) {
     // An object may be without bytes, and then is no part.
-    if (!parts.empty() && parts.back().begin == place.offset()) parts.pop_back();
-    parts.push_back({place.offset(), number});
+    if (!stretches.empty() && stretches.back().begin == place.offset()) stretches.pop_back();
+    stretches.push_back({place.offset(), number});
   };
   for (std::size_t i = 0; i < objects; ++i) add(files_->object_place(i), i);
   const std::size_t first = files_->plan().first_item(number_);
   for (std::size_t i = 0; i < files_->plan().items_of(number_).size(); ++i) {
     add(files_->item_place(first + i), objects + i);
   }
-  return parts;
+  return stretches;
 }
 
 void DcpFile::append_to(FileImage& image, std::size_t number) const {

@@ -78,7 +78,7 @@ class DcpFile final : public PartedFile {
   std::optional<std::string> attribute(std::string_view name) const override;
 
  private:
-  std::vector<Part> parts() const override;
+  std::vector<Stretch> stretches() const override;
   void append_to(FileImage& image, std::size_t number) const override;
   void read_frame(std::uint64_t offset, std::span<std::byte> out) const override;
   std::vector<const TargetParameter*> parameters() const override;

@@ -97,18 +97,18 @@ std::uint64_t CkptFile::records_bytes(const TargetParameter& parameter) const {
   return content % limit == 0 ? size : add_or_throw(size, record(content % limit), "a file's size");
 }
 
-std::vector<PartedFile::Part> CkptFile::parts() const {
-  std::vector<Part> parts;
+std::vector<PartedFile::Stretch> CkptFile::stretches() const {
+  std::vector<Stretch> stretches;
   std::uint64_t end = 0;
   for (const TargetParameter* parameter : in_file_order(target(), rank())) {
     const std::uint64_t bytes = records_bytes(*parameter);
     const auto number = static_cast<std::size_t>(parameter - target().parameters().data());
-    if (bytes > 0) parts.push_back({end, number});
+    if (bytes > 0) stretches.push_back({end, number});
     end += bytes;
   }
-  if (crc_) parts.push_back({end, kFrame});
-  parts.shrink_to_fit();
-  return parts;
+  if (crc_) stretches.push_back({end, kFrame});
+  stretches.shrink_to_fit();
+  return stretches;
 }
 
 void CkptFile::append_to(FileImage& image, std::size_t number) const {

@@ -23,7 +23,7 @@ class CkptFile final : public PartedFile {
  private:
   std::uint64_t records_bytes(const TargetParameter& parameter) const;
   std::uint64_t trailer_bytes() const noexcept;
-  std::vector<Part> parts() const override;
+  std::vector<Stretch> stretches() const override;
   void append_to(FileImage& image, std::size_t number) const override;
   void read_frame(std::uint64_t offset, std::span<std::byte> out) const override;
   std::vector<const TargetParameter*> parameters() const override;

@@ -8,10 +8,10 @@
 
 namespace reshardfs {
 
-FileImage PartedFile::image_of(const Part& part) const {
+FileImage PartedFile::image_of(const Stretch& stretch) const {
   FileImage image;
-  append_to(image, part.number);
-  const std::uint64_t bytes = end_of(part) - part.begin;
+  append_to(image, stretch.number);
+  const std::uint64_t bytes = end_of(stretch) - stretch.begin;
   if (image.size() != bytes) {
     throw Error(ErrorKind::kInternal, "takes " + std::to_string(image.size()) +
                                           " bytes of a file of target rank " + to_string(rank()) +
@@ -20,20 +20,20 @@ FileImage PartedFile::image_of(const Part& part) const {
   return image;
 }
 
-std::uint64_t PartedFile::end_of(const Part& part) const {
-  return &part == &parts_.back() ? size() : (&part + 1)->begin;
+std::uint64_t PartedFile::end_of(const Stretch& stretch) const {
+  return &stretch == &stretches_.back() ? size() : (&stretch + 1)->begin;
 }
 
 std::shared_ptr<const ByteSource> PartedFile::equal_source() const {
-  listed_.call([this] { parts_ = parts(); });
+  listed_.call([this] { stretches_ = stretches(); });
   compared_.call([this] {
     FileImage image;
-    for (const Part& part : parts_) {
-      if (part.number != kFrame) {
-        append_to(image, part.number);
+    for (const Stretch& stretch : stretches_) {
+      if (stretch.number != kFrame) {
+        append_to(image, stretch.number);
         continue;
       }
-      std::string frame(static_cast<std::size_t>(end_of(part) - part.begin), '\0');
+      std::string frame(static_cast<std::size_t>(end_of(stretch) - stretch.begin), '\0');
       read_frame(0, std::as_writable_bytes(std::span(frame)));
       image.append_literal(frame);
     }
@@ -45,11 +45,11 @@ std::shared_ptr<const ByteSource> PartedFile::equal_source() const {
 void PartedFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   require_inside(offset, out.size());
   if (out.empty()) return;
-  listed_.call([this] { parts_ = parts(); });
+  listed_.call([this] { stretches_ = stretches(); });
   read_foreseen(
       reads_, size(), offset, out,
-      [&](std::uint64_t from, std::span<std::byte> part, ReadBatch& batch) {
-        read_parts(from, part, batch);
+      [&](std::uint64_t from, std::span<std::byte> stretch, ReadBatch& batch) {
+        read_stretches(from, stretch, batch);
       },
       [&](const ByteRange& range, SourceSink& sink) { for_each_use(range, sink); });
 }
@@ -57,41 +57,41 @@ void PartedFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
 std::vector<const ByteSource*> PartedFile::sources_of(std::uint64_t offset,
                                                       std::uint64_t length) const {
   if (length == 0) return {};
-  listed_.call([this] { parts_ = parts(); });
+  listed_.call([this] { stretches_ = stretches(); });
   SourceList sources;
   for_each_use({offset, length}, sources);
   return sources.sources();
 }
 
 template <typename Visit>
-void PartedFile::for_each_part(const ByteRange& range, Visit&& visit) const {
-  auto part = std::upper_bound(parts_.begin(), parts_.end(), range.offset(),
-                               [](std::uint64_t o, const Part& p) { return o < p.begin; }) -
-              1;
-  for (std::uint64_t at = range.offset(); at < range.end(); ++part) {
-    const std::uint64_t length = std::min(range.end(), end_of(*part)) - at;
-    visit(*part, at - part->begin, length);
+void PartedFile::for_each_stretch(const ByteRange& range, Visit&& visit) const {
+  auto stretch = std::upper_bound(stretches_.begin(), stretches_.end(), range.offset(),
+                                  [](std::uint64_t o, const Stretch& p) { return o < p.begin; }) -
+                 1;
+  for (std::uint64_t at = range.offset(); at < range.end(); ++stretch) {
+    const std::uint64_t length = std::min(range.end(), end_of(*stretch)) - at;
+    visit(*stretch, at - stretch->begin, length);
     at += length;
   }
 }
 
-void PartedFile::read_parts(std::uint64_t offset, std::span<std::byte> out,
-                            ReadBatch& batch) const {
-  for_each_part({offset, out.size()},
-                [&](const Part& part, std::uint64_t from, std::uint64_t length) {
-                  const auto place = out.first(static_cast<std::size_t>(length));
-                  if (part.number == kFrame) {
-                    read_frame(from, place);
-                  } else {
-                    image_of(part).read(from, place, batch);
-                  }
-                  out = out.subspan(place.size());
-                });
+void PartedFile::read_stretches(std::uint64_t offset, std::span<std::byte> out,
+                                ReadBatch& batch) const {
+  for_each_stretch({offset, out.size()},
+                   [&](const Stretch& stretch, std::uint64_t from, std::uint64_t length) {
+                     const auto place = out.first(static_cast<std::size_t>(length));
+                     if (stretch.number == kFrame) {
+                       read_frame(from, place);
+                     } else {
+                       image_of(stretch).read(from, place, batch);
+                     }
+                     out = out.subspan(place.size());
+                   });
 }
 
 void PartedFile::for_each_use(const ByteRange& range, SourceSink& sink) const {
-  for_each_part(range, [&](const Part& part, std::uint64_t from, std::uint64_t length) {
-    if (part.number != kFrame) image_of(part).for_each_use({from, length}, sink);
+  for_each_stretch(range, [&](const Stretch& stretch, std::uint64_t from, std::uint64_t length) {
+    if (stretch.number != kFrame) image_of(stretch).for_each_use({from, length}, sink);
   });
 }
 

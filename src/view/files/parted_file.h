@@ -26,7 +26,7 @@ class PartedFile : public TensorFile {
 
  protected:
   /// A stretch of the file, up to where the next one begins.
-  struct Part {
+  struct Stretch {
     std::uint64_t begin = 0;
     std::size_t number = kFrame;  ///< of what it holds, as the file counts
   };
@@ -36,25 +36,25 @@ class PartedFile : public TensorFile {
   using TensorFile::TensorFile;
 
  private:
-  /// All parts, in order; none is empty.
-  virtual std::vector<Part> parts() const = 0;
-  /// Appends the bytes of a part that is not of the frame.
+  /// All stretches, in order; none is empty.
+  virtual std::vector<Stretch> stretches() const = 0;
+  /// Appends the bytes of a stretch that is not of the frame.
   virtual void append_to(FileImage& image, std::size_t number) const = 0;
-  /// Bytes of a part of the frame.
-  /// @param offset in the part.
+  /// Bytes of a stretch of the frame.
+  /// @param offset in the stretch.
   virtual void read_frame(std::uint64_t offset, std::span<std::byte> out) const = 0;
 
-  std::uint64_t end_of(const Part& part) const;
-  /// Calls visit(part, offset in the part, length) for the parts of a range.
+  std::uint64_t end_of(const Stretch& stretch) const;
+  /// Calls visit(stretch, offset in the stretch, length) for the stretches of a range.
   template <typename Visit>
-  void for_each_part(const ByteRange& range, Visit&& visit) const;
-  FileImage image_of(const Part& part) const;
-  void read_parts(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
+  void for_each_stretch(const ByteRange& range, Visit&& visit) const;
+  FileImage image_of(const Stretch& stretch) const;
+  void read_stretches(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
   void for_each_use(const ByteRange& range, SourceSink& sink) const;
 
   ForeseenFile reads_;
-  mutable RetryOnce listed_;  ///< guards parts_; a failed try is made again
-  mutable std::vector<Part> parts_;
+  mutable RetryOnce listed_;  ///< guards stretches_; a failed try is made again
+  mutable std::vector<Stretch> stretches_;
   mutable RetryOnce compared_;  ///< guards equal_source_
   mutable std::shared_ptr<const ByteSource> equal_source_;
 };

@@ -40,21 +40,21 @@ safetensors::Header SafetensorsFile::header() const {
   return safetensors::make_header(tensors(), metadata(), common_->align);
 }
 
-std::vector<PartedFile::Part> SafetensorsFile::parts() const {
+std::vector<PartedFile::Stretch> SafetensorsFile::stretches() const {
   const safetensors::Header head = header();
   // Whoever reads data has read the header, or will.
   recent_texts().get(this, [&] { return head.bytes; });
-  std::vector<Part> parts;
-  parts.reserve(head.order.size() + 1);
-  parts.push_back({0, kFrame});
+  std::vector<Stretch> stretches;
+  stretches.reserve(head.order.size() + 1);
+  stretches.push_back({0, kFrame});
   for (const std::size_t number : head.order) {
     const std::uint64_t begin = head.bytes.size() + head.data_offsets[number];
     // What has no bytes begins where the next one does.
-    if (begin == parts.back().begin) parts.pop_back();
-    parts.push_back({begin, number});
+    if (begin == stretches.back().begin) stretches.pop_back();
+    stretches.push_back({begin, number});
   }
-  if (parts.back().begin == size()) parts.pop_back();
-  return parts;
+  if (stretches.back().begin == size()) stretches.pop_back();
+  return stretches;
 }
 
 void SafetensorsFile::append_to(FileImage& image, std::size_t number) const {

@@ -43,7 +43,7 @@ class SafetensorsFile : public PartedFile {
 
   std::vector<safetensors::HeaderTensor> slices() const;
   safetensors::Header header() const;
-  std::vector<Part> parts() const final;
+  std::vector<Stretch> stretches() const final;
   void read_frame(std::uint64_t offset, std::span<std::byte> out) const final;
 
   std::vector<const TargetParameter*> parameters_;

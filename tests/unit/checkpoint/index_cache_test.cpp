@@ -219,7 +219,7 @@ TEST_F(IndexCacheTest, PiecesAndOpaqueContentsComeBack) {
   entries[0] = {"w", DType::kInt16, ContentEncoding::kPlain, {2, 3}, {{10, 12}}, 12};
   entries[1] = {"w", DType::kInt16, ContentEncoding::kPlain, {1, 3}, {{30, 2}, {40, 4}}, 6};
   entries[2] = {"text", DType::kString, ContentEncoding::kPlain, {}, {{50, 8}}, 8};
-  PieceOffsets pieces;
+  BoxOffsets pieces;
   pieces.add(0, {0, 0});
   pieces.add(1, {2, 0});
   IndexHints hints;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/piece_boxes.h"
-
 #include <gtest/gtest.h>
 
+#include "checkpoint/entry_boxes.h"
 #include "support/boxes.h"
 #include "support/errors.h"
 
@@ -20,7 +19,7 @@ TEST(PieceBoxes, AreThoseOfAllPiecesOfAllFiles) {
   for (const RankFile& file : files) {
     for (const TensorEntry& entry : file.index->entries()) holders.add({&file, 1, &entry});
   }
-  const BoxPlacement placement = boxes_of_pieces(holders, {3});
+  const BoxPlacement placement = boxes_of_entries(holders, {3});
   EXPECT_EQ(placement.full_shape, Shape{3});
   ASSERT_EQ(placement.boxes.size(), 3U);
   EXPECT_EQ(placement.boxes[0].box, kHigh.box);
@@ -39,7 +38,7 @@ TEST(PieceBoxes, BeginAtTheBeginWithoutOffsets) {
   file.index = std::make_shared<const FileIndex>(std::vector{entry});
   Holders holders;
   holders.add({&file, 1, file.index->find("w")});
-  const BoxPlacement placement = boxes_of_pieces(holders, {4, 2});
+  const BoxPlacement placement = boxes_of_entries(holders, {4, 2});
   ASSERT_EQ(placement.boxes.size(), 1U);
   EXPECT_EQ(placement.boxes[0].box, (Box{{0, 0}, {4, 2}}));
 }

@@ -27,7 +27,7 @@ struct Part {
 
 RankFile file_of(std::int64_t shard, std::int64_t number, const std::vector<Part>& parts) {
   std::vector<TensorEntry> entries;
-  PieceOffsets pieces;
+  BoxOffsets pieces;
   for (const Part& part : parts) {
     pieces.add(entries.size(), part.offsets);
     TensorEntry entry;

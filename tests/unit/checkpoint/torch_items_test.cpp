@@ -33,7 +33,7 @@ TEST(TorchItems, AreWhereTheirFileIs) {
   entry.name = "w";
   entry.shape = {4};
   const auto items = std::make_shared<const TorchItems>(
-      std::vector<TensorEntry>{entry}, PieceOffsets(), std::vector<ByteRange>{{0, 16}});
+      std::vector<TensorEntry>{entry}, BoxOffsets(), std::vector<ByteRange>{{0, 16}});
   const ByteSourcePtr here = items->tensors(local);
   EXPECT_FALSE(here->is_far());
   EXPECT_FALSE(here->is_remote());
@@ -52,7 +52,7 @@ void expect_halves(const std::string& content, const char* strides, int elements
   TensorEntry half;
   half.name = "w";
   half.shape = {2};
-  PieceOffsets pieces;
+  BoxOffsets pieces;
   pieces.add(0, {2});
   pieces.add(1, {0});
   const ByteRange place = ByteRange::whole(archive.size());
@@ -81,7 +81,7 @@ TEST(TorchItems, OfWhichAPartIsWantedMustBeAsLargeAsTheyShouldBe) {
   half.name = "w";
   half.shape = {2};
   const auto items = std::make_shared<const TorchItems>(
-      std::vector<TensorEntry>{half}, PieceOffsets(),
+      std::vector<TensorEntry>{half}, BoxOffsets(),
       std::vector<ByteRange>{ByteRange::whole(archive.size())}, TorchItems::Runs{{0, {0, 5}}});
   const auto refused = items->examine(*items->tensors(file), /*read_all=*/true);
   ASSERT_EQ(refused.size(), 1U);
@@ -113,7 +113,7 @@ TEST(TorchItems, InOneArchiveAreFoundByOneReading) {
   read_torch_tensor(*file, ByteRange::whole(archive.size()));
   const int once = file->count.exchange(0);
   std::vector<TensorEntry> entries(kEntries);
-  PieceOffsets pieces;
+  BoxOffsets pieces;
   TorchItems::Runs runs;
   for (std::size_t i = 0; i < kEntries; ++i) {
     entries[i].name = "w";
@@ -151,7 +151,7 @@ TEST(TorchItems, WhosePlaceIsNotInTheFileAreSeenByItsSize) {
   empty.name = "empty";
   empty.shape = {0};
   const auto items = std::make_shared<const TorchItems>(
-      std::vector<TensorEntry>{entry, later, empty}, PieceOffsets(),
+      std::vector<TensorEntry>{entry, later, empty}, BoxOffsets(),
       std::vector<ByteRange>{{0, 16}, {1, 16}, {900, 16}});
   EXPECT_EQ(items->places(), 3U);
   const ByteSourcePtr file =

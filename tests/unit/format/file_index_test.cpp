@@ -28,8 +28,8 @@ TensorEntry shaped(const std::string& name, const Shape& shape) {
 }
 
 /// @param list the number of an entry, and its offsets.
-PieceOffsets pieces_at(const std::vector<std::pair<std::size_t, Shape>>& list) {
-  PieceOffsets pieces;
+BoxOffsets pieces_at(const std::vector<std::pair<std::size_t, Shape>>& list) {
+  BoxOffsets pieces;
   for (const auto& [entry, offsets] : list) pieces.add(entry, offsets);
   return pieces;
 }
@@ -62,24 +62,24 @@ TEST(FileIndex, FindsAllPiecesOfATensor) {
   const FileIndex index(
       {shaped("b", {2, 3}), named("a"), shaped("b", {2, 1}), named("c"), shaped("b", {2, 3})}, {},
       pieces_at({{0, {4, 0}}, {2, {4, 3}}, {4, {0, 0}}}));
-  EXPECT_TRUE(index.has_pieces());
+  EXPECT_TRUE(index.has_boxes());
   EXPECT_THAT(index.find_all("b"), ElementsAre(0U, 2U, 4U));
   EXPECT_THAT(index.find_all("a"), ElementsAre(1U));
   EXPECT_THAT(index.find_all("aa"), IsEmpty());
   EXPECT_THAT(index.find_all("d"), IsEmpty());
   EXPECT_EQ(index.find("b"), &index.entries()[0]);
   EXPECT_EQ(index.find("c"), &index.entries()[3]);
-  EXPECT_THAT(*index.piece_offsets(index.entries()[2]), ElementsAre(4, 3));
-  EXPECT_THAT(*index.piece_offsets(index.entries()[4]), ElementsAre(0, 0));
-  EXPECT_FALSE(index.piece_offsets(index.entries()[1]));
-  EXPECT_FALSE(index.piece_offsets(index.entries()[3]));
+  EXPECT_THAT(*index.box_offsets(index.entries()[2]), ElementsAre(4, 3));
+  EXPECT_THAT(*index.box_offsets(index.entries()[4]), ElementsAre(0, 0));
+  EXPECT_FALSE(index.box_offsets(index.entries()[1]));
+  EXPECT_FALSE(index.box_offsets(index.entries()[3]));
 }
 
 TEST(FileIndex, KnowsAScalarPieceFromNone) {
   const FileIndex index({named("s"), named("t")}, {}, pieces_at({{1, {}}}));
-  EXPECT_FALSE(index.piece_offsets(index.entries()[0]));
-  ASSERT_TRUE(index.piece_offsets(index.entries()[1]));
-  EXPECT_THAT(*index.piece_offsets(index.entries()[1]), IsEmpty());
+  EXPECT_FALSE(index.box_offsets(index.entries()[0]));
+  ASSERT_TRUE(index.box_offsets(index.entries()[1]));
+  EXPECT_THAT(*index.box_offsets(index.entries()[1]), IsEmpty());
 }
 
 TEST(FileIndex, HasPiecesOfOtherShapesAtOnePlace) {

@@ -50,7 +50,7 @@ TEST(IndexSum, TellsWherePiecesAre) {
   std::set<std::uint64_t> sums{index_sum(FileIndex(entries()))};
   const std::vector<Shape> places{{0, 0}, {0, 1}, {1, 0}};
   for (const Shape& offsets : places) {
-    PieceOffsets pieces;
+    BoxOffsets pieces;
     pieces.add(0, offsets);
     sums.insert(index_sum(FileIndex(entries(), {}, pieces)));
   }

@@ -48,7 +48,7 @@ class BoxGridsTest : public ::testing::Test {
     for (std::size_t rank = 0; rank < pieces.size(); ++rank) {
       files.push_back(piece_file(static_cast<std::int64_t>(rank), pieces[rank]));
     }
-    return grids.make(boxes_of_pieces(holders(), full), files.front().index->entries().front());
+    return grids.make(boxes_of_entries(holders(), full), files.front().index->entries().front());
   }
 
   Holders holders() const {
@@ -135,7 +135,7 @@ TEST_F(BoxGridsTest, LacksWhatNoBoxHas) {
 
 TEST_F(BoxGridsTest, LacksAListedBoxThatIsInNoFile) {
   files.push_back(piece_file(0, {piece({{0, 0}, {2, 3}})}));
-  BoxPlacement placement = boxes_of_pieces(holders(), {3, 3});
+  BoxPlacement placement = boxes_of_entries(holders(), {3, 3});
   placement.boxes.push_back({{{2, 0}, {1, 3}}, {}});
   const CellGridPtr grid = grids.make(placement, files[0].index->entries()[0]);
   EXPECT_FALSE(grid->complete());
@@ -146,7 +146,7 @@ TEST_F(BoxGridsTest, LacksAListedBoxThatIsInNoFile) {
 TEST_F(BoxGridsTest, IsMissingAltogetherWithoutABox) {
   files.push_back(piece_file(0, {piece({{0, 0}, {0, 3}})}));
   const CellGridPtr grid =
-      grids.make(boxes_of_pieces(holders(), {3, 3}), files[0].index->entries()[0]);
+      grids.make(boxes_of_entries(holders(), {3, 3}), files[0].index->entries()[0]);
   EXPECT_FALSE(grid->complete());
   ASSERT_EQ(grid->cell_count(), 1U);
   EXPECT_FALSE(grid->cell(0));
@@ -203,7 +203,7 @@ TEST_F(BoxGridsTest, RefusesABoxOutsideTheTensor) {
 
 TEST_F(BoxGridsTest, RefusesAnEntryThatIsNotAsItsBox) {
   files.push_back(piece_file(0, {piece({{0, 0}, {3, 3}})}));
-  BoxPlacement placement = boxes_of_pieces(holders(), {3, 3});
+  BoxPlacement placement = boxes_of_entries(holders(), {3, 3});
   placement.boxes[0].box.sizes = {3, 2};
   const TensorEntry& like = files[0].index->entries()[0];
   expect_error(ErrorKind::kBadInput, {"[3, 2] at [0, 0]", "UInt8 [3, 3]", "rank_0"},
@@ -211,7 +211,7 @@ TEST_F(BoxGridsTest, RefusesAnEntryThatIsNotAsItsBox) {
   TensorEntry other = like;
   other.dtype = DType::kInt8;
   expect_error(ErrorKind::kBadInput, {"Int8 [3, 3]", "UInt8 [3, 3]"}, [&] {
-    grids.make(boxes_of_pieces(holders(), {3, 3}), other);
+    grids.make(boxes_of_entries(holders(), {3, 3}), other);
   });
 }
 
@@ -219,7 +219,7 @@ TEST_F(BoxGridsTest, RefusesATensorThatCannotBeCounted) {
   files.push_back(piece_file(0, {piece({{0, 0}, {3, 3}})}));
   constexpr std::int64_t kLong = std::int64_t{1} << 32U;
   expect_error(ErrorKind::kBadInput, {"64-bit"}, [&] {
-    grids.make(boxes_of_pieces(holders(), {kLong, kLong}), files[0].index->entries()[0]);
+    grids.make(boxes_of_entries(holders(), {kLong, kLong}), files[0].index->entries()[0]);
   });
 }
 
@@ -235,7 +235,7 @@ TEST_F(BoxGridsTest, SharesWhatParametersHaveAlike) {
   const auto grid_of = [&](const std::string& name) {
     Holders list;
     for (const RankFile& file : files) list.add({&file, 1, file.index->find(name)});
-    return grids.make(boxes_of_pieces(list, {2}), *files[0].index->find(name));
+    return grids.make(boxes_of_entries(list, {2}), *files[0].index->find(name));
   };
   const CellGridPtr v = grid_of("v");
   const CellGridPtr w = grid_of("w");
@@ -256,7 +256,7 @@ TEST_F(BoxGridsTest, SharesNothingWhereReplicasAreOfOtherBoxes) {
   const auto grid_of = [&](const std::string& name) {
     Holders list;
     for (const RankFile& file : files) list.add({&file, 1, file.index->find(name)});
-    return grids.make(boxes_of_pieces(list, {2}), *files[0].index->find(name));
+    return grids.make(boxes_of_entries(list, {2}), *files[0].index->find(name));
   };
   const CellGridPtr v = grid_of("v");
   const CellGridPtr w = grid_of("w");
@@ -271,7 +271,7 @@ TEST_F(BoxGridsTest, NeedsOneRunForManyRowsOfABox) {
   files = {piece_file(0, {{"w", DType::kUInt8, left, std::string(3000, 'l')},
                           {"w", DType::kUInt8, right, std::string(5000, 'r')}})};
   const CellGridPtr grid =
-      grids.make(boxes_of_pieces(holders(), {1000, 8}), files[0].index->entries()[0]);
+      grids.make(boxes_of_entries(holders(), {1000, 8}), files[0].index->entries()[0]);
   const auto runs = [&](const AxisPartition& columns, std::int64_t part) {
     std::vector<std::uint64_t> lengths;
     ShownTensor(grid, {AxisPartition::even(1000, 1), columns}, {0, part})
@@ -295,7 +295,7 @@ TEST_F(BoxGridsTest, NeedsOneRunForARangeOfAWholeBox) {
   const Box whole{{0, 0, 0}, {5, 4, 6}};
   files = {piece_file(0, {{"w", DType::kUInt16, whole, std::string(240, 'x')}})};
   const CellGridPtr grid =
-      grids.make(boxes_of_pieces(holders(), {5, 4, 6}), files[0].index->entries()[0]);
+      grids.make(boxes_of_entries(holders(), {5, 4, 6}), files[0].index->entries()[0]);
   // From inside an element to inside another one.
   ShownTensor(grid).for_each_run(ByteRange(5, 190), [&](const StridedRun& run) {
     EXPECT_EQ(run.count, 1U);
@@ -310,7 +310,7 @@ TEST_F(BoxGridsTest, JoinsTheDimensionsOfAStridedRun) {
   const Box whole{{0, 0, 0}, {5, 4, 6}};
   files = {piece_file(0, {{"w", DType::kUInt8, whole, test::counting_bytes(120)}})};
   const CellGridPtr grid =
-      grids.make(boxes_of_pieces(holders(), {5, 4, 6}), files[0].index->entries()[0]);
+      grids.make(boxes_of_entries(holders(), {5, 4, 6}), files[0].index->entries()[0]);
   const ShownTensor view(
       grid,
       {AxisPartition::even(5, 1), AxisPartition::even(4, 1), AxisPartition::of_lengths({2, 3, 1})},
@@ -330,7 +330,7 @@ TEST_F(BoxGridsTest, BearsThirtyTwoDimensions) {
     const Box whole{Shape(dimensions, 0), Shape(dimensions, 1)};
     files = {piece_file(0, {{"w", DType::kUInt8, whole, "x"}})};
     const CellGridPtr grid =
-        grids.make(boxes_of_pieces(holders(), Shape(dimensions, 1)), files[0].index->entries()[0]);
+        grids.make(boxes_of_entries(holders(), Shape(dimensions, 1)), files[0].index->entries()[0]);
     EXPECT_EQ(read(grid), "x");
   };
   view_of(32);
@@ -346,7 +346,7 @@ TEST_F(BoxGridsTest, ReadsOneOfManyBoxesWithoutALookAtTheOthers) {
   }
   files = {piece_file(0, pieces)};
   const CellGridPtr grid =
-      grids.make(boxes_of_pieces(holders(), {2, kColumns}), files[0].index->entries()[0]);
+      grids.make(boxes_of_entries(holders(), {2, kColumns}), files[0].index->entries()[0]);
   const AxisPartition columns = AxisPartition::even(kColumns, kColumns);
   for (std::int64_t i = 0; i < kColumns; ++i) {
     const ShownTensor view(grid, {AxisPartition::even(2, 1), columns}, {0, i});

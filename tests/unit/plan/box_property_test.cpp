@@ -315,7 +315,7 @@ void RandomBoxes::check_slice(const Tensor& tensor, const CellGridPtr& grid) {
   view.for_each_cell([&](const Holding& holding, std::uint64_t count) {
     Box box{{-1}, {}};
     if (holding) {
-      const auto offsets = *holding.file->index->piece_offsets(*holding.entry);
+      const auto offsets = *holding.file->index->box_offsets(*holding.entry);
       box = {{offsets.begin(), offsets.end()}, holding.entry->shape};
     }
     ASSERT_TRUE(found.try_emplace(box, count).second);
@@ -357,7 +357,7 @@ TEST_F(RandomBoxes, AreReadLikeTheTensorThatTheyAreOf) {
       }
     }
     BoxGrids grids;
-    const CellGridPtr grid = grids.make(boxes_of_pieces(holders, tensor.shape),
+    const CellGridPtr grid = grids.make(boxes_of_entries(holders, tensor.shape),
                                         *set.files().front().index->find("like"));
     const bool complete =
         std::find(tensor.covered.begin(), tensor.covered.end(), false) == tensor.covered.end();

@@ -90,13 +90,13 @@ class AskedSource final : public ByteSource {
   std::uint64_t size() const override { return 1000; }
   std::int64_t mtime_ns() const override { return 0; }
   void read_at(std::uint64_t /*offset*/, std::span<std::byte> /*out*/) const override {}
-  bool gather(const Pieces& pieces, std::byte* /*out*/) const override {
-    asked.emplace(pieces);
+  bool gather(const StridedRanges& ranges, std::byte* /*out*/) const override {
+    asked.emplace(ranges);
     return true;
   }
   void check_unchanged() const override { ++checks; }
 
-  mutable std::optional<Pieces> asked;
+  mutable std::optional<StridedRanges> asked;
   mutable int checks = 0;
 
  private:
@@ -110,10 +110,10 @@ class Gathering : public ::testing::Test {
     entry_.content_bytes = 80;
     file_.source = source_;
   }
-  /// Three pieces of 4 bytes, 10 apart: where they are gathered in the file, or -1.
+  /// Three ranges of 4 bytes, 10 apart: where they are gathered in the file, or -1.
   std::int64_t gathered_at(std::uint64_t offset) {
-    const Pieces pieces(ByteRange(offset, 4), 3, {.source = 10, .memory = 4});
-    if (!gather_content({&file_, &entry_}, pieces, nullptr, batch_)) return -1;
+    const StridedRanges ranges(ByteRange(offset, 4), 3, {.source = 10, .memory = 4});
+    if (!gather_content({&file_, &entry_}, ranges, nullptr, batch_)) return -1;
     EXPECT_EQ(source_->asked->length(), 4U);
     EXPECT_EQ(source_->asked->count(), 3U);
     EXPECT_EQ(source_->asked->stride(), 10U);

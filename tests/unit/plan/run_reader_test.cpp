@@ -26,14 +26,14 @@ class GatheringSource final : public test::Decorator {
     ++reads_;
     Decorator::read_at(offset, out);
   }
-  bool gather(const Pieces& pieces, std::byte* out) const override {
+  bool gather(const StridedRanges& ranges, std::byte* out) const override {
     ++gathers_;
     if (gathers_ <= failures_) {
-      std::memset(out, 0x77, pieces.length());
+      std::memset(out, 0x77, ranges.length());
       return false;
     }
-    for (std::uint64_t i = 0; i < pieces.count(); ++i) {
-      Decorator::read_at(pieces.offset_of(i), {out + pieces.out_offset_of(i), pieces.length()});
+    for (std::uint64_t i = 0; i < ranges.count(); ++i) {
+      Decorator::read_at(ranges.offset_of(i), {out + ranges.out_offset_of(i), ranges.length()});
     }
     return true;
   }
@@ -135,7 +135,7 @@ TEST(RunReader, ReadsPiecesOverTheBorderOfTwoRecords) {
   }
 }
 
-/// The same from a file on disk, whose pieces are gathered from a map.
+/// The same from a file on disk, whose ranges are gathered from a map.
 class ColumnsOnDisk : public ::testing::Test {
  protected:
   FileImage image(std::int64_t part) const {

@@ -37,7 +37,7 @@ class BlockingSource final : public ByteSource {
     if (fails_) throw Error(ErrorKind::kIo, "the test fails it").in_file(name_);
     for (std::byte& byte : out) byte = byte_at(offset++);
   }
-  bool gather(const Pieces& /*pieces*/, std::byte* /*out*/) const override { return true; }
+  bool gather(const StridedRanges& /*pieces*/, std::byte* /*out*/) const override { return true; }
   void check_unchanged() const override {
     const std::scoped_lock lock(mutex_);
     if (changed_) throw Error(ErrorKind::kChanged, "the test has changed it").in_file(name_);

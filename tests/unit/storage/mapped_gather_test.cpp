@@ -42,11 +42,11 @@ class MappedGather : public ::testing::Test {
   }
   void TearDown() override { ::close(fd_); }
 
-  /// Every piece behind the one before it.
-  std::string expected(const Pieces& pieces) const {
+  /// Every range behind the one before it.
+  std::string expected(const StridedRanges& ranges) const {
     std::string out;
-    for (std::uint64_t i = 0; i < pieces.count(); ++i) {
-      out += bytes_.substr(pieces.offset_of(i), pieces.length());
+    for (std::uint64_t i = 0; i < ranges.count(); ++i) {
+      out += bytes_.substr(ranges.offset_of(i), ranges.length());
     }
     return out;
   }
@@ -57,45 +57,46 @@ class MappedGather : public ::testing::Test {
   int fd_ = -1;
 };
 
-Pieces packed(std::uint64_t offset, std::uint64_t length, std::uint64_t stride,
-              std::uint64_t count) {
+StridedRanges packed(std::uint64_t offset, std::uint64_t length, std::uint64_t stride,
+                     std::uint64_t count) {
   return {ByteRange(offset, length), count, {.source = stride, .memory = length}};
 }
 
 /// Nothing if it was given up.
-std::string gather(int fd, const Pieces& pieces) {
-  std::string out(pieces.count() * pieces.length(), '?');
-  if (!gather_from_map(fd, pieces, reinterpret_cast<std::byte*>(out.data()))) return "";
+std::string gather(int fd, const StridedRanges& ranges) {
+  std::string out(ranges.count() * ranges.length(), '?');
+  if (!gather_from_map(fd, ranges, reinterpret_cast<std::byte*>(out.data()))) return "";
   return out;
 }
 
 TEST_F(MappedGather, CopiesPiecesOfAnyLengthFromAnyOffset) {
   for (const std::uint64_t length : {1U, 2U, 3U, 4U, 8U, 16U, 32U, 64U, 100U, 4096U}) {
     for (const std::uint64_t offset : {0U, 1U, 4095U, 4096U, 70'000U}) {
-      const Pieces pieces = packed(offset, length, length + 777, 40);
-      EXPECT_EQ(gather(fd_, pieces), expected(pieces)) << length << " from " << offset;
+      const StridedRanges ranges = packed(offset, length, length + 777, 40);
+      EXPECT_EQ(gather(fd_, ranges), expected(ranges)) << length << " from " << offset;
     }
   }
-  const Pieces last = packed(kFileBytes - 100, 1, 33, 4);  // the file's last byte is among them
+  const StridedRanges last =
+      packed(kFileBytes - 100, 1, 33, 4);  // the file's last byte is among them
   EXPECT_EQ(last.span().end(), kFileBytes);
   EXPECT_EQ(gather(fd_, last), expected(last));
 }
 
 TEST_F(MappedGather, LeavesWhatLiesBetweenPiecesInMemoryAlone) {
   std::string out(50, '.');
-  const Pieces pieces(ByteRange(5, 2), 3, {.source = 100, .memory = 20});
-  ASSERT_TRUE(gather_from_map(fd_, pieces, reinterpret_cast<std::byte*>(out.data())));
+  const StridedRanges ranges(ByteRange(5, 2), 3, {.source = 100, .memory = 20});
+  ASSERT_TRUE(gather_from_map(fd_, ranges, reinterpret_cast<std::byte*>(out.data())));
   std::string wanted(50, '.');
   for (const std::size_t i : {0U, 1U, 2U}) wanted.replace(20 * i, 2, bytes_, 5 + 100 * i, 2);
   EXPECT_EQ(out, wanted);
 }
 
 TEST_F(MappedGather, GivesUpOnPagesThatTheFileHasLost) {
-  const Pieces pieces = packed(0, 8, 1000, 300);
+  const StridedRanges ranges = packed(0, 8, 1000, 300);
   std::filesystem::resize_file(path_, 100'000);
-  EXPECT_EQ(gather(fd_, pieces), "");
-  EXPECT_EQ(gather(fd_, pieces), "");  // the second time as well: the signal is not left blocked
-  const Pieces there = packed(0, 8, 1000, 99);
+  EXPECT_EQ(gather(fd_, ranges), "");
+  EXPECT_EQ(gather(fd_, ranges), "");  // the second time as well: the signal is not left blocked
+  const StridedRanges there = packed(0, 8, 1000, 99);
   EXPECT_EQ(gather(fd_, there), expected(there));
 }
 
@@ -118,13 +119,13 @@ TEST_F(MappedGather, SurvivesAFileThatShrinksUnderManyReaders) {
   std::atomic<int> right = 0;
   std::atomic<int> wrong = 0;
   std::atomic<int> given_up = 0;
-  const Pieces pieces = packed(3, 32, 512, 580);
-  const std::string whole = expected(pieces);
+  const StridedRanges ranges = packed(3, 32, 512, 580);
+  const std::string whole = expected(ranges);
   std::vector<std::thread> readers;
   for (int i = 0; i < 4; ++i) {
     readers.emplace_back([&] {
       while (!stop) {
-        const std::string got = gather(fd_, pieces);
+        const std::string got = gather(fd_, ranges);
         // Zeros stand for what the last page has lost; the file's size then tells the rest.
         if (got.empty()) {
           ++given_up;

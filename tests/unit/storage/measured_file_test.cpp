@@ -61,7 +61,7 @@ class MeasuredFileTest : public testing::Test {
   MeasuredFile file_{bytes_, "version 1", speed_, way()};
 };
 
-const Pieces kPieces(ByteRange(0, 4), 3, {.source = 8, .memory = 4});
+const StridedRanges kPieces(ByteRange(0, 4), 3, {.source = 8, .memory = 4});
 
 TEST_F(MeasuredFileTest, IsReadAsItIsWhileItsFileSystemIsQuick) {
   EXPECT_FALSE(file_.is_far());

@@ -8,9 +8,9 @@
 
 namespace reshardfs {
 
-/// For catalogues of files that have pieces of tensors: it states no layouts, and boxes() places
-/// the pieces (boxes_of_pieces()).
-class PieceCatalogue : public Catalogue {
+/// For catalogues of files that have boxes of tensors: it states no layouts, and boxes() places
+/// them (boxes_of_entries()).
+class BoxCatalogue : public Catalogue {
  public:
   using Catalogue::Catalogue;
 
@@ -20,7 +20,7 @@ class PieceCatalogue : public Catalogue {
     return {};
   }
   std::string hint() const override { return "take all files from one save"; }
-  bool has_pieces() const final { return true; }
+  bool has_boxes() const final { return true; }
 };
 
 }  // namespace reshardfs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/pieces.h"
+#include "storage/strided_ranges.h"
 
 #include <algorithm>
 #include <cstring>
@@ -15,35 +15,35 @@ namespace {
 
 ByteRange span_of(const ByteRange& first, std::uint64_t count, std::uint64_t stride) {
   if (count == 0 || (count > 1 && stride < first.length())) {
-    throw Error(ErrorKind::kBadInput, std::to_string(count) + " pieces of " +
+    throw Error(ErrorKind::kBadInput, std::to_string(count) + " ranges of " +
                                           std::to_string(first.length()) + " bytes, one every " +
                                           std::to_string(stride) + ", cannot be");
   }
-  constexpr const char* kWhat = "the end of the last of some pieces";
+  constexpr const char* kWhat = "the end of the last of some ranges";
   const std::uint64_t to_last = mul_or_throw(count - 1, stride, kWhat);
   return {first.offset(), add_or_throw(to_last, first.length(), kWhat)};
 }
 
 }  // namespace
 
-Pieces::Pieces(ByteRange first, std::uint64_t count, Strides strides)
+StridedRanges::StridedRanges(ByteRange first, std::uint64_t count, Strides strides)
     : span_(span_of(first, count, strides.source)),
       length_(first.length()),
       count_(count),
       strides_(strides) {}
 
-Pieces Pieces::part(std::uint64_t begin, std::uint64_t count) const {
+StridedRanges StridedRanges::part(std::uint64_t begin, std::uint64_t count) const {
   return {ByteRange(offset_of(begin), length_), std::min(count, count_ - begin), strides_};
 }
 
-void copy_pieces(const std::byte* from, const Pieces& pieces, std::byte* out) noexcept {
+void copy_ranges(const std::byte* from, const StridedRanges& ranges, std::byte* out) noexcept {
   // A constant length lets the compiler turn the copy into a few moves.
   const auto copy = [&](auto length) {
-    for (std::uint64_t i = 0; i < pieces.count(); ++i) {
-      std::memcpy(out + pieces.out_offset_of(i), from + i * pieces.stride(), length);
+    for (std::uint64_t i = 0; i < ranges.count(); ++i) {
+      std::memcpy(out + ranges.out_offset_of(i), from + i * ranges.stride(), length);
     }
   };
-  switch (pieces.length()) {
+  switch (ranges.length()) {
     case 2:
       return copy(std::integral_constant<std::size_t, 2>());
     case 4:
@@ -57,7 +57,7 @@ void copy_pieces(const std::byte* from, const Pieces& pieces, std::byte* out) no
     case 64:
       return copy(std::integral_constant<std::size_t, 64>());
     default:
-      return copy(static_cast<std::size_t>(pieces.length()));
+      return copy(static_cast<std::size_t>(ranges.length()));
   }
 }
 

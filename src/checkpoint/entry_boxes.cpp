@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/piece_boxes.h"
+#include "checkpoint/entry_boxes.h"
 
 #include <utility>
 
 namespace reshardfs {
 
-BoxPlacement boxes_of_pieces(const Holders& holders, Shape full_shape) {
+BoxPlacement boxes_of_entries(const Holders& holders, Shape full_shape) {
   BoxPlacement placement{std::move(full_shape), {}};
   for (const Holding& holding : holders) {
     Box box{Shape(holding.entry->shape.size(), 0), holding.entry->shape};
-    if (const auto offsets = holding.file->index->piece_offsets(*holding.entry)) {
+    if (const auto offsets = holding.file->index->box_offsets(*holding.entry)) {
       box.offsets.assign(offsets->begin(), offsets->end());
     }
     placement.boxes.push_back({std::move(box), {holding}});
