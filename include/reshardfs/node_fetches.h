@@ -15,7 +15,7 @@ inline constexpr std::uint64_t kCacheBlock = std::uint64_t{1} << 20;
 /// What it takes from the store at once, bytes; kCacheBlock is a multiple of it.
 inline constexpr std::uint64_t kCacheSector = kCacheBlock;
 
-/// StridedRanges of a tensor that begin less than this many bytes apart are read with what is
+/// Ranges of a tensor that begin less than this many bytes apart are read with what is
 /// between them: a request for each would take longer.
 inline constexpr std::uint64_t kJoinedStride = std::uint64_t{8} << 10;
 
