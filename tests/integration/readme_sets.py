@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checkpoints that the commands of README.md are for, under the names that it gives them: each set in
-a directory of its own, with ckpt, train.ckpt and what else its commands name."""
+"""The checkpoints that the commands of README.md and docs/ are for, under the names that these give them: each
+set in a directory of its own, with ckpt, train.ckpt and what else its commands name."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from map_sets import config_of, golden, mcore_rules, mcore_strategy, with_states
 
 import numpy as np
 from ckpt_format import by_name, encode_checkpoint, record_of
+from documents import ROOT, block_that_begins
 from format_files import write_ckpt
 from layouts import Layout
 from mounted import run
 from strategy_files import Strategy, write_protobuf
 
-ROOT = Path(__file__).resolve().parents[2]
 CONFIG = {"architectures": ["LlamaForCausalLM"], "hidden_size": 512, "intermediate_size": 1408,
           "num_attention_heads": 8, "num_hidden_layers": 4, "num_key_value_heads": 8,
           "tie_word_embeddings": False, "vocab_size": 7680}
@@ -45,8 +45,8 @@ def reshardfs(*words: str | Path) -> None:
 class Sets:
     """Makes each set when a command needs it, once."""
 
-    def __init__(self, top: Path, readme: str) -> None:
-        self.top, self.readme = top, readme
+    def __init__(self, top: Path) -> None:
+        self.top = top
 
     def directory_of(self, command: str) -> Path:
         """Where to run a command: in the directory of the first set whose pattern finds something in it."""
@@ -56,11 +56,6 @@ class Sets:
             directory.mkdir()
             make(self, directory)
         return directory
-
-    def block(self, begin: str) -> str:
-        """The block of the README that begins so."""
-        (block,) = re.findall(rf"^```\w*\n({re.escape(begin)}.*?)^```", self.readme, re.M | re.S)
-        return block
 
     def sample(self, to: Path) -> Path:
         """The set of `reshardfs demo`, with its strategies as train.ckpt and serve.ckpt; its ranks."""
@@ -80,7 +75,7 @@ class Sets:
         (to / "ckpt").symlink_to(ranks)
         (to / "config").symlink_to(ROOT / "config")
         (to / "config.json").write_text(json.dumps(CONFIG))
-        (to / "renames.toml").write_text(self.block("[[block]]"))
+        (to / "renames.toml").write_text(block_that_begins("[[block]]"))
         (to / "names.json").write_text(json.dumps({"lm_head.weight": "head.weight"}))
         (to / "reshardfs.toml").write_text(
             f'[mount.tp4]\nsource = "{to}/ckpt"\nmountpoint = "{to}/mnt/tp4"\n'
@@ -99,7 +94,7 @@ class Sets:
         (to / "merged.safetensors").symlink_to(self.top / "one/merged/checkpoint_merged.safetensors")
 
     def whole(self, to: Path) -> Path:
-        """model.ckpt, which a command of the README writes too."""
+        """model.ckpt, which a command of a page writes too."""
         out = self.top / "whole"
         reshardfs("export", to / "ckpt", out, "--src-strategy", to / "train.ckpt", "--views", "merged-ckpt")
         shutil.copy(out / "merged/checkpoint_merged.ckpt", to / "model.ckpt")
@@ -179,6 +174,6 @@ SETS: list[tuple[str, Callable[[Sets, Path], None]]] = [
     ("--dec-key-file", Sets.encrypted),
     ("--cast", Sets.floats),
     ("strategy guess|--src-strategy rules.toml", Sets.guessed),
-    ("^reshardfs demo", Sets.nothing),
+    ("^reshardfs demo|sample/", Sets.nothing),
     ("", Sets.demo),
 ]

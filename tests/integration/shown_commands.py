@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands as the README and the manual show them: takes them from the text, runs them one after the
-other in a directory, and compares what they print with what is shown."""
+"""Commands as the README, the guides and the manual show them: takes them from the text, runs them one
+after the other in a directory, and compares what they print with what is shown."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,9 +18,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
+from documents import ROOT  # noqa: E402, F401
 from mounted import Settings, is_mounted, mountpoint_guard, run, run_unittests  # noqa: E402, F401
 
-ROOT = Path(__file__).resolve().parents[2]
 COMMAND_SECONDS = 120.0
 # What the directory of a session is called in the texts.
 SHOWN_DIRECTORY = "/data"
@@ -67,11 +68,6 @@ def in_console(block: str) -> list[Shown]:
         (command,) = joined(lines[:end + 1])
         shown.append(Shown(command, "\n".join(lines[end + 1:])))
     return shown
-
-
-def fenced(text: str) -> list[tuple[str, str]]:
-    """(language, block) of each fenced block of a page in Markdown."""
-    return re.findall(r"^```(\w*)\n(.*?)^```", text, re.M | re.S)
 
 
 def literal(page: str) -> list[str]:
@@ -136,6 +132,9 @@ class Session:
         placed = self.placed(command)
         if found := re.match(r"reshardfs mount [^-\s]\S* ([^-\s]\S*)", placed):
             self.prepare_mount(self.directory / found.group(1))
+        if found := re.match(r"reshardfs demo (\w+)$", placed):
+            # Another page has made it.
+            shutil.rmtree(self.directory / found.group(1), ignore_errors=True)
         if found := re.match(r"reshardfs mount --config \S+ (\w+)", placed):
             self.prepare_mount(self.top / "mnt" / found.group(1))
         where = self.top / ".where"

@@ -56,7 +56,7 @@ def commands_of(section: str) -> list[Shown]:
 class Examples(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
-        cls.sets = Sets(cls.enterClassContext(scratch()), (ROOT / "README.md").read_text())
+        cls.sets = Sets(cls.enterClassContext(scratch()))
 
     def setUp(self) -> None:
         self.sessions: dict[Path, Session] = {}

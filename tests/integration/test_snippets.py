@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The snippets of README.md do what it says: its Python about a mount (tests/python has the other), and
-every line of its shells, with the output that it shows. Libraries that are not here are played by stand_ins.py."""
+"""The snippets of README.md and docs/ do what these say: their Python about a mount (tests/python has the
+other), and every line of their shells, with the output that they show. Libraries that are not here are played by
+stand_ins.py."""
 
 from __future__ import annotations
 
@@ -14,10 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 # First, because it finds the modules of tests/data.
-from shown_commands import ROOT, Session, Shown, fenced, in_console, in_script, run_unittests
+from shown_commands import ROOT, Session, Shown, in_console, in_script, run_unittests
 
 import numpy as np
 from ckpt_format import encode_checkpoint, record_of
+from documents import blocks, prose
 from format_files import read_safetensors
 from mounted import Settings, mounted, run, scratch
 from readme_sets import Sets
@@ -27,7 +29,6 @@ sys.path.insert(0, str(ROOT / "packaging"))
 
 from program_help import all_commands  # noqa: E402
 
-README = (ROOT / "README.md").read_text()
 SHAPE = (64, 16)
 
 # What a snippet finds when it begins, and what it must have got when it ends.
@@ -54,9 +55,8 @@ NOT_RUN: list[tuple[str, str, Callable[[Commands, str], None] | None]]
 
 class Snippets(unittest.TestCase):
     def test_each_does_what_it_says(self) -> None:
-        snippets = [block for language, block in fenced(README)
-                    if language == "python" and "import reshardfs" not in block]
-        self.assertEqual(len(snippets), len(CHECKS))
+        snippets = [block for _, block in blocks("python") if "import reshardfs" not in block]
+        self.assertEqual({word for word in CHECKS for snippet in snippets if word in snippet}, set(CHECKS))
         array = np.arange(SHAPE[0] * SHAPE[1], dtype=np.float32).reshape(SHAPE)
         half = (array.view("<u4") >> 16).astype("<u2")
         with contextlib.ExitStack() as stack:
@@ -80,7 +80,7 @@ class Snippets(unittest.TestCase):
                     self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_the_configuration_names_the_same_mount(self) -> None:
-        first, second = [block for language, block in fenced(README) if language == "yaml"]
+        first, second = [block for _, block in blocks("yaml")]
         self.assertIn("load_checkpoint: '/mnt/tp4'", first)
         self.assertIn("auto_trans_ckpt: False", first)
         self.assertIn("load_checkpoint: '/mnt/tp4/iteration'", second)
@@ -90,7 +90,7 @@ class Snippets(unittest.TestCase):
 class Commands(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
-        cls.sets = Sets(cls.enterClassContext(scratch()), README)
+        cls.sets = Sets(cls.enterClassContext(scratch()))
 
     def setUp(self) -> None:
         self.sessions: dict[Path, Session] = {}
@@ -105,8 +105,8 @@ class Commands(unittest.TestCase):
         session = None
         for shown in commands:
             skipped = [check for pattern, _, check in NOT_RUN if re.search(pattern, shown.command)]
-            # A line that is not the program's own uses what the one before it has mounted.
-            if session is None or "reshardfs " in shown.command:
+            # A line that is not the program's own, or names no set, uses what the one before it has mounted.
+            if session is None or re.search("reshardfs (?!umount)", shown.command):
                 session = self.session_of(shown.command)
             with self.subTest(shown.command):
                 if not skipped:
@@ -115,31 +115,30 @@ class Commands(unittest.TestCase):
                     skipped[0](self, shown.command)
 
     def test_scripts(self) -> None:
-        blocks = [in_script(block) for language, block in fenced(README) if language in ("sh", "bash")]
-        self.assertGreater(sum(map(len, blocks)), 50)
-        for block in blocks:
-            self.run_block(block)
+        scripts = [(page, in_script(block)) for page, block in blocks("sh", "bash")]
+        self.assertGreater(sum(len(script) for _, script in scripts), 50)
+        for page, script in scripts:
+            with self.subTest(page):
+                self.run_block(script)
 
     def test_consoles(self) -> None:
-        blocks = [block for language, block in fenced(README) if language == "console"]
-        self.assertGreater(len(blocks), 4)
-        made = self.sets.directory_of("") / "tp4"
-        for block in blocks:
-            # Each block shows a directory that the reader has made, save the first, which makes it.
-            if "mkdir tp4" not in block:
-                made.mkdir(exist_ok=True)
-            self.run_block(in_console(block))
+        consoles = blocks("console")
+        self.assertGreater(len(consoles), 3)
+        # The reader of a block has made it, or another block has.
+        (self.sets.directory_of("") / "tp4").mkdir(exist_ok=True)
+        for page, block in consoles:
+            with self.subTest(page):
+                self.run_block(in_console(block))
 
-    def test_all_that_is_not_run_is_in_the_readme(self) -> None:
-        lines = [shown.command for language, block in fenced(README) if language in ("sh", "bash")
-                 for shown in in_script(block)]
+    def test_all_that_is_not_run_is_on_a_page(self) -> None:
+        lines = [shown.command for _, block in blocks("sh", "bash") for shown in in_script(block)]
         for pattern, reason, _ in NOT_RUN:
             with self.subTest(pattern, reason=reason):
                 self.assertTrue(any(re.search(pattern, line) for line in lines))
 
     def test_fstab(self) -> None:
         """mount(8) passes the words of a line so. The group is one that is here."""
-        ((_, entry),) = [block for block in fenced(README) if block[0] == "fstab"]
+        ((_, entry),) = blocks("fstab")
         source, mountpoint, kind, options, *zeros = entry.split()
         self.assertEqual((kind, zeros), ("reshardfs", ["0", "0"]))
         self.assertIn("gid=ml", options)
@@ -147,8 +146,8 @@ class Commands(unittest.TestCase):
         session.check_with_mount(source, mountpoint, options.replace("gid=ml", f"gid={os.getgid()}"))
 
     def test_cast_keeps_moments_and_counters(self) -> None:
-        (shown,) = [shown for language, block in fenced(README) if language == "sh"
-                    for shown in in_script(block) if "--cast" in shown.command and "--map" not in shown.command]
+        (shown,) = [shown for _, block in blocks("sh") for shown in in_script(block)
+                    if "--cast" in shown.command and "--map" not in shown.command]
         session = self.session_of(shown.command)
         session.run(shown)
         tensors = read_safetensors(session.top / "mnt/st/rank_0/checkpoint_0.safetensors")[0]
@@ -157,15 +156,14 @@ class Commands(unittest.TestCase):
                           "adam_v.lm_head.weight": "F32", "global_step": "F32"})
 
     def test_commands_within_sentences(self) -> None:
-        found = re.findall(r"`(reshardfs [^`]+)`", re.sub(r"^```.*?^```", "", README, flags=re.M | re.S))
+        found = re.findall(r"`(reshardfs [^`]+)`", prose())
         self.assertGreater(len(found), 4)
         for command in found:
             self.session_of("").assert_parsed(command)
 
     def test_options_within_sentences(self) -> None:
         """Each is an option of some command."""
-        prose = re.sub(r"^```.*?^```", "", README, flags=re.M | re.S)
-        found = set(re.findall(r"--[a-z][a-z0-9-]+", "\n".join(re.findall(r"`([^`]+)`", prose))))
+        found = set(re.findall(r"--[a-z][a-z0-9-]+", "\n".join(re.findall(r"`([^`]+)`", prose()))))
         known = {option for command in all_commands(Settings.binary).values()
                  for names in command.options for option in names.names}
         self.assertGreater(len(found), 15)
@@ -220,7 +218,6 @@ class Commands(unittest.TestCase):
 
 
 NOT_RUN = [
-    ("^git clone", "it needs the network", None),
     ("^packaging/deploy/examples/mount_descriptor", "it needs Podman", Commands.is_mounted_in_container),
     ("^packaging/", CHANGES_MACHINE, Commands.is_script),
     ("^podman build", "it needs the network, and Podman", Commands.is_recipe),

@@ -74,6 +74,7 @@ def wanted_files(installer):
                 documents + "examples/hand_over.py", documents + "examples/mount_descriptor.py")
     yield from (f"{documents}examples/slurm/{name}" for name in ("export.sbatch", "prolog.sh", "epilog.sh"))
     yield from (documents + name for name in DOCUMENTS)
+    yield from (f"{documents}{path.relative_to(root)}" for path in (root / "docs").rglob("*.*"))
     yield from (f"share/man/man{page.suffix[1:]}/{page.name}" for page in (root / "man").iterdir())
     yield from (f"{documents}examples/{path.name}" for path in (root / "config").glob("*.toml"))
     yield from (f"{documents}examples/kubernetes/{path.name}"

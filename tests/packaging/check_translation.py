@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README.zh-CN.md is README.md in Chinese: section by section the same code but for its comments, the
-same commands, options, links, figures, and tables of the same size. Links lead to files that exist."""
+"""README.zh-CN.md is README.md in Chinese, and docs/zh-CN/NAME.md is docs/NAME.md: section by section the same
+code but for its comments, the same commands, options, links, figures, and tables of the same size. A guide
+in Chinese alone has no page to be compared with."""
 
 import collections
+import os.path
 import re
 
 import report
 
-NAMES = ("README.md", "README.zh-CN.md")
+CHINESE = "docs/zh-CN"
 # The tree of a mount: names are followed by what they are.
 NAME_IN_TREE = re.compile(r"^(?! {8})[│├└─ ]*\S+")
 SHOWN_LINES = 5   # of each kind of difference; one line that is missing makes many
@@ -56,66 +58,86 @@ def tables(lines):
     return [str(len(re.split(r"(?<!\\)\|", line)) - 2) for line in lines if line.startswith("|")]
 
 
-def facts(section):
+def links(text, name, translated):
+    """Where links lead, from the root: to the page itself and not to its translation, or to a guide that is in
+    Chinese alone."""
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        path, mark, anchor = target.partition("#")
+        path = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path and ":" not in path else path
+        path = translated.get(path, path)
+        if not path.startswith(CHINESE):
+            # A heading is called otherwise in the other language.
+            yield path + mark if path.endswith(".md") else path + mark + anchor
+
+
+def facts(section, name, translated):
     """What must be equal in both languages: name to list of texts."""
     prose = "\n".join(section.prose)
     code = re.findall(r"`[^`]+`", prose.replace("\n", " "))
-    links = re.findall(r"\]\(([^)]+)\)", prose)
     plain = re.sub(r"`[^`]+`|\]\([^)]*\)", "", prose)
     return {
         "level of heading": [str(section.level)],
         "code block": [line for language, lines in section.code
                        for line in [f"```{language}", *without_comments(language, lines)]],
         "columns of the row": tables(section.prose),
-        "link": sorted(link for link in links if link not in NAMES),
+        "link": sorted(links(prose, name, translated)),
         "word of code": sorted(set(code)),
         # Words for numbers are no figures.
         "figure": sorted(re.findall(r"\d[\d.,]*\d|\d", plain)),
     }
 
 
-def differences(english, chinese):
+def differences(english, chinese, names, translated):
     titles = f"'{english.title}' and '{chinese.title}'"
-    theirs = facts(chinese)
-    for what, ours in facts(english).items():
+    theirs = facts(chinese, names[1], translated)
+    for what, ours in facts(english, names[0], translated).items():
         if ours == theirs[what]:
             continue
         missing = collections.Counter(ours) - collections.Counter(theirs[what])
         added = collections.Counter(theirs[what]) - collections.Counter(ours)
-        for name, lines in zip(NAMES, (missing, added)):
+        for name, lines in zip(names, (missing, added)):
             for line in list(lines.elements())[:SHOWN_LINES]:
                 yield f"{titles}: only {name} has the {what} {line.strip()}"
         if not missing and not added:
             yield f"{titles}: {what}s are the same, but in another order"
 
 
-def link_problems(root, name, text):
-    other = NAMES[1 - NAMES.index(name)]
-    if f"({other})" not in "\n".join(text.splitlines()[:4]):
+def other_problems(text, name, other):
+    if f"({os.path.relpath(other, os.path.dirname(name) or '.')})" not in "\n".join(text.splitlines()[:4]):
         yield f"{name}: no link to {other} at its top"
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
-        if not (root / target).exists():
-            yield f"{name}: links to {target}, which is not there"
+
+
+def page_problems(root, names, translated):
+    texts = [(root / name).read_text() for name in names]
+    for text, name, other in zip(texts, names, reversed(names)):
+        yield from other_problems(text, name, other)
+    pages = [sections(text) for text in texts]
+    if len(pages[0]) != len(pages[1]):
+        for name, page in zip(names, pages):
+            yield f"{name} has the {len(page)} sections {', '.join(section.title for section in page)}"
+        return
+    for english, chinese in zip(*pages):
+        yield from differences(english, chinese, names, translated)
+
+
+def break_problems(name, text):
+    """It would be shown as a blank."""
+    for line in re.findall(f"^.*{WIDE}\n(?={WIDE}).*", text, re.MULTILINE):
+        yield f"{name}: a line break within the sentence: {line}"
 
 
 def main():
-    arguments = report.arguments()
-    texts = [(arguments.root / name).read_text() for name in NAMES]
+    root = report.arguments().root
+    guides = sorted(path.name for path in (root / CHINESE).glob("*.md"))
+    # The page in Chinese to the one in English.
+    translated = {"README.zh-CN.md": "README.md"}
+    translated |= {f"{CHINESE}/{name}": f"docs/{name}" for name in guides if (root / "docs" / name).exists()}
     problems = []
-    for name, text in zip(NAMES, texts):
-        problems += link_problems(arguments.root, name, text)
-    pages = [sections(text) for text in texts]
-    if len(pages[0]) != len(pages[1]):
-        for name, page in zip(NAMES, pages):
-            problems.append(f"{name} has the {len(page)} sections "
-                            f"{', '.join(section.title for section in page)}")
-    else:
-        for english, chinese in zip(*pages):
-            problems += differences(english, chinese)
-    # It would be shown as a blank.
-    problems += [f"{NAMES[1]}: a line break within the sentence: {line}"
-                 for line in re.findall(f"^.*{WIDE}\n(?={WIDE}).*", texts[1], re.MULTILINE)]
-    report.finish(problems, f"{len(pages[0])} sections")
+    for chinese, english in translated.items():
+        problems += page_problems(root, (english, chinese), translated)
+    for name in ("README.zh-CN.md", *(f"{CHINESE}/{name}" for name in guides)):
+        problems += break_problems(name, (root / name).read_text())
+    report.finish(problems, f"{len(translated)} pages")
 
 
 main()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The snippets of README.md about the module do what it says, beside the sample that it makes."""
+"""The snippets of README.md and docs/ about the module do what these say, beside the sample."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import sys
 import unittest
 from pathlib import Path
 
+from documents import blocks
 from mounted import fuse_problem, scratch
-from python_sets import ROOT, run_unittests_without_mounts
+from python_sets import run_unittests_without_mounts
 from readme_sets import Sets
-from shown_commands import fenced
 
 SECONDS = 300.0
-README = (ROOT / "README.md").read_text()
 # What a snippet must have got when it ends.
 CHECKS = {
     "weight[10:20, :]": "assert rows.shape == (10, 512) and whole.shape == (7680, 512), whole.shape\n"
@@ -30,10 +29,10 @@ CHECKS = {
 
 class Snippets(unittest.TestCase):
     def test_each_does_what_it_says(self) -> None:
-        snippets = [block for language, block in fenced(README) if language == "python" and "reshardfs" in block]
+        snippets = [block for _, block in blocks("python") if "import reshardfs" in block]
         self.assertEqual(len(snippets), len(CHECKS))
         with scratch() as directory:
-            here = Sets(directory, README).directory_of("")
+            here = Sets(directory).directory_of("")
             for snippet in snippets:
                 (check,) = [check for words, check in CHECKS.items() if words in snippet]
                 with self.subTest(snippet.splitlines()[0]):
