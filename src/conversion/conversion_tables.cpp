@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "base/rank_list.h"
@@ -15,6 +16,7 @@
 #include "checkpoint/source_links.h"
 #include "conversion/completeness.h"
 #include "conversion/derived_fit.h"
+#include "conversion/family_target.h"
 #include "conversion/map_copies.h"
 #include "conversion/model_maps.h"
 #include "conversion/option_words.h"
@@ -220,17 +222,13 @@ std::vector<std::string> names_through_map(const ModelMaps::Result& shown,
   return all;
 }
 
-std::shared_ptr<TargetTable> open_target(const ConversionOptions& options,
-                                         const std::shared_ptr<const SourceTable>& source,
-                                         std::optional<Strategy> strategy,
-                                         const TargetOptions& target_options) {
-  try {
-    return std::make_shared<TargetTable>(source, std::move(strategy), target_options);
-  } catch (const Error& error) {
-    if (options.dst_sizes.empty() || error.kind() != ErrorKind::kBadInput) throw;
-    throw misfit_of_sizes(error, options.dst_sizes, *source, target_options.name_map,
-                          target_options.names);
+/// Where the tensors that a map shows are made, by name.
+std::map<std::string, modelmap::MapPlace> places_of(modelmap::Mapping mapping) {
+  std::map<std::string, modelmap::MapPlace> places;
+  for (modelmap::TargetTensor& target : mapping.targets) {
+    places.emplace(std::move(target.name), std::move(target.place));
   }
+  return places;
 }
 
 bool selects_some(const ConversionOptions& options) {
@@ -282,18 +280,22 @@ class Opening {
         return is_training_state(name, options_.state_prefixes);
       };
     }
-    const ModelMaps::Result shown =
-        maps_.apply(std::move(opened_.table), {&target_input_, &name_map_}, mapped);
+    if (target_input_.is_sizes() && !maps_.empty()) family_.emplace(options_.dst_sizes, maps_);
+    ModelMaps::Result shown =
+        maps_.apply(std::move(opened_.table),
+                    {&target_input_, &name_map_, family_ ? &*family_ : nullptr}, mapped);
     if (options_.check_replicas) {
       append(tables_.warnings, check_map_copies(maps_, shown, mapped, options_.replicas));
     }
     source_ = shown.table;
     tables_.model = shown_model(maps_, shown);
     notes_of_maps_ = shown.notes;
-    if (maps_.empty() || !selects_by_name(options_)) return;
-    UnmatchedOptions of_shown;
-    add_unmatched_filters(options_, names_through_map(shown, names_), name_map_, of_shown);
-    settle(of_shown, allowed_);
+    if (!maps_.empty() && selects_by_name(options_)) {
+      UnmatchedOptions of_shown;
+      add_unmatched_filters(options_, names_through_map(shown, names_), name_map_, of_shown);
+      settle(of_shown, allowed_);
+    }
+    if (family_) made_by_ = places_of(std::move(shown.mappings.back()));
   }
 
   void open_target() {
@@ -305,8 +307,7 @@ class Opening {
                        source_input_.is_rules() && maps_.empty(),
                        !target_input_.is_rules() && !target_input_.is_sizes(),
                        options_.replicas};
-    std::optional<Strategy> strategy = target_input_.for_target(*source_, name_map_);
-    target_ = reshardfs::open_target(options_, source_, std::move(strategy), target_options_);
+    target_ = make_target();
     tables_.target = target_;
     add_lines();
     const bool own = options_.replicas == Replicas::kOwn;
@@ -350,6 +351,43 @@ class Opening {
   ConversionTables take() { return std::move(tables_); }
 
  private:
+  /// @param sizes in place of the target's own, if it is sizes.
+  std::optional<Strategy> strategy_for(const std::string& sizes) {
+    if (sizes.empty()) return target_input_.for_target(*source_, name_map_);
+    // Boxes say where parts lie, and not which axes of devices cut them. The layouts of a source
+    // are of other tensors than a map shows.
+    const bool states_cuts = source_->strategy() != nullptr ||
+                             (source_->states_layouts() && !source_->catalogue().has_boxes());
+    if (maps_.empty() && states_cuts) {
+      return StrategyInput(std::nullopt, sizes).for_target(*source_, name_map_);
+    }
+    if (!family_) family_.emplace(options_.dst_sizes, maps_);
+    return family_->strategy(tensors_of_family(), sizes);
+  }
+
+  std::vector<FamilyTensor> tensors_of_family() const {
+    std::vector<FamilyTensor> tensors;
+    for (const SourceParameter& parameter : source_->parameters()) {
+      if (!parameter.grid || !takes(target_options_.names, name_map_, parameter.name)) continue;
+      const auto place = made_by_.find(parameter.name);
+      tensors.push_back({parameter.name, name_map_.target(parameter.name),
+                         parameter.grid->full_shape(),
+                         place == made_by_.end() ? nullptr : &place->second});
+    }
+    return tensors;
+  }
+
+  std::shared_ptr<TargetTable> make_target() {
+    std::optional<Strategy> strategy = strategy_for(options_.dst_sizes);
+    try {
+      return std::make_shared<TargetTable>(source_, std::move(strategy), target_options_);
+    } catch (const Error& error) {
+      if (options_.dst_sizes.empty() || error.kind() != ErrorKind::kBadInput) throw;
+      throw misfit_of_sizes(error, options_.dst_sizes, *source_, target_options_,
+                            [this](const std::string& sizes) { return strategy_for(sizes); });
+    }
+  }
+
   /// @throws Error kUsage, unless they are allowed.
   void settle(const UnmatchedOptions& found, bool allowed) {
     found.settle(allowed, tables_.warnings);
@@ -373,6 +411,7 @@ class Opening {
     append(tables_.notes, maps_.notes());
     append(tables_.notes, notes_of_maps_);
     append(tables_.notes, target_->notes());
+    if (family_) append(tables_.warnings, family_->warnings(tensors_of_family()));
   }
 
   const ConversionOptions& options_;
@@ -388,6 +427,8 @@ class Opening {
   SourceTableResult opened_;
   std::vector<std::string> notes_of_maps_;
   std::shared_ptr<const SourceTable> source_;  ///< as the maps show it
+  std::optional<FamilyTarget> family_;  ///< where sizes are for tensors whose cuts nothing states
+  std::map<std::string, modelmap::MapPlace> made_by_;  ///< of what a map shows, where there is one
   TargetOptions target_options_;
   std::shared_ptr<TargetTable> target_;
   std::shared_ptr<TargetTable> whole_;

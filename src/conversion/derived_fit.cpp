@@ -9,13 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "conversion/strategy_input.h"
 #include "layout/fold.h"
 #include "layout/slicing.h"
 #include "strategy/derive/derive_text.h"
 
 namespace reshardfs {
 namespace {
+
+using StrategyFor = std::function<std::optional<Strategy>(const std::string& sizes)>;
 
 /// More numbers than anybody would try.
 constexpr std::size_t kMostShown = 8;
@@ -54,12 +55,13 @@ bool is_cut_evenly(const Layout& layout, std::size_t dimension) {
 
 class Fit {
  public:
-  Fit(const SourceTable& source, const NameMap& names, const NameFilter& filter)
-      : source_(source), names_(names), filter_(filter) {}
+  Fit(const SourceTable& source, const TargetOptions& target, const StrategyFor& strategy_for)
+      : source_(source),
+        names_(target.name_map),
+        filter_(target.names),
+        strategy_for_(strategy_for) {}
 
-  std::optional<Strategy> derived(const std::string& sizes) const {
-    return StrategyInput(std::nullopt, sizes).for_target(source_, names_);
-  }
+  std::optional<Strategy> derived(const std::string& sizes) const { return strategy_for_(sizes); }
 
   /// Calls visit(layout, full shape) for each stage of each parameter that a strategy lays out.
   template <typename Visit>
@@ -105,6 +107,7 @@ class Fit {
   const SourceTable& source_;
   const NameMap& names_;
   const NameFilter& filter_;
+  const StrategyFor& strategy_for_;
 };
 
 /// "2, 4 and 8 fit every parameter"
@@ -129,13 +132,13 @@ std::string numbers_that_fit(const Fit& fit, const std::string& sizes, std::int6
 }  // namespace
 
 Error misfit_of_sizes(const Error& error, const std::string& sizes, const SourceTable& source,
-                      const NameMap& names, const NameFilter& filter) {
+                      const TargetOptions& target, const StrategyFor& strategy_for) {
   const std::optional<std::int64_t> tensor = parse_derivation(sizes).tensor;
   const SourceParameter* parameter = source.find(error.parameter());
   if (!tensor || parameter == nullptr || !parameter->grid) return error;
-  const Fit fit(source, names, filter);
+  const Fit fit(source, target, strategy_for);
   const std::optional<Strategy> strategy = fit.derived(sizes);
-  const std::string& name = names.target(parameter->name);
+  const std::string& name = target.name_map.target(parameter->name);
   const Shape& full = parameter->grid->full_shape();
   for (const std::int64_t stage : strategy->stages_of(name)) {
     const Layout& layout = strategy->stage(stage).at(name);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "reshardfs/error.h"
+#include "reshardfs/strategy.h"
 
-#include "base/text/glob.h"
 #include "plan/source/source_table.h"
-#include "plan/target/name_map.h"
+#include "plan/target/target_table.h"
 
 namespace reshardfs {
 
@@ -16,8 +18,11 @@ namespace reshardfs {
 /// error as it is.
 /// @param error of TargetTable, for a parameter.
 /// @param sizes "tp=3,dp=2"
-/// @param filter over destination names: parameters that it leaves out need not fit.
-Error misfit_of_sizes(const Error& error, const std::string& sizes, const SourceTable& source,
-                      const NameMap& names, const NameFilter& filter);
+/// @param target parameters that its filter leaves out need not fit.
+/// @param strategy_for the target that other sizes give; may throw.
+Error misfit_of_sizes(
+    const Error& error, const std::string& sizes, const SourceTable& source,
+    const TargetOptions& target,
+    const std::function<std::optional<Strategy>(const std::string& sizes)>& strategy_for);
 
 }  // namespace reshardfs

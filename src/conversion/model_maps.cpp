@@ -14,6 +14,7 @@
 #include "base/sha256.h"
 #include "base/text/text.h"
 #include "base/text/url_path.h"
+#include "conversion/family_target.h"
 #include "conversion/installed_maps.h"
 #include "plan/mapped/mapped_parts.h"
 #include "storage/local/directory.h"
@@ -44,6 +45,15 @@ modelmap::PartsOf& source_parts(modelmap::MapOptions& options) {
   return options.direction == Direction::kForward ? options.from_parts : options.to_parts;
 }
 
+/// As sizes cut what the map shows.
+modelmap::PartsOf parts_in_family(const FamilyTarget& family, const modelmap::Mapping& mapping) {
+  std::map<std::string, Shape> shapes;
+  for (const modelmap::TargetTensor& target : mapping.targets) {
+    shapes.emplace(target.name, target.shape());
+  }
+  return parts_in(family.strategy(family_tensors(mapping)), std::move(shapes));
+}
+
 /// As the destination's strategy cuts what the map shows; empty: there is none.
 modelmap::PartsOf parts_in_destination(const ModelMap& map,
                                        const std::vector<modelmap::SourceTensor>& tensors,
@@ -57,6 +67,9 @@ modelmap::PartsOf parts_in_destination(const ModelMap& map,
     if (shapes.emplace(name, shape).second) named.push_back({name, shape});
   };
   const modelmap::Mapping mapping = check_mapping(map, tensors, options);
+  if (destination.family != nullptr) {
+    return parts_in_family(*destination.family, mapping);
+  }
   for (const modelmap::TargetTensor& target : mapping.targets) add(target.name, target.shape());
   // A strategy may have the weight of a state alone, though only the state is there.
   for (const modelmap::TargetTensor& target : mapping.targets) {
@@ -135,6 +148,17 @@ void ModelMaps::read_config(const std::filesystem::path& model_config,
   try {
     config_ = modelmap::ModelConfig::parse(read_file(config_file_, modelmap::kMaxConfigBytes),
                                            config_file_.string());
+  } catch (Error& error) {
+    throw error.in_file(config_file_.string());
+  }
+}
+
+modelmap::ModelConfig ModelMaps::config_of_model() const {
+  if (config_.is_read() || config_file_.empty()) return config_;
+  try {
+    const std::string text = read_small_file(config_file_, modelmap::kMaxConfigBytes,
+                                             linkless_tree_of(linkless_root_, config_file_));
+    return modelmap::ModelConfig::parse(text, config_file_.string());
   } catch (Error& error) {
     throw error.in_file(config_file_.string());
   }
@@ -271,6 +295,18 @@ bool ModelMaps::set_target_parts(modelmap::MapOptions& map, std::size_t number,
   return false;
 }
 
+/// @throws Error kUsage if the user states other parts for the tensors than sizes cut.
+void ModelMaps::require_sizes(std::size_t number, Direction direction,
+                              const FamilyTarget& family) const {
+  const auto stated = variables_.find(parts_variable(direction));
+  const bool is_last = number + 1 == maps_.size();
+  if (!is_last || stated == variables_.end() || stated->second == family.tensor_parts()) return;
+  throw Error(ErrorKind::kUsage,
+              "--map-var " + stated->first + "=" + std::to_string(stated->second) +
+                  " arranges tensors for another number of ranks than --dst-strategy " +
+                  printable(family.sizes()) + " cuts them for");
+}
+
 /// Whether tensors that are shown depend on how the destination cuts them.
 bool ModelMaps::needs_target_parts(std::size_t number, Direction direction) const {
   if (number + 1 < maps_.size()) return false;
@@ -284,7 +320,8 @@ ModelMaps::Result ModelMaps::apply(std::shared_ptr<const SourceTable> source,
   Result result;
   result.table = std::move(source);
   if (maps_.empty()) return result;
-  if (destination.strategy != nullptr && destination.strategy->is_sizes()) {
+  if (destination.strategy != nullptr && destination.strategy->is_sizes() &&
+      destination.family == nullptr) {
     throw Error(ErrorKind::kUsage,
                 "sizes as a target cannot be combined with --map: the layouts of the source are of "
                 "other tensors than the map shows")
@@ -301,6 +338,7 @@ ModelMaps::Result ModelMaps::apply(std::shared_ptr<const SourceTable> source,
       map.wants = i + 1 < maps_.size() && options.wants
                       ? [](const std::string& /*name*/) { return false; }
                       : options.wants;
+      if (destination.family != nullptr) require_sizes(i, *map.direction, *destination.family);
       result.mappings.push_back(map_tensors(maps_[i], tensors, map));
     } catch (Error& error) {
       add_suggestion(error, i, tensors);
@@ -325,9 +363,9 @@ void ModelMaps::add_origin_notes(std::size_t number, Direction direction,
   for (const auto& [name, value] : known_settings(maps_[number], options_of(number))) {
     notes.push_back(name + " is " + std::to_string(*value) + ": " + value.origin());
   }
-  const bool is_whole =
-      destination.strategy == nullptr ||
-      (!destination.strategy->is_rules() && !destination.strategy->layouts_of({}).has_value());
+  const bool is_whole = destination.strategy == nullptr ||
+                        (destination.family == nullptr && !destination.strategy->is_rules() &&
+                         !destination.strategy->layouts_of({}).has_value());
   if (!is_whole || !needs_target_parts(number, direction)) return;
   notes.push_back(std::string(parts_variable(direction)) +
                   " is 1: " + parts_of_one_rank()(std::string()).origin());

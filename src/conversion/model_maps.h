@@ -21,6 +21,8 @@
 
 namespace reshardfs {
 
+class FamilyTarget;
+
 /// The model maps that a user names, read.
 class ModelMaps {
  public:
@@ -43,6 +45,9 @@ class ModelMaps {
 
   /// The config.json that counts; empty: none.
   const std::filesystem::path& config_file() const noexcept { return config_file_; }
+  /// What that says; maps need not be there. Empty if there is none.
+  /// @throws Error kMissing, kIo, or kBadInput with the file.
+  modelmap::ModelConfig config_of_model() const;
   /// Whether the user has named the config by its directory.
   bool has_model_directory() const noexcept { return has_model_directory_; }
   /// SHA-256 of the files read, in the order in which they were, as hexadecimal digits.
@@ -54,6 +59,7 @@ class ModelMaps {
   struct Destination {
     const StrategyInput* strategy = nullptr;
     const NameMap* names = nullptr;
+    const FamilyTarget* family = nullptr;  ///< where the strategy is sizes
   };
 
   /// What a map is to be applied with to the tensors of `source`, which the one before it shows.
@@ -98,7 +104,8 @@ class ModelMaps {
                                    const MappedSourceOptions& options,
                                    const std::string& name) const;
 
-  /// @throws what map_tensors() and mapped_source() throw; kUsage for a destination that is sizes.
+  /// @throws what map_tensors() and mapped_source() throw; kUsage for a destination that is sizes
+  ///         without a family.
   Result apply(std::shared_ptr<const SourceTable> source, const Destination& destination,
                const MappedSourceOptions& options) const;
 
@@ -119,6 +126,8 @@ class ModelMaps {
   void add_suggestion(Error& error, std::size_t number,
                       const std::vector<modelmap::SourceTensor>& tensors) const;
   bool needs_target_parts(std::size_t number, modelmap::Direction direction) const;
+  void require_sizes(std::size_t number, modelmap::Direction direction,
+                     const FamilyTarget& family) const;
   modelmap::MapOptions options_of(std::size_t number) const;
   void add_origin_notes(std::size_t number, modelmap::Direction direction,
                         const Destination& destination, std::vector<std::string>& notes) const;

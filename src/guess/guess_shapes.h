@@ -12,7 +12,7 @@
 
 #include "reshardfs/shape.h"
 
-#include "guess/guess_families.h"
+#include "modelmap/family_names.h"
 #include "modelmap/model_map.h"
 #include "modelmap/variables.h"
 

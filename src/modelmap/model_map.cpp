@@ -150,12 +150,32 @@ std::string without_block(const std::string& text) {
   return text[0] == '@' ? text.substr(1) : text;
 }
 
+bool mentions(const RuleBody& body, const char* variable) {
+  const std::vector<std::string> names = names_in(body);
+  return std::find(names.begin(), names.end(), variable) != names.end();
+}
+
+/// Whether the target is its sources one after another: experts are cut between them.
+bool stacks(const RuleText& rule) {
+  if (rule.from.size() < 2 || rule.body->ops.empty()) return false;
+  const bool as_they_are = std::all_of(rule.body->each.begin(), rule.body->each.end(),
+                                       [](const auto& operations) { return operations.empty(); });
+  return as_they_are && rule.body->ops.front().kind == OperationKind::kConcat;
+}
+
+RowOrder order_of_target(const RuleText& rule) {
+  if (mentions(*rule.body, "tp")) return RowOrder::kByParts;
+  return stacks(rule) ? RowOrder::kStacked : RowOrder::kPlain;
+}
+
 void add_tensors(const MapText& text, std::vector<NamedTensors>& tensors) {
   for (const RuleText& rule : text.rules) {
-    tensors.push_back({false, without_block(rule.to), rule.to_whole});
+    tensors.push_back(
+        {false, without_block(rule.to), rule.to_whole, order_of_target(rule), rule.place});
+    const RowOrder order = mentions(*rule.body, "from_tp") ? RowOrder::kByParts : RowOrder::kPlain;
     for (std::size_t i = 0; i < rule.from.size(); ++i) {
-      tensors.push_back(
-          {true, without_block(rule.from[i]), rule.wholes.empty() ? nullptr : rule.wholes[i]});
+      tensors.push_back({true, without_block(rule.from[i]),
+                         rule.wholes.empty() ? nullptr : rule.wholes[i], order, rule.place});
     }
   }
   for (const AliasText& alias : text.aliases) {
@@ -163,8 +183,9 @@ void add_tensors(const MapText& text, std::vector<NamedTensors>& tensors) {
     const auto same = std::find_if(tensors.begin(), tensors.end(), [&](const NamedTensors& of) {
       return of.is_from == is_from && of.name == alias.of;
     });
-    const auto wholes = same == tensors.end() ? nullptr : same->wholes;
-    tensors.push_back({is_from, alias.name, wholes});
+    const bool is_known = same != tensors.end();
+    tensors.push_back({is_from, alias.name, is_known ? same->wholes : nullptr,
+                       is_known ? same->order : RowOrder::kPlain, alias.place});
   }
 }
 

@@ -114,6 +114,23 @@ struct Family {
   std::map<std::string, std::vector<std::string>> choices{};
 };
 
+/// What equal parts of a tensor, along its cut, have to do with the parts of ranks.
+enum class RowOrder : std::uint8_t {
+  kPlain,    ///< each is a rank's
+  kStacked,  ///< several tensors stand one after another: ranks may cut all together, or each
+  kByParts,  ///< each is a rank's if it is arranged for that number of ranks
+};
+
+/// Tensors of one side as a rule or an alias names them, without the text of a block.
+struct NamedTensors {
+  bool is_from = false;  ///< the side
+  std::string name{};    ///< a pattern
+  /// nullptr: the map does not say.
+  std::shared_ptr<const WholeShapes> wholes{};
+  RowOrder order = RowOrder::kPlain;
+  MapPlace place{};  ///< of the rule or the alias
+};
+
 struct ModelMap {
   std::string file{};
   std::string from_side = "from";

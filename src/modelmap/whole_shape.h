@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,13 +28,5 @@ struct WholeShape {
 
 /// By word that a capture of the name takes; under "" for all words.
 using WholeShapes = std::map<std::string, WholeShape>;
-
-/// Tensors of one side as a rule or an alias names them, without the text of a block.
-struct NamedTensors {
-  bool is_from = false;  ///< the side
-  std::string name{};    ///< a pattern
-  /// nullptr: the map does not say.
-  std::shared_ptr<const WholeShapes> wholes{};
-};
 
 }  // namespace reshardfs::modelmap

@@ -300,9 +300,6 @@ class Refused(MapTest):
         self.fails(2, "export", source or self.source, out, *options, words=words)
         self.assertFalse(out.exists())
 
-    def test_sizes_as_destination(self) -> None:
-        self.refused(*MAP, "--dst-strategy", "tp=2", words=("sizes", "--map", "strategy file"))
-
     def test_own_replicas(self) -> None:
         self.refused(*MAP, "--replicas", "own", words=("--replicas own", "--map", "--replicas first"))
 

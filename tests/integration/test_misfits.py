@@ -174,7 +174,7 @@ class Target(Misfits):
 
     def test_sizes_without_a_source_strategy(self) -> None:
         self.refused({"rank_0/a.ckpt": records(W)}, {"--dst-strategy": "tp=2"}, "'tp=2'",
-                     "without a source strategy", "--src-strategy")
+                     "how to cut 1 parameter: 'w'", "--src-strategy")
 
     def test_sizes_that_are_wrong(self) -> None:
         for text in ("tp=0", "tp=x", "xp=2", "tp=2,tp=2", "tp=2,", "dp=2048,tp=2048"):

@@ -153,6 +153,12 @@ class Derivation {
 
 Strategy derive_strategy(const std::string& text, const Strategy& source) {
   const DerivedSizes sizes = parse_derivation(text);
+  if (sizes.expert) {
+    throw Error(ErrorKind::kUsage, "'" + printable(text) +
+                                       "': ep cannot be derived from a source strategy, which does "
+                                       "not say which cuts are those of experts")
+        .hint("write rules for the target instead: see reshardfs-strategy(5)");
+  }
   try {
     return Derivation(sizes, source).run();
   } catch (Error& error) {

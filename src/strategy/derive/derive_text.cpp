@@ -42,6 +42,7 @@ std::optional<std::int64_t> optimizer_in(std::string_view text) {
 std::optional<std::int64_t>* place_of(std::string_view key, DerivedSizes& sizes) {
   if (key == "tp" || key == "mp") return &sizes.tensor;
   if (key == "dp") return &sizes.data;
+  if (key == "ep") return &sizes.expert;
   if (key == "pp") return &sizes.pipeline;
   if (key == "opt" || key == "op") return &sizes.optimizer;
   return nullptr;
@@ -54,12 +55,9 @@ void parse_item(const std::string& text, std::string_view item, DerivedSizes& si
   }
   const std::string key(trimmed(item.substr(0, equals)));
   const std::string value(trimmed(item.substr(equals + 1)));
-  if (key == "ep") {
-    fail(text, "expert parallelism cannot be derived; it needs a file of rules");
-  }
   std::optional<std::int64_t>* place = place_of(key, sizes);
   if (place == nullptr) {
-    fail(text, "'" + printable(key) + "' is unknown; use tp (or mp), dp, pp, opt (or op)");
+    fail(text, "'" + printable(key) + "' is unknown; use tp (or mp), dp, ep, pp, opt (or op)");
   }
   if (place->has_value()) fail(text, "'" + key + "' is given twice");
   const bool is_optimizer = place == &sizes.optimizer;

@@ -81,9 +81,10 @@ TEST(DerivationText, IsRefusedWhereItIsWrong) {
   EXPECT_EQ(refusal(""), "'': '' has no '='");
   EXPECT_EQ(refusal("tp=2,"), "'tp=2,': '' has no '='");
   EXPECT_EQ(refusal("tp=2,dp"), "'tp=2,dp': 'dp' has no '='");
-  EXPECT_EQ(refusal("pt=2"), "'pt=2': 'pt' is unknown; use tp (or mp), dp, pp, opt (or op)");
+  EXPECT_EQ(refusal("pt=2"), "'pt=2': 'pt' is unknown; use tp (or mp), dp, ep, pp, opt (or op)");
   EXPECT_EQ(refusal("tp=2,ep=2"),
-            "'tp=2,ep=2': expert parallelism cannot be derived; it needs a file of rules");
+            "'tp=2,ep=2': ep cannot be derived from a source strategy, which does not say which "
+            "cuts are those of experts");
   EXPECT_EQ(refusal("tp=2,mp=2"), "'tp=2,mp=2': 'mp' is given twice");
   for (const std::string value : {"", "0", "-1", "2x", "1.5", "1048577", "99999999999999999999"}) {
     EXPECT_THAT(refusal("dp=" + value),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "guess/guess_families.h"
+#include "modelmap/family_names.h"
 
 #include <optional>
 
@@ -22,7 +22,7 @@ FamilyNames::FamilyNames(const std::vector<modelmap::ModelMap>& maps) : maps_(ma
   for (std::size_t map = 0; map < maps.size(); ++map) {
     for (const modelmap::NamedTensors& tensors : maps[map].tensors) {
       Entry entry{2 * map + (tensors.is_from ? 1 : 0), modelmap::Pattern::parse(tensors.name),
-                  tensors.wholes.get()};
+                  &tensors};
       for (const std::string& shape : entry.pattern.shapes()) {
         by_shape_[shape].push_back(entries_.size());
       }
@@ -53,8 +53,9 @@ std::vector<FamilyName> FamilyNames::find(std::string_view name) const {
         const std::vector<std::int64_t> offsets(entry.pattern.captures().size(), 0);
         const auto values = entry.pattern.match(name, offsets);
         if (!values) continue;
-        found.push_back(
-            {entry.family, entry.wholes == nullptr ? nullptr : whole_of(*entry.wholes, *values)});
+        const modelmap::WholeShapes* wholes = entry.tensors->wholes.get();
+        found.push_back({entry.family, wholes == nullptr ? nullptr : whole_of(*wholes, *values),
+                         entry.tensors});
       }
     }
     const std::size_t dot = name.find('.');

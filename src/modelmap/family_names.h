@@ -17,6 +17,7 @@ namespace reshardfs {
 struct FamilyName {
   std::size_t family = 0;                       ///< a number below FamilyNames::count()
   const modelmap::WholeShape* whole = nullptr;  ///< nullptr: the map does not say
+  const modelmap::NamedTensors* tensors = nullptr;
 };
 
 class FamilyNames {
@@ -38,7 +39,7 @@ class FamilyNames {
   struct Entry {
     std::size_t family = 0;
     modelmap::Pattern pattern{};
-    const modelmap::WholeShapes* wholes = nullptr;
+    const modelmap::NamedTensors* tensors = nullptr;
   };
 
   const std::vector<modelmap::ModelMap>& maps_;

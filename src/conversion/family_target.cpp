@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "conversion/family_target.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "reshardfs/error.h"
+
+#include "base/text/text.h"
+#include "conversion/installed_maps.h"
+#include "strategy/derive/sized_strategy.h"
+
+namespace reshardfs {
+namespace {
+
+/// The unit of an embedding: every row can be cut from the next.
+constexpr const char* kVocabulary = "vocab";
+
+std::vector<modelmap::ModelMap> families_of(const ModelMaps& maps) {
+  std::vector<modelmap::ModelMap> families = read_installed_maps();
+  // One of the user's own may make what is shown.
+  if (!maps.empty()) families.push_back(maps.at(maps.size() - 1));
+  return families;
+}
+
+bool has_units(const FamilyCut& cut) {
+  return !cut.unit.empty() && cut.unit != kVocabulary;
+}
+
+/// The numbers from 2 on that divide one.
+std::string divisors_of(std::int64_t number) {
+  constexpr std::size_t kMostDivisors = 8;
+  std::vector<std::int64_t> found;
+  for (std::int64_t divisor = 2; divisor <= number && found.size() < kMostDivisors; ++divisor) {
+    if (number % divisor == 0) found.push_back(divisor);
+  }
+  return fmt::format("{}", fmt::join(found, ", "));
+}
+
+std::string words_for(const std::string& unit) {
+  return unit == "groups" ? "heads of keys and values" : unit;
+}
+
+/// @throws Error kUsage
+[[noreturn]] void refuse(const std::string& sizes,
+                         const std::map<std::string, std::vector<std::string>>& unknown) {
+  std::size_t count = 0;
+  for (const auto& [why, names] : unknown) count += names.size();
+  std::string text =
+      "'" + printable(sizes) + "' does not say how to cut " + counted(count, "parameter") + ": ";
+  bool is_first = true;
+  for (const auto& [why, names] : unknown) {
+    text += (is_first ? "" : "; ") + name_list(names) + " (" + why + ")";
+    is_first = false;
+  }
+  throw Error(ErrorKind::kUsage, text)
+      .hint(
+          "give the --src-strategy that the training wrote, or write rules for the target (see "
+          "reshardfs-strategy(5))");
+}
+
+}  // namespace
+
+std::vector<FamilyTensor> family_tensors(const modelmap::Mapping& mapping) {
+  std::vector<FamilyTensor> tensors;
+  for (const modelmap::TargetTensor& target : mapping.targets) {
+    tensors.push_back({target.name, target.name, target.shape(), &target.place});
+  }
+  return tensors;
+}
+
+FamilyTarget::FamilyTarget(std::string sizes, const ModelMaps& maps)
+    : sizes_(std::move(sizes)), maps_(families_of(maps)), cuts_(maps_, maps.config_of_model()) {}
+
+SizedParameter FamilyTarget::sized(const FamilyTensor& tensor, const FamilyCut& cut,
+                                   const ParallelSizes& sizes) const {
+  SizedParameter parameter{tensor.target, tensor.shape.size(), {}, {}};
+  if (!cut.dimension) return parameter;
+  (cut.by_experts ? parameter.expert_cut : parameter.tensor_cut) = cut.dimension;
+  const std::int64_t parts = cut.by_experts ? sizes.expert : sizes.tensor;
+  if (!has_units(cut) || !cut.units || *cut.units % parts == 0) return parameter;
+  Error error(ErrorKind::kBadInput, "has " + std::to_string(*cut.units) + " " +
+                                        words_for(cut.unit) + ", which " + std::to_string(parts) +
+                                        " ranks cannot share equally");
+  error.for_parameter(tensor.name);
+  if (*cut.units == 1) throw error.hint("write rules (see reshardfs-strategy(5))");
+  throw error.hint("these numbers of ranks can: " + divisors_of(*cut.units) +
+                   "; for others write rules (see reshardfs-strategy(5))");
+}
+
+Strategy FamilyTarget::strategy(const std::vector<FamilyTensor>& tensors,
+                                const std::string& sizes_text) const {
+  const ParallelSizes sizes = ParallelSizes::of(parse_derivation(sizes_text));
+  std::vector<SizedParameter> parameters;
+  std::map<std::string, std::vector<std::string>> unknown;
+  bool has_experts = false;
+  for (const FamilyTensor& tensor : tensors) {
+    if (!sizes.cuts()) {
+      parameters.push_back({tensor.target, tensor.shape.size(), {}, {}});
+      continue;
+    }
+    const Known<FamilyCut> cut = cuts_.find(tensor.name, tensor.shape, tensor.made_by);
+    if (!cut) {
+      unknown[cut.origin()].push_back(tensor.name);
+      continue;
+    }
+    has_experts = has_experts || (*cut).by_experts;
+    parameters.push_back(sized(tensor, *cut, sizes));
+  }
+  if (!unknown.empty()) refuse(sizes_text, unknown);
+  if (sizes.expert > 1 && !has_experts) {
+    throw Error(ErrorKind::kUsage,
+                "'" + printable(sizes_text) +
+                    "': no parameter has a dimension of experts that ep could cut")
+        .hint("a map may show the experts of a layer as one tensor");
+  }
+  return sized_strategy(sizes, parameters);
+}
+
+std::int64_t FamilyTarget::tensor_parts() const {
+  return ParallelSizes::of(parse_derivation(sizes_)).tensor;
+}
+
+std::vector<std::string> FamilyTarget::warnings(const std::vector<FamilyTensor>& tensors) const {
+  if (tensor_parts() == 1) return {};
+  std::set<std::string> unknown;
+  for (const FamilyTensor& tensor : tensors) {
+    const Known<FamilyCut> cut = cuts_.find(tensor.name, tensor.shape, tensor.made_by);
+    if (cut && (*cut).dimension && has_units(*cut) && !(*cut).units) unknown.insert((*cut).unit);
+  }
+  if (unknown.empty()) return {};
+  return {"no config.json tells " + name_list({unknown.begin(), unknown.end()}) + ": whether " +
+          printable(sizes_) + " cuts between heads is not known (--model-config)"};
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Targets that are sizes, of sources that state no cuts: model families do.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reshardfs/shape.h"
+#include "reshardfs/strategy.h"
+
+#include "conversion/model_maps.h"
+#include "modelmap/family_cuts.h"
+#include "modelmap/mapping.h"
+#include "strategy/derive/sized_strategy.h"
+
+namespace reshardfs {
+
+/// A tensor that is to be laid out.
+struct FamilyTensor {
+  std::string name{};                           ///< as maps know it
+  std::string target{};                         ///< as the strategy is to know it
+  Shape shape{};                                ///< of the full tensor
+  const modelmap::MapPlace* made_by = nullptr;  ///< the rule of a map; nullptr: none made it
+};
+
+/// Those that a map makes. The mapping must outlive them.
+std::vector<FamilyTensor> family_tensors(const modelmap::Mapping& mapping);
+
+class FamilyTarget {
+ public:
+  /// @param maps of the user: the last one counts besides the installed ones.
+  /// @throws what reading installed maps and a config.json throws.
+  FamilyTarget(std::string sizes, const ModelMaps& maps);
+  FamilyTarget(const FamilyTarget&) = delete;
+  FamilyTarget& operator=(const FamilyTarget&) = delete;
+  ~FamilyTarget() = default;
+
+  const std::string& sizes() const noexcept { return sizes_; }
+  /// @throws as strategy().
+  std::int64_t tensor_parts() const;
+
+  /// @param sizes other ones, for "tp=2 and 4 fit".
+  /// @throws Error kUsage that lists the tensors which nothing states how to cut; kBadInput if the
+  ///         units of a tensor cannot be shared equally; what sized_strategy() throws.
+  Strategy strategy(const std::vector<FamilyTensor>& tensors, const std::string& sizes) const;
+  Strategy strategy(const std::vector<FamilyTensor>& tensors) const {
+    return strategy(tensors, sizes_);
+  }
+
+  /// What is not known of the cuts, one line each.
+  std::vector<std::string> warnings(const std::vector<FamilyTensor>& tensors) const;
+
+ private:
+  SizedParameter sized(const FamilyTensor& tensor, const FamilyCut& cut,
+                       const ParallelSizes& sizes) const;
+
+  // Without copies: cuts_ refers to maps_.
+  std::string sizes_;
+  std::vector<modelmap::ModelMap> maps_;
+  FamilyCuts cuts_;
+};
+
+}  // namespace reshardfs

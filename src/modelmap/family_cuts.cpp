@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modelmap/family_cuts.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+namespace {
+
+using modelmap::RowOrder;
+using Cut = Known<FamilyCut>;
+
+constexpr const char* kExperts = "experts";
+
+bool is_single(const Shape& shape) {
+  return std::all_of(shape.begin(), shape.end(), [](std::int64_t size) { return size == 1; });
+}
+
+bool is_of(const FamilyName& found, const modelmap::MapPlace& place) {
+  const modelmap::MapPlace& own = found.tensors->place;
+  return own.line == place.line && *own.file == *place.file;
+}
+
+std::string unit_of(const modelmap::WholeShape& whole) {
+  return whole.unit ? whole.unit->text() : std::string();
+}
+
+bool cut_alike(const modelmap::WholeShape& a, const modelmap::WholeShape& b) {
+  return a.cut == b.cut && (unit_of(a) == kExperts) == (unit_of(b) == kExperts);
+}
+
+}  // namespace
+
+FamilyCuts::FamilyCuts(const std::vector<modelmap::ModelMap>& maps,
+                       const modelmap::ModelConfig& config)
+    : families_(maps), variables_(maps.size()) {
+  for (std::size_t map = 0; map < maps.size(); ++map) {
+    variables_[map].config = config;
+    variables_[map].table = maps[map].variables;
+  }
+}
+
+std::optional<std::int64_t> FamilyCuts::units_of(const FamilyName& stated) const {
+  try {
+    const modelmap::Scope scope(variables_[stated.family / 2]);
+    return scope.evaluate(*stated.whole->unit);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kInternal) throw;
+    return std::nullopt;  // the configuration lacks a number
+  }
+}
+
+/// What they agree on.
+Cut FamilyCuts::stated_by(const std::vector<FamilyName>& stated) const {
+  const modelmap::WholeShape& first = *stated.front().whole;
+  FamilyCut cut{first.cut, unit_of(first) == kExperts, unit_of(first), std::nullopt};
+  for (const FamilyName& one : stated) {
+    if (!cut_alike(first, *one.whole)) return Cut::unknown("maps state different cuts");
+    const auto units = one.whole->unit ? units_of(one) : std::nullopt;
+    if (cut.units && units && *cut.units != *units)
+      return Cut::unknown("maps state different cuts");
+    if (units) cut.units = units;
+  }
+  return Cut::stated(std::move(cut), families_.map_of(stated.front().family).file);
+}
+
+Cut FamilyCuts::find(const std::string& name, const Shape& shape,
+                     const modelmap::MapPlace* made_by) const {
+  if (is_single(shape)) return Cut::derived({}, "its only element");
+  std::vector<FamilyName> stated;
+  std::vector<FamilyName> made;
+  std::set<RowOrder> orders;
+  for (const FamilyName& found : families_.find(name)) {
+    const bool makes = made_by != nullptr && is_of(found, *made_by);
+    if (made_by == nullptr || makes) orders.insert(found.tensors->order);
+    if (found.whole == nullptr || found.whole->lengths.size() != shape.size()) continue;
+    (makes ? made : stated).push_back(found);
+  }
+  if (made.empty() && stated.empty()) return Cut::unknown("no model map states where it is cut");
+  Cut cut = stated_by(made.empty() ? stated : made);
+  if (!cut || !(*cut).dimension || (*cut).by_experts) return cut;
+  if (orders.contains(RowOrder::kStacked)) {
+    return Cut::unknown(
+        "several matrices stand in it one after another, which ranks may cut together or each by "
+        "itself");
+  }
+  if (orders.contains(RowOrder::kByParts) && made_by == nullptr) {
+    return Cut::unknown("its rows are arranged for a number of ranks that nothing states");
+  }
+  return cut;
+}
+
+}  // namespace reshardfs

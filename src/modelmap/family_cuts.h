@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Where the networks of model families cut tensors, as model maps state it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reshardfs/shape.h"
+
+#include "base/known.h"
+#include "modelmap/family_names.h"
+#include "modelmap/model_map.h"
+#include "modelmap/variables.h"
+
+namespace reshardfs {
+
+struct FamilyCut {
+  /// Nothing: every rank has the whole tensor.
+  std::optional<std::size_t> dimension{};
+  bool by_experts = false;  ///< by expert parallelism, not by tensor parallelism
+  /// What ranks can only have as a whole, along the dimension: "groups"; empty: an element.
+  std::string unit{};
+  std::optional<std::int64_t> units{};  ///< nothing: no configuration has the number
+};
+
+/// Unlike KnownParameters, which knows what is usual, it answers with what all maps that have a
+/// name agree on.
+class FamilyCuts {
+ public:
+  /// @param maps the families that count; must outlive it.
+  FamilyCuts(const std::vector<modelmap::ModelMap>& maps, const modelmap::ModelConfig& config);
+
+  /// @param name of a weight, or of an optimizer's state of its shape.
+  /// @param made_by the rule or the alias that makes the tensor, arranged for the parts that it is
+  ///        to be cut in: what it states comes before what others do; nullptr: the tensor lies as
+  ///        it was saved.
+  /// @return unknown where no map states it or maps differ, and where equal parts of the tensor are
+  ///         not those of ranks.
+  Known<FamilyCut> find(const std::string& name, const Shape& shape,
+                        const modelmap::MapPlace* made_by) const;
+
+ private:
+  Known<FamilyCut> stated_by(const std::vector<FamilyName>& stated) const;
+  std::optional<std::int64_t> units_of(const FamilyName& stated) const;
+
+  FamilyNames families_;
+  std::vector<modelmap::Variables> variables_{};  ///< of each map
+};
+
+}  // namespace reshardfs

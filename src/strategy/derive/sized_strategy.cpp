@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strategy/derive/sized_strategy.h"
+
+#include <utility>
+
+#include "reshardfs/error.h"
+
+namespace reshardfs {
+namespace {
+
+/// As many as a stage may have.
+constexpr std::int64_t kMostDevices = 1 << 20;
+
+constexpr const char* kWriteRules = "write rules for the target instead: see reshardfs-strategy(5)";
+
+/// Axes of the device matrix, by their place from the right, as tensor maps count them.
+struct SizedAxes {
+  std::vector<std::int64_t> matrix{};
+  int tensor = -1;  ///< -1: one device
+  int expert = -1;
+};
+
+SizedAxes axes_of(const ParallelSizes& sizes) {
+  SizedAxes axes;
+  for (const std::int64_t size : {sizes.data / sizes.expert, sizes.expert, sizes.tensor}) {
+    if (size > 1) axes.matrix.push_back(size);
+  }
+  if (sizes.tensor > 1) axes.tensor = 0;
+  if (sizes.expert > 1) axes.expert = sizes.tensor > 1 ? 1 : 0;
+  if (axes.matrix.empty()) axes.matrix.push_back(1);
+  return axes;
+}
+
+Layout layout_of(const SizedParameter& parameter, const SizedAxes& axes) {
+  Layout layout;
+  layout.device_matrix = axes.matrix;
+  layout.tensor_map.resize(parameter.dimensions);
+  const auto cut = [&](const std::optional<std::size_t>& dimension, int axis) {
+    if (dimension && axis >= 0) layout.tensor_map.at(*dimension).push_back(axis);
+  };
+  cut(parameter.tensor_cut, axes.tensor);
+  cut(parameter.expert_cut, axes.expert);
+  return layout;
+}
+
+}  // namespace
+
+ParallelSizes ParallelSizes::of(const DerivedSizes& named) {
+  const auto size_of = [](const std::optional<std::int64_t>& size) { return size.value_or(1); };
+  if (size_of(named.pipeline) > 1) {
+    throw Error(ErrorKind::kUnsupported,
+                "pp above 1 needs a source strategy, which has the stages of parameters outside "
+                "the layers")
+        .hint(kWriteRules);
+  }
+  if (named.optimizer && *named.optimizer != 0) {
+    throw Error(ErrorKind::kUnsupported, "opt needs a source strategy").hint(kWriteRules);
+  }
+  ParallelSizes sizes;
+  sizes.tensor = size_of(named.tensor);
+  sizes.expert = size_of(named.expert);
+  sizes.data = named.data ? *named.data : sizes.expert;
+  if (sizes.data % sizes.expert != 0) {
+    throw Error(ErrorKind::kUsage, "dp=" + std::to_string(sizes.data) +
+                                       " is no multiple of ep=" + std::to_string(sizes.expert))
+        .hint("groups of experts lie among the ranks of data parallelism: give dp=" +
+              std::to_string(sizes.expert) + ", or a multiple");
+  }
+  if (sizes.tensor > kMostDevices / sizes.data) {
+    throw Error(ErrorKind::kUsage, "dp times tp is more than " + std::to_string(kMostDevices));
+  }
+  return sizes;
+}
+
+Strategy sized_strategy(const ParallelSizes& sizes, const std::vector<SizedParameter>& parameters) {
+  const SizedAxes axes = axes_of(sizes);
+  std::vector<StageLayouts> stages(1);
+  for (const SizedParameter& parameter : parameters) {
+    stages.front().try_emplace(parameter.name, layout_of(parameter, axes));
+  }
+  return {std::move(stages), 0, false, {}, sizes.data * sizes.tensor};
+}
+
+}  // namespace reshardfs
