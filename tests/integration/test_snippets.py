@@ -155,6 +155,11 @@ class Commands(unittest.TestCase):
                          {"model.norm.weight": "BF16", "lm_head.weight": "BF16", "adam_m.lm_head.weight": "F32",
                           "adam_v.lm_head.weight": "F32", "global_step": "F32"})
 
+    def test_picture_of_the_readme(self) -> None:
+        (shown,) = [shown for _, block in blocks("sh") for shown in in_script(block) if "slices.svg" in shown.command]
+        made = self.session_of(shown.command).print_of(shown.command.replace("slices.svg", "-"))
+        self.assertEqual(made, (ROOT / "docs/slices.svg").read_text(), f"make it anew: {shown.command}")
+
     def test_commands_within_sentences(self) -> None:
         found = re.findall(r"`(reshardfs [^`]+)`", prose())
         self.assertGreater(len(found), 4)
