@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import re
-import sys
 import unittest
 from collections.abc import Callable
 from pathlib import Path
@@ -24,10 +23,6 @@ from format_files import read_safetensors
 from mounted import Settings, mounted, run, scratch
 from readme_sets import Sets
 from stand_ins import run_python, write_stand_ins
-
-sys.path.insert(0, str(ROOT / "packaging"))
-
-from program_help import all_commands  # noqa: E402
 
 SHAPE = (64, 16)
 
@@ -165,14 +160,6 @@ class Commands(unittest.TestCase):
         self.assertGreater(len(found), 4)
         for command in found:
             self.session_of("").assert_parsed(command)
-
-    def test_options_within_sentences(self) -> None:
-        """Each is an option of some command."""
-        found = set(re.findall(r"--[a-z][a-z0-9-]+", "\n".join(re.findall(r"`([^`]+)`", prose()))))
-        known = {option for command in all_commands(Settings.binary).values()
-                 for names in command.options for option in names.names}
-        self.assertGreater(len(found), 15)
-        self.assertEqual(found - known, set())
 
     # --- in place of what is not run ---
 
