@@ -33,7 +33,8 @@ class Kind:
 
 def rank_files(_: Path) -> Kind:
     case = TESTS / "golden/tp8_to_full"
-    return Kind(case / "src", read_ckpt(case / "dst/rank_0/ckpt_0.ckpt"), ("--src-strategy", case / "src_strategy.ckpt"))
+    return Kind(case / "src", read_ckpt(case / "dst/rank_0/ckpt_0.ckpt"),
+                ("--src-strategy", case / "src_strategy.ckpt"))
 
 
 def safetensors_rank_files(directory: Path) -> Kind:

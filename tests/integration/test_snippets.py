@@ -20,7 +20,7 @@ import numpy as np
 from ckpt_format import encode_checkpoint, record_of
 from documents import blocks, prose
 from format_files import read_safetensors
-from mounted import Settings, mounted, run, scratch
+from mounted import mounted, run, scratch
 from readme_sets import Sets
 from stand_ins import run_python, write_stand_ins
 
