@@ -22,15 +22,20 @@
 
 namespace reshardfs {
 
-namespace {
-
-std::shared_ptr<const CheckpointSet> open_set(const DiffSource& source) {
+CheckpointOptions set_options(const DiffSource& source) {
   CheckpointOptions options{source.pattern, source.step, false, nullptr};
   options.no_symlinks = source.no_symlinks;
   options.prefix = source.prefix;
   options.prefix_option = source.prefix_option;
   options.decryption = Decryption::load_if_named(source.dec_key_file, source.dec_mode);
-  return std::make_shared<const CheckpointSet>(CheckpointSet::open(source.path, options));
+  return options;
+}
+
+namespace {
+
+std::shared_ptr<const CheckpointSet> open_set(const DiffSource& source) {
+  return std::make_shared<const CheckpointSet>(
+      CheckpointSet::open(source.path, set_options(source)));
 }
 
 std::filesystem::path linkless_root(const DiffSource& source) {

@@ -39,6 +39,10 @@ struct DiffSource {
   bool allow_unmatched = false;
 };
 
+/// How a source says to open its set.
+/// @throws Error kMissing, kIo or kBadInput for the key file.
+CheckpointOptions set_options(const DiffSource& source);
+
 /// One side of a comparison. Every member function may be called from any number of threads.
 class DiffSide {
  public:

@@ -18,6 +18,7 @@
 #include "cli/command.h"
 #include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
+#include "conversion/auto_map.h"
 #include "report/text/json_output.h"
 #include "report/text/terminal.h"
 #include "storage/location.h"
@@ -218,6 +219,7 @@ DiffSide open_side(const Given& given, const std::string& letter, const DiffOpti
   DiffSource source = diff_source(given, letter);
   try {
     source.maps = model_maps_alone(given, letter + "-");
+    settle_auto_map(source.maps, source.path, set_options(source));
     DiffSide side = DiffSide::open_checked(source, [&](const std::string& name) {
       return options.names.takes(letter == "a" ? options.name_map.target(name) : name);
     });

@@ -16,6 +16,7 @@
 #include "cli/command.h"
 #include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
+#include "conversion/auto_map.h"
 #include "conversion/option_words.h"
 #include "report/text/completeness_json.h"
 #include "report/text/json_output.h"
@@ -147,6 +148,11 @@ VerifyOptions verify_options(const Given& given) {
   options.dec_key_file = given.text("dec-key-file");
   options.dec_mode = given.text("dec-mode");
   options.jobs = given.number_as<std::size_t>("jobs");
+  CheckpointOptions set{options.pattern, options.step, false, nullptr};
+  set.no_symlinks = options.no_symlinks;
+  set.prefix = options.prefix;
+  set.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
+  settle_auto_map(options.maps, options.source, set);
   return options;
 }
 

@@ -127,16 +127,6 @@ void check_output_options(const ConversionOptions& options) {
   if (options.shard_bytes == 0) throw Error(ErrorKind::kUsage, "a shard size of 0 bytes");
 }
 
-CheckpointOptions checkpoint_options(const ConversionOptions& options,
-                                     const SourceTreePtr& listed) {
-  CheckpointOptions checkpoint{options.src_pattern, options.step, options.check_crc, nullptr};
-  checkpoint.no_symlinks = options.no_symlinks;
-  checkpoint.prefix = options.src_prefix;
-  checkpoint.listed = listed;
-  checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
-  return checkpoint;
-}
-
 std::vector<OutputFormat> formats_of(const ConversionOptions& options,
                                      const CheckpointSet& checkpoint) {
   if (!options.formats.empty()) return options.formats;
@@ -254,7 +244,7 @@ class Opening {
 
   void open_checkpoint() {
     tables_.checkpoint = std::make_shared<const CheckpointSet>(
-        CheckpointSet::open(options_.source, checkpoint_options(options_, listed_)));
+        CheckpointSet::open(options_.source, listed_options()));
     tables_.notes = tables_.checkpoint->notes();
     tables_.warnings = tables_.checkpoint->warnings();
     // Before anything that a misspelt option makes go wrong.
@@ -351,6 +341,12 @@ class Opening {
   ConversionTables take() { return std::move(tables_); }
 
  private:
+  CheckpointOptions listed_options() const {
+    CheckpointOptions options = source_options(options_);
+    options.listed = listed_;
+    return options;
+  }
+
   /// @param sizes in place of the target's own, if it is sizes.
   std::optional<Strategy> strategy_for(const std::string& sizes) {
     if (sizes.empty()) return target_input_.for_target(*source_, name_map_);
@@ -440,6 +436,14 @@ void require_rank(Rank rank, std::int64_t count) {
   if (RankRange(Rank(), count).contains(rank)) return;
   throw Error(ErrorKind::kUsage, "there is no target rank " + to_string(rank) +
                                      ": the target has " + std::to_string(count));
+}
+
+CheckpointOptions source_options(const ConversionOptions& options) {
+  CheckpointOptions checkpoint{options.src_pattern, options.step, options.check_crc, nullptr};
+  checkpoint.no_symlinks = options.no_symlinks;
+  checkpoint.prefix = options.src_prefix;
+  checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
+  return checkpoint;
 }
 
 ConversionTables open_tables(const ConversionOptions& options) {

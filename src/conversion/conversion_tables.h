@@ -51,6 +51,10 @@ struct ConversionTables {
 ///         kBadInput, kUnsupported or kIo for what cannot be read or laid out.
 ConversionTables open_tables(const ConversionOptions& options);
 
+/// How the options say to open the source.
+/// @throws Error kMissing, kIo or kBadInput for the key file.
+CheckpointOptions source_options(const ConversionOptions& options);
+
 /// @throws Error kUsage if the target has no such rank. @param count of its ranks.
 void require_rank(Rank rank, std::int64_t count);
 

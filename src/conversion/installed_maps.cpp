@@ -70,13 +70,15 @@ std::vector<InstalledMap> installed_maps() {
   return maps;
 }
 
+modelmap::ModelMap read_map(const InstalledMap& map) {
+  return modelmap::load_model_map(map.file, [](const std::filesystem::path& file) {
+    return read_small_file(file, modelmap::kMaxMapBytes);
+  });
+}
+
 std::vector<modelmap::ModelMap> read_installed_maps() {
   std::vector<modelmap::ModelMap> maps;
-  for (const InstalledMap& map : installed_maps()) {
-    maps.push_back(modelmap::load_model_map(map.file, [](const std::filesystem::path& file) {
-      return read_small_file(file, modelmap::kMaxMapBytes);
-    }));
-  }
+  for (const InstalledMap& map : installed_maps()) maps.push_back(read_map(map));
   return maps;
 }
 

@@ -28,6 +28,9 @@ struct InstalledMap {
 /// that say "Not for use alone" are left out.
 std::vector<InstalledMap> installed_maps();
 
+/// @throws Error kIo or kBadInput with the file.
+modelmap::ModelMap read_map(const InstalledMap& map);
+
 /// All of them, read.
 /// @throws Error kIo or kBadInput with the file.
 std::vector<modelmap::ModelMap> read_installed_maps();

@@ -436,9 +436,7 @@ std::string ModelMaps::suggestion(std::size_t number,
   // Whoever writes a map knows that it is not an installed one.
   if (!is_inside(own.file, installed_maps_directory())) return {};
   for (const InstalledMap& installed : installed_maps()) {
-    const ModelMap map = modelmap::load_model_map(installed.file, [](const auto& file) {
-      return read_small_file(file, modelmap::kMaxMapBytes);
-    });
+    const ModelMap map = read_map(installed);
     const std::size_t count =
         std::max(taken(map, Direction::kForward), taken(map, Direction::kInverse));
     if (count < most) continue;

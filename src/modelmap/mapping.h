@@ -125,7 +125,10 @@ struct Mapping {
 /// The side that a direction shows: "Hugging Face".
 const std::string& target_side(const ModelMap& map, Direction direction);
 
-/// How many of the tensors have a name that a rule takes on the source's side.
+/// Which of the tensors have a name that a rule takes on the source's side.
+std::vector<bool> taken_names(const ModelMap& map, Direction direction,
+                              const std::vector<SourceTensor>& tensors, const MapOptions& options);
+/// How many.
 std::size_t count_taken(const ModelMap& map, Direction direction,
                         const std::vector<SourceTensor>& tensors, const MapOptions& options);
 

@@ -76,13 +76,19 @@ std::string state_prefix_of(const std::map<std::string, std::string>& prefixes,
   return longest;
 }
 
-std::size_t count_taken(const ModelMap& map, Direction direction,
-                        const std::vector<SourceTensor>& tensors, const MapOptions& options) {
+std::vector<bool> taken_names(const ModelMap& map, Direction direction,
+                              const std::vector<SourceTensor>& tensors, const MapOptions& options) {
   const Variables variables = variables_of(map, options);
   const SideNames names(map, direction, variables);
-  return static_cast<std::size_t>(
-      std::count_if(tensors.begin(), tensors.end(),
-                    [&](const SourceTensor& tensor) { return names.takes(tensor.name); }));
+  std::vector<bool> taken;
+  for (const SourceTensor& tensor : tensors) taken.push_back(names.takes(tensor.name));
+  return taken;
+}
+
+std::size_t count_taken(const ModelMap& map, Direction direction,
+                        const std::vector<SourceTensor>& tensors, const MapOptions& options) {
+  const std::vector<bool> taken = taken_names(map, direction, tensors, options);
+  return static_cast<std::size_t>(std::count(taken.begin(), taken.end(), true));
 }
 
 Direction find_direction(const ModelMap& map, const std::vector<SourceTensor>& tensors,

@@ -45,6 +45,47 @@ class Advice(unittest.TestCase):
         self.assertIn("read inverse, its rules take 19 of 19 tensors: --map-direction inverse",
                       result.stderr)
 
+    def test_auto_is_the_map_that_takes_all_names(self) -> None:
+        for case, name in (("llama_legacy_back", "mindformers-llama"),
+                           ("qwen2_qkv_concat_back", "mindformers-llama-qkv-concat")):
+            with self.subTest(case):
+                source = GOLDEN / case / "src.safetensors"
+                words = ("--model-config", GOLDEN / case / "config.json")
+                by_name = run("hash", source, *words, "--map", name)
+                by_auto = run("hash", source, *words, "--map", "auto")
+                self.assertEqual((by_auto.code, by_auto.stdout), (0, by_name.stdout), by_auto.stderr)
+                self.assertEqual(by_name.code, 0, by_name.stderr)
+
+    def test_auto_does_not_choose_among_several(self) -> None:
+        """A hub model can be shown to several frameworks."""
+        result = self.plan("llama_legacy", "--map", "auto")
+        self.assertEqual((result.code, result.stdout), (2, ""))
+        for word in ("several installed maps", "mindformers-llama (shows MindFormers legacy)",
+                     "megatron-llama (shows Megatron-Core torch_dist)", "choose one: --map "):
+            self.assertIn(word, result.stderr)
+        # MindFormers and Megatron name tensors alike. A map that others extend stands for them.
+        result = self.plan("qwen3_mcore_back", "--map", "auto")
+        self.assertEqual(result.code, 2)
+        self.assertIn("megatron-ranks-llama (shows Hugging Face), mindformers-qwen3 (shows Hugging Face);",
+                      result.stderr)
+
+    def test_auto_names_what_the_nearest_map_does_not_take(self) -> None:
+        source = self.root / "set.safetensors"
+        write_safetensors(source, {"strange": ("F32", np.zeros(2, "<f4")), "lm_head.weight": (
+            "F32", np.zeros((2, 2), "<f4"))})
+        for command in ("hash", "verify", "plan"):
+            result = run(command, source, "--map", "auto")
+            self.assertEqual(result.code, 2, result.stdout)
+            self.assertIn("takes 1 of 2 tensors, but not 'strange'", result.stderr)
+        result = run("diff", source, source, "--a-map", "auto")
+        self.assertEqual(result.code, 2)
+        self.assertIn("not 'strange'", result.stderr)
+
+    def test_auto_stands_for_one_map(self) -> None:
+        result = self.plan("llama_legacy", "--map", "auto", "--map", "mindformers-llama")
+        self.assertEqual(result.code, 2)
+        self.assertIn("--map auto stands for one map", result.stderr)
+
     def test_whoever_writes_a_map_gets_no_suggestion(self) -> None:
         own = self.root / "own.toml"
         own.write_text('[[map]]\nto = "y"\nfrom = "nothing.like.it"\n')

@@ -160,11 +160,11 @@ std::vector<Option> map_group() {
   return {
       {.name = "map",
        .takes = Takes::kTexts,
-       .type = "NAME|FILE.toml",
+       .type = "NAME|FILE.toml|auto",
        .help =
            "Show the tensors with the names and fusions of another model family: an installed "
-           "map (see 'reshardfs map list') or a .toml file of rules (repeatable; each map reads "
-           "what the previous one shows)",
+           "map (see 'reshardfs map list'), a .toml file of rules, or auto, the only installed map "
+           "that has the source's names (repeatable; each map reads what the previous one shows)",
        .commands = kMaps},
       {.name = "map-direction",
        .takes = Takes::kTexts,

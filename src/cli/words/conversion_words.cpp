@@ -9,6 +9,8 @@
 #include "base/rank_list.h"
 #include "cli/options/value_checks.h"
 #include "cli/words/shared_words.h"
+#include "conversion/auto_map.h"
+#include "conversion/conversion_tables.h"
 #include "conversion/option_words.h"
 #include "storage/location.h"
 
@@ -85,6 +87,7 @@ ConversionOptions conversion_options(const Given& given) {
   set_source(given, options);
   set_choices(given, options);
   set_files(given, options);
+  settle_auto_map(options.maps, options.source, source_options(options));
   return options;
 }
 
