@@ -75,6 +75,9 @@ struct ConversionOptions {
   /// A strategy file (MindSpore's, or .toml rules) or a directory of stage files; nothing: what the
   /// checkpoint itself records; if it records nothing, every rank holds whole parameters.
   std::optional<std::filesystem::path> src_strategy{};
+  /// Instead of src_strategy: sizes ("tp=4,pp=2"), where the shapes of the slices, model maps and a
+  /// config.json prove which dimensions were cut.
+  std::string src_sizes{};
   std::optional<std::filesystem::path> dst_strategy{};
   /// Instead of dst_strategy: sizes from which to derive it ("tp=8,dp=2"), see derive_strategy().
   std::string dst_sizes{};

@@ -134,7 +134,7 @@ void DiffSide::check_replicas(const NameTaker& takes) {
   const ReplicaFindings findings = reshardfs::check_replicas(*table_, stated);
   if (replicas_ == Replicas::kSame) {
     if (!findings.differing.empty()) {
-      refuse_replicas(findings.differing, table_->states_layouts());
+      refuse_replicas(findings.differing, *table_);
     }
     return;
   }

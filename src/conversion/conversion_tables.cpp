@@ -20,6 +20,7 @@
 #include "conversion/map_copies.h"
 #include "conversion/model_maps.h"
 #include "conversion/option_words.h"
+#include "conversion/sized_source.h"
 #include "conversion/source_input.h"
 #include "conversion/strategy_input.h"
 #include "conversion/unmatched_selectors.h"
@@ -245,6 +246,10 @@ class Opening {
   void open_checkpoint() {
     tables_.checkpoint = std::make_shared<const CheckpointSet>(
         CheckpointSet::open(options_.source, listed_options()));
+    if (!options_.src_sizes.empty()) {
+      source_input_ = StrategyInput(sized_source(options_.src_sizes, *tables_.checkpoint, maps_),
+                                    options_.src_sizes);
+    }
     tables_.notes = tables_.checkpoint->notes();
     tables_.warnings = tables_.checkpoint->warnings();
     // Before anything that a misspelt option makes go wrong.

@@ -26,6 +26,11 @@ class StrategyInput {
   explicit StrategyInput(const std::optional<std::filesystem::path>& path, std::string sizes = {},
                          const std::filesystem::path& linkless_root = {});
 
+  /// One that is known already.
+  /// @param file that it came from, for messages.
+  StrategyInput(Strategy strategy, std::string file)
+      : strategy_(std::move(strategy)), file_(std::move(file)) {}
+
   /// The ranks that a source of this strategy has, nothing if there is no strategy or it is given
   /// as sizes; from rank 0 on, but for the file of a later pipeline stage alone. To be asked before
   /// the strategy is taken out.

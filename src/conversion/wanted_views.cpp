@@ -125,9 +125,10 @@ void add_idle_view_options(const ConversionOptions& options,
   idle.check(options.dcp_release != usual.dcp_release, idle.shows({kDcp}), "--dcp-release",
              "the view dcp");
   if (!options.maps.model_config.empty() && options.maps.maps.empty() &&
-      options.dst_sizes.empty() && !idle.shows({kHuggingFace})) {
+      options.dst_sizes.empty() && options.src_sizes.empty() && !idle.shows({kHuggingFace})) {
     unmatched.add(
-        "--model-config is for a map, for the view hf and for a target of sizes: give --map, or "
+        "--model-config is for a map, for the view hf and for strategies that are sizes: give "
+        "--map, or "
         "add "
         "hf to --views");
   }

@@ -43,27 +43,50 @@ FamilyCuts::FamilyCuts(const std::vector<modelmap::ModelMap>& maps,
   }
 }
 
-std::optional<std::int64_t> FamilyCuts::units_of(const FamilyName& stated) const {
+namespace {
+
+/// Nothing if the configuration lacks a number.
+std::optional<std::int64_t> evaluated(const modelmap::Expression& expression,
+                                      const modelmap::Variables& variables) {
   try {
-    const modelmap::Scope scope(variables_[stated.family / 2]);
-    return scope.evaluate(*stated.whole->unit);
+    const std::int64_t number = modelmap::Scope(variables).evaluate(expression);
+    return number > 0 ? std::optional(number) : std::nullopt;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInternal) throw;
-    return std::nullopt;  // the configuration lacks a number
+    return std::nullopt;
   }
+}
+
+}  // namespace
+
+std::optional<std::int64_t> FamilyCuts::units_of(const FamilyName& stated) const {
+  return evaluated(*stated.whole->unit, variables_[stated.family / 2]);
+}
+
+std::optional<Shape> FamilyCuts::whole_of(const FamilyName& stated) const {
+  Shape shape;
+  for (const modelmap::Expression& length : stated.whole->lengths) {
+    const auto size = evaluated(length, variables_[stated.family / 2]);
+    if (!size) return std::nullopt;
+    shape.push_back(*size);
+  }
+  return shape;
 }
 
 /// What they agree on.
 Cut FamilyCuts::stated_by(const std::vector<FamilyName>& stated) const {
   const modelmap::WholeShape& first = *stated.front().whole;
-  FamilyCut cut{first.cut, unit_of(first) == kExperts, unit_of(first), std::nullopt};
+  FamilyCut cut{first.cut, unit_of(first) == kExperts, unit_of(first), {}, {}};
+  std::set<Shape> wholes;
   for (const FamilyName& one : stated) {
     if (!cut_alike(first, *one.whole)) return Cut::unknown("maps state different cuts");
     const auto units = one.whole->unit ? units_of(one) : std::nullopt;
     if (cut.units && units && *cut.units != *units)
       return Cut::unknown("maps state different cuts");
     if (units) cut.units = units;
+    if (auto whole = whole_of(one)) wholes.insert(*std::move(whole));
   }
+  if (wholes.size() == 1) cut.whole = *wholes.begin();
   return Cut::stated(std::move(cut), families_.map_of(stated.front().family).file);
 }
 

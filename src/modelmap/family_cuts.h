@@ -24,6 +24,8 @@ struct FamilyCut {
   /// What ranks can only have as a whole, along the dimension: "groups"; empty: an element.
   std::string unit{};
   std::optional<std::int64_t> units{};  ///< nothing: no configuration has the number
+  /// The full shape; nothing: no configuration has its numbers, or maps state several.
+  std::optional<Shape> whole{};
 };
 
 /// Unlike KnownParameters, which knows what is usual, it answers with what all maps that have a
@@ -45,6 +47,7 @@ class FamilyCuts {
  private:
   Known<FamilyCut> stated_by(const std::vector<FamilyName>& stated) const;
   std::optional<std::int64_t> units_of(const FamilyName& stated) const;
+  std::optional<Shape> whole_of(const FamilyName& stated) const;
 
   FamilyNames families_;
   std::vector<modelmap::Variables> variables_{};  ///< of each map

@@ -44,6 +44,7 @@ class Words {
 };
 
 void add_strategies(const ConversionOptions& options, Words& words) {
+  if (!options.src_sizes.empty()) words.add("--src-strategy", options.src_sizes);
   if (options.src_strategy) words.add("--src-strategy", options.src_strategy->string());
   if (!options.dst_sizes.empty()) {
     words.add("--dst-strategy", options.dst_sizes);

@@ -221,7 +221,7 @@ class HandWritten(Scenario):
             mountpoint.mkdir()
             result = run("mount", root / "src", mountpoint)
             self.assertEqual(result.code, 2)
-            self.assertIn("weight", result.stderr)
+            self.assertIn("the ranks hold slices", result.stderr)
             self.assertIn("--src-strategy", result.stderr)
 
     def test_rows_cut_unevenly(self) -> None:

@@ -23,7 +23,7 @@ from map_sets import (
 )
 
 import numpy as np
-from format_files import Tensors, read_safetensors, same, write_safetensors
+from format_files import Tensors, read_ckpt, read_safetensors, same, write_safetensors
 from layouts import Layout
 from mounted import run, run_unittests
 from strategy_files import Strategy
@@ -111,6 +111,60 @@ class Hub(MapTest):
         layouts = {("head.w" if name == "lm_head.weight" else name): layout for name, layout in layouts.items()}
         tensors = {("head.w" if name == "lm_head.weight" else name): tensor for name, tensor in self.hub.items()}
         self.assert_ranks(out, tensors, Strategy([layouts]))
+
+
+class Sources(MapTest):
+    """Ranks whose strategy is lost, with names and a config.json that prove how they were cut."""
+
+    def ranks(self, tp: int, dp: int = 1) -> tuple[Path, Strategy]:
+        (layouts,) = hub_strategy(self.hub, tp).stages
+        strategy = Strategy([{name: Layout((dp, tp), layout.tensor_map) for name, layout in layouts.items()}])
+        return write_ranks(self.root / "ranks", self.hub, strategy), strategy
+
+    def test_shapes_prove_the_cuts(self) -> None:
+        source, strategy = self.ranks(2)
+        config = ("--model-config", self.config_file())
+        out = self.export("out", source, "--src-strategy", "tp=2", *config, views="merged")
+        same(self, read_ckpt(out / "merged/checkpoint_merged.ckpt"), self.hub)
+        out = self.export("again", source, "--src-strategy", "tp=2", *config, "--dst-strategy", "tp=1,dp=2")
+        self.assert_ranks(out, self.hub, Strategy([{
+            name: Layout((2,), tuple(() for _ in array.shape)) for name, (_, array) in self.hub.items()}]), ".ckpt")
+
+    def test_replicas_follow_from_the_number_of_ranks(self) -> None:
+        source, _ = self.ranks(2, dp=2)
+        words = ("--model-config", self.config_file(), "--src-strategy")
+        for sizes in ("tp=2", "tp=2,dp=2"):
+            out = self.export(f"out-{sizes}", source, *words, sizes, views="merged")
+            same(self, read_ckpt(out / "merged/checkpoint_merged.ckpt"), self.hub)
+        self.fails(2, "hash", source, *words, "tp=2,dp=1", words=("4 ranks",))
+        self.fails(2, "hash", source, *words, "tp=3", words=("4 ranks",))
+        self.fails(2, "hash", source, *words, "dp=4", words=("tp is not named",))
+
+    def test_stages(self) -> None:
+        """The files say which stage has a parameter."""
+        (layouts,) = hub_strategy(self.hub, 2).stages
+        first = {name: layout for name, layout in layouts.items() if ".1." not in name and "norm.weight" != name[6:]
+                 and not name.startswith("lm_head")}
+        last = {name: layout for name, layout in layouts.items() if name not in first}
+        source = write_ranks(self.root / "ranks", self.hub, Strategy([first, last]))
+        out = self.export("out", source, "--model-config", self.config_file(), "--src-strategy", "tp=2,pp=2",
+                          views="merged")
+        same(self, read_ckpt(out / "merged/checkpoint_merged.ckpt"), self.hub)
+
+    def test_what_is_not_proven_is_refused(self) -> None:
+        source, _ = self.ranks(2)
+        guess = "reshardfs strategy guess"
+        self.fails(2, "hash", source, "--src-strategy", "tp=2", words=("is not proven", "config.json", guess))
+        words = ("--src-strategy", "tp=2", "--model-config")
+        self.fails(2, "hash", source, *words, self.config_file(vocab_size=44), words=(
+            "'model.embed_tokens.weight'", "slices of [20, 16] are not 2 parts of [44, 16]", guess))
+        self.hub["extra.weight"] = ("F32", np.zeros((4, 4), "<f4"))
+        other = write_ranks(self.root / "other", self.hub, Strategy([{
+            **hub_strategy(self.hub, 2).stages[0], "extra.weight": Layout((2,), ((), ()))}]))
+        self.fails(2, "hash", other, *words, self.config_file(), words=("'extra.weight'", "no model map", guess))
+
+    def test_other_commands_say_where_sizes_are_possible(self) -> None:
+        self.fails(2, "verify", self.ranks(2)[0], "--src-strategy", "tp=2", words=("sizes", "mount"))
 
 
 class Distributed(MapTest):

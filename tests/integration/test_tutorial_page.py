@@ -115,7 +115,7 @@ class Page(unittest.TestCase):
         commands = {
             "does not exist": f"reshardfs mount source tp2 {train}",
             "no rank has a file": f"reshardfs plan source {train} --step 7",
-            "it differs between": "reshardfs plan source",
+            "the ranks hold slices": "reshardfs plan source",
             "is for 4 ranks": "reshardfs plan source --src-strategy serve.ckpt",
             "does not divide": f"reshardfs plan source {train} --dst-strategy tp=3",
         }

@@ -33,7 +33,13 @@ void set_target(const Given& given, ConversionOptions& options) {
 
 void set_source(const Given& given, ConversionOptions& options) {
   options.source = absolute_source(given.argument("SOURCE"));
-  options.src_strategy = existing_path(given, "src-strategy");
+  const std::string strategy = given.text("src-strategy");
+  const bool is_path = is_url(strategy) || std::filesystem::exists(strategy);
+  if (!is_path && is_derivation(strategy)) {
+    options.src_sizes = strategy;
+  } else {
+    options.src_strategy = existing_path(given, "src-strategy");
+  }
   set_target(given, options);
   options.src_join = given.texts("src-join");
   options.maps = model_maps(given);

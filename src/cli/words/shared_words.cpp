@@ -7,14 +7,15 @@
 #include <utility>
 
 #include "reshardfs/error.h"
+#include "reshardfs/strategy_rules.h"
 
 #include "base/process/process_state.h"
 #include "cli/options/table.h"
 #include "conversion/installed_maps.h"
 #include "storage/local/directory.h"
+#include "storage/local/measured_file.h"
 #include "storage/location.h"
 #include "storage/near_path.h"
-#include "storage/local/measured_file.h"
 #include "storage/pool/block_pool.h"
 #include "storage/remote/cached_fetcher.h"
 #include "transport/s3_store.h"
@@ -93,6 +94,12 @@ std::optional<std::filesystem::path> existing_path(const Given& given, const std
   // Whether it exists is found out when it is read: by then a daemon has left its parent.
   if (is_url(path)) return path;
   if (path_kind(path) != PathKind::kMissing) return path;
+  if (option.ends_with("strategy") && is_derivation(text)) {
+    throw Error(ErrorKind::kUsage, "--" + option + " '" + printable(text) +
+                                       "': sizes are possible with mount, export, hash, cat, plan "
+                                       "and report")
+        .hint("give a strategy file, or rules (see reshardfs-strategy(5))");
+  }
   throw Error(ErrorKind::kMissing, "no such file or directory")
       .in_file(path.string())
       .hint(did_you_mean_path(path))

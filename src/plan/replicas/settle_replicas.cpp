@@ -9,6 +9,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/shell_text.h"
 #include "base/text/text.h"
 
 namespace reshardfs {
@@ -143,7 +144,39 @@ void require_own(const ShownTables& shown, const std::vector<const SourceParamet
 
 }  // namespace
 
-void refuse_replicas(const std::vector<ReplicaDisagreement>& differing, bool has_strategy) {
+namespace {
+
+bool is_matrix(const SourceParameter& parameter) {
+  return parameter.grid && parameter.grid->full_shape().size() > 1;
+}
+
+/// Whether most matrices differ between ranks, and nothing says how any are cut: then a strategy
+/// has been forgotten. What differs in data parallel training, such as moving_mean, are vectors.
+bool are_slices(const std::vector<ReplicaDisagreement>& differing, const SourceTable& source) {
+  std::set<const SourceParameter*> found;
+  for (const ReplicaDisagreement& difference : differing) {
+    if (is_matrix(*difference.parameter)) found.insert(difference.parameter);
+  }
+  const auto& all = source.parameters();
+  const bool joins_some = std::any_of(all.begin(), all.end(), [](const SourceParameter& parameter) {
+    return parameter.grid && parameter.grid->cell_count() > 1;
+  });
+  if (joins_some) return false;
+  const auto matrices = std::count_if(all.begin(), all.end(), is_matrix);
+  return 2 * found.size() > static_cast<std::size_t>(matrices);
+}
+
+}  // namespace
+
+void refuse_replicas(const std::vector<ReplicaDisagreement>& differing, const SourceTable& source) {
+  const bool has_strategy = source.states_layouts();
+  if (!has_strategy && are_slices(differing, source)) {
+    const std::string root = source.checkpoint().root().string();
+    throw Error(ErrorKind::kBadInput, "the ranks hold slices, and no strategy says of what")
+        .in_file(root)
+        .hint("add --src-strategy FILE, or run: reshardfs strategy guess " + shell_word(root) +
+              " -O rules.toml");
+  }
   const ReplicaDisagreement& first = differing.front();
   Error error(
       ErrorKind::kBadInput,
@@ -187,7 +220,7 @@ SettledReplicas settle_replicas(const ShownTables& shown, Replicas replicas) {
     settled.notes.emplace_back("not all samples of replicas could be read");
   }
   if (replicas == Replicas::kSame) {
-    if (!findings.differing.empty()) refuse_replicas(findings.differing, source.states_layouts());
+    if (!findings.differing.empty()) refuse_replicas(findings.differing, source);
     return settled;
   }
   // What was not compared may differ: nothing says any more that it is the same.

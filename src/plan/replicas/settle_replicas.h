@@ -32,7 +32,7 @@ SettledReplicas settle_replicas(const ShownTables& shown, Replicas replicas);
 
 /// @param differing at least one.
 [[noreturn]] void refuse_replicas(const std::vector<ReplicaDisagreement>& differing,
-                                  bool has_strategy);
+                                  const SourceTable& source);
 
 /// What the user is told under kFirst.
 std::string lowest_rank_warning(const std::vector<const SourceParameter*>& differing);

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "conversion/sized_source.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "reshardfs/error.h"
+
+#include "base/known.h"
+#include "base/text/shell_text.h"
+#include "base/text/text.h"
+#include "conversion/installed_maps.h"
+#include "modelmap/family_cuts.h"
+#include "strategy/derive/derive_text.h"
+
+namespace reshardfs {
+namespace {
+
+/// A slice's dimension that is cut; nothing: the slice is the whole.
+using CutDimension = std::optional<std::size_t>;
+
+/// Ranks of a set, as sizes divide them.
+struct SourceDevices {
+  std::int64_t tensor = 1;
+  std::int64_t data = 1;
+  std::int64_t stages = 1;
+
+  std::int64_t of_stage() const noexcept { return tensor * data; }
+};
+
+[[noreturn]] void refuse_sizes(const std::string& sizes, const std::string& why) {
+  throw Error(ErrorKind::kUsage, "--src-strategy '" + printable(sizes) + "': " + why);
+}
+
+SourceDevices devices_of(const std::string& text, std::int64_t ranks) {
+  const DerivedSizes sizes = parse_derivation(text);
+  if (sizes.expert || (sizes.optimizer && *sizes.optimizer != 0)) {
+    throw Error(ErrorKind::kUnsupported, "--src-strategy '" + printable(text) +
+                                             "': shapes do not prove cuts of experts or optimizers")
+        .hint("give the strategy file that the training wrote, or rules (reshardfs-strategy(5))");
+  }
+  if (!sizes.tensor) refuse_sizes(text, "tp is not named");
+  SourceDevices devices;
+  devices.tensor = *sizes.tensor;
+  if (sizes.pipeline) devices.stages = *sizes.pipeline;
+  const std::int64_t named = devices.tensor * devices.stages;
+  if (ranks % named != 0 || (sizes.data && *sizes.data * named != ranks)) {
+    refuse_sizes(text, "the checkpoint has " + counted(static_cast<std::size_t>(ranks), "rank"));
+  }
+  devices.data = ranks / named;
+  return devices;
+}
+
+/// Whether a slice is a full tensor, or one of `parts` along `dimension`.
+Known<CutDimension> cut_of(const Shape& slice, const FamilyCut& cut, std::int64_t parts) {
+  using Cut = Known<CutDimension>;
+  if (!cut.whole) return Cut::unknown("no config.json has the numbers of its full shape");
+  const Shape& full = *cut.whole;
+  if (slice == full) return Cut::derived(std::nullopt, "its shape");
+  const auto no_fit = [&] {
+    return Cut::unknown("slices of " + to_string(slice) + " are not " + std::to_string(parts) +
+                        " parts of " + to_string(full));
+  };
+  if (!cut.dimension || cut.by_experts) return no_fit();
+  const std::size_t d = *cut.dimension;
+  Shape others = slice;
+  others[d] = full[d];
+  if (others != full) return no_fit();
+  // A vocabulary may have been padded.
+  const bool is_padded = cut.unit == "vocab" && slice[d] < full[d] && slice[d] * parts > full[d];
+  if (slice[d] * parts != full[d] && !is_padded) return no_fit();
+  return Cut::derived(d, "its shape");
+}
+
+std::int64_t rank_count(const CheckpointSet& set) {
+  std::int64_t last = 0;
+  for (const RankFile& file : set.files()) last = std::max(last, file.rank.number());
+  return last + 1;
+}
+
+class SizedSource {
+ public:
+  SizedSource(const std::string& sizes, const CheckpointSet& set, const ModelMaps& maps)
+      : sizes_(sizes),
+        set_(set),
+        devices_(devices_of(sizes, rank_count(set))),
+        families_(read_installed_maps()),
+        cuts_(families_, maps.config_of_model()),
+        stages_(static_cast<std::size_t>(devices_.stages)) {}
+
+  Strategy strategy() && {
+    const FileIndex* before = nullptr;
+    std::int64_t stage_before = -1;
+    for (const RankFile& file : set_.files()) {
+      const std::int64_t stage = file.rank.number() / devices_.of_stage();
+      // The files of a stage share an index.
+      if (file.index.get() == before && stage == stage_before) continue;
+      before = file.index.get();
+      stage_before = stage;
+      for (const TensorEntry& entry : file.index->entries()) add(entry, stage);
+    }
+    if (!unproven_.empty()) refuse();
+    return {std::move(stages_), 0, devices_.stages > 1, {}, devices_.of_stage()};
+  }
+
+ private:
+  void add(const TensorEntry& entry, std::int64_t stage) {
+    if (entry.dtype == DType::kString) return;
+    StageLayouts& layouts = stages_[static_cast<std::size_t>(stage)];
+    if (layouts.contains(entry.name) || unproven_names_.contains(entry.name)) return;
+    const Known<FamilyCut> cut = cuts_.find(entry.name, entry.shape, nullptr);
+    const Known<CutDimension> dimension =
+        cut ? cut_of_slice(entry.shape, *cut) : Known<CutDimension>::unknown(cut.origin());
+    if (!dimension) {
+      unproven_[dimension.origin()].push_back(entry.name);
+      unproven_names_.insert(entry.name);
+      return;
+    }
+    Layout layout;
+    for (const std::int64_t size : {devices_.data, devices_.tensor}) {
+      if (size > 1) layout.device_matrix.push_back(size);
+    }
+    if (layout.device_matrix.empty()) layout.device_matrix.push_back(1);
+    layout.tensor_map.resize(entry.shape.size());
+    if (*dimension && devices_.tensor > 1) layout.tensor_map[**dimension].push_back(0);
+    layouts.try_emplace(entry.name, std::move(layout));
+  }
+
+  /// One element, and what is not cut by anything, is whole.
+  Known<CutDimension> cut_of_slice(const Shape& slice, const FamilyCut& cut) const {
+    if (devices_.tensor == 1) return Known<CutDimension>::derived(std::nullopt, "tp=1");
+    const bool is_single = std::all_of(slice.begin(), slice.end(), [](auto n) { return n == 1; });
+    if (is_single) return Known<CutDimension>::derived(std::nullopt, "its only element");
+    return cut_of(slice, cut, devices_.tensor);
+  }
+
+  [[noreturn]] void refuse() const {
+    std::string text = "--src-strategy '" + printable(sizes_) + "' is not proven: ";
+    bool is_first = true;
+    for (const auto& [why, names] : unproven_) {
+      text += (is_first ? "" : "; ") + name_list(names) + " (" + why + ")";
+      is_first = false;
+    }
+    throw Error(ErrorKind::kUsage, text)
+        .hint("give the strategy file that the training wrote, or run: reshardfs strategy guess " +
+              shell_word(set_.root().string()) + " -O rules.toml");
+  }
+
+  const std::string& sizes_;
+  const CheckpointSet& set_;
+  const SourceDevices devices_;
+  const std::vector<modelmap::ModelMap> families_;
+  const FamilyCuts cuts_;
+  std::vector<StageLayouts> stages_;
+  std::map<std::string, std::vector<std::string>> unproven_{};  ///< by the reason
+  std::set<std::string> unproven_names_{};
+};
+
+}  // namespace
+
+Strategy sized_source(const std::string& sizes, const CheckpointSet& set, const ModelMaps& maps) {
+  return SizedSource(sizes, set, maps).strategy();
+}
+
+}  // namespace reshardfs
