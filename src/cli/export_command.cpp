@@ -3,9 +3,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include <fmt/format.h>
@@ -24,7 +26,9 @@
 #include "daemon/open_conversion.h"
 #include "export/checksums.h"
 #include "export/exporter.h"
+#include "export/folder_target.h"
 #include "export/planned_files.h"
+#include "export/single_file.h"
 #include "report/text/text.h"
 #include "storage/location.h"
 
@@ -66,10 +70,74 @@ void print_share(const ChosenShare& share, const Conversion& conversion) {
 /// Threads that send wait for the store most of the time.
 constexpr std::size_t kSenders = 16;
 
+/// What a target that is a file is to have; nothing: it is a directory.
+std::optional<OutputFormat> file_format_of(const std::string& target) {
+  std::error_code failed;
+  if (is_url(target) || std::filesystem::is_directory(target, failed)) return std::nullopt;
+  const std::filesystem::path extension = std::filesystem::path(target).extension();
+  if (extension == ".safetensors") return OutputFormat::kSafetensors;
+  if (extension == ".ckpt") return OutputFormat::kCkpt;
+  return std::nullopt;
+}
+
+void refuse_for_file(const Given& given, const std::string& target) {
+  for (const char* option : {"dst-strategy", "ranks", "views", "format", "share", "checksum"}) {
+    if (!given.has(option)) continue;
+    throw Error(ErrorKind::kUsage, "--" + std::string(option) + " is for a directory, and '" +
+                                       printable(target) + "' is to be a file with the whole model")
+        .hint("name a directory, or leave the option out");
+  }
+}
+
+/// The only file that the view has.
+const VirtualFile& whole_model(const Conversion& conversion) {
+  const VirtualFile* found = nullptr;
+  for (const OutputFile& output : conversion.files()) {
+    if (output.hidden) continue;
+    if (found != nullptr) throw Error(ErrorKind::kInternal, "the whole model has several files");
+    found = output.file.get();
+  }
+  if (found == nullptr) throw Error(ErrorKind::kInternal, "the whole model has no file");
+  return *found;
+}
+
 std::size_t workers_of(const Given& given) {
   if (given.has("jobs")) return given.number_as<std::size_t>("jobs");
   const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
   return is_url(given.argument("OUTDIR")) ? std::max(processors, kSenders) : processors;
+}
+
+}  // namespace
+
+namespace {
+
+/// The whole model in one file.
+int run_export_to_file(const Given& given, OutputFormat format) {
+  const LogSettings log = log_settings(given);
+  const std::string target = given.argument("OUTDIR");
+  refuse_for_file(given, target);
+  ConversionOptions source = conversion_options(given);
+  require_outside(target, source.source);
+  source.views = {ViewKind::kMerged};
+  source.formats = {format};
+  const Conversion conversion = open_conversion(source);
+  const VirtualFile& file = whole_model(conversion);
+  const StopSignals signals;
+  Progress progress;
+  BlockEngineOptions engine = block_engine_options(workers_of(given), given.size("memory"));
+  engine.stop = &signals.flag();
+  engine.progress = &progress;
+  const auto begun = std::chrono::steady_clock::now();
+  try {
+    const ProgressDisplay display(progress, log.quiet);
+    export_file(file, target, given.flag("force"), engine);
+  } catch (const Interrupted&) {
+    std::cerr << "reshardfs: interrupted; nothing was written\n";
+    return signals.exit_code();
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+  if (!log.quiet) print_result({1, file.size()}, target, took.count(), std::nullopt);
+  return kExitDone;
 }
 
 }  // namespace
@@ -81,6 +149,9 @@ int run_export(const Given& given) {
   // A file size limit is an error like a full disk.
   ignore_signal(SIGXFSZ);
   const auto begun = Clock::now();
+  if (const auto format = file_format_of(given.argument("OUTDIR"))) {
+    return run_export_to_file(given, *format);
+  }
   std::optional<ChosenShare> share;
   const std::string share_text = given.text("share");
   if (!share_text.empty()) {

@@ -54,6 +54,17 @@ void check_apart(const fs::path& directory, const fs::path& source) {
   }
 }
 
+}  // namespace
+
+void require_outside(const fs::path& file, const fs::path& source) {
+  if (is_url(source) || !is_inside(resolved(file), resolved(source))) return;
+  throw Error(ErrorKind::kUsage, "lies inside the source " + source.native())
+      .in_file(file)
+      .hint("choose a directory outside the source");
+}
+
+namespace {
+
 /// @return the directory, which is there then.
 Folder open_target(const fs::path& path, const fs::path& source) {
   const fs::path directory = resolved(path);

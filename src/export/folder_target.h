@@ -16,6 +16,9 @@
 
 namespace reshardfs {
 
+/// @throws Error kUsage if the file would be one of the source's.
+void require_outside(const std::filesystem::path& file, const std::filesystem::path& source);
+
 /// A directory: made if it is not there, and locked, so that two exports do not write the same
 /// files at once. Files are hashed to know them, and what of them was written is known by block.
 class FolderTarget final : public Target {

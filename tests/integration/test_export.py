@@ -206,6 +206,61 @@ def run_on_terminal(words: list[str]) -> str:
     return shown.decode()
 
 
+class SingleFile(SmallSet):
+    """The whole model under a name of its own."""
+
+    def whole(self, name: str, *options: str | Path, code: int = DONE) -> Result:
+        result = run("export", self.made.source, self.root / name, *self.made.options()[:2], *options)
+        self.assertEqual(result.code, code, result.stderr)
+        return result
+
+    def test_has_what_the_merged_view_has(self) -> None:
+        self.assertEqual(self.made.options()[0], "--src-strategy")
+        for suffix in ("ckpt", "safetensors"):
+            with self.subTest(suffix):
+                result = self.whole(f"model.{suffix}")
+                self.assertIn("1 file written", result.stdout)
+                self.whole(f"out-{suffix}", "--views", "merged", "--format", suffix)
+                merged = self.root / f"out-{suffix}/merged/checkpoint_merged.{suffix}"
+                self.assertEqual((self.root / f"model.{suffix}").read_bytes(), merged.read_bytes())
+        self.assertEqual(partial_files(self.root), [])
+        self.assertFalse((self.root / MANIFEST).exists())
+
+    def test_is_not_replaced_unasked(self) -> None:
+        (self.root / "model.ckpt").write_text("mine")
+        self.assertIn("already exists; --force", one_line(self.whole("model.ckpt", code=BAD_INPUT)))
+        self.assertEqual((self.root / "model.ckpt").read_text(), "mine")
+        self.whole("model.ckpt", "--force")
+        self.assertGreater((self.root / "model.ckpt").stat().st_size, 1000)
+
+    def test_a_directory_of_such_a_name_is_one(self) -> None:
+        (self.root / "run.ckpt").mkdir()
+        self.whole("run.ckpt")
+        self.assertTrue((self.root / "run.ckpt" / MANIFEST).exists())
+
+    def test_refuses_what_is_for_directories(self) -> None:
+        for option in (("--views", "ranks"), ("--checksum",), ("--share", "1/2"), ("--ranks", "0"), ("--format", "ckpt"),
+                       ("--dst-strategy", "tp=2")):
+            with self.subTest(option):
+                self.assertIn(f"{option[0]} is for a directory", one_line(self.whole("m.ckpt", *option, code=BAD_INPUT)))
+        self.assertFalse((self.root / "m.ckpt").exists())
+
+    def test_places_where_it_cannot_be(self) -> None:
+        inside = run("export", self.made.source, self.made.source / "m.ckpt", *self.made.options()[:2])
+        self.assertEqual(inside.code, BAD_INPUT)
+        self.assertIn("inside the source", one_line(inside))
+        self.assertNotEqual(self.whole("none/m.ckpt", code=BAD_INPUT).stderr, "")
+
+    def test_leaves_nothing_where_the_disk_is_full(self) -> None:
+        with small_disk(self.root / "small", "size=64k") as disk:
+            with contextlib.suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
+                while filler.write(bytes(4096)) > 0:
+                    pass
+            result = run("export", self.made.source, disk / "m.ckpt", *self.made.options()[:2])
+            self.assertEqual(result.code, IO_ERROR)
+            self.assertEqual([path.name for path in disk.iterdir()], ["filler"])
+
+
 class Stopped(LargeSet):
     """Ended in any way, and continued."""
 

@@ -53,7 +53,7 @@ std::vector<Command> showing() {
        {{"SOURCE", kCheckpoint, true},
         {"OUTDIR",
          "Target directory, created if missing, or s3://BUCKET/PREFIX; an interrupted export "
-         "resumes",
+         "resumes. A name that ends in .safetensors or .ckpt: one file with the whole model",
          true}},
        "Example: write a checkpoint for 4-way tensor parallelism, and check it\n  reshardfs export "
        "ckpt out --src-strategy train.ckpt --dst-strategy tp=4 --checksum\n  cd out && sha256sum "
