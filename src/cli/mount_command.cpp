@@ -2,12 +2,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -42,6 +44,7 @@
 #include "fuse/mounting/read_ahead.h"
 #include "fuse/mounting/same_place.h"
 #include "report/text/terminal.h"
+#include "storage/local/directory.h"
 #include "storage/location.h"
 
 namespace reshardfs {
@@ -275,6 +278,19 @@ int go_on_with_mount(MountJob& job) {
       tell));
 }
 
+/// At boot a service may start before the file system that its source is on: it waits, and its
+/// manager's patience (TimeoutStartSec=) is the limit. Anybody else is told at once.
+void wait_for_source(const MountArguments& arguments) {
+  constexpr std::chrono::seconds kInterval{1};
+  const bool waits = arguments.foreground && !arguments.check_only && has_service_manager();
+  const std::filesystem::path source = absolute_source(arguments.source);
+  if (!waits || is_url(source) || path_kind(source) != PathKind::kMissing) return;
+  arguments.log.apply();
+  spdlog::warn("{}: not there yet; waiting for it", printable(source.string()));
+  notify_service_manager("STATUS=waiting for " + printable(source.string()));
+  while (path_kind(source) == PathKind::kMissing) std::this_thread::sleep_for(kInterval);
+}
+
 /// A process of its own serves the mount, and this one keeps it.
 int supervise(MountJob& job, const ConversionOptions& options, const std::function<void()>& ready,
               const std::function<void(const std::string&)>& tell) {
@@ -304,6 +320,7 @@ int run_mount(const Given& given, StartedProgram& program) {
   if (!arguments.fuse_socket) {
     refuse_swapped_places(arguments.source, arguments.mountpoint);
   }
+  wait_for_source(arguments);
   const ConversionOptions options = conversion_options(arguments.given);
   if (!arguments.fuse_socket) {
     check_mountpoint(arguments.mountpoint, options.source, arguments.nonempty);

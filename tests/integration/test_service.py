@@ -110,6 +110,49 @@ class Readiness(unittest.TestCase):
                 process.stderr.read()
             self.assertTrue(manager.is_silent())
 
+    def test_a_source_that_comes_late_is_waited_for(self) -> None:
+        """As at boot, before the file system that it is on."""
+        with place() as directory:
+            source, late = directory / "m.ckpt", directory / "late.ckpt"
+            source.rename(late)
+            manager = Manager(f"{directory}/notify")
+            with foreground(directory, env=manager.environment, stderr=subprocess.PIPE) as process:
+                self.assertEqual(manager.next(), [f"STATUS=waiting for {source}"])
+                self.assertIsNone(process.poll())
+                late.rename(source)
+                self.assertEqual(manager.next()[0], "READY=1")
+                self.assertEqual((directory / "mnt" / FILE).read_bytes(), DATA)
+                process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.wait(20), 0)
+                self.assertEqual(process.stderr.read().count(b"not there yet; waiting for it"), 1)
+            assert_gone(directory / "mnt")
+
+    def test_waiting_for_a_source_ends_with_a_signal(self) -> None:
+        with place() as directory:
+            (directory / "m.ckpt").unlink()
+            manager = Manager(f"{directory}/notify")
+            with foreground(directory, env=manager.environment, stderr=subprocess.DEVNULL) as process:
+                self.assertEqual(manager.next(), [f"STATUS=waiting for {directory}/m.ckpt"])
+                process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.wait(20), -signal.SIGTERM)
+
+    def test_nobody_else_waits_for_a_source(self) -> None:
+        with place() as directory:
+            (directory / "m.ckpt").unlink()
+            with foreground(directory, stderr=subprocess.PIPE) as process:
+                self.assertEqual(process.wait(20), 2)
+                self.assertIn(b"no such file or directory", process.stderr.read())
+
+    def test_a_bad_option_is_not_waited_with(self) -> None:
+        with place() as directory:
+            (directory / "m.ckpt").unlink()
+            manager = Manager(f"{directory}/notify")
+            with foreground(directory, "--views", "nothing", env=manager.environment,
+                            stderr=subprocess.PIPE) as process:
+                self.assertEqual(process.wait(20), 2)
+                process.stderr.read()
+            self.assertTrue(manager.is_silent())
+
     def test_a_manager_that_is_not_there_is_no_error(self) -> None:
         with place() as directory:
             for address in (f"{directory}/nobody", "@", "", "relative", "/" + "x" * 200):
