@@ -22,6 +22,8 @@ FUNCTIONS = {
     "mount": ("mount", {"foreground", "check-only"},
               "def mount(source: _Path, mountpoint: _Path | None = None, *{options}) "
               "-> contextlib.AbstractContextManager[str]: ..."),
+    "inspect": ("inspect", {"json", "list", "tree", "depth", "why"},
+                "def inspect(path: _Path, *{options}) -> dict[str, Any]: ..."),
     "plan": ("plan", {"json", "svg", "param", "force"},
              "def plan(source: _Path, *{options}) -> dict[str, Any]: ..."),
     "verify": ("verify", {"json"}, "def verify(source: _Path, *{options}) -> dict[str, Any]: ..."),

@@ -7,8 +7,8 @@
     rows = state["model.embed.weight"][10:20, :]
 
 The options of all functions are those of the command of the same name (open() takes those of `mount`
-about the source and the target), with '_' for '-': see `reshardfs mount --help`. What the command
-refuses raises Error with the same words. What it would warn of while it reads, such as a replica that was
+about the source and the target), with '_' for '-': see `reshardfs mount --help`, or help(reshardfs.open).
+What the command refuses raises Error with the same words, save that options are keyword arguments there. What it would warn of while it reads, such as a replica that was
 read in place of a file that fails, goes to the logger "reshardfs".
 """
 
@@ -27,10 +27,11 @@ _core.require_main_interpreter()
 from . import _command  # noqa: E402
 from ._checkpoint import Checkpoint, open_checkpoint  # noqa: E402
 from ._errors import CannotShare, Error, UnknownName, WrongIndex, WrongType, WrongValue  # noqa: E402
+from ._signatures import with_options  # noqa: E402
 from ._tensor import State, Tensor  # noqa: E402
 
 __all__ = ["CannotShare", "Checkpoint", "Error", "State", "Tensor", "UnknownName", "WrongIndex", "WrongType",
-           "WrongValue", "diff", "export", "mount", "open", "plan", "verify"]
+           "WrongValue", "diff", "export", "inspect", "mount", "open", "plan", "verify"]
 __version__: str = _core.version
 # As they are called, not where they are.
 for _public in (CannotShare, Checkpoint, Error, State, Tensor, UnknownName, WrongIndex, WrongType, WrongValue):
@@ -75,6 +76,12 @@ def mount(source: str | os.PathLike[str], mountpoint: str | os.PathLike[str] | N
         yield path
 
 
+def inspect(path: str | os.PathLike[str], **options: Any) -> dict[str, Any]:
+    """What a checkpoint is and has: what `reshardfs inspect --json` prints. Reads none of its data, save with
+    stats=True."""
+    return _command.run_json(["inspect", *_command.words_of(options), "--", os.fspath(path)], good=(0, 1))
+
+
 def plan(source: str | os.PathLike[str], **options: Any) -> dict[str, Any]:
     """Who reads how much from whom: what `reshardfs plan --json` prints. With rank=3, of that rank."""
     return _command.run_json(["plan", *_command.words_of(options), "--", os.fspath(source)])
@@ -105,3 +112,8 @@ def export(source: str | os.PathLike[str], outdir: str | os.PathLike[str], *,
     listen = progress or (lambda values: None)
     _command.run(["export", *_command.words_of(options), "--", os.fspath(source), os.fspath(outdir)],
                  listen)
+
+
+_functions: tuple[Callable[..., Any], ...] = (diff, export, inspect, mount, open, plan, verify)
+for _function in _functions:
+    _function.__signature__ = with_options(_function)  # type: ignore[attr-defined]

@@ -17,6 +17,7 @@ from typing import Any
 
 from ._arguments import is_bool
 from ._errors import Error, WrongType, of_message
+from ._words import in_python
 
 _BESIDE = Path(__file__).parent / "bin" / "reshardfs"
 # So long a command that was interrupted may take to end by itself.
@@ -177,7 +178,7 @@ def run(words: Sequence[str], listen: Callable[[Mapping[str, Any]], None] = lamb
     if code < 0:
         raise Error(f"the command was ended by signal {-code}", "internal")
     kind = "bad input" if code == 2 else "io"
-    raise Error(running.complaint or f"the command ended with exit code {code}", kind)
+    raise Error(in_python(running.complaint) or f"the command ended with exit code {code}", kind)
 
 
 def run_json(words: Sequence[str], good: tuple[int, ...] = (0,)) -> dict[str, Any]:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exceptions of reshardfs. Their texts are those of the command."""
+"""The exceptions of reshardfs. Their texts are those of the command, with keyword arguments for options."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from ._words import in_python
+
 
 class Error(Exception):
-    """What went wrong, in the words of the command `reshardfs`.
+    """What went wrong, in the words of the command `reshardfs`, save that its options are keyword arguments.
 
     Besides the text it has `kind` ("usage", "bad input", "missing", "unsupported", "io", "changed" or
     "internal"), and what is known of `path`, `parameter`, `rank`, `hint` and `errno`, else None.
@@ -63,10 +65,10 @@ class CannotShare(Error, BufferError):
 def made(text: str, kind: str, path: str | None, parameter: str | None, rank: int | None,
          hint: str | None, errno: int | None) -> Error:
     """The exception for an error of the engine."""
-    return Error(text, kind, path, parameter, rank, hint, errno)
+    return Error(in_python(text), kind, path, parameter, rank, hint and in_python(hint), errno)
 
 
 def of_message(message: Mapping[str, Any]) -> Error:
     """The exception for an error that the command tells of."""
-    return Error(message["text"], message["kind"], message["path"], message["parameter"],
-                 message["rank"], message["hint"])
+    return made(message["text"], message["kind"], message["path"], message["parameter"],
+                message["rank"], message["hint"], None)

@@ -17,6 +17,7 @@ from mounted import fuse_problem, is_mounted, run, scratch
 from python_sets import opened, options_of, run_unittests_without_mounts, small_set
 
 import reshardfs
+from reshardfs._words import in_python
 
 SECONDS = 60.0
 
@@ -34,6 +35,15 @@ class Commands(unittest.TestCase):
             of_one = reshardfs.plan(made.source, rank=1, **options_of(made))
             self.assertEqual(of_one, json.loads(run("plan", made.source, "--json", "--rank=1", *words).stdout))
             self.assertEqual(of_one["rank"], 1)
+
+    def test_inspect(self) -> None:
+        with small_set() as made:
+            printed = json.loads(run("inspect", made.source, "--json").stdout)
+            self.assertEqual(reshardfs.inspect(made.source), printed)
+            named = reshardfs.inspect(made.source, include=["lm_head.*"])
+            self.assertEqual({each["name"] for each in named["parameters"]}, {"lm_head.weight"})
+            with self.assertRaisesRegex(reshardfs.Error, "no such file"):
+                reshardfs.inspect("/no/such")
 
     def test_verify(self) -> None:
         with small_set("tp=2,dp=2", "tp=1") as made:
@@ -56,7 +66,7 @@ class Commands(unittest.TestCase):
             chosen = {"exclude": "*", "include": ["no"]}
             result = reshardfs.diff(made.source, directory / "out", **sides, **chosen, allow_unmatched=True)
             self.assertEqual(result["parameters"], [])
-            with self.assertRaisesRegex(reshardfs.Error, "--include 'no' matches no parameter"):
+            with self.assertRaisesRegex(reshardfs.Error, "include='no' matches no parameter"):
                 reshardfs.diff(made.source, directory / "out", **sides, **chosen)
 
     def test_export_writes_the_files_and_tells_how_far_it_is(self) -> None:
@@ -98,7 +108,8 @@ class Commands(unittest.TestCase):
                     call()
                 extra = [] if words[0] == "verify" else words_of(good)
                 result = run(*words, *extra)
-                self.assertEqual(f"reshardfs: {caught.exception}", result.stderr.strip().splitlines()[-1])
+                said = result.stderr.strip().splitlines()[-1].removeprefix("reshardfs: ")
+                self.assertEqual(str(caught.exception), in_python(said))
             (directory / "out").mkdir()
             (directory / "out/rank_0").mkdir()
             (directory / "out/rank_0/checkpoint_0.ckpt").write_bytes(b"mine")

@@ -15,6 +15,7 @@ from mounted import run, scratch
 from python_sets import check_tensors, opened, options_of, run_unittests_without_mounts, small_set
 
 import reshardfs
+from reshardfs._words import in_python
 
 
 class _TorchLike:
@@ -33,13 +34,13 @@ class Errors(unittest.TestCase):
         return caught.exception
 
     def assert_same_words(self, source: Path | str, **options: Any) -> reshardfs.Error:
-        """open() raises what the command says of the same options."""
+        """open() raises what the command says of the same options, in Python's words."""
         error = self.raised(lambda: reshardfs.open(source, **options))
         words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
         with scratch() as directory:
             result = run("mount", source, directory, "--check-only", *words)
         self.assertEqual(result.code, 2, result.stderr)
-        self.assertEqual(f"reshardfs: {error}\n", result.stderr)
+        self.assertEqual(str(error), in_python(result.stderr.removeprefix("reshardfs: ").rstrip("\n")))
         return error
 
     def test_open_has_the_words_of_the_command(self) -> None:
@@ -49,7 +50,8 @@ class Errors(unittest.TestCase):
             self.assertEqual((missing.kind, missing.path), ("missing", "/no/such/set"))
             self.assertIn("give a checkpoint directory", missing.hint or "")
             usage = self.assert_same_words(made.source, dst_stratgy="tp=4")
-            self.assertEqual((usage.kind, usage.hint), ("usage", "did you mean '--dst-strategy'?"))
+            self.assertEqual((usage.kind, usage.hint), ("usage", "did you mean 'dst_strategy='?"))
+            self.assertIn("there is no argument 'dst_stratgy'", str(usage))
             for options in ({"views": "nothing"}, {"align": 9}, {"unmatched": "eat"}, {"ranks": "9"}, {"step": "7_7"},
                             {"shard_size": "5 parsecs"}, {"cast": "fp99->fp32"}, {"src_strategy": "/no/such.ckpt"},
                             {"remote_timeout": 0}, {"prefix": "a/b"}):
@@ -83,7 +85,7 @@ class Errors(unittest.TestCase):
         with small_set() as made, opened(made, ranks=[1]) as checkpoint:
             self.assertEqual(str(self.raised(lambda: checkpoint.rank(4))),
                              "there is no target rank 4: the target has 4")
-            self.assertIn("not among --ranks", str(self.raised(lambda: checkpoint.rank(0))))
+            self.assertIn("not among ranks=", str(self.raised(lambda: checkpoint.rank(0))))
             self.raised(lambda: checkpoint.rank(-1))
             error = self.raised(lambda: checkpoint.file("rank_1/checkpoint_2.ckpt"))
             self.assertIn("the conversion has no file 'rank_1/checkpoint_2.ckpt'", str(error))

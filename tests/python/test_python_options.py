@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import unittest
 
 import program_help
@@ -12,6 +13,7 @@ from mounted import Settings, scratch
 from python_sets import ROOT, options_of, run_unittests_without_mounts, small_set
 
 import reshardfs
+from reshardfs._words import in_python
 
 STUB = (ROOT / "python/reshardfs/__init__.pyi").read_text()
 
@@ -32,6 +34,28 @@ class Options(unittest.TestCase):
             known = {option.long_name for option in found} - {"help", "verbose", "quiet"} - without
             self.assertEqual(own - {"progress"}, {option.replace("-", "_") for option in known}, name)
 
+    def test_help_has_each_option(self) -> None:
+        for name in reshardfs.__all__:
+            if not name.islower():
+                continue
+            shown = set(inspect.signature(getattr(reshardfs, name)).parameters)
+            for option in python_stub.options_of(str(Settings.binary), name):
+                self.assertIn(option.long_name.replace("-", "_"), shown, name)
+            self.assertNotIn("options", shown)
+
+    def test_words_of_python(self) -> None:
+        for text, expected in (
+                ("--src-strategy FILE; --cast 'x:y'", "src_strategy=FILE; cast='x:y'"),
+                ("of values, --replicas first takes", "of values, replicas=first takes"),
+                ("--exclude leaves parameters out", "exclude= leaves parameters out"),
+                ("mount has no option '--src-stratgy'; did you mean '--src-strategy'?",
+                 "there is no argument 'src_stratgy'; did you mean 'src_strategy='?"),
+                ("add --src-strategy FILE, or run: reshardfs strategy guess ckpt --model-config c.json",
+                 "add src_strategy=FILE, or run: reshardfs strategy guess ckpt --model-config c.json"),
+                ("'reshardfs export --share 1/2 a b' with --force", "'reshardfs export --share 1/2 a b' with force="),
+                ("a--b and -- c", "a--b and -- c")):
+            self.assertEqual(in_python(text), expected)
+
     def test_open_takes_each_of_its_options(self) -> None:
         """Whatever is wrong with the value, the option is not unknown."""
         with small_set() as made, scratch() as directory:
@@ -41,14 +65,14 @@ class Options(unittest.TestCase):
                 try:
                     reshardfs.open(made.source, **{**options_of(made), name: value}).close()
                 except reshardfs.Error as error:
-                    self.assertNotIn("no option", str(error))
+                    self.assertNotIn("no argument", str(error))
 
     def test_open_refuses_options_that_select_nothing(self) -> None:
         with small_set() as made:
             for name, value in (("exclude", "modle.*"), ("cast", "modle.*:fp32->bf16"), ("state_prefix", "nothing.")):
                 options = {**options_of(made), name: value}
                 with self.subTest(name):
-                    with self.assertRaisesRegex(reshardfs.Error, f"--{name.replace('_', '-')} '"):
+                    with self.assertRaisesRegex(reshardfs.Error, f"{name}='"):
                         reshardfs.open(made.source, **options)
                     with reshardfs.open(made.source, **options, allow_unmatched=True) as shown:
                         self.assertTrue(len(shown.merged))
@@ -61,7 +85,7 @@ class Options(unittest.TestCase):
 
     def test_open_refuses_those_of_programs(self) -> None:
         for name in ("verbose", "quiet", "log_level", "log_file", "config", "foreground", "help", "json"):
-            with self.assertRaisesRegex(reshardfs.Error, f"no option '--{name.replace('_', '-')}'"):
+            with self.assertRaisesRegex(reshardfs.Error, f"there is no argument '{name}'"):
                 reshardfs.open("/", **{name: "x"})
         with self.assertRaisesRegex(reshardfs.Error, "no option 'foreground'"), reshardfs.mount("/", foreground=True):
             pass
