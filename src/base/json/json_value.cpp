@@ -6,6 +6,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/numbers.h"
+
 namespace reshardfs {
 namespace {
 
@@ -115,6 +117,35 @@ std::optional<JsonValue> JsonValue::find(std::string_view key) const {
     if (value.key() == key) found = value;
   }
   return found;
+}
+
+std::optional<std::uint64_t> JsonValue::unsigned_integer() const {
+  if (const auto value = integer()) {
+    return *value < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(*value));
+  }
+  if (kind() != JsonKind::kOtherNumber) return std::nullopt;
+  return parse_number<std::uint64_t>(text_bytes());
+}
+
+bool JsonValue::is_same(const JsonValue& other) const {
+  const std::size_t count = node().end - at_;
+  if (other.node().end - other.at_ != count) return false;
+  // The order of the nodes and their sizes tell the lists and objects that they are in.
+  for (std::size_t i = 0; i < count; ++i) {
+    const JsonValue a(*nodes_, at_ + i);
+    const JsonValue b(*other.nodes_, other.at_ + i);
+    if (a.kind() != b.kind() || a.node().size != b.node().size ||
+        a.node().integer != b.node().integer || a.text_bytes() != b.text_bytes() ||
+        (i > 0 && a.key() != b.key())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool is_same_json(const std::optional<JsonValue>& a, const std::optional<JsonValue>& b) {
+  if (!a || !b) return (!a || a->is_null()) && (!b || b->is_null());
+  return a->is_same(*b);
 }
 
 void read_json_value(JsonReader& reader, const JsonLimits& limits, JsonNodes& out) {

@@ -49,6 +49,8 @@ class JsonValue {
   std::optional<std::int64_t> integer() const {
     return kind() == JsonKind::kInteger ? std::optional(node().integer) : std::nullopt;
   }
+  /// Nothing: it is none, or is negative, or exceeds 64 bits.
+  std::optional<std::uint64_t> unsigned_integer() const;
   std::optional<bool> boolean() const {
     return kind() == JsonKind::kBoolean ? std::optional(node().integer != 0) : std::nullopt;
   }
@@ -66,6 +68,10 @@ class JsonValue {
   /// The member of that name, of several the last, as other readers have it; it takes time in
   /// proportion to their number.
   std::optional<JsonValue> find(std::string_view key) const;
+
+  /// Whether both are the same, with members in the same order. Numbers that are no integers must
+  /// be written alike.
+  bool is_same(const JsonValue& other) const;
 
   class Iterator {
    public:
@@ -86,11 +92,19 @@ class JsonValue {
   Iterator end() const { return {*nodes_, is_list() || is_object() ? node().end : at_ + 1}; }
 
  private:
+  /// Of a text, or of a number that is no integer.
+  std::string_view text_bytes() const {
+    if (kind() != JsonKind::kText && kind() != JsonKind::kOtherNumber) return {};
+    return std::string_view(nodes_->text).substr(node().text_at, node().size);
+  }
   const JsonNode& node() const { return nodes_->nodes[at_]; }
 
   const JsonNodes* nodes_;
   std::size_t at_;
 };
+
+/// The same; what is not there is as null.
+bool is_same_json(const std::optional<JsonValue>& a, const std::optional<JsonValue>& b);
 
 /// What a value may have. Memory grows with these, whatever the file has.
 struct JsonLimits {

@@ -42,11 +42,13 @@ std::size_t broken_bytes(std::string_view text, std::size_t at) {
 std::string json_quoted(std::string_view text, JsonText form) {
   constexpr std::string_view kMeant = "\"\\\b\f\n\r\t";
   constexpr std::string_view kWritten = "\"\\bfnrt";
+  const bool is_ascii = form == JsonText::kAscii || form == JsonText::kAsciiReplaced;
+  const bool replaces = form == JsonText::kReplaced || form == JsonText::kAsciiReplaced;
   std::string out = "\"";
   for (std::size_t at = 0; at < text.size();) {
     const auto [bytes, character] = utf8_character(text, at);
-    if (bytes == 0 && form == JsonText::kReplaced) {
-      out += "\xef\xbf\xbd";
+    if (bytes == 0 && replaces) {
+      out += is_ascii ? "\\ufffd" : "\xef\xbf\xbd";
       at += broken_bytes(text, at);
       continue;
     }
@@ -58,7 +60,7 @@ std::string json_quoted(std::string_view text, JsonText form) {
     if (known != std::string_view::npos) {
       out += '\\';
       out += kWritten[known];
-    } else if (character < 0x20 || (form == JsonText::kAscii && character >= 0x7f)) {
+    } else if (character < 0x20 || (is_ascii && character >= 0x7f)) {
       append_escaped(out, character);
     } else {
       out += text.substr(at, bytes);

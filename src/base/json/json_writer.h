@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,9 +13,10 @@
 namespace reshardfs {
 
 enum class JsonText : std::uint8_t {
-  kUtf8,     ///< as it is
-  kAscii,    ///< what is not ASCII becomes \uXXXX
-  kReplaced  ///< as it is, but bytes that are no UTF-8 become U+FFFD
+  kUtf8,          ///< as it is
+  kAscii,         ///< what is not ASCII becomes \uXXXX
+  kReplaced,      ///< as it is, but bytes that are no UTF-8 become U+FFFD
+  kAsciiReplaced  ///< both
 };
 
 /// In quotes.
@@ -27,6 +29,11 @@ struct JsonStyle {
   std::size_t indent = 0;  ///< of each level, on lines of their own; 0: all on one line
   JsonText text = JsonText::kUtf8;
 };
+
+/// What is read by programs alone, and what people look at, too.
+inline constexpr JsonStyle kCompactJson{.text = JsonText::kReplaced};
+inline constexpr JsonStyle kIndentedJson{
+    .after_key = ": ", .indent = 2, .text = JsonText::kReplaced};
 
 /// Puts separators and spaces where they belong. Whoever uses it closes what it opens, and writes a
 /// key before each value in an object.
@@ -43,6 +50,7 @@ class JsonWriter {
   /// @throws as json_quoted().
   void key(std::string_view name);
   void text(std::string_view value) { put(json_quoted(value, style_.text)); }
+  void text_or_null(const std::optional<std::string>& value) { value ? text(*value) : null(); }
   template <std::integral Number>
   void number(Number value) {
     put(std::to_string(value));
@@ -56,6 +64,58 @@ class JsonWriter {
     open_list();
     for (const auto value : list) number(value);
     close_list();
+  }
+
+  template <typename Texts>
+  void texts(const Texts& list) {
+    open_list();
+    for (const auto& value : list) text(value);
+    close_list();
+  }
+
+  // Members of an object.
+  void open_object(std::string_view name) {
+    key(name);
+    open_object();
+  }
+  void open_list(std::string_view name) {
+    key(name);
+    open_list();
+  }
+  void member(std::string_view name, std::string_view value) {
+    key(name);
+    text(value);
+  }
+  void member_or_null(std::string_view name, const std::optional<std::string>& value) {
+    key(name);
+    text_or_null(value);
+  }
+  template <typename Texts>
+  void texts(std::string_view name, const Texts& list) {
+    key(name);
+    texts(list);
+  }
+  template <typename Numbers>
+  void numbers(std::string_view name, const Numbers& list) {
+    key(name);
+    numbers(list);
+  }
+  template <std::integral Number>
+  void member(std::string_view name, Number value) {
+    key(name);
+    if constexpr (std::same_as<Number, bool>) {
+      boolean(value);
+    } else {
+      number(value);
+    }
+  }
+  void null_member(std::string_view name) {
+    key(name);
+    null();
+  }
+  void written_member(std::string_view name, std::string_view value) {
+    key(name);
+    written(value);
   }
 
   std::string take() { return std::move(text_); }

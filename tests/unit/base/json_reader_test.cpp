@@ -2,6 +2,8 @@
 #include "base/json/json_reader.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -195,6 +197,55 @@ TEST(JsonReader, BoundsWhatComesWithoutAValue) {
 TEST(JsonReader, CountsFromWhereItsTextBegins) {
   test::expect_error(ErrorKind::kBadInput, {"offset 9", "is not valid JSON"},
                      [] { JsonReader("{x", {.offset = 8}).finish(); });
+}
+
+TEST(JsonDocument, TellsWhetherTwoAreTheSame) {
+  const std::vector<std::string> texts{"1",
+                                       "2",
+                                       "-1",
+                                       "18446744073709551615",
+                                       "18446744073709551614",
+                                       "true",
+                                       "false",
+                                       R"("1")",
+                                       R"("")",
+                                       "[]",
+                                       "{}",
+                                       "[1]",
+                                       "[1,2]",
+                                       "[[1],2]",
+                                       "[[1,2]]",
+                                       R"({"a":1})",
+                                       R"({"b":1})",
+                                       R"({"a":1,"b":2})",
+                                       R"({"b":2,"a":1})",
+                                       R"({"a":[1],"b":{}})",
+                                       R"({"a":[1],"b":[]})"};
+  for (const std::string& a : texts) {
+    for (const std::string& b : texts) {
+      const auto one = JsonDocument::parse("[ " + a + " ]");
+      const auto other = JsonDocument::parse("[" + b + "]");
+      ASSERT_TRUE(one && other);
+      EXPECT_EQ(is_same_json(*one->value().begin(), *other->value().begin()), a == b) << a << b;
+      EXPECT_EQ(one->value().is_same(other->value()), a == b) << a << b;
+      EXPECT_FALSE(is_same_json(*one->value().begin(), std::nullopt)) << a;
+    }
+  }
+  const auto null = JsonDocument::parse("null");
+  EXPECT_TRUE(is_same_json(std::nullopt, null->value()));
+  EXPECT_TRUE(is_same_json(null->value(), std::nullopt));
+  EXPECT_TRUE(is_same_json(std::nullopt, std::nullopt));
+}
+
+TEST(JsonDocument, HasUnsignedIntegers) {
+  const auto of = [](const char* text) {
+    return JsonDocument::parse(text)->value().unsigned_integer();
+  };
+  EXPECT_EQ(of("0"), 0U);
+  EXPECT_EQ(of("18446744073709551615"), ~std::uint64_t{0});
+  for (const char* text : {"-1", "18446744073709551616", "1.5", "1e3", "true", R"("1")", "null"}) {
+    EXPECT_EQ(of(text), std::nullopt) << text;
+  }
 }
 
 TEST(JsonDocument, FindsWhatAnObjectHas) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json/json_writer.h"
 
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -52,6 +55,49 @@ TEST(JsonWriter, HasItsOwnSeparators) {
   EXPECT_EQ(json.take(), R"({"a": 1, "b": [2, 3]})");
 }
 
+TEST(JsonWriter, WritesMembersAsOthersDo) {
+  const auto written = [](const JsonStyle& style) {
+    JsonWriter json(style);
+    json.open_object();
+    json.member("text", "a\xff");
+    json.member("number", -5);
+    json.member("most", ~std::uint64_t{0});
+    json.member("boolean", true);
+    json.member_or_null("none", std::nullopt);
+    json.member_or_null("some", std::string("b"));
+    json.null_member("null");
+    json.open_list("texts");
+    json.texts(std::vector<std::string>{"c", "d"});
+    json.texts(std::vector<std::string>{});
+    json.close_list();
+    json.texts("named texts", std::vector<std::string>{"e"});
+    json.numbers("named numbers", std::vector<int>{});
+    json.open_object("object");
+    json.written_member("written", "[1]");
+    json.close_object();
+    json.close_object();
+    return json.take();
+  };
+  const nlohmann::ordered_json json{{"text", "a\xff"},
+                                    {"number", -5},
+                                    {"most", ~std::uint64_t{0}},
+                                    {"boolean", true},
+                                    {"none", nullptr},
+                                    {"some", "b"},
+                                    {"null", nullptr},
+                                    {"texts", {{"c", "d"}, nlohmann::json::array()}},
+                                    {"named texts", {"e"}},
+                                    {"named numbers", nlohmann::json::array()},
+                                    {"object", {{"written", {1}}}}};
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+  EXPECT_EQ(written(kCompactJson), json.dump(-1, ' ', false, kReplace));
+  nlohmann::ordered_json without = json;
+  without["object"]["written"] = nullptr;  // what is written already is not indented
+  std::string indented = written(kIndentedJson);
+  indented.replace(indented.rfind("[1]"), 3, "null");
+  EXPECT_EQ(indented, without.dump(2, ' ', false, kReplace));
+}
+
 TEST(JsonWriter, QuotesEveryCharacter) {
   std::string all;
   for (char c = 0; c < 127; ++c) all += c;
@@ -62,6 +108,7 @@ TEST(JsonWriter, QuotesEveryCharacter) {
 }
 
 TEST(JsonWriter, ReplacesWhatIsNoCharacter) {
+  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
   const std::vector<std::string> bytes{"a",    "\x80", "\xbf", "\xc1", "\xc3", "\xe0", "\xe2",
                                        "\xed", "\xa0", "\xf0", "\x90", "\xf4", "\xf5", "\xff"};
   for (const std::string& a : bytes) {
@@ -69,9 +116,10 @@ TEST(JsonWriter, ReplacesWhatIsNoCharacter) {
       for (const std::string& c : bytes) {
         for (const std::string& d : bytes) {
           const std::string text = a + b + c + d;
-          ASSERT_EQ(
-              json_quoted(text, JsonText::kReplaced),
-              nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+          const nlohmann::json json(text);
+          ASSERT_EQ(json_quoted(text, JsonText::kReplaced), json.dump(-1, ' ', false, kReplace));
+          ASSERT_EQ(json_quoted(text, JsonText::kAsciiReplaced),
+                    json.dump(-1, ' ', true, kReplace));
         }
       }
     }
