@@ -8,7 +8,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "base/rank_format.h"
 #include "base/rank_list.h"
@@ -103,7 +102,9 @@ int run_plan(const Given& given) {
   if (rank) {
     const std::vector<SourceTraffic> traffic = conversion.traffic(*rank);
     if (json) {
-      std::cout << plan_json(*rank, traffic).dump(2) << "\n";
+      JsonWriter plan(kIndentedJson);
+      write_plan(plan, *rank, traffic);
+      std::cout << plan.take() << "\n";
     } else {
       std::cout << fmt::format("{}\n", fmt::join(ranks_of(traffic), " "));
     }
@@ -114,9 +115,13 @@ int run_plan(const Given& given) {
     print_table(conversion, ranks);
     return kExitDone;
   }
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const Rank shown : ranks) list.push_back(plan_json(shown, conversion.traffic(shown)));
-  std::cout << nlohmann::ordered_json{{"ranks", std::move(list)}}.dump(2) << "\n";
+  JsonWriter plans(kIndentedJson);
+  plans.open_object();
+  plans.open_list("ranks");
+  for (const Rank shown : ranks) write_plan(plans, shown, conversion.traffic(shown));
+  plans.close_list();
+  plans.close_object();
+  std::cout << plans.take() << "\n";
   return kExitDone;
 }
 

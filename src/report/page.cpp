@@ -83,14 +83,8 @@ class Page {
   }
 
  private:
-  /// A text of the facts, or what the page has in its place.
-  std::string fact(const char* name, const char* without) const {
-    const auto& value = subject_.facts.at(name);
-    return value.is_string() ? value.get<std::string>() : std::string(without);
-  }
-
   std::string name() const {
-    const std::filesystem::path path(fact("source", ""));
+    const std::filesystem::path path(facts_.options.source);
     return path.filename().empty() ? path.parent_path().filename().string()
                                    : path.filename().string();
   }
@@ -116,14 +110,14 @@ class Page {
   }
 
   void write_header() {
-    const std::string step = fact("step", "");
+    const std::string step = facts_.step.value_or("");
     out_.print(
         "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#parameters\">Skip to the "
         "parameters</a>\n<header><div class=\"wide\">\n<p class=\"brand\">reshardfs report</p>\n"
         "<h1>{}</h1>\n<p class=\"lead\">{}{}</p>\n<p class=\"where\">{} on {}</p>\n"
         "</div></header>\n",
         xml_text(name()), sides(), step.empty() ? "" : ", step " + xml_text(step),
-        xml_text(fact("source", "")), xml_text(host_));
+        xml_text(facts_.options.source), xml_text(host_));
     out_.print(
         "<nav aria-label=\"Sections\"><ul class=\"wide\">"
         "<li><a href=\"#traffic\">Traffic</a><li><a href=\"#layouts\">Layouts</a>"
@@ -144,11 +138,10 @@ class Page {
     tile("Target ranks", grouped(static_cast<std::uint64_t>(target_.rank_count())));
     tile("Read by all ranks", human_bytes(survey_.total_bytes));
     out_.write("</dl>\n");
-    const auto& warnings = subject_.facts.at("warnings");
-    if (warnings.empty()) return;
+    if (facts_.warnings.empty()) return;
     out_.write(R"(<ul class="warnings" aria-label="Warnings">)");
-    for (const auto& line : warnings) {
-      out_.print("<li>{}</li>\n", xml_text(line.get<std::string>()));
+    for (const std::string& line : facts_.warnings) {
+      out_.print("<li>{}</li>\n", xml_text(line));
     }
     out_.write("</ul>\n");
   }
@@ -232,24 +225,26 @@ class Page {
   void write_details() {
     out_.write("<section id=\"about\">\n<h2>Details</h2>\n<dl class=\"card facts\">\n");
     line("Host", host_);
-    line("Source", fact("source", ""));
-    line("Source files", grouped(subject_.facts.at("source_files").get<std::uint64_t>()) + " " +
-                             fact("source_format", ""));
-    line("Step", fact("step", "not in the file names"));
+    const OptionFacts& options = facts_.options;
+    line("Source", options.source);
+    line("Source files", grouped(facts_.source_files) + " " + facts_.source_format);
+    line("Step", facts_.step.value_or("not in the file names"));
     line("Source ranks", format_rank_list(survey_.sources.ranks()));
-    line("Source strategy", fact("src_strategy", "none: every rank holds whole parameters"));
-    line("Target strategy", fact("dst_strategy", "none: one rank holds every parameter whole"));
+    line("Source strategy",
+         options.src_strategy.value_or("none: every rank holds whole parameters"));
+    line("Target strategy",
+         options.dst_strategy.value_or("none: one rank holds every parameter whole"));
     line("Target ranks", grouped(static_cast<std::uint64_t>(target_.rank_count())));
     if (subject_.ranks.size() != static_cast<std::size_t>(target_.rank_count())) {
       line("Shown ranks", format_rank_list(subject_.ranks));
     }
     std::string formats;
-    for (const auto& format : subject_.facts.at("formats")) {
-      formats += (formats.empty() ? "" : ", ") + format.get<std::string>();
+    for (const std::string& format : facts_.formats) {
+      formats += (formats.empty() ? "" : ", ") + format;
     }
     line("Format of rank files", formats);
-    for (const auto& note : subject_.facts.at("notes")) line("Note", note.get<std::string>());
-    line(moment_ ? "Mounted" : "Opened", fact("opened", ""));
+    for (const std::string& note : facts_.notes) line("Note", note);
+    line(moment_ ? "Mounted" : "Opened", options.opened);
     out_.write("<dt>Command to repeat this report</dt><dd><code class=\"command\">");
     for (std::size_t i = 0; i < subject_.command.size(); ++i) {
       // In an element of its own no word is broken at its hyphens.
@@ -272,6 +267,7 @@ class Page {
   }
 
   const ReportSubject& subject_;
+  const ConversionFacts& facts_ = subject_.facts;
   const std::optional<ReportMoment>& moment_;
   const TargetTable& target_;
   TrafficSurvey survey_;

@@ -8,13 +8,12 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/conversion.h"
 #include "reshardfs/virtual_file.h"
 
 #include "base/process/counters.h"
 #include "plan/target/target_table.h"
+#include "report/facts.h"
 #include "report/parameter_role.h"
 
 namespace reshardfs {
@@ -26,12 +25,11 @@ struct ReportFile {
 };
 
 /// What a page is about. Small: the page is made from it when someone asks.
-// NOLINTNEXTLINE(bugprone-exception-escape): moving JSON checks what it moves, and does not fail
 struct ReportSubject {
   std::shared_ptr<const TargetTable> target;
   std::vector<Rank> ranks;  ///< those that are shown
   ParameterRoles roles;
-  nlohmann::ordered_json facts;      ///< what status.json states of a mount, without what changes
+  ConversionFacts facts;
   std::vector<std::string> command;  ///< makes a page about the same conversion
   std::vector<ReportFile> files;
 };

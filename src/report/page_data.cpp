@@ -6,9 +6,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include <nlohmann/json.hpp>
-
 #include "base/content_size.h"
+#include "base/json/json_writer.h"
 #include "base/rank_list.h"
 #include "layout/slicing.h"
 #include "report/slice_map.h"
@@ -19,8 +18,7 @@ namespace {
 /// A text with its quotes; bytes that are not UTF-8 are replaced. Without `<`, so that no text ends
 /// the script element that it is in.
 std::string page_json_text(const std::string& text) {
-  using Json = nlohmann::json;
-  const std::string plain = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string plain = json_quoted(text, JsonText::kReplaced);
   std::string out;
   for (const char c : plain) {
     if (c == '<') {

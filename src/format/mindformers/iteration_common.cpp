@@ -8,18 +8,25 @@
 #include "reshardfs/error.h"
 
 #include "base/json/json_reader.h"
+#include "base/json/json_writer.h"
 
 namespace reshardfs {
 
 std::string common_json(const std::map<std::string, CommonValue, std::less<>>& values) {
-  nlohmann::ordered_json json;
+  JsonWriter json({.after_key = ": ", .indent = 4});
+  json.open_object();
   for (const std::string_view key : kCommonKeys) {
-    nlohmann::ordered_json& value = json[std::string(key)];
+    json.key(key);
     const auto found = values.find(key);
-    if (found == values.end()) continue;
-    std::visit([&](auto number) { value = number; }, found->second);
+    if (found == values.end()) {
+      json.null();
+    } else {
+      // A number alone: to destroy it takes no memory, as it would for a list or an object.
+      std::visit([&](auto number) { json.written(nlohmann::json(number).dump()); }, found->second);
+    }
   }
-  return json.dump(4);
+  json.close_object();
+  return json.take();
 }
 
 bool is_common_json(const std::string& text) {

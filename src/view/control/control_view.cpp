@@ -11,8 +11,6 @@
 #include <system_error>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/error.h"
 
 #include "base/process/counters.h"
@@ -31,16 +29,14 @@
 namespace reshardfs {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-std::string text(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
 std::string plan_text(const TargetTable& target, const std::vector<Rank>& ranks) {
-  Json list = Json::array();
-  for (const Rank rank : ranks) list.push_back(plan_json(rank, traffic_of(target, rank)));
-  return text({{"ranks", std::move(list)}});
+  JsonWriter json(kIndentedJson);
+  json.open_object();
+  json.open_list("ranks");
+  for (const Rank rank : ranks) write_plan(json, rank, traffic_of(target, rank));
+  json.close_list();
+  json.close_object();
+  return json.take() + "\n";
 }
 
 /// The plan never changes, but looks at each cell of each rank: made when it is asked for.
@@ -104,68 +100,89 @@ OutputFile control(const std::string& name, std::shared_ptr<const VirtualFile> f
 }
 
 /// null instead of a time that there was not.
-Json time_json(std::int64_t seconds) {
-  return seconds == 0 ? Json() : Json(seconds);
+void write_time(JsonWriter& json, std::string_view name, std::int64_t seconds) {
+  seconds == 0 ? json.null_member(name) : json.member(name, seconds);
 }
 
-/// In which the number of this process holds; null where that cannot be found out.
-Json pid_namespace() {
+/// null instead of a text that there is not.
+void write_text(JsonWriter& json, std::string_view name, const std::string& text) {
+  text.empty() ? json.null_member(name) : json.member(name, text);
+}
+
+/// In which the number of this process holds; empty where that cannot be found out.
+std::string pid_namespace() {
   std::error_code failed;
   const auto name = std::filesystem::read_symlink("/proc/self/ns/pid", failed);
-  return failed ? Json() : Json(name.string());
+  return failed ? std::string() : name.string();
 }
 
 /// By which 'reshardfs reload' knows what has become of its request.
-Json requests_json(const ReloadRequests& requests) {
-  return {{"taken", requests.taken},
-          {"to_replace", requests.to_replace},
-          {"answered", requests.answered},
-          {"granted", requests.granted},
-          {"replaced", requests.replaced}};
+void write_requests(JsonWriter& json, const ReloadRequests& requests) {
+  json.open_object("reload_requests");
+  json.member("taken", requests.taken);
+  json.member("to_replace", requests.to_replace);
+  json.member("answered", requests.answered);
+  json.member("granted", requests.granted);
+  json.member("replaced", requests.replaced);
+  json.close_object();
 }
 
-Json mount_json(const MountRecord& record) {
-  Json json{{"version", kVersion},
-            {"pid_namespace", pid_namespace()},
-            {"mounted_at", time_json(record.mounted_at)},
-            {"upgrades", record.upgrades},
-            {"crash_restarts", record.crashes},
-            {"handed_over_at", time_json(record.last_at)},
-            {"handed_over_from", nullptr},
-            {"replacements", record.replaced},
-            {"replacing", is_telling_kernel()},
-            {"reloads", record.reloads},
-            {"reload_refused", nullptr},
-            {"reload_requests", requests_json(record.requests)}};
-  if (!record.last_program.empty()) json["handed_over_from"] = record.last_program;
-  if (!record.refusal.empty()) json["reload_refused"] = record.refusal;
-  return json;
+void write_mount(JsonWriter& json, const MountRecord& record) {
+  json.open_object("mount");
+  json.member("version", kVersion);
+  write_text(json, "pid_namespace", pid_namespace());
+  write_time(json, "mounted_at", record.mounted_at);
+  json.member("upgrades", record.upgrades);
+  json.member("crash_restarts", record.crashes);
+  write_time(json, "handed_over_at", record.last_at);
+  write_text(json, "handed_over_from", record.last_program);
+  json.member("replacements", record.replaced);
+  json.member("replacing", is_telling_kernel());
+  json.member("reloads", record.reloads);
+  write_text(json, "reload_refused", record.refusal);
+  write_requests(json, record.requests);
+  json.close_object();
 }
 
 /// null: no file is known to have changed.
-Json change_json(const std::optional<SourceChange>& change) {
-  if (!change) return {};
-  return {{"file", change->file}, {"message", change->what}};
+void write_change(JsonWriter& json, const std::optional<SourceChange>& change) {
+  if (!change) return json.null_member("source_changed");
+  json.open_object("source_changed");
+  json.member("file", change->file);
+  json.member("message", change->what);
+  json.close_object();
 }
 
+void write_storage(JsonWriter& json, const std::vector<StorageFigure>& figures) {
+  if (figures.empty()) return;
+  json.open_object("storage");
+  for (const StorageFigure& figure : figures) json.member(figure.name, figure.value);
+  json.close_object();
+}
+
+/// @param known writes what never changes.
 /// @param change does not wait for storage.
-OutputFile status_file(const Json& known,
-                       const std::function<std::optional<SourceChange>()>& change) {
+OutputFile status_file(std::function<void(JsonWriter& json)> known,
+                       std::function<std::optional<SourceChange>()> change) {
   using std::chrono::steady_clock;
-  return control(
-      "status.json", std::make_shared<LiveFile>([known, change, begin = steady_clock::now()] {
-        Json json = known;
-        json["pid"] = ::getpid();
-        json["mount"] = mount_json(mount_record());
-        json["source_changed"] = change_json(change());
-        json["uptime_seconds"] =
-            std::chrono::duration_cast<std::chrono::seconds>(steady_clock::now() - begin).count();
-        json["activity"] = activity_json(counters().values());
-        for (const StorageFigure& figure : storage_figures()) {
-          json["storage"][figure.name] = figure.value;
-        }
-        return text(json);
-      }));
+  return control("status.json",
+                 std::make_shared<LiveFile>([known = std::move(known), change = std::move(change),
+                                             begin = steady_clock::now()] {
+                   const auto age = steady_clock::now() - begin;
+                   JsonWriter json(kIndentedJson);
+                   json.open_object();
+                   known(json);
+                   json.member("pid", ::getpid());
+                   write_mount(json, mount_record());
+                   write_change(json, change());
+                   json.member("uptime_seconds",
+                               std::chrono::duration_cast<std::chrono::seconds>(age).count());
+                   json.key("activity");
+                   write_activity(json, counters().values());
+                   write_storage(json, storage_figures());
+                   json.close_object();
+                   return json.take() + "\n";
+                 }));
 }
 
 /// "ready", or why the mount is not: a source file is not what it was.
@@ -197,7 +214,8 @@ std::vector<OutputFile> control_view(const ViewContext& context) {
   const auto source =
       std::make_shared<const WatchedSource>(context.target->source().checkpoint_ptr());
   opened_sources().add(source);
-  files.push_back(status_file(subject->facts, [source] { return source->known(); }));
+  files.push_back(status_file([subject](JsonWriter& json) { write_members(json, subject->facts); },
+                              [source] { return source->known(); }));
   files.push_back(
       control("plan.json", std::make_shared<LiveFile>(
                                [plan = std::make_shared<PlanText>(context.target, context.ranks)] {
@@ -211,9 +229,12 @@ std::vector<OutputFile> control_view(const ViewContext& context) {
 }
 
 OutputFile all_steps_status(const ConversionOptions& options) {
-  Json json = option_facts_json(options);
-  json["step"] = "all";
-  return status_file(json, [] { return opened_sources().known(); });
+  return status_file(
+      [facts = option_facts(options)](JsonWriter& json) {
+        write_members(json, facts);
+        json.member("step", "all");
+      },
+      [] { return opened_sources().known(); });
 }
 
 OutputFile all_steps_ready() {

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "view/control/plan_json.h"
 
-#include <utility>
-
-#include <nlohmann/json.hpp>
-
-#include "base/rank_json.h"
-
 namespace reshardfs {
 
 std::vector<Rank> ranks_of(const std::vector<SourceTraffic>& traffic) {
@@ -17,12 +11,22 @@ std::vector<Rank> ranks_of(const std::vector<SourceTraffic>& traffic) {
   return ranks;
 }
 
-nlohmann::ordered_json plan_json(Rank rank, const std::vector<SourceTraffic>& traffic) {
-  nlohmann::ordered_json sources = nlohmann::ordered_json::array();
+void write_plan(JsonWriter& json, Rank rank, const std::vector<SourceTraffic>& traffic) {
+  json.open_object();
+  json.member("rank", rank.number());
+  json.open_list("needed_ranks");
+  for (const Rank needed : ranks_of(traffic)) json.number(needed.number());
+  json.close_list();
+  json.open_list("sources");
   for (const SourceTraffic& source : traffic) {
-    sources.push_back({{"rank", source.rank}, {"file", source.file}, {"bytes", source.bytes}});
+    json.open_object();
+    json.member("rank", source.rank.number());
+    json.member("file", source.file);
+    json.member("bytes", source.bytes);
+    json.close_object();
   }
-  return {{"rank", rank}, {"needed_ranks", ranks_of(traffic)}, {"sources", std::move(sources)}};
+  json.close_list();
+  json.close_object();
 }
 
 }  // namespace reshardfs

@@ -4,17 +4,17 @@
 #include <cstdint>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "reshardfs/conversion.h"
+
+#include "base/json/json_writer.h"
 
 namespace reshardfs {
 
 /// The source ranks of a traffic list, each once.
 std::vector<Rank> ranks_of(const std::vector<SourceTraffic>& traffic);
 
-/// {"rank": r, "needed_ranks": [...], "sources": [{"rank", "file", "bytes"}, ...]}: what a plan
-/// says of a destination rank.
-nlohmann::ordered_json plan_json(Rank rank, const std::vector<SourceTraffic>& traffic);
+/// Writes {"rank": r, "needed_ranks": [...], "sources": [{"rank", "file", "bytes"}, ...]}: what a
+/// plan says of a destination rank.
+void write_plan(JsonWriter& json, Rank rank, const std::vector<SourceTraffic>& traffic);
 
 }  // namespace reshardfs

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
 #include "base/text/text.h"
 #include "base/version.h"
 #include "conversion/option_words.h"
@@ -13,10 +11,8 @@
 namespace reshardfs {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json path_or_null(const std::optional<std::filesystem::path>& path) {
-  return path ? Json(path->string()) : Json();
+std::optional<std::string> text_of(const std::optional<std::filesystem::path>& path) {
+  return path ? std::optional(path->string()) : std::nullopt;
 }
 
 /// rank_<r>/NAME, not what is in a directory below.
@@ -33,37 +29,35 @@ std::vector<ReportFile> rank_files(const std::vector<OutputFile>& files) {
   return found;
 }
 
-}  // namespace
-
-nlohmann::ordered_json option_facts_json(const ConversionOptions& options) {
-  return {{"version", kVersion},
-          {"source", options.source.string()},
-          {"src_strategy", path_or_null(options.src_strategy)},
-          {"dst_strategy", options.dst_sizes.empty() ? path_or_null(options.dst_strategy)
-                                                     : Json(options.dst_sizes)},
-          {"opened", utc_now()}};
+ConversionFacts facts_of(const ViewContext& context) {
+  const CheckpointSet& checkpoint = context.target->source().checkpoint();
+  ConversionFacts facts{
+      .options = option_facts(context.options),
+      .source_format = std::string(checkpoint.format().name),
+      .source_files = checkpoint.files().size(),
+      .source_parameters = context.target->source().parameters().size(),
+      .destination_ranks = context.target->rank_count(),
+      .shown_ranks = context.ranks.size(),
+      .casts = context.options.casts,
+      .whole_model = context.whole != nullptr,
+      .warnings = context.warnings,
+      .notes = context.notes,
+  };
+  if (!checkpoint.step().empty()) facts.step = checkpoint.step();
+  for (const OutputFormat format : context.formats) {
+    facts.formats.emplace_back(word_of(kFormatWords, format));
+  }
+  return facts;
 }
 
-nlohmann::ordered_json facts_json(const ViewContext& context) {
-  const CheckpointSet& checkpoint = context.target->source().checkpoint();
-  const ConversionOptions& options = context.options;
-  Json formats = Json::array();
-  for (const OutputFormat format : context.formats) {
-    formats.push_back(word_of(kFormatWords, format));
-  }
-  Json json = option_facts_json(options);
-  json.update({{"source_format", checkpoint.format().name},
-               {"source_files", checkpoint.files().size()},
-               {"source_parameters", context.target->source().parameters().size()},
-               {"step", checkpoint.step().empty() ? Json() : Json(checkpoint.step())},
-               {"destination_ranks", context.target->rank_count()},
-               {"shown_ranks", context.ranks.size()},
-               {"formats", std::move(formats)},
-               {"casts", options.casts},
-               {"whole_model", context.whole != nullptr},
-               {"warnings", context.warnings},
-               {"notes", context.notes}});
-  return json;
+}  // namespace
+
+OptionFacts option_facts(const ConversionOptions& options) {
+  return {
+      .source = options.source.string(),
+      .src_strategy = options.src_sizes.empty() ? text_of(options.src_strategy) : options.src_sizes,
+      .dst_strategy = options.dst_sizes.empty() ? text_of(options.dst_strategy) : options.dst_sizes,
+      .opened = utc_now()};
 }
 
 ReportSubject report_subject(const ViewContext& context) {
@@ -71,30 +65,54 @@ ReportSubject report_subject(const ViewContext& context) {
   return {context.target,
           context.ranks,
           ParameterRoles(context.options.state_prefixes, context.model.states),
-          facts_json(context),
+          facts_of(context),
           report_command(context.options, step),
           rank_files(context.files)};
 }
 
-nlohmann::ordered_json activity_json(const CounterValues& values) {
-  Json requests = Json::object();
+void write_members(JsonWriter& json, const OptionFacts& facts) {
+  json.member("version", kVersion);
+  json.member("source", facts.source);
+  json.member_or_null("src_strategy", facts.src_strategy);
+  json.member_or_null("dst_strategy", facts.dst_strategy);
+  json.member("opened", facts.opened);
+}
+
+void write_members(JsonWriter& json, const ConversionFacts& facts) {
+  write_members(json, facts.options);
+  json.member("source_format", facts.source_format);
+  json.member("source_files", facts.source_files);
+  json.member("source_parameters", facts.source_parameters);
+  json.member_or_null("step", facts.step);
+  json.member("destination_ranks", facts.destination_ranks);
+  json.member("shown_ranks", facts.shown_ranks);
+  json.texts("formats", facts.formats);
+  json.texts("casts", facts.casts);
+  json.member("whole_model", facts.whole_model);
+  json.texts("warnings", facts.warnings);
+  json.texts("notes", facts.notes);
+}
+
+void write_activity(JsonWriter& json, const CounterValues& values) {
+  json.open_object();
+  json.open_object("requests");
   for (std::size_t i = 0; i < kOperationNames.size(); ++i) {
-    requests[std::string(kOperationNames.at(i))] = values.requests.at(i);
+    json.member(kOperationNames.at(i), values.requests.at(i));
   }
-  Json errors = Json::object();
+  json.close_object();
+  json.member("bytes_delivered", values.bytes_delivered);
+  json.member("bytes_read_from_sources", values.source_bytes);
+  json.member("source_reads", values.source_reads);
+  json.member("source_changes", values.source_changes);
+  json.member("replica_reads", values.replica_reads);
+  json.member("reads_in_flight", values.reads_in_flight);
+  json.open_object("read_errors");
   for (std::size_t i = 0; i < kReadErrorNames.size(); ++i) {
-    if (values.read_errors.at(i) > 0) {
-      errors[std::string(kReadErrorNames.at(i))] = values.read_errors.at(i);
-    }
+    if (values.read_errors.at(i) == 0) continue;
+    json.member(kReadErrorNames.at(i), values.read_errors.at(i));
   }
-  return {{"requests", std::move(requests)},
-          {"bytes_delivered", values.bytes_delivered},
-          {"bytes_read_from_sources", values.source_bytes},
-          {"source_reads", values.source_reads},
-          {"source_changes", values.source_changes},
-          {"replica_reads", values.replica_reads},
-          {"reads_in_flight", values.reads_in_flight},
-          {"read_errors", std::move(errors)}};
+  json.close_object();
+  json.close_object();
 }
 
 }  // namespace reshardfs

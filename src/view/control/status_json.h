@@ -1,27 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
-
-#include <nlohmann/json_fwd.hpp>
-
+#include "base/json/json_writer.h"
 #include "base/process/counters.h"
 #include "report/page.h"
 #include "view/view.h"
 
 namespace reshardfs {
 
-/// What the options say of a mount, whatever it shows, and when that began. The key file is not
-/// named.
-nlohmann::ordered_json option_facts_json(const ConversionOptions& options);
-
-/// The same, and what a conversion is: nothing of it changes while it is mounted.
-nlohmann::ordered_json facts_json(const ViewContext& context);
-
-/// The same, as the report's page takes it.
+OptionFacts option_facts(const ConversionOptions& options);
+/// Nothing of a conversion's facts changes while it is mounted.
 ReportSubject report_subject(const ViewContext& context);
 
-/// What a mount has done so far.
-nlohmann::ordered_json activity_json(const CounterValues& values);
+// Members of status.json.
+void write_members(JsonWriter& json, const OptionFacts& facts);
+void write_members(JsonWriter& json, const ConversionFacts& facts);
+/// An object: what a mount has done so far.
+void write_activity(JsonWriter& json, const CounterValues& values);
 
 }  // namespace reshardfs

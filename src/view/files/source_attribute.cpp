@@ -2,10 +2,10 @@
 #include "view/files/source_attribute.h"
 
 #include <map>
+#include <optional>
+#include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include "base/rank_json.h"
+#include "base/json/json_writer.h"
 #include "plan/reading/byte_ranges.h"
 
 namespace reshardfs {
@@ -14,12 +14,6 @@ namespace {
 // What an extended attribute can have.
 constexpr std::size_t kMaxAttributeBytes = 65536;
 constexpr std::size_t kMaxRanges = 64;
-
-using Json = nlohmann::ordered_json;
-
-std::string text_of_runs(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 /// The source files, numbered in the order in which they are met.
 class Files {
@@ -31,12 +25,16 @@ class Files {
   }
   void add(const RankFile* file, std::uint64_t bytes) { list_[number(file)].second += bytes; }
 
-  Json json() const {
-    Json out = Json::array();
+  void write(JsonWriter& json) const {
+    json.open_list();
     for (const auto& [file, bytes] : list_) {
-      out.push_back({{"file", file->path.string()}, {"rank", file->rank}, {"bytes", bytes}});
+      json.open_object();
+      json.member("file", file->path.string());
+      json.member("rank", file->rank.number());
+      json.member("bytes", bytes);
+      json.close_object();
     }
-    return out;
+    json.close_list();
   }
 
  private:
@@ -44,19 +42,58 @@ class Files {
   std::vector<std::pair<const RankFile*, std::uint64_t>> list_;
 };
 
-void add_pieces(const ShownTensor& view, Files& files, Json& out) {
-  const SourceRanges found = source_ranges(view, kMaxRanges);
-  for (const SourceRange& range : found.ranges) {
-    Json piece{{"file", files.number(range.file)},
-               {"offset", range.first.offset()},
-               {"length", range.first.length()}};
-    if (range.count > 1) {
-      piece["count"] = range.count;
-      piece["stride"] = range.stride;
+/// The pieces of each parameter, in the order in which the parameters are met.
+class Pieces {
+ public:
+  void add(const std::string& name, const ShownTensor& view, Files& files) {
+    JsonWriter& json = list_of(name);
+    const SourceRanges found = source_ranges(view, kMaxRanges);
+    for (const SourceRange& range : found.ranges) {
+      json.open_object();
+      json.member("file", files.number(range.file));
+      json.member("offset", range.first.offset());
+      json.member("length", range.first.length());
+      if (range.count > 1) {
+        json.member("count", range.count);
+        json.member("stride", range.stride);
+      }
+      json.close_object();
     }
-    out.push_back(std::move(piece));
+    if (!found.complete) json.null();
   }
-  if (!found.complete) out.push_back(nullptr);
+
+  /// @return an object. To be called once.
+  std::string take() {
+    JsonWriter json(kCompactJson);
+    json.open_object();
+    for (auto& [name, list] : lists_) {
+      list.close_list();
+      json.written_member(name, list.take());
+    }
+    json.close_object();
+    return json.take();
+  }
+
+ private:
+  JsonWriter& list_of(const std::string& name) {
+    const auto [found, is_new] = numbers_.try_emplace(name, lists_.size());
+    if (is_new) lists_.emplace_back(name, kCompactJson).second.open_list();
+    return lists_[found->second].second;
+  }
+
+  std::map<std::string, std::size_t> numbers_;
+  std::vector<std::pair<std::string, JsonWriter>> lists_;
+};
+
+/// @param parameters nothing: too many.
+std::string text_of_runs(const Files& files, const std::optional<std::string>& parameters) {
+  JsonWriter json(kCompactJson);
+  json.open_object();
+  json.key("files");
+  files.write(json);
+  json.written_member("parameters", parameters.value_or("null"));
+  json.close_object();
+  return json.take();
 }
 
 }  // namespace
@@ -76,21 +113,16 @@ std::string source_attribute(std::size_t count,
   constexpr std::size_t kMaxCount = 1000;
   const bool detailed = count <= kMaxCount;
   Files files;
-  Json by_parameter = Json::object();
+  Pieces pieces;
   for_each_view([&](const std::string& name, const ShownTensor& view) {
     view.for_each_cell([&](const Holding& holding, std::uint64_t bytes) {
       if (holding && bytes > 0) files.add(holding.file, bytes);
     });
-    if (!detailed) return;
-    Json& pieces = by_parameter[name];
-    if (pieces.is_null()) pieces = Json::array();
-    add_pieces(view, files, pieces);
+    if (detailed) pieces.add(name, view, files);
   });
-  Json json{{"files", files.json()}, {"parameters", detailed ? std::move(by_parameter) : Json()}};
-  std::string out = text_of_runs(json);
+  std::string out = text_of_runs(files, detailed ? std::optional(pieces.take()) : std::nullopt);
   if (out.size() <= kMaxAttributeBytes) return out;
-  json["parameters"] = nullptr;
-  out = text_of_runs(json);
+  out = text_of_runs(files, std::nullopt);
   if (out.size() <= kMaxAttributeBytes) return out;
   return R"({"files":null,"parameters":null})";
 }
