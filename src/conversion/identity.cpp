@@ -6,11 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/error.h"
 
 #include "base/blocks.h"
+#include "base/json/json_writer.h"
 #include "base/process/parallel.h"
 #include "base/sha256.h"
 #include "base/version.h"
@@ -22,7 +21,6 @@
 namespace reshardfs {
 namespace {
 
-using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 constexpr const char* kSourceFiles = "source files";
@@ -37,8 +35,8 @@ void add_file(const fs::path& path, Sha256& hash) {
                  [&](std::span<const std::byte> bytes) { hash.update(bytes); });
 }
 
-/// Of a file, or of all files of a directory with their names.
-Json content_of(const fs::path& path) {
+/// A sum of a file, or of all files of a directory with their names.
+std::string content_of(const fs::path& path) {
   Sha256 hash;
   if (path_kind(path) != PathKind::kDirectory) {
     add_file(path, hash);
@@ -52,131 +50,147 @@ Json content_of(const fs::path& path) {
   return hash.finish();
 }
 
-Json content_of(const std::optional<fs::path>& path) {
-  return path ? content_of(*path) : Json();
+void write_content(JsonWriter& json, const char* key, const std::optional<fs::path>& path) {
+  json.member_or_null(key, path ? std::optional(content_of(*path)) : std::nullopt);
 }
 
 enum class Samples : std::uint8_t { kTaken, kNone };
 
-Json source_files_of(const ConversionOptions& options, const std::vector<ConversionSource>& sources,
-                     Samples samples) {
-  std::vector<Json> files(sources.size());
+void write_sources(JsonWriter& json, const ConversionOptions& options,
+                   const std::vector<ConversionSource>& sources, Samples samples) {
+  std::vector<std::string> files(sources.size());
   parallel_for(sources.size(), [&](std::size_t i) {
     const std::string path = sources[i].path.lexically_relative(options.source).string();
     files[i] = samples == Samples::kTaken ? source_file_identity(sources[i], path)
                                           : source_file_facts(sources[i], path);
   });
-  return files;
+  json.open_list(kSourceFiles);
+  for (const std::string& file : files) json.written(file);
+  json.close_list();
 }
 
-/// The file of a list that has the path; null if there is none.
-Json with_path(const Json& files, const Json& path) {
-  const auto found = std::find_if(files.begin(), files.end(), [&](const Json& file) {
-    return file.is_object() && file.value<Json>("path", Json()) == path;
-  });
-  return found == files.end() ? Json() : *found;
+/// The files that maps are made of, and how these are used.
+void write_maps(JsonWriter& json, const ConversionOptions& options) {
+  json.open_object("map");
+  json.texts(
+      "files",
+      ModelMaps(options.maps, options.source, options.no_symlinks ? options.source : "").digests());
+  json.open_list("directions");
+  for (const MapDirection direction : options.maps.directions) {
+    json.number(static_cast<int>(direction));
+  }
+  json.close_list();
+  json.texts("variables", options.maps.variables);
+  json.close_object();
 }
 
-IdentityDifference difference_of_sources(const Json& old, const Json& now) {
-  for (const Json& file : now) {
-    const Json& path = file.at("path");
-    std::string name = "source file '" + printable(path.get<std::string>()) + "'";
-    const Json before = with_path(old, path);
-    if (before.is_null()) return {"it knows no " + name, kOtherHint};
-    const std::string difference = source_file_difference(before, file);
+void write_formats(JsonWriter& json, const ConversionOptions& options) {
+  json.open_list("format");
+  for (const OutputFormat format : options.formats) {
+    json.text(format == OutputFormat::kCkpt ? "ckpt" : "safetensors");
+  }
+  json.close_list();
+}
+
+void write_strategy(JsonWriter& json, const char* key, const std::optional<fs::path>& path,
+                    const std::string& sizes) {
+  sizes.empty() ? write_content(json, key, path) : json.member(key, sizes);
+}
+
+/// What lays the parameters out, and names them.
+void write_strategies(JsonWriter& json, const ConversionOptions& options) {
+  write_strategy(json, "src-strategy", options.src_strategy, options.src_sizes);
+  write_strategy(json, "dst-strategy", options.dst_strategy, options.dst_sizes);
+  json.texts("src-join", options.src_join);
+  write_content(json, "name-map",
+                options.name_map.empty() ? std::nullopt : std::optional(options.name_map));
+  options.maps.maps.empty() ? json.null_member("map") : write_maps(json, options);
+}
+
+/// All but the version and the source files.
+void write_options(JsonWriter& json, const ConversionOptions& options) {
+  write_strategies(json, options);
+  json.texts("state-prefix", options.state_prefixes);
+  json.member("prefix", options.prefix);
+  json.member("unmatched", static_cast<int>(options.unmatched));
+  json.member("replicas", static_cast<int>(options.replicas));
+  json.texts("include", options.include);
+  json.texts("exclude", options.exclude);
+  write_formats(json, options);
+  json.member("metadata", options.safetensors_metadata);
+  json.member("align", options.align);
+  json.member("shard-size", options.shard_bytes);
+  json.member("dcp-shards", options.dcp_shards);
+  json.member("dcp-release", static_cast<int>(options.dcp_release));
+  json.texts("cast", options.casts);
+  json.member("crc", options.append_crc);
+  // What was exported before there was the option goes on without it.
+  if (options.weights_only) json.member("weights-only", true);
+}
+
+/// The file of a list that has the path; nothing if there is none.
+std::optional<JsonValue> with_path(const std::optional<JsonValue>& files, const JsonValue& path) {
+  if (!files) return std::nullopt;
+  for (const JsonValue file : *files) {
+    if (file.is_object() && is_same_json(file.find("path"), path)) return file;
+  }
+  return std::nullopt;
+}
+
+IdentityDifference difference_of_sources(const std::optional<JsonValue>& old,
+                                         const JsonValue& now) {
+  for (const JsonValue file : now) {
+    const JsonValue path = file.find("path").value();
+    std::string name = "source file '" + printable(std::string(path.text().value_or(""))) + "'";
+    const auto before = with_path(old, path);
+    if (!before) return {"it knows no " + name, kOtherHint};
+    const std::string difference = source_file_difference(*before, file);
     if (difference.empty()) continue;
     name.append(" ").append(difference);
-    return {std::move(name), may_be_a_copy(before, file) ? kCopyHint : kOtherHint};
+    return {std::move(name), may_be_a_copy(*before, file) ? kCopyHint : kOtherHint};
   }
   return {"it has more source files", kOtherHint};
 }
 
-/// The files that maps are made of, and how these are used.
-Json maps_of(const ConversionOptions& options) {
-  Json directions = Json::array();
-  for (const MapDirection direction : options.maps.directions) {
-    directions.push_back(static_cast<int>(direction));
-  }
-  return {
-      {"files", ModelMaps(options.maps, options.source, options.no_symlinks ? options.source : "")
-                    .digests()},
-      {"directions", std::move(directions)},
-      {"variables", options.maps.variables}};
-}
-
-Json formats_of(const ConversionOptions& options) {
-  Json formats = Json::array();
-  for (const OutputFormat format : options.formats) {
-    formats.push_back(format == OutputFormat::kCkpt ? "ckpt" : "safetensors");
-  }
-  return formats;
-}
-
-/// All but the version and the source files.
-Json options_of(const ConversionOptions& options) {
-  Json json{{"src-strategy", content_of(options.src_strategy)},
-            {"dst-strategy", options.dst_sizes.empty() ? content_of(options.dst_strategy)
-                                                       : Json(options.dst_sizes)},
-            {"src-join", options.src_join},
-            {"name-map", options.name_map.empty() ? Json() : content_of(options.name_map)},
-            {"map", options.maps.maps.empty() ? Json() : maps_of(options)},
-            {"state-prefix", options.state_prefixes},
-            {"prefix", options.prefix},
-            {"unmatched", static_cast<int>(options.unmatched)},
-            {"replicas", static_cast<int>(options.replicas)},
-            {"include", options.include},
-            {"exclude", options.exclude},
-            {"format", formats_of(options)},
-            {"metadata", options.safetensors_metadata},
-            {"align", options.align},
-            {"shard-size", options.shard_bytes},
-            {"dcp-shards", options.dcp_shards},
-            {"dcp-release", static_cast<int>(options.dcp_release)},
-            {"cast", options.casts},
-            {"crc", options.append_crc}};
-  // What was exported before there was the option goes on without it.
-  if (options.weights_only) json["weights-only"] = true;
-  return json;
-}
-
-/// As it is when it has been written and read: names need not be UTF-8.
-Json as_read(const Json& json) {
-  return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
-}
-
-Json identity_of(const ConversionOptions& options, const std::vector<ConversionSource>& sources,
-                 Samples samples) {
-  Json identity{{"version", kVersion}, {kSourceFiles, source_files_of(options, sources, samples)}};
-  identity.update(options_of(options));
-  return as_read(identity);
-}
-
 }  // namespace
 
-Json conversion_identity(const ConversionOptions& options,
-                         const std::vector<ConversionSource>& sources) {
-  return identity_of(options, sources, Samples::kTaken);
+std::string conversion_identity(const ConversionOptions& options,
+                                const std::vector<ConversionSource>& sources) {
+  JsonWriter json(kCompactJson);
+  json.open_object();
+  json.member("version", kVersion);
+  write_sources(json, options, sources, Samples::kTaken);
+  write_options(json, options);
+  json.close_object();
+  return json.take();
 }
 
-Json mount_identity(const ConversionOptions& options,
-                    const std::vector<ConversionSource>& sources) {
-  Json identity = identity_of(options, sources, Samples::kNone);
-  identity.erase("version");
-  return identity;
+std::string mount_identity(const ConversionOptions& options,
+                           const std::vector<ConversionSource>& sources) {
+  JsonWriter json(kCompactJson);
+  json.open_object();
+  write_sources(json, options, sources, Samples::kNone);
+  write_options(json, options);
+  json.close_object();
+  return json.take();
 }
 
-Json steps_identity(const ConversionOptions& options) {
-  Json identity{{"steps", "all"}, {"source", options.source.string()}};
-  identity.update(options_of(options));
-  return as_read(identity);
+std::string steps_identity(const ConversionOptions& options) {
+  JsonWriter json(kCompactJson);
+  json.open_object();
+  json.member("steps", "all");
+  json.member("source", options.source.string());
+  write_options(json, options);
+  json.close_object();
+  return json.take();
 }
 
-IdentityDifference identity_difference(const Json& old, const Json& now) {
-  for (const auto& [key, value] : now.items()) {
-    const Json before = old.is_object() ? old.value<Json>(key, Json()) : Json();
-    if (before == value) continue;
-    if (key == kSourceFiles) return difference_of_sources(before, value);
-    return {"different: " + printable(key), kOtherHint};
+IdentityDifference identity_difference(const std::optional<JsonValue>& old, const JsonValue& now) {
+  for (const JsonValue value : now) {
+    const auto before = old && old->is_object() ? old->find(value.key()) : std::nullopt;
+    if (is_same_json(before, value)) continue;
+    if (value.key() == kSourceFiles) return difference_of_sources(before, value);
+    return {"different: " + printable(std::string(value.key())), kOtherHint};
   }
   return {"different: more than is known", kOtherHint};
 }

@@ -4,21 +4,20 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <xxhash.h>
 
 #include "reshardfs/error.h"
 
+#include "base/json/json_writer.h"
 #include "storage/byte_source.h"
 
 namespace reshardfs {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Together as much as one request of a mount reads.
 constexpr std::uint64_t kSamples = 64;
@@ -67,38 +66,51 @@ std::uint64_t sum_of_samples(const ByteSource& source) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
+/// @param samples of its bytes: the sum.
+std::string object_of(const ConversionSource& file, const std::string& shown_path,
+                      std::optional<std::uint64_t> samples) {
+  JsonWriter json(kCompactJson);
+  json.open_object();
+  json.member("path", shown_path);
+  json.member("bytes", file.bytes);
+  json.member("mtime_ns", file.mtime_ns);
+  json.member("ctime_ns", file.ctime_ns);
+  json.member("inode", file.inode);
+  json.member("index", fmt::format("{:016x}", file.index_sum));
+  if (samples) json.member("samples", fmt::format("{:016x}", *samples));
+  json.close_object();
+  return json.take();
+}
+
+bool differ(const JsonValue& old, const JsonValue& now, const Field& field) {
+  return !is_same_json(old.find(field.key), now.find(field.key));
+}
+
 }  // namespace
 
-Json source_file_identity(const ConversionSource& file, const std::string& shown_path) {
+std::string source_file_identity(const ConversionSource& file, const std::string& shown_path) {
   const ByteSourcePtr source = open_file(file.path);
   require_opened(*source, file);
   // A server tells versions apart itself: its stamp is made of that.
   const std::uint64_t samples = source->is_remote() ? file.inode : sum_of_samples(*source);
   source->check_unchanged();
-  Json identity = source_file_facts(file, shown_path);
-  identity["samples"] = fmt::format("{:016x}", samples);
-  return identity;
+  return object_of(file, shown_path, samples);
 }
 
-Json source_file_facts(const ConversionSource& file, const std::string& shown_path) {
-  return {{"path", shown_path},        {"bytes", file.bytes},
-          {"mtime_ns", file.mtime_ns}, {"ctime_ns", file.ctime_ns},
-          {"inode", file.inode},       {"index", fmt::format("{:016x}", file.index_sum)}};
+std::string source_file_facts(const ConversionSource& file, const std::string& shown_path) {
+  return object_of(file, shown_path, std::nullopt);
 }
 
-std::string source_file_difference(const Json& old, const Json& now) {
+std::string source_file_difference(const JsonValue& old, const JsonValue& now) {
   for (const Field& field : kFields) {
-    if (old.value<Json>(field.key, Json()) != now.value<Json>(field.key, Json())) {
-      return field.words;
-    }
+    if (differ(old, now, field)) return field.words;
   }
   return {};
 }
 
-bool may_be_a_copy(const Json& old, const Json& now) {
-  return std::all_of(kFields.begin(), kFields.end(), [&](const Field& field) {
-    return !field.tells_contents ||
-           old.value<Json>(field.key, Json()) == now.value<Json>(field.key, Json());
+bool may_be_a_copy(const JsonValue& old, const JsonValue& now) {
+  return std::none_of(kFields.begin(), kFields.end(), [&](const Field& field) {
+    return field.tells_contents && differ(old, now, field);
   });
 }
 

@@ -4,7 +4,6 @@
 #include <span>
 #include <utility>
 
-#include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
 #include "reshardfs/error.h"
@@ -40,7 +39,7 @@ std::string add_step(ConversionOptions options, const std::string& step, TreeBui
     const Conversion conversion = open_conversion(options);
     builder.set_mtime(conversion.mtime_ns());
     add_files(conversion.files(), builder);
-    const std::string text = mount_identity(options, conversion.source_files()).dump();
+    const std::string text = mount_identity(options, conversion.source_files());
     identity = sha256_of(std::as_bytes(std::span(text)));
   }
   return_free_memory();

@@ -5,16 +5,18 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
 #include "reshardfs/error.h"
 
+#include "base/json/json_value.h"
+#include "base/json/json_writer.h"
 #include "base/text/url_path.h"
 #include "checkpoint/series/step.h"
 #include "conversion/identity.h"
@@ -26,7 +28,6 @@
 namespace reshardfs {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using TreePtr = std::shared_ptr<const Tree>;
 
 TreePtr tree_of(const Conversion& conversion, std::uint64_t version) {
@@ -40,12 +41,20 @@ TreePtr tree_of(const Conversion& conversion, std::uint64_t version) {
 template <typename Identity>
 std::string subject_of(Identity&& identity, std::uint64_t sum, const MountOptions& mount) {
   try {
-    const Json subject{
-        {"identity", identity()},
-        {"tree", fmt::format("{:016x}", sum)},
-        {"access", {mount.uid, mount.gid, mount.file_mode, mount.dir_mode, mount.mtime_ns}},
-        {"fuse", mount.fuse_options}};
-    return subject.dump();
+    JsonWriter json;
+    json.open_object();
+    json.written_member("identity", identity());
+    json.member("tree", fmt::format("{:016x}", sum));
+    json.open_list("access");
+    json.number(mount.uid);
+    json.number(mount.gid);
+    json.number(mount.file_mode);
+    json.number(mount.dir_mode);
+    json.number(mount.mtime_ns);
+    json.close_list();
+    json.texts("fuse", mount.fuse_options);
+    json.close_object();
+    return json.take();
   } catch (const Error& error) {
     spdlog::info("the mount cannot be handed over: {}", error.what());
     return "";
@@ -58,25 +67,41 @@ std::string subject_of(const ConversionOptions& options, const Conversion& conve
                     mount);
 }
 
-Json part(const std::string& subject, const char* key) {
-  const Json json = Json::parse(subject, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() ? json.value<Json>(key, Json()) : Json();
-}
+/// What a subject says. It must outlive the parts.
+class Subject {
+ public:
+  explicit Subject(const std::string& text) : document_(JsonDocument::parse(text)) {}
+
+  std::optional<JsonValue> part(const char* key) const {
+    return document_ ? document_->value().find(key) : std::nullopt;
+  }
+  bool is_same(const Subject& other, const char* key) const {
+    return is_same_json(part(key), other.part(key));
+  }
+
+ private:
+  std::optional<JsonDocument> document_;
+};
 
 bool is_same(const std::string& before, const std::string& now, const char* key) {
-  return part(before, key) == part(now, key);
+  return Subject(before).is_same(Subject(now), key);
 }
 
 bool has_same_contents(const std::string& before, const std::string& now) {
-  return !before.empty() && !now.empty() && is_same(before, now, "identity") &&
-         is_same(before, now, "tree");
+  if (before.empty() || now.empty()) return false;
+  const Subject one(before);
+  const Subject other(now);
+  return one.is_same(other, "identity") && one.is_same(other, "tree");
 }
 
 /// In what the contents differ, for a message.
 std::string difference(const std::string& before, const std::string& now) {
-  if (before.empty() || now.empty()) return "it cannot be found out whether it is the same";
-  if (is_same(before, now, "identity")) return "this program shows other files";
-  return identity_difference(part(before, "identity"), part(now, "identity")).what;
+  const Subject one(before);
+  const Subject other(now);
+  const auto identity = other.part("identity");
+  if (before.empty() || !identity) return "it cannot be found out whether it is the same";
+  if (one.is_same(other, "identity")) return "this program shows other files";
+  return identity_difference(one.part("identity"), *identity).what;
 }
 
 Error not_what_is_mounted(const std::string& before, const std::string& now) {
@@ -84,8 +109,9 @@ Error not_what_is_mounted(const std::string& before, const std::string& now) {
 }
 
 bool shows_all_steps(const std::string& subject) {
-  const Json identity = part(subject, "identity");
-  return identity.is_object() && identity.contains("steps");
+  const Subject said(subject);
+  const auto identity = said.part("identity");
+  return identity && identity->find("steps");
 }
 
 /// Its steps come and go one by one, each with its own tree.
@@ -97,7 +123,9 @@ void require_no_steps(const std::string& subject) {
 
 /// What was said when it was mounted, the kernel does not forget.
 void require_same_kernel_options(const std::string& before, const std::string& now) {
-  if (part(before, "fuse").is_null() || is_same(before, now, "fuse")) return;
+  const Subject was(before);
+  const auto options = was.part("fuse");
+  if (!options || options->is_null() || was.is_same(Subject(now), "fuse")) return;
   throw Error(ErrorKind::kUnsupported,
               "a mount keeps its options of FUSE and the kernel (--fuse-option, --allow-other)")
       .hint("unmount, and mount again");

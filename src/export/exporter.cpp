@@ -7,8 +7,6 @@
 #include <set>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/error.h"
 
 #include "base/checked.h"
@@ -232,7 +230,7 @@ class Exporter {
   const OutputFiles& files_ = planned_.files;
   const std::optional<SharePlan>& share_ = planned_.share;
   BlockEngineOptions engine_;
-  nlohmann::ordered_json identity_;
+  std::string identity_;
   ExportResult result_;
 };
 

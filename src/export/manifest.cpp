@@ -15,8 +15,6 @@
 namespace reshardfs {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kShareOf = "-of-";
 constexpr const char* kShareSuffix = ".jsonl";
 // Where nothing can be appended, so much may have to be written again after a kill, beside what was
@@ -24,21 +22,16 @@ constexpr const char* kShareSuffix = ".jsonl";
 constexpr std::uint64_t kSavedBytes = std::uint64_t{256} << 20U;
 constexpr std::uint64_t kRequestBytes = std::uint64_t{1} << 20U;
 
-std::string sum_of(const Json& json) {
-  const std::string text = json.dump();
-  return sha256_of(std::as_bytes(std::span(text)));
-}
-
 std::optional<Share> share_of(const std::optional<SharePlan>& plan) {
   return plan ? std::optional(plan->share) : std::nullopt;
 }
 
 }  // namespace
 
-Manifest::Manifest(const Target& target, const Json& identity, bool force,
+Manifest::Manifest(const Target& target, const std::string& identity, bool force,
                    const std::optional<SharePlan>& share)
-    : header_(manifest_line(manifest_header(identity, share))),
-      identity_sum_(sum_of(identity)),
+    : header_(manifest_header(identity, share)),
+      identity_sum_(sha256_of(std::as_bytes(std::span(identity)))),
       claim_(target.claim(share_of(share))) {
   const std::uint64_t good =
       parse_manifest(target.shown(manifest_name(share_of(share))), claim_->read(),

@@ -11,8 +11,6 @@
 #include <set>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "reshardfs/error.h"
 
 #include "export/share.h"
@@ -79,7 +77,7 @@ class Manifest {
   /// @param force begin a new one if there is one of another conversion.
   /// @param share of which it is to be; nothing: of an export that is not shared out.
   /// @throws Error kUsage for another conversion: says what is different; as Target::claim(); kIo.
-  Manifest(const Target& target, const nlohmann::ordered_json& identity, bool force,
+  Manifest(const Target& target, const std::string& identity, bool force,
            const std::optional<SharePlan>& share = {});
   Manifest(const Manifest&) = delete;
   Manifest& operator=(const Manifest&) = delete;

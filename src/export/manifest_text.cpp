@@ -7,14 +7,13 @@
 
 #include "reshardfs/error.h"
 
+#include "base/json/json_writer.h"
 #include "base/sha256.h"
 #include "conversion/identity.h"
 #include "export/folder.h"
 
 namespace reshardfs {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormatKey = "reshardfs_export";
 constexpr const char* kShareKey = "share";
@@ -25,27 +24,34 @@ constexpr int kFormat = 2;
 /// It identified source files by path, size and modification time alone.
 constexpr int kOldFormat = 1;
 
-Json parse_line(std::string_view line) {
-  return Json::parse(line, nullptr, /*allow_exceptions=*/false);
+/// What this program has written as JSON.
+JsonDocument own(const std::string& json) {
+  return JsonDocument::parse(json).value();
+}
+
+bool has_format(const JsonValue& header, int format) {
+  const auto found = header.find(kFormatKey);
+  return found && found->integer() == format;
 }
 
 /// That it is the export of another conversion.
-Error other_export(const Json& header, const Json& identity) {
-  const auto format = header.is_object() ? header.value<Json>(kFormatKey, Json()) : Json();
-  if (format == kFormat) {
-    const Json old = header.value<Json>(kConversionKey, Json());
-    if (old == identity) {
+/// @param header nothing: its first line is no JSON.
+Error other_export(const std::optional<JsonDocument>& header, const std::string& identity) {
+  if (header && has_format(header->value(), kFormat)) {
+    const auto old = header->value().find(kConversionKey);
+    const JsonDocument now = own(identity);
+    if (is_same_json(old, now.value())) {
       return Error(ErrorKind::kUsage, "the directory holds the share of an export of other files")
           .hint(
               "give the --ranks, --views and --params of that export, or use --force; an export "
               "without --share adds files");
     }
-    const IdentityDifference difference = identity_difference(old, identity);
+    const IdentityDifference difference = identity_difference(old, now.value());
     return Error(ErrorKind::kUsage,
                  "the directory holds the export of another conversion (" + difference.what + ")")
         .hint(difference.hint);
   }
-  if (format == kOldFormat) {
+  if (header && has_format(header->value(), kOldFormat)) {
     return Error(ErrorKind::kUsage,
                  "an earlier version of reshardfs began this export and recorded too little about "
                  "the source to resume it safely")
@@ -57,76 +63,94 @@ Error other_export(const Json& header, const Json& identity) {
       .hint("choose another directory, or use --force, which replaces it");
 }
 
-std::optional<std::pair<std::string, Manifest::Entry>> parse_entry(std::string_view line) {
-  const Json json = parse_line(line);
-  if (!json.is_object() || !json.contains("path") || !json.contains("size") ||
-      !json.contains("sha256")) {
-    return std::nullopt;
-  }
-  const Json& path = json.at("path");
-  const Json& size = json.at("size");
-  const Json& sha256 = json.at("sha256");
-  if (!path.is_string() || !size.is_number_unsigned() || !sha256.is_string()) return std::nullopt;
-  if (!is_plain_path(path.get<std::string>())) return std::nullopt;
-  const Json etag = json.value<Json>("etag", "");
-  return std::pair(path.get<std::string>(),
-                   Manifest::Entry{size.get<std::uint64_t>(), sha256.get<std::string>(),
-                                   etag.is_string() ? etag.get<std::string>() : ""});
+using PathAndEntry = std::pair<std::string, Manifest::Entry>;
+
+std::optional<PathAndEntry> entry_of(const JsonValue& json) {
+  const auto path = json.find("path");
+  const auto size = json.find("size");
+  const auto sha256 = json.find("sha256");
+  if (!path || !size || !sha256) return std::nullopt;
+  if (!path->text() || !size->unsigned_integer() || !sha256->text()) return std::nullopt;
+  const auto etag = json.find("etag");
+  const auto text_of = [](const JsonValue& value) {
+    return std::string(value.text().value_or(std::string_view()));
+  };
+  PathAndEntry entry{text_of(*path),
+                     {*size->unsigned_integer(), text_of(*sha256), etag ? text_of(*etag) : ""}};
+  return is_plain_path(entry.first) ? std::optional(std::move(entry)) : std::nullopt;
+}
+
+/// @return whether it is a good line behind the first one.
+bool take_line(std::string_view line, Manifest::Entries& out) {
+  const auto json = JsonDocument::parse(line);
+  if (!json || !json->value().is_object()) return false;
+  auto entry = entry_of(json->value());
+  if (!entry) return json->value().find(kCompleteKey).has_value();
+  out[std::move(entry->first)] = std::move(entry->second);
+  return true;
 }
 
 }  // namespace
 
-std::string manifest_line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-Json manifest_header(const Json& identity, const std::optional<SharePlan>& plan) {
-  Json header{{kFormatKey, kFormat}};
+std::string manifest_header(const std::string& identity, const std::optional<SharePlan>& plan) {
+  JsonWriter json(kCompactJson);
+  json.open_object();
+  json.member(kFormatKey, kFormat);
   if (plan) {
-    header[kShareKey] = {
-        {"index", plan->share.index}, {"count", plan->share.count}, {kFilesKey, plan->files_sum}};
+    json.open_object(kShareKey);
+    json.member("index", plan->share.index);
+    json.member("count", plan->share.count);
+    json.member(kFilesKey, plan->files_sum);
+    json.close_object();
   }
-  header[kConversionKey] = identity;
-  return header;
+  json.written_member(kConversionKey, identity);
+  json.close_object();
+  return json.take() + "\n";
 }
 
 std::string manifest_entry_line(const std::string& path, const Manifest::Entry& entry) {
-  Json json{{"path", path}, {"size", entry.size}, {"sha256", entry.sha256}};
-  if (!entry.etag.empty()) json["etag"] = entry.etag;
-  return manifest_line(json);
+  JsonWriter json(kCompactJson);
+  json.open_object();
+  json.member("path", path);
+  json.member("size", entry.size);
+  json.member("sha256", entry.sha256);
+  if (!entry.etag.empty()) json.member("etag", entry.etag);
+  json.close_object();
+  return json.take() + "\n";
 }
 
 std::string manifest_last_line(const std::string& header) {
-  return manifest_line({{kCompleteKey, sha256_of(std::as_bytes(std::span(header)))}});
+  JsonWriter json(kCompactJson);
+  json.open_object();
+  json.member(kCompleteKey, sha256_of(std::as_bytes(std::span(header))));
+  json.close_object();
+  return json.take() + "\n";
 }
 
-IsSameHeader same_files(const Json& identity, const std::optional<SharePlan>& plan) {
-  return
-      [wanted = manifest_header(identity, plan)](const Json& header) { return header == wanted; };
+IsSameHeader same_files(const std::string& identity, const std::optional<SharePlan>& plan) {
+  return [wanted = own(manifest_header(identity, plan))](const JsonValue& header) {
+    return header.is_same(wanted.value());
+  };
 }
 
-IsSameHeader same_conversion(const Json& identity) {
-  return [identity](const Json& header) {
-    return header.value<Json>(kFormatKey, Json()) == kFormat &&
-           header.value<Json>(kConversionKey, Json()) == identity;
+IsSameHeader same_conversion(const std::string& identity) {
+  return [wanted = own(identity)](const JsonValue& header) {
+    return has_format(header, kFormat) && is_same_json(header.find(kConversionKey), wanted.value());
   };
 }
 
 std::uint64_t parse_manifest(const std::filesystem::path& file, const std::string& text,
-                             const IsSameHeader& is_same, const Json& identity, bool force,
+                             const IsSameHeader& is_same, const std::string& identity, bool force,
                              Manifest::Entries& out) {
   std::uint64_t good = 0;
   for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', good)) {
     const std::string_view line = std::string_view(text).substr(good, end - good);
     if (good == 0) {
-      const Json header = parse_line(line);
-      const bool same = header.is_object() && is_same(header);
+      const auto header = JsonDocument::parse(line);
+      const bool same = header && header->value().is_object() && is_same(header->value());
       if (!same && force) return 0;
       if (!same) throw other_export(header, identity).in_file(file);
-    } else if (auto entry = parse_entry(line)) {
-      out[std::move(entry->first)] = std::move(entry->second);
-    } else if (const Json json = parse_line(line);
-               !json.is_object() || !json.contains(kCompleteKey)) {
+    } else if (!take_line(line, out)) {
       break;
     }
     good = end + 1;

@@ -8,29 +8,27 @@
 #include <optional>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json/json_value.h"
 #include "export/manifest.h"
 #include "export/share.h"
 
 namespace reshardfs {
 
+// Lines, each with its newline.
+
 /// The first line says of what conversion, and of what share, a manifest is.
-nlohmann::ordered_json manifest_header(const nlohmann::ordered_json& identity,
-                                       const std::optional<SharePlan>& plan);
-/// A line, with its newline.
-std::string manifest_line(const nlohmann::ordered_json& json);
+/// @param identity see conversion_identity().
+std::string manifest_header(const std::string& identity, const std::optional<SharePlan>& plan);
 std::string manifest_entry_line(const std::string& path, const Manifest::Entry& entry);
 /// What a manifest that is complete ends with. It says of what: it is read alone.
 /// @param header its first line.
 std::string manifest_last_line(const std::string& header);
 
-using IsSameHeader = std::function<bool(const nlohmann::ordered_json& header)>;
+using IsSameHeader = std::function<bool(const JsonValue& header)>;
 /// Accepts the manifest of these very files.
-IsSameHeader same_files(const nlohmann::ordered_json& identity,
-                        const std::optional<SharePlan>& plan);
+IsSameHeader same_files(const std::string& identity, const std::optional<SharePlan>& plan);
 /// Accepts shares of a conversion, of whatever files.
-IsSameHeader same_conversion(const nlohmann::ordered_json& identity);
+IsSameHeader same_conversion(const std::string& identity);
 
 /// @param file for messages.
 /// @param force begin anew in place of another conversion's
@@ -38,7 +36,7 @@ IsSameHeader same_conversion(const nlohmann::ordered_json& identity);
 /// @return bytes up to the end of the last good line; 0: it has to begin anew.
 /// @throws Error kUsage for another conversion's.
 std::uint64_t parse_manifest(const std::filesystem::path& file, const std::string& text,
-                             const IsSameHeader& is_same, const nlohmann::ordered_json& identity,
-                             bool force, Manifest::Entries& out);
+                             const IsSameHeader& is_same, const std::string& identity, bool force,
+                             Manifest::Entries& out);
 
 }  // namespace reshardfs

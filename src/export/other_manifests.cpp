@@ -11,8 +11,6 @@
 namespace reshardfs {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 /// Every process that begins has looked at some of the other shares' manifests, so all that there
 /// are should be the same. Many processes that look at as many manifests would be a burden.
 constexpr std::size_t kMostLookedAt = 16;
@@ -28,7 +26,7 @@ constexpr std::size_t kMostLookedAt = 16;
 
 }  // namespace
 
-OtherManifests::OtherManifests(const Target& target, const Json& identity,
+OtherManifests::OtherManifests(const Target& target, const std::string& identity,
                                const std::optional<SharePlan>& own, bool force)
     : target_(target), identity_(identity), own_(own) {
   std::size_t looked_at = 0;
@@ -79,10 +77,11 @@ void OtherManifests::add_all(Manifest::Entries& entries, bool force) const {
   }
 }
 
-std::optional<Manifest::Entries> read_complete_share(const Target& target, const Json& identity,
+std::optional<Manifest::Entries> read_complete_share(const Target& target,
+                                                     const std::string& identity,
                                                      const SharePlan& share) {
   const std::string name = manifest_name(share.share);
-  const std::string header = manifest_line(manifest_header(identity, share));
+  const std::string header = manifest_header(identity, share);
   const auto text = target.read(name, manifest_last_line(header));
   if (!text) return std::nullopt;
   Manifest::Entries entries;

@@ -5,8 +5,6 @@
 #include <optional>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "export/manifest.h"
 #include "export/manifest_text.h"
 #include "export/share.h"
@@ -22,7 +20,7 @@ class OtherManifests {
   /// @param force those of other conversions, or of other numbers of shares, are removed, but for
   ///        those that another process is about to begin anew.
   /// @throws Error kUsage if one is not the same, or its process still runs; kIo.
-  OtherManifests(const Target& target, const nlohmann::ordered_json& identity,
+  OtherManifests(const Target& target, const std::string& identity,
                  const std::optional<SharePlan>& own, bool force);
 
   /// What those have written that are not of this number of shares.
@@ -38,7 +36,7 @@ class OtherManifests {
   std::optional<Manifest::Entries> read(const std::string& name, const IsSameHeader& is_same) const;
 
   const Target& target_;
-  const nlohmann::ordered_json& identity_;
+  const std::string& identity_;
   const std::optional<SharePlan>& own_;
   Manifest::Entries known_;
 };
@@ -47,7 +45,7 @@ class OtherManifests {
 /// not, only the end may be read.
 /// @throws Error kIo; of Target::read().
 std::optional<Manifest::Entries> read_complete_share(const Target& target,
-                                                     const nlohmann::ordered_json& identity,
+                                                     const std::string& identity,
                                                      const SharePlan& share);
 
 }  // namespace reshardfs

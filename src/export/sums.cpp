@@ -60,7 +60,7 @@ std::string sums_of(const Target& target, const Manifest::Entries& entries) {
   return text_of(look_for(target, entries), entries);
 }
 
-std::optional<Share> write_shared_sums(const Target& target, const nlohmann::ordered_json& identity,
+std::optional<Share> write_shared_sums(const Target& target, const std::string& identity,
                                        const SharePlan& own, const Manifest::Entries& known) {
   Manifest::Entries all = known;
   std::vector<std::pair<Share, Manifest::Entries>> shares;

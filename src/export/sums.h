@@ -5,8 +5,6 @@
 #include <optional>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "export/manifest.h"
 #include "export/share.h"
 #include "export/target.h"
@@ -31,7 +29,7 @@ std::string sums_of(const Target& target, const Manifest::Entries& entries);
 /// @param known what was written beside the shares.
 /// @return a share that is not complete yet, or has lost a file since; then nothing is written.
 /// @throws Error of Target::read(), list() and put().
-std::optional<Share> write_shared_sums(const Target& target, const nlohmann::ordered_json& identity,
+std::optional<Share> write_shared_sums(const Target& target, const std::string& identity,
                                        const SharePlan& own, const Manifest::Entries& known);
 
 }  // namespace reshardfs

@@ -11,7 +11,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
@@ -24,11 +23,10 @@
 
 namespace reshardfs::conformance {
 
-using Json = nlohmann::ordered_json;
 using TargetPtr = std::unique_ptr<const Target>;
 
-inline const Json kIdentity{{"version", "1"}, {"prefix", "checkpoint_"}};
-inline const Json kOther{{"version", "1"}, {"prefix", "net_"}};
+inline const std::string kIdentity = R"({"version":"1","prefix":"checkpoint_"})";
+inline const std::string kOther = R"({"version":"1","prefix":"net_"})";
 inline const SharePlan kPlan{{0, 2}, "sum"};
 
 /// Files in memory, written by export jobs to a place of each test's own.

@@ -9,7 +9,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "export/checksums.h"
 #include "support/errors.h"
@@ -19,9 +18,7 @@
 namespace reshardfs {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-const Json kIdentity{{"version", "1"}, {"prefix", "checkpoint_"}};
+const std::string kIdentity = R"({"version":"1","prefix":"checkpoint_"})";
 
 std::string text_of(const test::TempDir& directory) {
   std::ifstream in(directory.path() / Manifest::kName, std::ios::binary);
@@ -89,7 +86,7 @@ TEST(Manifest, StopsAtALineThatIsNoEntry) {
 TEST(Manifest, RefusesThatOfAnotherConversionAndSaysWhatIsDifferent) {
   const test::TempDir directory;
   fill(directory);
-  const Json other{{"version", "1"}, {"prefix", "net_"}};
+  const std::string other = R"({"version":"1","prefix":"net_"})";
   test::expect_error(ErrorKind::kUsage, {"prefix", "--force", Manifest::kName},
                      [&] { const Manifest manifest(test::target_of(directory), other, false); });
   EXPECT_THAT(text_of(directory), ::testing::HasSubstr("rank_0/a.ckpt"));

@@ -8,18 +8,15 @@
 namespace reshardfs {
 namespace {
 
-using Json = nlohmann::ordered_json;
+const std::string kIdentity = R"({"version":"1"})";
 
-const Json kIdentity{{"version", "1"}};
-
-bool is_any(const Json& /*header*/) {
+bool is_any(const JsonValue& /*header*/) {
   return true;
 }
 
 Manifest::Entry reread(const Manifest::Entry& entry) {
   Manifest::Entries entries;
-  const std::string text =
-      manifest_line(manifest_header(kIdentity, {})) + manifest_entry_line("a", entry);
+  const std::string text = manifest_header(kIdentity, {}) + manifest_entry_line("a", entry);
   EXPECT_EQ(parse_manifest("", text, is_any, kIdentity, false, entries), text.size());
   return entries.at("a");
 }
@@ -35,18 +32,34 @@ TEST(ManifestText, KeepsEtags) {
             "{\"path\":\"a\",\"size\":7,\"sha256\":\"5a\"}\n");
 }
 
+// Exports of earlier versions are gone on with.
+TEST(ManifestText, HasTheLinesThatItAlwaysHad) {
+  EXPECT_EQ(manifest_header(kIdentity, {}),
+            "{\"reshardfs_export\":2,\"conversion\":{\"version\":\"1\"}}\n");
+  EXPECT_EQ(manifest_header(kIdentity, SharePlan{{1, 2}, "x"}),
+            "{\"reshardfs_export\":2,\"share\":{\"index\":1,\"count\":2,\"files\":\"x\"},"
+            "\"conversion\":{\"version\":\"1\"}}\n");
+  EXPECT_EQ(manifest_entry_line("a\n\xff", {~std::uint64_t{0}, "", "e\"2"}),
+            "{\"path\":\"a\\n\xef\xbf\xbd\",\"size\":18446744073709551615,\"sha256\":\"\","
+            "\"etag\":\"e\\\"2\"}\n");
+  EXPECT_EQ(manifest_last_line(""),
+            "{\"complete\":"
+            "\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\"}\n");
+}
+
 TEST(ManifestText, AnEtagMustBeText) {
   Manifest::Entries entries;
-  const std::string text = manifest_line(manifest_header(kIdentity, {})) +
+  const std::string text = manifest_header(kIdentity, {}) +
                            "{\"path\":\"a\",\"size\":7,\"sha256\":\"5a\",\"etag\":[1]}\n";
   parse_manifest("", text, is_any, kIdentity, false, entries);
   EXPECT_EQ(entries.at("a").etag, "");
 }
 
 TEST(ManifestText, AcceptsSharesOfTheSameConversionAlone) {
-  const Json header = manifest_header(kIdentity, SharePlan{{1, 2}, "x"});
-  EXPECT_TRUE(same_conversion(kIdentity)(header));
-  EXPECT_FALSE(same_conversion(Json{{"version", "2"}})(header));
+  const auto header = JsonDocument::parse(manifest_header(kIdentity, SharePlan{{1, 2}, "x"}));
+  ASSERT_TRUE(header);
+  EXPECT_TRUE(same_conversion(kIdentity)(header->value()));
+  EXPECT_FALSE(same_conversion(R"({"version":"2"})")(header->value()));
 }
 
 }  // namespace

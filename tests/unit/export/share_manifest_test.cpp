@@ -19,10 +19,9 @@ namespace reshardfs {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
-const Json kIdentity{{"version", "1"}, {"prefix", "checkpoint_"}};
-const Json kOther{{"version", "1"}, {"prefix", "net_"}};
+const std::string kIdentity = R"({"version":"1","prefix":"checkpoint_"})";
+const std::string kOther = R"({"version":"1","prefix":"net_"})";
 const SharePlan kPlan{{1, 4}, "sum"};
 const std::optional<SharePlan> kNoShare;
 
@@ -34,7 +33,7 @@ class ShareManifest : public ::testing::Test {
     std::ifstream in(path(kPlan.share), std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  void begin(const SharePlan& plan, const Json& identity = kIdentity) const {
+  void begin(const SharePlan& plan, const std::string& identity = kIdentity) const {
     const Manifest manifest(target(), identity, false, plan);
   }
   void complete() const {
@@ -43,7 +42,7 @@ class ShareManifest : public ::testing::Test {
     manifest.add("rank_2/a", {10, "aa"});
     manifest.complete({"rank_3/b", "rank_2/a"});
   }
-  bool is_complete(const SharePlan& plan = kPlan, const Json& identity = kIdentity) const {
+  bool is_complete(const SharePlan& plan = kPlan, const std::string& identity = kIdentity) const {
     return read_complete_share(target(), identity, plan).has_value();
   }
   std::size_t files() const {
