@@ -7,20 +7,21 @@
 
 #include <cerrno>
 #include <csignal>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
+#include "base/json/json_value.h"
+#include "base/json/json_writer.h"
 #include "base/process/resource_limits.h"
 #include "fuse/mounting/descriptor_message.h"
 
 namespace reshardfs {
 namespace {
-
-using PlainJson = nlohmann::json;
 
 constexpr std::size_t kMostText = std::size_t{32} << 10;
 
@@ -49,18 +50,52 @@ class SpawnAttributes {
   posix_spawn_file_actions_t actions_{};
 };
 
+std::string text_of(const HandoverMessage& message) {
+  JsonWriter json(kCompactJson);
+  json.open_object();
+  json.member("crash", message.after_crash);
+  json.member("newest", message.versions.newest);
+  json.member("oldest", message.versions.oldest);
+  json.member("replace", message.replace);
+  json.member("step", static_cast<int>(message.step));
+  json.member("text", std::string_view(message.text).substr(0, kMostText / 2));
+  json.close_object();
+  return json.take();
+}
+
+/// @return `otherwise` if there is no such member.
+std::int64_t number_in(const JsonValue& json, std::string_view key, std::int64_t otherwise) {
+  const auto found = json.find(key);
+  return found ? found->integer().value_or(otherwise) : otherwise;
+}
+
+bool is_true(const JsonValue& json, std::string_view key) {
+  const auto found = json.find(key);
+  return found && found->boolean() == true;
+}
+
+/// Without descriptors. @return nothing: it is none.
+std::optional<HandoverMessage> message_in(const std::string& text) {
+  const auto document = JsonDocument::parse(text);
+  if (!document || !document->value().find("step")) return std::nullopt;
+  const JsonValue json = document->value();
+  const auto said = json.find("text");
+  HandoverMessage message;
+  message.step = static_cast<HandoverStep>(number_in(json, "step", 0));
+  message.versions = {static_cast<unsigned>(number_in(json, "oldest", 0)),
+                      static_cast<unsigned>(number_in(json, "newest", 0))};
+  message.after_crash = is_true(json, "crash");
+  message.replace = is_true(json, "replace");
+  if (said) message.text = said->text().value_or("");
+  return message;
+}
+
 }  // namespace
 
 bool HandoverSocket::send(const HandoverMessage& message,
                           std::span<const int> descriptors) const noexcept {
   try {
-    const PlainJson json{{"step", static_cast<int>(message.step)},
-                         {"newest", message.versions.newest},
-                         {"oldest", message.versions.oldest},
-                         {"crash", message.after_crash},
-                         {"replace", message.replace},
-                         {"text", message.text.substr(0, kMostText / 2)}};
-    const std::string text = json.dump(-1, ' ', false, PlainJson::error_handler_t::replace);
+    const std::string text = text_of(message);
     return send_message(socket_.get(), text, descriptors) == 0;
   } catch (const std::exception&) {
     return false;
@@ -73,18 +108,13 @@ std::optional<HandoverMessage> HandoverSocket::receive(std::chrono::milliseconds
   for (;;) {
     if (auto got = receive_message(socket_.get(), kMostText)) {
       if (got->is_end) return std::nullopt;
-      const PlainJson json = PlainJson::parse(got->text, nullptr, /*allow_exceptions=*/false);
-      if (!json.is_object() || !json.contains("step") || got->is_truncated) {
+      auto read = got->is_truncated ? std::nullopt : message_in(got->text);
+      if (!read) {
         throw Error(ErrorKind::kIo, got->is_truncated ? "not all descriptors could be handed over"
                                                       : "the other process sends nonsense")
             .hint(got->is_truncated ? limit_hint(Resource::kOpenFiles) : "");
       }
-      HandoverMessage message;
-      message.step = static_cast<HandoverStep>(json.value("step", 0));
-      message.versions = {json.value("oldest", 0U), json.value("newest", 0U)};
-      message.after_crash = json.value("crash", false);
-      message.replace = json.value("replace", false);
-      message.text = json.value("text", std::string());
+      HandoverMessage message = std::move(*read);
       message.descriptors = std::move(got->descriptors);
       return message;
     }

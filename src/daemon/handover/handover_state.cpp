@@ -1,230 +1,301 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/handover/handover_state.h"
 
-#include <exception>
-
-#include <nlohmann/json.hpp>
+#include <concepts>
+#include <map>
+#include <string_view>
+#include <utility>
 
 #include "reshardfs/error.h"
 
 #include "base/version.h"
+#include "daemon/handover/cbor.h"
 
 namespace reshardfs {
 namespace {
 
-using PlainJson = nlohmann::json;
+// --- writing -------------------------------------------------------------------------------------
 
-/// Bytes that need not be a text.
-PlainJson binary(const std::string& bytes) {
-  return PlainJson::binary({bytes.begin(), bytes.end()});
+using Members = std::map<std::string_view, std::string>;
+
+/// Every state begins with its version, and with the oldest that reads it.
+Members versioned() {
+  const HandoverVersions versions = handover_versions();
+  return {{"version", cbor_number(versions.newest)},
+          {"read-by", cbor_number(versions.oldest)},
+          {"program", cbor_text(kVersion)}};
 }
 
-std::string bytes_in(const PlainJson& json) {
-  const auto& bytes = json.get_binary();
-  return {bytes.begin(), bytes.end()};
-}
-
-std::string bytes_of(const PlainJson& json, const char* key) {
-  return bytes_in(json.at(key));
-}
-
-std::string to_bytes(const PlainJson& json) {
-  std::string bytes;
-  PlainJson::to_cbor(json, bytes);
+template <typename Values, typename Write>
+std::string list_of(const Values& values, Write&& write) {
+  std::string bytes = cbor_list(values.size());
+  for (const auto& value : values) bytes += write(value);
   return bytes;
 }
 
-/// Every state begins with its version, and with the oldest that reads it.
-PlainJson versioned() {
-  const HandoverVersions versions = handover_versions();
-  return {{"version", versions.newest}, {"read-by", versions.oldest}, {"program", kVersion}};
+std::string cbor_of(const MountEntry& mount) {
+  return cbor_map({{"id", cbor_number(mount.id)},
+                   {"device", cbor_text(mount.device)},
+                   {"mountpoint", cbor_bytes(mount.mountpoint)},
+                   {"type", cbor_text(mount.type)},
+                   {"source", cbor_bytes(mount.source)}});
+}
+
+std::string cbor_of(const std::vector<HeldText>& held) {
+  return list_of(held, [](const HeldText& text) {
+    return cbor_map({{"handle", cbor_number(text.handle)}, {"bytes", cbor_bytes(text.bytes)}});
+  });
+}
+
+std::string cbor_of(const MountedTree& tree) {
+  return cbor_map({{"version", cbor_number(tree.version)},
+                   {"subject", cbor_bytes(tree.subject)},
+                   {"words", list_of(tree.words, cbor_bytes)},
+                   {"source", cbor_bytes(tree.source)},
+                   {"step", cbor_bytes(tree.step)},
+                   {"series", cbor_bytes(tree.series)}});
+}
+
+std::string cbor_of(const ReloadRequests& requests) {
+  return cbor_map({{"taken", cbor_number(requests.taken)},
+                   {"to-replace", cbor_number(requests.to_replace)},
+                   {"attempted", cbor_number(requests.attempted)},
+                   {"answered", cbor_number(requests.answered)},
+                   {"granted", cbor_number(requests.granted)},
+                   {"replaced", cbor_number(requests.replaced)}});
+}
+
+std::string cbor_of(const MountRecord& record) {
+  return cbor_map({{"upgrades", cbor_number(record.upgrades)},
+                   {"crashes", cbor_number(record.crashes)},
+                   {"mounted-at", cbor_number(record.mounted_at)},
+                   {"last-at", cbor_number(record.last_at)},
+                   {"reloads", cbor_number(record.reloads)},
+                   {"crash-times-ms", list_of(record.crash_times_ms, cbor_signed)},
+                   {"replaced", cbor_number(record.replaced)},
+                   {"requests", cbor_of(record.requests)}});
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+[[noreturn]] void refuse(std::string_view key) {
+  throw Error(
+      ErrorKind::kUnsupported,
+      "what the mount's other process has kept lacks something: no good " + std::string(key));
+}
+
+CborValue member_of(const CborValue& map, std::string_view key) {
+  const auto found = map.find(key);
+  if (!found) refuse(key);
+  return *found;
+}
+
+/// @param key for the message.
+template <std::integral Number>
+Number number_in(const CborValue& value, std::string_view key) {
+  if constexpr (std::signed_integral<Number>) {
+    const auto number = value.signed_number();
+    if (!number || !std::in_range<Number>(*number)) refuse(key);
+    return static_cast<Number>(*number);
+  } else {
+    const auto number = value.unsigned_number();
+    if (!number || !std::in_range<Number>(*number)) refuse(key);
+    return static_cast<Number>(*number);
+  }
+}
+
+bool boolean_in(const CborValue& value, std::string_view key) {
+  const auto boolean = value.boolean();
+  if (!boolean) refuse(key);
+  return *boolean;
+}
+
+std::string text_in(const CborValue& value, std::string_view key) {
+  const auto text = value.text();
+  if (!text) refuse(key);
+  return std::string(*text);
+}
+
+std::string bytes_in(const CborValue& value, std::string_view key) {
+  const auto bytes = value.bytes();
+  if (!bytes) refuse(key);
+  return std::string(*bytes);
+}
+
+std::vector<CborValue> list_in(const CborValue& value, std::string_view key) {
+  auto list = value.list();
+  if (!list) refuse(key);
+  return std::move(*list);
+}
+
+/// A list that may be missing.
+std::vector<CborValue> list_if_any(const CborValue& map, std::string_view key) {
+  const auto found = map.find(key);
+  return found ? list_in(*found, key) : std::vector<CborValue>();
+}
+
+template <std::integral Number>
+void take(const CborValue& map, std::string_view key, Number& out) {
+  out = number_in<Number>(member_of(map, key), key);
+}
+
+std::string bytes_of(const CborValue& map, std::string_view key) {
+  return bytes_in(member_of(map, key), key);
+}
+
+std::string text_of(const CborValue& map, std::string_view key) {
+  return text_in(member_of(map, key), key);
 }
 
 /// @throws Error kUnsupported
-PlainJson from_bytes(const std::string& bytes) {
-  PlainJson json = PlainJson::from_cbor(bytes, /*strict=*/true, /*allow_exceptions=*/false);
+CborValue from_bytes(const std::string& bytes) {
+  const auto value = CborValue::parse(bytes);
   const HandoverVersions own = handover_versions();
-  if (!json.is_object()) {
+  if (!value || !value->is_map()) {
     throw Error(ErrorKind::kUnsupported, "what the mount's other process has kept is not readable");
   }
-  const auto version = json.at("version").get<unsigned>();
-  const auto read_by = json.at("read-by").get<unsigned>();
+  unsigned version = 0;
+  unsigned read_by = 0;
+  take(*value, "version", version);
+  take(*value, "read-by", read_by);
   if (version < own.oldest || read_by > own.newest) {
-    throw Error(ErrorKind::kUnsupported, "reshardfs " + json.at("program").get<std::string>() +
-                                             " hands mounts over in version " +
-                                             std::to_string(version) + ", and this program, " +
-                                             kVersion + ", takes them in version " +
-                                             std::to_string(own.newest))
+    throw Error(ErrorKind::kUnsupported,
+                "reshardfs " + text_of(*value, "program") + " hands mounts over in version " +
+                    std::to_string(version) + ", and this program, " + kVersion +
+                    ", takes them in version " + std::to_string(own.newest))
         .hint("unmount, and mount with this program");
   }
-  return json;
+  return *value;
 }
 
-template <typename Read>
-auto reading(const std::string& bytes, Read&& read) {
-  try {
-    return read(from_bytes(bytes));
-  } catch (const PlainJson::exception& error) {
-    throw Error(
-        ErrorKind::kUnsupported,
-        std::string("what the mount's other process has kept lacks something: ") + error.what());
-  }
-}
-
-PlainJson json_of(const MountEntry& mount) {
-  return {{"id", mount.id},
-          {"device", mount.device},
-          {"mountpoint", binary(mount.mountpoint)},
-          {"type", mount.type},
-          {"source", binary(mount.source)}};
-}
-
-PlainJson json_of(const std::vector<HeldText>& held) {
-  PlainJson json = PlainJson::array();
-  for (const HeldText& text : held) {
-    json.push_back({{"handle", text.handle}, {"bytes", binary(text.bytes)}});
-  }
-  return json;
-}
-
-std::vector<HeldText> held_of(const PlainJson& json) {
+std::vector<HeldText> held_of(const std::vector<CborValue>& list) {
   std::vector<HeldText> held;
-  for (const PlainJson& text : json) held.push_back({text.at("handle"), bytes_of(text, "bytes")});
+  for (const CborValue& value : list) {
+    HeldText text;
+    take(value, "handle", text.handle);
+    text.bytes = bytes_of(value, "bytes");
+    held.push_back(std::move(text));
+  }
   return held;
 }
 
-MountEntry mount_of(const PlainJson& json) {
+MountEntry mount_of(const CborValue& value) {
   MountEntry mount;
-  mount.id = json.at("id");
-  mount.device = json.at("device");
-  mount.mountpoint = bytes_of(json, "mountpoint");
-  mount.type = json.at("type");
-  mount.source = bytes_of(json, "source");
+  take(value, "id", mount.id);
+  mount.device = text_of(value, "device");
+  mount.mountpoint = bytes_of(value, "mountpoint");
+  mount.type = text_of(value, "type");
+  mount.source = bytes_of(value, "source");
   return mount;
 }
 
-PlainJson json_of(const MountedTree& tree) {
-  PlainJson words = PlainJson::array();
-  for (const std::string& word : tree.words) words.push_back(binary(word));
-  return {{"version", tree.version},
-          {"subject", binary(tree.subject)},
-          {"words", words},
-          {"source", binary(tree.source)},
-          {"step", binary(tree.step)},
-          {"series", binary(tree.series)}};
-}
-
-MountedTree tree_of(const PlainJson& json) {
+MountedTree tree_of(const CborValue& value) {
   MountedTree tree;
-  tree.version = json.at("version");
-  tree.subject = bytes_of(json, "subject");
-  for (const PlainJson& word : json.at("words")) tree.words.push_back(bytes_in(word));
-  tree.source = bytes_of(json, "source");
-  tree.step = bytes_of(json, "step");
-  if (json.contains("series")) tree.series = bytes_of(json, "series");
+  take(value, "version", tree.version);
+  tree.subject = bytes_of(value, "subject");
+  for (const CborValue& word : list_in(member_of(value, "words"), "words")) {
+    tree.words.push_back(bytes_in(word, "words"));
+  }
+  tree.source = bytes_of(value, "source");
+  tree.step = bytes_of(value, "step");
+  if (value.find("series")) tree.series = bytes_of(value, "series");
   return tree;
 }
 
-PlainJson json_of(const ReloadRequests& requests) {
-  return {{"taken", requests.taken},         {"to-replace", requests.to_replace},
-          {"attempted", requests.attempted}, {"answered", requests.answered},
-          {"granted", requests.granted},     {"replaced", requests.replaced}};
+ReloadRequests requests_of(const CborValue& value) {
+  ReloadRequests requests;
+  take(value, "taken", requests.taken);
+  take(value, "to-replace", requests.to_replace);
+  take(value, "attempted", requests.attempted);
+  take(value, "answered", requests.answered);
+  take(value, "granted", requests.granted);
+  take(value, "replaced", requests.replaced);
+  return requests;
 }
 
-ReloadRequests requests_of(const PlainJson& json) {
-  return {json.at("taken"),    json.at("to-replace"), json.at("attempted"),
-          json.at("answered"), json.at("granted"),    json.at("replaced")};
-}
-
-PlainJson json_of(const MountRecord& record) {
-  return {{"upgrades", record.upgrades},     {"crashes", record.crashes},
-          {"mounted-at", record.mounted_at}, {"last-at", record.last_at},
-          {"reloads", record.reloads},       {"crash-times-ms", record.crash_times_ms},
-          {"replaced", record.replaced},     {"requests", json_of(record.requests)}};
-}
-
-MountRecord record_of(const PlainJson& json) {
+MountRecord record_of(const CborValue& value) {
   MountRecord record;
-  record.upgrades = json.at("upgrades");
-  record.crashes = json.at("crashes");
-  record.mounted_at = json.at("mounted-at");
-  record.last_at = json.at("last-at");
-  record.reloads = json.at("reloads");
-  record.replaced = json.value("replaced", std::uint64_t{0});
-  record.crash_times_ms = json.at("crash-times-ms").get<std::vector<std::int64_t>>();
-  if (json.contains("requests")) record.requests = requests_of(json.at("requests"));
+  take(value, "upgrades", record.upgrades);
+  take(value, "crashes", record.crashes);
+  take(value, "mounted-at", record.mounted_at);
+  take(value, "last-at", record.last_at);
+  take(value, "reloads", record.reloads);
+  if (value.find("replaced")) take(value, "replaced", record.replaced);
+  for (const CborValue& time : list_in(member_of(value, "crash-times-ms"), "crash-times-ms")) {
+    record.crash_times_ms.push_back(number_in<std::int64_t>(time, "crash-times-ms"));
+  }
+  if (const auto requests = value.find("requests")) record.requests = requests_of(*requests);
   return record;
 }
 
 }  // namespace
 
 std::string encode(const HandoverState& state) {
-  PlainJson json = versioned();
-  json["mountpoint"] = binary(state.mountpoint);
-  if (state.mount) json["mount"] = json_of(*state.mount);
-  json["init"] = binary(state.negotiation.request);
-  json["init-reply"] = binary(state.negotiation.reply);
+  Members members = versioned();
+  members["mountpoint"] = cbor_bytes(state.mountpoint);
+  if (state.mount) members["mount"] = cbor_of(*state.mount);
+  members["init"] = cbor_bytes(state.negotiation.request);
+  members["init-reply"] = cbor_bytes(state.negotiation.reply);
   // What is shown, for programs that know of no former trees.
-  json["subject"] = binary(state.trees.empty() ? std::string() : state.trees.back().subject);
-  json["is-new"] = state.is_new;
-  json["trees"] = PlainJson::array();
-  for (const MountedTree& tree : state.trees) json["trees"].push_back(json_of(tree));
-  json["processes"] = state.processes;
-  json["record"] = json_of(state.record);
-  return to_bytes(json);
+  members["subject"] =
+      cbor_bytes(state.trees.empty() ? std::string_view() : state.trees.back().subject);
+  members["is-new"] = cbor_boolean(state.is_new);
+  members["trees"] = list_of(state.trees, [](const MountedTree& tree) { return cbor_of(tree); });
+  members["processes"] = cbor_number(state.processes);
+  members["record"] = cbor_of(state.record);
+  return cbor_map(members);
 }
 
 HandoverState decode_state(const std::string& bytes) {
-  return reading(bytes, [](const PlainJson& json) {
-    HandoverState state;
-    state.program = json.at("program");
-    state.mountpoint = bytes_of(json, "mountpoint");
-    if (json.contains("mount")) state.mount = mount_of(json.at("mount"));
-    state.negotiation = {bytes_of(json, "init"), bytes_of(json, "init-reply")};
-    for (const PlainJson& tree : json.value("trees", PlainJson::array())) {
-      state.trees.push_back(tree_of(tree));
-    }
-    state.is_new = json.value("is-new", false);
-    if (state.trees.empty()) state.trees.push_back({.subject = bytes_of(json, "subject")});
-    state.processes = json.at("processes");
-    state.record = record_of(json.at("record"));
-    return state;
-  });
+  const CborValue value = from_bytes(bytes);
+  HandoverState state;
+  state.program = text_of(value, "program");
+  state.mountpoint = bytes_of(value, "mountpoint");
+  if (const auto mount = value.find("mount")) state.mount = mount_of(*mount);
+  state.negotiation = {bytes_of(value, "init"), bytes_of(value, "init-reply")};
+  for (const CborValue& tree : list_if_any(value, "trees")) state.trees.push_back(tree_of(tree));
+  if (const auto is_new = value.find("is-new")) state.is_new = boolean_in(*is_new, "is-new");
+  if (state.trees.empty()) state.trees.push_back({.subject = bytes_of(value, "subject")});
+  take(value, "processes", state.processes);
+  state.record = record_of(member_of(value, "record"));
+  return state;
 }
 
 std::string encode(const std::vector<KnownName>& names) {
-  PlainJson json = versioned();
-  json["names"] = PlainJson::array();
-  for (const KnownName& name : names) {
-    json["names"].push_back({name.directory, name.inode, name.is_directory, binary(name.name)});
-  }
-  return to_bytes(json);
+  Members members = versioned();
+  members["names"] = list_of(names, [](const KnownName& name) {
+    return cbor_list(4) + cbor_number(name.directory) + cbor_number(name.inode) +
+           cbor_boolean(name.is_directory) + cbor_bytes(name.name);
+  });
+  return cbor_map(members);
 }
 
 std::vector<KnownName> decode_names(const std::string& bytes) {
-  return reading(bytes, [](const PlainJson& json) {
-    std::vector<KnownName> names;
-    for (const PlainJson& name : json.at("names")) {
-      names.push_back({name.at(0), name.at(1), name.at(2), bytes_in(name.at(3))});
-    }
-    return names;
-  });
+  const CborValue value = from_bytes(bytes);
+  std::vector<KnownName> names;
+  for (const CborValue& name : list_in(member_of(value, "names"), "names")) {
+    const std::vector<CborValue> parts = list_in(name, "names");
+    if (parts.size() < 4) refuse("names");
+    names.push_back({number_in<InodeNumber>(parts[0], "names"),
+                     number_in<InodeNumber>(parts[1], "names"), boolean_in(parts[2], "names"),
+                     bytes_in(parts[3], "names")});
+  }
+  return names;
 }
 
 std::string encode(const OpenState& state) {
-  PlainJson json = versioned();
-  json["texts"] = json_of(state.texts);
-  json["listings"] = json_of(state.listings);
-  return to_bytes(json);
+  Members members = versioned();
+  members["texts"] = cbor_of(state.texts);
+  members["listings"] = cbor_of(state.listings);
+  return cbor_map(members);
 }
 
 OpenState decode_open_state(const std::string& bytes) {
-  return reading(bytes, [](const PlainJson& json) {
-    OpenState state;
-    state.texts = held_of(json.at("texts"));
-    state.listings = held_of(json.value("listings", PlainJson::array()));
-    return state;
-  });
+  const CborValue value = from_bytes(bytes);
+  OpenState state;
+  state.texts = held_of(list_in(member_of(value, "texts"), "texts"));
+  state.listings = held_of(list_if_any(value, "listings"));
+  return state;
 }
 
 }  // namespace reshardfs

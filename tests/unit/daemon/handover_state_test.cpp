@@ -7,13 +7,18 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "reshardfs/error.h"
 
+#include "base/version.h"
 #include "daemon/handover/memory_record.h"
+#include "support/errors.h"
 
 namespace reshardfs {
 namespace {
+
+using Json = nlohmann::json;
 
 TEST(HandoverState, ComesBackAsItWas) {
   HandoverState state;
@@ -64,6 +69,106 @@ TEST(HandoverState, ComesBackAsItWas) {
   EXPECT_EQ(requests.granted, 5U);
   EXPECT_EQ(requests.replaced, 4U);
   EXPECT_FALSE(decode_state(encode(HandoverState{})).mount);
+}
+
+Json binary(const std::string& bytes) {
+  return Json::binary({bytes.begin(), bytes.end()});
+}
+
+Json versioned() {
+  return {{"version", handover_versions().newest},
+          {"read-by", handover_versions().oldest},
+          {"program", kVersion}};
+}
+
+std::string to_bytes(const Json& json) {
+  std::string bytes;
+  Json::to_cbor(json, bytes);
+  return bytes;
+}
+
+// Processes of other versions read it, and write it by nlohmann's library.
+TEST(HandoverState, HasTheBytesThatItAlwaysHad) {
+  HandoverState state;
+  state.mountpoint = "/m\xff";
+  state.mount =
+      MountEntry{.id = -1, .device = "0:42", .mountpoint = "/m", .type = "t", .source = ""};
+  state.negotiation = {std::string("in\0it", 5), "reply"};
+  state.trees = {{.version = 3, .subject = std::string(300, 's'), .words = {"mount", "\xff"}}};
+  state.is_new = true;
+  state.processes = 70'000;
+  state.record.mounted_at = 1'700'000'000;
+  state.record.crash_times_ms = {-5, 6};
+  state.record.requests.taken = 9;
+  Json json = versioned();
+  json["mountpoint"] = binary("/m\xff");
+  json["mount"] = {{"id", -1},
+                   {"device", "0:42"},
+                   {"mountpoint", binary("/m")},
+                   {"type", "t"},
+                   {"source", binary("")}};
+  json["init"] = binary(state.negotiation.request);
+  json["init-reply"] = binary("reply");
+  json["subject"] = binary(state.trees[0].subject);
+  json["is-new"] = true;
+  json["trees"] = {{{"version", 3},
+                    {"subject", binary(state.trees[0].subject)},
+                    {"words", {binary("mount"), binary("\xff")}},
+                    {"source", binary("")},
+                    {"step", binary("")},
+                    {"series", binary("")}}};
+  json["processes"] = 70'000;
+  json["record"] = {{"upgrades", 0},
+                    {"crashes", 0},
+                    {"mounted-at", 1'700'000'000},
+                    {"last-at", 0},
+                    {"reloads", 0},
+                    {"crash-times-ms", {-5, 6}},
+                    {"replaced", 0},
+                    {"requests",
+                     {{"taken", 9},
+                      {"to-replace", 0},
+                      {"attempted", 0},
+                      {"answered", 0},
+                      {"granted", 0},
+                      {"replaced", 0}}}};
+  EXPECT_EQ(encode(state), to_bytes(json));
+  // What older programs do not write.
+  json.erase("trees");
+  json.erase("is-new");
+  json.erase("mount");
+  json["record"].erase("requests");
+  json["record"].erase("replaced");
+  json["more"] = {1.5, nullptr, {{"a", "b"}}};
+  const HandoverState old = decode_state(to_bytes(json));
+  ASSERT_EQ(old.trees.size(), 1U);
+  EXPECT_EQ(old.trees[0].subject, state.trees[0].subject);
+  EXPECT_FALSE(old.is_new);
+  EXPECT_FALSE(old.mount);
+  EXPECT_EQ(old.record.requests.taken, 0U);
+
+  json = versioned();
+  json["names"] = {{1, ~std::uint64_t{0}, true, binary("a")}, {2, 3, false, binary("\xff")}};
+  const std::vector<KnownName> names{{1, ~std::uint64_t{0}, true, "a"}, {2, 3, false, "\xff"}};
+  EXPECT_EQ(encode(names), to_bytes(json));
+  EXPECT_EQ(encode(decode_names(to_bytes(json))), to_bytes(json));
+  json = versioned();
+  json["texts"] = {{{"handle", 7}, {"bytes", binary("a")}}};
+  json["listings"] = Json::array();
+  OpenState open;
+  open.texts = {{7, "a"}};
+  EXPECT_EQ(encode(open), to_bytes(json));
+}
+
+TEST(HandoverState, OfAnotherVersionIsRefused) {
+  Json json = versioned();
+  json["read-by"] = handover_versions().newest + 1;
+  json["program"] = "99";
+  test::expect_error(ErrorKind::kUnsupported, {"reshardfs 99", "unmount"},
+                     [&] { decode_names(to_bytes(json)); });
+  json.erase("program");
+  test::expect_error(ErrorKind::kUnsupported, {"lacks something", "program"},
+                     [&] { decode_names(to_bytes(json)); });
 }
 
 TEST(HandoverState, IsRefusedWhereItCannotBeRead) {
