@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json/json_writer.h"
 #include "base/text/numbers.h"
 
 namespace reshardfs {
@@ -29,10 +29,15 @@ int listener() noexcept {
   return number;
 }
 
-/// A listener that has gone must not stop the work.
-void tell(const nlohmann::ordered_json& message) {
-  const std::string line =
-      message.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace) + "\n";
+/// {NAME: {members}}. A listener that has gone must not stop the work.
+void tell(const char* name, const std::function<void(JsonWriter&)>& write_members) {
+  JsonWriter json({.text = JsonText::kAsciiReplaced});
+  json.open_object();
+  json.open_object(name);
+  write_members(json);
+  json.close_object();
+  json.close_object();
+  const std::string line = json.take() + "\n";
   std::string_view rest = line;
   while (!rest.empty()) {
     const ssize_t written = ::write(listener(), rest.data(), rest.size());
@@ -42,8 +47,9 @@ void tell(const nlohmann::ordered_json& message) {
   }
 }
 
-nlohmann::ordered_json text_or_null(const std::string& text) {
-  return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
+/// null instead of an empty one.
+void write_text(JsonWriter& json, const char* name, const std::string& text) {
+  text.empty() ? json.null_member(name) : json.member(name, text);
 }
 
 }  // namespace
@@ -59,14 +65,15 @@ int listener_descriptor() noexcept {
 void tell_error(const Error& error) noexcept {
   if (!has_listener()) return;
   try {
-    nlohmann::ordered_json json{{"kind", name_of(error.kind())}};
-    json["path"] = text_or_null(error.file());
-    json["parameter"] = text_or_null(error.parameter());
-    json["rank"] = error.rank() ? nlohmann::ordered_json(error.rank()->number()) : nullptr;
-    json["hint"] = text_or_null(error.hint());
-    json["message"] = error.message();
-    json["text"] = error.what();
-    tell({{"error", std::move(json)}});
+    tell("error", [&](JsonWriter& json) {
+      json.member("kind", name_of(error.kind()));
+      write_text(json, "path", error.file());
+      write_text(json, "parameter", error.parameter());
+      error.rank() ? json.member("rank", error.rank()->number()) : json.null_member("rank");
+      write_text(json, "hint", error.hint());
+      json.member("message", error.message());
+      json.member("text", error.what());
+    });
   } catch (const std::exception&) {
     // Standard error has it.
   }
@@ -75,14 +82,12 @@ void tell_error(const Error& error) noexcept {
 void tell_error(ErrorKind kind, const std::string& text) noexcept {
   if (!has_listener()) return;
   try {
-    tell({{"error",
-           {{"kind", name_of(kind)},
-            {"path", nullptr},
-            {"parameter", nullptr},
-            {"rank", nullptr},
-            {"hint", nullptr},
-            {"message", text},
-            {"text", text}}}});
+    tell("error", [&](JsonWriter& json) {
+      json.member("kind", name_of(kind));
+      for (const char* unknown : {"path", "parameter", "rank", "hint"}) json.null_member(unknown);
+      json.member("message", text);
+      json.member("text", text);
+    });
   } catch (const std::exception&) {
     // Standard error has it.
   }
@@ -91,13 +96,14 @@ void tell_error(ErrorKind kind, const std::string& text) noexcept {
 void tell_progress(const Progress::Values& values) noexcept {
   if (!has_listener()) return;
   try {
-    tell({{"progress",
-           {{"phase", values.phase},
-            {"bytes", values.bytes},
-            {"total_bytes", values.total_bytes},
-            {"files", values.files},
-            {"total_files", values.total_files},
-            {"file", text_or_null(values.current)}}}});
+    tell("progress", [&](JsonWriter& json) {
+      json.member("phase", values.phase);
+      json.member("bytes", values.bytes);
+      json.member("total_bytes", values.total_bytes);
+      json.member("files", values.files);
+      json.member("total_files", values.total_files);
+      write_text(json, "file", values.current);
+    });
   } catch (const std::exception&) {
     // The work goes on.
   }
