@@ -47,6 +47,7 @@ Fault = Callable[[Request, Pass], Answer]
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and body are written apart
     server: Proxy
 
     def answer(self) -> None:

@@ -3,15 +3,11 @@
 /// or an error, and leaves nothing open.
 #include "reshardfs/conversion.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
-#include <functional>
-#include <iterator>
 #include <map>
 #include <memory>
-#include <span>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,47 +16,13 @@
 #include "conversion/completeness.h"
 #include "conversion/conversion_tables.h"
 #include "failing_allocations.h"
+#include "golden_case.h"
 #include "plan/traffic/traffic.h"
 
 namespace reshardfs::no_memory {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Of an operation with many allocations, about so many fail in turn.
-constexpr std::size_t kRuns = 60;
-
-std::string text_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-/// What the process has open.
-std::vector<std::string> open_descriptors() {
-  std::vector<std::string> targets;
-  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
-    targets.push_back(fs::read_symlink(entry.path()).string());
-  }
-  std::sort(targets.begin(), targets.end());
-  return targets;
-}
-
-ConversionOptions options_of_case(const std::string& name) {
-  const fs::path directory = fs::path(RESHARDFS_GOLDEN_DIR) / name;
-  ConversionOptions options;
-  options.source = directory / "src";
-  options.src_strategy = directory / "src_strategy.ckpt";
-  options.dst_strategy = directory / "dst_strategy.ckpt";
-  options.prefix = "ckpt_";
-  options.unmatched = Unmatched::kSource;
-  return options;
-}
-
-/// Needs no more memory than the reads do.
-void read_whole(const VirtualFile& file, std::string& out) {
-  out.resize(static_cast<std::size_t>(file.size()));
-  file.read_at(0, std::as_writable_bytes(std::span(out)));
-}
 
 std::map<std::string, std::string> contents_of(const Conversion& conversion) {
   std::map<std::string, std::string> contents;
@@ -73,19 +35,9 @@ std::map<std::string, std::string> contents_of(const Conversion& conversion) {
 
 class Conversions : public testing::TestWithParam<std::string> {
  protected:
-  /// Runs the operation with one of its allocations failing, a few of them in turn.
-  static void with_some_failing(Threads threads, const std::function<void()>& operation,
-                                const std::function<void()>& check) {
-    const std::size_t count = allocations_of(threads, operation);
-    const std::size_t stride = std::max<std::size_t>(count / kRuns, 1);
-    EXPECT_GT(with_each_failing(threads, operation, check, stride), 20U);
-  }
-
   const ConversionOptions options_ = options_of_case(GetParam());
 };
 
-/// Without the views: those write JSON, and the destructor of a JSON value ends the process where
-/// it gets no memory.
 TEST_P(Conversions, ArePlannedOrFail) {
   const auto figures_of = [](const ConversionTables& tables) {
     std::vector<std::uint64_t> figures;
@@ -104,16 +56,36 @@ TEST_P(Conversions, ArePlannedOrFail) {
   const auto expected = figures_of(*open());
   const auto descriptors = open_descriptors();
   std::unique_ptr<ConversionTables> opened;
-  with_some_failing(
-      Threads::kAll, [&] { opened = open(); },
-      [&] {
-        // What was opened in spite of it is whole.
-        if (opened != nullptr) {
-          EXPECT_EQ(figures_of(*opened), expected);
-        }
-        opened.reset();
-        EXPECT_EQ(open_descriptors(), descriptors);
-      });
+  with_some_failing([&] { opened = open(); },
+                    [&] {
+                      // What was opened in spite of it is whole.
+                      if (opened != nullptr) {
+                        EXPECT_EQ(figures_of(*opened), expected);
+                      }
+                      opened.reset();
+                      EXPECT_EQ(open_descriptors(), descriptors);
+                    });
+}
+
+TEST_P(Conversions, AreOpenedOrFail) {
+  const auto figures_of = [](const Conversion& conversion) {
+    std::map<std::string, std::uint64_t> sizes;
+    for (const OutputFile& output : conversion.files()) sizes[output.path] = output.file->size();
+    return sizes;
+  };
+  ConversionOptions options = options_;
+  options.rank_params = true;
+  const auto expected = figures_of(Conversion::open(options));
+  const auto descriptors = open_descriptors();
+  std::optional<Conversion> opened;
+  with_some_failing([&] { opened = Conversion::open(options); },
+                    [&] {
+                      if (opened) {
+                        EXPECT_EQ(figures_of(*opened), expected);
+                      }
+                      opened.reset();
+                      EXPECT_EQ(open_descriptors(), descriptors);
+                    });
 }
 
 TEST_P(Conversions, AreReadOrFail) {

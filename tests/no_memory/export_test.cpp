@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Files that are written by several threads: whole under their names, or not there.
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +12,7 @@
 #include "export/folder.h"
 #include "export/partial_file.h"
 #include "failing_allocations.h"
+#include "golden_case.h"
 #include "support/temp_dir.h"
 #include "unit/export/memory_file.h"
 
@@ -21,11 +20,6 @@ namespace reshardfs::no_memory {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string text_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 /// As the exporter's: a file in memory becomes one of a directory.
 class FileJob final : public BlockJob {

@@ -86,8 +86,6 @@ TEST(Queue, KeepsWorkThatWaits) {
   EXPECT_EQ(ran, queued) << "what was taken is run, and what was refused is not";
 }
 
-/// Not the encoding itself: the destructor of a JSON value needs memory, for which the program
-/// keeps a reserve (keep_memory_for_cleaning_up()).
 TEST(HandedOver, IsWholeOrAsItWas) {
   const std::string before = "as it was";
   const std::string after(50'000, 's');

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Whole exports to a directory.
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "exported.h"
+#include "golden_case.h"
+#include "support/temp_dir.h"
+
+namespace reshardfs::no_memory {
+namespace {
+
+namespace fs = std::filesystem;
+
+void is_written_or_fails(const ConversionOptions& options, std::size_t runs) {
+  const test::TempDir places;
+  const Exported exported(options);
+  const auto descriptors = open_descriptors();
+  int number = 0;
+  const auto place = [&] {
+    fs::remove_all(places.path() / std::to_string(number));
+    return places.path() / std::to_string(++number);
+  };
+  const auto look = [](const fs::path& directory, const Exported::Contents& contents) {
+    std::map<std::string, bool> there;
+    for (const auto& [path, bytes] : contents) {
+      const fs::path file = directory / path;
+      if (fs::exists(file)) there[path] = text_of(file) == bytes;
+    }
+    return there;
+  };
+  exported.is_written_or_fails(place, look, runs);
+  EXPECT_EQ(open_descriptors(), descriptors);
+}
+
+TEST(WholeExport, WritesWholeFilesOrNone) {
+  ConversionOptions options = options_of_case("tp4_to_pp2tp2");
+  options.views = {ViewKind::kRanks, ViewKind::kMergedCkpt};
+  is_written_or_fails(options, 60);
+}
+
+TEST(WholeExport, OfSeveralBlocksIsWholeOrNotThere) {
+  const LargeSource source;
+  is_written_or_fails(source.options(), 30);
+}
+
+}  // namespace
+}  // namespace reshardfs::no_memory
