@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "export/block_engine.h"
+#include "export/single_file.h"
 #include "exported.h"
 #include "golden_case.h"
 #include "support/temp_dir.h"
@@ -45,6 +47,28 @@ TEST(WholeExport, WritesWholeFilesOrNone) {
 TEST(WholeExport, OfSeveralBlocksIsWholeOrNotThere) {
   const LargeSource source;
   is_written_or_fails(source.options(), 30);
+}
+
+TEST(WholeExport, OfOneFileIsWholeOrNotThere) {
+  const LargeSource source;
+  const Conversion conversion = Conversion::open(source.options());
+  const VirtualFile& file = *conversion.files().front().file;
+  std::string expected;
+  read_whole(file, expected);
+  const test::TempDir place;
+  const fs::path path = place.path() / "whole model.safetensors";
+  BlockEngineOptions engine;
+  engine.workers = 2;
+  const auto descriptors = open_descriptors();
+  with_some_failing([&] { export_file(file, path, /*replace=*/false, engine); },
+                    [&] {
+                      if (fs::exists(path)) {
+                        EXPECT_TRUE(text_of(path) == expected);
+                        fs::remove(path);
+                      }
+                      EXPECT_TRUE(fs::is_empty(place.path()));
+                      EXPECT_EQ(open_descriptors(), descriptors);
+                    });
 }
 
 }  // namespace
