@@ -171,7 +171,8 @@ int run_words(StartedProgram& program) {
     return kExitDone;
   }
   if (given.flag("help")) {
-    std::cout << help_text(given.command(), help_columns());
+    std::cout << (given.wants_brief_help ? brief_help_text(given.command(), help_columns())
+                                         : help_text(given.command(), help_columns()));
     return kExitDone;
   }
   program.meet_predecessor();

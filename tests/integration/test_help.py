@@ -43,6 +43,23 @@ class Help(unittest.TestCase):
             if not UNBROKEN.match(line):
                 self.assertLessEqual(len(line), 80)
 
+    def test_the_short_form_fits_a_screen(self) -> None:
+        for command in ("mount", "export", "hash", "cat", "plan", "report", "inspect", "verify", "diff"):
+            with self.subTest(command):
+                result = run(command, "-h")
+                self.assertEqual((result.code, result.stderr), (0, ""))
+                lines = result.stdout.splitlines()
+                self.assertLessEqual(len(lines), 24)
+                options = [line for line in lines if line.startswith("  --")]
+                self.assertEqual(len(options), 5)
+                self.assertIn("Example", result.stdout)
+                found = len(program_help.read_help(Settings.binary, [command]).options)
+                self.assertIn(f"reshardfs {command} --help lists {found - 5} more options", lines[-1])
+
+    def test_the_short_form_of_few_options_is_the_long_one(self) -> None:
+        for words in ((), ("umount",), ("map", "list"), ("doctor",)):
+            self.assertEqual(run(*words, "-h").stdout, run(*words, "--help").stdout)
+
     def test_groups_of_mount(self) -> None:
         self.assertEqual(self.sections(self.help("mount")),
                          ["Arguments", "Source", "Target", "Names and model families",

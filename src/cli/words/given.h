@@ -35,6 +35,8 @@ class Given {
   std::vector<GivenOption>
       options{};  ///< in order: the last use of one that takes one value counts
   std::vector<std::string> arguments{};
+  /// Help was asked for with -h, not with --help.
+  bool wants_brief_help = false;
   /// Some of it stands in a file of options, which may serve several commands.
   bool from_file = false;
 

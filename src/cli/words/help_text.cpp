@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 
 #include "base/text/wrapped_text.h"
 #include "cli/options/table.h"
+#include "cli/options/usual_options.h"
 #include "report/text/terminal.h"
 
 namespace reshardfs {
@@ -114,7 +116,34 @@ std::string commands_text(const Command& above, std::size_t columns) {
   return out;
 }
 
+/// What an option is for, without its details: up to the first of ":;(.".
+std::string first_clause(const std::string& text) {
+  const std::size_t end = text.find_first_of(":;(.");
+  std::string clause = text.substr(0, end);
+  while (clause.ends_with(' ')) clause.pop_back();
+  return clause;
+}
+
+/// The examples of a command, without what stands before them.
+std::string examples_of(const Command& command) {
+  constexpr std::string_view kExample = "Example";
+  const std::size_t begin = command.footer.find(kExample);
+  return begin == std::string::npos ? "" : command.footer.substr(begin);
+}
+
 }  // namespace
+
+std::string brief_help_text(const Command& command, std::size_t columns) {
+  const std::vector<const Option*> usual = usual_options(command);
+  if (usual.empty()) return help_text(command, columns);
+  std::string out = paragraphs(command.summary, columns) + "\n" + usage_line(command) + "\n";
+  for (const Option* option : usual) {
+    out += entry(head_of(*option), first_clause(option->help), kOptionText, columns);
+  }
+  out += "\n" + paragraphs(examples_of(command), columns) + "\n";
+  const std::size_t others = options_of(command).size() - usual.size();
+  return out + fmt::format("reshardfs {} --help lists {} more options.\n", command.name, others);
+}
 
 std::string help_text(const Command& command, std::size_t columns) {
   std::string out = paragraphs(command.summary, columns) + "\n" + usage_line(command);

@@ -16,6 +16,10 @@ namespace reshardfs {
 /// @param columns of a line.
 std::string help_text(const Command& command, std::size_t columns);
 
+/// The text of -h: usage, the usual options in a line or two each, and examples, in 24 lines. The
+/// same as help_text() for commands with few options.
+std::string brief_help_text(const Command& command, std::size_t columns);
+
 /// For standard output as it is: its columns, or 80 where it is not a terminal.
 std::size_t help_columns();
 

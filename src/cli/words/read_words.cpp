@@ -93,10 +93,9 @@ class Walk {
   Given given_;
 };
 
-bool asks_for_help(const std::vector<std::string>& words) {
+bool asks_for(std::string_view option, const std::vector<std::string>& words) {
   const auto end = std::find(words.begin(), words.end(), "--");
-  return std::any_of(words.begin(), end,
-                     [](const std::string& word) { return word == "--help" || word == "-h"; });
+  return std::find(words.begin(), end, option) != end;
 }
 
 Given help_of(const Command& command) {
@@ -123,7 +122,11 @@ const Command& named_command(const std::vector<std::string>& words, std::size_t&
 
 Given read_words_of(const Command& command, const std::vector<std::string>& words) {
   const bool has_help = find_option(command, "help") != nullptr;
-  return has_help && asks_for_help(words) ? help_of(command) : Walk(command, words).run();
+  const bool in_full = has_help && asks_for("--help", words);
+  if (!in_full && !(has_help && asks_for("-h", words))) return Walk(command, words).run();
+  Given given = help_of(command);
+  given.wants_brief_help = !in_full;
+  return given;
 }
 
 Given read_words(const std::vector<std::string>& words) {
