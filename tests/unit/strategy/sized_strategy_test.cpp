@@ -15,7 +15,7 @@ ParallelSizes sizes_of(const std::string& text) {
   return ParallelSizes::of(parse_derivation(text));
 }
 
-std::string refusal(const std::string& text) {
+std::string refusal_of_sizes(const std::string& text) {
   try {
     static_cast<void>(sizes_of(text));
   } catch (const Error& error) {
@@ -44,14 +44,14 @@ TEST(ParallelSizes, AreOneWhereTheyAreNotNamed) {
 TEST(ParallelSizes, HaveGroupsOfExpertsAmongDataParallelism) {
   EXPECT_EQ(sizes_of("tp=2,ep=4").data, 4);
   EXPECT_EQ(sizes_of("ep=4,dp=8").data, 8);
-  EXPECT_THAT(refusal("dp=6,ep=4"), HasSubstr("dp=6 is no multiple of ep=4"));
+  EXPECT_THAT(refusal_of_sizes("dp=6,ep=4"), HasSubstr("dp=6 is no multiple of ep=4"));
 }
 
 TEST(ParallelSizes, RefuseWhatOnlyASourceStrategyTells) {
-  EXPECT_THAT(refusal("tp=2,pp=2"), HasSubstr("pp above 1"));
-  EXPECT_THAT(refusal("tp=2,opt=on"), HasSubstr("opt needs"));
-  EXPECT_EQ(refusal("tp=2,pp=1,opt=off"), "accepted");
-  EXPECT_EQ(refusal("tp=1024,dp=2048"), "dp times tp is more than 1048576");
+  EXPECT_THAT(refusal_of_sizes("tp=2,pp=2"), HasSubstr("pp above 1"));
+  EXPECT_THAT(refusal_of_sizes("tp=2,opt=on"), HasSubstr("opt needs"));
+  EXPECT_EQ(refusal_of_sizes("tp=2,pp=1,opt=off"), "accepted");
+  EXPECT_EQ(refusal_of_sizes("tp=1024,dp=2048"), "dp times tp is more than 1048576");
 }
 
 TEST(SizedStrategy, HasAnAxisForEachSizeAboveOne) {
