@@ -30,10 +30,15 @@ std::optional<Answer> first_answer(const std::filesystem::path& source,
 
 std::span<const SetFormat> set_formats() {
   static constexpr std::array kFormats{
-      SetFormat{discover_dcp, find_dcp_steps},
-      SetFormat{discover_megatron, find_megatron_steps},
-      SetFormat{discover_shards, find_shard_steps},
-      SetFormat{discover_iterations, find_iteration_steps},
+      SetFormat{discover_dcp, find_dcp_steps, "dcp",
+                "a distributed checkpoint with a table .metadata, as PyTorch saves it"},
+      SetFormat{discover_megatron, find_megatron_steps, "megatron",
+                "steps of Megatron-Core, each a distributed checkpoint with a table .metadata"},
+      SetFormat{discover_shards, find_shard_steps, "dcp_shards",
+                "safetensors with shards of each tensor, as PyTorch's distributed checkpoint "
+                "saves them"},
+      SetFormat{discover_iterations, find_iteration_steps, "checkpoint_2",
+                "Checkpoint 2.0 of MindSpore Transformers"},
   };
   return kFormats;
 }
@@ -52,6 +57,16 @@ std::optional<Discovery> discover_described_set(const std::filesystem::path& sou
       });
   if (found && found->series.empty()) refuse_prefix(source, options, "a set that lists its files");
   return found;
+}
+
+const SetFormat* described_format(const std::filesystem::path& source,
+                                  const CheckpointOptions& options) {
+  const auto known = first_answer<const SetFormat*>(
+      source, options, [&](const SetFormat& format, const auto& tree) {
+        const bool knows = format.find_steps(source, tree).has_value();
+        return knows ? std::optional(&format) : std::nullopt;
+      });
+  return known.value_or(nullptr);
 }
 
 std::optional<std::vector<StepInfo>> find_described_steps(const std::filesystem::path& source,

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "reshardfs/error.h"
@@ -27,6 +28,8 @@ struct SetFormat {
   /// What find_steps() gives, from names alone. Nothing as above.
   std::optional<std::vector<StepInfo>> (*find_steps)(const std::filesystem::path& directory,
                                                      const SourceTreePtr& tree);
+  std::string_view kind;   ///< for programs, as `inspect --json` has it
+  std::string_view words;  ///< for people
 };
 
 std::span<const SetFormat> set_formats();
@@ -39,6 +42,9 @@ Error no_steps(const std::filesystem::path& directory);
 /// @throws Error as CheckpointSet::open() does.
 std::optional<Discovery> discover_described_set(const std::filesystem::path& source,
                                                 const CheckpointOptions& options);
+/// The kind that knows the source, by names alone; nullptr as above.
+const SetFormat* described_format(const std::filesystem::path& source,
+                                  const CheckpointOptions& options);
 std::optional<std::vector<StepInfo>> find_described_steps(const std::filesystem::path& source,
                                                           const CheckpointOptions& options);
 

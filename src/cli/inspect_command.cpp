@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <unordered_map>
+#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,14 +16,15 @@
 #include "reshardfs/error.h"
 
 #include "base/content_size.h"
-#include "base/rank_json.h"
-#include "base/rank_list.h"
 #include "base/text/near_name.h"
 #include "check/parameter_stats.h"
 #include "check/stats_text.h"
 #include "checkpoint/series/series.h"
+#include "checkpoint/source_links.h"
 #include "cli/app.h"
 #include "cli/command.h"
+#include "cli/describe/carried_options.h"
+#include "cli/describe/describe_set.h"
 #include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
 #include "conversion/contents.h"
@@ -33,9 +34,11 @@
 #include "plan/mapped/mapped_source.h"
 #include "plan/target/name_map.h"
 #include "report/text/completeness_json.h"
+#include "report/text/contents_text.h"
 #include "report/text/json_output.h"
 #include "report/text/model_tree_text.h"
 #include "report/text/series_list.h"
+#include "report/text/set_description.h"
 #include "report/text/terminal.h"
 #include "report/text/text.h"
 #include "report/text/why_text.h"
@@ -62,25 +65,22 @@ struct InspectArguments {
   bool json = false;
   LogSettings log;
 
-  /// What is printed if nothing is asked for.
-  bool wants_tree() const {
-    if (tree || depth) return true;
-    return !list && !stats && output_is_terminal();
-  }
+  /// Nothing is asked for: the description, and below it what suits the output.
+  bool wants_description() const { return !tree && !depth && !list && !stats; }
+  bool wants_tree() const { return tree || depth || (wants_description() && output_is_terminal()); }
 };
 
 /// What the index says of the parameters that were asked for, and the whole ones if a strategy or
 /// the checkpoint itself says how they are cut.
 struct Inspected {
+  CheckpointOptions options;  ///< that it was opened with
+  std::shared_ptr<const CheckpointSet> set;
   CheckpointContents contents;
   Completeness completeness;
   std::optional<DiffSide> laid_out;
   /// What was looked for, and is not there.
   std::vector<std::string> not_found;
 };
-
-/// By name; of a parameter without a layout, nothing.
-using FullShapes = std::unordered_map<std::string, Shape>;
 
 DiffSource diff_source(const InspectArguments& arguments) {
   DiffSource source;
@@ -146,9 +146,10 @@ void check_names(const InspectArguments& arguments, const CheckpointSet& set,
 
 Inspected open_inspected(const InspectArguments& arguments) {
   // Opened once: a large set takes its time, and its memory.
-  const auto set = std::make_shared<const CheckpointSet>(
-      CheckpointSet::open(located(arguments.path), options_of(arguments.query)));
-  Inspected inspected{contents_of(*set), set->completeness(), std::nullopt, {}};
+  const std::string path = located(arguments.path);
+  const CheckpointOptions options = listed_once(path, options_of(arguments.query));
+  const auto set = std::make_shared<const CheckpointSet>(CheckpointSet::open(path, options));
+  Inspected inspected{options, set, contents_of(*set), set->completeness(), std::nullopt, {}};
   DiffSource source = diff_source(arguments);
   if (source.strategy) {
     inspected.completeness.grounds.emplace_back("the strategy");
@@ -241,40 +242,6 @@ std::uint64_t total_bytes(const CheckpointContents& contents) {
   return total;
 }
 
-nlohmann::ordered_json as_json(const CheckpointContents& contents, const FullShapes* shapes) {
-  nlohmann::ordered_json json;
-  json["step"] = contents.step;
-  json["steps"] = contents.steps;
-  json["files"] = nlohmann::ordered_json::array();
-  for (const CheckpointFile& file : contents.files) {
-    json["files"].push_back({{"rank", file.rank},
-                             {"path", file.path.string()},
-                             {"bytes", file.bytes},
-                             {"parameters", file.parameters}});
-  }
-  json["parameters"] = nlohmann::ordered_json::array();
-  for (const CheckpointParameter& parameter : contents.parameters) {
-    json["parameters"].push_back({{"name", parameter.name},
-                                  {"dtype", mindspore_name(parameter.dtype)},
-                                  {"shape", parameter.shape},
-                                  {"bytes", parameter.bytes},
-                                  {"ranks", parameter.ranks}});
-    if (shapes == nullptr) continue;
-    const auto found = shapes->find(parameter.name);
-    json["parameters"].back()["full_shape"] = nullptr;
-    if (found != shapes->end()) json["parameters"].back()["full_shape"] = found->second;
-  }
-  for (const CheckpointRefused& tensor : contents.refused) {
-    json["refused"].push_back({{"name", tensor.name}, {"reason", tensor.reason}});
-  }
-  if (contents.byte_items.empty()) return json;
-  json["byte_items"] = nlohmann::ordered_json::array();
-  for (const CheckpointByteItem& item : contents.byte_items) {
-    json["byte_items"].push_back({{"name", item.name}, {"bytes", item.bytes}});
-  }
-  return json;
-}
-
 void print_summary(const std::string& path, const CheckpointContents& contents,
                    std::size_t columns) {
   const std::string what = fmt::format(": {} in {}, {}", human_bytes(total_bytes(contents)),
@@ -290,38 +257,6 @@ void print_summary(const std::string& path, const CheckpointContents& contents,
   }
 }
 
-/// @param shapes of whole parameters, if they are known and the contents are slices.
-/// @param shape_heading what the contents' own shapes are called.
-void print_list(const CheckpointContents& contents, const FullShapes* shapes,
-                const char* shape_heading) {
-  std::vector<std::string> heading{"PARAMETER", "DTYPE", shape_heading, "BYTES", "RANKS"};
-  if (shapes != nullptr) heading.emplace_back("FULL SHAPE");
-  TextTable table(heading, {3});
-  for (const CheckpointParameter& parameter : contents.parameters) {
-    std::vector<Rank> ranks = parameter.ranks;
-    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-    std::vector<std::string> row{
-        printable(parameter.name), std::string(mindspore_name(parameter.dtype)),
-        to_string(parameter.shape), std::to_string(parameter.bytes), format_rank_list(ranks)};
-    if (shapes != nullptr) {
-      const auto found = shapes->find(parameter.name);
-      row.push_back(found == shapes->end() ? "no layout" : to_string(found->second));
-    }
-    table.add_row(std::move(row));
-  }
-  std::cout << "\n" << table.str();
-}
-
-/// What is no tensor: never opened.
-void print_byte_items(const CheckpointContents& contents) {
-  if (contents.byte_items.empty()) return;
-  TextTable table({"NO TENSOR", "BYTES"}, {1});
-  for (const CheckpointByteItem& item : contents.byte_items) {
-    table.add_row({printable(item.name), std::to_string(item.bytes)});
-  }
-  std::cout << "\n" << table.str();
-}
-
 /// What states that the set is complete, or what nothing states. One file is all that was asked
 /// for: of that there is nothing to say.
 std::string statement_of(const InspectArguments& arguments, const Inspected& inspected) {
@@ -331,13 +266,22 @@ std::string statement_of(const InspectArguments& arguments, const Inspected& ins
   return words.empty() ? words : wrapped(words, output_columns(), 4);
 }
 
-void print_tree(const InspectArguments& arguments, const Inspected& inspected) {
-  const std::string statement = statement_of(arguments, inspected);
-  const auto stated =
-      static_cast<std::size_t>(std::count(statement.begin(), statement.end(), '\n'));
-  const std::size_t above = statement.empty() ? 0 : stated + 1;
+/// The rows that it takes of a terminal, which breaks lines that are too long.
+std::size_t count_rows(const std::string& text) {
+  const std::size_t columns = output_columns();
+  std::size_t rows = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t width = std::max<std::size_t>(text_width(line), 1);
+    rows += (width - 1) / columns + 1;
+  }
+  return rows;
+}
+
+/// @param around lines that are printed above it and below it.
+void print_tree(const InspectArguments& arguments, const Inspected& inspected, std::size_t around) {
   const std::size_t lines = output_lines();
-  const TreeStyle style{output_columns(), lines - std::min(lines, above),
+  const TreeStyle style{output_columns(), lines - std::min(lines, around),
                         arguments.depth.value_or(0), use_colour(), locale_is_utf8()};
   if (!arguments.maps.maps.empty()) {
     std::cout << "whole parameters, as the map shows them\n";
@@ -369,24 +313,34 @@ bool print_stats(const InspectArguments& arguments, const Inspected& inspected) 
   return bad;
 }
 
+void print_parameters(const InspectArguments& arguments, const Inspected& inspected,
+                      const FullShapes* shapes) {
+  ContentsStyle style{shapes};
+  if (!arguments.maps.maps.empty()) style = {nullptr, "SHAPE"};
+  std::cout << "\n"
+            << (arguments.list ? listed_parameters(inspected.contents, style)
+                               : grouped_parameters(inspected.contents, style));
+}
+
 /// @returns as print_stats().
 bool print_text(const InspectArguments& arguments, const Inspected& inspected,
-                const FullShapes* shapes) {
+                const std::optional<SetDescription>& description, const FullShapes* shapes) {
   // Before it takes its time.
   print_summary(shown_location(arguments.path), inspected.contents, output_columns());
   const std::string statement = statement_of(arguments, inspected);
-  if (!statement.empty()) std::cout << statement << "\n";
-  std::cout << std::flush;
+  std::string above = statement.empty() ? statement : statement + "\n";
+  if (description) above += description_text(*description, output_columns());
+  const std::string below = description ? next_text(description->next) : std::string();
+  std::cout << above << std::flush;
+  if (arguments.stats) return print_stats(arguments, inspected);
   if (arguments.wants_tree()) {
-    print_tree(arguments, inspected);
-  } else if (arguments.stats) {
-    return print_stats(arguments, inspected);
-  } else if (arguments.maps.maps.empty()) {
-    print_list(inspected.contents, shapes, "SLICE SHAPE");
+    print_tree(arguments, inspected, count_rows(above) + count_rows(below));
   } else {
-    print_list(inspected.contents, nullptr, "SHAPE");
+    print_parameters(arguments, inspected, shapes);
   }
-  print_byte_items(inspected.contents);
+  const std::string items = byte_items_text(inspected.contents);
+  if (!items.empty()) std::cout << "\n" << items;
+  std::cout << below;
   return false;
 }
 
@@ -477,6 +431,19 @@ InspectArguments inspect_arguments(const Given& given) {
   return arguments;
 }
 
+SetDescription describe(const InspectArguments& arguments, const Given& given,
+                        const Inspected& inspected) {
+  DescribedSource source;
+  source.named = arguments.path;
+  source.options = inspected.options;
+  source.diff = diff_source(arguments);
+  source.strategy_named = arguments.strategy ? given.text("src-strategy") : std::string();
+  source.set = inspected.set;
+  source.laid_out = inspected.laid_out ? &*inspected.laid_out : nullptr;
+  source.carried = [&given](const std::string& command) { return carried_options(given, command); };
+  return describe_set(source);
+}
+
 }  // namespace
 
 int run_inspect(const Given& given) {
@@ -505,9 +472,12 @@ int run_inspect(const Given& given) {
     shapes = full_shapes(*inspected.laid_out);
   }
   const FullShapes* known = shapes ? &*shapes : nullptr;
+  std::optional<SetDescription> description;
+  if (arguments.wants_description()) description = describe(arguments, given, inspected);
   bool bad = false;
   if (arguments.json) {
-    nlohmann::ordered_json json = as_json(inspected.contents, known);
+    nlohmann::ordered_json json = contents_json(inspected.contents, known);
+    if (description) json["description"] = description_json(*description);
     json["completeness"] = completeness_json(inspected.completeness);
     if (arguments.stats) {
       std::vector<ParameterStats> stats = find_stats(arguments, inspected);
@@ -517,7 +487,7 @@ int run_inspect(const Given& given) {
     }
     write_json(json);
   } else {
-    bad = print_text(arguments, inspected, known);
+    bad = print_text(arguments, inspected, description, known);
   }
   for (const std::string& line : inspected.not_found) complain(line);
   const bool failed = (bad && arguments.fail_on_nan) || !inspected.not_found.empty();

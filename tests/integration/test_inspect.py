@@ -198,7 +198,7 @@ class Statistics(InspectTest):
         for part in ("parameters", "statistics"):
             self.assertEqual({entry["name"] for entry in found[part]}, wanted)
         self.assertNotIn("norm", self.says(0, path, *names, "--tree"))
-        self.assertEqual(self.says(0, path, *names).count("layers"), 6)
+        self.assertEqual(self.says(0, path, *names, "--list").count("layers"), 6)
 
     def test_refused(self) -> None:
         path = self.layers(1)
@@ -235,11 +235,17 @@ class Tree(InspectTest):
 
     def test_the_listing_stays_where_there_is_no_terminal(self) -> None:
         path = self.layers(2)
-        lines = self.says(0, path).splitlines()
+        lines = self.says(0, path, "--list").splitlines()
         self.assertEqual(lines[2].split(), ["PARAMETER", "DTYPE", "SLICE", "SHAPE", "BYTES", "RANKS"])
         self.assertEqual(len(lines), 3 + 7)
         self.assertEqual(lines[3:], on_terminal("inspect", path, "--list", columns=200)[3:])
         self.assertNotIn("\033", "".join(lines))
+        grouped = self.says(0, path)
+        self.assertNotIn("\033", grouped)
+        begin, end = grouped.index("PARAMETER"), grouped.index("\n\nnext:")
+        self.assertEqual([line.split()[0] for line in grouped[begin:end].splitlines()],
+                         ["PARAMETER", "model.embedding.weight", "model.layers.{0,1}.attention.wq.weight",
+                          "model.layers.{0,1}.attention.wo.weight", "model.layers.{0,1}.norm.weight"])
 
     def test_equal_layers_are_one(self) -> None:
         path = self.layers(12)
@@ -248,8 +254,10 @@ class Tree(InspectTest):
         self.assertRegex(text, r"layers\.\{0\.\.11\} x 12 +36 x Float16 +576 +1\.1 KiB +59\.0% ##")
         self.assertRegex(text, r"norm\.weight +12 x Float16 \[4, 4\] +192 +384 B +19\.7%")
         self.assertEqual(len([line for line in lines if "[" in line]), 4)
-        wide = on_terminal("inspect", path, columns=200, LC_ALL="C.UTF-8", NO_COLOR="1")
+        wide = on_terminal("inspect", path, "--tree", columns=200, LC_ALL="C.UTF-8", NO_COLOR="1")
         self.assertEqual("\n".join(wide), self.tree(path))
+        described = on_terminal("inspect", path, columns=200, LC_ALL="C.UTF-8", NO_COLOR="1")
+        self.assertTrue(set(wide) <= set(described), described)
 
     def test_never_wider_than_the_terminal(self) -> None:
         rng = np.random.default_rng(3)
@@ -262,12 +270,14 @@ class Tree(InspectTest):
         path = self.file(records)
         for columns in (40, 47, 60, 80, 100, 200):
             for locale in (UTF8, PLAIN):
-                for options in ([], ["--depth", "1"], ["--depth", "99"]):
+                for options in ([], ["--tree"], ["--depth", "1"], ["--depth", "99"]):
                     lines = on_terminal("inspect", path, *options, columns=columns, NO_COLOR="1",
                                         LC_ALL=locale["LC_ALL"])
-                    for line in lines:
+                    # Commands are not broken: they are to be pasted.
+                    told = lines[:lines.index("next:")] if "next:" in lines else lines
+                    for line in told:
                         self.assertLessEqual(columns_of(line), columns, line)
-                    if not options:
+                    if options == ["--tree"]:
                         self.assertLessEqual(len(lines), 24)
 
     def test_depth(self) -> None:

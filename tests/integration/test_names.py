@@ -228,7 +228,7 @@ class Messages(unittest.TestCase):
                         result = run(words[0], source, *words[1:])
                         self.assertIn(result.code, (0, 2), result.stderr)
                         self.assertNotRegex(result.stdout + result.stderr, CONTROLS)
-                listing = run("inspect", source).stdout
+                listing = run("inspect", source, "--list").stdout
                 self.assertEqual(sum("Float32" in line for line in listing.splitlines()), len(SHOWN))
                 self.assertIn("\\x1b[2J", listing)
                 self.assertIn("\\xe2\\x80\\xae", listing)

@@ -85,7 +85,7 @@ std::vector<Command> looking() {
       {"inspect",
        kInspect,
        kTitle,
-       "List what a checkpoint holds: model tree, parameters, steps",
+       "Say what a checkpoint is and holds, and what to type next",
        {{"PATH", kCheckpoint, true}},
        "Example: look for NaN and Inf in the weights\n  reshardfs inspect ckpt --src-strategy "
        "train.ckpt --exclude 'adam_*' --stats --only-bad\nExample: show a hub model as MindFormers "

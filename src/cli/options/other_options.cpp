@@ -54,11 +54,11 @@ std::vector<Option> places_of_mounts() {
 std::vector<Option> listings() {
   return {
       {.name = "list",
-       .help = "List all parameters; the default unless the output is a terminal",
+       .help = "List all parameters, a line for each, and say nothing else",
        .excludes = {"tree", "depth", "stats", "json"},
        .commands = kInspect},
       {.name = "tree",
-       .help = "Show the model as a tree; the default on a terminal",
+       .help = "Show the model as a tree, and say nothing else",
        .excludes = {"stats", "json"},
        .commands = kInspect},
       {.name = "depth",

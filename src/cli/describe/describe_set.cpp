@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/describe/describe_set.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "reshardfs/error.h"
+
+#include "base/content_size.h"
+#include "base/text/state_names.h"
+#include "checkpoint/catalogue.h"
+#include "checkpoint/completeness.h"
+#include "cli/describe/free_names.h"
+#include "cli/describe/layout_facts.h"
+#include "cli/describe/model_facts.h"
+#include "cli/describe/near_strategies.h"
+#include "cli/describe/next_commands.h"
+#include "cli/describe/set_kind.h"
+#include "cli/describe/writers.h"
+#include "conversion/installed_maps.h"
+#include "conversion/model_maps.h"
+#include "plan/mapped/mapped_source.h"
+#include "storage/location.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kWhereStrategies =
+    "MindSpore writes it to strategy_ckpt_config.save_file, MindSpore Transformers to "
+    "output/strategy/";
+
+std::vector<modelmap::ModelMap> known_maps() {
+  try {
+    return read_installed_maps();
+  } catch (const Error&) {
+    return {};  // no network is known then
+  }
+}
+
+class Describer {
+ public:
+  explicit Describer(const DescribedSource& source)
+      : source_(source), set_(*source.set), ranks_(rank_names(set_)) {}
+
+  SetDescription describe() {
+    SetKind kind = kind_of(set_.root(), source_.options, set_);
+    out_.kind = std::move(kind.kind);
+    out_.format = std::move(kind.words);
+    out_.written_by = stated_writers(set_.root(), set_);
+    describe_model();
+    describe_layout();
+    find_strategies();
+    out_.next = next_commands(next_facts());
+    return std::move(out_);
+  }
+
+ private:
+  /// Whether ranks may hold slices, and nothing says of what.
+  bool needs_strategy() const {
+    return out_.kind == kRankFiles && source_.laid_out == nullptr && ranks_.ranks.size() > 1 &&
+           !source_.diff.strategy;
+  }
+
+  void describe_model() {
+    HeldNames held = ranks_.held;
+    if (out_.kind != kRankFiles) held.groups.clear();
+    out_.model = model_facts(held, known_maps());
+    read_config_facts(set_.completeness().config, out_.model);
+    if (source_.laid_out != nullptr) {
+      count_elements(source_.laid_out->table().unmapped());
+    } else if (ranks_.ranks.size() == 1) {
+      count_held();
+    }
+  }
+
+  void count(const Shape& shape, DType dtype) {
+    if (!is_array(dtype)) return;
+    *out_.model.elements += static_cast<std::uint64_t>(element_count(shape));
+    out_.model.bytes +=
+        static_cast<std::uint64_t>(content_size(shape, dtype, "a parameter's size"));
+  }
+
+  void count_elements(const SourceTable& table) {
+    out_.model.elements = 0;
+    for (const SourceParameter& parameter : table.parameters()) {
+      if (is_training_state(parameter.name)) continue;
+      if (!parameter.grid) {
+        // Its full shape is not known.
+        out_.model.elements.reset();
+        return;
+      }
+      count(parameter.grid->full_shape(), parameter.dtype);
+    }
+  }
+
+  void count_held() {
+    out_.model.elements = 0;
+    for (const RankFile& file : set_.files()) {
+      for (const TensorEntry& entry : file.index->entries()) {
+        if (!is_training_state(entry.name)) count(entry.shape, entry.dtype);
+      }
+    }
+  }
+
+  void describe_layout() {
+    LayoutFacts& layout = out_.layout;
+    if (source_.laid_out != nullptr) {
+      layout = stated_layout(source_.laid_out->table());
+      layout.by = source_.strategy_named.empty() ? "the checkpoint" : source_.strategy_named;
+    } else if (out_.kind == kRankFiles && is_from_zero()) {
+      layout.stages = stages_by_names(ranks_.groups);
+      if (layout.stages) {
+        layout.devices = static_cast<std::int64_t>(ranks_.ranks.size()) / *layout.stages;
+        layout.by = "the names that each rank holds";
+      }
+    }
+    layout.ranks = ranks_.ranks;
+  }
+
+  /// Whether the ranks are 0 to n.
+  bool is_from_zero() const {
+    return ranks_.ranks.back() == Rank(static_cast<std::int64_t>(ranks_.ranks.size()) - 1);
+  }
+
+  void find_strategies() {
+    if (!needs_strategy()) return;
+    const auto found = find_near_strategies(source_.named, !source_.options.no_symlinks);
+    out_.strategies = fit_near_strategies(found, [&](const fs::path& path) {
+      DiffSource with = source_.diff;
+      with.strategy = fs::absolute(path);
+      with.maps = {};
+      DiffSide side = DiffSide::open(with, source_.set);
+      require_cover(side);
+      return side;
+    });
+    out_.lacks = fmt::format(
+        "the strategy that it was saved with, which says what each rank's "
+        "slices are; {}",
+        kWhereStrategies);
+  }
+
+  /// A strategy of another model says nothing of this one. Of what has one dimension, nothing need
+  /// be stated.
+  static void require_cover(const DiffSide& side) {
+    bool lays_out = false;
+    for (const SourceParameter& parameter : side.table().parameters()) {
+      lays_out = lays_out || parameter.grid != nullptr;
+      const bool is_matrix = parameter.holders.front().entry->shape.size() > 1;
+      if (parameter.grid || !is_matrix || is_training_state(parameter.name)) continue;
+      throw Error(ErrorKind::kBadInput,
+                  fmt::format("it has no layout of '{}'", printable(parameter.name)));
+    }
+    if (!lays_out) throw Error(ErrorKind::kBadInput, "it lays out nothing of the checkpoint");
+    if (!side.table().missing_ranks().empty() || !can_be_mounted(side)) {
+      throw Error(ErrorKind::kBadInput, fmt::format("it is of {} ranks, of which not all are here",
+                                                    side.table().ranks().all().size()));
+    }
+  }
+
+  /// Whether every part of all parameters is in a file.
+  static bool can_be_mounted(const DiffSide& side) {
+    const auto& parameters = side.table().parameters();
+    return std::all_of(parameters.begin(), parameters.end(), [](const SourceParameter& parameter) {
+      return !parameter.grid || parameter.grid->complete();
+    });
+  }
+
+  NextFacts next_facts() const {
+    NextFacts next;
+    if (is_url(set_.root()) && shown_location(source_.named) != source_.named) return next;
+    next.source = source_.named;
+    next.options = source_.carried;
+    for (const NearStrategy& strategy : out_.strategies) {
+      if (strategy.misfit.empty() && strategy.same_as.empty())
+        next.strategies.push_back(strategy.path);
+    }
+    const bool is_whole = ranks_.ranks.size() == 1 && source_.laid_out == nullptr;
+    const bool fits = is_whole || next.strategies.size() == 1 ||
+                      (source_.laid_out != nullptr && can_be_mounted(*source_.laid_out));
+    next.can_mount = fits && set_.refused().empty();
+    next.can_verify = next.can_mount && set_.completeness().open_extents.empty() &&
+                      (source_.laid_out == nullptr ||
+                       source_.laid_out->table().unmapped().missing_ranks().empty());
+    next.can_guess = needs_strategy() && next.strategies.empty() && is_from_zero() &&
+                     set_.refused().empty() && source_.diff.dec_key_file.empty() &&
+                     !is_url(set_.root());
+    next.mountpoint = free_mountpoint(source_.diff.path);
+    next.rules = free_name("strategy", ".toml");
+    const bool is_as_shown = source_.diff.maps.maps.empty() && !source_.diff.strategy;
+    if (next.can_mount && next.strategies.empty() && is_as_shown) next.map = fitting_map();
+    return next;
+  }
+
+  /// The only installed map that shows all tensors without being told more.
+  std::string fitting_map() const {
+    std::string fitting;
+    for (const std::string& name : out_.model.maps) {
+      if (!is_fitting(name)) continue;
+      if (!fitting.empty()) return {};
+      fitting = name;
+    }
+    return fitting;
+  }
+
+  bool is_fitting(const std::string& name) const {
+    try {
+      const ModelMaps maps({.maps = {name}}, source_.diff.path,
+                           source_.options.no_symlinks ? source_.diff.path : fs::path());
+      const auto table = std::make_shared<const SourceTable>(source_.set, std::nullopt);
+      const auto tensors = full_tensors(*table, {});
+      const auto options = maps.map_options(0, table, tensors);
+      return check_mapping(maps.at(0), tensors, options).problems.empty();
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  const DescribedSource& source_;
+  const CheckpointSet& set_;
+  RankNames ranks_;
+  SetDescription out_;
+};
+
+}  // namespace
+
+SetDescription describe_set(const DescribedSource& source) {
+  return Describer(source).describe();
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Finds out what a checkpoint that is open is: of headers, names and small files beside it alone.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "check/diff_side.h"
+#include "checkpoint/checkpoint_set.h"
+#include "report/text/set_description.h"
+
+namespace reshardfs {
+
+/// What was asked for, and what is known of it already.
+struct DescribedSource {
+  std::string named{};  ///< as the user names it
+  /// How it is opened; `listed` may have been filled.
+  CheckpointOptions options{};
+  DiffSource diff{};
+  std::string strategy_named{};  ///< as the user names it
+  std::shared_ptr<const CheckpointSet> set{};
+  /// nullptr: nothing states how it is cut.
+  const DiffSide* laid_out = nullptr;
+  /// See NextFacts.
+  std::function<std::vector<std::string>(const std::string& command)> carried{};
+};
+
+/// @throws Error if a file that was there is no longer.
+SetDescription describe_set(const DescribedSource& source);
+
+}  // namespace reshardfs

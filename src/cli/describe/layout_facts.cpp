@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/describe/layout_facts.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "base/text/state_names.h"
+
+namespace reshardfs {
+namespace {
+
+/// An axis of a device matrix, whatever other axes there are.
+struct Axis {
+  std::int64_t size = 1;
+  std::int64_t stride = 1;  ///< devices from one part to the next
+  auto operator<=>(const Axis&) const = default;
+};
+
+Axis axis_of(const Layout& layout, int from_end) {
+  const auto& matrix = layout.device_matrix;
+  const std::size_t at = matrix.size() - 1 - static_cast<std::size_t>(from_end);
+  Axis axis{matrix[at], 1};
+  for (std::size_t i = at + 1; i < matrix.size(); ++i) axis.stride *= matrix[i];
+  return axis;
+}
+
+/// The names of one file; equal lists are equal numbers.
+class NameLists {
+ public:
+  std::size_t number_of(const FileIndex& index) {
+    const auto [known, is_new] = by_order_.try_emplace(index.name_order(), 0);
+    if (!is_new) return known->second;
+    std::vector<std::string> names;
+    for (const TensorEntry& entry : index.entries()) names.push_back(entry.name);
+    std::sort(names.begin(), names.end());
+    known->second = numbers_.try_emplace(std::move(names), numbers_.size()).first->second;
+    return known->second;
+  }
+
+ private:
+  std::unordered_map<const void*, std::size_t> by_order_;
+  std::map<std::vector<std::string>, std::size_t> numbers_;
+};
+
+}  // namespace
+
+LayoutFacts cuts_of(const std::vector<const Layout*>& layouts, std::int64_t devices) {
+  LayoutFacts facts;
+  std::set<Axis> axes;
+  bool cuts_rows = false;
+  bool cuts_columns = false;
+  bool cuts_twice = false;
+  for (const Layout* layout : layouts) {
+    std::int64_t slices = 1;
+    std::size_t cut_over = 0;
+    for (std::size_t d = 0; d < layout->tensor_map.size(); ++d) {
+      for (const int from_end : layout->tensor_map[d]) {
+        const Axis axis = axis_of(*layout, from_end);
+        if (axis.size == 1) continue;
+        slices *= axis.size;
+        axes.insert(axis);
+        ++cut_over;
+        (d == 0 ? cuts_rows : cuts_columns) = true;
+      }
+    }
+    cuts_twice = cuts_twice || cut_over > 1;
+    facts.optimizer_cut = facts.optimizer_cut || layout->optimizer_shard_size != 0;
+    facts.most_slices = std::max(facts.most_slices, slices);
+  }
+  if (axes.size() == 1 && cuts_rows && cuts_columns && !cuts_twice) {
+    facts.tp = axes.begin()->size;
+    facts.dp = devices / *facts.tp;
+  }
+  return facts;
+}
+
+LayoutFacts stated_layout(const SourceTable& table) {
+  const SourceTable& source = table.unmapped();
+  if (!source.states_layouts() || source.catalogue().has_boxes()) return {};
+  std::set<const Layout*> layouts;
+  for (const SourceParameter& parameter : source.parameters()) {
+    if (is_training_state(parameter.name)) continue;
+    for (const Layout* layout : source.catalogue().layouts_of(parameter.name)) {
+      layouts.insert(layout);
+    }
+  }
+  if (layouts.empty()) return {};
+  const SourceRanks& ranks = source.ranks();
+  LayoutFacts facts = cuts_of({layouts.begin(), layouts.end()}, ranks.devices());
+  facts.stages = ranks.stages();
+  facts.devices = ranks.devices();
+  return facts;
+}
+
+std::optional<std::int64_t> stages_by_names(const std::vector<std::size_t>& groups) {
+  std::vector<std::size_t> order;
+  std::vector<std::size_t> lengths;
+  for (const std::size_t group : groups) {
+    if (!order.empty() && order.back() == group) {
+      ++lengths.back();
+      continue;
+    }
+    if (std::find(order.begin(), order.end(), group) != order.end()) return std::nullopt;
+    order.push_back(group);
+    lengths.push_back(1);
+  }
+  const bool are_equal =
+      std::adjacent_find(lengths.begin(), lengths.end(), std::not_equal_to<>()) == lengths.end();
+  if (order.size() < 2 || !are_equal) return std::nullopt;
+  return static_cast<std::int64_t>(order.size());
+}
+
+RankNames rank_names(const CheckpointSet& set) {
+  RankNames result;
+  NameLists lists;
+  std::map<std::vector<std::size_t>, std::size_t> numbers;
+  std::unordered_map<std::string, std::size_t> known;
+  std::set<std::pair<std::size_t, std::size_t>> counted_lists;
+  for (auto file = set.files().begin(); file != set.files().end();) {
+    const Rank rank = file->rank;
+    const auto end = std::find_if(file, set.files().end(),
+                                  [&](const RankFile& other) { return other.rank != rank; });
+    std::vector<std::size_t> of_rank;
+    for (auto part = file; part != end; ++part) of_rank.push_back(lists.number_of(*part->index));
+    const std::size_t group = numbers.try_emplace(of_rank, numbers.size()).first->second;
+    result.ranks.push_back(rank);
+    result.groups.push_back(group);
+    for (std::size_t i = 0; file != end; ++file, ++i) {
+      if (!counted_lists.emplace(group, of_rank[i]).second) continue;
+      for (const TensorEntry& entry : file->index->entries()) {
+        const auto [found, is_new] = known.try_emplace(entry.name, result.held.names.size());
+        if (is_new) {
+          result.held.names.push_back(entry.name);
+          result.held.groups.emplace_back();
+        }
+        result.held.groups[found->second].insert(group);
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/describe/model_facts.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/text/numbers.h"
+#include "base/text/state_names.h"
+#include "modelmap/family_names.h"
+
+namespace reshardfs {
+namespace {
+
+struct LayerOfName {
+  std::string_view block;  ///< the name before the number: "model.layers"
+  std::int64_t number = 0;
+};
+
+/// The first number that stands behind a word for layers.
+std::optional<LayerOfName> layer_of(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kWords{"layers", "layer", "h", "blocks", "block"};
+  std::size_t begin = 0;
+  std::string_view before;
+  while (begin < name.size()) {
+    const std::size_t end = std::min(name.find('.', begin), name.size());
+    const std::string_view segment = name.substr(begin, end - begin);
+    const bool is_behind_word = std::find(kWords.begin(), kWords.end(), before) != kWords.end();
+    if (is_behind_word) {
+      if (const auto number = parse_number(segment)) {
+        return LayerOfName{name.substr(0, begin - 1), *number};
+      }
+    }
+    before = segment;
+    begin = end + 1;
+  }
+  return std::nullopt;
+}
+
+/// Counts layers by the names of weights.
+class NumberedLayers {
+ public:
+  void add(const std::string& name, const std::set<std::size_t>* groups) {
+    const auto layer = layer_of(name);
+    if (!layer) return;
+    blocks_.insert(std::string(layer->block));
+    std::set<std::size_t>& of_layer = groups_[layer->number];
+    if (groups == nullptr) return;
+    // Two groups that have a layer's number may each count from 0.
+    if (of_layer.empty()) of_layer = *groups;
+    if (of_layer != *groups) is_shared_ = true;
+  }
+  std::optional<std::uint64_t> count() const {
+    if (blocks_.size() != 1 || is_shared_) return std::nullopt;
+    const auto last = groups_.rbegin()->first;
+    const auto count = static_cast<std::int64_t>(groups_.size());
+    if (groups_.begin()->first != 0 || last != count - 1) return std::nullopt;
+    const bool in_several = std::any_of(groups_.begin(), groups_.end(),
+                                        [](const auto& layer) { return layer.second.size() > 1; });
+    return in_several ? std::nullopt : std::optional(static_cast<std::uint64_t>(count));
+  }
+
+ private:
+  std::set<std::string> blocks_;
+  std::map<std::int64_t, std::set<std::size_t>> groups_;
+  bool is_shared_ = false;
+};
+
+/// The families that have all names.
+std::vector<std::size_t> families_of(const std::vector<const std::string*>& names,
+                                     const FamilyNames& families) {
+  std::vector<std::size_t> left;
+  bool is_first = true;
+  for (const std::string* name : names) {
+    std::vector<std::size_t> having;
+    for (const FamilyName& family : families.find(*name)) having.push_back(family.family);
+    std::sort(having.begin(), having.end());
+    having.erase(std::unique(having.begin(), having.end()), having.end());
+    if (is_first) {
+      left = std::move(having);
+    } else {
+      std::erase_if(left, [&](std::size_t family) {
+        return !std::binary_search(having.begin(), having.end(), family);
+      });
+    }
+    is_first = false;
+    if (left.empty()) break;
+  }
+  return left;
+}
+
+void add_once(std::vector<std::string>& list, const std::string& word) {
+  if (std::find(list.begin(), list.end(), word) == list.end()) list.push_back(word);
+}
+
+}  // namespace
+
+ModelFacts model_facts(const HeldNames& held, const std::vector<modelmap::ModelMap>& maps) {
+  ModelFacts facts;
+  NumberedLayers layers;
+  std::vector<const std::string*> weights;
+  for (std::size_t i = 0; i < held.names.size(); ++i) {
+    const std::string& name = held.names[i];
+    if (is_training_state(name)) {
+      ++facts.states;
+      continue;
+    }
+    weights.push_back(&name);
+    layers.add(name, held.groups.empty() ? nullptr : &held.groups[i]);
+  }
+  facts.weights = weights.size();
+  facts.layers = layers.count();
+  const FamilyNames families(maps);
+  for (const std::size_t family : families_of(weights, families)) {
+    add_once(facts.networks, families.network_of(family));
+    add_once(facts.maps, std::filesystem::path(families.map_of(family).file).stem().string());
+  }
+  return facts;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What to type next. Pure: what is true of the checkpoint is found out before.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace reshardfs {
+
+struct NextFacts {
+  std::string source{};  ///< as the user names it; empty: no command is to show it
+  /// A mount can show it: nothing that it needs is missing.
+  bool can_mount = false;
+  /// What `verify` checks is all stated, so that a whole checkpoint passes.
+  bool can_verify = false;
+  bool can_guess = false;                 ///< `strategy guess` reads it
+  std::vector<std::string> strategies{};  ///< to choose from; one: it is the only one that fits
+  std::string map{};         ///< an installed map that takes it; empty: none is known to
+  std::string mountpoint{};  ///< need not exist
+  std::string rules{};       ///< a file that `strategy guess` may write
+  /// The options of the command line that another command takes, too, as words.
+  std::function<std::vector<std::string>(const std::string& command)> options{};
+};
+
+/// Two or three lines for a shell, the most useful first.
+std::vector<std::string> next_commands(const NextFacts& facts);
+
+}  // namespace reshardfs

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/describe/writers.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "reshardfs/error.h"
+
+#include "base/json/json_value.h"
+#include "checkpoint/completeness.h"
+#include "export/manifest.h"
+#include "format/safetensors/safetensors.h"
+#include "modelmap/variables.h"
+#include "storage/local/directory.h"
+#include "storage/location.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<std::string> text_of(const JsonValue& object, std::string_view key) {
+  const auto member = object.find(key);
+  const auto text = member ? member->text() : std::nullopt;
+  if (!text || text->empty()) return std::nullopt;
+  return std::string(*text);
+}
+
+/// Of a file of this machine; nothing if it is none, or no JSON object.
+std::optional<JsonDocument> read_json(const fs::path& path) {
+  if (path.empty() || is_url(path)) return std::nullopt;
+  try {
+    if (path_kind(path) != PathKind::kOther) return std::nullopt;
+    auto document = JsonDocument::parse(read_small_file(path, modelmap::kMaxConfigBytes));
+    if (!document || !document->value().is_object()) return std::nullopt;
+    return document;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Statement> by_metadata(const RankFile& file) {
+  if (file.path.extension() != ".safetensors") return std::nullopt;
+  try {
+    const auto metadata = safetensors::read_metadata(*file.source);
+    const auto format = metadata.find("format");
+    if (format == metadata.end() || format->second.empty()) return std::nullopt;
+    return Statement{"a writer of format \"" + format->second + "\"",
+                     "metadata of " + file.path.filename().string()};
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Statement> by_config(const fs::path& config) {
+  const auto document = read_json(config);
+  if (!document) return std::nullopt;
+  const auto version = text_of(document->value(), "transformers_version");
+  if (!version) return std::nullopt;
+  return Statement{"transformers " + *version, "config.json"};
+}
+
+/// The first line of the manifest says by which version.
+std::optional<Statement> by_manifest(const fs::path& source) {
+  if (is_url(source)) return std::nullopt;
+  const fs::path path = source / Manifest::kName;
+  try {
+    if (path_kind(path) != PathKind::kOther) return std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return Statement{"reshardfs export", Manifest::kName};
+}
+
+}  // namespace
+
+std::vector<Statement> stated_writers(const fs::path& source, const CheckpointSet& set) {
+  std::vector<Statement> writers;
+  for (auto& stated : {by_manifest(source), by_config(set.completeness().config),
+                       by_metadata(set.files().front())}) {
+    if (stated) writers.push_back(*stated);
+  }
+  return writers;
+}
+
+void read_config_facts(const fs::path& config, ModelFacts& out) {
+  const auto document = read_json(config);
+  if (!document) return;
+  out.model_type = text_of(document->value(), "model_type").value_or("");
+  const auto architectures = document->value().find("architectures");
+  if (!architectures || !architectures->is_list()) return;
+  for (const JsonValue name : *architectures) {
+    if (const auto text = name.text()) out.architectures.emplace_back(*text);
+  }
+}
+
+}  // namespace reshardfs

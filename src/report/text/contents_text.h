@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What a checkpoint holds, parameter by parameter.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "reshardfs/checkpoint.h"
+#include "reshardfs/shape.h"
+
+namespace reshardfs {
+
+/// Of whole parameters, by name; of one without a layout, nothing.
+using FullShapes = std::unordered_map<std::string, Shape>;
+
+struct ContentsStyle {
+  const FullShapes* full = nullptr;  ///< nullptr: they are not known, or the contents are whole
+  const char* shape_heading = "SLICE SHAPE";  ///< what the contents' own shapes are called
+};
+
+/// A line for each parameter.
+std::string listed_parameters(const CheckpointContents& contents, const ContentsStyle& style);
+
+/// A line for all parameters that differ in numbers alone and have equal types, shapes and ranks:
+/// "layers.{0..35}.wq.weight". In the order of the first of each line. O(n log n).
+std::string grouped_parameters(const CheckpointContents& contents, const ContentsStyle& style);
+
+/// What is no tensor; empty if there is none.
+std::string byte_items_text(const CheckpointContents& contents);
+
+/// What `inspect --json` prints of all of that.
+nlohmann::ordered_json contents_json(const CheckpointContents& contents, const FullShapes* full);
+
+}  // namespace reshardfs

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/text/set_description.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "report/text/terminal.h"
+
+namespace reshardfs {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+SetDescription ranks_of_a_job() {
+  SetDescription set;
+  set.kind = "rank_files";
+  set.format = "a file or more for each of 8 ranks";
+  set.written_by = {{"transformers 4.51.0", "config.json"}};
+  set.model.networks = {"MindFormers"};
+  set.model.maps = {"mindformers-llama"};
+  set.model.model_type = "llama";
+  set.model.layers = 2;
+  set.model.weights = 20;
+  set.model.states = 40;
+  set.layout.ranks = {Rank(0), Rank(1), Rank(2), Rank(3)};
+  return set;
+}
+
+TEST(SetDescription, SaysWhatIsKnown) {
+  SetDescription set = ranks_of_a_job();
+  set.model.elements = 8'190'000'000;
+  set.model.bytes = 2048;
+  set.layout.stages = 2;
+  set.layout.devices = 2;
+  set.layout.tp = 2;
+  set.layout.dp = 1;
+  set.layout.by = "train.ckpt";
+  EXPECT_EQ(description_text(set, kAnyWidth),
+            "format      a file or more for each of 8 ranks\n"
+            "written by  transformers 4.51.0 (config.json)\n"
+            "model       model_type llama (config.json); all names are those of MindFormers (map "
+            "mindformers-llama); 2 layers\n"
+            "weights     20 parameters, 8.19B elements, 2.0 KiB\n"
+            "training    40 states of the optimizer or of the training, by their names\n"
+            "ranks       0-3: 2 pipeline stages of 2 devices, tp=2, pp=2, dp=1 (train.ckpt)\n");
+}
+
+TEST(SetDescription, LeavesOutWhatIsNot) {
+  SetDescription set;
+  set.format = "one file";
+  set.model.weights = 1;
+  set.layout.ranks = {Rank(0)};
+  EXPECT_EQ(description_text(set, kAnyWidth),
+            "format      one file\n"
+            "written by  nothing states it\n"
+            "weights     1 parameter\n"
+            "training    no states\n"
+            "ranks       0\n");
+}
+
+TEST(SetDescription, Strategies) {
+  SetDescription set = ranks_of_a_job();
+  set.lacks = "the strategy";
+  set.strategies = {{"a.ckpt", ""}, {"b.ckpt", "it is of 4 ranks"}};
+  const std::string text = description_text(set, kAnyWidth);
+  EXPECT_THAT(text, HasSubstr("lacks       the strategy\n"));
+  EXPECT_THAT(text, HasSubstr("strategy    a.ckpt fits\n"));
+  EXPECT_THAT(text, HasSubstr("strategy    b.ckpt does not fit: it is of 4 ranks\n"));
+}
+
+TEST(SetDescription, NamesNeverTurnTheTerminal) {
+  SetDescription set = ranks_of_a_job();
+  set.model.model_type = "a\033[31m";
+  set.written_by = {{"\033", "\n"}};
+  set.strategies = {{"\r", "\t"}};
+  const std::string text = description_text(set, kAnyWidth);
+  EXPECT_THAT(text, Not(HasSubstr("\033")));
+  EXPECT_THAT(text, Not(HasSubstr("\r")));
+}
+
+TEST(SetDescription, LongLinesAreBrokenButNoCommand) {
+  SetDescription set = ranks_of_a_job();
+  set.format = std::string(30, 'x') + " " + std::string(30, 'y');
+  EXPECT_THAT(description_text(set, 50), HasSubstr("\n            yyy"));
+  EXPECT_EQ(next_text({}), "");
+  EXPECT_EQ(next_text({"reshardfs verify a"}), "\nnext:\n  reshardfs verify a\n");
+}
+
+TEST(SetDescription, JsonHasNullForWhatIsUnknown) {
+  SetDescription set = ranks_of_a_job();
+  set.next = {"reshardfs verify a"};
+  const auto json = description_json(set);
+  EXPECT_TRUE(json["model"]["elements"].is_null());
+  EXPECT_TRUE(json["layout"]["tp"].is_null());
+  EXPECT_EQ(json["model"]["layers"], 2);
+  EXPECT_EQ(json["layout"]["ranks"].size(), 4);
+  EXPECT_EQ(json["next"][0], "reshardfs verify a");
+}
+
+}  // namespace
+}  // namespace reshardfs
