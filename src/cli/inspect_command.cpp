@@ -25,6 +25,7 @@
 #include "cli/command.h"
 #include "cli/describe/carried_options.h"
 #include "cli/describe/describe_set.h"
+#include "cli/describe/places.h"
 #include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
 #include "conversion/contents.h"
@@ -403,6 +404,24 @@ void list_series(const InspectArguments& arguments) {
   print_series(all, arguments.json);
 }
 
+/// Of what cannot be opened, while the error is handled: a part of a checkpoint is described all
+/// the same.
+/// @throws Error with what it is instead, where that is known.
+int describe_unopened(const InspectArguments& arguments, const Error& error) {
+  const bool is_content = error.kind() == ErrorKind::kMissing ||
+                          error.kind() == ErrorKind::kBadInput ||
+                          error.kind() == ErrorKind::kUnsupported;
+  if (!is_content || !arguments.query.src_pattern.empty()) throw;
+  const auto part = describe_part(arguments.path);
+  if (!part) throw explained(error, arguments.path);
+  if (arguments.json) {
+    write_json({{"description", description_json(*part)}});
+  } else {
+    std::cout << part_text(arguments.path, *part, output_columns()) << next_text(part->next);
+  }
+  return kExitDone;
+}
+
 InspectArguments inspect_arguments(const Given& given) {
   InspectArguments arguments;
   arguments.path = given.argument("PATH");
@@ -454,7 +473,13 @@ int run_inspect(const Given& given) {
   arguments.log = log;
   if (!arguments.why.empty()) return run_why(arguments);
   list_series(arguments);
-  const Inspected inspected = open_inspected(arguments);
+  std::optional<Inspected> opened;
+  try {
+    opened = open_inspected(arguments);
+  } catch (const Error& error) {
+    return describe_unopened(arguments, error);
+  }
+  const Inspected& inspected = *opened;
   for (const std::string& warning : inspected.contents.warnings) spdlog::warn("{}", warning);
   for (const std::string& note : inspected.contents.notes) spdlog::info("{}", note);
   for (const CheckpointRefused& tensor : inspected.contents.refused) {

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import unittest
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 import numpy as np  # noqa: E402
 from command_tests import on_terminal  # noqa: E402
+from format_files import write_safetensors  # noqa: E402
 from incomplete_sets import KINDS, make_kind  # noqa: E402
 from make_checkpoint import Parallel, make_set  # noqa: E402
-from map_sets import config_of, golden, write_hub  # noqa: E402
-from mounted import (COMMAND_SECONDS, Result, Settings, fuse_problem, is_mounted, mountpoint_guard,  # noqa: E402
-                     run, run_unittests, scratch)
+from layouts import Layout  # noqa: E402
+from map_sets import config_of, golden, hub_strategy, write_hub, write_ranks  # noqa: E402
+from mounted import (COMMAND_SECONDS, Result, Settings, fuse_problem, is_mounted, mounted,  # noqa: E402
+                     mountpoint_guard, run, run_unittests, scratch)
+from strategy_files import Strategy  # noqa: E402
 
 TESTS = Path(__file__).resolve().parents[1]
 # Those that have all names of the golden case's source.
@@ -144,6 +148,23 @@ class Ranks(DescribeTest):
                 self.assertIn("--src-strategy", description["next"][0])
                 self.run_next(description)
 
+    def test_shapes_that_prove_the_sizes(self) -> None:
+        """With a config.json; which a mount takes as the strategy."""
+        tensors, config = golden("qwen3_mcore", "src"), config_of("qwen3_mcore")
+        (layouts,) = hub_strategy(tensors, 2).stages
+        strategy = Strategy([{name: Layout((2, 2), layout.tensor_map) for name, layout in layouts.items()}])
+        source = write_ranks(self.directory / "a b/c/ranks", tensors, strategy)
+        self.assertIsNone(self.described(source)["layout"]["tp"])
+        (source / "config.json").write_text(json.dumps(config))
+        description = self.described(source)
+        self.assertEqual([description["layout"][key] for key in ("tp", "pp", "dp")], [2, 1, 2])
+        self.assertEqual(description["lacks"], "")
+        self.assertEqual(description["model"]["elements"], sum(array.size for _, array in tensors.values()))
+        for command in self.run_next(description):
+            self.assertIn("--src-strategy tp=2", command)
+        (source / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
+        self.assertIsNone(self.described(source)["layout"]["tp"])
+
     def test_none_is_near(self) -> None:
         made = make_set(self.directory / "made", Parallel(tp=2, pp=2), Parallel(), layers=2)
         shutil.move(made.source, self.directory / "deep")
@@ -212,8 +233,6 @@ class Models(DescribeTest):
                 self.run_next(description)
 
     def test_a_file(self) -> None:
-        from format_files import write_safetensors  # noqa: PLC0415
-
         write_safetensors(self.directory / "m.safetensors", {"w": ("F32", np.ones((3, 5), "<f4"))},
                           {"format": "pt"})
         description = self.described("m.safetensors")
@@ -239,6 +258,112 @@ class Models(DescribeTest):
             for word in words:
                 self.assertIn(shlex.quote(word), command)
             self.assertNotIn("json", command)
+
+
+class Places(DescribeTest):
+    """What people name by mistake, and parts of what they mean."""
+
+    def one_line(self, *words: str | Path) -> str:
+        result = run("inspect", *words)
+        self.assertEqual((result.code, result.stdout), (2, ""), result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        return result.stderr
+
+    def test_the_directory_of_a_rank(self) -> None:
+        made = make_set(self.directory / ODD, Parallel(tp=2), Parallel(), layers=1)
+        for named in (f"{ODD}/src/rank_1", f"{ODD}/src/rank_1/", f"./{ODD}/src/../src/rank_1"):
+            description = self.described(named)
+            self.assertEqual(description["kind"], "rank_directory")
+            commands = self.run_next(description)
+            self.assertEqual(len(commands), 2)
+            shown = json.loads(in_shell(commands[0] + " --json", self.directory).stdout)
+            self.assertEqual(shown["description"]["layout"]["ranks"], [0, 1])
+            text = self.inspected(named).stdout
+            self.assertIn("the directory of rank 1 of ", text.splitlines()[0])
+            self.assertIn("\nnext:\n  reshardfs inspect ", text)
+        (file,) = made.source_files(1)
+        (place,) = self.described(file)["place"]
+        self.assertIn("rank 1", place)
+        self.assertIn("ranks 0,1", place)
+
+    def test_the_directory_of_a_rank_with_one_model_file(self) -> None:
+        tensors = {"w": ("F32", np.ones((2, 3), "<f4"))}
+        for rank in range(2):
+            write_safetensors(self.directory / f"ckpt/rank_{rank}/m.safetensors", tensors)
+        description = self.described("ckpt/rank_0")
+        self.assertEqual(description["kind"], "one_file")
+        self.assertIn("ckpt has ranks 0,1", description["place"][0])
+
+    def test_a_directory_alone_is_no_rank(self) -> None:
+        """Nothing states that there are others."""
+        made = make_set(self.directory, Parallel(), Parallel(), layers=1)
+        self.assertIn("1 checkpoint here", self.one_line(made.source / "rank_0"))
+
+    def test_a_step(self) -> None:
+        source = self.directory / "src"
+        shutil.copytree(TESTS / "goldendcp/mcore_gpt_tp2pp2/src", source)
+        self.assertEqual(self.described("src")["place"], [])
+        (place,) = self.described("src/iter_0000010")["place"]
+        self.assertEqual(place, "step 10 of src, which has 2 steps: 10, 20")
+
+    def test_a_strategy(self) -> None:
+        made = make_set(self.directory, Parallel(tp=2), Parallel(), layers=1)
+        for path in (made.src_strategy, made.directory / "src_strategy.json", made.directory / "src_stages"):
+            line = self.one_line(path)
+            self.assertIn("is a strategy, not a checkpoint", line)
+            (command,) = re.findall(r"'(reshardfs strategy show [^']*)'", line)
+            self.assertEqual(in_shell(command, self.directory).code, 0)
+
+    def test_a_cache_of_a_hub(self) -> None:
+        cache = self.directory / "models--org--a-model"
+        for number, name in enumerate(("0123abcd", "89ef")):
+            snapshot = cache / "snapshots" / name
+            write_safetensors(cache / f"blobs/{number}", {"w": ("F32", np.full((2, 2), number, "<f4"))})
+            snapshot.mkdir(parents=True)
+            (snapshot / "model.safetensors").symlink_to(f"../../blobs/{number}")
+        for named in (cache, cache / "snapshots", f"./{cache.name}/"):
+            description = self.described(named)
+            self.assertEqual(description["kind"], "hub_cache")
+            self.assertIn("org/a-model", description["format"])
+            self.assertEqual(len(self.run_next(description)), 2)
+        (cache / "refs").mkdir()
+        (cache / "refs/main").write_text("89ef")
+        (command,) = self.run_next(self.described(cache.name))
+        self.assertEqual(command, "reshardfs inspect models--org--a-model/snapshots/89ef")
+        description = self.described(cache / "snapshots/89ef")
+        self.assertEqual(description["place"], ["snapshot 89ef of org/a-model in a cache of Hugging Face's hub"])
+        self.run_next(description)
+
+    def test_an_export(self) -> None:
+        made = make_set(self.directory, Parallel(tp=2), Parallel(), layers=1)
+        out = self.directory / "out"
+        self.assertEqual(run("export", made.source, out, *made.options()).code, 0)
+        description = self.described(out)
+        self.assertEqual(description["written_by"], [{"what": "reshardfs export", "by": ".reshardfs-export.jsonl"}])
+        self.run_next(description)
+
+    def test_nothing_and_what_is_no_checkpoint(self) -> None:
+        (self.directory / "empty").mkdir()
+        self.assertIn("is an empty directory", self.one_line(self.directory / "empty"))
+        for name in ("m.pt", "pytorch_model.bin"):
+            path = self.directory / name
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr("m/data.pkl", b"x")
+            line = self.one_line(path)
+            self.assertIn("is a file of torch.save", line)
+            self.assertIn("safetensors", line)
+        (self.directory / "note.txt").write_text("a note\n")
+        self.assertIn("is a text file, not a checkpoint", self.one_line(self.directory / "note.txt"))
+        self.assertIn("no such file or directory", self.one_line(self.directory / "nowhere"))
+
+    @unittest.skipIf(fuse_problem(), "nothing can be mounted")
+    def test_a_mount(self) -> None:
+        made = make_set(self.directory, Parallel(tp=2), Parallel(), layers=1)
+        with mounted(made.source, *made.options()) as mountpoint:
+            (place,) = self.described(mountpoint)["place"]
+            self.assertEqual(place, f"a mount of reshardfs at {mountpoint}")
+            (place,) = self.described(mountpoint / "merged/checkpoint_merged.safetensors")["place"]
+            self.assertEqual(place, f"in the mount of reshardfs at {mountpoint}")
 
 
 def golden_sources() -> Iterator[tuple[str, Path]]:

@@ -2,6 +2,7 @@
 #include "cli/describe/describe_set.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,6 +18,8 @@
 #include "cli/describe/model_facts.h"
 #include "cli/describe/near_strategies.h"
 #include "cli/describe/next_commands.h"
+#include "cli/describe/places.h"
+#include "cli/describe/proven_sizes.h"
 #include "cli/describe/set_kind.h"
 #include "cli/describe/writers.h"
 #include "conversion/installed_maps.h"
@@ -50,6 +53,7 @@ class Describer {
     SetKind kind = kind_of(set_.root(), source_.options, set_);
     out_.kind = std::move(kind.kind);
     out_.format = std::move(kind.words);
+    out_.place = places_of(source_.named, set_);
     out_.written_by = stated_writers(set_.root(), set_);
     describe_model();
     describe_layout();
@@ -137,10 +141,37 @@ class Describer {
       require_cover(side);
       return side;
     });
+    if (prove_sizes()) return;
     out_.lacks = fmt::format(
-        "the strategy that it was saved with, which says what each rank's "
-        "slices are; {}",
+        "the strategy that it was saved with, which says what each rank's slices are; {}",
         kWhereStrategies);
+  }
+
+  bool fits_any() const {
+    return std::any_of(out_.strategies.begin(), out_.strategies.end(),
+                       [](const NearStrategy& strategy) { return strategy.misfit.empty(); });
+  }
+
+  /// Where no strategy is near, shapes may tell the same.
+  bool prove_sizes() {
+    if (fits_any() || !is_from_zero() || is_url(set_.root())) return false;
+    SizesQuestion question;
+    question.set = source_.set;
+    question.path = source_.diff.path;
+    if (source_.options.no_symlinks) question.linkless_root = source_.diff.path;
+    question.stages = out_.layout.stages.value_or(1);
+    question.devices = static_cast<std::int64_t>(ranks_.ranks.size()) / question.stages;
+    question.layers = out_.model.layers;
+    sizes_ = proven_sizes(question);
+    if (!sizes_ || !can_be_mounted(sizes_->side)) {
+      sizes_.reset();
+      return false;
+    }
+    out_.layout = stated_layout(sizes_->side.table());
+    out_.layout.by = "shapes and names, with config.json";
+    out_.layout.ranks = ranks_.ranks;
+    count_elements(sizes_->side.table());
+    return true;
   }
 
   /// A strategy of another model says nothing of this one. Of what has one dimension, nothing need
@@ -179,18 +210,19 @@ class Describer {
         next.strategies.push_back(strategy.path);
     }
     const bool is_whole = ranks_.ranks.size() == 1 && source_.laid_out == nullptr;
-    const bool fits = is_whole || next.strategies.size() == 1 ||
+    if (sizes_) next.sizes = sizes_->text;
+    const bool fits = is_whole || sizes_ || next.strategies.size() == 1 ||
                       (source_.laid_out != nullptr && can_be_mounted(*source_.laid_out));
     next.can_mount = fits && set_.refused().empty();
     next.can_verify = next.can_mount && set_.completeness().open_extents.empty() &&
                       (source_.laid_out == nullptr ||
                        source_.laid_out->table().unmapped().missing_ranks().empty());
-    next.can_guess = needs_strategy() && next.strategies.empty() && is_from_zero() &&
+    next.can_guess = needs_strategy() && !sizes_ && next.strategies.empty() && is_from_zero() &&
                      set_.refused().empty() && source_.diff.dec_key_file.empty() &&
                      !is_url(set_.root());
     next.mountpoint = free_mountpoint(source_.diff.path);
     next.rules = free_name("strategy", ".toml");
-    const bool is_as_shown = source_.diff.maps.maps.empty() && !source_.diff.strategy;
+    const bool is_as_shown = source_.diff.maps.maps.empty() && !source_.diff.strategy && !sizes_;
     if (next.can_mount && next.strategies.empty() && is_as_shown) next.map = fitting_map();
     return next;
   }
@@ -222,6 +254,7 @@ class Describer {
   const DescribedSource& source_;
   const CheckpointSet& set_;
   RankNames ranks_;
+  std::optional<ProvenSizes> sizes_;
   SetDescription out_;
 };
 

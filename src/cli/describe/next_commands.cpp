@@ -72,6 +72,12 @@ std::vector<std::string> next_commands(const NextFacts& facts) {
     if (all.size() > kMost) all.resize(kMost);
     return all;
   }
+  if (facts.can_mount && !facts.sizes.empty()) {
+    const Words words{"--src-strategy", facts.sizes};
+    lines.add_mount(words);
+    lines.add("plan", {}, words);
+    return lines.take();
+  }
   if (facts.can_mount) lines.add_mount({});
   if (facts.can_mount && !facts.map.empty()) lines.add_mount({"--map", facts.map});
   if (facts.can_verify) lines.add("verify", {});

@@ -191,6 +191,14 @@ std::string description_text(const SetDescription& description, std::size_t colu
   return lines.take();
 }
 
+std::string part_text(const std::string& path, const SetDescription& part, std::size_t columns) {
+  constexpr std::size_t kIndentOfMore = 4;
+  std::string text =
+      wrapped(fmt::format("{}: {}", printable(path), part.format), columns, kIndentOfMore) + "\n";
+  for (const std::string& place : part.place) text += wrapped(place, columns, kIndentOfMore) + "\n";
+  return text;
+}
+
 std::string next_text(const std::vector<std::string>& commands) {
   if (commands.empty()) return {};
   std::string text = "\nnext:\n";

@@ -71,6 +71,10 @@ struct SetDescription {
 /// @param columns see wrapped().
 std::string description_text(const SetDescription& description, std::size_t columns);
 
+/// The same of what is no checkpoint by itself: what it is, and what it is a part of.
+/// @param path as the user names it.
+std::string part_text(const std::string& path, const SetDescription& part, std::size_t columns);
+
 /// The commands, each on a line of its own that is not broken, below a blank line and a heading.
 std::string next_text(const std::vector<std::string>& commands);
 

@@ -61,6 +61,21 @@ TEST(NextCommands, WithoutAStrategy) {
                           "reshardfs inspect ./-c --no-symlinks --list"));
 }
 
+TEST(NextCommands, SizesThatShapesProve) {
+  NextFacts ranks = facts("c");
+  ranks.can_mount = ranks.can_verify = true;
+  ranks.sizes = "tp=4,pp=2";
+  EXPECT_THAT(next_commands(ranks),
+              ElementsAre("mkdir -p mnt && reshardfs mount c mnt --src-strategy tp=4,pp=2",
+                          "reshardfs plan c --src-strategy tp=4,pp=2"));
+}
+
+TEST(NextCommands, NoCommandShowsASecret) {
+  NextFacts none;
+  none.can_mount = true;
+  EXPECT_TRUE(next_commands(none).empty());
+}
+
 TEST(NextCommands, WhereNothingCanBeMounted) {
   EXPECT_THAT(next_commands(facts("c")), ElementsAre("reshardfs inspect c --list"));
 }

@@ -88,6 +88,14 @@ TEST(SetDescription, LongLinesAreBrokenButNoCommand) {
   EXPECT_EQ(next_text({"reshardfs verify a"}), "\nnext:\n  reshardfs verify a\n");
 }
 
+TEST(SetDescription, OfAPartThereIsNoMore) {
+  SetDescription part;
+  part.format = "the directory of rank 1 of ckpt";
+  part.place = {"more"};
+  EXPECT_EQ(part_text("ckpt/rank_1", part, kAnyWidth),
+            "ckpt/rank_1: the directory of rank 1 of ckpt\nmore\n");
+}
+
 TEST(SetDescription, JsonHasNullForWhatIsUnknown) {
   SetDescription set = ranks_of_a_job();
   set.next = {"reshardfs verify a"};

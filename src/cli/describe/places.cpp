@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/describe/places.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "base/rank_list.h"
+#include "base/text/shell_text.h"
+#include "base/text/text.h"
+#include "checkpoint/ranks/source_pattern.h"
+#include "checkpoint/set_format.h"
+#include "cli/describe/near_strategies.h"
+#include "cli/describe/path_above.h"
+#include "fuse/mounting/mount_table.h"
+#include "storage/local/directory.h"
+#include "storage/location.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kHubPrefix = "models--";
+constexpr std::string_view kSnapshots = "snapshots";
+
+fs::path or_here(const fs::path& path) {
+  return path.empty() ? fs::path(".") : path;
+}
+
+/// The names that directories of ranks have.
+bool has_rank_name(const std::string& name) {
+  constexpr std::array<std::string_view, 3> kBeginnings{"rank_", "node", "ckpt_"};
+  return std::any_of(kBeginnings.begin(), kBeginnings.end(),
+                     [&](std::string_view beginning) { return name.starts_with(beginning); });
+}
+
+/// "org/name" for "models--org--name"; empty for other names.
+std::string model_of(const std::string& name) {
+  if (!name.starts_with(kHubPrefix)) return {};
+  std::string model = name.substr(kHubPrefix.size());
+  if (const std::size_t dashes = model.find("--"); dashes != std::string::npos) {
+    model.replace(dashes, 2, "/");
+  }
+  return model;
+}
+
+/// Of a path that need not be written in the shortest way.
+fs::path real_path(const fs::path& path) {
+  std::error_code failed;
+  const fs::path real = fs::weakly_canonical(fs::absolute(path), failed);
+  return failed ? path : real;
+}
+
+/// The same of a file that may itself be a link: where that is, not where it leads.
+fs::path real_place(const fs::path& file) {
+  const fs::path absolute = fs::absolute(file).lexically_normal();
+  return real_path(absolute.parent_path()) / absolute.filename();
+}
+
+std::optional<RankPlace> rank_place_in(const fs::path& set, const fs::path& real) {
+  std::optional<SourceFiles> found;
+  try {
+    found = find_known_pattern(or_here(set), nullptr);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  if (!found) return std::nullopt;
+  RankPlace place;
+  place.set = or_here(set);
+  std::set<Rank> ranks;
+  for (const FoundFile& file : found->found.files) {
+    ranks.insert(file.rank);
+    const fs::path path = real_place(file.path);
+    if (path != real && path.parent_path() != real) continue;
+    place.rank = file.rank;
+    place.files.push_back(file.path);
+  }
+  place.ranks = {ranks.begin(), ranks.end()};
+  if (place.files.empty() || place.ranks.size() < 2) return std::nullopt;
+  return place;
+}
+
+std::optional<std::string> step_sentence(const fs::path& named, const CheckpointSet& set) {
+  const fs::path above = or_here(path_above(named));
+  try {
+    const fs::path files = set.files().front().path.parent_path();
+    if (set.step().empty() || real_path(files) != real_path(named)) return std::nullopt;
+    const auto steps = find_described_steps(above, {});
+    if (!steps) return std::nullopt;
+    std::vector<std::string> names;
+    for (const StepInfo& step : *steps) names.push_back(step.name);
+    if (std::find(names.begin(), names.end(), set.step()) == names.end()) return std::nullopt;
+    return fmt::format("step {} of {}, which has {}: {}", set.step(), printable(above.string()),
+                       counted(names.size(), "step"), fmt::join(names, ", "));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// By the kernel's list: nothing of the mount is touched.
+std::optional<std::string> mount_sentence(const fs::path& named) {
+  try {
+    const fs::path real = real_path(named);
+    for (const MountEntry& mount : reshardfs_mounts()) {
+      const auto rest = real.lexically_relative(mount.mountpoint);
+      if (rest.empty() || *rest.begin() == "..") continue;
+      return fmt::format("{} of reshardfs at {}", rest == "." ? "a mount" : "in the mount",
+                         printable(mount.mountpoint));
+    }
+  } catch (const Error&) {
+    // Without the list nothing is known.
+  }
+  return std::nullopt;
+}
+
+/// Directories, by name.
+std::vector<std::string> directories_in(const fs::path& path) {
+  std::vector<std::string> names;
+  try {
+    for (const DirectoryEntry& entry : list_directory(path)) {
+      if (entry.is_directory) names.push_back(entry.name);
+    }
+  } catch (const Error&) {
+    names.clear();
+  }
+  return names;
+}
+
+/// The snapshot that refs/main names; empty if there is none.
+std::string main_snapshot(const fs::path& cache) {
+  constexpr std::uint64_t kMostBytes = 256;
+  try {
+    std::string name = read_small_file(cache / "refs" / "main", kMostBytes);
+    while (!name.empty() && (name.back() == '\n' || name.back() == ' ')) name.pop_back();
+    return name;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+std::string inspect_line(const fs::path& path) {
+  const std::string text = path.string();
+  return shell_line({"reshardfs", "inspect", text.starts_with('-') ? "./" + text : text});
+}
+
+std::optional<SetDescription> describe_rank(const fs::path& named) {
+  const auto place = rank_place(named);
+  if (!place) return std::nullopt;
+  SetDescription out;
+  out.kind = "rank_directory";
+  out.format =
+      fmt::format("the directory of rank {} of {}, which has ranks {}", to_string(place->rank),
+                  printable(place->set.string()), format_rank_list(place->ranks));
+  out.next.push_back(inspect_line(place->set));
+  for (const fs::path& file : place->files) {
+    if (out.next.size() < 3) out.next.push_back(inspect_line(file));
+  }
+  return out;
+}
+
+std::optional<SetDescription> describe_cache(const fs::path& named) {
+  constexpr std::size_t kMost = 3;
+  const fs::path real = real_path(named);
+  const bool is_below = real.filename() == kSnapshots;
+  const fs::path cache = is_below ? real.parent_path() : real;
+  const std::string model = model_of(cache.filename().string());
+  if (model.empty()) return std::nullopt;
+  const fs::path snapshots = is_below ? named : named / kSnapshots;
+  std::vector<std::string> names = directories_in(snapshots);
+  if (names.empty()) return std::nullopt;
+  SetDescription out;
+  out.kind = "hub_cache";
+  out.format = fmt::format("what a cache of Hugging Face's hub has of {}: {}", printable(model),
+                           counted(names.size(), "snapshot"));
+  const std::string main = main_snapshot(cache);
+  if (std::find(names.begin(), names.end(), main) != names.end()) {
+    out.place.push_back(fmt::format("refs/main names snapshot {}", printable(main)));
+    names = {main};
+  }
+  for (const std::string& name : names) {
+    if (out.next.size() < kMost) out.next.push_back(inspect_line(snapshots / name));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<RankPlace> rank_place(const fs::path& named) {
+  if (is_url(named)) return std::nullopt;
+  try {
+    const bool is_directory = path_kind(named) == PathKind::kDirectory;
+    const fs::path real = is_directory ? real_path(named) : real_place(named);
+    const fs::path above = path_above(named);
+    if (is_directory) {
+      return has_rank_name(real.filename().string()) ? rank_place_in(above, real) : std::nullopt;
+    }
+    if (auto place = rank_place_in(above, real)) return place;
+    if (!has_rank_name(real.parent_path().filename().string())) return std::nullopt;
+    return rank_place_in(path_above(or_here(above)), real);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<HubPlace> hub_place(const fs::path& path) {
+  const fs::path plain = path.lexically_normal();
+  std::vector<std::string> names;
+  for (const fs::path& name : plain) names.push_back(name.string());
+  for (std::size_t i = 0; i + 2 < names.size(); ++i) {
+    const std::string model = model_of(names[i]);
+    if (!model.empty() && names[i + 1] == kSnapshots && !names[i + 2].empty()) {
+      return HubPlace{model, names[i + 2]};
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> places_of(const fs::path& named, const CheckpointSet& set) {
+  std::vector<std::string> places;
+  if (is_url(named)) return places;
+  if (const auto place = rank_place(named)) {
+    places.push_back(fmt::format("of rank {} alone: {} has ranks {}", to_string(place->rank),
+                                 printable(place->set.string()), format_rank_list(place->ranks)));
+  }
+  if (auto step = step_sentence(named, set)) places.push_back(std::move(*step));
+  // Links lead out of a snapshot: its name counts.
+  if (const auto hub = hub_place(fs::absolute(named))) {
+    places.push_back(fmt::format("snapshot {} of {} in a cache of Hugging Face's hub",
+                                 printable(hub->snapshot), printable(hub->model)));
+  }
+  if (auto mount = mount_sentence(named)) places.push_back(std::move(*mount));
+  return places;
+}
+
+std::optional<SetDescription> describe_part(const fs::path& named) {
+  if (is_url(named)) return std::nullopt;
+  if (auto rank = describe_rank(named)) return rank;
+  return describe_cache(named);
+}
+
+Error explained(const Error& error, const fs::path& named) {
+  if (is_url(named)) return error;
+  std::error_code failed;
+  if (fs::is_directory(named, failed) && fs::is_empty(named, failed) && !failed) {
+    return Error(ErrorKind::kMissing, "is an empty directory")
+        .in_file(named.string())
+        .hint("give a checkpoint directory or a checkpoint file as the source");
+  }
+  if (!is_strategy(named)) return error;
+  return Error(error.kind(), "is a strategy, not a checkpoint")
+      .in_file(named.string())
+      .hint(
+          fmt::format("'{}' shows it; name it with --src-strategy, and the checkpoint's directory "
+                      "as the source",
+                      shell_line({"reshardfs", "strategy", "show", named.string()})));
+}
+
+}  // namespace reshardfs
