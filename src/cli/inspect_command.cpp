@@ -28,6 +28,7 @@
 #include "cli/describe/places.h"
 #include "cli/progress_display.h"
 #include "cli/words/shared_words.h"
+#include "conversion/auto_map.h"
 #include "conversion/contents.h"
 #include "conversion/model_maps.h"
 #include "conversion/strategy_input.h"
@@ -471,6 +472,7 @@ int run_inspect(const Given& given) {
   apply_storage(given);
   InspectArguments arguments = inspect_arguments(given);
   arguments.log = log;
+  settle_auto_map(arguments.maps, located(arguments.path), options_of(arguments.query));
   if (!arguments.why.empty()) return run_why(arguments);
   list_series(arguments);
   std::optional<Inspected> opened;

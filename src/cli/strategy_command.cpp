@@ -19,6 +19,7 @@
 #include "cli/command.h"
 #include "cli/words/shared_words.h"
 #include "cli/write_file.h"
+#include "conversion/auto_map.h"
 #include "conversion/model_maps.h"
 #include "conversion/named_strategy.h"
 #include "conversion/source_input.h"
@@ -246,6 +247,9 @@ int run_strategy_check(const Given& given) {
     if (arguments.source.empty()) {
       throw Error(ErrorKind::kUsage, "--map needs a checkpoint").hint("name it with --source");
     }
+    CheckpointOptions options;
+    options.prefix = arguments.prefix;
+    settle_auto_map(arguments.maps, located(arguments.source), options);
     return check_shown(arguments, open_source(arguments));
   }
   std::cout << "strategy: " << strategy_summary(load_inputs(arguments)) << "\n";

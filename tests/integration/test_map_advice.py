@@ -81,6 +81,18 @@ class Advice(unittest.TestCase):
         self.assertEqual(result.code, 2)
         self.assertIn("not 'strange'", result.stderr)
 
+    def test_auto_is_for_every_command_that_shows_tensors(self) -> None:
+        source = GOLDEN / "llama_legacy_back/src.safetensors"
+        words = ("--map", "auto", "--model-config", GOLDEN / "llama_legacy_back/config.json")
+        for command in (("inspect", source), ("plan", source), ("verify", source)):
+            result = run(*command, *words)
+            self.assertEqual(result.code, 0, result.stderr)
+        self.assertIn("model.embed_tokens.weight", run("inspect", source, *words).stdout)
+        rules = self.root / "rules.toml"
+        rules.write_text('[devices]\naxes = ["tp=2"]\n\n[[rule]]\nmatch = "*"\n')
+        result = run("strategy", "check", rules, "--source", source, *words)
+        self.assertEqual(result.code, 0, result.stderr)
+
     def test_auto_stands_for_one_map(self) -> None:
         result = self.plan("llama_legacy", "--map", "auto", "--map", "mindformers-llama")
         self.assertEqual(result.code, 2)
