@@ -375,9 +375,11 @@ def golden_sources() -> Iterator[tuple[str, Path]]:
 
 class Golden(DescribeTest):
     def test_every_case(self) -> None:
-        """What can be inspected has commands that work; what a mount refuses gets none of it."""
+        """What can be inspected has commands that work; what a mount refuses gets none of it. Every third
+        case, or all with RESHARDFS_EVERY_CASE set."""
         described = 0
-        for name, case in golden_sources():
+        cases = list(golden_sources())[::1 if os.environ.get("RESHARDFS_EVERY_CASE") else 3]
+        for name, case in cases:
             with self.subTest(name), scratch() as self.directory:
                 shutil.copytree(case, self.directory / ODD, symlinks=True)
                 result = run("inspect", self.directory / ODD / "src", "--json")
@@ -385,7 +387,7 @@ class Golden(DescribeTest):
                     continue
                 described += 1
                 self.run_next(self.described(Path(ODD) / "src"))
-        self.assertGreater(described, 60)
+        self.assertGreater(described, len(cases) // 2)
 
 
 if __name__ == "__main__":
