@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -25,8 +26,9 @@ SECONDS = 60.0
 THREADS = 16
 # What an interrupted program does when it is told to, after it has said that it begins.
 INTERRUPTED = """
-import os, signal, sys, threading, time
+import faulthandler, os, signal, sys, threading, time
 import reshardfs
+faulthandler.register(signal.SIGUSR1)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 source, stall = sys.argv[1], sys.argv[3]
 # A file system that the machine makes slow is read like a local disk, too: nothing is kept of it.
@@ -232,6 +234,16 @@ class Signals(unittest.TestCase):
         with small_set("tp=2", "tp=1", scale=8) as made, faulty(FaultFs.program, made.source) as source:
             yield made, source
 
+    def line_of(self, process: subprocess.Popen[str]) -> str:
+        """What it says; where that does not come, where each of its threads is."""
+        ready, _, _ = select.select([process.stdout], [], [], SECONDS)
+        if ready:
+            return process.stdout.readline()
+        process.send_signal(signal.SIGUSR1)
+        stderr, _, _ = select.select([process.stderr], [], [], SECONDS)
+        os.set_blocking(process.stderr.fileno(), False)
+        self.fail(f"it goes on in spite of SIGINT: {process.stderr.read() if stderr else ''}")
+
     def test_interrupt_ends_any_call(self) -> None:
         """While its source does not answer. How soon is told, and no test of this machine."""
         for what, call in CALLS.items():
@@ -249,7 +261,7 @@ class Signals(unittest.TestCase):
                     source.forget_pages()
                     source.set("*.ckpt stall")
                     flag.unlink()
-                    said = process.stdout.readline()
+                    said = self.line_of(process)
                     self.assertRegex(said, "^interrupted [0-9.]+\n", process.stderr.read() if not said else "")
                     # Its end waits for nobody either.
                     self.assertEqual(process.wait(SECONDS), 0)
