@@ -71,8 +71,10 @@ Known<CutDimension> cut_of(const Shape& slice, const FamilyCut& cut, std::int64_
   Shape others = slice;
   others[d] = full[d];
   if (others != full) return no_fit();
-  // A vocabulary may have been padded.
-  const bool is_padded = cut.unit == "vocab" && slice[d] < full[d] && slice[d] * parts > full[d];
+  // A vocabulary may have been padded, but not so far that a rank has nothing else: then there were
+  // fewer parts.
+  const bool is_padded = cut.unit == "vocab" && slice[d] * (parts - 1) < full[d] &&
+                         slice[d] < full[d] && slice[d] * parts > full[d];
   if (slice[d] * parts != full[d] && !is_padded) return no_fit();
   return Cut::derived(d, "its shape");
 }

@@ -11,6 +11,7 @@
 
 #include "base/text/glob.h"
 #include "modelmap/expression.h"
+#include "modelmap/family_cuts.h"
 
 namespace reshardfs {
 namespace {
@@ -95,31 +96,8 @@ const std::vector<OwnName>& own_names() {
   return names;
 }
 
-/// Nothing if the configuration lacks a number, or they do not fit together.
-std::optional<std::int64_t> number(const modelmap::Expression& expression,
-                                   const modelmap::Variables& variables) {
-  try {
-    const std::int64_t value = modelmap::Scope(variables).evaluate(expression);
-    return value > 0 ? std::optional(value) : std::nullopt;
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kInternal) throw;
-    return std::nullopt;
-  }
-}
-
 std::optional<std::int64_t> number(std::string_view text, const modelmap::Variables& variables) {
-  return number(modelmap::Expression::parse(text), variables);
-}
-
-std::optional<Shape> shape_of(const modelmap::WholeShape& whole,
-                              const modelmap::Variables& variables) {
-  Shape shape;
-  for (const modelmap::Expression& expression : whole.lengths) {
-    const auto length = number(expression, variables);
-    if (!length) return std::nullopt;
-    shape.push_back(*length);
-  }
-  return shape;
+  return known_number(modelmap::Expression::parse(text), variables);
 }
 
 Role role_of(const modelmap::WholeShape& whole) {
@@ -175,7 +153,7 @@ KnownParameters::KnownParameters(const std::optional<modelmap::ModelConfig>& con
 const std::optional<Shape>& KnownParameters::shape_by(const modelmap::WholeShape& whole,
                                                       std::size_t map) {
   const auto [found, is_new] = shapes_.try_emplace(std::pair(&whole, map));
-  if (is_new) found->second = shape_of(whole, variables_[map]);
+  if (is_new) found->second = known_shape(whole, variables_[map]);
   return found->second;
 }
 
@@ -212,7 +190,8 @@ KnownParameter KnownParameters::known_by(const std::vector<Alternative>& alterna
   if (known.role == Role::kEmbedding) known.padded = known.usual_cut;
   const bool is_of_map = first.family < families_.count();
   const std::size_t map = is_of_map ? first.family / 2 : plain();
-  if (first.whole->unit) known.units = number(*first.whole->unit, variables_[map]).value_or(0);
+  if (first.whole->unit)
+    known.units = known_number(*first.whole->unit, variables_[map]).value_or(0);
   known.network = is_of_map ? families_.network_of(first.family) : "MindFormers";
   std::set<std::string> formulas;
   for (const Alternative& one : alternatives) {

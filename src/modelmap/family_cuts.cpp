@@ -43,11 +43,8 @@ FamilyCuts::FamilyCuts(const std::vector<modelmap::ModelMap>& maps,
   }
 }
 
-namespace {
-
-/// Nothing if the configuration lacks a number.
-std::optional<std::int64_t> evaluated(const modelmap::Expression& expression,
-                                      const modelmap::Variables& variables) {
+std::optional<std::int64_t> known_number(const modelmap::Expression& expression,
+                                         const modelmap::Variables& variables) {
   try {
     const std::int64_t number = modelmap::Scope(variables).evaluate(expression);
     return number > 0 ? std::optional(number) : std::nullopt;
@@ -57,16 +54,11 @@ std::optional<std::int64_t> evaluated(const modelmap::Expression& expression,
   }
 }
 
-}  // namespace
-
-std::optional<std::int64_t> FamilyCuts::units_of(const FamilyName& stated) const {
-  return evaluated(*stated.whole->unit, variables_[stated.family / 2]);
-}
-
-std::optional<Shape> FamilyCuts::whole_of(const FamilyName& stated) const {
+std::optional<Shape> known_shape(const modelmap::WholeShape& whole,
+                                 const modelmap::Variables& variables) {
   Shape shape;
-  for (const modelmap::Expression& length : stated.whole->lengths) {
-    const auto size = evaluated(length, variables_[stated.family / 2]);
+  for (const modelmap::Expression& length : whole.lengths) {
+    const auto size = known_number(length, variables);
     if (!size) return std::nullopt;
     shape.push_back(*size);
   }
@@ -80,11 +72,12 @@ Cut FamilyCuts::stated_by(const std::vector<FamilyName>& stated) const {
   std::set<Shape> wholes;
   for (const FamilyName& one : stated) {
     if (!cut_alike(first, *one.whole)) return Cut::unknown("maps state different cuts");
-    const auto units = one.whole->unit ? units_of(one) : std::nullopt;
+    const modelmap::Variables& variables = variables_[one.family / 2];
+    const auto units = one.whole->unit ? known_number(*one.whole->unit, variables) : std::nullopt;
     if (cut.units && units && *cut.units != *units)
       return Cut::unknown("maps state different cuts");
     if (units) cut.units = units;
-    if (auto whole = whole_of(one)) wholes.insert(*std::move(whole));
+    if (auto whole = known_shape(*one.whole, variables)) wholes.insert(*std::move(whole));
   }
   if (wholes.size() == 1) cut.whole = *wholes.begin();
   return Cut::stated(std::move(cut), families_.map_of(stated.front().family).file);

@@ -28,6 +28,14 @@ struct FamilyCut {
   std::optional<Shape> whole{};
 };
 
+/// The value of an expression of a map; nothing if the configuration lacks a number, or they do not
+/// fit together, or it is not positive.
+std::optional<std::int64_t> known_number(const modelmap::Expression& expression,
+                                         const modelmap::Variables& variables);
+/// The same of all lengths.
+std::optional<Shape> known_shape(const modelmap::WholeShape& whole,
+                                 const modelmap::Variables& variables);
+
 /// Unlike KnownParameters, which knows what is usual, it answers with what all maps that have a
 /// name agree on.
 class FamilyCuts {
@@ -46,8 +54,6 @@ class FamilyCuts {
 
  private:
   Known<FamilyCut> stated_by(const std::vector<FamilyName>& stated) const;
-  std::optional<std::int64_t> units_of(const FamilyName& stated) const;
-  std::optional<Shape> whole_of(const FamilyName& stated) const;
 
   FamilyNames families_;
   std::vector<modelmap::Variables> variables_{};  ///< of each map

@@ -163,6 +163,16 @@ class Sources(MapTest):
             **hub_strategy(self.hub, 2).stages[0], "extra.weight": Layout((2,), ((), ()))}]))
         self.fails(2, "hash", other, *words, self.config_file(), words=("'extra.weight'", "no model map", guess))
 
+    def test_half_a_vocabulary_is_no_padded_quarter(self) -> None:
+        """Cut by two, in two copies: by four, two ranks would have padding alone."""
+        name = "model.embed_tokens.weight"
+        source = write_ranks(self.root / "ranks", {name: self.hub[name]}, Strategy([{
+            name: Layout((2, 2), ((0,), ()))}]))
+        words = ("--model-config", self.config_file(), "--src-strategy")
+        out = self.export("out", source, *words, "tp=2", views="merged")
+        same(self, read_ckpt(out / "merged/checkpoint_merged.ckpt"), {name: self.hub[name]})
+        self.fails(2, "hash", source, *words, "tp=4", words=("slices of [20, 16] are not 4 parts of [40, 16]",))
+
     def test_other_commands_say_where_sizes_are_possible(self) -> None:
         self.fails(2, "verify", self.ranks(2)[0], "--src-strategy", "tp=2", words=("sizes", "mount"))
 

@@ -26,7 +26,7 @@ JUSTIFIED = {
         "a way to share tensors that --dst-strategy does not name is documented not to be taken",
     ("src/strategy/derive/derive.cpp", "data_(sizes.data.value_or(1)),"):
         "a size that --dst-strategy leaves out of the target is documented to be 1",
-    ("src/guess/guess_shapes.cpp", "number(*first.whole->unit, variables_[map]).value_or(0)"):
+    ("src/guess/guess_shapes.cpp", "known_number(*first.whole->unit, variables_[map]).value_or(0)"):
         "0 units stand for an unknown number there",
     ("src/guess/guess_shapes.cpp", 'number("mtp_layers", variables_.back()).value_or(0)'):
         "a config.json that states layers and no such key has none",
