@@ -2,7 +2,6 @@
 #include "conversion/family_target.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -47,18 +46,11 @@ std::string words_for(const std::string& unit) {
 }
 
 /// @throws Error kUsage
-[[noreturn]] void refuse(const std::string& sizes,
-                         const std::map<std::string, std::vector<std::string>>& unknown) {
+[[noreturn]] void refuse(const std::string& sizes, const UnknownCuts& unknown) {
   std::size_t count = 0;
   for (const auto& [why, names] : unknown) count += names.size();
-  std::string text =
-      "'" + printable(sizes) + "' does not say how to cut " + counted(count, "parameter") + ": ";
-  bool is_first = true;
-  for (const auto& [why, names] : unknown) {
-    text += (is_first ? "" : "; ") + name_list(names) + " (" + why + ")";
-    is_first = false;
-  }
-  throw Error(ErrorKind::kUsage, text)
+  throw Error(ErrorKind::kUsage, "'" + printable(sizes) + "' does not say how to cut " +
+                                     counted(count, "parameter") + ": " + words_of(unknown))
       .hint(
           "give the --src-strategy that the training wrote, or write rules for the target (see "
           "reshardfs-strategy(5))");
@@ -97,7 +89,7 @@ Strategy FamilyTarget::strategy(const std::vector<FamilyTensor>& tensors,
                                 const std::string& sizes_text) const {
   const ParallelSizes sizes = ParallelSizes::of(parse_derivation(sizes_text));
   std::vector<SizedParameter> parameters;
-  std::map<std::string, std::vector<std::string>> unknown;
+  UnknownCuts unknown;
   bool has_experts = false;
   for (const FamilyTensor& tensor : tensors) {
     if (!sizes.cuts()) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -142,13 +141,8 @@ class SizedSource {
   }
 
   [[noreturn]] void refuse() const {
-    std::string text = "--src-strategy '" + printable(sizes_) + "' is not proven: ";
-    bool is_first = true;
-    for (const auto& [why, names] : unproven_) {
-      text += (is_first ? "" : "; ") + name_list(names) + " (" + why + ")";
-      is_first = false;
-    }
-    throw Error(ErrorKind::kUsage, text)
+    throw Error(ErrorKind::kUsage,
+                "--src-strategy '" + printable(sizes_) + "' is not proven: " + words_of(unproven_))
         .hint("give the strategy file that the training wrote, or run: reshardfs strategy guess " +
               shell_word(set_.root().string()) + " -O rules.toml");
   }
@@ -159,7 +153,7 @@ class SizedSource {
   const std::vector<modelmap::ModelMap> families_;
   const FamilyCuts cuts_;
   std::vector<StageLayouts> stages_;
-  std::map<std::string, std::vector<std::string>> unproven_{};  ///< by the reason
+  UnknownCuts unproven_{};
   std::set<std::string> unproven_names_{};
 };
 

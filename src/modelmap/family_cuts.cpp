@@ -7,6 +7,8 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/text.h"
+
 namespace reshardfs {
 namespace {
 
@@ -63,6 +65,14 @@ std::optional<Shape> known_shape(const modelmap::WholeShape& whole,
     shape.push_back(*size);
   }
   return shape;
+}
+
+std::string words_of(const UnknownCuts& unknown) {
+  std::string text;
+  for (const auto& [why, names] : unknown) {
+    text += (text.empty() ? "" : "; ") + name_list(names) + " (" + why + ")";
+  }
+  return text;
 }
 
 /// What they agree on.

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,6 +36,11 @@ std::optional<std::int64_t> known_number(const modelmap::Expression& expression,
 /// The same of all lengths.
 std::optional<Shape> known_shape(const modelmap::WholeShape& whole,
                                  const modelmap::Variables& variables);
+
+/// Names of tensors, by the reason why their cut is not known.
+using UnknownCuts = std::map<std::string, std::vector<std::string>>;
+/// "'a', 'b' (no model map states it); 'c' (maps state different cuts)"
+std::string words_of(const UnknownCuts& unknown);
 
 /// Unlike KnownParameters, which knows what is usual, it answers with what all maps that have a
 /// name agree on.
