@@ -2,15 +2,18 @@
 /// Conversions of tests/golden, and how their files are read.
 #pragma once
 
-#include <algorithm>
+#include <sys/stat.h>
+
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -27,14 +30,20 @@ inline std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// What the process has open.
-inline std::vector<std::string> open_descriptors() {
-  std::vector<std::string> targets;
+/// The descriptors that the process has open, with the inodes of files.
+/// Inherited ones, too: names do not tell them apart, as the program that runs
+/// the tests may rename its log meanwhile.
+inline std::map<int, std::pair<dev_t, ino_t>> open_descriptors() {
+  std::map<int, std::pair<dev_t, ino_t>> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    targets.push_back(std::filesystem::read_symlink(entry.path()).string());
+    const int descriptor = std::stoi(entry.path().filename().string());
+    struct stat info {};
+    if (::fstat(descriptor, &info) != 0) continue;
+    // Other kinds, such as pipes and the listing itself, have passing inodes.
+    if (!S_ISREG(info.st_mode)) info.st_dev = info.st_ino = 0;
+    found.emplace(descriptor, std::pair(info.st_dev, info.st_ino));
   }
-  std::sort(targets.begin(), targets.end());
-  return targets;
+  return found;
 }
 
 inline ConversionOptions options_of_case(const std::string& name) {
