@@ -17,6 +17,10 @@ class Option:
     choices: tuple    # the words that it takes, all of them if nothing else fits; often empty
     description: str
     group: str        # the title above it in --help, such as "Source"
+    required: bool = False
+    excludes: tuple = ()   # names of options that may not stand beside it
+    is_number: bool = False
+    is_list: bool = False  # in a file of options
 
     @property
     def long_name(self):
@@ -28,6 +32,9 @@ class Help:
     options: list
     positionals: list   # as the usage line has them
     subcommands: dict   # name to description
+    title: str = ""     # what --help of the program lists it below
+    summary: str = ""
+    footer: str = ""    # what --help ends with: examples, and what else there is to say
 
 
 @functools.lru_cache
@@ -44,7 +51,8 @@ def _option(row):
                                  if re.fullmatch("[a-z]+", word)]
     names = ([f"-{row['letter']}"] if row["letter"] else []) + [f"--{row['name']}"]
     return Option(tuple(names), row["type"], row["default"], row["repeatable"] and not row["list"],
-                  tuple(choices), row["help"], row["group"])
+                  tuple(choices), row["help"], row["group"], row["required"], tuple(row["excludes"]),
+                  row["number"], row["repeatable"] or row["list"])
 
 
 def _positional(argument):
@@ -62,7 +70,8 @@ def read_help(binary, command):
              if name and name != above and name.startswith(above and above + " ")
              and " " not in name.removeprefix(above).strip()}
     return Help([_option(option) for option in row["options"]],
-                [_positional(argument) for argument in row["arguments"]], below)
+                [_positional(argument) for argument in row["arguments"]], below, row["title"],
+                row["summary"], row["footer"])
 
 
 def all_commands(binary, command=()):

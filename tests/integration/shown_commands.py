@@ -176,7 +176,7 @@ class Session:
     def assert_parsed(self, command: str) -> None:
         """The program has this command, and each option of it."""
         if command == "reshardfs help COMMAND":
-            self.test.assertEqual(run("help", "mount").stdout, run("mount", "--help").stdout)
+            self.test.assertEqual(run("help", "mount").stdout, run("mount", "-h").stdout)
             return
         words = [word for word in command.split() if re.fullmatch(r"[a-z]+", word)]
         for count in (2, 1):

@@ -354,7 +354,7 @@ class Help(Answers):
     def test_is_that_of_the_option(self) -> None:
         for words in ([], ["mount"], ["strategy"], ["strategy", "show"], ["help"]):
             with self.subTest(words):
-                short, long = run("help", *words), run(*words, "--help")
+                short, long = run("help", *words), run(*words, "-h")
                 self.assertEqual((short.code, short.stderr), (0, ""))
                 self.assertIn(" ".join(["Usage: reshardfs", *words]), short.stdout)
                 self.assertEqual(short.stdout, long.stdout)

@@ -16,7 +16,7 @@ from mounted import Settings, run, run_unittests  # noqa: E402
 
 COMMANDS = ("mount", "export", "inspect", "diff", "strategy", "strategy convert", "map show", "umount")
 # Words that are longer than a line may be, and commands to copy.
-UNBROKEN = re.compile(r"^  (reshardfs|cd|ls) |^    --|^  --\S+ \S+$")
+UNBROKEN = re.compile(r"^  (reshardfs|srun|\(cd|ls) |^    --|^  --\S+ \S+$")
 
 
 class Help(unittest.TestCase):
@@ -44,17 +44,33 @@ class Help(unittest.TestCase):
                 self.assertLessEqual(len(line), 80)
 
     def test_the_short_form_fits_a_screen(self) -> None:
-        for command in ("mount", "export", "hash", "cat", "plan", "report", "inspect", "verify", "diff"):
+        for command in program_help.all_commands(Settings.binary):
             with self.subTest(command):
-                result = run(command, "-h")
+                result = run(*command.split(), "-h")
                 self.assertEqual((result.code, result.stderr), (0, ""))
-                lines = result.stdout.splitlines()
-                self.assertLessEqual(len(lines), 24)
-                options = [line for line in lines if line.startswith("  --")]
+                self.assertLessEqual(len(result.stdout.splitlines()), 24)
+                self.assertTrue(result.stdout.endswith(f"The manual page is reshardfs-{command.split()[0]}(1).\n"))
+
+    def test_the_short_form_has_five_options_and_examples(self) -> None:
+        for command in ("mount", "export", "hash", "cat", "plan", "report", "inspect", "verify", "diff",
+                        "strategy check", "strategy guess", "map check", "map show"):
+            with self.subTest(command):
+                lines = run(*command.split(), "-h").stdout.splitlines()
+                options = [line for line in lines if re.match("  (-., )?--", line)]
                 self.assertEqual(len(options), 5)
-                self.assertIn("Example", result.stdout)
-                found = len(program_help.read_help(Settings.binary, [command]).options)
-                self.assertIn(f"reshardfs {command} --help lists {found - 5} more options", lines[-1])
+                self.assertTrue(any(line.startswith("Example") for line in lines))
+                found = len(program_help.read_help(Settings.binary, command.split()).options)
+                self.assertIn(f"reshardfs {command} --help lists {found - 5} more options.", lines)
+
+    def test_help_of_a_command_is_its_short_form(self) -> None:
+        for words in ((), ("mount",), ("strategy",), ("strategy", "check"), ("umount",), ("help",)):
+            self.assertEqual(run("help", *words).stdout, run(*words, "-h").stdout)
+
+    def test_own_options_come_before_common_ones(self) -> None:
+        common = {"Source", "Target", "Names and model families", "What is shown", "Servers", "Log", "General"}
+        for command, shown in program_help.all_commands(Settings.binary).items():
+            groups = [option.group in common for option in shown.options]
+            self.assertEqual(groups, sorted(groups), command)
 
     def test_the_short_form_of_few_options_is_the_long_one(self) -> None:
         for words in ((), ("umount",), ("map", "list"), ("doctor",)):
@@ -62,8 +78,8 @@ class Help(unittest.TestCase):
 
     def test_groups_of_mount(self) -> None:
         self.assertEqual(self.sections(self.help("mount")),
-                         ["Arguments", "Source", "Target", "Names and model families",
-                          "What is shown", "Mount", "Speed", "Servers", "Log", "Options", "Example"])
+                         ["Arguments", "Mount", "Speed", "Source", "Target", "Names and model families",
+                          "What is shown", "Servers", "Log", "General", "Example"])
 
     def test_few_options_are_one_group(self) -> None:
         self.assertEqual(self.sections(self.help("umount")), ["Arguments", "Options", "Example"])

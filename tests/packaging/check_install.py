@@ -75,7 +75,9 @@ def wanted_files(installer):
     yield from (f"{documents}examples/slurm/{name}" for name in ("export.sbatch", "prolog.sh", "epilog.sh"))
     yield from (documents + name for name in DOCUMENTS)
     yield from (f"{documents}{path.relative_to(root)}" for path in (root / "docs").rglob("*.*"))
-    yield from (f"share/man/man{page.suffix[1:]}/{page.name}" for page in (root / "man").iterdir())
+    pages = (*(root / "man").glob("*.[1-8]"), *(installer.build / "packaging/manual").glob("*.[1-8]"))
+    yield from (f"share/man/man{page.suffix[1:]}/{page.name}" for page in pages)
+    yield "share/man/man1/reshardfs-mount.1"
     yield from (f"{documents}examples/{path.name}" for path in (root / "config").glob("*.toml"))
     yield from (f"{documents}examples/kubernetes/{path.name}"
                 for path in (root / "packaging/deploy/kubernetes").iterdir())

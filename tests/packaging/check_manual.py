@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""reshardfs(1) against --help, both ways: commands and what they take, options, the names of their
-arguments, defaults. All pages bear the program's name and version, and mandoc finds nothing wrong
+"""The manual pages: every command has one, with each of its options once and no other; what a page refers to is
+there, a page or a section of one; all pages bear the program's name and version, and mandoc finds nothing wrong
 with them."""
 
+import collections
+import pathlib
 import re
 import shutil
 import subprocess
@@ -10,105 +12,78 @@ import subprocess
 import program_help
 import report
 
-# Options that several commands share have a section of their own, with a subsection for each group
-# of --help. A command's section names what it accepts of them.
-SHARED = "SHARED OPTIONS"
-# In --help, --config is in the group of a command's own options.
-UNGROUPED = "Options"
-# In the manual once, before the commands.
-EVERYWHERE = {"help"}
+# What refers to pages, beside the pages: folders, and what the names of their files end with.
+TEXTS = {"src": (".cpp", ".h"), "include": (".h",), "docs": (".md",), "config": (".toml",), ".": (".md",),
+         "packaging": (".in", ".sh"), "python": (".py", ".pyi", ".cpp")}
+# On the page of a command, options stand below this title; where a page has several commands, each has its own.
+OPTIONS = "OPTIONS"
+# Of other programs, in what a command explains.
+FOREIGN_OPTIONS = {"ckpt-format"}
 
 
-def subsections(page):
-    """Title of each .Ss to its text."""
-    parts = re.split(r"^\.(?:Ss|Sh) (.+)$", page, flags=re.MULTILINE)
+def sections(page):
+    """Title of each .Sh and .Ss to its text, up to the next .Sh or .Ss."""
+    parts = re.split(r"^\.(?:Sh|Ss) (.+)\n", page, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2]))
 
 
-def documented_options(text):
-    """Long name to (short name or None, argument, what follows) from the .It lines."""
-    found = {}
-    items = re.split(r"^\.It ", text, flags=re.MULTILINE)[1:]
-    for item in items:
-        head, _, body = item.partition("\n")
-        match = re.fullmatch(r"(?:Fl (\w) , )?((?:Fl -[a-z0-9-]+ , )*Fl -[a-z0-9-]+)(?: Ar (\S+))?", head)
-        if match:
-            for name in re.findall(r"Fl -([a-z0-9-]+)", match.group(2)):
-                found[name] = (match.group(1), match.group(3) or "", body)
-    return found
+def listed_options(page, title):
+    """Long name to how often an .It line below a title has it, up to the next .Sh."""
+    found = re.search(rf"^\.Sh {re.escape(title)}\n(.*?)(?=^\.Sh |\Z)", page, re.M | re.S)
+    items = re.findall(r"^\.It (?:Fl \w , )?((?:Fl -[a-z0-9-]+ ?,? ?)+)", found[1], re.M) if found else []
+    return collections.Counter(name for item in items for name in re.findall(r"Fl -([a-z0-9-]+)", item))
 
 
-def shared_sections(page):
-    """Title of each subsection of SHARED to its options, as documented_options() has them."""
-    text = re.search(rf"^\.Sh {SHARED}\n(.*?)^\.Sh ", page, re.MULTILINE | re.DOTALL).group(1)
-    return {title: documented_options(body) for title, body in subsections(text).items()}
+def command_problems(commands, pages):
+    """@param pages: "reshardfs.1" and so on to texts."""
+    for command, shown in commands.items():
+        first = command.split()[0]
+        page = pages.get(f"reshardfs-{first}.1")
+        if page is None:
+            yield f"{command}: there is no page reshardfs-{first}(1)"
+            continue
+        if f".Cm {command}\n" not in sections(page)["SYNOPSIS"]:
+            yield f"reshardfs-{first}(1): {command} is missing in SYNOPSIS"
+        listed = listed_options(page, OPTIONS if command == first else command.upper())
+        have = {option.long_name for option in shown.options}
+        for name in sorted(have | listed.keys()):
+            if listed[name] != (name in have):
+                yield f"reshardfs-{first}(1): {command} --{name} is there {listed[name]} times, not {name in have:d}"
 
 
-def accepted_options(text, shared):
-    """Name of each shared option that a command's section accepts to its subsection: all of them, or
-    those that the sentence names, by subsection or one by one. A name of neither has None."""
-    sentence = re.search(rf"^([^\n]*)\n\.Sx {SHARED}\b(.*?)(?=^\.(?:Pp|Bl|El)\b|\Z)", text,
-                         re.MULTILINE | re.DOTALL)
-    if not sentence:
-        return {}
-    title_of = {name: title for title, options in shared.items() for name in options}
-    if sentence.group(1).endswith("ccepts all"):
-        return title_of
-    titles = re.findall(r"^\.Sx (.+?)(?: [.,])?$", sentence.group(2), re.MULTILINE)
-    flags = " ".join(re.findall(r"^\.Fl (.+)$", sentence.group(2), re.MULTILINE))
-    names = [name for title in titles for name in shared.get(title, [title])]
-    return {name: title_of.get(name) for name in names + re.findall(r"-([a-z0-9-]+)", flags)}
+def text_problems(root, commands):
+    """Hand-written parts that belong to nothing."""
+    names = {command.replace(" ", "-") for command in commands} | {command.split()[0] for command in commands}
+    for path in (root / "man/commands").iterdir():
+        if path.suffix != ".man" or path.stem not in names:
+            yield f"man/commands/{path.name}: there is no such command"
 
 
-def synopsis(page):
-    """Command to the names of what it takes."""
-    text = re.search(r"^\.Sh SYNOPSIS\n(.*?)^\.Sh ", page, re.MULTILINE | re.DOTALL).group(1)
-    commands = {}
-    for part in text.split(".Nm\n"):
-        command = re.search(r"^\.Cm (.+)$", part, re.MULTILINE)
-        if command:
-            takes = re.findall(r"^\.(Op )?Ar (.+)$", part, re.MULTILINE)
-            commands[command.group(1)] = [f"[{name}]" if optional else name
-                                          for optional, names in takes if names != "options"
-                                          for name in names.split()]
-    return commands
+def option_problems(name, page, known):
+    for option in sorted(set(re.findall(r"\bFl -([a-z][a-z0-9-]*)", page)) - known - FOREIGN_OPTIONS):
+        yield f"{name}: there is no option --{option}"
 
 
-def option_problems(command, option, documented):
-    name = option.long_name
-    if name not in documented:
-        yield f"{command} --{name}: in --help only"
-        return
-    short, argument, body = documented[name]
-    if option.names != ((f"-{short}", f"--{name}") if short else (f"--{name}",)):
-        yield f"{command} --{name}: --help has {option.names}, the manual the short name {short}"
-    if argument != option.argument:
-        yield f"{command} --{name}: takes {option.argument or 'nothing'}, in the manual " \
-              f"{argument or 'nothing'}"
-    if option.default and not re.search(rf"default\b.*?\b{re.escape(option.default)}|"
-                                        rf"{re.escape(option.default)}\b.*?default", body, re.DOTALL):
-        yield f"{command} --{name}: the manual lacks the default, {option.default}"
-    if option.repeatable and "repeated" not in body:
-        yield f"{command} --{name}: the manual does not say that it may be repeated"
+def reference_problems(name, page, pages):
+    for other, section in re.findall(r"^\.Xr (reshardfs\S*|mount\.reshardfs) (\d)", page, re.M):
+        if f"{other}.{section}" not in pages:
+            yield f"{name}: refers to {other}({section}), which is not there"
+    for title, other, section in re.findall(r"^\.Dq (.+)\nin\n\.Xr (\S+) (\d)", page, re.M):
+        if title not in sections(pages.get(f"{other}.{section}", "")):
+            yield f"{name}: {other}({section}) has no section '{title}'"
+    for title in re.findall(r"\.Sx (.+?)(?: [.,;:)])*$", page, re.M):
+        if title not in sections(page):
+            yield f"{name}: has no section '{title}'"
 
 
-def command_problems(command, help_text, sections, shared):
-    section = f"reshardfs {command}"
-    if section not in sections:
-        yield f"{command}: the manual has no section for it"
-    accepted = accepted_options(sections.get(section, ""), shared)
-    own = documented_options(sections.get(section, ""))
-    documented = {name: shared[title][name] for name, title in accepted.items() if title} | own
-    options = [option for option in help_text.options if option.long_name not in EVERYWHERE]
-    for option in options:
-        yield from option_problems(command, option, documented)
-        title = accepted.get(option.long_name)
-        if title and option.long_name not in own and option.group not in (title, UNGROUPED):
-            yield f"{command} --{option.long_name}: under {option.group}, in the manual {title}"
-    for name in sorted(name for name, title in accepted.items() if not title):
-        yield f"{command}: accepts {name}, which is not under {SHARED}"
-    for name in sorted(documented.keys() - {option.long_name for option in options}):
-        yield f"{command} --{name}: in the manual only"
+def mention_problems(root, pages):
+    """Messages, documents and comments that send readers to a page."""
+    for folder, endings in TEXTS.items():
+        below = (root / folder).iterdir() if folder == "." else (root / folder).rglob("*")
+        for path in (path for path in below if path.suffix in endings):
+            for other, section in set(re.findall(r"\b((?:mount\.)?reshardfs[a-z.-]*)\((\d)\)", path.read_text())):
+                if f"{other}.{section}" not in pages:
+                    yield f"{path.relative_to(root)}: names {other}({section}), which is not there"
 
 
 def lint_problems(path):
@@ -137,25 +112,24 @@ def prologue_problems(path, version):
 
 
 def main():
-    arguments = report.arguments("binary")
-    path = arguments.root / "man/reshardfs.1"
-    page = path.read_text()
-    sections = subsections(page)
-    shared = shared_sections(page)
+    arguments = report.arguments("binary", "pages")
+    written = sorted(pathlib.Path(arguments.pages).glob("*.[1-8]"))
+    if not written:
+        report.finish([f"{arguments.pages}: nothing is written yet; build the target 'manual'"], "")
+    paths = [*written, *sorted((arguments.root / "man").glob("*.[1-8]"))]
+    pages = {path.name: path.read_text() for path in paths}
     commands = program_help.all_commands(arguments.binary)
-    described = synopsis(page)
-    problems = [f"{name}: only in one of --help and SYNOPSIS"
-                for name in sorted(commands.keys() ^ described.keys())]
-    for name, help_text in commands.items():
-        problems += command_problems(name, help_text, sections, shared)
-        if name in described and described[name] != help_text.positionals:
-            problems.append(f"{name}: takes {help_text.positionals}, in SYNOPSIS {described[name]}")
+    known = {option.long_name for shown in commands.values() for option in shown.options} | {"version"}
     version = subprocess.run([arguments.binary, "--version"], text=True, stdout=subprocess.PIPE,
                              check=True).stdout.strip()
-    for manual in sorted((arguments.root / "man").glob("*.[1-8]")):
-        problems += prologue_problems(manual, version) + lint_problems(manual)
-    count = sum(len(help_text.options) for help_text in commands.values())
-    report.finish(problems, f"{len(commands)} commands with {count} options are as in the manual")
+    problems = [*command_problems(commands, pages), *text_problems(arguments.root, commands),
+                *mention_problems(arguments.root, pages)]
+    for path in paths:
+        problems += prologue_problems(path, version) + lint_problems(path)
+        problems += [*option_problems(path.name, pages[path.name], known),
+                     *reference_problems(path.name, pages[path.name], pages)]
+    count = sum(len(shown.options) for shown in commands.values())
+    report.finish(problems, f"{len(commands)} commands with {count} options on {len(pages)} pages")
 
 
 main()

@@ -25,7 +25,7 @@ def texts_of(root):
     for path in (*root.glob("README*.md"), *(root / "docs").rglob("*.md"),
                  *(root / "config").rglob("*.toml")):
         yield path, path.read_text()
-    for path in (root / "man").glob("*.[1-8]"):
+    for path in (*(root / "man").glob("*.*"), *(root / "man").glob("*/*.man")):
         page = re.sub(r"\bFl -(?=[a-z])", "--", path.read_text())
         # ".Fl -src-pattern , -src-prefix": several behind one macro.
         yield path, re.sub(r"(?<= , )-(?=[a-z]\w+)", "--", page)

@@ -23,10 +23,10 @@ std::vector<Command> showing() {
         {"MOUNTPOINT", "An empty directory, or /dev/fd/N; not required with --fuse-socket", true,
          false, "fuse-socket"}},
        "-o takes mount options as mount(8) passes them: ro, allow_other, uid=, gid=, and every "
-       "long "
-       "option as key=value.\n\nExample:\n  reshardfs mount ckpt /mnt/tp4 --src-strategy "
-       "train.ckpt "
-       "--dst-strategy serve.ckpt\n  ls -l /mnt/tp4/rank_0\n  reshardfs umount /mnt/tp4"},
+       "long option as key=value.\n\nExample:\n  reshardfs mount ckpt /mnt/tp4 --src-strategy "
+       "train.ckpt --dst-strategy serve.ckpt\n  ls -l /mnt/tp4/rank_0\n  reshardfs umount "
+       "/mnt/tp4\nExample: for two ranks, without a strategy file for them\n  reshardfs mount ckpt "
+       "/mnt/tp2 --src-strategy train.ckpt --dst-strategy tp=2"},
       {"umount",
        kUmount,
        kTitle,
@@ -56,9 +56,8 @@ std::vector<Command> showing() {
          "resumes. A name that ends in .safetensors or .ckpt: one file with the whole model",
          true}},
        "Example: write a checkpoint for 4-way tensor parallelism, and check it\n  reshardfs export "
-       "ckpt out --src-strategy train.ckpt --dst-strategy tp=4 --checksum\n  cd out && sha256sum "
-       "-c "
-       "SHA256SUMS\n\nExample: let the tasks that srun or mpirun starts write it together\n  "
+       "ckpt out --src-strategy train.ckpt --dst-strategy tp=4 --checksum\n  (cd out && sha256sum "
+       "-c SHA256SUMS)\n\nExample: let the tasks of a Slurm job write it together\n  srun "
        "reshardfs export ckpt out --src-strategy train.ckpt --dst-strategy tp=4 --share auto"},
       {"hash",
        kHash,
@@ -68,7 +67,7 @@ std::vector<Command> showing() {
         {"FILE", "Paths in the mount; by default, every file of the rank directories", false,
          true}},
        "Example: check an existing conversion\n  reshardfs hash ckpt --src-strategy train.ckpt "
-       "--dst-strategy serve.ckpt > sums\n  cd converted && sha256sum -c ../sums"},
+       "--dst-strategy serve.ckpt > sums\n  (cd converted && sha256sum -c ../sums)"},
       {"cat",
        kCat,
        kTitle,
@@ -89,7 +88,8 @@ std::vector<Command> looking() {
        {{"PATH", kCheckpoint, true}},
        "Example: look for NaN and Inf in the weights\n  reshardfs inspect ckpt --src-strategy "
        "train.ckpt --exclude 'adam_*' --stats --only-bad\nExample: show a hub model as MindFormers "
-       "names it\n  reshardfs inspect hub-dir --map mindformers-qwen3 --tree"},
+       "names it\n  reshardfs inspect hub-dir --map mindformers-qwen3 --training-config run.yaml "
+       "--tree"},
       {"plan",
        kPlan,
        kTitle,
@@ -98,8 +98,7 @@ std::vector<Command> looking() {
        "Example: list the source ranks whose files target rank 3 needs\n  reshardfs plan ckpt "
        "--src-strategy train.ckpt --dst-strategy serve.ckpt --rank 3\nExample: draw which rank "
        "reads from which\n  reshardfs plan ckpt --src-strategy train.ckpt --dst-strategy tp=8 "
-       "--svg "
-       "traffic.svg"},
+       "--svg traffic.svg"},
       {"report",
        kReport,
        kTitle,
@@ -118,8 +117,9 @@ std::vector<Command> checking() {
        kTitle,
        "Read a whole checkpoint and check files, replicas and CRCs",
        {{"SOURCE", kCheckpoint, true}},
-       "Example: check a copy before you delete the original\n  reshardfs verify ckpt "
-       "--src-strategy train.ckpt --against SHA256SUMS"},
+       "Example: check a copy before you delete the original\n  (cd /old/ckpt && sha256sum "
+       "*/*.ckpt) > SHA256SUMS\n  reshardfs verify /new/ckpt --src-strategy train.ckpt --against "
+       "SHA256SUMS"},
       {"diff",
        kDiff,
        kTitle,
@@ -127,9 +127,9 @@ std::vector<Command> checking() {
        {{"A", kCheckpoint, true}, {"B", "The checkpoint to compare it with", true}},
        "Example: does a merged bfloat16 file match the training checkpoint?\n  reshardfs diff ckpt "
        "merged.safetensors --a-strategy train.ckpt --rtol 0.01\nExample: does a hub model match "
-       "the "
-       "training checkpoint?\n  reshardfs diff ckpt hub-dir --a-strategy train.ckpt --a-map "
-       "mindformers-qwen3 \\\n    --a-model-config hub-dir"},
+       "the training checkpoint?\n  reshardfs diff ckpt hub-dir --a-strategy train.ckpt --a-map "
+       "mindformers-qwen3 \\\n    --a-model-config hub-dir --a-training-config run.yaml --exclude "
+       "'adam_*'"},
   };
 }
 
@@ -145,17 +145,17 @@ std::vector<Command> strategies_and_maps() {
   return {
       {"strategy", kGroup, kTitle, "Show, merge, convert, check or guess strategies"},
       {"strategy show", kStrategyShow, "", "List the layout of each parameter", file,
-       "Example:\n  reshardfs strategy show src_strategy.ckpt"},
+       "Example:\n  reshardfs strategy show train.ckpt"},
       {"strategy merge", kStrategyMerge, "",
        "Merge the files of all pipeline stages into one, like MindSpore's merge_pipeline_strategys",
        file, "Example:\n  reshardfs strategy merge stages/ --output merged.ckpt"},
       {"strategy convert", kStrategyConvert, "", "Write a strategy as protobuf, JSON or rules",
-       file, "Example:\n  reshardfs strategy convert strategy.ckpt --output strategy.json"},
+       file, "Example:\n  reshardfs strategy convert train.ckpt --output strategy.json"},
       {"strategy check", kStrategyCheck, "",
        "Check a strategy, and with --source whether it fits a checkpoint", file,
-       "Example:\n  reshardfs strategy check src_strategy.ckpt --source ckpt\nExample: check rules "
+       "Example:\n  reshardfs strategy check train.ckpt --source ckpt\nExample: check rules "
        "against a hub model as a map shows it\n  reshardfs strategy check rules.toml --source "
-       "hub-dir --map mindformers-qwen3"},
+       "hub-dir --map mindformers-qwen3 \\\n    --training-config run.yaml"},
       {"strategy guess",
        kStrategyGuess,
        "",
@@ -167,10 +167,10 @@ std::vector<Command> strategies_and_maps() {
       {"map check", kMapCheck, "",
        "Check a map: which rule takes which tensor, and every problem at once", map,
        "Example:\n  reshardfs map check mindformers-qwen3 --source ckpt --src-strategy train.ckpt "
-       "--model-config hub-dir"},
+       "\\\n    --model-config hub-dir --training-config run.yaml"},
       {"map show", kMapShow, "", "Draw where the elements of a tensor come from", map,
-       "Example:\n  reshardfs map show mindformers-qwen3 --source hub-dir "
-       "--param decoder.layers.0.mlp.linear_fc1.weight"},
+       "Example:\n  reshardfs map show mindformers-qwen3 --source hub-dir --training-config "
+       "run.yaml \\\n    --param decoder.layers.0.mlp.linear_fc1.weight"},
   };
 }
 
@@ -192,7 +192,7 @@ std::vector<Command> starting() {
       {"help",
        kHelp,
        kTitle,
-       "Show the help of a command",
+       "Show the short help of a command, as -h does",
        {{"COMMAND", "A command, such as mount or strategy show", false, true}},
        "Example:\n  reshardfs help strategy show"},
   };
@@ -220,8 +220,8 @@ const Command& program_command() {
       "converting it.",
       {},
       "'reshardfs demo' gives a first look; reshardfs-tutorial(7) shows how to serve a training "
-      "job's output; reshardfs(1) is the reference.\nExit status: 0 success; 1 a check found a "
-      "difference or damage; 2 bad usage or bad input; 3 an I/O error."};
+      "job's output; reshardfs(1) lists the manual pages.\nExit status: 0 success; 1 a check found "
+      "a difference or damage; 2 bad usage or bad input; 3 an I/O error."};
   return program;
 }
 

@@ -14,7 +14,7 @@ std::vector<Option> rows_of_a_side() {
       {.name = "strategy",
        .takes = Takes::kText,
        .type = "FILE|DIR|none",
-       .help = "Strategy {} was saved with; none if every rank holds whole parameters"},
+       .help = "The strategy that {} was saved with; none if every rank holds whole parameters"},
       {.name = "step",
        .takes = Takes::kText,
        .type = "STEP|latest",
@@ -68,6 +68,8 @@ std::vector<Option> side_group(char side) {
     row.help.front() =
         static_cast<char>(std::tolower(static_cast<unsigned char>(row.help.front())));
     row.help.insert(0, std::string("For ") + letter + ": ");
+    const std::size_t other = row.help.find("--map");
+    if (other != std::string::npos) row.help.insert(other + 2, std::string{side, '-'});
     rows.push_back(std::move(row));
   }
   for (Option& row : rows) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The rows of the table of options, one function for each title of --help.
+/// The rows of the table of options, one function for each title of --help. What single commands
+/// have for themselves comes first there, and what many share follows.
 #pragma once
 
 #include <string>
@@ -20,7 +21,9 @@ std::vector<Option> mount_group();
 std::vector<Option> speed_group();
 std::vector<Option> server_group();
 std::vector<Option> log_group();
-/// Those that belong to single commands, and those that belong to all.
-std::vector<Option> other_group();
+/// Those that belong to single commands.
+std::vector<Option> own_group();
+/// Those that nearly all commands have.
+std::vector<Option> general_group();
 
 }  // namespace reshardfs

@@ -62,6 +62,18 @@ std::vector<Option> mount_group() {
        .least = 1,
        .most = kSecondsOfADay,
        .commands = kMount},
+      {.name = "supervise",
+       .help = "Keep the mount when its process crashes: a small second process starts another "
+               "one, which takes over",
+       .commands = kMount},
+      {.name = "crash-limit",
+       .takes = Takes::kNumber,
+       .type = "NUMBER",
+       .help = "Crashes within a minute that the mount survives",
+       .fallback = "5",
+       .least = 0,
+       .most = std::numeric_limits<unsigned>::max(),
+       .commands = kMount},
       {.name = "fuse-option",
        .takes = Takes::kTexts,
        .type = "TEXT",
@@ -105,9 +117,8 @@ std::vector<Option> speed_group() {
        .small_sizes = true,
        .commands = kExport},
       {.name = "direct-io",
-       .help =
-           "Bypass the kernel's page cache: saves memory, slows down small reads, and rules out "
-           "shared memory maps",
+       .help = "Bypass the kernel's page cache: saves memory, slows down small reads, and rules "
+               "out shared memory maps",
        .commands = kMount},
       {.name = "read-ahead-kb",
        .takes = Takes::kNumber,
@@ -129,30 +140,31 @@ std::vector<Option> server_group() {
       {.name = "s3-endpoint",
        .takes = Takes::kText,
        .type = "URL",
-       .help = "S3-compatible store of s3:// URLs; by default, $AWS_ENDPOINT_URL_S3, "
-               "$AWS_ENDPOINT_URL or Amazon's"},
+       .help = "S3-compatible store of s3:// URLs; by default, that of $AWS_ENDPOINT_URL_S3, "
+               "$AWS_ENDPOINT_URL or the profile, or Amazon's"},
       {.name = "s3-region",
        .takes = Takes::kText,
        .type = "NAME",
-       .help = "Region that requests are signed for; by default, $AWS_REGION or us-east-1"},
+       .help = "Region that requests are signed for; by default, that of $AWS_REGION, "
+               "$AWS_DEFAULT_REGION or the profile, or us-east-1"},
       {.name = "s3-profile",
        .takes = Takes::kText,
        .type = "NAME",
        .help = "Profile of ~/.aws/credentials and ~/.aws/config to take keys from; by default, "
-               "$AWS_PROFILE"},
+               "$AWS_PROFILE, or 'default'"},
       {.name = "s3-addressing",
        .takes = Takes::kText,
        .type = "path|host",
        .help = "Where the bucket's name stands in a request: in the path or in the host name; by "
-               "default, in the path if there is an endpoint",
+               "default, in the path if there is an endpoint, and otherwise in the host name",
        .choices = {"path", "host"}},
       {.name = "s3-anonymous",
        .help = "Send s3:// requests without a signature, for public buckets"},
       {.name = "ca-file",
        .takes = Takes::kText,
        .type = "FILE",
-       .help = "Certificates of the authorities to trust for https, in PEM; by default, the "
-               "system's"},
+       .help = "Certificates of the authorities to trust for https, in PEM; by default, those of "
+               "$AWS_CA_BUNDLE for S3, and the system's"},
       {.name = "remote-timeout",
        .takes = Takes::kNumber,
        .type = "SECONDS",

@@ -28,23 +28,22 @@ std::vector<Option> places_of_mounts() {
        .least = 1,
        .most = 86400,
        .commands = kReload},
-      {.name = "supervise",
-       .help = "Keep the mount when its process crashes: a small second process starts another "
-               "one, which takes over",
-       .commands = kMount},
-      {.name = "crash-limit",
-       .takes = Takes::kNumber,
-       .type = "NUMBER",
-       .help = "Crashes within a minute that the mount survives",
-       .fallback = "5",
-       .least = 0,
-       .most = std::numeric_limits<unsigned>::max(),
-       .commands = kMount},
       {.name = "ready",
        .help = "Only report whether the mount answers and its source is unchanged, for probes",
        .needs = {"MOUNTPOINT"},
        .excludes = {"json"},
        .commands = kStatus},
+  };
+}
+
+std::vector<Option> writing() {
+  return {
+      {.name = "share",
+       .takes = Takes::kText,
+       .type = "I/N|auto",
+       .help = "Write only part I of N, counted from 0, while other processes write the others; "
+               "auto reads I and N from the variables of Slurm or MPI",
+       .commands = kExport},
       {.name = "checksum",
        .help = "Also write SHA256SUMS, for 'sha256sum -c'; with --share, always",
        .commands = kExport},
@@ -223,16 +222,8 @@ std::vector<Option> outputs() {
   };
 }
 
-std::vector<Option> common() {
+std::vector<Option> files_of_options() {
   return {
-      {.name = "weights-only",
-       .help = "Leave out the states of optimizers, schedulers and the training loop, which are "
-               "recognized by their names",
-       .commands = kConversions | kInspect | kVerify | kDiff},
-      {.name = "allow-unmatched",
-       .help = "Accept options that select nothing of this checkpoint, with a warning, as in "
-               "scripts for many checkpoints",
-       .commands = kConversions | kInspect | kVerify | kDiff},
       {.name = "config",
        .takes = Takes::kText,
        .type = "FILE.toml",
@@ -254,14 +245,20 @@ std::vector<Option> common() {
 
 }  // namespace
 
-std::vector<Option> other_group() {
-  std::vector<Option> rows{
-      {.name = "version", .help = "Print the version and exit", .commands = kProgram},
-      {.name = "help", .letter = 'h', .help = "Print this help and exit", .commands = kAll}};
-  for (auto&& more : {places_of_mounts(), listings(), plans(), sources_of_strategies(),
-                      single_parameters(), outputs(), common()}) {
+std::vector<Option> own_group() {
+  std::vector<Option> rows;
+  for (auto&& more : {places_of_mounts(), writing(), listings(), plans(), sources_of_strategies(),
+                      single_parameters(), outputs()}) {
     rows.insert(rows.end(), more.begin(), more.end());
   }
+  return rows;
+}
+
+std::vector<Option> general_group() {
+  std::vector<Option> rows = files_of_options();
+  rows.push_back({.name = "version", .help = "Print the version and exit", .commands = kProgram});
+  rows.push_back(
+      {.name = "help", .letter = 'h', .help = "Print this help and exit", .commands = kAll});
   return rows;
 }
 

@@ -20,20 +20,20 @@ std::vector<Option> view_rows() {
                   .commands = commands};
   };
   return {
+      views("Views to show, separated by commas; by default, all but iteration, dcp and dcp-hf, "
+            "and hf only where a map shows Hugging Face's names. merged stands for merged-ckpt, "
+            "merged-safetensors and hub, or with --format for the single files of these formats; "
+            "hub is model-*.safetensors; params is NumPy files; hf is for transformers and vLLM; "
+            "unified is for MindSpore's load_distributed_checkpoint; iteration is Checkpoint 2.0; "
+            "dcp is for PyTorch's torch.distributed.checkpoint, dcp-hf for its Hugging Face reader",
+            kConversions & ~(kExport | kHash)),
       views(
-          "Views to show, separated by commas; by default, all but iteration, dcp and dcp-hf, and "
-          "hf only where a map shows Hugging Face's names. merged stands for merged-ckpt, "
-          "merged-safetensors and hub, or with --format for the single files of these formats; "
-          "hub is model-*.safetensors; params is NumPy files; hf is for transformers and vLLM; "
-          "unified is for MindSpore's load_distributed_checkpoint; iteration is Checkpoint 2.0; "
-          "dcp is for PyTorch's torch.distributed.checkpoint, dcp-hf for its Hugging Face reader",
-          kConversions & ~(kExport | kHash)),
-      views("Views to write, separated by commas; by default, ranks. merged stands for "
-            "merged-ckpt, merged-safetensors and hub, or with --format for the single files of "
-            "these formats; hub is model-*.safetensors; params is NumPy files; hf is for "
-            "transformers and vLLM; unified is for MindSpore's load_distributed_checkpoint; "
-            "iteration is Checkpoint 2.0",
-            kExport),
+          "Views to write, separated by commas; by default, ranks. merged stands for merged-ckpt, "
+          "merged-safetensors and hub, or with --format for the single files of these formats; hub "
+          "is model-*.safetensors; params is NumPy files; hf is for transformers and vLLM; unified "
+          "is for MindSpore's load_distributed_checkpoint; iteration is Checkpoint 2.0; dcp is for "
+          "PyTorch's torch.distributed.checkpoint, dcp-hf for its Hugging Face reader",
+          kExport),
       views("Without FILE: views to hash, as for mount; by default, ranks", kHash),
       {.name = "format",
        .takes = Takes::kList,
@@ -56,6 +56,14 @@ std::vector<Option> choice_rows() {
        .type = "GLOB",
        .help = "Leave out parameters that match this pattern (repeatable)",
        .commands = kSets | kDiff},
+      {.name = "weights-only",
+       .help = "Leave out the states of optimizers, schedulers and the training loop, which are "
+               "recognized by their names",
+       .commands = kSets | kDiff},
+      {.name = "allow-unmatched",
+       .help = "Accept options that select nothing of this checkpoint, with a warning, as in "
+               "scripts for many checkpoints",
+       .commands = kSets | kDiff},
       {.name = "cast",
        .takes = Takes::kTexts,
        .type = "RULE",
@@ -69,7 +77,7 @@ std::vector<Option> choice_rows() {
 std::vector<Option> file_rows() {
   return {
       {.name = "params",
-       .help = "Also show each parameter of a rank as a NumPy file, in rank_N/params",
+       .help = "Also show each array of a rank as a NumPy file, in rank_N/params",
        .commands = kConversions},
       {.name = "prefix",
        .takes = Takes::kText,
@@ -87,9 +95,8 @@ std::vector<Option> file_rows() {
       {.name = "dcp-shards",
        .takes = Takes::kNumber,
        .type = "N",
-       .help =
-           "Spread the whole model evenly over N files in dcp and dcp-hf; by default, they have "
-           "a file for each target rank",
+       .help = "Spread the whole model evenly over N files in dcp and dcp-hf; by default, they "
+               "have a file for each target rank",
        .least = 1,
        .most = kMostDcpShards,
        .commands = kConversions},
@@ -137,12 +144,6 @@ std::vector<Option> target_group() {
        .type = "LIST",
        .help = "Show only these target ranks, e.g. 0-3,7",
        .commands = kConversions},
-      {.name = "share",
-       .takes = Takes::kText,
-       .type = "I/N|auto",
-       .help = "Write only part I of N, counted from 0, while other processes write the others; "
-               "auto reads I and N from the variables of Slurm or MPI",
-       .commands = kExport},
       {.name = "unmatched",
        .takes = Takes::kText,
        .type = "drop|source|replicate|error",
@@ -162,8 +163,8 @@ std::vector<Option> map_group() {
        .takes = Takes::kTexts,
        .type = "NAME|FILE.toml|auto",
        .help =
-           "Show the tensors with the names and fusions of another model family: an installed "
-           "map (see 'reshardfs map list'), a .toml file of rules, or auto, the only installed map "
+           "Show the tensors with the names and fusions of another model family: an installed map "
+           "(see 'reshardfs map list'), a .toml file of rules, or auto, the only installed map "
            "that has the source's names (repeatable; each map reads what the previous one shows)",
        .commands = kMaps},
       {.name = "map-direction",
@@ -201,9 +202,8 @@ std::vector<Option> map_group() {
       {.name = "name-map",
        .takes = Takes::kText,
        .type = "FILE.json",
-       .help =
-           "Rename parameters, by a JSON object of old to new names; to rename by pattern, write "
-           "a map: see reshardfs-map(5)",
+       .help = "Rename parameters, by a JSON object of old to new names; to rename by pattern, "
+               "write a map: see reshardfs-map(5)",
        .commands = kConversions},
       {.name = "name-map",
        .takes = Takes::kText,

@@ -22,18 +22,19 @@ const Option* find(const Command& command, const IsIt& is_it) {
 
 const std::vector<OptionGroup>& all_options() {
   static const std::vector<OptionGroup> groups{
-      {"Source", source_group()},
+      {"Options", own_group()},
       {"First checkpoint (A)", side_group('a')},
       {"Second checkpoint (B)", side_group('b')},
-      {"Target", target_group()},
-      {"Names and model families", map_group()},
-      {"What is shown", shown_group()},
       {"Comparison", comparison_group()},
       {"Mount", mount_group()},
       {"Speed", speed_group()},
+      {"Source", source_group()},
+      {"Target", target_group()},
+      {"Names and model families", map_group()},
+      {"What is shown", shown_group()},
       {"Servers", server_group()},
       {"Log", log_group()},
-      {"Options", other_group()},
+      {"General", general_group()},
   };
   return groups;
 }

@@ -16,12 +16,14 @@ Json option_json(const Option& option, const std::string& group) {
   return {{"name", option.name},
           {"letter", option.letter == 0 ? "" : std::string{option.letter}},
           {"flag", option.is_flag()},
+          {"number", option.takes == Takes::kNumber},
           {"repeatable", option.is_repeatable()},
           {"list", option.takes == Takes::kList},
           {"type", option.type},
           {"choices", option.choices},
           {"default", option.fallback},
           {"required", option.required},
+          {"excludes", option.excludes},
           {"group", group},
           {"help", option.help}};
 }
@@ -41,6 +43,7 @@ Json command_json(const Command& command) {
   return {{"name", command.name},
           {"title", command.title},
           {"summary", command.summary},
+          {"footer", command.footer},
           {"arguments", std::move(arguments)},
           {"options", std::move(options)}};
 }

@@ -5,8 +5,9 @@
 
 namespace reshardfs {
 
-/// The table, for programs that make completions, signatures and lists of it: a list of commands,
-/// the program itself first, each with "name", "title", "summary", "arguments" and "options".
+/// The table, for programs that make completions, signatures and manual pages of it: a list of
+/// commands, the program itself first, each with "name", "title", "summary", "footer", "arguments"
+/// and "options".
 std::string table_json_text();
 
 }  // namespace reshardfs

@@ -78,8 +78,7 @@ std::string description_of(const Option& option) {
 std::string options_text(const Command& command, std::size_t columns) {
   std::vector<GroupOfCommand> groups = groups_of(command);
   if (options_of(command).size() < kOptionsWithoutGroups) {
-    // Its own group is the last one.
-    std::rotate(groups.begin(), groups.end() - 1, groups.end());
+    groups.front().title = "Options";
     for (std::size_t i = 1; i < groups.size(); ++i) groups[i].title.clear();
   }
   std::string out;
@@ -116,9 +115,13 @@ std::string commands_text(const Command& above, std::size_t columns) {
   return out;
 }
 
-/// What an option is for, without its details: up to the first of ":;(.".
+/// What an option is for, without its details: up to the first of ":;(", the end of a sentence, or
+/// an example. What an option needs, as in "With --map: ...", is not yet what it is for.
 std::string first_clause(const std::string& text) {
-  const std::size_t end = text.find_first_of(":;(.");
+  const bool has_condition = text.starts_with("With") || text.starts_with("For ");
+  const std::size_t begin = has_condition ? text.find(": ") + 1 : 0;
+  const std::size_t end = std::min(
+      {text.find_first_of(":;(", begin), text.find(". ", begin), text.find(", e.g.", begin)});
   std::string clause = text.substr(0, end);
   while (clause.ends_with(' ')) clause.pop_back();
   return clause;
@@ -129,6 +132,12 @@ std::string examples_of(const Command& command) {
   constexpr std::string_view kExample = "Example";
   const std::size_t begin = command.footer.find(kExample);
   return begin == std::string::npos ? "" : command.footer.substr(begin);
+}
+
+/// Where the page is: "strategy show" is on that of "strategy".
+std::string manual_line(const Command& command) {
+  const std::string page = command.name.substr(0, command.name.find(' '));
+  return fmt::format("The manual page is reshardfs-{}(1).\n", page);
 }
 
 }  // namespace
@@ -142,7 +151,8 @@ std::string brief_help_text(const Command& command, std::size_t columns) {
   }
   out += "\n" + paragraphs(examples_of(command), columns) + "\n";
   const std::size_t others = options_of(command).size() - usual.size();
-  return out + fmt::format("reshardfs {} --help lists {} more options.\n", command.name, others);
+  return out + fmt::format("reshardfs {} --help lists {} more options.\n", command.name, others) +
+         manual_line(command);
 }
 
 std::string help_text(const Command& command, std::size_t columns) {
@@ -154,7 +164,7 @@ std::string help_text(const Command& command, std::size_t columns) {
   if (!commands_below(command.name).empty()) out += commands_text(command, columns);
   out += options_text(command, columns);
   if (!command.footer.empty()) out += "\n" + paragraphs(command.footer, columns);
-  return out;
+  return command.name.empty() ? out : out + "\n" + manual_line(command);
 }
 
 std::size_t help_columns() {

@@ -136,7 +136,9 @@ Given read_words(const std::vector<std::string>& words) {
       read_words_of(command, {words.begin() + static_cast<std::ptrdiff_t>(next), words.end()});
   if (command.bit == commands::kHelp && !given.flag("help")) {
     next = 0;
-    return help_of(named_command(given.arguments, next));
+    Given help = help_of(named_command(given.arguments, next));
+    help.wants_brief_help = true;
+    return help;
   }
   const std::vector<std::string> below = commands_below(command.name);
   const bool is_answered =
