@@ -8,8 +8,8 @@ WIDTH = 80
 # In a display, which is indented.
 COMMAND_WIDTH = 72
 # What has a macro of its own: words in quotes, variables, options, pages, and names of arguments.
-MARKED = re.compile(r"(?<![\w'])(?:'(?P<Ql>[^']+)'|\$(?P<Ev>[A-Z][A-Z0-9_]+)|(?P<Fl>--?[a-z][a-z0-9-]*)|"
-                    r"(?P<Xr>reshardfs[a-z.-]*\(\d\))|(?P<Ar>[A-Z]+))(?P<after>[.,;:)]*)(?=\s|$)")
+MARKED = re.compile(r"(?<![^\s(])(?:'(?P<Ql>[^']+)'|\$(?P<Ev>[A-Z][A-Z0-9_]+)|(?P<Fl>--?[a-z][a-z0-9-]*)|"
+                    r"(?P<Xr>[a-z][a-z0-9.-]*\(\d\))|(?P<Ar>[A-Z]+))(?P<after>[.,;:)]*)(?=\s|$)")
 ABBREVIATIONS = {"e.g. ": "for example "}
 
 
@@ -67,12 +67,19 @@ def listed(macro, words):
     return [f".{macro} {line}" for line in lines]
 
 
+def _folded(command):
+    """In parts of a line each. An option stays with its value."""
+    parts = [""]
+    for word in re.split(r" (?=-|[>&]+ )", command):
+        longer = f"{parts[-1]} {word}".lstrip()
+        parts[-1:] = [longer] if len(longer) <= COMMAND_WIDTH else [parts[-1], word]
+    return parts
+
+
 def example(comment, commands):
     """@param comment: what the commands do; may be empty.
     @param commands: lines, of which the long ones are continued."""
     lines = text(comment[0].upper() + comment[1:] + ("" if comment.endswith("?") else ":")) if comment else []
     lines.append(".Bd -literal -offset indent")
-    for command in commands:
-        parts = textwrap.wrap(command, COMMAND_WIDTH, break_on_hyphens=False, break_long_words=False)
-        lines.append(" \\e\n    ".join(parts))
+    lines += [" \\e\n    ".join(_folded(command)) for command in commands]
     return [*lines, ".Ed"]

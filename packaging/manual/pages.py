@@ -14,6 +14,7 @@ CONVERSIONS = "conversions"
 LAST = ("EXIT STATUS", "EXAMPLES", "SEE ALSO", "CAVEATS")
 OWN = "Options"
 SIDES = ("First checkpoint (A)", "Second checkpoint (B)")
+BOTH_SIDES = "First checkpoint (A) and second checkpoint (B)"
 # Exit codes that mean the same for every command, unless its text says otherwise.
 COMMON_CODES = ("0", "2", "3")
 
@@ -112,7 +113,7 @@ class Writer:
         for option in options:
             if option.group == SIDES[1]:
                 continue
-            title = " and ".join(SIDES) if option.group == SIDES[0] else option.group
+            title = BOTH_SIDES if option.group == SIDES[0] else option.group
             if title == OWN or len(options) < OPTIONS_WITHOUT_GROUPS:
                 title = ""
             groups.setdefault(title, []).append(option)

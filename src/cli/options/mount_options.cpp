@@ -44,7 +44,7 @@ std::vector<Option> mount_group() {
       {.name = "dir-mode",
        .takes = Takes::kText,
        .type = "MODE",
-       .help = "Permissions of directories, in octal: whoever may list one may also enter it",
+       .help = "Permissions of directories, in octal: a user who may list one may also enter it",
        .fallback = "0555",
        .check = check_mode,
        .commands = kMount},
