@@ -77,6 +77,7 @@ TEST(ReadWords, MountWordsAreOptionsWhereTheCommandHasThem) {
 TEST(ReadWords, HelpGoesBeforeWrongWords) {
   EXPECT_TRUE(read_words({"mount", "--nonsense", "--help"}).flag("help"));
   EXPECT_EQ(read_words({"help", "strategy", "show"}).command().name, "strategy show");
+  EXPECT_TRUE(read_words({"help", "mount"}).wants_brief_help);
   EXPECT_TRUE(read_words({"help"}).flag("help"));
   EXPECT_TRUE(read_words({"help", "--"}).flag("help"));
 }
