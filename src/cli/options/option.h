@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// What the command line takes, as data. Everything that names an option comes from here: the
-/// parser, --help, files of options, completions, the manual's lists and Python's signatures. To
-/// add an option: a row in the file of its group, and a look at it where its command runs.
+/// parser, --help, files of options and their sample, completions, manual pages and Python's
+/// signatures. To add an option: a row in the file of its group, and a look at it where its command
+/// runs.
 #pragma once
 
 #include <cstdint>

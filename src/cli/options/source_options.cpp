@@ -26,8 +26,8 @@ std::vector<Option> strategy_rows() {
       {.name = "src-strategy",
        .takes = Takes::kText,
        .type = "FILE|DIR|none",
-       .help = "Strategy that it was saved with: then the whole parameters count, not the ranks' "
-               "slices",
+       .help = "Strategy the checkpoint was saved with: whole parameters then count, not the "
+               "ranks' slices",
        .commands = kInspect},
       {.name = "src-strategy",
        .takes = Takes::kText,
@@ -115,9 +115,9 @@ std::vector<Option> reading_rows() {
       {.name = "state-prefix",
        .takes = Takes::kTexts,
        .type = "PREFIX",
-       .help = "Prefix of optimizer states: PREFIX plus a weight's name is cut like that weight "
-               "unless the strategy lists it (repeatable; adam_m., adam_v., moments. and others "
-               "are built in)",
+       .help =
+           "Prefix of optimizer states: PREFIX plus a weight's name is cut like that weight unless "
+           "the strategy lists it (repeatable; adam_m., adam_v., moments. and others are built in)",
        .commands = kConversions},
       {.name = "state-prefix",
        .takes = Takes::kTexts,
