@@ -21,11 +21,6 @@ bool is_single(const Shape& shape) {
   return std::all_of(shape.begin(), shape.end(), [](std::int64_t size) { return size == 1; });
 }
 
-bool is_of(const FamilyName& found, const modelmap::MapPlace& place) {
-  const modelmap::MapPlace& own = found.tensors->place;
-  return own.line == place.line && *own.file == *place.file;
-}
-
 std::string unit_of(const modelmap::WholeShape& whole) {
   return whole.unit ? whole.unit->text() : std::string();
 }
@@ -100,7 +95,7 @@ Cut FamilyCuts::find(const std::string& name, const Shape& shape,
   std::vector<FamilyName> made;
   std::set<RowOrder> orders;
   for (const FamilyName& found : families_.find(name)) {
-    const bool makes = made_by != nullptr && is_of(found, *made_by);
+    const bool makes = made_by != nullptr && found.is_of(*made_by);
     if (made_by == nullptr || makes) orders.insert(found.tensors->order);
     if (found.whole == nullptr || found.whole->lengths.size() != shape.size()) continue;
     (makes ? made : stated).push_back(found);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modelmap/family_names.h"
 
-#include <optional>
+#include <algorithm>
 
 namespace reshardfs {
 namespace {
@@ -14,6 +14,15 @@ const modelmap::WholeShape* whole_of(const modelmap::WholeShapes& wholes,
   }
   const auto found = wholes.find("");
   return found == wholes.end() ? nullptr : &found->second;
+}
+
+std::optional<std::int64_t> layer_in(const modelmap::Pattern& pattern,
+                                     const std::vector<modelmap::CaptureValue>& values,
+                                     const modelmap::StageStatement& stage) {
+  if (stage.place != modelmap::StagePlace::kLayer) return std::nullopt;
+  const auto& names = pattern.names();
+  const auto slot = std::find(names.begin(), names.end(), stage.capture) - names.begin();
+  return values[static_cast<std::size_t>(slot)].number;
 }
 
 }  // namespace
@@ -44,7 +53,9 @@ std::string FamilyNames::network_of(std::size_t family) const {
 }
 
 std::vector<FamilyName> FamilyNames::find(std::string_view name) const {
+  const std::string_view whole_name = name;
   std::vector<FamilyName> found;
+  std::size_t prefix = 0;
   while (found.empty()) {
     if (const auto same = by_shape_.find(modelmap::Pattern::shape(name)); same != by_shape_.end()) {
       for (const std::size_t number : same->second) {
@@ -55,12 +66,16 @@ std::vector<FamilyName> FamilyNames::find(std::string_view name) const {
         if (!values) continue;
         const modelmap::WholeShapes* wholes = entry.tensors->wholes.get();
         found.push_back({entry.family, wholes == nullptr ? nullptr : whole_of(*wholes, *values),
-                         entry.tensors});
+                         entry.tensors, prefix,
+                         layer_in(entry.pattern, *values, entry.tensors->stage),
+                         std::string(whole_name.substr(0, prefix)) +
+                             std::string(entry.pattern.literal_start())});
       }
     }
     const std::size_t dot = name.find('.');
     if (dot == std::string_view::npos) break;
     name.remove_prefix(dot + 1);
+    prefix += dot + 1;
   }
   return found;
 }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,6 +20,15 @@ struct FamilyName {
   std::size_t family = 0;                       ///< a number below FamilyNames::count()
   const modelmap::WholeShape* whole = nullptr;  ///< nullptr: the map does not say
   const modelmap::NamedTensors* tensors = nullptr;
+  std::size_t prefix = 0;               ///< bytes of the name in front of what the map has
+  std::optional<std::int64_t> layer{};  ///< that the rule's own `stage` reads from the name
+  std::string stack{};                  ///< the name in front of that number
+
+  bool is_from() const noexcept { return family % 2 == 1; }
+  /// Whether that rule or alias states it.
+  bool is_of(const modelmap::MapPlace& place) const {
+    return tensors->place.line == place.line && *tensors->place.file == *place.file;
+  }
 };
 
 class FamilyNames {

@@ -132,7 +132,8 @@ class MapReader {
   }
 
   void read_block(const toml::table& source) {
-    const TomlTable table(source, "[[block]]", {"from", "to", "when", "range", "optional"});
+    const TomlTable table(source, "[[block]]",
+                          {"from", "to", "when", "range", "optional", "stage"});
     BlockText block;
     block.place = place_of(table);
     block.from = read_map_text_at(table, "from");
@@ -140,13 +141,14 @@ class MapReader {
     block.when = read_when(table);
     block.range = read_range(table);
     block.optional = read_flag(table, "optional", false);
+    block.stage = read_stages(table);
     out_.blocks.push_back(std::move(block));
   }
 
   void read_rule(const toml::table& source) {
     const TomlTable table(source, "[[map]]",
                           {"to", "from", "shape", "each", "ops", "to_shape", "range", "when",
-                           "require", "optional", "part", "rest", "whole", "to_whole"});
+                           "require", "optional", "part", "rest", "whole", "to_whole", "stage"});
     RuleText rule;
     rule.place = place_of(table);
     rule.to = read_map_text_at(table, "to");
@@ -161,12 +163,14 @@ class MapReader {
     rule.range = read_range(table);
     read_optional(table, rule);
     read_wholes(table, rule);
+    rule.stage = read_stages(table);
     if (table.find("part") != nullptr) rule.part = read_map_text_at(table, "part");
     out_.rules.push_back(std::move(rule));
   }
 
   void read_alias(const toml::table& source) {
-    const TomlTable table(source, "[[alias]]", {"side", "name", "of", "when", "range", "emit"});
+    const TomlTable table(source, "[[alias]]",
+                          {"side", "name", "of", "when", "range", "emit", "stage"});
     AliasText alias;
     alias.place = place_of(table);
     alias.side = read_map_text_at(table, "side");
@@ -179,6 +183,7 @@ class MapReader {
     alias.when = read_when(table);
     alias.range = read_range(table);
     alias.emit = read_flag(table, "emit", true);
+    alias.stage = read_stage_of_alias(table);
     out_.aliases.push_back(std::move(alias));
   }
 

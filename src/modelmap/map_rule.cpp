@@ -24,7 +24,7 @@ Pattern parse_pattern(const std::string& text, const MapPlace& place) {
 }
 
 std::string with_block(const std::string& text, const std::string* start, const MapPlace& place) {
-  if (text[0] != '@') return text;
+  if (!is_in_block(text)) return text;
   if (start == nullptr)
     fail_in_rule(place, "'@' stands for the texts of a [[block]], and there is none");
   return *start + text.substr(1);
@@ -210,6 +210,44 @@ MapRule make_rule(const RuleText& text, const std::vector<BlockText>& blocks, st
   return rule;
 }
 
+bool is_in_block(const std::string& text) {
+  return text[0] == '@';
+}
+
+std::string without_block(const std::string& text) {
+  return is_in_block(text) ? text.substr(1) : text;
+}
+
+void check_stages(const RuleText& text) {
+  const auto check = [&](const StageStatement& stage, const std::string& name) {
+    if (stage.place != StagePlace::kLayer) return;
+    try {
+      stage.check_for(Pattern::parse(without_block(name)));
+    } catch (const Error& error) {
+      fail_in_rule(text.place, error.message());
+    }
+  };
+  check(text.stage.to, text.to);
+  for (const std::string& from : text.from) check(text.stage.from, from);
+}
+
+LayerBlock make_layer_block(const BlockText& text) {
+  LayerBlock block{text.place, parse_pattern(text.from, text.place),
+                   parse_pattern(text.to, text.place), text.when, text.stage};
+  try {
+    for (const bool is_from : {true, false}) {
+      const StageStatement& stage = block.stage.of(is_from);
+      stage.check_for(block.of(is_from));
+      if (stage.place != StagePlace::kLayer || block.of(is_from).captures().size() == 1) continue;
+      throw Error(ErrorKind::kBadInput, "'stage' is '{" + stage.capture +
+                                            "}', but a block of such layers has no other capture");
+    }
+  } catch (const Error& error) {
+    fail_in_rule(text.place, error.message());
+  }
+  return block;
+}
+
 MapAlias make_alias(const AliasText& text) {
   MapAlias alias;
   alias.place = text.place;
@@ -218,6 +256,7 @@ MapAlias make_alias(const AliasText& text) {
   alias.of = parse_pattern(with_block(text.of, nullptr, text.place), text.place);
   alias.when = text.when;
   alias.emit = text.emit;
+  alias.stage = text.stage;
   const std::vector<std::string>& names = alias.name.names();
   for (const Pattern::Capture& capture : alias.name.captures()) {
     if (capture.is_word) fail_in_rule(text.place, "an alias takes captures that are numbers alone");

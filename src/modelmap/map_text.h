@@ -21,6 +21,7 @@ struct BlockText {
   Conditions when{};
   Range range{};
   bool optional = false;
+  StageStatements stage{};
 };
 
 struct RuleText {
@@ -36,6 +37,7 @@ struct RuleText {
   std::string part{};
   std::vector<std::shared_ptr<const WholeShapes>> wholes{};  ///< of each source; or none
   std::shared_ptr<const WholeShapes> to_whole{};             ///< perhaps none
+  StageStatements stage{};
 };
 
 struct AliasText {
@@ -46,6 +48,7 @@ struct AliasText {
   Conditions when{};
   Range range{};
   bool emit = true;
+  StageStatement stage{};
 };
 
 /// What a file says, and what it inherits.
@@ -73,5 +76,11 @@ MapText read_map_text(const std::string& file, const std::string& text);
 /// @param blocks of the file. @param number of the block, counted from 1; 0: none.
 MapRule make_rule(const RuleText& text, const std::vector<BlockText>& blocks, std::size_t number);
 MapAlias make_alias(const AliasText& text);
+LayerBlock make_layer_block(const BlockText& text);
+/// Checks what a rule states of stages against its names, which are without the text of a block.
+void check_stages(const RuleText& text);
+/// Whether the text of a block stands in front of a name.
+bool is_in_block(const std::string& text);
+std::string without_block(const std::string& text);
 
 }  // namespace reshardfs::modelmap

@@ -38,6 +38,9 @@ Requirements read_requirements(const TomlTable& table);
 void read_optional(const TomlTable& table, RuleText& rule);
 /// `whole` and `to_whole` of a rule that has its sources and its body.
 void read_wholes(const TomlTable& table, RuleText& rule);
+/// `stage` of a rule or a block; and of an alias, which is on one side.
+StageStatements read_stages(const TomlTable& table);
+StageStatement read_stage_of_alias(const TomlTable& table);
 bool read_flag(const TomlTable& table, std::string_view key, bool otherwise);
 /// A text or a list of texts, none of them empty; at least one.
 std::vector<std::string> read_map_texts(std::string_view key, const toml::node& node);

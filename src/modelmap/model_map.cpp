@@ -119,8 +119,7 @@ class Loader {
 };
 
 bool uses_blocks(const RuleText& rule) {
-  return rule.to[0] == '@' || std::any_of(rule.from.begin(), rule.from.end(),
-                                          [](const std::string& text) { return text[0] == '@'; });
+  return is_in_block(rule.to) || std::any_of(rule.from.begin(), rule.from.end(), is_in_block);
 }
 
 void add_rules(const MapText& text, ModelMap& map) {
@@ -146,10 +145,6 @@ void add_rules(const MapText& text, ModelMap& map) {
   }
 }
 
-std::string without_block(const std::string& text) {
-  return text[0] == '@' ? text.substr(1) : text;
-}
-
 bool mentions(const RuleBody& body, const char* variable) {
   const std::vector<std::string> names = names_in(body);
   return std::find(names.begin(), names.end(), variable) != names.end();
@@ -170,12 +165,14 @@ RowOrder order_of_target(const RuleText& rule) {
 
 void add_tensors(const MapText& text, std::vector<NamedTensors>& tensors) {
   for (const RuleText& rule : text.rules) {
-    tensors.push_back(
-        {false, without_block(rule.to), rule.to_whole, order_of_target(rule), rule.place});
+    check_stages(rule);
+    tensors.push_back({false, without_block(rule.to), rule.to_whole, order_of_target(rule),
+                       rule.place, is_in_block(rule.to), rule.stage.to});
     const RowOrder order = mentions(*rule.body, "from_tp") ? RowOrder::kByParts : RowOrder::kPlain;
     for (std::size_t i = 0; i < rule.from.size(); ++i) {
       tensors.push_back({true, without_block(rule.from[i]),
-                         rule.wholes.empty() ? nullptr : rule.wholes[i], order, rule.place});
+                         rule.wholes.empty() ? nullptr : rule.wholes[i], order, rule.place,
+                         is_in_block(rule.from[i]), rule.stage.from});
     }
   }
   for (const AliasText& alias : text.aliases) {
@@ -185,7 +182,7 @@ void add_tensors(const MapText& text, std::vector<NamedTensors>& tensors) {
     });
     const bool is_known = same != tensors.end();
     tensors.push_back({is_from, alias.name, is_known ? same->wholes : nullptr,
-                       is_known ? same->order : RowOrder::kPlain, alias.place});
+                       is_known ? same->order : RowOrder::kPlain, alias.place, false, alias.stage});
   }
 }
 
@@ -296,6 +293,9 @@ ModelMap load_model_map(const std::filesystem::path& path, const ReadMapFile& re
   check_states(map);
   add_rules(*text, map);
   for (const AliasText& alias : text->aliases) map.aliases.push_back(make_alias(alias));
+  for (const BlockText& block : text->blocks) {
+    if (block.stage.is_stated()) map.blocks.push_back(make_layer_block(block));
+  }
   add_tensors(*text, map.tensors);
   return map;
 }

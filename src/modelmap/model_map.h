@@ -21,6 +21,7 @@
 #include "modelmap/operation.h"
 #include "modelmap/pattern.h"
 #include "modelmap/requirement.h"
+#include "modelmap/stage_place.h"
 #include "modelmap/variables.h"
 #include "modelmap/whole_shape.h"
 
@@ -103,6 +104,18 @@ struct MapAlias {
   std::vector<std::shared_ptr<const Expression>> ranges{};  ///< by slot of `name`
   Conditions when{};
   bool emit = true;
+  StageStatement stage{};
+};
+
+/// What a [[block]] that states stages puts in front of names.
+struct LayerBlock {
+  MapPlace place{};
+  Pattern from{};
+  Pattern to{};
+  Conditions when{};
+  StageStatements stage{};
+
+  const Pattern& of(bool is_from) const noexcept { return is_from ? from : to; }
 };
 
 /// What a map states about the tensors that must be there.
@@ -129,6 +142,8 @@ struct NamedTensors {
   std::shared_ptr<const WholeShapes> wholes{};
   RowOrder order = RowOrder::kPlain;
   MapPlace place{};  ///< of the rule or the alias
+  bool in_block = false;
+  StageStatement stage{};  ///< its own, whatever its block states
 };
 
 struct ModelMap {
@@ -139,6 +154,7 @@ struct ModelMap {
   SettingTable settings{};
   std::vector<MapRule> rules{};
   std::vector<MapAlias> aliases{};
+  std::vector<LayerBlock> blocks{};  ///< those that state stages
   NameGlobs drop_from{};
   NameGlobs drop_to{};
   /// Prefixes of optimizer states that differ.
