@@ -62,7 +62,7 @@ __version__: str
 def type_of(option: program_help.Option) -> str:
     if not option.argument:
         return "bool"
-    if option.long_name == "ranks":
+    if option.long_name in ("ranks", "stage-layers"):
         return "str | Iterable[int]"
     if option.argument == "LIST":
         return "str | Iterable[str]"

@@ -81,6 +81,8 @@ struct ConversionOptions {
   std::optional<std::filesystem::path> dst_strategy{};
   /// Instead of dst_strategy: sizes from which to derive it ("tp=8,dp=2"), see derive_strategy().
   std::string dst_sizes{};
+  /// With dst_sizes: how many layers each pipeline stage has; empty: dst_sizes tells.
+  std::vector<std::int64_t> stage_layers{};
   /// Without a source strategy: parameters that match one of these globs are cut along dimension 0,
   /// one slice a rank in rank order; all others must be whole and equal on every rank.
   std::vector<std::string> src_join{};

@@ -106,9 +106,12 @@ RESHARDFS_EXPORT std::string to_rules(const Strategy& strategy);
 /// A target strategy from the source's: the cut dimensions stay, the axes' sizes change.
 /// @param text "tp=8,dp=2,pp=1": see reshardfs-strategy(5).
 /// @param source the strategy the checkpoint was saved with.
-/// @throws Error kUsage if the text is wrong; kBadInput if the choice is ambiguous, naming the
-///         parameters that need a rule.
-RESHARDFS_EXPORT Strategy derive_strategy(const std::string& text, const Strategy& source);
+/// @param stage_layers how many layers each stage has; empty: as many as possible stay where they
+///        are, or else all stages have as many as possible alike.
+/// @throws Error kUsage if the text or a number of layers is wrong; kBadInput if the choice is
+///         ambiguous, naming the parameters that need a rule.
+RESHARDFS_EXPORT Strategy derive_strategy(const std::string& text, const Strategy& source,
+                                          const std::vector<std::int64_t>& stage_layers = {});
 
 /// Whether the text of --dst-strategy is sizes for derive_strategy() and not a path.
 RESHARDFS_EXPORT bool is_derivation(const std::string& text);

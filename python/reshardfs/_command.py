@@ -23,6 +23,8 @@ _BESIDE = Path(__file__).parent / "bin" / "reshardfs"
 # So long a command that was interrupted may take to end by itself.
 _GRACE_SECONDS = 0.1
 _INTERVAL_SECONDS = 0.02
+# Options that are one list, with commas between its items.
+_LISTS = {"ranks", "stage_layers"}
 
 
 def program() -> str:
@@ -47,7 +49,7 @@ def checked(word: str) -> str:
 
 def words_of(options: Mapping[str, Any]) -> list[str]:
     """Options of a command line, from names with '_' for '-'. None and False: not given; True: a flag; a
-    list: given several times, save that ranks are one list."""
+    list: given several times, save that ranks and stage_layers are one list."""
     words = []
     for name, value in options.items():
         key = "--" + name.replace("_", "-")
@@ -57,7 +59,7 @@ def words_of(options: Mapping[str, Any]) -> list[str]:
             words.append(key)
         elif isinstance(value, (list, tuple, range, set, frozenset)):
             texts = [_word_of(name, item) for item in value]
-            words += [f"{key}={','.join(texts)}"] if name == "ranks" else [f"{key}={text}" for text in texts]
+            words += [f"{key}={','.join(texts)}"] if name in _LISTS else [f"{key}={text}" for text in texts]
         else:
             words.append(f"{key}={_word_of(name, value)}")
     return [checked(word) for word in words]

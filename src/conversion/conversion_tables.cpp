@@ -128,6 +128,13 @@ void check_output_options(const ConversionOptions& options) {
   if (options.shard_bytes == 0) throw Error(ErrorKind::kUsage, "a shard size of 0 bytes");
 }
 
+/// @throws Error kUsage
+void check_stage_layers(const ConversionOptions& options) {
+  if (options.stage_layers.empty() || !options.dst_sizes.empty()) return;
+  throw Error(ErrorKind::kUsage, "--stage-layers without sizes for --dst-strategy, as tp=2,pp=4")
+      .hint("a strategy file or rules say which stage has a layer");
+}
+
 std::vector<OutputFormat> formats_of(const ConversionOptions& options,
                                      const CheckpointSet& checkpoint) {
   if (!options.formats.empty()) return options.formats;
@@ -275,7 +282,7 @@ class Opening {
         return is_training_state(name, options_.state_prefixes);
       };
     }
-    if (target_input_.is_sizes() && !maps_.empty()) family_.emplace(options_.dst_sizes, maps_);
+    if (target_input_.is_sizes() && !maps_.empty()) make_family();
     ModelMaps::Result shown =
         maps_.apply(std::move(opened_.table),
                     {&target_input_, &name_map_, family_ ? &*family_ : nullptr}, mapped);
@@ -360,20 +367,25 @@ class Opening {
     const bool states_cuts = source_->strategy() != nullptr ||
                              (source_->states_layouts() && !source_->catalogue().has_boxes());
     if (maps_.empty() && states_cuts) {
-      return StrategyInput(std::nullopt, sizes).for_target(*source_, name_map_);
+      return StrategyInput(sizes, options_.stage_layers).for_target(*source_, name_map_);
     }
-    if (!family_) family_.emplace(options_.dst_sizes, maps_);
+    if (!family_) make_family();
     return family_->strategy(tensors_of_family(), sizes);
+  }
+
+  void make_family() {
+    family_.emplace(options_.dst_sizes, options_.stage_layers, maps_, options_.state_prefixes);
   }
 
   std::vector<FamilyTensor> tensors_of_family() const {
     std::vector<FamilyTensor> tensors;
     for (const SourceParameter& parameter : source_->parameters()) {
-      if (!parameter.grid || !takes(target_options_.names, name_map_, parameter.name)) continue;
+      if (!parameter.grid) continue;
       const auto place = made_by_.find(parameter.name);
       tensors.push_back({parameter.name, name_map_.target(parameter.name),
                          parameter.grid->full_shape(),
-                         place == made_by_.end() ? nullptr : &place->second});
+                         place == made_by_.end() ? nullptr : &place->second,
+                         takes(target_options_.names, name_map_, parameter.name)});
     }
     return tensors;
   }
@@ -454,6 +466,7 @@ CheckpointOptions source_options(const ConversionOptions& options) {
 ConversionTables open_tables(const ConversionOptions& options) {
   require_plain_prefix(options.prefix);
   check_output_options(options);
+  check_stage_layers(options);
   Opening opening(options);
   opening.open_checkpoint();
   opening.open_source();

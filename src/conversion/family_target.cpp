@@ -11,6 +11,7 @@
 #include "reshardfs/error.h"
 
 #include "base/text/text.h"
+#include "conversion/family_places.h"
 #include "conversion/installed_maps.h"
 #include "strategy/derive/sized_strategy.h"
 
@@ -45,15 +46,28 @@ std::string words_for(const std::string& unit) {
   return unit == "groups" ? "heads of keys and values" : unit;
 }
 
-/// @throws Error kUsage
-[[noreturn]] void refuse(const std::string& sizes, const UnknownCuts& unknown) {
+std::string counted_names(const UnknownCuts& unknown) {
   std::size_t count = 0;
   for (const auto& [why, names] : unknown) count += names.size();
+  return counted(count, "parameter");
+}
+
+/// @throws Error kUsage
+[[noreturn]] void refuse_cuts(const std::string& sizes, const UnknownCuts& unknown) {
   throw Error(ErrorKind::kUsage, "'" + printable(sizes) + "' does not say how to cut " +
-                                     counted(count, "parameter") + ": " + words_of(unknown))
+                                     counted_names(unknown) + ": " + words_of(unknown))
       .hint(
           "give the --src-strategy that the training wrote, or write rules for the target (see "
           "reshardfs-strategy(5))");
+}
+
+/// @throws Error kUsage
+[[noreturn]] void refuse_stages(const std::string& sizes, const UnknownCuts& unknown) {
+  throw Error(ErrorKind::kUsage, "'" + printable(sizes) + "' does not say which stage has " +
+                                     counted_names(unknown) + ": " + words_of(unknown))
+      .hint(
+          "write rules for the target (see reshardfs-strategy(5)), state 'stage' in a map, or "
+          "leave the parameters out with --exclude");
 }
 
 }  // namespace
@@ -66,8 +80,14 @@ std::vector<FamilyTensor> family_tensors(const modelmap::Mapping& mapping) {
   return tensors;
 }
 
-FamilyTarget::FamilyTarget(std::string sizes, const ModelMaps& maps)
-    : sizes_(std::move(sizes)), maps_(families_of(maps)), cuts_(maps_, maps.config_of_model()) {}
+FamilyTarget::FamilyTarget(std::string sizes, StageLayers stage_layers, const ModelMaps& maps,
+                           std::vector<std::string> prefixes)
+    : sizes_(std::move(sizes)),
+      stage_layers_(std::move(stage_layers)),
+      prefixes_(std::move(prefixes)),
+      maps_(families_of(maps)),
+      cuts_(maps_, maps.config_of_model()),
+      stages_(maps_, maps.config_of_model()) {}
 
 SizedParameter FamilyTarget::sized(const FamilyTensor& tensor, const FamilyCut& cut,
                                    const ParallelSizes& sizes) const {
@@ -87,24 +107,41 @@ SizedParameter FamilyTarget::sized(const FamilyTensor& tensor, const FamilyCut& 
 
 Strategy FamilyTarget::strategy(const std::vector<FamilyTensor>& tensors,
                                 const std::string& sizes_text) const {
-  const ParallelSizes sizes = ParallelSizes::of(parse_derivation(sizes_text));
+  return strategy(tensors, ParallelSizes::of(parse_derivation(sizes_text)), sizes_text);
+}
+
+Strategy FamilyTarget::strategy_of_one_stage(const std::vector<FamilyTensor>& tensors) const {
+  ParallelSizes sizes = ParallelSizes::of(parse_derivation(sizes_));
+  sizes.stages = 1;
+  return strategy(tensors, sizes, sizes_);
+}
+
+Strategy FamilyTarget::strategy(const std::vector<FamilyTensor>& tensors,
+                                const ParallelSizes& sizes, const std::string& sizes_text) const {
+  PlacedTensors placed;
+  if (sizes.stages > 1) {
+    placed = place_tensors(stages_, tensors, sizes.stages, stage_layers_, prefixes_);
+  }
   std::vector<SizedParameter> parameters;
   UnknownCuts unknown;
   bool has_experts = false;
-  for (const FamilyTensor& tensor : tensors) {
-    if (!sizes.cuts()) {
-      parameters.push_back({tensor.target, tensor.shape.size(), {}, {}});
-      continue;
-    }
-    const Known<FamilyCut> cut = cuts_.find(tensor.name, tensor.shape, tensor.made_by);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const FamilyTensor& tensor = tensors[i];
+    if (!tensor.is_shown) continue;
+    const Known<FamilyCut> cut = sizes.cuts()
+                                     ? cuts_.find(tensor.name, tensor.shape, tensor.made_by)
+                                     : Known<FamilyCut>::derived({}, "nothing is cut");
     if (!cut) {
       unknown[cut.origin()].push_back(tensor.name);
       continue;
     }
     has_experts = has_experts || (*cut).by_experts;
-    parameters.push_back(sized(tensor, *cut, sizes));
+    SizedParameter parameter = sized(tensor, *cut, sizes);
+    if (!placed.stages.empty()) parameter.stages = placed.stages[i];
+    parameters.push_back(std::move(parameter));
   }
-  if (!unknown.empty()) refuse(sizes_text, unknown);
+  if (!unknown.empty()) refuse_cuts(sizes_text, unknown);
+  if (!placed.unknown.empty()) refuse_stages(sizes_text, placed.unknown);
   if (sizes.expert > 1 && !has_experts) {
     throw Error(ErrorKind::kUsage,
                 "'" + printable(sizes_text) +
@@ -122,6 +159,7 @@ std::vector<std::string> FamilyTarget::warnings(const std::vector<FamilyTensor>&
   if (tensor_parts() == 1) return {};
   std::set<std::string> unknown;
   for (const FamilyTensor& tensor : tensors) {
+    if (!tensor.is_shown) continue;
     const Known<FamilyCut> cut = cuts_.find(tensor.name, tensor.shape, tensor.made_by);
     if (cut && (*cut).dimension && has_units(*cut) && !(*cut).units) unknown.insert((*cut).unit);
   }

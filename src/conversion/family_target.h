@@ -12,7 +12,9 @@
 
 #include "conversion/model_maps.h"
 #include "modelmap/family_cuts.h"
+#include "modelmap/family_stages.h"
 #include "modelmap/mapping.h"
+#include "strategy/derive/layer_stages.h"
 #include "strategy/derive/sized_strategy.h"
 
 namespace reshardfs {
@@ -23,6 +25,8 @@ struct FamilyTensor {
   std::string target{};                         ///< as the strategy is to know it
   Shape shape{};                                ///< of the full tensor
   const modelmap::MapPlace* made_by = nullptr;  ///< the rule of a map; nullptr: none made it
+  /// Others are no target's, but tell how many layers there are.
+  bool is_shown = true;
 };
 
 /// Those that a map makes. The mapping must outlive them.
@@ -31,8 +35,10 @@ std::vector<FamilyTensor> family_tensors(const modelmap::Mapping& mapping);
 class FamilyTarget {
  public:
   /// @param maps of the user: the last one counts besides the installed ones.
+  /// @param prefixes of more states than MindSpore's own.
   /// @throws what reading installed maps and a config.json throws.
-  FamilyTarget(std::string sizes, const ModelMaps& maps);
+  FamilyTarget(std::string sizes, StageLayers stage_layers, const ModelMaps& maps,
+               std::vector<std::string> prefixes);
   FamilyTarget(const FamilyTarget&) = delete;
   FamilyTarget& operator=(const FamilyTarget&) = delete;
   ~FamilyTarget() = default;
@@ -42,24 +48,33 @@ class FamilyTarget {
   std::int64_t tensor_parts() const;
 
   /// @param sizes other ones, for "tp=2 and 4 fit".
-  /// @throws Error kUsage that lists the tensors which nothing states how to cut; kBadInput if the
-  ///         units of a tensor cannot be shared equally; what sized_strategy() throws.
+  /// @throws Error kUsage that lists the tensors which nothing states how to cut, or in which stage
+  ///         they are; kBadInput if the units of a tensor cannot be shared equally; what
+  ///         sized_strategy() and place_tensors() throw.
   Strategy strategy(const std::vector<FamilyTensor>& tensors, const std::string& sizes) const;
   Strategy strategy(const std::vector<FamilyTensor>& tensors) const {
     return strategy(tensors, sizes_);
   }
 
+  /// The same without stages, for what a tensor's cut is asked for alone.
+  Strategy strategy_of_one_stage(const std::vector<FamilyTensor>& tensors) const;
+
   /// What is not known of the cuts, one line each.
   std::vector<std::string> warnings(const std::vector<FamilyTensor>& tensors) const;
 
  private:
+  Strategy strategy(const std::vector<FamilyTensor>& tensors, const ParallelSizes& sizes,
+                    const std::string& sizes_text) const;
   SizedParameter sized(const FamilyTensor& tensor, const FamilyCut& cut,
                        const ParallelSizes& sizes) const;
 
-  // Without copies: cuts_ refers to maps_.
+  // Without copies: cuts_ and stages_ refer to maps_.
   std::string sizes_;
+  StageLayers stage_layers_;
+  std::vector<std::string> prefixes_;
   std::vector<modelmap::ModelMap> maps_;
   FamilyCuts cuts_;
+  FamilyStages stages_;
 };
 
 }  // namespace reshardfs

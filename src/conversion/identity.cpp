@@ -17,6 +17,7 @@
 #include "conversion/source_file.h"
 #include "storage/byte_source.h"
 #include "storage/local/directory.h"
+#include "strategy/derive/layer_stages.h"
 
 namespace reshardfs {
 namespace {
@@ -101,6 +102,8 @@ void write_strategy(JsonWriter& json, const char* key, const std::optional<fs::p
 void write_strategies(JsonWriter& json, const ConversionOptions& options) {
   write_strategy(json, "src-strategy", options.src_strategy, options.src_sizes);
   write_strategy(json, "dst-strategy", options.dst_strategy, options.dst_sizes);
+  // What was exported before there was the option goes on without it.
+  if (!options.stage_layers.empty()) json.member("stage-layers", to_text(options.stage_layers));
   json.texts("src-join", options.src_join);
   write_content(json, "name-map",
                 options.name_map.empty() ? std::nullopt : std::optional(options.name_map));

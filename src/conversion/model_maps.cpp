@@ -51,7 +51,7 @@ modelmap::PartsOf parts_in_family(const FamilyTarget& family, const modelmap::Ma
   for (const modelmap::TargetTensor& target : mapping.targets) {
     shapes.emplace(target.name, target.shape());
   }
-  return parts_in(family.strategy(family_tensors(mapping)), std::move(shapes));
+  return parts_in(family.strategy_of_one_stage(family_tensors(mapping)), std::move(shapes));
 }
 
 /// As the destination's strategy cuts what the map shows; empty: there is none.

@@ -16,6 +16,7 @@
 #include "conversion/installed_maps.h"
 #include "modelmap/family_cuts.h"
 #include "strategy/derive/derive_text.h"
+#include "strategy/derive/sized_strategy.h"
 
 namespace reshardfs {
 namespace {
@@ -23,20 +24,12 @@ namespace {
 /// A slice's dimension that is cut; nothing: the slice is the whole.
 using CutDimension = std::optional<std::size_t>;
 
-/// Ranks of a set, as sizes divide them.
-struct SourceDevices {
-  std::int64_t tensor = 1;
-  std::int64_t data = 1;
-  std::int64_t stages = 1;
-
-  std::int64_t of_stage() const noexcept { return tensor * data; }
-};
-
 [[noreturn]] void refuse_sizes(const std::string& sizes, const std::string& why) {
   throw Error(ErrorKind::kUsage, "--src-strategy '" + printable(sizes) + "': " + why);
 }
 
-SourceDevices devices_of(const std::string& text, std::int64_t ranks) {
+/// Ranks of a set, as sizes divide them.
+ParallelSizes sizes_of_ranks(const std::string& text, std::int64_t ranks) {
   const DerivedSizes sizes = parse_derivation(text);
   if (sizes.expert || (sizes.optimizer && *sizes.optimizer != 0)) {
     throw Error(ErrorKind::kUnsupported, "--src-strategy '" + printable(text) +
@@ -44,7 +37,7 @@ SourceDevices devices_of(const std::string& text, std::int64_t ranks) {
         .hint("give the strategy file that the training wrote, or rules (reshardfs-strategy(5))");
   }
   if (!sizes.tensor) refuse_sizes(text, "tp is not named");
-  SourceDevices devices;
+  ParallelSizes devices;
   devices.tensor = *sizes.tensor;
   if (sizes.pipeline) devices.stages = *sizes.pipeline;
   const std::int64_t named = devices.tensor * devices.stages;
@@ -89,16 +82,16 @@ class SizedSource {
   SizedSource(const std::string& sizes, const CheckpointSet& set, const ModelMaps& maps)
       : sizes_(sizes),
         set_(set),
-        devices_(devices_of(sizes, rank_count(set))),
+        devices_(sizes_of_ranks(sizes, rank_count(set))),
         families_(read_installed_maps()),
         cuts_(families_, maps.config_of_model()),
-        stages_(static_cast<std::size_t>(devices_.stages)) {}
+        seen_(static_cast<std::size_t>(devices_.stages)) {}
 
   Strategy strategy() && {
     const FileIndex* before = nullptr;
     std::int64_t stage_before = -1;
     for (const RankFile& file : set_.files()) {
-      const std::int64_t stage = file.rank.number() / devices_.of_stage();
+      const std::int64_t stage = file.rank.number() / (devices_.tensor * devices_.data);
       // The files of a stage share an index.
       if (file.index.get() == before && stage == stage_before) continue;
       before = file.index.get();
@@ -106,30 +99,22 @@ class SizedSource {
       for (const TensorEntry& entry : file.index->entries()) add(entry, stage);
     }
     if (!unproven_.empty()) refuse();
-    return {std::move(stages_), 0, devices_.stages > 1, {}, devices_.of_stage()};
+    return sized_strategy(devices_, parameters_);
   }
 
  private:
   void add(const TensorEntry& entry, std::int64_t stage) {
     if (entry.dtype == DType::kString) return;
-    StageLayouts& layouts = stages_[static_cast<std::size_t>(stage)];
-    if (layouts.contains(entry.name) || unproven_names_.contains(entry.name)) return;
+    if (!seen_[static_cast<std::size_t>(stage)].insert(entry.name).second) return;
     const Known<FamilyCut> cut = cuts_.find(entry.name, entry.shape, nullptr);
     const Known<CutDimension> dimension =
         cut ? cut_of_slice(entry.shape, *cut) : Known<CutDimension>::unknown(cut.origin());
     if (!dimension) {
-      unproven_[dimension.origin()].push_back(entry.name);
-      unproven_names_.insert(entry.name);
+      std::vector<std::string>& names = unproven_[dimension.origin()];
+      if (unproven_names_.insert(entry.name).second) names.push_back(entry.name);
       return;
     }
-    Layout layout;
-    for (const std::int64_t size : {devices_.data, devices_.tensor}) {
-      if (size > 1) layout.device_matrix.push_back(size);
-    }
-    if (layout.device_matrix.empty()) layout.device_matrix.push_back(1);
-    layout.tensor_map.resize(entry.shape.size());
-    if (*dimension && devices_.tensor > 1) layout.tensor_map[**dimension].push_back(0);
-    layouts.try_emplace(entry.name, std::move(layout));
+    parameters_.push_back({entry.name, entry.shape.size(), *dimension, {}, {stage}});
   }
 
   /// One element, and what is not cut by anything, is whole.
@@ -149,10 +134,11 @@ class SizedSource {
 
   const std::string& sizes_;
   const CheckpointSet& set_;
-  const SourceDevices devices_;
+  const ParallelSizes devices_;
   const std::vector<modelmap::ModelMap> families_;
   const FamilyCuts cuts_;
-  std::vector<StageLayouts> stages_;
+  std::vector<std::set<std::string>> seen_;  ///< names in each stage
+  std::vector<SizedParameter> parameters_{};
   UnknownCuts unproven_{};
   std::set<std::string> unproven_names_{};
 };

@@ -135,7 +135,7 @@ std::optional<Strategy> StrategyInput::for_target(const SourceTable& source, con
     if (source.strategy() == nullptr && source.states_layouts()) {
       try {
         const Strategy recorded = recorded_strategy(source, OptimizerCut::kApart);
-        return renamed(derive_strategy(sizes_, recorded), names);
+        return renamed(derive_strategy(sizes_, recorded, stage_layers_), names);
       } catch (Error& error) {
         throw error.in_file(source.checkpoint().root().string());
       }
@@ -145,7 +145,7 @@ std::optional<Strategy> StrategyInput::for_target(const SourceTable& source, con
                                          "' cannot be derived without a source strategy")
           .hint("give --src-strategy, or write rules (see reshardfs-strategy(5))");
     }
-    return renamed(derive_strategy(sizes_, *source.strategy()), names);
+    return renamed(derive_strategy(sizes_, *source.strategy(), stage_layers_), names);
   }
   if (rules_) {
     check_rules(all_names(source, names), lacks_a_stage(source.checkpoint(), source.ranks()));

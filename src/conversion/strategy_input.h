@@ -25,6 +25,10 @@ class StrategyInput {
   /// @throws Error as Strategy::load() and StrategyRules::load().
   explicit StrategyInput(const std::optional<std::filesystem::path>& path, std::string sizes = {},
                          const std::filesystem::path& linkless_root = {});
+  /// Sizes.
+  /// @param stage_layers as for derive_strategy().
+  StrategyInput(std::string sizes, std::vector<std::int64_t> stage_layers)
+      : sizes_(std::move(sizes)), stage_layers_(std::move(stage_layers)) {}
 
   /// One that is known already.
   /// @param file that it came from, for messages.
@@ -73,6 +77,7 @@ class StrategyInput {
   std::optional<Strategy> strategy_;
   std::optional<StrategyRules> rules_;
   std::string sizes_;
+  std::vector<std::int64_t> stage_layers_;
   std::string file_;
   bool allows_unmatched_ = false;
   std::vector<std::string> warnings_;

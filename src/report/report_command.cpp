@@ -5,6 +5,7 @@
 
 #include "base/rank_list.h"
 #include "conversion/option_words.h"
+#include "strategy/derive/layer_stages.h"
 
 namespace reshardfs {
 namespace {
@@ -48,6 +49,9 @@ void add_strategies(const ConversionOptions& options, Words& words) {
   if (options.src_strategy) words.add("--src-strategy", options.src_strategy->string());
   if (!options.dst_sizes.empty()) {
     words.add("--dst-strategy", options.dst_sizes);
+    if (!options.stage_layers.empty()) {
+      words.add("--stage-layers", to_text(options.stage_layers));
+    }
   } else if (options.dst_strategy) {
     words.add("--dst-strategy", options.dst_strategy->string());
   }

@@ -100,7 +100,6 @@ class Hub(MapTest):
     def test_sizes_that_need_more(self) -> None:
         source = self.hub_directory()
         self.fails(2, "hash", source, "--dst-strategy", "tp=2,ep=2", words=("no parameter", "experts"))
-        self.fails(2, "hash", source, "--dst-strategy", "tp=2,pp=2", words=("pp", "rules"))
         self.fails(2, "hash", source, "--dst-strategy", "tp=2,dp=2,opt=on", words=("opt",))
         self.fails(2, "hash", source, "--dst-strategy", "dp=3,ep=2", words=("dp=3", "ep=2"))
 

@@ -13,6 +13,7 @@ from mounted import Settings, scratch
 from python_sets import ROOT, options_of, run_unittests_without_mounts, small_set
 
 import reshardfs
+from reshardfs._command import words_of
 from reshardfs._words import in_python
 
 STUB = (ROOT / "python/reshardfs/__init__.pyi").read_text()
@@ -55,6 +56,10 @@ class Options(unittest.TestCase):
                 ("'reshardfs export --share 1/2 a b' with --force", "'reshardfs export --share 1/2 a b' with force="),
                 ("a--b and -- c", "a--b and -- c")):
             self.assertEqual(in_python(text), expected)
+
+    def test_lists_that_are_one_word(self) -> None:
+        self.assertEqual(words_of({"stage_layers": [3, 2], "ranks": range(2), "include": ["a", "b"]}),
+                         ["--stage-layers=3,2", "--ranks=0,1", "--include=a", "--include=b"])
 
     def test_open_takes_each_of_its_options(self) -> None:
         """Whatever is wrong with the value, the option is not unknown."""

@@ -135,9 +135,16 @@ std::vector<Option> target_group() {
        .takes = Takes::kText,
        .type = "FILE|DIR|SIZES|none",
        .help = "Strategy to show the checkpoint under: a file or directory as for --src-strategy, "
-               "or sizes such as 'tp=8,dp=2' to derive one from the source strategy; none for one "
-               "rank that holds everything",
+               "or sizes such as 'tp=8,pp=2' to derive one from the source strategy or the model's "
+               "family; none for one rank that holds everything",
        .fallback = "none",
+       .commands = kConversions},
+      {.name = "stage-layers",
+       .takes = Takes::kText,
+       .type = "LIST",
+       .help = "How many layers each pipeline stage has, for sizes such as 'tp=2,pp=4' as target: "
+               "10,9,9,8; by default, all have as many",
+       .needs = {"dst-strategy"},
        .commands = kConversions},
       {.name = "ranks",
        .takes = Takes::kText,

@@ -13,10 +13,10 @@ std::vector<Option> strategy_rows() {
   return {
       {.name = "src-strategy",
        .takes = Takes::kText,
-       .type = "FILE|DIR|none",
+       .type = "FILE|DIR|SIZES|none",
        .help = "Strategy the checkpoint was saved with: a MindSpore .ckpt or .json file, a "
-               "directory with one such file per pipeline stage, or rules in a .toml file; none if "
-               "every rank holds whole parameters",
+               "directory with one such file per pipeline stage, rules in a .toml file, or sizes "
+               "such as 'tp=4,pp=2' that shapes prove; none if every rank holds whole parameters",
        .commands = kConversions},
       {.name = "src-strategy",
        .takes = Takes::kText,

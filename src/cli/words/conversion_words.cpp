@@ -13,6 +13,7 @@
 #include "conversion/conversion_tables.h"
 #include "conversion/option_words.h"
 #include "storage/location.h"
+#include "strategy/derive/layer_stages.h"
 
 namespace reshardfs {
 namespace {
@@ -41,6 +42,8 @@ void set_source(const Given& given, ConversionOptions& options) {
     options.src_strategy = existing_path(given, "src-strategy");
   }
   set_target(given, options);
+  const std::string layers = given.text("stage-layers");
+  if (!layers.empty()) options.stage_layers = parse_stage_layers(layers);
   options.src_join = given.texts("src-join");
   options.maps = model_maps(given);
   const std::string name_map = given.text("name-map");

@@ -34,8 +34,9 @@ std::set<std::string> names_of(const Strategy& source) {
 
 class Derivation {
  public:
-  Derivation(const DerivedSizes& sizes, const Strategy& source)
+  Derivation(const DerivedSizes& sizes, const Strategy& source, StageLayers stage_layers)
       : source_(source),
+        stage_layers_(std::move(stage_layers)),
         group_(common_group(source)),
         source_tensor_(device_count(group_)),
         tensor_(sizes.tensor.value_or(source_tensor_)),
@@ -56,7 +57,7 @@ class Derivation {
 
   Strategy run() const {
     std::vector<StageLayouts> stages;
-    for (const StageSources& sources : restage(source_, pipeline_)) {
+    for (const StageSources& sources : restage(source_, pipeline_, stage_layers_)) {
       StageLayouts& stage = stages.emplace_back();
       for (const auto& [name, from] : sources) stage.try_emplace(name, derived(name, from));
     }
@@ -68,7 +69,9 @@ class Derivation {
   Layout derived(const std::string& name, std::int64_t from) const {
     try {
       Layout layout = derived(source_.stage(from).at(name));
-      if (pipeline_ != source_.stage_count()) require_agreement(name, layout);
+      if (pipeline_ != source_.stage_count() || !stage_layers_.empty()) {
+        require_agreement(name, layout);
+      }
       return layout;
     } catch (Error& error) {
       error.for_parameter(name);
@@ -141,6 +144,7 @@ class Derivation {
   }
 
   const Strategy& source_;
+  StageLayers stage_layers_;
   DeviceGroup group_;
   std::int64_t source_tensor_;
   std::int64_t tensor_;
@@ -151,7 +155,8 @@ class Derivation {
 
 }  // namespace
 
-Strategy derive_strategy(const std::string& text, const Strategy& source) {
+Strategy derive_strategy(const std::string& text, const Strategy& source,
+                         const std::vector<std::int64_t>& stage_layers) {
   const DerivedSizes sizes = parse_derivation(text);
   if (sizes.expert) {
     throw Error(ErrorKind::kUsage, "'" + printable(text) +
@@ -160,7 +165,7 @@ Strategy derive_strategy(const std::string& text, const Strategy& source) {
         .hint("write rules for the target instead: see reshardfs-strategy(5)");
   }
   try {
-    return Derivation(sizes, source).run();
+    return Derivation(sizes, source, stage_layers).run();
   } catch (Error& error) {
     error.in_file("target " + text);
     throw;

@@ -46,7 +46,7 @@ std::set<std::string> all_names(const Strategy& source) {
 /// The layers of a model: what stands before their numbers, and the target stage of each.
 class Layers {
  public:
-  Layers(const std::set<std::string>& names, std::int64_t stages) {
+  Layers(const std::set<std::string>& names, std::int64_t stages, const StageLayers& wanted) {
     std::map<std::string, std::set<std::int64_t>> numbers;
     for (const std::string& name : names) {
       if (const auto layer = layer_of(name)) numbers[layer->prefix].insert(layer->number);
@@ -54,19 +54,16 @@ class Layers {
     prefix_ = choose_prefix(numbers);
     const std::set<std::int64_t>& own = numbers[prefix_];
     const auto count = static_cast<std::int64_t>(own.size());
-    if (count < stages) {
+    if (wanted.empty() && count < stages) {
       throw Error(ErrorKind::kBadInput, "the layers '" + printable(prefix_) + "<number>.' are " +
                                             std::to_string(count) +
                                             ", fewer than pp=" + std::to_string(stages));
     }
-    // As even as possible; the first stages get one more.
-    std::int64_t index = 0;
-    const std::int64_t larger = (count / stages + 1) * (count % stages);
-    for (const std::int64_t number : own) {
-      stage_of_[number] = index < larger ? index / (count / stages + 1)
-                                         : count % stages + (index - larger) / (count / stages);
-      ++index;
-    }
+    const std::vector<std::int64_t> places = wanted.empty()
+                                                 ? balanced_stages_of_layers(count, stages)
+                                                 : stages_of_layers(count, stages, wanted);
+    std::size_t index = 0;
+    for (const std::int64_t number : own) stage_of_[number] = places[index++];
   }
 
   /// The target stage of a parameter that belongs to a layer.
@@ -141,15 +138,16 @@ std::vector<StageSources> as_they_are(const Strategy& source) {
 
 }  // namespace
 
-std::vector<StageSources> restage(const Strategy& source, std::int64_t target_stages) {
-  if (target_stages == source.stage_count()) return as_they_are(source);
+std::vector<StageSources> restage(const Strategy& source, std::int64_t target_stages,
+                                  const StageLayers& wanted) {
+  if (target_stages == source.stage_count() && wanted.empty()) return as_they_are(source);
   const std::set<std::string> names = all_names(source);
   std::vector<StageSources> stages(static_cast<std::size_t>(target_stages));
-  if (target_stages == 1) {
+  if (target_stages == 1 && wanted.empty()) {
     for (const std::string& name : names) stages[0][name] = source.stages_of(name).front();
     return stages;
   }
-  const Layers layers(names, target_stages);
+  const Layers layers(names, target_stages, wanted);
   std::set<std::string> unknown;
   for (const std::string& name : names) {
     const std::vector<std::int64_t> held_by = source.stages_of(name);

@@ -47,18 +47,13 @@ Layout layout_of(const SizedParameter& parameter, const SizedAxes& axes) {
 
 ParallelSizes ParallelSizes::of(const DerivedSizes& named) {
   const auto size_of = [](const std::optional<std::int64_t>& size) { return size.value_or(1); };
-  if (size_of(named.pipeline) > 1) {
-    throw Error(ErrorKind::kUnsupported,
-                "pp above 1 needs a source strategy, which has the stages of parameters outside "
-                "the layers")
-        .hint(kWriteRules);
-  }
   if (named.optimizer && *named.optimizer != 0) {
     throw Error(ErrorKind::kUnsupported, "opt needs a source strategy").hint(kWriteRules);
   }
   ParallelSizes sizes;
   sizes.tensor = size_of(named.tensor);
   sizes.expert = size_of(named.expert);
+  sizes.stages = size_of(named.pipeline);
   sizes.data = named.data ? *named.data : sizes.expert;
   if (sizes.data % sizes.expert != 0) {
     throw Error(ErrorKind::kUsage, "dp=" + std::to_string(sizes.data) +
@@ -74,11 +69,14 @@ ParallelSizes ParallelSizes::of(const DerivedSizes& named) {
 
 Strategy sized_strategy(const ParallelSizes& sizes, const std::vector<SizedParameter>& parameters) {
   const SizedAxes axes = axes_of(sizes);
-  std::vector<StageLayouts> stages(1);
+  std::vector<StageLayouts> stages(static_cast<std::size_t>(sizes.stages));
   for (const SizedParameter& parameter : parameters) {
-    stages.front().try_emplace(parameter.name, layout_of(parameter, axes));
+    for (const std::int64_t stage : parameter.stages) {
+      stages.at(static_cast<std::size_t>(stage))
+          .try_emplace(parameter.name, layout_of(parameter, axes));
+    }
   }
-  return {std::move(stages), 0, false, {}, sizes.data * sizes.tensor};
+  return {std::move(stages), 0, sizes.stages > 1, {}, sizes.data * sizes.tensor};
 }
 
 }  // namespace reshardfs

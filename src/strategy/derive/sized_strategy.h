@@ -19,10 +19,11 @@ struct ParallelSizes {
   std::int64_t tensor = 1;
   std::int64_t data = 1;
   std::int64_t expert = 1;
+  std::int64_t stages = 1;  ///< of a pipeline
 
   /// Ways that are not named are not taken: their size is 1. Only data parallelism then has the
   /// size of expert parallelism, whose groups lie among its ranks.
-  /// @throws Error kUsage for sizes that do not go together, kUnsupported for pp and opt.
+  /// @throws Error kUsage for sizes that do not go together, kUnsupported for opt.
   static ParallelSizes of(const DerivedSizes& named);
 
   bool cuts() const noexcept { return tensor > 1 || expert > 1; }
@@ -33,11 +34,12 @@ struct SizedParameter {
   std::size_t dimensions = 0;
   std::optional<std::size_t> tensor_cut{};  ///< the dimension that tensor parallelism cuts
   std::optional<std::size_t> expert_cut{};  ///< the dimension that expert parallelism cuts
+  std::vector<std::int64_t> stages = {0};   ///< that have it
 };
 
-/// Device matrix [dp/ep, ep, tp] without axes of one device: groups of expert parallelism lie among
-/// the ranks of data parallelism, as MindFormers (parallel_config.expert_parallel) and
-/// Megatron-Core
+/// In each stage the device matrix [dp/ep, ep, tp] without axes of one device: groups of expert
+/// parallelism lie among the ranks of data parallelism, as MindFormers
+/// (parallel_config.expert_parallel) and Megatron-Core
 /// (--expert-model-parallel-size) have them.
 Strategy sized_strategy(const ParallelSizes& sizes, const std::vector<SizedParameter>& parameters);
 

@@ -40,6 +40,8 @@ TEST(Identity, HasTheTextThatItAlwaysHad) {
   of_sizes.src_sizes = "tp=4";
   of_sizes.src_strategy.reset();
   EXPECT_EQ(Json::parse(steps_identity(of_sizes)).at("src-strategy"), "tp=4");
+  of_sizes.stage_layers = {10, 9};
+  EXPECT_EQ(Json::parse(steps_identity(of_sizes)).at("stage-layers"), "10,9");
   options.weights_only = true;
   const ConversionSource source{.path = options.source / "rank_0" / "a",
                                 .bytes = 10,

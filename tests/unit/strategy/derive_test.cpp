@@ -269,6 +269,38 @@ TEST(DerivedStages, SharedParametersMustBeCutAlike) {
   EXPECT_EQ(derive_strategy("dp=2", source).stage(1).at("emb").tensor_map, (TensorMap{{}, {0}}));
 }
 
+TEST(DerivedStages, HaveAsManyLayersAsIsWanted) {
+  const Strategy source = staged({{"adam_m.l.0.w", "emb", "l.0.w", "l.1.w"}, {"head", "l.2.w"}});
+  EXPECT_THAT(names_of(derive_strategy("pp=3", source, {0, 1, 2})),
+              ElementsAre(ElementsAre("emb"), ElementsAre("adam_m.l.0.w", "l.0.w"),
+                          ElementsAre("head", "l.1.w", "l.2.w")));
+  EXPECT_THAT(names_of(derive_strategy("dp=2", source, {1, 2})),
+              ElementsAre(ElementsAre("adam_m.l.0.w", "emb", "l.0.w"),
+                          ElementsAre("head", "l.1.w", "l.2.w")));
+  EXPECT_EQ(refusal_of(
+                [&] {
+                  derive_strategy("pp=3", source, {1, 2});
+                },
+                ErrorKind::kUsage),
+            "--stage-layers 1,2: 2 numbers for pp=3; give the number of layers of each stage");
+  EXPECT_EQ(refusal_of(
+                [&] {
+                  derive_strategy("pp=2", source, {2, 2});
+                },
+                ErrorKind::kUsage),
+            "--stage-layers 2,2: the sum is 4, but the model has 3 layers");
+}
+
+TEST(DerivedStages, SharedParametersMustBeCutAlikeWhereLayersMove) {
+  const Strategy source =
+      strategy_of({{{"emb", layout_of({2}, {{0}, {}})}, {"l.0.w", layout_of({2}, {{0}})}},
+                   {{"emb", layout_of({2}, {{}, {0}})}, {"l.1.w", layout_of({2}, {{0}})}}});
+  EXPECT_THAT(refusal_of([&] {
+                derive_strategy("tp=2", source, {0, 2});
+              }),
+              HasSubstr("cut it differently"));
+}
+
 std::string stage_refusal(const std::string& text,
                           const std::vector<std::vector<std::string>>& names) {
   return refusal_of([&] { derive_strategy(text, staged(names)); });

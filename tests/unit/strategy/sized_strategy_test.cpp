@@ -48,7 +48,6 @@ TEST(ParallelSizes, HaveGroupsOfExpertsAmongDataParallelism) {
 }
 
 TEST(ParallelSizes, RefuseWhatOnlyASourceStrategyTells) {
-  EXPECT_THAT(refusal_of_sizes("tp=2,pp=2"), HasSubstr("pp above 1"));
   EXPECT_THAT(refusal_of_sizes("tp=2,opt=on"), HasSubstr("opt needs"));
   EXPECT_EQ(refusal_of_sizes("tp=2,pp=1,opt=off"), "accepted");
   EXPECT_EQ(refusal_of_sizes("tp=1024,dp=2048"), "dp times tp is more than 1048576");
@@ -70,6 +69,18 @@ TEST(SizedStrategy, CutsByTheAxisThatIsMeant) {
   EXPECT_EQ(layout_in("tp=2", kExperts).tensor_map, (Map{{}, {}, {}}));
   EXPECT_EQ(layout_in("tp=2", kNorm).tensor_map, (Map{{}}));
   EXPECT_EQ(layout_in("tp=1", kMatrix).tensor_map, (Map{{}, {}}));
+}
+
+TEST(SizedStrategy, HasEachParameterInItsStages) {
+  const Strategy strategy =
+      sized_strategy(sizes_of("tp=2,pp=3"), {{"w", 2, 1, {}, {1}}, {"tied", 2, 0, {}, {0, 2}}});
+  EXPECT_EQ(strategy.stage_count(), 3);
+  EXPECT_EQ(strategy.rank_count(), 6);
+  EXPECT_TRUE(strategy.stage_prefixed());
+  EXPECT_EQ(strategy.stages_of("w"), (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(strategy.stages_of("tied"), (std::vector<std::int64_t>{0, 2}));
+  EXPECT_EQ(strategy.stage(2).at("tied").device_matrix, (std::vector<std::int64_t>{2}));
+  EXPECT_FALSE(sized_strategy(sizes_of("tp=2"), {kMatrix}).stage_prefixed());
 }
 
 TEST(SizedStrategy, HasAllRanksEvenWithoutParameters) {

@@ -28,11 +28,11 @@ std::string file_without_operators(const std::string& name) {
 
 // Each rank costs some bytes, and a line in the file adds a million of them.
 TEST(StagePrefix, RefusesMoreRanksThanThereMayBe) {
-  constexpr std::int64_t kDevices = 1 << 19;
+  constexpr std::int64_t kManyDevices = 1 << 19;
   std::string file = current_stage();
-  for (const char* name : {"0-a", "1-a"}) file += layout_item(name, {{{kDevices}}, {{-1}}});
+  for (const char* name : {"0-a", "1-a"}) file += layout_item(name, {{{kManyDevices}}, {{-1}}});
   EXPECT_EQ(load_bytes(file).rank_count(), 1 << 20);
-  file += layout_item("2-a", {{{kDevices}}, {{-1}}});
+  file += layout_item("2-a", {{{kManyDevices}}, {{-1}}});
   EXPECT_EQ(refusal(file), "has 3 stages of 524288 devices; the limit is 1048576 ranks");
 }
 

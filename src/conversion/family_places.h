@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The pipeline stages of tensors of a model family.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "conversion/family_target.h"
+#include "modelmap/family_stages.h"
+#include "strategy/derive/layer_stages.h"
+
+namespace reshardfs {
+
+struct PlacedTensors {
+  std::vector<std::vector<std::int64_t>> stages{};  ///< of each tensor, ascending
+  UnknownCuts unknown{};  ///< tensors whose stage nothing states; then `stages` is empty
+};
+
+/// @param wanted how many layers each stage has; empty: all have as many.
+/// @param prefixes of more states than MindSpore's own.
+/// @throws Error kUsage for numbers that do not go with the layers of the model; kBadInput if it
+///         cannot be told how many these are.
+PlacedTensors place_tensors(const FamilyStages& family, const std::vector<FamilyTensor>& tensors,
+                            std::int64_t stages, const StageLayers& wanted,
+                            const std::vector<std::string>& prefixes);
+
+}  // namespace reshardfs
