@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packs a build's Python module and command into a wheel, with the libraries that not every Linux has:
+"""Packs a build's Python module and command into a wheel:
 
     bundle_wheel.py BUILD OUTDIR
 
-Libraries that belong to the C and C++ compilers are the system's, as PEP 600 has it, and so is libcurl,
-which is only loaded for URLs. The others get names of their own, so that no library of the same name that
-another module has loaded is taken for them.
+What package.sh builds needs nothing but glibc, and libcurl, which is only loaded for URLs. With another
+build, the shared libraries that not every Linux has go into the wheel. They get names of their own, so that
+no library of the same name that another module has loaded is taken for them; those of the C++ compiler are
+then the system's, as PEP 600 has it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "packaging/package"))
+import licences  # noqa: E402  (beside package.sh)
+
 OF_SYSTEM = re.compile(r"(ld-linux.*|libc|libm|libdl|librt|libpthread|libresolv|libutil|libstdc\+\+|libgcc_s)\.so\.\d+")
 
 
@@ -43,23 +47,13 @@ def place_of(library: str, user: Path) -> Path:
     raise SystemExit(f"{user} needs {library}, which is nowhere")
 
 
-def licence_of(library: Path) -> Path | None:
-    """What Debian has of the package that a library belongs to."""
-    for name in (library, Path(str(library).removeprefix("/usr"))):
-        found = subprocess.run(["dpkg", "-S", str(name)], check=False, capture_output=True, text=True)
-        if found.returncode == 0:
-            copyright_file = Path("/usr/share/doc", found.stdout.partition(":")[0], "copyright")
-            return copyright_file if copyright_file.exists() else None
-    return None
-
-
 class Bundle:
     """The directory reshardfs/ of the wheel, whose libraries are in lib/."""
 
     def __init__(self, top: Path) -> None:
         self.top = top
         self.libraries: dict[str, str] = {}  # name to its name in the bundle
-        self.licences: dict[str, Path] = {}  # of these
+        self.sources: list[Path] = []  # of these
 
     def add(self, source: Path, name: str) -> None:
         """A program or a module, with the libraries that it needs."""
@@ -77,14 +71,14 @@ class Bundle:
         for library in needed(target):
             if not OF_SYSTEM.fullmatch(library):
                 printed("patchelf", "--replace-needed", library, self._library(library, source), target)
-        printed("patchelf", "--set-rpath", path, target)
+        if self.libraries:
+            printed("patchelf", "--set-rpath", path, target)
 
     def _library(self, library: str, user: Path) -> str:
         if library not in self.libraries:
             source = place_of(library, user)
             stem, _, rest = library.partition(".")
-            if licence := licence_of(source):
-                self.licences[stem] = licence
+            self.sources.append(source)
             digest = hashlib.sha256(source.read_bytes()).hexdigest()[:8]
             name = self.libraries[library] = f"{stem}-{digest}.{rest}"
             target = self.top / "lib" / name
@@ -97,10 +91,9 @@ class Bundle:
     def glibc(self) -> tuple[int, int]:
         """The oldest one that has all symbols."""
         found = [(2, 17)]
-        for path in (self.top / "lib", self.top / "bin", *self.top.glob("*.so")):
-            for file in path.iterdir() if path.is_dir() else [path]:
-                text = printed("objdump", "-T", file)
-                found += [(int(a), int(b)) for a, b in re.findall(r"GLIBC_(\d+)\.(\d+)", text)]
+        for path in (*self.top.glob("lib/*"), *self.top.glob("bin/*"), *self.top.glob("*.so")):
+            text = printed("objdump", "-T", path)
+            found += [(int(a), int(b)) for a, b in re.findall(r"GLIBC_(\d+)\.(\d+)", text)]
         return max(found)
 
 
@@ -138,10 +131,9 @@ def main() -> None:
                 shutil.copyfile(path, tree / "reshardfs" / path.name)
         shutil.copytree(ROOT / "config/maps", tree / "reshardfs/share/reshardfs/maps")
         shutil.copytree(source_facts, tree / facts)
-        shutil.copyfile(ROOT / "LICENSE", tree / facts / "LICENSE")
         (tree / facts / "licenses").mkdir()
-        for name, licence in bundle.licences.items():
-            shutil.copyfile(licence, tree / facts / "licenses" / f"{name}.txt")
+        shutil.copyfile(ROOT / "LICENSE", tree / facts / "licenses/LICENSE")
+        licences.collect(build, f"python/reshardfs/{module.name}", bundle.sources, tree / facts / "licenses")
         python = f"cp{sys.version_info[0]}{sys.version_info[1]}"
         machine = sysconfig.get_platform().partition("-")[2].replace("-", "_")
         tag = "{}-{}-manylinux_{}_{}_{}".format(python, python, *bundle.glibc(), machine)

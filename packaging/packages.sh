@@ -79,6 +79,14 @@ install_packages() {
       "Debian 12 and 13 have all of these packages"
 }
 
+# debian_sources TYPE [SUITE]: apt's own sources of Debian, as lines of TYPE (deb or deb-src); those of
+# another suite with the same mirrors.
+debian_sources() {
+  # shellcheck disable=SC2016  # apt replaces them
+  apt-get indextargets --format "$1"' $(SITE) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' |
+    LC_ALL=C sort -u | if [ -n "${2-}" ]; then sed -E "s/^(\S+ \S+ )[a-z]+/\\1$2/"; else cat; fi
+}
+
 # As many jobs as there are cores, but no more than memory allows at 1.5 GB for a compiler.
 build_jobs() {
   local cores memory_kb by_memory

@@ -224,7 +224,8 @@ NOT_RUN = [
     ("^vllm", "it needs a GPU", Commands.is_model),
     ("^cmake --build", "the tests are built already", None),
     ("^cmake --install", CHANGES_MACHINE, None),
-    ("^pip install", "it changes the machine; the test 'python_wheel' does it elsewhere", None),
+    ("^apt-get install|^python3 -m venv|/pip install|^tar -C /opt|^ln -s|^podman load",
+     "it changes the machine; tests/packaging/install_packages.sh does it elsewhere", None),
     ("^xargs rm", CHANGES_MACHINE, None),
 ]
 

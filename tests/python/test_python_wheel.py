@@ -113,7 +113,17 @@ class Wheel(unittest.TestCase):
         self.assertEqual(contents[0], contents[1])
         with zipfile.ZipFile(again / self.wheel.name) as archive:
             names = archive.namelist()
-        self.assertTrue(any(name.endswith("licenses/libprotobuf.txt") for name in names), names)
+        for licence in ("LICENSE", "protobuf.txt", "nlohmann-json3.txt", "pybind11.txt"):
+            self.assertTrue(any(name.endswith(f".dist-info/licenses/{licence}") for name in names), (licence, names))
+
+    def test_shows_one_symbol(self) -> None:
+        """No other module of the process takes one of the C++ library for its own."""
+        (module,) = self.installed.glob("_core*.so")
+        listed = subprocess.run(["objdump", "-T", str(module)], capture_output=True, text=True, check=True,
+                                timeout=SECONDS).stdout
+        shown = [line.split()[-1] for line in listed.splitlines()
+                 if " g " in line and "*UND*" not in line and "*ABS*" not in line]
+        self.assertEqual(shown, ["PyInit__core"])
 
 
 def main() -> None:

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes a package's bill of materials beside it, as PACKAGE.spdx.json (SPDX 2.3):
+
+    sbom.py --version VERSION --build BUILD [--target TARGET] [--root DIR] PACKAGE
+
+It lists what is inside the package and what the package needs, as dpkg knows it. --target is the product of
+BUILD that the package has; --root a system of Debian that it contains, all of whose packages are listed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import subprocess
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import build_facts
+import debian_facts
+from debian_facts import UNKNOWN, Package
+
+COPYRIGHT = "2026 The reshardfs authors"
+
+
+def identifier(text: str) -> str:
+    return "SPDXRef-" + re.sub(r"[^A-Za-z0-9.]", "-", text.replace("+", "plus"))
+
+
+def supplier(maintainer: str) -> str:
+    """As dpkg has it: 'Name <address>'."""
+    found = re.match(r'"?([^"<]+?)"?\s*<([^>]+)>$', maintainer)
+    return f"Organization: Debian, {found[1]} ({found[2]})" if found else UNKNOWN
+
+
+class Document:
+    """Packages, and how they relate."""
+
+    def __init__(self, artefact: Path, version: str) -> None:
+        digest = hashlib.sha256(artefact.read_bytes()).hexdigest()
+        # The same package has the same document.
+        space = uuid.uuid5(uuid.NAMESPACE_URL, f"{artefact.name}?sha256={digest}")
+        moment = time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", time.time())))
+        self.main = identifier("Package-reshardfs")
+        self.packages: dict[str, dict[str, Any]] = {self.main: {
+            "SPDXID": self.main, "name": "reshardfs", "versionInfo": version, "packageFileName": artefact.name,
+            "supplier": "Organization: The reshardfs authors", "downloadLocation": UNKNOWN, "filesAnalyzed": False,
+            "checksums": [{"algorithm": "SHA256", "checksumValue": digest}],
+            "licenseConcluded": UNKNOWN, "licenseDeclared": "Apache-2.0", "copyrightText": COPYRIGHT}}
+        self.of_archive: dict[Package, str] = {}
+        self.relations: set[tuple[str, str, str]] = {("SPDXRef-DOCUMENT", "DESCRIBES", self.main)}
+        self.head = {
+            "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": artefact.name,
+            "documentNamespace": f"https://spdx.org/spdxdocs/{artefact.name}-{space}",
+            "creationInfo": {"created": time.strftime("%Y-%m-%dT%H:%M:%SZ", moment),
+                             "creators": ["Organization: The reshardfs authors", "Tool: packaging/package/sbom.py"]}}
+
+    def _add(self, name: str, version: str, package: Package, kind: str, digest: str) -> str:
+        place = identifier(f"Package-{name}")
+        entry: dict[str, Any] = {
+            "SPDXID": place, "name": name, "versionInfo": version, "supplier": supplier(package.maintainer),
+            "downloadLocation": UNKNOWN, "filesAnalyzed": False, "licenseConcluded": UNKNOWN,
+            "licenseDeclared": package.licence, "copyrightText": UNKNOWN,
+            "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator":
+                              f"pkg:deb/debian/{quote(name)}@{quote(version)}?arch={kind}"}]}
+        if package.homepage:
+            entry["homepage"] = package.homepage
+        if digest:
+            entry["checksums"] = [{"algorithm": "SHA256", "checksumValue": digest}]
+        self.packages[place] = entry
+        return place
+
+    def binary(self, package: Package) -> str:
+        """A package of Debian, as it is installed here."""
+        place = self._add(package.name, package.version, package, package.architecture, "")
+        self.of_archive[package] = place
+        return place
+
+    def source(self, package: Package, digest: str) -> str:
+        """A package of sources, which was compiled here."""
+        return self._add(package.source, package.source_version, package, "source", digest)
+
+    def relate(self, kind: str, to: str) -> None:
+        """What the package does with another; kinds that end in _OF have the other one first."""
+        self.relations.add((to, kind, self.main) if kind.endswith("_OF") else (self.main, kind, to))
+
+    def text(self) -> str:
+        for package, digest in debian_facts.digests_in_archive(self.of_archive).items():
+            self.packages[self.of_archive[package]]["checksums"] = [{"algorithm": "SHA256", "checksumValue": digest}]
+        whole = self.head | {
+            "packages": [self.packages[place] for place in sorted(self.packages)],
+            "relationships": [{"spdxElementId": a, "relationshipType": kind, "relatedSpdxElement": b}
+                              for a, kind, b in sorted(self.relations)]}
+        return json.dumps(whole, indent=1, sort_keys=True) + "\n"
+
+
+def add_product(document: Document, build: Path, target: str) -> None:
+    """What is inside, what it is linked with, and what loads it."""
+    listed = build.parent / "static/sources"
+    compiled = {}  # -dev package to the digest of its source
+    if listed.exists():
+        compiled = {line.split()[1]: line.split()[3].strip("-") for line in listed.read_text().splitlines()}
+    static = build_facts.linked_packages(build, target)
+    for package in build_facts.contained(build, target):
+        kind = "STATIC_LINK" if package.name in static else "CONTAINS"
+        if package.name in compiled:
+            document.relate(kind, document.source(package, compiled[package.name]))
+        else:
+            document.relate(kind, document.binary(package))
+    places = build_facts.places(build / target)
+    owners = debian_facts.owners(places[name] for name in build_facts.needed(build / target) if name in places)
+    for package in debian_facts.packages(owners.values()):
+        document.relate("DYNAMIC_LINK", document.binary(package))
+    # It is loaded for URLs.
+    for package in debian_facts.packages(["libcurl4", "libcurl4t64"]):
+        document.relate("OPTIONAL_DEPENDENCY_OF" if static else "DEPENDS_ON", document.binary(package))
+
+
+def add_dependencies(document: Document, deb: Path) -> None:
+    """What the package's own dependencies name."""
+    depends = subprocess.run(["dpkg-deb", "-f", str(deb), "Depends"], check=True, capture_output=True, text=True).stdout
+    names = sorted(set(re.findall(r"(?:^|[,|])\s*([a-z0-9][a-z0-9+.-]+)", depends)))
+    for package in debian_facts.packages(names):
+        if not package.name.endswith("reshardfs"):
+            document.relate("DEPENDS_ON", document.binary(package))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--version", required=True)
+    parser.add_argument("--build", type=Path)
+    parser.add_argument("--target", action="append", default=[])
+    parser.add_argument("--root", type=Path)
+    parser.add_argument("package", type=Path)
+    given = parser.parse_args()
+    document = Document(given.package, given.version)
+    for target in given.target:
+        add_product(document, given.build.resolve(), target)
+    if given.package.suffix == ".deb":
+        add_dependencies(document, given.package)
+    if given.root:
+        for package in debian_facts.packages(root=given.root):
+            if package.name != "reshardfs":
+                document.relate("CONTAINS", document.binary(package))
+    given.package.with_name(given.package.name + ".spdx.json").write_text(document.text())
+
+
+if __name__ == "__main__":
+    main()
