@@ -23,6 +23,7 @@
 #include "cli/command.h"
 #include "cli/messages.h"
 #include "cli/options/table.h"
+#include "cli/systemd_generator.h"
 #include "cli/words/check_given.h"
 #include "cli/words/complete_command.h"
 #include "cli/words/config_words.h"
@@ -159,6 +160,7 @@ int run_words(StartedProgram& program) {
   if (!program.words().empty() && program.words().front() == kCompleteCommand) {
     return run_complete({program.words().begin() + 1, program.words().end()});
   }
+  if (run_systemd_generator(program.name(), program.words())) return kExitDone;
   // A successor has the words that were made of those of mount(8).
   if (!program.is_successor()) {
     if (auto words = mount_helper_arguments(program.name(), program.words())) {

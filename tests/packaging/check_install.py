@@ -67,7 +67,8 @@ def wanted_files(installer):
                         re.MULTILINE)[1]
     library = f"{cache.get('CMAKE_INSTALL_LIBDIR', 'lib')}/libreshardfs.so."
     documents = "share/doc/reshardfs/"
-    yield from ("bin/reshardfs", "sbin/mount.reshardfs", "lib/systemd/system/reshardfs@.service", MANIFEST,
+    yield from ("bin/reshardfs", "sbin/mount.reshardfs", "lib/systemd/system/reshardfs@.service",
+                "lib/systemd/system-generators/reshardfs-generator", MANIFEST,
                 library + version, library + version.rsplit(".", 1)[0],
                 "share/bash-completion/completions/reshardfs", cache["RESHARDFS_ZSH_DIR"] + "/_reshardfs",
                 "share/fish/vendor_completions.d/reshardfs.fish",
@@ -92,8 +93,9 @@ def check_binaries(installer):
             installer.expect(f" {section} " not in sections, f"{path}: has {section}")
         installer.expect(cache["RESHARDFS_SANITIZE"] or cache["CMAKE_BUILD_TYPE"] == "Debug"
                          or path.stat().st_size < MOST_BYTES, f"{path}: {path.stat().st_size} bytes")
-    helper = prefix / "sbin/mount.reshardfs"
-    installer.expect(helper.resolve() == prefix / "bin/reshardfs", f"{helper}: leads to {helper.resolve()}")
+    for name in ("sbin/mount.reshardfs", "lib/systemd/system-generators/reshardfs-generator"):
+        link = prefix / name
+        installer.expect(link.resolve() == prefix / "bin/reshardfs", f"{link}: leads to {link.resolve()}")
 
 
 def check_program(installer):

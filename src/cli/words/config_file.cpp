@@ -130,6 +130,12 @@ ConfigFile::ConfigFile(const std::filesystem::path& path, const std::vector<std:
   }
 }
 
+std::vector<std::string> ConfigFile::mounts() const {
+  std::vector<std::string> names;
+  for (const auto& [name, keys] : mounts_) names.push_back(name);
+  return names;
+}
+
 std::string ConfigFile::mount_names() const {
   std::string names;
   for (const auto& [name, keys] : mounts_) names += (names.empty() ? "" : ", ") + printable(name);
@@ -137,9 +143,7 @@ std::string ConfigFile::mount_names() const {
 }
 
 std::string ConfigFile::near_mount(const std::string& name) const {
-  std::vector<std::string> names;
-  for (const auto& [known, keys] : mounts_) names.push_back(known);
-  return did_you_mean(name, names);
+  return did_you_mean(name, mounts());
 }
 
 ConfigKeys ConfigFile::keys(const std::optional<std::string>& mount) const {

@@ -36,7 +36,9 @@ class ConfigFile {
   const std::filesystem::path& path() const noexcept { return path_; }
   bool has_mounts() const noexcept { return !mounts_.empty(); }
   bool has_mount(const std::string& name) const { return mounts_.count(name) != 0; }
-  /// The names, in their alphabetical order, with ", " between.
+  /// The names, in their alphabetical order.
+  std::vector<std::string> mounts() const;
+  /// The same with ", " between.
   std::string mount_names() const;
   /// "did you mean 'tp4'?" where a name is like that of a mount; else empty.
   std::string near_mount(const std::string& name) const;

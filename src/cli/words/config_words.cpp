@@ -15,14 +15,6 @@
 namespace reshardfs {
 namespace {
 
-std::vector<std::string> names_of_all_options() {
-  std::vector<std::string> names;
-  for (const OptionGroup& group : all_options()) {
-    for (const Option& option : group.options) names.push_back(option.name);
-  }
-  return names;
-}
-
 bool says_log_level(const Given& given) {
   return std::any_of(given.options.begin(), given.options.end(),
                      [](const GivenOption& use) { return is_log_level_key(use.option->name); });
@@ -106,6 +98,14 @@ std::optional<std::string> named_mount(const Given& given, const ConfigFile& fil
 }
 
 }  // namespace
+
+std::vector<std::string> names_of_all_options() {
+  std::vector<std::string> names;
+  for (const OptionGroup& group : all_options()) {
+    for (const Option& option : group.options) names.push_back(option.name);
+  }
+  return names;
+}
 
 LogLevelSource add_config_words(Given& given) {
   if (find_option(given.command(), "config") == nullptr || !given.has("config")) return {};

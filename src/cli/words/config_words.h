@@ -3,10 +3,14 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "cli/words/given.h"
 
 namespace reshardfs {
+
+/// What a configuration file may have as keys: the long names of the options of all commands.
+std::vector<std::string> names_of_all_options();
 
 /// The log level that a configuration file has now; empty: none. Throws what reading it throws.
 using LogLevelSource = std::function<std::string()>;
