@@ -27,7 +27,7 @@ bill() {
 }
 
 make_debs() {
-  packaging/deb.sh >/dev/null
+  packaging/deb.sh
   if wants deb; then
     cp build/deb/*.deb "$out"
     bill --target bin/reshardfs "$out"/reshardfs_*.deb

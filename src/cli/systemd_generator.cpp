@@ -31,15 +31,16 @@ bool is_instance(const std::string& name) {
   });
 }
 
-/// As systemd reads a word: in quotes, in which only '%' means something. Empty: it cannot be said.
+/// As systemd reads a word. Empty: it cannot be said.
 std::string quoted(const std::string& path) {
-  const bool has_control = std::any_of(
-      path.begin(), path.end(), [](unsigned char letter) { return std::iscntrl(letter) != 0; });
-  const char quote = path.find('"') == std::string::npos ? '"' : '\'';
-  if (has_control || path.find(quote) != std::string::npos) return "";
-  std::string out(1, quote);
-  for (const char letter : path) out.append(letter == '%' ? 2 : 1, letter);
-  return out + quote;
+  std::string out = "\"";
+  for (const char letter : path) {
+    if (std::iscntrl(static_cast<unsigned char>(letter)) != 0) return "";
+    if (letter == '"' || letter == '\\') out += '\\';
+    if (letter == '%') out += '%';
+    out += letter;
+  }
+  return out + '"';
 }
 
 std::vector<std::string> paths_of(const ConfigKeys& keys) {
@@ -50,6 +51,23 @@ std::vector<std::string> paths_of(const ConfigKeys& keys) {
     }
   }
   return paths;
+}
+
+/// The value of RequiresMountsFor=. What is not an absolute path, or cannot be said there, is left
+/// out.
+std::string required_mounts(const std::vector<std::string>& paths) {
+  std::vector<std::string> words;
+  for (const std::string& path : paths) {
+    // A service runs in /, but what is not absolute may be sizes, "none" or a URL.
+    if (!path.starts_with('/')) continue;
+    const std::string word = quoted(path);
+    if (!word.empty() && std::find(words.begin(), words.end(), word) == words.end()) {
+      words.push_back(word);
+    }
+  }
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
+  return out;
 }
 
 void write_drop_in(const std::filesystem::path& units, const std::string& name,
@@ -66,21 +84,6 @@ void write_drop_in(const std::filesystem::path& units, const std::string& name,
 }
 
 }  // namespace
-
-std::string required_mounts(const std::vector<std::string>& paths) {
-  std::vector<std::string> words;
-  for (const std::string& path : paths) {
-    // A service runs in /, but what is not absolute may be sizes, "none" or a URL.
-    if (!path.starts_with('/')) continue;
-    const std::string word = quoted(path);
-    if (!word.empty() && std::find(words.begin(), words.end(), word) == words.end()) {
-      words.push_back(word);
-    }
-  }
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
-  return out;
-}
 
 bool run_systemd_generator(const std::string& program, const std::vector<std::string>& arguments) {
   if (std::filesystem::path(program).filename() != kGeneratorName) return false;

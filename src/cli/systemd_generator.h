@@ -18,8 +18,4 @@ namespace reshardfs {
 /// @throws Error kUsage, kIo.
 bool run_systemd_generator(const std::string& program, const std::vector<std::string>& arguments);
 
-/// The value of RequiresMountsFor= for these paths; empty: there is none that needs it. What is not
-/// an absolute path, or cannot be written there, is left out.
-std::string required_mounts(const std::vector<std::string>& paths);
-
 }  // namespace reshardfs

@@ -34,13 +34,13 @@ src-strategy = "none"
 ["mount"."in/valid"]
 source = "/data/ckpt"
 
-[mount.both]
-source = "/a\"b'c"
+[mount.newline]
+source = "/a\tb"
 src-strategy = "/line\nbreak"
 '''
 WANTED = {
     "reshardfs@tp4.service.d/source.conf": '"/data/ckpt" "/strategies/train.ckpt"',
-    "reshardfs@odd.service.d/source.conf": "'/da ta/100%% \"a\\b\"' \"/data/it's.toml\"",
+    "reshardfs@odd.service.d/source.conf": r'''"/da ta/100%% \"a\\b\"" "/data/it's.toml"''',
 }
 WRONG = {"no TOML": "[mount", "an unknown key": "sauce = '/data'", "a deep key": "\n[" + "a." * 200_000 + "a]"}
 
