@@ -35,7 +35,7 @@ class ConfigFile {
 
   const std::filesystem::path& path() const noexcept { return path_; }
   bool has_mounts() const noexcept { return !mounts_.empty(); }
-  bool has_mount(const std::string& name) const { return mounts_.count(name) != 0; }
+  bool has_mount(const std::string& name) const { return mounts_.contains(name); }
   /// The names, in their alphabetical order.
   std::vector<std::string> mounts() const;
   /// The same with ", " between.
