@@ -14,7 +14,7 @@
 
 namespace reshardfs {
 
-/// What to read of a checkpoint: every field as in ConversionOptions.
+/// Which checkpoint to read, and how. Each field means what it means in ConversionOptions.
 struct CheckpointQuery {
   std::string src_pattern{};
   std::string step = "latest";
@@ -29,16 +29,16 @@ struct CheckpointFile {
   Rank rank{};
   std::filesystem::path path{};
   std::uint64_t bytes = 0;       ///< of the whole file; if it is encrypted, as decrypted
-  std::uint64_t parameters = 0;  ///< how many it holds
+  std::uint64_t parameters = 0;  ///< number of parameters in the file
 };
 
 /// Parameters of one name, type and slice shape, with the ranks that hold such a slice.
 struct CheckpointParameter {
-  std::string name{};  ///< as the files have it
+  std::string name{};  ///< as in the files
   DType dtype = DType::kFloat32;
-  Shape shape{};              ///< of the slice, as the files have it
+  Shape shape{};              ///< of the slice, as in the files
   std::uint64_t bytes = 0;    ///< of one slice
-  std::vector<Rank> ranks{};  ///< ascending; one that holds several, once for each
+  std::vector<Rank> ranks{};  ///< ascending; a rank with several such slices occurs once for each
 };
 
 /// An object that a set's metadata lists and that is not a tensor. It is never opened.
@@ -60,8 +60,8 @@ struct CheckpointContents {
   std::vector<CheckpointParameter> parameters{};  ///< in file order, lowest rank first
   std::vector<CheckpointByteItem> byte_items{};   ///< by name
   std::vector<CheckpointRefused> refused{};
-  std::vector<std::string> notes{};     ///< choices made, one line each
-  std::vector<std::string> warnings{};  ///< what may surprise, one line each
+  std::vector<std::string> notes{};     ///< choices that reshardfs made, one line each
+  std::vector<std::string> warnings{};  ///< facts that may surprise the user, one line each
   bool records_layouts = false;         ///< the set itself says how parameters are cut
 };
 

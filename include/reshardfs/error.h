@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The one exception type of reshardfs.
 ///
-/// It is thrown where a problem is seen, may be given context on its way up, and is caught in two
-/// places only: the command line (one line on standard error and an exit code) and the FUSE
-/// adapter (an errno and one log line).
+/// It is thrown where a problem is found. Callers may add context while it propagates. Two places
+/// catch it: the command line (one line on standard error and an exit code) and the FUSE adapter
+/// (an errno and one log line).
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@
 
 namespace reshardfs {
 
-/// What kind of problem it is; decides the exit code and the errno.
+/// The kind of problem, which decides the exit code and the errno.
 enum class ErrorKind : std::uint8_t {
   kUsage,        ///< the command line or the configuration is wrong (exit code 2)
   kBadInput,     ///< a file or a strategy says something impossible (exit code 2, EIO)
-  kMissing,      ///< something that is needed is not there (exit code 2, ENOENT)
+  kMissing,      ///< a required file or other thing does not exist (exit code 2, ENOENT)
   kUnsupported,  ///< valid, but reshardfs cannot do it (exit code 2, EOPNOTSUPP)
   kIo,           ///< the operating system failed (exit code 3, its own errno)
   kChanged,      ///< a source file changed while it was in use (exit code 3, ESTALE)
@@ -29,19 +29,19 @@ enum class ErrorKind : std::uint8_t {
 
 class RESHARDFS_EXPORT Error : public std::exception {
  public:
-  /// @param message what was found, and what was expected; no full stop at its end.
+  /// @param message what was found, and what was expected; without a full stop at its end.
   Error(ErrorKind kind, std::string message);
 
-  /// Each adds context and returns *this, so that it can be chained in a throw expression:
+  /// Each of these adds context and returns *this, for use in a throw expression:
   ///   throw Error(ErrorKind::kBadInput, "...").in_file(path).at_offset(17).hint("...");
-  /// The innermost context wins: a field that is set already is kept.
+  /// The innermost context wins: a field that is already set is kept.
   Error& in_file(const std::string& path);
   Error& at_offset(std::uint64_t bytes);
   Error& for_parameter(const std::string& name);
   Error& for_rank(Rank rank);
   Error& hint(std::string what_to_do);
   Error& os_error(int errno_value);
-  /// Adds to the message itself what a caller knows better.
+  /// Appends `more` to the message, for details that only a caller knows.
   Error& explain(const std::string& more);
 
   ErrorKind kind() const noexcept { return kind_; }
@@ -53,7 +53,7 @@ class RESHARDFS_EXPORT Error : public std::exception {
   /// What to do about it; empty if that is not known.
   const std::string& hint() const noexcept { return hint_; }
   std::optional<Rank> rank() const noexcept { return rank_; }
-  /// Bytes from the start of file(), if it is about a place in it.
+  /// Byte offset in file(), if the error is about a place in that file.
   std::optional<std::uint64_t> offset() const noexcept { return offset_; }
 
   /// One line: `FILE: offset N: parameter 'P': message; hint`. Control characters are escaped.
@@ -73,13 +73,13 @@ class RESHARDFS_EXPORT Error : public std::exception {
   std::string text_;
 };
 
-/// An I/O error from errno: "cannot <action>: <strerror>". Where that tells of a limit of the
-/// process, the hint names it.
+/// An I/O error from errno: "cannot <action>: <strerror>". If the error means that a limit of the
+/// process was reached, the hint names that limit.
 RESHARDFS_EXPORT Error io_error(const std::string& action, const std::string& path,
                                 int errno_value);
 
-/// `text` with control characters, quotes and invalid UTF-8 escaped, cut after 200 bytes; for
-/// messages and logs that show names found in files.
+/// `text` with control characters, quotes and invalid UTF-8 escaped, cut after 200 bytes. For names
+/// from files in messages and logs.
 RESHARDFS_EXPORT std::string printable(const std::string& text);
 
 }  // namespace reshardfs

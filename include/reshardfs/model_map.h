@@ -8,26 +8,26 @@
 
 namespace reshardfs {
 
-/// Which way a model map is read; see reshardfs-map(5).
+/// The direction in which a model map is applied; see reshardfs-map(5).
 enum class MapDirection : std::uint8_t {
-  kAuto,     ///< the names in the source tell
+  kAuto,     ///< decided by the names in the source
   kForward,  ///< `from` is the source's side
   kInverse,  ///< `to` is the source's side
 };
 
-/// Model maps, and what they need to know of the model.
+/// Model maps, and the facts about the model that they need.
 struct ModelMapOptions {
-  /// Files of rules, or names of installed ones ("mindformers-qwen3"). Each one maps what the one
-  /// before it shows. None: no map.
+  /// Map files, or names of installed maps ("mindformers-qwen3"). Each map is applied to the result
+  /// of the one before it.
   std::vector<std::string> maps{};
-  /// Of each map; empty: kAuto for all.
+  /// One for each map; empty: kAuto for all.
   std::vector<MapDirection> directions{};
-  /// A model's config.json, or the directory with it; empty: no values from there.
+  /// A model's config.json, or its directory; empty: none.
   std::filesystem::path model_config{};
-  /// The YAML file of the training job on the other side, which states what no shape shows; empty:
-  /// one that lies in the source's directory counts.
+  /// The YAML file of the training job on the other side, for values that shapes do not show;
+  /// empty: the one in the source's directory, if any.
   std::filesystem::path training_config{};
-  /// "NAME=VALUE": values of variables, which come before those of the configs.
+  /// "NAME=VALUE": values of variables, which override those of the configuration files.
   std::vector<std::string> variables{};
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which device of a job it is.
+/// The number of a device in a job.
 ///
-/// A rank travels as a Rank, never as a bare integer: how many ranks there are, a stage's number
-/// and a device's place in its stage are integers, too, and one is soon taken for the other.
+/// Functions pass a Rank, never a bare integer: numbers of ranks, stages and devices in a stage are
+/// integers, too, and easily confused with ranks.
 #pragma once
 
 #include <compare>
@@ -16,7 +16,7 @@
 
 namespace reshardfs {
 
-/// A device of the whole job. What holds of each: it is not negative. Costs what its number costs.
+/// A device of the whole job. Invariant: it is not negative. It costs no more than an integer.
 class Rank {
  public:
   /// Rank 0.
@@ -27,13 +27,13 @@ class Rank {
   }
 
   constexpr std::int64_t number() const noexcept { return number_; }
-  /// Its place in a list that has something for each rank from 0 on.
+  /// The index in a list with one item for each rank from 0 on.
   constexpr std::size_t index() const noexcept { return static_cast<std::size_t>(number_); }
 
-  /// @throws Error kBadInput if there is none behind it in 64 bits.
+  /// @throws Error kBadInput if the next rank exceeds 64 bits.
   constexpr Rank& operator++() { return *this = *this + 1; }
-  /// The rank that is `distance` further up, or down where it is negative.
-  /// @throws Error kBadInput if that is before rank 0, or exceeds 64 bits.
+  /// The rank `distance` above this one; below it if `distance` is negative.
+  /// @throws Error kBadInput if the result is negative or exceeds 64 bits.
   friend constexpr Rank operator+(Rank rank, std::int64_t distance) {
     if (distance > std::numeric_limits<std::int64_t>::max() - rank.number_) {
       refuse_sum(rank.number_, distance);
@@ -53,13 +53,13 @@ class Rank {
   std::int64_t number_ = 0;
 };
 
-/// Its number, as messages and names of directories have it.
+/// The rank's number in decimal, as in messages and directory names.
 inline std::string to_string(Rank rank) {
   return std::to_string(rank.number());
 }
 
-/// Ranks one after the other: size() of them, from first() on. What holds of each: the rank behind
-/// its last one is a rank.
+/// Consecutive ranks: size() of them, from first() on. Invariant: the rank after the last one is
+/// valid.
 class RankRange {
  public:
   /// Yields Rank values, ascending.
@@ -90,9 +90,10 @@ class RankRange {
     Rank rank_;
   };
 
-  /// None.
+  /// An empty range.
   constexpr RankRange() noexcept = default;
-  /// @throws Error kBadInput if `count` is negative, or there is no rank behind the last one.
+  /// @throws Error kBadInput if `count` is negative, or the rank after the last one exceeds 64
+  ///        bits.
   constexpr RankRange(Rank first, std::int64_t count) : first_(first), end_(first + count) {
     if (count < 0) refuse(count);
   }

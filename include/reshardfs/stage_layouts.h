@@ -16,15 +16,15 @@
 
 namespace reshardfs {
 
-/// One pipeline stage: parameter name (without stage prefix) to layout, sorted by name. Equal
-/// layouts are kept once, as nearly all parameters have one of a few.
+/// A map from parameter names (without stage prefix) to layouts, sorted by name. Equal layouts are
+/// stored once: most stages have many parameters and few different layouts.
 class RESHARDFS_EXPORT StageLayouts {
   using Map = std::map<std::string, std::shared_ptr<const Layout>>;
 
  public:
   using value_type = std::pair<const std::string&, const Layout&>;
 
-  // The names are those that the standard library's templates look for.
+  // The standard library's templates expect these names.
   // NOLINTBEGIN(readability-identifier-naming)
   /// Yields value_type.
   class const_iterator {
@@ -65,11 +65,11 @@ class RESHARDFS_EXPORT StageLayouts {
   bool empty() const noexcept { return layouts_.empty(); }
   const_iterator find(const std::string& name) const { return const_iterator(layouts_.find(name)); }
   bool contains(const std::string& name) const { return layouts_.contains(name); }
-  /// The reference holds as long as a copy of these layouts does.
+  /// The reference is valid as long as a copy of these layouts exists.
   /// @throws std::out_of_range
   const Layout& at(const std::string& name) const { return *layouts_.at(name); }
 
-  /// @return where the name stands, and whether it is new; if not, its layout stays.
+  /// @return the name's position, and whether the name is new; if not, its layout is unchanged.
   std::pair<const_iterator, bool> try_emplace(std::string name, const Layout& layout);
   void insert_or_assign(const std::string& name, const Layout& layout);
 
@@ -77,7 +77,7 @@ class RESHARDFS_EXPORT StageLayouts {
 
  private:
   Map layouts_;
-  std::vector<std::shared_ptr<const Layout>> kinds_;  ///< those to share
+  std::vector<std::shared_ptr<const Layout>> kinds_;  ///< each distinct layout once
 };
 
 }  // namespace reshardfs

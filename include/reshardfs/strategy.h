@@ -13,12 +13,12 @@
 
 namespace reshardfs {
 
-/// An operator's strategy. Resharding does not need it; it is kept so that merging and converting
-/// strategy files loses nothing, and because the first item's stage is the file's stage.
+/// An operator's strategy. Resharding does not need it. It is kept so that merging and converting
+/// strategy files loses nothing, and because the first operator's stage is the file's stage.
 struct OperatorStrategy {
-  std::string node_name;  ///< as MindSpore's graph has it
+  std::string node_name;  ///< as in MindSpore's graph
   std::int64_t stage = 0;
-  /// For each input the parts that each of its dimensions is cut into.
+  /// For each input, the number of parts of each of its dimensions.
   std::vector<std::vector<std::int64_t>> cuts;
 
   bool operator==(const OperatorStrategy&) const = default;
@@ -29,28 +29,30 @@ class RESHARDFS_EXPORT Strategy {
   /// Reads a strategy.
   /// @param path a protobuf file (any name), a JSON file (name ends in .json), or a directory with
   ///        one such file for each pipeline stage.
-  /// @param linkless_root if `path` begins with this directory's, no symbolic link below it is
-  ///        followed; empty: all are.
+  /// @param linkless_root if `path` is below this directory, symbolic links below the directory are
+  ///        not followed; empty: all links are followed.
   /// @throws Error kBadInput, kMissing or kIo; names the file, and the parameter if there is one.
   static Strategy load(const std::filesystem::path& path,
                        const std::filesystem::path& linkless_root = {});
 
-  /// Reads the files of all stages, as load() does for those of a directory.
+  /// Reads the files of all stages, as load() does for a directory.
   static Strategy load_stages(const std::vector<std::filesystem::path>& paths);
 
-  /// @param stages layouts of stage `first_stage`, `first_stage + 1`, ...; none may be missing.
-  /// @param devices of each stage, for where there may be no layout that tells; 0: there is one.
-  /// @throws Error kBadInput if a layout is impossible, or not all parameters have the same number
-  ///         of devices.
+  /// @param stages layouts of stages `first_stage`, `first_stage + 1`, ... without gaps.
+  /// @param devices number of devices of each stage, needed if there are no layouts; 0: as the
+  ///        layouts say.
+  /// @throws Error kBadInput if a layout is impossible, or layouts differ in their number of
+  ///         devices.
   Strategy(std::vector<StageLayouts> stages, std::int64_t first_stage, bool stage_prefixed,
            std::vector<OperatorStrategy> operators = {}, std::int64_t devices = 0);
 
   std::int64_t stage_count() const noexcept { return static_cast<std::int64_t>(stages_.size()); }
-  /// Devices of each stage.
+  /// The number of devices of each stage.
   std::int64_t devices_per_stage() const noexcept { return devices_per_stage_; }
   /// stage_count() * devices_per_stage().
   std::int64_t rank_count() const noexcept { return stage_count() * devices_per_stage_; }
-  /// The number of the first stage: 0, but s for the file of stage s of a pipeline read alone.
+  /// The number of the first stage: 0, or s for a strategy that was read from the file of stage s
+  /// alone.
   std::int64_t first_stage() const noexcept { return first_stage_; }
   /// Whether the names in the file carry "<stage>-" (a merged strategy).
   bool stage_prefixed() const noexcept { return stage_prefixed_; }
@@ -62,7 +64,7 @@ class RESHARDFS_EXPORT Strategy {
   /// The indices of the stages that hold `parameter`, ascending.
   std::vector<std::int64_t> stages_of(const std::string& parameter) const;
 
-  /// In the order of the file; of several files one after the other.
+  /// In the order of the file, or of the files.
   const std::vector<OperatorStrategy>& operators() const noexcept { return operators_; }
 
  private:
@@ -73,15 +75,15 @@ class RESHARDFS_EXPORT Strategy {
   std::vector<OperatorStrategy> operators_;
 };
 
-/// The bytes of a MindSpore strategy file. A strategy of several stages is written with
-/// "<stage>-" before each name, as MindSpore's merge_pipeline_strategys does.
+/// The strategy as the bytes of a MindSpore strategy file. If it has several stages, each name
+/// begins with "<stage>-", as MindSpore's merge_pipeline_strategys writes it.
 RESHARDFS_EXPORT std::string to_protobuf(const Strategy& strategy);
-/// The same as JSON. MindSpore's own JSON cannot nest axes; such maps are written as nested lists,
-/// which reshardfs reads.
+/// The strategy as JSON. MindSpore's own JSON cannot state several axes for one dimension; they are
+/// written as nested lists, which reshardfs can read.
 /// @throws Error kUnsupported for a name that is not UTF-8.
 RESHARDFS_EXPORT std::string to_json(const Strategy& strategy);
 
-/// The ranks a group-info file (`restore_group_info_list` in MindSpore) names, in file order.
+/// The ranks in a group-info file (`restore_group_info_list` in MindSpore), in file order.
 /// @throws Error kBadInput or kIo.
 RESHARDFS_EXPORT std::vector<Rank> load_group_info(const std::filesystem::path& path);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Strategies that people write: a few rules over parameter names instead of a layout for each
-/// parameter. The file format is described in reshardfs-strategy(5).
+/// Strategies written by hand: a few rules over parameter names instead of a layout for each
+/// parameter. reshardfs-strategy(5) describes the file format.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +20,25 @@ namespace reshardfs {
 /// A parameter that rules are applied to.
 struct NamedShape {
   std::string name{};
-  /// The full tensor's shape, or a slice's: rules need the number of dimensions alone.
+  /// The full tensor's shape, or a slice's: rules need only the number of dimensions.
   Shape shape{};
 };
 
-/// Which rule took a parameter.
+/// Which rule matches a parameter.
 struct RuleMatch {
   std::string parameter{};  ///< empty from unused()
   std::size_t rule = 0;     ///< number in the file, from 0
   std::int64_t line = 0;    ///< of the rule in the file
-  std::string glob{};       ///< the rule's first that matches; from unused() all of them
+  std::string glob{};       ///< the rule's first matching glob; from unused(): all of its globs
 };
 
-/// For parameters that no rule takes: the name of the one whose rule holds for them too; empty:
-/// every device has them whole.
+/// Maps a parameter that no rule matches to the name of a parameter whose rule applies to it, too;
+/// to an empty name if every device has it whole.
 using LaidOutLike = std::map<std::string, std::string>;
 
 class RESHARDFS_EXPORT StrategyRules {
  public:
-  /// Whether a strategy file is one of rules: its name ends in .toml.
+  /// Whether a strategy file contains rules: its name ends in .toml.
   static bool is_rules_file(const std::filesystem::path& path);
 
   /// @param linkless_root as for Strategy::load().
@@ -50,44 +50,43 @@ class RESHARDFS_EXPORT StrategyRules {
   StrategyRules& operator=(StrategyRules&&) noexcept;
   ~StrategyRules();
 
-  /// A strategy that these parameters are to get. Parameters that no rule takes are replicated on
-  /// all devices of every stage (of their layer's stage, where the file places layers), or refused,
-  /// as the file says. A scalar is on all devices whatever the rule says.
+  /// A target strategy for these parameters. Parameters that no rule matches are replicated on all
+  /// devices of every stage (of their layer's stage, if the file places layers), or refused, as the
+  /// file says. A scalar is on all devices, even if its rule says otherwise.
   /// @throws Error kBadInput with file, line and parameter if a rule does not fit a shape.
   Strategy apply(const std::vector<NamedShape>& parameters) const;
 
-  /// The strategy that these parameters were saved under. Unlike apply() it leaves out those that
-  /// are unknown(), but for the ones that `like` says more of.
+  /// The strategy that these parameters were saved under. Unlike apply(), it leaves out the
+  /// unknown() parameters that `like` does not contain.
   Strategy apply_to_source(const std::vector<NamedShape>& parameters,
                            const LaidOutLike& like = {}) const;
-  /// The parameters that no rule takes, if the file does not say that such are whole or an error:
-  /// where they are to get a layout they can be given the simplest, but how they were saved nobody
-  /// knows.
+  /// The parameters that no rule matches, if the file does not say what to do with them. In a
+  /// target they can get the simplest layout; in a source their layout is unknown.
   std::vector<NamedShape> unknown(const std::vector<NamedShape>& parameters) const;
-  /// Globs for one more rule at the end of the file, that is to take `names` and no others of
+  /// Globs for a rule to be added at the end of the file, which matches `names` and no other
   /// `parameters`.
   std::vector<std::string> globs_for(const std::vector<NamedShape>& parameters,
                                      const std::set<std::string>& names) const;
 
   /// The file that was loaded.
   const std::string& file() const noexcept;
-  /// The last axis of more than one device: where a message needs an example of a cut.
+  /// The last axis with more than one device, for examples in messages.
   const std::string& cutting_axis() const noexcept;
-  /// Ranks of all stages, whatever the parameters are.
+  /// The number of ranks of all stages. It does not depend on parameters.
   std::int64_t rank_count() const noexcept;
 
-  /// The rule of each parameter that one took, in the order of `parameters`.
+  /// The rule of each parameter that has one, in the order of `parameters`.
   std::vector<RuleMatch> matches(const std::vector<NamedShape>& parameters) const;
-  /// What rules and [[layers]] without `optional` select nothing of `parameters`: a line each, as
+  /// The rules and [[layers]] without `optional` that match none of `parameters`, one line each:
   /// "line 7: the rule '*.wq' matches no parameter".
   std::vector<std::string> unmatched(const std::vector<NamedShape>& parameters) const;
-  /// The same as an error. A rule that others before it take everything from counts as one that
-  /// selects nothing.
-  /// @throws Error kBadInput with file and line, if there is any.
+  /// Throws what unmatched() finds. A rule counts as unmatched, too, if rules before it match all
+  /// of its parameters.
+  /// @throws Error kBadInput with file and line.
   void require_matched(const std::vector<NamedShape>& parameters) const;
-  /// Pipeline stages.
+  /// The number of pipeline stages.
   std::int64_t stage_count() const noexcept;
-  /// The rules that took none of `parameters`: line and glob.
+  /// The rules that match none of `parameters`: line and globs.
   std::vector<RuleMatch> unused(const std::vector<NamedShape>& parameters) const;
 
  private:
@@ -96,24 +95,25 @@ class RESHARDFS_EXPORT StrategyRules {
   std::unique_ptr<State> state_;
 };
 
-/// Rules that say the same: read again, and applied to parameters of these names and numbers of
-/// dimensions, they give every device the same slices. Names are gathered under globs where these
-/// take no others. Rules know no indices_offset and no optimizer_shard_step, which reading a
+/// The strategy as the text of a rules file: applied to parameters of these names and numbers of
+/// dimensions, the rules give every device the same slices. Globs stand for several names if they
+/// match no others. Rules cannot state indices_offset and optimizer_shard_step, which reading a
 /// checkpoint does not need.
-/// @throws Error kUnsupported if rules cannot say it; names the parameter and its layout.
+/// @throws Error kUnsupported if rules cannot state a layout; names the parameter and the layout.
 RESHARDFS_EXPORT std::string to_rules(const Strategy& strategy);
 
-/// A target strategy from the source's: the cut dimensions stay, the axes' sizes change.
+/// Derives a target strategy from the source's: the same dimensions are cut, into other numbers of
+/// parts.
 /// @param text "tp=8,dp=2,pp=1": see reshardfs-strategy(5).
 /// @param source the strategy the checkpoint was saved with.
-/// @param stage_layers how many layers each stage has; empty: as many as possible stay where they
-///        are, or else all stages have as many as possible alike.
-/// @throws Error kUsage if the text or a number of layers is wrong; kBadInput if the choice is
-///         ambiguous, naming the parameters that need a rule.
+/// @param stage_layers number of layers of each stage; empty: layers stay where they are if the
+///        number of stages is the same, otherwise they are spread as evenly as possible.
+/// @throws Error kUsage if the text or a number of layers is wrong; kBadInput if the result would
+///         be ambiguous; it names the parameters that need a rule.
 RESHARDFS_EXPORT Strategy derive_strategy(const std::string& text, const Strategy& source,
                                           const std::vector<std::int64_t>& stage_layers = {});
 
-/// Whether the text of --dst-strategy is sizes for derive_strategy() and not a path.
+/// Whether the value of --dst-strategy is sizes for derive_strategy(), not a path.
 RESHARDFS_EXPORT bool is_derivation(const std::string& text);
 
 }  // namespace reshardfs

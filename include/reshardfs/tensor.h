@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The tensors of a destination rank, or of the whole model, without a file around them.
+/// The tensors of a destination rank or of the whole model, as bytes without a file format.
 ///
 ///   const TensorSet tensors = conversion.tensors(Rank(3));
 ///   const Tensor weight = tensors.at("model.embed.weight");
@@ -24,17 +24,17 @@ namespace reshardfs {
 struct TensorInfo {
   std::string name{};  ///< as in the destination
   DType dtype = DType::kFloat32;
-  Shape shape{};            ///< of what is no array: its number of bytes
+  Shape shape{};            ///< the number of bytes for types that are not arrays
   std::uint64_t bytes = 0;  ///< of all elements
 };
 
-/// A tensor, or a box of one. Copies share what they know; it keeps the conversion's sources open.
-/// Immutable: every member function may be called from any number of threads.
+/// A tensor, or a box of one. Copies are cheap and share their state, which keeps the conversion's
+/// sources open. Immutable: every member function may be called from any number of threads.
 class RESHARDFS_EXPORT Tensor {
  public:
   const std::string& name() const noexcept;
   DType dtype() const noexcept;
-  /// Of what is no array: its number of bytes.
+  /// The number of bytes for types that are not arrays.
   const Shape& shape() const noexcept;
   /// Of all elements.
   std::uint64_t bytes() const noexcept;
@@ -45,8 +45,8 @@ class RESHARDFS_EXPORT Tensor {
   ///         or kChanged if a source fails. Then the contents of `out` are unspecified.
   void read(std::uint64_t offset, std::span<std::byte> out) const;
 
-  /// The elements from `begin` up to `end`, without it, in each dimension; a box of a box counts in
-  /// that. Reads nothing.
+  /// The elements from `begin` up to, but not including, `end` in each dimension. Indices in a box
+  /// of a box are relative to the outer box. Reads nothing.
   /// @throws Error kUsage if the box has another number of dimensions, or leaves the tensor.
   Tensor box(const Shape& begin, const Shape& end) const;
 
@@ -58,21 +58,21 @@ class RESHARDFS_EXPORT Tensor {
   std::shared_ptr<const State> state_;
 };
 
-/// The tensors of one destination rank, or of the whole model. Copies share what they know; it
-/// keeps the conversion's sources open. Immutable, and for any number of threads.
+/// The tensors of one destination rank, or of the whole model. Copies are cheap and share their
+/// state, which keeps the conversion's sources open. Immutable: any number of threads may use it.
 class RESHARDFS_EXPORT TensorSet {
  public:
   std::size_t size() const noexcept;
   /// In the order of the source, 0 <= index < size().
   /// @throws Error kUsage if there is no such index.
   TensorInfo info(std::size_t index) const;
-  /// The number of the tensor of a name, or nothing.
+  /// The index of the tensor with this name, or nullopt.
   std::optional<std::size_t> find(std::string_view name) const;
 
-  /// Costs what the slice's cuts cost, and reads nothing.
+  /// Takes time in proportion to the slice's cuts; reads nothing.
   /// @throws Error kUsage if there is no such index.
   Tensor at(std::size_t index) const;
-  /// @throws Error kMissing if there is no tensor of this name; the hint has the nearest one.
+  /// @throws Error kMissing if there is no tensor of this name; the hint has the most similar name.
   Tensor at(std::string_view name) const;
 
  private:

@@ -16,15 +16,15 @@ namespace reshardfs {
 
 class ByteSource;
 
-/// What it takes to answer for a file.
+/// What a member function of a file may have to do.
 enum class Effort : std::uint8_t {
   kNone,      ///< nothing: the answer is in memory
   kComputes,  ///< a computation that may take more than a millisecond
-  kReads,     ///< reads of source files, which may take as long as storage likes
+  kReads,     ///< reads of source files, which may take any time
 };
 
-/// A read-only file whose bytes are computed when they are read. Immutable, but for those with a
-/// snapshot(); every member function may be called from any number of threads at once.
+/// A read-only file whose bytes are computed when they are read. Immutable, except for files with a
+/// snapshot(). Every member function may be called from any number of threads at once.
 class RESHARDFS_EXPORT VirtualFile {
  public:
   VirtualFile() = default;
@@ -32,7 +32,7 @@ class RESHARDFS_EXPORT VirtualFile {
   VirtualFile& operator=(const VirtualFile&) = delete;
   virtual ~VirtualFile() = default;
 
-  /// Bytes. Known without reading any tensor data.
+  /// The file's size in bytes, which is known without reading tensor data.
   virtual std::uint64_t size() const = 0;
 
   /// Fills all of `out` with the bytes from `offset` on. Blocks on source I/O; allocates nothing
@@ -41,39 +41,38 @@ class RESHARDFS_EXPORT VirtualFile {
   ///         the contents of `out` are unspecified: never use a part of them.
   virtual void read_at(std::uint64_t offset, std::span<std::byte> out) const = 0;
 
-  /// What its functions take, but for size(), attribute_names(), effort() and the attributes that
-  /// attribute_names() lists.
+  /// What the member functions may have to do, except for size(), attribute_names(), effort() and
+  /// the attributes that attribute_names() lists.
   virtual Effort effort() const noexcept { return Effort::kReads; }
 
-  /// The sources that read_at() of the range reads, each once; only to be compared. They are found
-  /// without being read.
-  /// @throws Error as read_at(), but for what a source throws.
+  /// The sources that read_at() would read for this range, each once. The pointers are for
+  /// comparison only. Reads no source.
+  /// @throws Error as read_at(), except for errors of sources.
   virtual std::vector<const ByteSource*> sources_of(std::uint64_t /*offset*/,
                                                     std::uint64_t /*length*/) const {
     return {};
   }
 
-  /// Facts about the file, shown as extended attributes `user.reshardfs.<name>`: those that are
-  /// cheap enough to be listed.
+  /// The names of facts about the file, shown as extended attributes `user.reshardfs.<name>`. Lists
+  /// only those that are cheap to compute.
   virtual std::vector<std::string> attribute_names() const { return {}; }
 
-  /// The value of an attribute, or nothing if there is none of that name. May cost a read of the
-  /// whole file for names that are not listed ("sha256").
+  /// The value of an attribute, or nullopt if there is none of this name. Attributes that are not
+  /// listed ("sha256") may require reading the whole file.
   /// @throws Error as read_at().
   virtual std::optional<std::string> attribute(std::string_view) const { return std::nullopt; }
 
-  /// Of a file whose contents change (status, counters): its present contents, which stay as they
-  /// are. The size() of such a file is 0. Of any other file: nullptr.
+  /// For a file whose contents change (status, counters), an unchanging copy of its present
+  /// contents. The size() of such a file is 0. nullptr for any other file.
   virtual std::shared_ptr<const VirtualFile> snapshot() const { return nullptr; }
 
-  /// Bytes, as stat(2) is to tell them: some programs read as much as a file is said to have. Of a
-  /// file with snapshots: the size that all of them have, or 0; it may take as long as to make one.
-  /// Of any other file: size().
+  /// The size that stat(2) reports, on which some programs rely. For a file with snapshots, the
+  /// size that all of them have, or 0 if they differ; this may take as long as making one. size()
+  /// for any other file.
   virtual std::uint64_t stat_size() const { return size(); }
 
-  /// The source file that has exactly the bytes of this one, from the first to the last, or nullptr
-  /// if there is none or that is not known. For the mount: ByteSource is no part of this interface.
-  /// May read the source's headers.
+  /// The source file with exactly the same bytes, or nullptr if there is none or it is unknown. For
+  /// the mount only: ByteSource is not part of the public interface. May read the source's headers.
   /// @throws Error as read_at().
   virtual std::shared_ptr<const ByteSource> equal_source() const { return nullptr; }
 };

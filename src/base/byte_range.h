@@ -11,8 +11,8 @@
 
 namespace reshardfs {
 
-/// The bytes from offset() up to end() of something. What holds of each: its end can be told in 64
-/// bits, so that whoever has one adds and compares without looking twice.
+/// The bytes from offset() up to end(). Invariant: the end fits in 64 bits, so that users can add
+/// and compare without checking for overflow.
 class ByteRange {
  public:
   /// Empty, at 0.

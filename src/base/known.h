@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A value and where it comes from. What nobody has stated and nothing proves is unknown, and says
-/// why; it has no default.
+/// A value and its origin. A value that is neither stated nor proven is unknown, with a reason;
+/// there is no default.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Known {
   /// Unknown, for no reason that could be told.
   Known() = default;
 
-  /// @param origin who states it: "--map-var tp=2", "run.yaml:12: use_flash".
+  /// @param origin what states it: "--map-var tp=2", "run.yaml:12: use_flash".
   static Known stated(T value, std::string origin) {
     return {KnownBy::kStated, std::move(value), std::move(origin)};
   }

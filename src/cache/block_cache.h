@@ -24,8 +24,8 @@ namespace reshardfs {
 /// own when it writes. Only what is just being removed while somebody reads it goes beyond the
 /// bound.
 ///
-/// The cache does not know who may read an object: ask it only after the object was opened with the
-/// credentials of the user, so that nobody is given what he could not read himself.
+/// The cache does not know which users may read an object. Use it only after the object was opened
+/// with the user's credentials, so that no user gets bytes that he could not read himself.
 ///
 /// All functions save open() may be called from any number of threads at once, and do not throw.
 /// The first call of any but open() and stats() starts a thread. The child of a fork opens another
@@ -46,8 +46,8 @@ class BlockCache {
 
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
-  /// What has not been written by now is not kept. Takes at most two seconds, even if the disk
-  /// hangs.
+  /// Records that have not been written yet are dropped. Takes at most two seconds, even if the
+  /// disk hangs.
   ~BlockCache();
 
   /// Fills `out` with all of a block: kBlockBytes, or less if it is the object's last one.

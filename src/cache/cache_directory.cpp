@@ -128,7 +128,7 @@ Filling CacheDirectory::make_filling(std::uint64_t size) const noexcept {
   filling.file = open_file(root_.get(), filling.path.data(), O_RDWR | O_CREAT | O_EXCL, kFileMode);
   if (!filling.file) return filling;
   try_lock(filling.file.get());
-  // Whoever counts finds all of it, though most is not written yet.
+  // A recount finds the full size, although most of it is not written yet.
   if (::ftruncate(filling.file.get(), static_cast<off_t>(size)) != 0) {
     const int failed = errno;
     remove_filling(filling);

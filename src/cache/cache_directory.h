@@ -28,8 +28,8 @@ struct Filling {
   OpenFile file;
 };
 
-/// The directory of one user, held open: what is done in it is done there, whatever its name comes
-/// to stand for meanwhile. Functions without another word return 0 or an error number.
+/// The directory of one user, held open, so that operations reach it even if its path is renamed or
+/// replaced. Functions return 0 or an error number unless they say otherwise.
 class CacheDirectory {
  public:
   static constexpr std::size_t kFolders = 16;
@@ -55,8 +55,8 @@ class CacheDirectory {
   /// Unless another one has taken its place since it was found.
   void remove_record(const RecordPath& path, const struct stat& found) const noexcept;
 
-  /// With the ledger's lock, so that who has it finds every file of this kind locked or left
-  /// behind.
+  /// Holds the ledger's lock, so that a process with this lock finds every file of this kind either
+  /// locked or left behind.
   /// @return no file, with errno, if it fails.
   Filling make_filling(std::uint64_t size) const noexcept;
   void remove_filling(const Filling& filling) const noexcept;

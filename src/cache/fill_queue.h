@@ -15,7 +15,7 @@
 
 namespace reshardfs {
 
-/// Hands records to a thread that writes them, so that nobody waits for the disk of a cache.
+/// Hands records to a thread that writes them, so that readers do not wait for the cache's disk.
 /// Every member function may be called from any number of threads at once.
 class FillQueue {
  public:

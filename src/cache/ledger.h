@@ -40,7 +40,7 @@ class Ledger {
   std::uint64_t boot_;  ///< stands for this run of the machine
 };
 
-/// A number that nobody else has.
+/// A random number, for values that must be unique.
 std::uint64_t random_number() noexcept;
 
 }  // namespace reshardfs

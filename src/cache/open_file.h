@@ -36,7 +36,7 @@ class OpenFile {
   int descriptor_;
 };
 
-/// Opens without following a link, and without waiting for what is no file.
+/// Opens without following a link, and without blocking on a FIFO or a device.
 /// @param name below the directory.
 OpenFile open_file(int directory, const char* name, int flags, mode_t mode = 0) noexcept;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// What the cache keeps, and how a file of it looks: a page with a header, then the content.
 ///
-/// The header says whose content it is, and has the content's checksums and its own. So whatever is
-/// found under a record's name, it is the record or it is recognized as something else: half of it,
-/// zeros after a crash of the machine, another record, or itself with a wrong bit.
+/// The header identifies the content, and has the checksums of the content and of itself. So a file
+/// under a record's name is either valid or recognized as something else: half of the record, zeros
+/// after a crash of the machine, another record, or a record with a wrong bit.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ struct RecordId {
 using RecordPath = std::array<char, 34>;
 RecordPath record_path(const RecordId& id) noexcept;
 
-/// Content is checked piece by piece, so that who needs a part need not read all of it.
+/// Content is checked piece by piece, so that reading a part does not require reading all of it.
 inline constexpr std::size_t kPieces = 64;
 /// Bytes of a piece; the last one may be shorter. 16 KiB up to a block of 1 MiB.
 std::uint64_t piece_bytes(std::uint64_t length) noexcept;

@@ -25,7 +25,7 @@ enum class Found : std::uint8_t {
 Found read_record(const CacheDirectory& directory, KeptRecords& kept, const RecordId& id,
                   std::uint64_t length, std::uint64_t offset, std::span<std::byte> out) noexcept;
 
-/// Reads all of a record, of whatever length.
+/// Reads all of a record of any length.
 /// @param max_length longer ones are not what they should be.
 Found read_record(const CacheDirectory& directory, const RecordId& id, std::uint64_t max_length,
                   std::string& out) noexcept;

@@ -121,7 +121,7 @@ RecordWriter::Place RecordWriter::wait_for_place(CacheDirectory& directory, std:
       std::this_thread::sleep_for(milliseconds(1));
       continue;
     }
-    // Whoever had the lock a moment ago may have made room.
+    // Another process, which had the lock before, may have made room.
     const Balance balance = directory.ledger().read();
     if (balance.known && balance.held + occupied(size) <= max_bytes_) continue;
     ++sweeps;

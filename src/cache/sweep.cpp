@@ -143,7 +143,7 @@ int Sweep::recount() {
   const auto lock = CacheLock::take(ledger.descriptor(), kSweepPatience, stop_);
   if (!lock) return ETIMEDOUT;
   Balance balance = ledger.read();
-  // Damaged meanwhile: how much was added before nobody knows.
+  // Damaged meanwhile: it is unknown how much was added before.
   if (before.known && !balance.known) return EAGAIN;
   const std::uint64_t added = before.known ? balance.added - before.added : 0;
   balance.held = found_ + added;

@@ -9,7 +9,7 @@
 namespace reshardfs {
 
 struct SweepResult {
-  int error = 0;  ///< 0, or the error number of what kept it from being done
+  int error = 0;  ///< 0, or the error number of the failure
   std::uint64_t evicted_records = 0;
 };
 

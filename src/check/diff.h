@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Two checkpoints compared by value, whatever their layouts and formats.
+/// Compares two checkpoints by value, independent of their layouts and formats.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +57,7 @@ struct ParameterDiff {
   DiffStatus status = DiffStatus::kEqual;
   std::optional<DType> a_type;
   std::optional<DType> b_type;
-  Shape a_shape;  ///< full; of what is no array its bytes
+  Shape a_shape;  ///< full; the number of bytes if it is not an array
   Shape b_shape;
   ElementTally tally;
 

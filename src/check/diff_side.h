@@ -48,7 +48,7 @@ class DiffSide {
  public:
   /// Reads no data: what no rule takes has no layout, and replicas are believed to be the same.
   /// @param set the source's, open; nullptr: it is opened.
-  /// @param takes what is asked for of what maps show; empty: all.
+  /// @param takes selects parameters by the names that maps show; empty: all.
   /// @throws Error as CheckpointSet::open(), Strategy::load() and SourceTable.
   static DiffSide open(const DiffSource& source, std::shared_ptr<const CheckpointSet> set = nullptr,
                        const NameTaker& takes = {});

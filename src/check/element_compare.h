@@ -48,7 +48,7 @@ struct ElementRange {
 bool can_compare(DType a, DType b) noexcept;
 
 /// Compares `count` elements, in types that hold all values of both. O(count); uses 64 KiB of
-/// stack. Of packed types units are compared, of what is no array bytes.
+/// stack. Packed types are compared by units, types that are not arrays by bytes.
 /// @param count, first_index of elements, or of units: the number, and the flat index of the first.
 /// @pre can_compare()
 void compare_elements(const ElementRange& a, const ElementRange& b, std::size_t count,

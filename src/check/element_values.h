@@ -14,8 +14,8 @@ namespace reshardfs {
 using WideReal = long double;
 static_assert(LDBL_MANT_DIG >= 64, "long double must hold 64-bit integers");
 
-/// Whether elements are numbers that can be ordered and added up: not of complex and packed types,
-/// which are compared by their bytes alone, nor of what is no array.
+/// Whether elements are numbers that can be ordered and added. False for complex and packed types,
+/// which are compared only by their bytes, and for types that are not arrays.
 bool has_numbers(DType dtype) noexcept;
 
 /// Whether all values of the type are doubles (NaN and infinity, if it has them, included).

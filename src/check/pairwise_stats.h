@@ -10,10 +10,10 @@
 
 namespace reshardfs {
 
-/// Merges the statistics of a tensor's blocks, which come in any order, always in the same pairs:
-/// 0 with 1, 2 with 3, then those two, and so on. So the result does not depend on who is first,
-/// and rounding errors grow with the logarithm of the number of blocks. Of blocks that come nearly
-/// in order it holds a logarithmic number.
+/// Merges the statistics of a tensor's blocks, which come in any order, always in the same pairs: 0
+/// with 1, 2 with 3, then those two, and so on. So the result does not depend on the order of
+/// arrival, and rounding errors grow with the logarithm of the number of blocks. If blocks arrive
+/// nearly in order, it holds a logarithmic number of them.
 class PairwiseStats {
  public:
   explicit PairwiseStats(std::uint64_t blocks) : blocks_(blocks) {}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Statistics of the parameters of a checkpoint: of the whole ones, or of what each file holds.
+/// Statistics of the parameters of a checkpoint: of whole parameters, or of the slices in each
+/// file.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,7 @@ struct ParameterStats {
   std::string name;
   DType dtype = DType::kFloat32;
   Shape shape;  ///< of the whole parameter, or of these ranks' slice
-  /// Whose slices these are, all with the same statistics; empty: it is the whole parameter.
+  /// The ranks of these slices, which have the same statistics; empty: the whole parameter.
   std::vector<Rank> ranks;
   /// Nothing of what is no array.
   std::optional<ElementStats> stats;

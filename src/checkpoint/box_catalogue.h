@@ -8,8 +8,8 @@
 
 namespace reshardfs {
 
-/// For catalogues of files that have boxes of tensors: it states no layouts, and boxes() places
-/// them (boxes_of_entries()).
+/// A base class for catalogues of files that have boxes of tensors. It states no layouts; boxes()
+/// places the boxes with boxes_of_entries().
 class BoxCatalogue : public Catalogue {
  public:
   using Catalogue::Catalogue;

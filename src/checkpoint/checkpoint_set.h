@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A checkpoint as training left it: one file for each rank, or several parts.
+/// A checkpoint as training saved it: one file for each rank, or several parts.
 #pragma once
 
 #include <cstdint>
@@ -34,55 +34,55 @@ struct CheckpointOptions {
   std::string step = "latest";
   /// Check every file's CRC trailer while opening.
   bool check_crc = false;
-  /// How encrypted .ckpt files are read; nullptr: there are none.
+  /// Decrypts encrypted .ckpt files; nullptr: there are none.
   std::shared_ptr<const Decryption> decryption{};
-  /// Leave nothing about the indexes for later, however many there are.
+  /// Compare all indexes while opening, instead of leaving a part to later reads.
   bool examine_all = false;
   /// Refuse symbolic links below the source; the source itself may be one, as the user named it.
   bool no_symlinks = false;
-  /// Of a source on a server: see listed_once(). nullptr: nothing has been listed yet.
+  /// The list of a source on a server: see listed_once(). nullptr: it has not been listed yet.
   SourceTreePtr listed{};
-  /// Of the files of several runs or models, which ones: see series.h. Empty: there must be one.
+  /// Selects one of several runs or models: see series.h. Empty: there must be only one.
   std::string prefix{};
-  /// What messages call the option that sets `prefix`.
+  /// The name, in messages, of the option that sets `prefix`.
   std::string prefix_option = "--src-prefix";
 };
 
-/// Opens a file, decrypting if it is to be; its index is not read.
-/// @throws what open_file() and open_plain() throw.
+/// Opens a file, with decryption if it is encrypted. Does not read its index.
+/// @throws errors of open_file() and open_plain().
 RankFile open_rank_file(const FoundFile& found, const CheckpointOptions& options);
 
 class CheckpointSet {
  public:
-  /// Finds the files of the step, opens them and reads their indexes (in parallel). Of large sets
-  /// a part of that may be left to the first read of each file: see read_indexes().
+  /// Finds the files of the step, opens them and reads their indexes (in parallel). In large sets,
+  /// comparing indexes may be left to the first read of each file: see read_indexes().
   /// @param path a directory with a directory or file for each rank, or one checkpoint file.
   /// @throws Error kMissing, kBadInput, kIo: names the file or directory.
   static CheckpointSet open(const std::filesystem::path& path, const CheckpointOptions& options);
 
-  /// A set of files that are open already.
-  /// @param catalogue what the set records of its layouts itself; nullptr if it does not.
+  /// A set of files that are already open.
+  /// @param catalogue the layouts that the set itself records; nullptr: none.
   /// @param identity see identity()
-  /// @throws Error kBadInput if there is none, two of one rank are not different parts, or two
-  ///         parts hold the same parameter, but for boxes of it; kUnsupported if one has boxes
-  ///         that no catalogue places.
+  /// @throws Error kBadInput if there is no file, two files of one rank are not different parts, or
+  ///         two parts hold the same parameter other than as boxes; kUnsupported if a file has
+  ///         boxes that no catalogue places.
   explicit CheckpointSet(std::vector<RankFile> files,
                          std::shared_ptr<const Catalogue> catalogue = nullptr,
                          std::optional<ObjectKey> identity = std::nullopt);
 
-  /// Ascending by rank, then by part. A parameter is in one file of a rank at most, but for one
-  /// that is there in boxes.
+  /// Ascending by rank, then by part. A parameter is in at most one file of a rank, unless it is
+  /// stored in boxes.
   const std::vector<RankFile>& files() const noexcept { return files_; }
   /// The (first) file of a rank, or nullptr if there is none.
   const RankFile* find(Rank rank) const noexcept;
   /// All files of a rank, ascending by part; empty if there is none.
   std::span<const RankFile> files_of(Rank rank) const noexcept;
-  /// Those of `wanted` that have no file, ascending.
+  /// The ranks in `wanted` that have no file, ascending.
   std::vector<Rank> missing_ranks(const RankRange& wanted) const;
-  /// Where the files are: what was opened.
+  /// The path that was opened.
   const std::filesystem::path& root() const noexcept { return root_; }
 
-  /// The step that was taken ("10_50"), or empty if the names carry none.
+  /// The chosen step ("10_50"); empty if the names carry none.
   const std::string& step() const noexcept { return step_; }
   /// All steps that the set holds, oldest first.
   const std::vector<std::string>& steps() const noexcept { return steps_; }
@@ -90,23 +90,23 @@ class CheckpointSet {
   std::int64_t mtime_ns() const noexcept;
   /// The format of the files.
   const InputFormat& format() const { return input_format_of(files_.front().path); }
-  /// What the set records of its layouts itself; nullptr if it does not.
+  /// The layouts that the set itself records; nullptr: none.
   const std::shared_ptr<const Catalogue>& catalogue() const noexcept { return catalogue_; }
-  /// Tensors that cannot be shown, and why: by the set's metadata, and by what opening saw of the
-  /// files.
+  /// Tensors that cannot be shown, and why: according to the set's metadata, or found while opening
+  /// the files.
   std::vector<RefusedTensor> refused() const;
-  /// Tells its bytes from those of all other sets; nothing if there is no cache on disk to keep
-  /// anything by it, or that is not certain.
+  /// Distinguishes its bytes from those of all other sets; nullopt if there is no cache on disk
+  /// that needs it, or it is not certain.
   const std::optional<ObjectKey>& identity() const noexcept { return identity_; }
-  /// Whether that is all that was saved, and what states it; of a set that was not opened as one,
-  /// nothing.
+  /// Whether the set is complete, and what proves it; empty for a set that was made from open
+  /// files.
   const Completeness& completeness() const noexcept { return *completeness_; }
-  /// Gives it what was found out before it was made.
+  /// Sets what was found out before the set was made.
   void set_completeness(Completeness statement);
-  /// What --src-prefix names to take the same run's files again, whatever lies beside them by then;
-  /// empty: the set has no runs to choose from.
+  /// The value of --src-prefix that selects the same run's files again, even if others have
+  /// appeared beside them; empty: there is only one run.
   const std::string& series() const noexcept { return series_; }
-  /// What may surprise, one line each.
+  /// Facts that may surprise the user, one line each.
   const std::vector<std::string>& warnings() const noexcept { return warnings_; }
   /// Choices that were made and are worth a line in the log: the pattern, the step, ignored files.
   const std::vector<std::string>& notes() const noexcept { return notes_; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Whether what lies there is all that was saved, and what states it: counts in the names of files,
-/// an index, a table, config.json. Stated once, when a set is opened; every command uses it.
+/// Whether a set contains everything that was saved, and what proves it: counts in the names of
+/// files, an index, a table, config.json. Opening a set decides this once for all commands.
 #pragma once
 
 #include <filesystem>
@@ -15,45 +15,47 @@ namespace reshardfs {
 
 struct FoundFile;
 
-/// A parameter whose full shape follows from the files alone, so that it is smaller without the
-/// last of them.
+/// A parameter whose full shape is known only from the files, so that it would be smaller if the
+/// last files were missing.
 struct OpenShape {
   std::string name{};
-  Shape shape{};  ///< by the files that are there
+  Shape shape{};  ///< according to the existing files
 };
 
 struct Completeness {
-  /// What states what must be there, where all of that is there: "counts in 2 names".
+  /// The evidence that is satisfied: "counts in 2 names".
   std::vector<std::string> grounds{};
-  /// What the set should have by one of these, but has not. CheckpointSet::open() throws the first.
+  /// What the set lacks according to the evidence. CheckpointSet::open() throws the first one.
   std::vector<Error> missing{};
-  /// The same of single parameters, which may be left out: each with its name.
+  /// The same for single parameters, which the user may exclude; each error has the parameter's
+  /// name.
   std::vector<Error> short_parameters{};
-  /// What contradicts what is stated, but takes nothing away: a warning, and damage to `verify`.
+  /// Contradictions to the evidence that do not mean that data is missing: warnings, but damage for
+  /// `verify`.
   std::vector<Error> differences{};
-  /// What has only been taken in part, or not at all, one line each.
+  /// Files that are used only in part, or not at all, one line each.
   std::vector<std::string> doubts{};
-  /// What nothing states: "that these are all files". Empty: all is stated.
+  /// What remains unproven: "that these are all files". Empty: nothing.
   std::string unstated{};
-  /// What depends on it. Ascending by name.
+  /// The parameters that depend on it, ascending by name.
   std::vector<OpenShape> open_extents{};
-  /// Whether each file's name counts the files, and all are there.
+  /// Whether each file's name states the number of files, and all exist.
   bool counted = false;
-  /// Where the model's configuration may be; empty: it is not to be read.
+  /// The path of the model's configuration, which need not exist; empty: do not read it.
   std::filesystem::path config{};
 };
 
-/// What the names of files tell. Nothing is opened; where files are missing, these are looked for.
-/// @param source what the user named: a directory or one of the files.
+/// Evaluates the names of files without opening them. Missing files are looked for.
+/// @param source the path that the user named: a directory or one of the files.
 Completeness state_names(const std::vector<FoundFile>& files, const std::filesystem::path& source);
 
-/// What the user is to be told: doubts, and one line at most about what nothing states.
-/// @param takes parameters that count, by their names in the source; nothing: all.
+/// Warnings for the user: doubts, and at most one line about what remains unproven.
+/// @param takes selects the parameters that count, by their names in the source; empty: all.
 std::vector<std::string> warnings_of(const Completeness& completeness,
                                      const std::function<bool(const std::string&)>& takes = {});
 
 /// "complete by: the index model.safetensors.index.json", "nothing states that these are all
-/// files". Empty where something is missing.
+/// files". Empty if something is missing.
 std::string completeness_words(const Completeness& completeness);
 
 }  // namespace reshardfs

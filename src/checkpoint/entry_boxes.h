@@ -5,9 +5,8 @@
 
 namespace reshardfs {
 
-/// The boxes of a parameter whose files say themselves where they are (see
-/// FileIndex::box_offsets()); what is no box begins at 0. Where boxes are equal, that of the
-/// lowest rank is read.
+/// The boxes of a parameter whose files state their offsets (see FileIndex::box_offsets()); an
+/// entry without offsets begins at 0. Of equal boxes, the lowest rank's is read.
 BoxPlacement boxes_of_entries(const Holders& holders, Shape full_shape);
 
 }  // namespace reshardfs

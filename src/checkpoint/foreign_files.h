@@ -7,9 +7,9 @@
 
 namespace reshardfs {
 
-/// Of a directory in which no checkpoint was found: says what of other programs is in it, if that
-/// holds a model all the same, and what to do.
-/// @throws Error kUnsupported if there is any.
+/// For a directory without a checkpoint: if it contains a model in a form of other programs,
+/// reports which, and what to do.
+/// @throws Error kUnsupported if it does.
 void refuse_foreign_files(const std::filesystem::path& root, const SourceTreePtr& tree);
 
 }  // namespace reshardfs

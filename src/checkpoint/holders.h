@@ -13,7 +13,7 @@
 
 namespace reshardfs {
 
-/// A parameter as one rank's file holds it. The pointers belong to a CheckpointSet.
+/// A parameter in one rank's file. The pointers belong to a CheckpointSet.
 struct Holding {
   const RankFile* file = nullptr;
   const TensorEntry* entry = nullptr;
@@ -22,9 +22,9 @@ struct Holding {
   bool operator==(const Holding&) const = default;
 };
 
-/// The files that hold a parameter, ascending by rank; one with several boxes of it once for each
-/// box. The files of a stage mostly share one index and stand side by side in the checkpoint set:
-/// they are kept as one row, however many they are.
+/// The files that hold a parameter, ascending by rank; a file with several boxes of it occurs once
+/// for each box. The files of a stage usually share one index and are adjacent in the checkpoint
+/// set, so they are stored as one row.
 class Holders {
  public:
   /// Files first[0] to first[count - 1], all with the same entry.
@@ -62,7 +62,7 @@ class Holders {
     std::size_t at_ = 0;
   };
 
-  /// Adds files that come behind all that are there, or one more box of the last.
+  /// Adds files that follow all present ones, or one more box of the last file.
   void add(const Row& row);
 
   bool empty() const noexcept { return rows_.empty(); }
@@ -72,7 +72,7 @@ class Holders {
   Iterator end() const { return Iterator(rows_.data() + rows_.size()); }
   const std::vector<Row>& rows() const noexcept { return rows_; }
 
-  /// Those of these ranks.
+  /// The holders among these ranks.
   Holders within(const RankRange& ranks) const;
 
  private:

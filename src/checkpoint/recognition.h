@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Whether a path is a checkpoint, for messages about paths that were named in the wrong place. By
-/// the names of files and their first bytes: what is one may be damaged all the same.
+/// Recognizes checkpoints, for messages about paths that the user has confused. It checks only the
+/// names of files and their first bytes, so a checkpoint may still be damaged.
 #pragma once
 
 #include <filesystem>
@@ -12,17 +12,18 @@
 
 namespace reshardfs {
 
-/// Whether it is a file that begins like a checkpoint's, or a directory in which a source's files
-/// are found. False if it cannot be read.
+/// Whether a path is a file that begins like a checkpoint, or a directory that contains a source's
+/// files. False if it cannot be read.
 bool is_checkpoint(const std::filesystem::path& path) noexcept;
 
-/// The names of checkpoint files directly in a directory, ascending: at most `most`, as each is
-/// opened.
+/// The names of checkpoint files directly in a directory, ascending. Returns at most `most`,
+/// because it opens each file.
 std::vector<std::string> checkpoint_files_in(const std::filesystem::path& directory,
                                              const SourceTreePtr& tree, std::size_t most);
 
-/// Of the directories in `directory`, one that is a set which records its layouts: the last by its
-/// number ("step-20" comes after "step-3"). Looks into a few hundred at most, and into no link.
+/// A subdirectory that is a set which records its layouts: the one with the highest number
+/// ("step-20" is higher than "step-3"). Examines at most a few hundred subdirectories, and no
+/// links.
 std::optional<std::filesystem::path> described_set_in(const std::filesystem::path& directory,
                                                       const SourceTreePtr& tree);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Symbolic links among the files of a source. Whoever made the source chose where they lead.
+/// Symbolic links among the files of a source. The author of the source, who need not be the user,
+/// chose their targets.
 #pragma once
 
 #include <filesystem>
@@ -13,19 +14,19 @@ namespace reshardfs {
 
 struct CheckpointOptions;
 
-/// What the files of a source are opened with: nullptr, unless its links are refused, or a server
-/// lists it.
+/// The SourceTree with which the files of a source are opened; nullptr unless links are refused or
+/// the source is on a server.
 /// @param source a directory.
-/// @throws what the constructor of LinklessTree throws.
+/// @throws errors of the constructor of LinklessTree.
 SourceTreePtr source_tree(const std::filesystem::path& source, const CheckpointOptions& options);
 
-/// The same options, such that what a server lists of the source is kept: for all that is done to
-/// find and open one set.
+/// The same options with a cache of the server's lists, for everything that is done to find and
+/// open one set.
 CheckpointOptions listed_once(const std::filesystem::path& source,
                               const CheckpointOptions& options);
 
-/// A line about those that lead to something outside of `root`; nothing if none does.
-/// @param links each exists or leads nowhere; the latter are passed over.
+/// A line about the links that lead outside of `root`; nullopt if none does.
+/// @param links symbolic links; broken ones are ignored.
 std::optional<std::string> links_outside(const std::filesystem::path& root,
                                          const std::vector<std::filesystem::path>& links);
 

@@ -10,10 +10,10 @@
 
 namespace reshardfs {
 
-/// Reads bytes of a tensor in C order, however it lies in its storage: transposed, permuted, with
-/// gaps. Memory is bounded, whatever the tensor's size.
-/// @param offset in bytes of the tensor's content.
-/// @throws what the source throws.
+/// Reads bytes of a tensor in C order, even if it is stored transposed, permuted or with gaps. It
+/// uses a bounded amount of memory for tensors of any size.
+/// @param offset in the tensor's content, in bytes.
+/// @throws errors of the source.
 void read_strided(const ByteSource& source, const TorchTensor& tensor, std::uint64_t offset,
                   std::span<std::byte> out);
 

@@ -13,7 +13,7 @@ namespace reshardfs {
 
 /// Whether somebody listens.
 bool has_listener() noexcept;
-/// The descriptor; -1: nobody listens.
+/// The descriptor; -1: no program listens.
 int listener_descriptor() noexcept;
 
 /// {"error": {"kind", "path", "parameter", "rank", "hint", "message", "text"}}; what is not known

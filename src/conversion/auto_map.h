@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// --map auto: the installed map whose names a source has.
+/// --map auto: chooses the installed map that fits the names in a source.
 #pragma once
 
 #include <filesystem>
@@ -12,16 +12,16 @@
 
 namespace reshardfs {
 
-/// The name of the only installed map that takes all tensors, read in either direction. What
-/// training keeps beside weights, and what a map drops, does not count.
+/// The name of the only installed map that, in either direction, matches all tensors. Tensors of
+/// the training state, and tensors that a map drops, do not count.
 /// @param names of the tensors of a source.
-/// @throws Error kUsage that names the maps, if several take all or none does.
+/// @throws Error kUsage if several maps match all tensors, or none does; names the maps.
 std::string only_map_for(const std::vector<std::string>& names);
 
-/// Puts that map in the place of "auto"; does nothing if "auto" is not there.
+/// Replaces "auto" with the name of that map; does nothing without "auto".
 /// @param source and options open the checkpoint.
-/// @throws Error kUsage if there are other maps; what CheckpointSet::open() and only_map_for()
-///         throw.
+/// @throws Error kUsage if there are other maps beside "auto"; errors of CheckpointSet::open() and
+///         only_map_for().
 void settle_auto_map(ModelMapOptions& maps, const std::filesystem::path& source,
                      const CheckpointOptions& options);
 

@@ -7,11 +7,11 @@
 
 namespace reshardfs {
 
-/// How the checkpoint of a query is opened. All indexes are compared.
+/// The options for opening the checkpoint of a query. All indexes are compared.
 /// @throws Error as Decryption::load_if_named().
 CheckpointOptions options_of(const CheckpointQuery& query);
 
-/// What read_contents() gives, of a set that is open.
+/// The result of read_contents() for an open set.
 CheckpointContents contents_of(const CheckpointSet& set);
 
 }  // namespace reshardfs

@@ -146,8 +146,8 @@ NameFilter filter_of(const ConversionOptions& options) {
   return {options.include, options.exclude, options.weights_only, options.state_prefixes};
 }
 
-/// Where a layout of the source does not fit, the message has the destination's too: whoever mixed
-/// up two strategies sees it there.
+/// If a layout of the source does not fit, the message also has the destination's, which shows
+/// whether the user confused the two strategies.
 SourceTableResult open_source(const ConversionOptions& options,
                               const std::shared_ptr<const CheckpointSet>& checkpoint,
                               StrategyInput& input, const NameMap& names,

@@ -13,13 +13,13 @@
 
 namespace reshardfs {
 
-/// What to answer where a target that was derived from sizes does not fit the source. Where tp does
-/// not divide a dimension that it would cut: that, and which numbers fit all parameters. Else the
-/// error as it is.
-/// @param error of TargetTable, for a parameter.
+/// The error to report if a target that was derived from sizes does not fit the source. If tp does
+/// not divide a dimension that it would cut, the error says so and lists the numbers that fit all
+/// parameters. Otherwise it is `error`.
+/// @param error the error of TargetTable about a parameter.
 /// @param sizes "tp=3,dp=2"
-/// @param target parameters that its filter leaves out need not fit.
-/// @param strategy_for the target that other sizes give; may throw.
+/// @param target parameters that its filter leaves out do not count.
+/// @param strategy_for derives the target from other sizes; may throw.
 Error misfit_of_sizes(
     const Error& error, const std::string& sizes, const SourceTable& source,
     const TargetOptions& target,

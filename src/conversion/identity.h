@@ -11,27 +11,28 @@
 
 namespace reshardfs {
 
-/// What decides the bytes of a conversion's files: the source files, the contents of the strategy
-/// files, the options, and the version of the program. Which ranks and views are shown is not part
-/// of it, so that they may be exported one after another. A JSON object on one line.
+/// Everything that decides the bytes of a conversion's files, as a JSON object on one line: the
+/// source files, the contents of the strategy files, the options, and the version of the program.
+/// The choice of ranks and views is not included, so that they can be exported one after another.
 ///
-/// Of a source file: its path, size, times and inode number, a sum of its index, and one of samples
-/// of its bytes. The change time and the inode number betray that it was rewritten or replaced,
-/// even where the modification time was set back; the samples, that a disk was restored or a clock
-/// was wrong. Few bytes are read, so that it takes little time beside reading what was exported.
+/// A source file is identified by its path, size, times and inode number, a checksum of its index,
+/// and a checksum of samples of its bytes. The change time and the inode number show that it was
+/// rewritten or replaced, even if the modification time was set back; the samples show that a disk
+/// was restored or a clock was wrong. Reading the samples takes little time compared with an
+/// export.
 /// @param sources as of Conversion::source_files().
 /// @throws Error kMissing or kIo if a file that the options name cannot be read, kChanged if a
-///         source file is not the one any more that the conversion has opened.
+///         source file is no longer the one that the conversion opened.
 std::string conversion_identity(const ConversionOptions& options,
                                 const std::vector<ConversionSource>& sources);
 
-/// The same for a mount that other processes may go on with: without the version of the program,
-/// which may be another one's, and without samples, since the source files are those of this
-/// machine. Reads the strategy files alone.
+/// The same for a mount that another process may take over: without the program's version, which
+/// may differ, and without samples, because both processes read the source files on this machine.
+/// Reads only the strategy files.
 std::string mount_identity(const ConversionOptions& options,
                            const std::vector<ConversionSource>& sources);
 
-/// The same for a mount of all steps: without their source files, which come and go.
+/// The same for a mount of all steps: without source files, because steps appear and disappear.
 std::string steps_identity(const ConversionOptions& options);
 
 struct IdentityDifference {
@@ -39,8 +40,8 @@ struct IdentityDifference {
   std::string hint{};
 };
 
-/// What makes two of them different.
-/// @param old nothing: it has none, or what it has is none.
+/// The first difference between two identities.
+/// @param old nullopt: there is no valid identity.
 IdentityDifference identity_difference(const std::optional<JsonValue>& old, const JsonValue& now);
 
 }  // namespace reshardfs

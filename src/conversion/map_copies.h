@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a source has several times and maps read once: aliases of tensors, such as a tied head, and
+/// Copies in a source, of which maps read only one: aliases of tensors, such as a tied head, and
 /// elements that a map repeats, such as key heads.
 #pragma once
 
@@ -17,20 +17,21 @@ namespace reshardfs {
 
 struct MapCopy {
   TensorPair pair;
-  bool is_alias = false;  ///< else elements that are repeated
-  std::string what;       ///< how they differ, if they do
-  std::string variable;   ///< of an alias: see modelmap::SourceAlias
+  bool is_alias = false;  ///< false: repeated elements
+  std::string what;       ///< describes the difference, if there is one
+  std::string variable;   ///< for an alias: see modelmap::SourceAlias
 };
 
 struct MapCopies {
   std::vector<MapCopy> copies;
-  std::vector<std::string> uncompared;  ///< tensors that no full copy is known of
-  std::vector<std::shared_ptr<const SourceTable>> kept{};  ///< whose names the grids have
+  std::vector<std::string> uncompared;                     ///< tensors without a known full copy
+  std::vector<std::shared_ptr<const SourceTable>> kept{};  ///< own the names in the grids
 };
 
-/// Those of one map.
-/// @param source that the map reads. @param shown by it; nullptr: elements are not asked for.
-/// @param options that the map was applied with.
+/// The copies that one map uses.
+/// @param source the map's input. @param shown the map's result; nullptr: leave out repeated
+///        elements.
+/// @param options with which the map was applied.
 /// @throws what check_mapping() and mapped_source() throw.
 MapCopies map_copies(const modelmap::ModelMap& map, const modelmap::MapOptions& options,
                      const modelmap::Mapping& mapping,
@@ -38,11 +39,11 @@ MapCopies map_copies(const modelmap::ModelMap& map, const modelmap::MapOptions& 
                      const std::shared_ptr<const SourceTable>& shown,
                      const std::vector<std::string>& state_prefixes);
 
-/// Looks in samples whether the copies are equal that what is shown depends on.
+/// Compares samples of the copies on which shown tensors depend.
 /// @param shown of maps.apply().
-/// @param wants tensors that are asked for, by either side's name; empty: all.
-/// @return warnings: under Replicas::kFirst, repeated elements that differ.
-/// @throws Error kBadInput that names a tensor whose copy differs.
+/// @param wants the tensors to check, by either side's names; empty: all.
+/// @return warnings about repeated elements that differ, with Replicas::kFirst.
+/// @throws Error kBadInput if a copy differs; names its tensor.
 std::vector<std::string> check_map_copies(const ModelMaps& maps, const ModelMaps::Result& shown,
                                           const MappedSourceOptions& options, Replicas replicas);
 

@@ -356,7 +356,7 @@ ModelMaps::Result ModelMaps::apply(std::shared_ptr<const SourceTable> source,
   return result;
 }
 
-/// What nobody sees in the tensors, and where it comes from.
+/// Adds notes about values that the tensors do not show, and their origins.
 void ModelMaps::add_origin_notes(std::size_t number, Direction direction,
                                  const Destination& destination,
                                  std::vector<std::string>& notes) const {
@@ -433,7 +433,7 @@ std::string ModelMaps::suggestion(std::size_t number,
   }
   std::size_t most = std::max(forward, inverse) + 1;
   std::vector<std::string> better;
-  // Whoever writes a map knows that it is not an installed one.
+  // A user with a map of his own does not need the names of installed ones.
   if (!is_inside(own.file, installed_maps_directory())) return {};
   for (const InstalledMap& installed : installed_maps()) {
     const ModelMap map = read_map(installed);

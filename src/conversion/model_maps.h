@@ -23,15 +23,15 @@ namespace reshardfs {
 
 class FamilyTarget;
 
-/// The model maps that a user names, read.
+/// The model maps that the options name.
 class ModelMaps {
  public:
-  /// @param source of the checkpoint: if it is a directory with a config.json, as those of models
-  ///        are, that counts where the options name none.
+  /// @param source the checkpoint. If it is a directory with a config.json, this one is used unless
+  ///        the options name one.
   /// @param linkless_root as for Strategy::load().
-  /// @param listed what a server has listed of the source; nullptr: nothing.
-  /// @throws Error kMissing, kIo or kBadInput with the file; kUsage for a variable that is none or
-  ///         that no map uses, and for a wrong number of directions.
+  /// @param listed a server's list of the source's files; nullptr: there is none.
+  /// @throws Error kMissing, kIo or kBadInput with the file; kUsage for an invalid variable, one
+  ///         that no map uses, or a wrong number of directions.
   ModelMaps(const ModelMapOptions& options, const std::filesystem::path& source,
             std::filesystem::path linkless_root = {}, const SourceTreePtr& listed = nullptr);
 
@@ -39,31 +39,31 @@ class ModelMaps {
   std::size_t size() const noexcept { return maps_.size(); }
   const modelmap::ModelMap& at(std::size_t number) const { return maps_[number]; }
 
-  /// @throws Error kUsage if each rank is to have its own values: what a map makes is of no single
-  ///         rank.
+  /// @throws Error kUsage if each rank is to have its own values: tensors that a map makes do not
+  ///         come from a single rank.
   void require_shared_values(Replicas replicas) const;
 
-  /// The config.json that counts; empty: none.
+  /// The config.json in use; empty: none.
   const std::filesystem::path& config_file() const noexcept { return config_file_; }
-  /// What that says; maps need not be there. Empty if there is none.
+  /// The contents of config_file(), even without maps. Empty if there is none.
   /// @throws Error kMissing, kIo, or kBadInput with the file.
   modelmap::ModelConfig config_of_model() const;
   /// Whether the user has named the config by its directory.
   bool has_model_directory() const noexcept { return has_model_directory_; }
-  /// SHA-256 of the files read, in the order in which they were, as hexadecimal digits.
+  /// SHA-256 of each file that was read, in that order, as hexadecimal digits.
   const std::vector<std::string>& digests() const noexcept { return digests_; }
   /// Choices made, one line each.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
-  /// The destination, as far as it counts.
+  /// The facts about the destination that maps depend on.
   struct Destination {
     const StrategyInput* strategy = nullptr;
     const NameMap* names = nullptr;
-    const FamilyTarget* family = nullptr;  ///< where the strategy is sizes
+    const FamilyTarget* family = nullptr;  ///< if the strategy is given as sizes
   };
 
-  /// What a map is to be applied with to the tensors of `source`, which the one before it shows.
-  /// Its direction is known, and into how many parts both sides cut tensors.
+  /// The options for applying a map to the tensors of `source`, which the map before it shows. They
+  /// contain its direction, and the number of parts into which each side cuts tensors.
   modelmap::MapOptions map_options(std::size_t number,
                                    const std::shared_ptr<const SourceTable>& source,
                                    const std::vector<modelmap::SourceTensor>& tensors,
@@ -75,37 +75,38 @@ class ModelMaps {
     return map_options(number, source, tensors, Destination());
   }
 
-  /// What a user may have meant instead, where rules of another installed map, or the other
-  /// direction, take more of the names; empty if none do.
+  /// A hint for the user if another installed map, or the other direction, matches more of the
+  /// names; empty if none does.
   std::string suggestion(std::size_t number,
                          const std::vector<modelmap::SourceTensor>& tensors) const;
 
   struct Result {
     std::shared_ptr<const SourceTable> table;
-    std::string side;  ///< what the last map shows: "Hugging Face"; empty: there is no map
+    std::string
+        side;  ///< the side that the last map shows, such as "Hugging Face"; empty: there is no map
     std::vector<modelmap::Mapping> mappings;                  ///< of each map
-    std::vector<std::shared_ptr<const SourceTable>> sources;  ///< what each map reads
+    std::vector<std::shared_ptr<const SourceTable>> sources;  ///< the input of each map
     std::vector<std::string> notes;                           ///< choices made, one line each
   };
 
   /// How one of the maps makes a tensor.
   struct Explanation {
     std::string target;
-    std::vector<std::string> sources;  ///< by name, in the order of the rule
+    std::vector<std::string> sources;  ///< names, in the order of the rule
     modelmap::MapPlace place;          ///< of the rule or the alias
     bool is_alias = false;
     std::vector<modelmap::VariableValue> values;
   };
-  /// What each map makes the tensor `name` of, which the last one shows: the last map first. Of
-  /// the maps before it, what the tensors of the next one need; at most 64 tensors.
-  /// @throws what apply() throws; kMissing if the last map shows no such tensor.
+  /// How each map makes the tensor `name` that the last map shows; the last map comes first. For
+  /// the maps before it, lists the tensors that the following map needs; at most 64 tensors.
+  /// @throws errors of apply(); kMissing if the last map shows no such tensor.
   std::vector<Explanation> explain(std::shared_ptr<const SourceTable> source,
                                    const Destination& destination,
                                    const MappedSourceOptions& options,
                                    const std::string& name) const;
 
-  /// @throws what map_tensors() and mapped_source() throw; kUsage for a destination that is sizes
-  ///         without a family.
+  /// @throws errors of map_tensors() and mapped_source(); kUsage if the destination is given as
+  ///         sizes without a family.
   Result apply(std::shared_ptr<const SourceTable> source, const Destination& destination,
                const MappedSourceOptions& options) const;
 

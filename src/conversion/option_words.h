@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The words that options have for their choices: what the command line and files of options take,
-/// and what messages call them.
+/// The words for the choices of options, in the command line, configuration files and messages.
 #pragma once
 
 #include <algorithm>
@@ -62,7 +61,7 @@ std::string word_of(const std::array<OptionWord<Value>, kCount>& words, Value va
   return found == words.end() ? "" : std::string(found->word);
 }
 
-/// Nothing if there is no such word.
+/// nullopt if there is no such word.
 template <typename Value, std::size_t kCount>
 std::optional<Value> value_of(const std::array<OptionWord<Value>, kCount>& words,
                               std::string_view word) {
@@ -71,7 +70,7 @@ std::optional<Value> value_of(const std::array<OptionWord<Value>, kCount>& words
   return found == words.end() ? std::nullopt : std::optional(found->value);
 }
 
-/// @param texts all of them are words.
+/// @param texts each must be one of the words.
 template <typename Value, std::size_t kCount>
 std::vector<Value> values_of(const std::array<OptionWord<Value>, kCount>& words,
                              const std::vector<std::string>& texts) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Source strategies that are sizes: the shapes of slices prove which dimensions were cut.
+/// Source strategies given as sizes: the shapes of slices prove which dimensions were cut.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@
 
 namespace reshardfs {
 
-/// The strategy of a set that was saved under "tp=4" (and dp, pp): each slice has the full shape
-/// that the model's configuration gives, or a tp-th of it along the dimension that maps state for
-/// the name. Ranks lie as the device matrix [dp, tp] of each stage has them; the files say which
-/// stage has a parameter. Where dp is not named it follows from the number of ranks.
-/// @param maps whose configuration counts.
-/// @throws Error kUsage for sizes that do not go with the ranks, and that lists the parameters
-///         whose cut is not proven; kUnsupported for ep and opt.
+/// The strategy of a set that was saved under "tp=4" (and dp, pp). Each slice must have the full
+/// shape that the model's configuration gives, or 1/tp of it along the dimension that the maps
+/// state for the name. Each stage has the device matrix [dp, tp], and the files show which stage
+/// has a parameter. If `sizes` lacks dp, dp follows from the number of ranks.
+/// @param maps model maps, with the configuration of the model.
+/// @throws Error kUsage if the sizes do not fit the number of ranks, or cuts are not proven; lists
+///         these parameters. kUnsupported for ep and opt.
 Strategy sized_source(const std::string& sizes, const CheckpointSet& set, const ModelMaps& maps);
 
 }  // namespace reshardfs

@@ -25,50 +25,51 @@ class StrategyInput {
   /// @throws Error as Strategy::load() and StrategyRules::load().
   explicit StrategyInput(const std::optional<std::filesystem::path>& path, std::string sizes = {},
                          const std::filesystem::path& linkless_root = {});
-  /// Sizes.
+  /// A strategy given as sizes.
   /// @param stage_layers as for derive_strategy().
   StrategyInput(std::string sizes, std::vector<std::int64_t> stage_layers)
       : sizes_(std::move(sizes)), stage_layers_(std::move(stage_layers)) {}
 
-  /// One that is known already.
+  /// A strategy that is already known.
   /// @param file that it came from, for messages.
   StrategyInput(Strategy strategy, std::string file)
       : strategy_(std::move(strategy)), file_(std::move(file)) {}
 
-  /// The ranks that a source of this strategy has, nothing if there is no strategy or it is given
-  /// as sizes; from rank 0 on, but for the file of a later pipeline stage alone. To be asked before
-  /// the strategy is taken out.
+  /// The ranks of a source with this strategy; nullopt if there is no strategy or it is given as
+  /// sizes. They begin at rank 0, except for the file of one later pipeline stage. Call this before
+  /// for_source() or for_target(), which take the strategy out.
   std::optional<RankRange> ranks() const;
 
-  /// The same with their stages.
+  /// The same with the ranks' stages.
   std::optional<SourceRanks> source_ranks() const;
 
-  /// What it says about a parameter, as far as that is known without a source; for messages.
+  /// Describes what the strategy says about a parameter, as far as this is known without a source;
+  /// for messages.
   /// @param name the parameter's destination name.
   std::string words_for(const std::string& name) const;
 
-  /// Rules that select nothing are warned of, and no error.
+  /// Makes rules that select nothing a warning instead of an error.
   void allow_unmatched(bool allowed = true) { allows_unmatched_ = allowed; }
-  /// What was found to warn of since the last call, one line each.
+  /// The warnings since the last call, one line each.
   std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
 
-  /// Nothing if there is no strategy. Rules lay out the parameters that they take: see
-  /// source_table() for the others.
-  /// @param takes what it does not take needs no layout: rules may leave it undecided.
+  /// The source's strategy; nullopt if there is none. Rules lay out the parameters that they match;
+  /// source_table() handles the others.
+  /// @param takes selects parameters. Others need no layout, so rules may leave theirs undecided.
   /// @throws Error kBadInput for rules that select nothing, unless the checkpoint lacks the files
-  ///         of a whole pipeline stage, which may have it.
+  ///         of a whole pipeline stage, which may contain their parameters.
   std::optional<Strategy> for_source(const CheckpointSet& checkpoint, const NameTaker& takes = {});
-  /// @param names rules are applied to the parameters' destination names.
+  /// @param names gives the parameters' destination names, to which rules are applied.
   /// @throws as for_source().
   std::optional<Strategy> for_target(const SourceTable& source, const NameMap& names);
 
-  /// What it lays out of a destination with these tensors, without taking the strategy out.
-  /// Nothing if there is none, or sizes.
+  /// The layouts for a destination with these tensors; does not take the strategy out. nullopt if
+  /// there is no strategy, or it is given as sizes.
   std::optional<Strategy> layouts_of(const std::vector<NamedShape>& tensors) const;
   bool is_sizes() const noexcept { return !sizes_.empty(); }
 
   bool is_rules() const noexcept { return rules_.has_value(); }
-  /// nullptr if it is none.
+  /// nullptr if the strategy is not given as rules.
   const StrategyRules* rules() const noexcept { return rules_ ? &*rules_ : nullptr; }
 
  private:
@@ -83,11 +84,11 @@ class StrategyInput {
   std::vector<std::string> warnings_;
 };
 
-/// Whether a pipeline stage has no file: then nobody knows the names of its parameters.
+/// Whether no file of a pipeline stage exists, so that the names of its parameters are unknown.
 bool lacks_a_stage(const CheckpointSet& checkpoint, const SourceRanks& ranks);
 
 /// The parameters of a checkpoint, with the shapes of their slices.
-/// @param takes those that it does not take are left out.
+/// @param takes selects the parameters.
 std::vector<NamedShape> slice_shapes(const CheckpointSet& checkpoint, const NameTaker& takes = {});
 
 }  // namespace reshardfs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Options that select parameters by name, met with the names of a checkpoint: each is to select
-/// something, as a misspelt one would otherwise go unnoticed.
+/// Finds options that select no parameter of a checkpoint by name. Without this check, a misspelt
+/// name would go unnoticed.
 #pragma once
 
 #include <filesystem>
@@ -17,22 +17,23 @@
 
 namespace reshardfs {
 
-/// All names that options may mean in a set, each once: of parameters, of those that its own
-/// description has although no file or no reader does, and of what is no tensor.
+/// All names in a set that options may refer to, each once: parameters, parameters that only the
+/// set's metadata lists, parameters that cannot be read, and objects that are not tensors.
 std::vector<std::string> names_in(const CheckpointSet& checkpoint);
-/// Those of a table that a model map has made; of another one, those of its set.
+/// The same for a table. If a model map made the table, its own parameters replace those of the
+/// set.
 std::vector<std::string> names_in(const SourceTable& table);
 
-/// The names under which they are shown.
+/// The names under which these are shown.
 std::vector<std::string> renamed(const std::vector<std::string>& names, const NameMap& map);
 
-/// Adds entries of a name map whose old name is none of `names`.
+/// Adds the entries of a name map whose old name is not in `names`.
 void add_unmatched_names(const NameMap& map, const std::filesystem::path& file,
                          const std::vector<std::string>& names, UnmatchedOptions& unmatched);
 
-/// Adds casts that convert nothing of what is shown.
-/// @param shown the tables whose parameters are; nullptr among them is none.
-/// @param names all that could be shown, under the names of the target.
+/// Adds casts that convert no shown parameter.
+/// @param shown the tables whose parameters are shown; nullptr is ignored.
+/// @param names all parameters that could be shown, by their names in the target.
 void add_unmatched_casts(const std::vector<std::string>& texts,
                          const std::vector<const TargetTable*>& shown,
                          const std::vector<std::string>& names, UnmatchedOptions& unmatched);

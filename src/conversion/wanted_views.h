@@ -10,21 +10,21 @@
 
 namespace reshardfs {
 
-/// Whether ranks that hold the same have one value there.
+/// Whether the view shows one value for parameters that several ranks hold.
 bool has_one_value(ViewKind kind);
-/// Whether it is made of the whole model, in any default.
+/// Whether the view is made of the whole model, and is not one that must be asked for by name.
 bool shows_the_whole(ViewKind kind);
 
-/// Whether a view is to be shown: by name, as one of --views merged, or by default.
+/// Whether a view is shown: named by the user, as part of --views merged, or by default.
 bool is_wanted(ViewKind kind, const ConversionOptions& options);
-/// Whether the user has named this view itself, so that it is an error if it cannot be made.
+/// Whether the user has named this view, so that it is an error if it cannot be made.
 bool is_named(ViewKind kind, const ConversionOptions& options);
-/// Whether any view that is made of the whole model is to be shown.
+/// Whether any view that is made of the whole model is shown.
 bool wants_whole(const ConversionOptions& options);
-/// Whether one of these is named, --views merged included.
+/// Whether the user has named such a view, including --views merged.
 bool names_whole(const ConversionOptions& options);
 
-/// Adds options of views none of which is shown, as --params without the rank directories.
+/// Adds options whose views are not shown, such as --params without the rank directories.
 /// @param formats of the rank files.
 void add_idle_view_options(const ConversionOptions& options,
                            const std::vector<OutputFormat>& formats, UnmatchedOptions& unmatched);

@@ -34,7 +34,7 @@ std::string series_of(const ConversionOptions& options) {
 
 CompleteSteps::CompleteSteps(ConversionOptions options, std::optional<RankRange> ranks)
     : options_(std::move(options)), ranks_(ranks) {
-  options_.check_replicas = false;  // whoever looks into the step finds out
+  options_.check_replicas = false;  // checked when a program opens the step
 }
 
 std::vector<std::string> CompleteSteps::names() {

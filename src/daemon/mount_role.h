@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Whether a mount is a new one or another process's, and who keeps it when this process crashes.
+/// Whether a mount is new or taken over from another process, and what keeps it if this process
+/// crashes.
 #pragma once
 
 #include <memory>

@@ -39,7 +39,7 @@ struct MountVersions {
 MountVersions mount_versions(const ConversionOptions& options, const Conversion& conversion,
                              const MountOptions& mount, const MountWords& words, Takeover* before);
 
-/// The same for a mount of all steps, whose tree keeps account of itself.
+/// The same for a mount of all steps, whose tree tracks its own versions.
 /// @param series see MountedTree.
 MountVersions steps_versions(const ConversionOptions& options, const std::string& series,
                              const MountOptions& mount, const MountWords& words, Takeover* before);

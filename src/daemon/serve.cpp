@@ -123,7 +123,7 @@ std::string text_of(const std::exception_ptr& failure) {
                  served.options.mountpoint.native());
     spdlog::default_logger()->flush();
   } catch (const std::exception&) {
-    // There is nobody left to tell.
+    // The error cannot be reported any more.
   }
   std::_Exit(failure ? kExitIo : EXIT_SUCCESS);
 }
@@ -143,7 +143,7 @@ bool stop_threads(WorkerThreads& workers, ServedTree& served, MountHandover& han
   return refresher.stop(rest) && handover.stop(rest);
 }
 
-/// A mount that nobody could use is a failure, whoever has ended it.
+/// A mount that ended before it could be used is a failure, no matter what ended it.
 std::exception_ptr failure_of(Ending ending, const MountOptions& options) {
   switch (ending) {
     case Ending::kSignal:
@@ -167,7 +167,7 @@ std::exception_ptr failure_of(Ending ending, const MountOptions& options) {
 /// Later, looking at the mount point would be a request to this very process.
 ServeOptions with_real_mountpoint(ServeOptions options) {
   const Takeover* const takeover = options.handover.takeover;
-  // A mount that nobody serves yet must not be looked at.
+  // A mount that no process serves yet must not be accessed.
   options.mountpoint = takeover != nullptr ? std::filesystem::path(takeover->state().mountpoint)
                                            : real_mountpoint(options.mountpoint);
   return options;

@@ -27,7 +27,7 @@ struct Running {
   std::uint64_t blocks = 0;
   std::uint64_t next = 0;    // guarded by the engine's mutex, as is
   std::uint64_t hashed = 0;  // this one
-  Sha256 hash{};             // used by whoever has block number `hashed`
+  Sha256 hash{};             // used by the thread that has block number `hashed`
   RetryOnce begun{};
 };
 

@@ -33,8 +33,8 @@ class BlockJob {
   virtual std::size_t block_bytes() const { return 0; }
   /// Before the first block.
   virtual void begin() {}
-  /// Whether a process before this one has written the block, whose bytes are read to `out` then.
-  /// Called before write(), from several threads at once; then write() is not.
+  /// Whether an earlier process has written the block. If so, reads its bytes into `out`, and
+  /// write() is not called for the block. Several threads may call this at once.
   virtual bool restore(std::uint64_t /*offset*/, std::span<std::byte> /*out*/) { return false; }
   /// Each block once, in any order, from several threads at once.
   virtual void write(std::uint64_t /*offset*/, std::span<const std::byte> /*bytes*/) {}

@@ -18,9 +18,10 @@ namespace reshardfs {
 /// The name of the journal beside a partial file: `.NAME.reshardfs-partial-blocks`.
 std::string journal_name(const std::string& name);
 
-/// Which blocks of a partial file have been written, and their sums, so that a process that comes
-/// after one that was killed need not write them again. Nothing is believed without the bytes: a
-/// block counts if what is read back has its sum, whatever the machine lost when it went down.
+/// Records which blocks of a partial file have been written, and their checksums, so that the next
+/// process need not write them again after this one was killed. A block counts only if the bytes
+/// that are read back have its checksum, so blocks that the machine lost in a crash are written
+/// again.
 ///
 /// Where it cannot be written, the file is written without one.
 class BlockJournal {
@@ -31,7 +32,7 @@ class BlockJournal {
     std::uint64_t size = 0;
   };
 
-  /// Begins one, in the place of what is there.
+  /// Begins a new journal, replacing any existing one.
   BlockJournal(Folder folder, const std::string& name, const Subject& subject,
                std::size_t block_bytes);
   BlockJournal(const BlockJournal&) = delete;

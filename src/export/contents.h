@@ -6,8 +6,8 @@
 
 namespace reshardfs {
 
-/// Target::choose() for files whose versions nobody tells: what is there is hashed, and compared
-/// with the manifest or, if that does not know the file, with the source.
+/// Target::choose() for targets that do not report versions of files: existing files are hashed and
+/// compared with the manifest or, if it does not list the file, with the source.
 OutputFiles choose_by_contents(const Target& target, const Folder& root, const OutputFiles& files,
                                const Target::Listing& there, bool force, Manifest& manifest,
                                const BlockEngineOptions& engine);

@@ -110,7 +110,7 @@ class Exporter {
     others.add_all(entries, options_.force);
     if (has_only_sums_of(*target_, sums->second, entries)) return;
     if (!options_.force) throw_in_the_way(*target_, kChecksumFile, "already exists");
-    // They would tell whoever waits for the shares that all of them are complete.
+    // They would tell a process that waits for the shares that all of them are complete.
     target_->remove(kChecksumFile);
   }
 

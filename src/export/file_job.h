@@ -16,8 +16,8 @@ struct FileWriting {
   Manifest& manifest;
   /// Whether a file that has appeared meanwhile may be replaced.
   bool replace;
-  /// kMany: of a share, whose process of an earlier run may still live elsewhere. It writes the
-  /// same bytes, so whoever is last may replace the file.
+  /// kMany: for a share, of which a process of an earlier run may still be running elsewhere. It
+  /// writes the same bytes, so the last process may replace the file.
   Writers writers;
   std::size_t block_bytes;
 };

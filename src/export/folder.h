@@ -20,9 +20,8 @@ namespace reshardfs {
 /// and without "." and "..".
 bool is_plain_path(const std::filesystem::path& path);
 
-/// A directory that is held open: what is done in it is done there, whatever its name and the names
-/// above it come to stand for meanwhile. None of its functions follows a symbolic link, save
-/// open().
+/// A directory that is held open, so that operations reach it even if its path is renamed or
+/// replaced. None of its functions except open() follows a symbolic link.
 class Folder {
  public:
   /// The directory that the user means: links are followed.
@@ -62,7 +61,7 @@ class Folder {
 
 enum class Lock : std::uint8_t {
   kShared,     ///< others may have it, too
-  kExclusive,  ///< nobody else
+  kExclusive,  ///< excludes all other processes
 };
 
 /// Locks a directory or a file in it for as long as it is open.
@@ -70,7 +69,7 @@ enum class Lock : std::uint8_t {
 ///         on NFS).
 bool try_lock(int descriptor, Lock lock) noexcept;
 
-/// The error for a directory whose locks another process has.
+/// The error for a directory that another process has locked.
 Error in_use_error(const std::filesystem::path& directory);
 
 }  // namespace reshardfs

@@ -12,7 +12,7 @@
 
 namespace reshardfs {
 
-/// The text of a file in a directory. Whoever may write there may have put anything under its name.
+/// Reads a file in a directory. Every user who may write there may have replaced it.
 /// @param end what it must end with; of one that does not, no more is read.
 /// @return nothing if there is none, or if it ends with something else.
 /// @throws Error kUsage if it is no regular file, or larger than any that an export writes, or if
@@ -21,8 +21,8 @@ namespace reshardfs {
 std::optional<std::string> read_text(const Folder& folder, const std::string& name,
                                      std::string_view end = {});
 
-/// Target::claim() in a directory. Nothing is written to what is no file of its own (a link, one
-/// with a second name, a device).
+/// Target::claim() in a directory. It never writes to an existing link, device, or file with a
+/// second name.
 std::unique_ptr<Claim> claim_in(const Folder& folder, const std::optional<Share>& share);
 
 }  // namespace reshardfs

@@ -174,8 +174,8 @@ WriteJobs FolderTarget::jobs(const OutputFiles& files, const OutputFiles& pendin
   return jobs;
 }
 
-/// Whoever else might write these files has been locked out where locks work; where they do not, it
-/// will find that it cannot complete its file.
+/// Locks exclude other writers of these files. If locks do not work, another writer will fail to
+/// complete its file.
 /// @return those that have been begun, and can be gone on with.
 std::set<fs::path> FolderTarget::remove_left(const OutputFiles& files,
                                              const OutputFiles& pending) const {

@@ -31,7 +31,7 @@ class Claim {
   /// @throws Error kUsage or kBadInput if that is none; kIo.
   virtual std::string read() = 0;
   /// To be called once, after read().
-  /// @param good so many bytes of what read() has told stay; 0: it begins anew.
+  /// @param good number of bytes to keep, from read(); 0: begin a new manifest.
   /// @param header its first line.
   /// @throws Error kIo.
   virtual void begin(std::uint64_t good, const std::string& header) = 0;
@@ -51,15 +51,16 @@ class Claim {
   virtual void require_own() const = 0;
 };
 
-/// What an export has written, so that it can go on after it was killed: a line of JSON that says
-/// of what conversion, and one for each file. Lines are appended where that is possible, so that a
-/// file costs the same however many there are, and a torn last line loses one file's entry alone.
-/// Elsewhere all of it is written anew now and then, and what is about to be written has an entry
-/// without sums before: a file that a killed run has completed is known as the export's own then.
+/// Records what an export has written, so that it can continue after it was killed. One line of
+/// JSON states the conversion, and one line describes each file. Lines are appended if the target
+/// permits it, so that the cost for a file does not grow with their number, and an incomplete last
+/// line loses only one file's entry. On other targets the manifest is rewritten from time to time.
+/// There, a file gets an entry without sums before it is written, so that a file that a killed run
+/// completed is recognized as the export's own.
 ///
-/// Each share of an export has one of its own. When the share is complete, the manifest is replaced
-/// by one that has exactly its files, in order, and says so at its end: whoever completes the
-/// share, and however often, makes the same bytes of it.
+/// Each share of an export has its own manifest. When the share is complete, the manifest is
+/// replaced by one that lists exactly its files, in order, and states at its end that it is
+/// complete. Its bytes are the same no matter which process completes the share, or how often.
 class Manifest {
  public:
   struct Entry {
@@ -117,12 +118,13 @@ class Manifest {
 
 /// `.reshardfs-export.3-of-16.jsonl`; nothing: that of an export that is not shared out.
 std::string manifest_name(const std::optional<Share>& share);
-/// The share that has a manifest of that name; nothing if it is none of a share.
+/// The share whose manifest has that name; nullopt if it is not the manifest of a share.
 std::optional<Share> share_of_manifest(const std::string& name);
 /// What all names of manifests begin with.
 inline constexpr const char* kManifestPrefix = ".reshardfs-export.";
 
-/// That another conversion has been begun in the place of one, whose manifest this was.
+/// The error that another conversion has been started in the same place and has replaced this
+/// manifest.
 Error another_export_error(const std::filesystem::path& manifest);
 
 }  // namespace reshardfs

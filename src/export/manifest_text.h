@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The text of manifests, wherever they are kept: see Manifest.
+/// The text of manifests in any kind of target: see Manifest.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,19 @@ namespace reshardfs {
 
 // Lines, each with its newline.
 
-/// The first line says of what conversion, and of what share, a manifest is.
+/// The first line states the conversion and the share of a manifest.
 /// @param identity see conversion_identity().
 std::string manifest_header(const std::string& identity, const std::optional<SharePlan>& plan);
 std::string manifest_entry_line(const std::string& path, const Manifest::Entry& entry);
-/// What a manifest that is complete ends with. It says of what: it is read alone.
+/// The last line of a complete manifest. It repeats the conversion and share, because it can be
+/// read without the rest.
 /// @param header its first line.
 std::string manifest_last_line(const std::string& header);
 
 using IsSameHeader = std::function<bool(const JsonValue& header)>;
 /// Accepts the manifest of these very files.
 IsSameHeader same_files(const std::string& identity, const std::optional<SharePlan>& plan);
-/// Accepts shares of a conversion, of whatever files.
+/// Accepts shares of a conversion, with any files.
 IsSameHeader same_conversion(const std::string& identity);
 
 /// @param file for messages.

@@ -10,8 +10,8 @@
 
 namespace reshardfs {
 
-/// Target::claim() in an object store, which knows nothing of processes: who has begun another
-/// manifest in the place of this one is noticed at the next write.
+/// Target::claim() in an object store, which has no locks: if another process has started a
+/// manifest in the same place, the next write notices it.
 /// @param target must outlive the claim.
 std::unique_ptr<Claim> claim_in(const ObjectTarget& target, const std::optional<Share>& share);
 

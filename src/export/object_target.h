@@ -15,9 +15,9 @@
 
 namespace reshardfs {
 
-/// The objects of a bucket whose keys begin with a prefix. There are no locks, and nothing can be
-/// renamed or appended to: objects appear when they are complete, and what two writers of the same
-/// files write is the same. Versions are known by their ETags.
+/// The objects of a bucket whose keys begin with a prefix. There are no locks, and objects cannot
+/// be renamed or appended to. Objects appear when they are complete, and two writers of the same
+/// file write the same bytes. ETags identify versions.
 class ObjectTarget final : public Target {
  public:
   /// @param url "s3://BUCKET/PREFIX", the prefix with or without a slash at its end, or empty.

@@ -52,7 +52,7 @@ std::string stem_of(const std::string& name, std::size_t more) {
   return sha256_of(std::as_bytes(std::span(name)));
 }
 
-/// One that nobody else has: `.NAME.MARK.reshardfs-partial`.
+/// A unique name: `.NAME.MARK.reshardfs-partial`.
 std::string own_name(const std::string& name) {
   std::random_device random;
   return fmt::format(".{}.{:08x}{:08x}{}", stem_of(name, kMarkDigits + 1), random(), random(),
@@ -105,7 +105,7 @@ std::set<std::string> remove_partial_files(const Folder& folder, const std::set<
     const auto stem = stem_and_mark(found);
     const bool is_partial = stem && (stems.contains(*stem) || stems.contains(without_mark(*stem)));
     if ((!is_partial && !journals.contains(found)) || kept.contains(found)) continue;
-    // One that cannot be removed does no harm: nobody reads it.
+    // A file that cannot be removed does no harm, because nothing reads it.
     ::unlinkat(folder.descriptor(), found.c_str(), 0);
   }
   return stay;

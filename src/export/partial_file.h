@@ -18,25 +18,25 @@ namespace reshardfs {
 /// that would be too long for a file system, a hash in place of NAME.
 std::string partial_name(const std::string& name);
 
-/// Who may write a file of the same name in the same directory at the same time.
+/// Which processes may write a file of the same name in the same directory at the same time.
 enum class Writers : std::uint8_t {
-  kOne,   ///< nobody else: what is there under the partial name was left by a run that was killed
+  kOne,   ///< only this process: a file with the partial name was left by a killed run
   kMany,  ///< anybody: each has a partial name of its own
 };
 
-/// Removes what was left of files that a killed process did not complete, whoever wrote them. Who
-/// still does cannot commit them then.
+/// Removes partial files that killed processes left. A process that still writes one cannot commit
+/// it afterwards.
 /// @param names of the files, in this directory.
 /// @param writers kOne: those that have a journal stay, to go on with.
 /// @return the names of those that stay.
 std::set<std::string> remove_partial_files(const Folder& folder, const std::set<std::string>& names,
                                            Writers writers = Writers::kMany);
 
-/// A file that has its name only when all of it is on disk. Until then it has another one in the
-/// same directory, and is removed if it is neither committed nor left.
+/// A file that gets its name only when all of it is on disk. Until then it has another name in the
+/// same directory, and is removed unless it is committed or deliberately left.
 class PartialFile {
  public:
-  /// @param size bytes that it will have, or 0 if nobody knows.
+  /// @param size the final size in bytes, or 0 if it is unknown.
   /// @throws Error kIo.
   PartialFile(Folder folder, std::string name, std::uint64_t size, Writers writers = Writers::kOne);
   /// Goes on with the one that a process before this one has left.

@@ -12,7 +12,7 @@
 
 namespace reshardfs {
 
-/// The files that an export writes: not those that are hidden, and not those whose contents change.
+/// The files that an export writes: all except hidden files and files whose contents change.
 std::vector<const OutputFile*> exported_files(const Conversion& conversion);
 
 /// What the names of ranks' directories begin with.
@@ -21,7 +21,7 @@ inline constexpr const char* kRankPrefix = "rank_";
 /// The first name of a path.
 std::string top_of(const std::string& path);
 
-/// What one run of an export writes, wherever to.
+/// The files that one run of an export writes, independent of the target.
 struct PlannedFiles {
   /// @param wanted nothing: all files.
   /// @throws Error kInternal if a path could lead out of the directory.

@@ -37,10 +37,10 @@ struct SharePlan {
   bool operator==(const SharePlan&) const noexcept = default;
 };
 
-/// Which share each unit belongs to. The largest come first, each goes to the share that has least
-/// (the first of equals), and among units of a size the shares get runs of neighbours. Sizes that
-/// differ by less than 1/128 may count as the same. So a share has at most
-/// (1 + 1/128) * (all bytes / count + bytes of the largest unit).
+/// The share of each unit. Units are assigned from the largest to the smallest, each to the share
+/// with the fewest bytes (the first of equals); of units of equal size, each share gets consecutive
+/// ones. Sizes that differ by less than 1/128 may count as equal. So a share has at most (1 +
+/// 1/128) * (all bytes / count + bytes of the largest unit).
 /// @param count at least 1.
 std::vector<std::size_t> split_units(std::span<const std::uint64_t> bytes, std::size_t count);
 
@@ -53,7 +53,7 @@ std::vector<const OutputFile*> files_of_share(const std::vector<const OutputFile
 /// @param files of all shares.
 SharePlan plan_share(const std::vector<const OutputFile*>& files, const Share& share);
 
-/// The target rank whose directory a path is in; nothing for any other path.
+/// The target rank whose directory contains a path; nullopt for other paths.
 std::optional<Rank> rank_of_path(const std::string& path);
 
 }  // namespace reshardfs

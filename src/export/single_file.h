@@ -12,8 +12,8 @@ namespace reshardfs {
 
 /// Writes `file` under `path`, where it appears when all of it is on disk.
 /// @param replace whether a file of that name may be replaced.
-/// @throws Error kUsage if something is there that may not be replaced; kMissing without the
-///         directory; kIo; what reading throws. Interrupted. In each case nothing is left.
+/// @throws Error kUsage if an existing file may not be replaced; kMissing if the directory does not
+///         exist; kIo; errors of reading. Interrupted. In each case no partial file is left.
 void export_file(const VirtualFile& file, const std::filesystem::path& path, bool replace,
                  const BlockEngineOptions& engine);
 

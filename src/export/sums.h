@@ -16,16 +16,16 @@ namespace reshardfs {
 bool is_recorded(const Target::Listing& there, const std::string& path,
                  const Manifest::Entry& entry);
 
-/// Whether the sums that are there have no line but those of these entries: then they are of an
-/// export of the same conversion, whatever its manifest knows of them.
+/// Whether the existing sums contain only lines of these entries. Then they belong to an export of
+/// the same conversion, even if its manifest does not list them.
 /// @throws Error of Target::read().
 bool has_only_sums_of(const Target& target, const Target::Found& sums,
                       const Manifest::Entries& entries);
 
-/// The sums of those of these entries whose files are there. @throws Error of Target::list().
+/// The sums of these entries, if their files exist. @throws Error of Target::list().
 std::string sums_of(const Target& target, const Manifest::Entries& entries);
 
-/// Writes the sums of the files of all shares; whoever does writes the same.
+/// Writes the sums of the files of all shares. Every process writes the same bytes.
 /// @param known what was written beside the shares.
 /// @return a share that is not complete yet, or has lost a file since; then nothing is written.
 /// @throws Error of Target::read(), list() and put().

@@ -24,7 +24,7 @@ namespace reshardfs {
 
 using OutputFiles = std::vector<const OutputFile*>;
 
-/// Writes one file of a conversion, whose name stands for all of it or for nothing.
+/// Writes one file of a conversion. The file gets its name only when it is complete.
 class WriteJob : public BlockJob {
  public:
   explicit WriteJob(const OutputFile& output) : output_(output) {}
@@ -41,7 +41,7 @@ class WriteJob : public BlockJob {
   /// Whether it has failed where it writes: then what it has written must not keep the space.
   virtual bool has_failed_to_write() const noexcept { return false; }
 
-  /// Of what a process before this one had written, what was right: not written again.
+  /// Bytes that an earlier process wrote correctly, and that are not written again.
   std::uint64_t resumed_bytes() const noexcept { return resumed_bytes_; }
   /// Blocks that a process before this one had written, and that are something else now.
   std::uint64_t damaged_blocks() const noexcept { return damaged_blocks_; }
@@ -108,7 +108,7 @@ class Target {
 
   /// Takes a manifest, or the place for one, for this process, as far as the target knows of
   /// processes. Keeps exports of all files and of shares from running at the same time.
-  /// @param share whose manifest it is; nothing: that of an export of all files.
+  /// @param share the manifest's share; nullopt: the manifest of an export of all files.
   /// @throws Error kUsage if another process has it, or what has the name is none; kIo.
   virtual std::unique_ptr<Claim> claim(const std::optional<Share>& share) const = 0;
   /// Removes a manifest of another export.
@@ -116,22 +116,22 @@ class Target {
   /// @throws Error kUsage if its process still runs; kIo.
   virtual bool revoke(const std::string& name) const = 0;
 
-  /// How blocks are to be written here.
+  /// How blocks are written to this target.
   /// @param memory bytes for all blocks that are being sent.
   /// @throws Error kUsage if that is not enough for one.
   virtual BlockEngineOptions engine(const OutputFiles& /*files*/, BlockEngineOptions options,
                                     std::uint64_t /*memory*/) const {
     return options;
   }
-  /// Decides which files are to be written. Nothing is written before all of it is known to be
-  /// right, but for lines of the manifest.
+  /// Decides which files must be written. It writes only lines of the manifest until all checks
+  /// have succeeded.
   /// @param force write those that differ; else they are refused.
   /// @param there list() of them.
   /// @throws Error kUsage if a file is in the way; kIo. Interrupted.
   virtual OutputFiles choose(const OutputFiles& files, const Listing& there, bool force,
                              Manifest& manifest, const BlockEngineOptions& engine) const = 0;
   /// Removes what processes that were killed have left of `files`, save what can be gone on with.
-  /// @param pending those of them that are to be written; gets a job for each.
+  /// @param pending the members of `files` that must be written; each gets a job.
   /// @param replace whether files that appear meanwhile may be replaced.
   /// @param warnings gets what does not keep the files from being written.
   /// @throws Error kIo, also if there is not enough space for them.

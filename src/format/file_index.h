@@ -30,8 +30,8 @@ struct TensorEntry {
   std::string name;
   DType dtype = DType::kFloat32;
   ContentEncoding encoding = ContentEncoding::kPlain;
-  /// The slice's shape; empty for a scalar. Of what is no array (text, maps): empty, and
-  /// `content_bytes` is the length.
+  /// The slice's shape; empty for a scalar. Also empty for types that are not arrays (text, maps),
+  /// whose length is `content_bytes`.
   Shape shape;
   /// Where in the file the content stands, in its order; their lengths add up to content_bytes
   /// (twice that for kFloat32AsBFloat16).
@@ -82,7 +82,7 @@ class FileIndex {
   /// were read with the same NameOrders, exactly then.
   const void* name_order() const noexcept { return by_name_.get(); }
 
-  /// Whether the file has it, be it as an entry or as one that cannot be shown. O(log n).
+  /// Whether the file has it, as an entry or as a tensor that cannot be shown. O(log n).
   bool lists(std::string_view name) const noexcept;
 
   /// Tensors of the file that cannot be shown, and are no entries.

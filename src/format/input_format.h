@@ -31,7 +31,7 @@ struct InputFormat {
   CrcCheck (*check_crc)(const ByteSource& source);
 };
 
-/// All formats; the first is the one of files whose names tell nothing.
+/// All formats; the first one is assumed for files whose names do not show it.
 std::span<const InputFormat> input_formats();
 
 /// The format of a file, by its name's extension.

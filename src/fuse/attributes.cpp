@@ -29,7 +29,7 @@ std::uint64_t size_of(const Node& node) noexcept {
   try {
     return node.file->stat_size();
   } catch (...) {
-    return node.size;  // whoever opens the file is told why
+    return node.size;  // opening the file reports the error
   }
 }
 

@@ -9,12 +9,13 @@
 
 namespace reshardfs {
 
-/// Whether the size of a file is not known before its text is made.
+/// Whether the size of a file is unknown until its text is made.
 bool has_size_to_make(const Node& node) noexcept;
 
-/// What stat(2) and statfs(2) tell. Never waits for storage; computes where has_size_to_make().
+/// The results of stat(2) and statfs(2). Never waits for storage; computes a text if
+/// has_size_to_make().
 struct stat attributes(const Node& node, const MountOptions& options) noexcept;
-/// The same at once: the size may be 0 for one that is not known.
+/// The same without computing: the size is 0 if it is unknown.
 struct stat attributes_at_once(const Node& node, const MountOptions& options) noexcept;
 struct statvfs statistics(const Tree& tree) noexcept;
 

@@ -11,9 +11,9 @@
 
 namespace reshardfs {
 
-/// Page-aligned buffers that are used again, the one given back last first: its memory is still in
-/// the processor's caches, which a buffer for each thread would not be, since the kernel hands
-/// requests to waiting threads in turn.
+/// A pool of page-aligned buffers. It lends the buffer returned last, whose memory is still in the
+/// processor's caches. Buffers for each thread would not be, because the kernel hands requests to
+/// waiting threads in turn.
 class BufferPool {
   struct Free {
     void operator()(std::byte* memory) const noexcept { std::free(memory); }

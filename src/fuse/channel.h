@@ -15,7 +15,7 @@
 
 namespace reshardfs {
 
-/// What the kernel and libfuse have agreed on when the mount began: bytes as they were.
+/// The agreement of the kernel and libfuse at the beginning of the mount, as the original bytes.
 struct Negotiation {
   std::string request;  ///< INIT
   std::string reply;
@@ -23,12 +23,12 @@ struct Negotiation {
   bool is_done() const noexcept { return !reply.empty(); }
 };
 
-/// Between libfuse and /dev/fuse: keeps what another process needs to go on with the mount, and can
-/// hold back all answers while that process does.
+/// A layer between libfuse and /dev/fuse. It keeps what another process needs to take over the
+/// mount, and can hold back all answers while that process does.
 class Channel {
  public:
-  /// While it lives and is_open(), an answer may be sent, and what goes with it is done in one
-  /// piece with it. One thread may have several inside each other.
+  /// While it exists and is_open(), an answer may be sent, and actions that belong to the answer
+  /// are atomic with it. A thread may nest several.
   class Pass {
    public:
     explicit Pass(Channel& channel) noexcept;
@@ -46,21 +46,21 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
   ~Channel() = default;
 
-  /// Between the session, whose user data is a ServedTree, and `device` from now on.
+  /// Connects the session, whose user data is a ServedTree, with `device`.
   /// @throws Error kIo
   void connect(fuse_session* session, int device);
-  /// Instead of a table of its own; before the first request. @throws Error kIo
+  /// Uses this table instead of its own. Call this before the first request. @throws Error kIo
   void use_table(Descriptor memory);
   RequestTable& table() noexcept { return *table_; }
 
-  /// Has the session agree with the kernel on what was agreed before, without telling the kernel.
-  /// @return empty, or in what they would now differ.
+  /// Makes the session repeat an earlier agreement with the kernel, without telling the kernel.
+  /// @return the differences from a new agreement; empty: none.
   std::string replay(fuse_session* session, const Negotiation& before);
-  /// Once INIT has been answered.
+  /// Valid after INIT has been answered.
   const Negotiation& negotiation() const noexcept { return negotiation_; }
 
-  /// Returns when no answer is on its way. From then on none is sent: libfuse is told that nobody
-  /// waits for it.
+  /// Returns when no answer is being sent. Later answers are dropped: libfuse gets the error that
+  /// the request no longer exists.
   void close() noexcept;
   void open() noexcept;
 

@@ -183,7 +183,8 @@ void list(fuse_req_t request, ListingRequest part, const fuse_file_info* info) n
       all.openings->tree_of(info->fh).value_or(all.source.tree_of_listing(part.directory));
   const TreePtr tree = holds ? held : all.source.of_listing(number);
   const Node* const directory = tree == nullptr ? nullptr : tree->find(part.directory);
-  // Where a listing of a generation goes on that a process held which has crashed, nobody knows.
+  // If the process that held the listing's generation has crashed, the position in the listing is
+  // unknown.
   if (directory == nullptr || (directory->changing && !holds)) {
     fuse_reply_err(request, ESTALE);
     return;

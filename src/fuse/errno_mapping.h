@@ -9,7 +9,7 @@ namespace reshardfs {
 /// own numbers only those are passed on that tell the program something about its request.
 int errno_of(const Error& error) noexcept;
 
-/// The same for whatever is being handled: to be called in a catch block.
+/// The same for the exception being handled. Call this in a catch block.
 int errno_of_current_exception() noexcept;
 
 }  // namespace reshardfs

@@ -17,7 +17,7 @@
 namespace reshardfs {
 namespace {
 
-/// Not through the channel: nobody shall have to wait for a message that the kernel takes late.
+/// Not through the channel, so that no thread waits for a message that the kernel accepts late.
 void send(int fuse, int code, const void* what, std::size_t size, std::string_view name) noexcept {
   fuse_out_header header{};
   const std::string_view end("\0", 1);

@@ -14,7 +14,7 @@
 
 namespace reshardfs {
 
-/// A name that the kernel may have kept.
+/// A name that the kernel may have cached.
 struct KnownName {
   InodeNumber directory = 0;
   InodeNumber inode = 0;
@@ -22,18 +22,18 @@ struct KnownName {
   std::string name{};
 };
 
-/// What the kernel is to be told of.
+/// The change of which the kernel must be told.
 struct TreeChange {
   std::vector<KnownName> names{};  ///< of the trees before
-  bool is_replaced = false;        ///< by another tree; or else attributes alone have changed
+  bool is_replaced = false;        ///< by another tree; false: only attributes have changed
 };
 
-/// All names of a tree, as the kernel may have kept them.
+/// All names of a tree that the kernel may have cached.
 std::vector<KnownName> names_of(const Tree& tree);
 
-/// Tells the kernel what of that which it has kept of a mount is out of date, on a thread: the
-/// kernel does not listen while a program waits for an answer in the directory that is spoken of.
-/// For one thread at a time.
+/// Tells the kernel which cached data of a mount is out of date. This happens on a separate thread,
+/// because the kernel blocks while a program waits for an answer in the same directory. Not
+/// thread-safe.
 class KernelCaches {
  public:
   KernelCaches() = default;
@@ -45,7 +45,7 @@ class KernelCaches {
   /// Posts Event::kToldKernel at the end. @throws std::system_error, std::bad_alloc
   void start(int fuse, TreeChange change, std::shared_ptr<const Tree> now, const WakePipe& events);
   bool is_running() noexcept { return !thread_.ends_within(std::chrono::milliseconds(0)); }
-  /// @return whether the thread has ended; if not, it waits for the kernel.
+  /// @return whether the thread has ended; if not, it still waits for the kernel.
   bool stop(std::chrono::milliseconds limit) noexcept;
 
  private:

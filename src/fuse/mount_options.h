@@ -12,12 +12,12 @@ namespace reshardfs {
 
 struct MountOptions {
   /// Must be an existing directory; symbolic links are followed. Or /dev/fd/N: a FUSE descriptor
-  /// that was mounted before; then fuse_options and source_name do nothing, and whoever mounted it
-  /// unmounts it.
+  /// that was mounted before; then fuse_options and source_name have no effect, and the program
+  /// that mounted it must unmount it.
   std::filesystem::path mountpoint;
   /// Whether the mount may hide files, or another mount.
   bool nonempty = false;
-  /// What /proc/mounts shows as the device: the source's path.
+  /// The device in /proc/mounts: the source's path.
   std::string source_name;
   /// mount(8) words for FUSE and the kernel, e.g. "allow_other"; ro, nosuid, nodev and
   /// default_permissions are always set.
@@ -34,9 +34,8 @@ struct MountOptions {
   unsigned read_ahead_kb = 1024;
   /// Answer reads without the kernel's page cache.
   bool direct_io = false;
-  /// Let the kernel itself read files that equal a source file, where it can. Such reads are not
-  /// checked against changes of the source; openings are, and what is found when a file is closed
-  /// is logged.
+  /// Let the kernel itself read files that equal a source file, if it can. Changes of the source
+  /// are then detected only when a file is opened and, with a line in the log, when it is closed.
   bool passthrough = false;
 };
 

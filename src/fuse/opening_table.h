@@ -10,19 +10,19 @@
 
 namespace reshardfs {
 
-/// What a handle of an opening is called: by the request that has opened it, so that a request that
-/// is answered twice, by two processes, opens once. The kernel numbers requests in a mount's life.
+/// The handle of an opening: the number of the request that opened it, so that a request that two
+/// processes answer opens only once. The kernel never reuses a number while a mount exists.
 using OpeningHandle = std::uint64_t;
 
 /// @param unique of the request. @param holds whether the opening holds something of its own.
 OpeningHandle opening_handle(std::uint64_t unique, bool holds) noexcept;
 bool holds_something(OpeningHandle handle) noexcept;
 
-/// The openings of a mount, and of which of its trees they are, in memory that another process can
-/// have, too: so whoever goes on with the mount knows which trees are in use.
+/// The openings of a mount and the tree of each, in memory that can be shared, so that a process
+/// that takes over the mount knows which trees are in use.
 ///
-/// One process at a time has it; within it every member function may be called from any number of
-/// threads at once.
+/// One process uses it at a time; in that process, every member function may be called from any
+/// number of threads at once.
 class OpeningTable {
  public:
   /// All zeros: no opening.
@@ -39,14 +39,14 @@ class OpeningTable {
   OpeningTable& operator=(const OpeningTable&) = delete;
   ~OpeningTable() = default;
 
-  /// @return whether it was not there.
+  /// @return whether it is new.
   bool add(OpeningHandle handle, std::uint64_t tree) noexcept;
-  /// @return of which tree it was; nothing if there was none.
+  /// @return its tree; nullopt if there was no such opening.
   std::optional<std::uint64_t> remove(OpeningHandle handle) noexcept;
   std::optional<std::uint64_t> tree_of(OpeningHandle handle) const noexcept;
-  /// How many openings a tree has.
+  /// The number of openings of a tree.
   std::uint64_t of(std::uint64_t tree) const noexcept;
-  /// Learns anew what the memory holds: another process has worked with it.
+  /// Reads the memory again after another process has used it.
   void reread();
 
  private:

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// All that the kernel may ask of a mount. What is not here libfuse answers as it should be where
-/// there is no state to keep (forget, flush), or with ENOSYS.
+/// The operations that the kernel may request of a mount. libfuse answers all others: with success
+/// if there is no state to keep (forget, flush), or with ENOSYS.
 ///
 /// Each function answers its request exactly once: at once, or later through ServedTree::storage.
-/// - What may wait goes to the storage queue, so that it can be killed and keeps no thread from
-///   answering others. That is everything whose effort is not Effort::kNone, pending directories,
-///   and looks whether a source that changes has changed.
+/// - Work that may wait goes to the storage queue, so that it can be killed and does not keep
+///   threads from answering others. This is everything whose effort is not Effort::kNone, pending
+///   directories, and checks whether a changing source has changed.
 /// - Everything else is answered on the thread that took the request, from memory.
 /// - Nothing throws. A failure is logged with the file's path, and its errno is the answer.
 /// - An inode number may be of a generation that is gone: ESTALE, on which the kernel walks the
@@ -29,16 +29,18 @@ void statfs(fuse_req_t request, fuse_ino_t inode) noexcept;
 
 // --- names: directory_operations.cpp -----------------------------------------------------------
 
-/// Waits for a pending directory; in one that changes, for a look if there is no such name; and for
-/// the size of a file whose text is made. A name that does not exist is an entry without a number.
+/// Waits for a pending directory; for a check of a changing directory if the name is unknown; and
+/// for the size of a file whose text is made. A name that does not exist gets an entry without an
+/// inode number.
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) noexcept;
 /// Waits for the size of a file whose text is made; otherwise answered from memory.
 void getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept;
-/// Waits for a look: a link is read to be followed to where it leads now.
+/// Waits for a check of the source, so that the link leads to the present target.
 void readlink(fuse_req_t request, fuse_ino_t inode) noexcept;
-/// Waits for a pending directory. Of one that changes the opening holds a generation, in info->fh.
+/// Waits for a pending directory. The opening of a changing directory holds a generation, in
+/// info->fh.
 void opendir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept;
-/// Waits for a look where a listing of a directory that changes begins.
+/// Waits for a check of the source when a listing of a changing directory begins.
 void readdir(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
              fuse_file_info* info) noexcept;
 void readdirplus(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
@@ -53,14 +55,14 @@ void releasedir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noex
 void open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept;
 /// Never waits; what the kernel has read past this process is checked afterwards.
 void release(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) noexcept;
-/// Waits for sources, and for texts that are made. All bytes that the file has in the range, or an
-/// error: the kernel would take fewer for the end of the file, and shrink it.
+/// Waits for sources, and for texts that are made. Returns all bytes of the file in the range, or
+/// an error: the kernel would take fewer bytes for the end of the file, and shrink it.
 void read(fuse_req_t request, fuse_ino_t inode, std::size_t size, off_t offset,
           fuse_file_info* info) noexcept;
 
 // --- extended attributes: attribute_operations.cpp ---------------------------------------------
 
-/// Waits for sources where the attribute is not listed. ENODATA for names that are not ours.
+/// Waits for sources if the attribute is not listed. ENODATA for foreign names.
 void getxattr(fuse_req_t request, fuse_ino_t inode, const char* name, std::size_t size) noexcept;
 /// Never waits.
 void listxattr(fuse_req_t request, fuse_ino_t inode, std::size_t size) noexcept;

@@ -19,8 +19,8 @@
 
 namespace reshardfs {
 
-/// Counts one read, from when it has come to when it is answered. One that is neither delivered nor
-/// failed was given up.
+/// Counts one read, from its arrival to its answer. A read that is neither delivered nor failed
+/// counts as given up.
 class ReadTally {
  public:
   ReadTally() noexcept { counters().read_began(); }
@@ -29,13 +29,13 @@ class ReadTally {
   ReadTally& operator=(ReadTally&&) = delete;
   ~ReadTally() { failed(EINTR); }
 
-  /// To be called before its program gets the bytes.
+  /// Call this before the program gets the bytes.
   void delivers(std::uint64_t bytes) noexcept {
     if (!std::exchange(open_, false)) return;
     counters().read_delivers(bytes);
     counters().read_done(Clock::now() - arrived_);
   }
-  /// To be called before its program gets the errno.
+  /// Call this before the program gets the errno.
   void failed(int error) noexcept {
     if (std::exchange(open_, false)) counters().read_failed(error, Clock::now() - arrived_);
   }
@@ -47,9 +47,8 @@ class ReadTally {
   bool open_ = true;
 };
 
-/// What a request is to be answered with. Made by the operation, on whichever thread it runs, and
-/// sent by whoever has the right to answer; a reply that is not sent does nothing but to undo what
-/// it would have told of.
+/// The answer to a request. The operation makes it, on any thread, and the thread with the right to
+/// answer sends it. A reply that is not sent only undoes what it would have reported.
 class Reply {
  public:
   /// @param error an errno; 0: done.

@@ -15,7 +15,7 @@ constexpr double kLongSeconds = 24.0 * 60 * 60;
 constexpr double kShortSeconds = 1.0;
 
 struct Failure {
-  std::string cause;  ///< the same wherever in the file it is met
+  std::string cause;  ///< the same for all offsets in the file
   std::string text;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What the answers to the kernel's requests have in common.
+/// Functions for answering the kernel's requests.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ inline ServedTree& served(fuse_req_t request) {
 /// Logs the exception that is being handled, with the path.
 void log_failure(ServedTree& served, fuse_ino_t inode, const char* operation) noexcept;
 
-/// What `make` returns, or the errno of what it throws.
+/// The result of `make`, or the errno of its exception.
 template <typename Make>
 Reply reply_of(ServedTree& served, fuse_ino_t inode, const char* operation, Make& make) noexcept {
   try {
@@ -34,13 +34,13 @@ Reply reply_of(ServedTree& served, fuse_ino_t inode, const char* operation, Make
   }
 }
 
-/// Answers at once with what `make` returns. For what does not wait.
+/// Answers at once with the result of `make`, which must not wait.
 template <typename Make>
 void answer(fuse_req_t request, fuse_ino_t inode, const char* operation, Make&& make) noexcept {
   reply_of(served(request), inode, operation, make).send(request);
 }
 
-/// Answers with what `make` returns when its turn has come. For what may wait.
+/// Answers with the result of `make`, which may wait, when its turn comes.
 /// @param key of the storage queue.
 template <typename MakeKey, typename Make>
 void answer_in_turn(fuse_req_t request, fuse_ino_t inode, const char* operation, WaitClass kind,
@@ -68,9 +68,9 @@ void answer_in_turn(fuse_req_t request, fuse_ino_t inode, const char* operation,
 /// returns.
 std::uint64_t& request_number() noexcept;
 
-/// Takes an opening out of the table, before the answer that it is closed.
-/// @return its tree. Nothing if there was none, or if the mount is being handed over: whoever goes
-///         on with it answers, and ends the opening.
+/// Removes an opening from the table, before the answer that it is closed.
+/// @return its tree; nullopt if there was no such opening, or the mount is being handed over. Then
+///         the other process answers, and ends the opening.
 std::optional<std::uint64_t> take_opening(fuse_req_t request, OpeningHandle handle) noexcept;
 
 /// The key of work that reads no sources of its own.
@@ -78,7 +78,7 @@ inline StorageQueue::Key no_key() {
   return {};
 }
 
-/// How long the kernel may keep what it knows of a node, and of a name.
+/// How long the kernel may cache a node's attributes, and a name.
 double node_seconds(const Node& node) noexcept;
 double absence_seconds(const Node& directory) noexcept;
 

@@ -129,8 +129,8 @@ void RequestTable::note(std::optional<Slot> slot, const char* request) noexcept 
       not_kept_.insert(header.unique);
     }
   } catch (const std::exception&) {
-    // No memory: it stays in its slot, and is answered again by who goes on with the mount, whose
-    // answer nobody waits for then.
+    // No memory: the request stays in its slot. A process that takes over the mount answers it
+    // again, and the kernel ignores that answer.
   }
 }
 

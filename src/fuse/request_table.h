@@ -16,42 +16,42 @@
 
 namespace reshardfs {
 
-/// The requests that have been taken from the kernel and are not answered, as the kernel wrote
-/// them, in memory that another process can have, too: whoever goes on with a mount answers them
-/// again. The kernel itself writes them there, so that a process may be killed at any moment
-/// without losing one.
+/// The requests that were taken from the kernel and are not answered yet, as the kernel wrote them,
+/// in memory that can be shared: a process that takes over the mount answers them again. The kernel
+/// itself writes them there, so that no request is lost if the process is killed at any moment.
 ///
-/// One process takes requests at a time; within it every member function may be called from any
-/// number of threads at once.
+/// One process takes requests at a time; in that process, every member function may be called from
+/// any number of threads at once.
 class RequestTable {
  public:
-  /// More than any request has that a read-only mount gets: a name, or two, and a fixed part. Of a
-  /// longer one the beginning is kept.
+  /// Larger than any request to a read-only mount, which has a fixed part and one or two names.
+  /// Only the beginning of a longer request is kept.
   static constexpr std::size_t kSlotBytes = 512;
-  /// Requests under way; what is beyond them is served as any, and not kept.
+  /// The maximum number of requests in progress that are kept; further requests are served but not
+  /// kept.
   static constexpr std::size_t kSlots = 16384;
 
-  /// An empty table. Where it cannot be shared it is this process's alone.
+  /// An empty table. If its memory cannot be shared, only this process has it.
   /// @throws Error kIo if there is no memory.
   RequestTable();
-  /// That of another process, with its requests. @throws Error kIo
+  /// The table of another process, with its requests. @throws Error kIo
   explicit RequestTable(Descriptor memory);
   RequestTable(const RequestTable&) = delete;
   RequestTable& operator=(const RequestTable&) = delete;
   ~RequestTable();
 
-  /// The memory, to be handed on; -1 if it is this process's alone.
+  /// The memory, to be passed to another process; -1 if it cannot be shared.
   int descriptor() const noexcept { return memory_.get(); }
   /// Takes a request from `device`, as read(2) does.
   ssize_t receive(int device, void* buffer, std::size_t size) noexcept;
-  /// The request has its answer, or needs none.
+  /// Call this when the request has been answered, or needs no answer.
   void answered(std::uint64_t unique) noexcept;
 
-  /// All that is kept, for whoever answers it again. What is not kept of a request is zeros.
+  /// All kept requests, to be answered again. Bytes that were not kept are zeros.
   std::vector<std::string> unanswered() const;
-  /// Whether each request under way is kept.
+  /// Whether all requests in progress are kept.
   bool is_complete() const noexcept;
-  /// Learns anew what the memory holds: another process has worked with it.
+  /// Reads the memory again after another process has used it.
   void reread();
   void clear() noexcept;
 
@@ -66,8 +66,8 @@ class RequestTable {
   void give_back(std::optional<Slot> slot) noexcept;
 
   const Descriptor memory_;
-  /// The first slot holds no request, but the highest slot that was ever used: what is beyond it
-  /// is not looked at, so that it never becomes memory.
+  /// The first slot holds, instead of a request, the highest slot that was ever used. Slots above
+  /// it are never read, so that no memory is allocated for them.
   char* slots_ = nullptr;
   mutable std::mutex mutex_;
   // All guarded by mutex_.

@@ -3,8 +3,8 @@
 
 namespace reshardfs {
 
-/// Asks the kernel to hand out once more all requests that a process has taken and not answered
-/// (FUSE_NOTIFY_RESEND; Linux 6.9). Then they are new requests, whose old numbers nobody waits for.
+/// Asks the kernel to send again all requests that a process took and did not answer
+/// (FUSE_NOTIFY_RESEND; Linux 6.9). They get new numbers, and the old ones are no longer valid.
 /// @return whether it does.
 bool resend_requests(int fuse) noexcept;
 

@@ -97,7 +97,7 @@ class Arguments {
   fuse_args arguments_{.argc = 0, .argv = nullptr, .allocated = 0};
 };
 
-/// Whoever has no descriptor left after mounting could not even unmount.
+/// A process without free descriptors after mounting could not even unmount.
 void require_descriptors() {
   constexpr std::size_t kNeeded = 8;
   std::vector<Descriptor> free;
@@ -108,8 +108,8 @@ void require_descriptors() {
   }
 }
 
-/// Ends the connection, and gives libfuse a descriptor that says so: the end of a pipe that nobody
-/// reads.
+/// Ends the connection, and gives libfuse a descriptor that reports this: the write end of a pipe
+/// without a reader.
 /// @return whether that was possible.
 bool end_connection(fuse_session* session) noexcept {
   std::array<int, 2> ends{};
@@ -136,8 +136,8 @@ Session::~Session() {
     fuse_session_destroy(session_);
     return;
   }
-  // libfuse unmounts whatever is at the place, unless the connection has ended. So it must have
-  // where the place does not show this mount.
+  // libfuse unmounts any mount at the place unless the connection has ended. So the connection must
+  // end first if the place does not show this mount.
   if (!mount_ || is_in_place() || end_connection(session_)) fuse_session_unmount(session_);
   // And it takes a connection that was aborted (/sys/fs/fuse) for an unmounted one, which would
   // leave a dead directory.

@@ -11,7 +11,7 @@
 
 namespace reshardfs {
 
-/// A libfuse session: unmounted and freed at its end, by when no worker may use it.
+/// A libfuse session. The destructor unmounts and frees it; no worker may use it any more.
 class Session {
  public:
   /// @throws Error kUsage if a mount option is unknown; says which.
@@ -23,28 +23,29 @@ class Session {
   /// @throws Error kIo with libfuse's reason and what to do, or if the list of mounts cannot be
   /// read.
   void mount();
-  /// Instead of mount(), first: agrees with the kernel on what was agreed before, without asking
-  /// it.
-  /// @return empty, or what would be different now. @throws Error kIo
+  /// The first step instead of mount(): restores what was agreed with the kernel before, without
+  /// asking it.
+  /// @return the differences from a new agreement; empty: none. @throws Error kIo
   std::string replay(const Negotiation& before);
-  /// And then: goes on with a mount that another process has served.
+  /// The second step: takes over a mount that another process has served.
   /// @param place as the list of mounts shows it; none: it came as a descriptor.
   /// @throws Error kIo
   void adopt(Descriptor fuse, std::optional<MountEntry> place);
-  /// Another process goes on with the mount: this one answers nothing any more, and leaves it where
-  /// it is.
+  /// Leaves the mount to another process: this one answers no more requests, and does not unmount
+  /// it.
   void release() noexcept;
   const std::optional<MountEntry>& place() const noexcept { return mount_; }
-  /// From now on a mount that another process has taken away is not mistaken for the next one at
-  /// its place. To be called when requests are answered, by a thread that answers none.
+  /// From now on, a later mount at the same place is not mistaken for this one after another
+  /// process has unmounted it. Call this while requests are being answered, on a thread that does
+  /// not answer them.
   void watch_for_unmount() noexcept;
-  /// Takes the mount away from its place, whoever still uses it. Nothing if it is not there any
-  /// more, or came as a descriptor, which is its owner's to unmount.
+  /// Detaches the mount from its place, even if it is in use. Does nothing if it is no longer
+  /// there, or came as a descriptor, which its owner must unmount.
   void detach() noexcept;
-  /// For the end of a process whose threads may still work: gives an error to everybody who waits
-  /// for the mount, and then takes it away as detach() does. In this order, because the kernel's
-  /// umount(2) waits for every processor to pass through the kernel (an RCU grace period), which
-  /// took over a minute on a virtual machine whose processors were all busy.
+  /// For the end of a process whose threads may still be working: returns an error to all programs
+  /// that wait for the mount, and then detaches it like detach(). This order is needed because the
+  /// kernel's umount(2) waits for every processor to pass through the kernel (an RCU grace period),
+  /// which took over a minute on a virtual machine with busy processors.
   void abandon() noexcept;
 
   fuse_session* get() const noexcept { return session_; }

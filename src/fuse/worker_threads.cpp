@@ -22,7 +22,7 @@ namespace {
 
 /// Until a request is taken again when there was no memory for it. libfuse logs each attempt.
 constexpr std::chrono::milliseconds kMemoryPause{100};
-/// How often that is awaited before the mount is live: whoever mounts waits for it.
+/// How often to wait for that before the mount is live, because the mount command waits, too.
 constexpr int kPausesAtStart = 3;
 
 /// libfuse allocates the memory of a receive buffer.

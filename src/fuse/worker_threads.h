@@ -19,8 +19,8 @@
 
 namespace reshardfs {
 
-/// The signal that gets a worker out of waiting for the kernel's next request. Nothing else is
-/// done with it, and a process that has no handler for it ignores it.
+/// The signal that interrupts a worker's wait for the kernel's next request. It has no other use,
+/// and a process without a handler ignores it.
 inline constexpr int kKickSignal = SIGURG;
 
 /// The threads that take requests from the kernel and answer them. When the last idle one gets
@@ -38,20 +38,20 @@ class WorkerThreads {
   WorkerThreads(fuse_session* session, ServedTree& served, const WakePipe& events);
   WorkerThreads(const WorkerThreads&) = delete;
   WorkerThreads& operator=(const WorkerThreads&) = delete;
-  /// Only after stop() has returned true, or without start().
+  /// Requires that stop() has returned true, or start() was not called.
   ~WorkerThreads() = default;
 
   /// @param again requests that another process, or these threads before pause(), have taken and
   ///        not answered: they come first.
   /// @throws std::system_error if not even one thread can be started.
   void start(std::vector<std::string> again = {});
-  /// Returns when no thread takes requests any more. Those that have one go on with it; start()
-  /// ends the pause.
+  /// Returns when no thread takes requests any more. Threads finish the requests that they have.
+  /// start() ends the pause.
   void pause() noexcept;
 
   /// Lets every thread finish the request that it has and end. A signal cuts the time short.
   /// @param on_event called with what comes meanwhile. Must not throw.
-  /// @return whether all have ended; if not, they still use the session and what it serves.
+  /// @return whether all have ended; if not, they still use the session and the served tree.
   bool stop(std::chrono::milliseconds limit, const std::function<void(Event)>& on_event = {});
 
   /// The errno that made a thread give up, or 0. After stop().

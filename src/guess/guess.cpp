@@ -94,7 +94,7 @@ class Guesser {
     }
   }
 
-  /// As readings_like(), of slices whose full shape nobody knows.
+  /// Like readings_like(), for slices whose full shape is unknown.
   const Readings& readings_like(const DeviceSlices& slices) {
     const auto [found, is_new] = any_shape_.try_emplace(std::pair(slices.shapes, slices.contents));
     if (is_new) found->second = readings_of_any_shape(set_.devices, slices);
@@ -289,7 +289,7 @@ class Guesser {
     return true;
   }
 
-  /// Nobody knows the full shape.
+  /// For parameters whose full shape is unknown.
   void decide_without_shape(const Evidence& evidence, GuessedParameter& out) {
     const SlicedParameter& parameter = *evidence.parameter;
     const Readings& readings = readings_like(parameter.slices);

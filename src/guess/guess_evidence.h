@@ -18,7 +18,7 @@ struct Evidence {
   const SlicedParameter* parameter = nullptr;
   const KnownParameter* known = nullptr;  ///< nullptr: its name is of no known family
   std::string state{};                    ///< "adam_m." of a state of an optimizer; else empty
-  /// Of all full shapes that are possible; none if nobody knows the full shape.
+  /// For all possible full shapes; none if the full shape is unknown.
   Readings readings{};
   bool is_padded = false;  ///< only a padded full shape fits
 

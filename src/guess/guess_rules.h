@@ -12,9 +12,10 @@ namespace reshardfs {
 /// that takes no further axes, and takes for open what fits in no other way.
 void fit_into_one_matrix(Guess& guess);
 
-/// A file of rules: what is proven as rules. Of what is one of several each rule that may be right,
-/// commented out, as far as one device matrix has its axes, in front of one that refuses the
-/// parameter until somebody decides; of what is open only that one.
+/// The text of a rules file. Proven layouts become rules. For a parameter with several possible
+/// layouts it has each possible rule, commented out, if one device matrix has its axes, followed by
+/// a rule that refuses the parameter until the user decides. A parameter whose layout is open gets
+/// only that last rule.
 /// @param header lines for the beginning, without "# ".
 /// @throws Error kUnsupported if no device matrix has the axes of all proven layouts.
 std::string guess_rules(const Guess& guess, const std::vector<std::string>& header);

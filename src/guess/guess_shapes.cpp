@@ -18,7 +18,8 @@ namespace {
 
 using Role = ParameterRole;
 
-/// One kind of names of networks without a map. Names end so, whatever the network calls the block.
+/// One kind of names in networks without a map. The glob matches the end of names, independent of
+/// the block's name.
 struct Row {
   std::string_view glob;
   /// As maps state it; "|" between shapes of which any may be right.
@@ -108,8 +109,8 @@ Role role_of(const modelmap::WholeShape& whole) {
   return whole.lengths.size() == 1 ? Role::kVector : Role::kProjection;
 }
 
-/// Whether both have their last dimension in common: of others nobody knows which dimension is
-/// which.
+/// Whether both have the same last dimension. For other shapes it is unknown which dimensions
+/// correspond.
 bool has_same_direction(const modelmap::WholeShape& a, const modelmap::WholeShape& b) {
   const bool is_vector = a.lengths.size() == 1 && b.lengths.size() == 1;
   return a.cut == b.cut && (is_vector || a.lengths.back().text() == b.lengths.back().text());

@@ -65,7 +65,8 @@ class KnownParameters {
   ///         and is the same for all names of which the same is known.
   const KnownParameter* find(const std::string& name);
 
-  /// Layers, with and without those of multi-token prediction; nothing if nobody says.
+  /// The number of layers, with and without those of multi-token prediction; nullopt if it is not
+  /// stated.
   std::optional<std::int64_t> fewest_layers() const noexcept { return fewest_layers_; }
   std::optional<std::int64_t> most_layers() const noexcept { return most_layers_; }
 

@@ -104,7 +104,7 @@ std::optional<std::int64_t> AxisPartition::first_cut_group(std::int64_t factor,
 std::optional<AxisPartition> AxisPartition::in_groups(std::int64_t factor,
                                                       std::int64_t per_group) const {
   if (first_cut_group(factor, per_group)) return std::nullopt;
-  // One part is the dimension as it is, whatever intervals it has.
+  // One part is the whole dimension, no matter which intervals it has.
   if (parts_ == 1) return even(size_ * factor / per_group, 1);
   AxisPartition groups = *this;
   // Rows times factor are elements, which were counted when the tensor was.

@@ -96,7 +96,7 @@ Layout fold_expanded(const Layout& layout, const Shape& shape, bool is_slice) {
   }
   if (layout.tensor_map.size() <= shape.size() ||
       layout.tensor_shape.size() != layout.tensor_map.size()) {
-    return layout;  // as written, or not an expansion: whoever uses it checks its dimensions
+    return layout;  // as written, or not an expansion: the code that uses it checks its dimensions
   }
   const std::vector<Layout> ways = Folder(layout, shape, is_slice).ways();
   if (ways.size() == 1) return ways.front();

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Where each element of a tensor comes from, without a list of elements.
 ///
-/// The object: the dimensions of a tensor are factored into axes, whose lengths multiply to those
-/// of the dimensions and whose C order is that of the tensor. Disjoint boxes cover the space of
-/// these axes. Within a box, the place of an element in its source is an affine function of the
-/// indices.
+/// The dimensions of a tensor are factored into axes, whose lengths multiply to those of the
+/// dimensions and whose C order is that of the tensor. Disjoint boxes cover the space of these
+/// axes. Within a box, the place of an element in its source is an affine function of the indices.
 ///
 /// Invariants: no axis is shorter than 2; a box is empty along no axis; an axis along which a box
 /// has length 1 has stride 0 there; a tensor without elements has no axes and no boxes. Numbers of
@@ -37,7 +36,7 @@ struct FormTerm {
   static constexpr std::int64_t kInteger = -1;
   static constexpr std::int64_t kReal = -2;
 
-  /// A number in a list of sources that whoever made the form knows.
+  /// An index in the list of sources from which the form was made.
   std::int64_t source = 0;
   std::int64_t base = 0;
   std::vector<TermAxis> axes{};

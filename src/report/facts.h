@@ -10,7 +10,7 @@
 
 namespace reshardfs {
 
-/// What the options say, whatever is shown, and when that began. The key file is not named.
+/// The options' values, and when the conversion was opened. Does not name the key file.
 struct OptionFacts {
   std::string source{};
   // Or the sizes that they are derived from.

@@ -11,9 +11,8 @@
 
 namespace reshardfs {
 
-/// What a page shows of a parameter's slices when it is opened: two pictures, of the source and of
-/// both sides. What is alike is there once, and together they have a bounded size: of what is
-/// beyond, there is none.
+/// The drawings of a parameter's slices in a page: one of the source, and one of both sides. Equal
+/// drawings are stored once, and their total size is bounded: beyond it there are no more.
 class PageSlices {
  public:
   /// @param target, ranks must outlive it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The colours that pictures have for source ranks. People who see few colours tell them apart,
-/// too.
+/// The colours for source ranks in drawings, which are distinguishable for people with colour
+/// blindness, too.
 #pragma once
 
 #include <cstddef>

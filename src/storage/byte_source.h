@@ -15,7 +15,7 @@ namespace reshardfs {
 
 class Descriptor;
 
-/// What tells a file from another one that has taken its name, or from itself with other bytes and
+/// Distinguishes a file from another one with the same name, and from itself with other bytes but
 /// the old modification time.
 struct FileStamp {
   std::uint64_t device = 0;
@@ -23,22 +23,22 @@ struct FileStamp {
   std::int64_t ctime_ns = 0;
 };
 
-/// A part of a source that is read into a place of its own.
+/// A part of a source, with the memory into which it is read.
 struct ReadRequest {
   std::uint64_t offset = 0;
   std::span<std::byte> out{};
 };
 
-/// How soon what is foreseen will be read.
+/// How soon foreseen ranges will be read.
 enum class Foresight : std::uint8_t {
-  kNow,    ///< by this thread, as soon as it has told
-  kApart,  ///< the same; nobody will want what lies between the ranges
-  kAhead,  ///< if the reader goes on as it has begun
+  kNow,    ///< by this thread, immediately
+  kApart,  ///< the same; the bytes between the ranges will not be needed
+  kAhead,  ///< if the reader continues as before
 };
 
-/// A sequence of bytes of known size that can be read at any place: a local file, an object of a
-/// server, and in tests a memory buffer or a decorator that fails, delays or counts.
-/// Every member function may be called from any number of threads at once.
+/// A sequence of bytes of known size that can be read at any offset: a local file, an object on a
+/// server, or in tests a memory buffer or a decorator that fails, delays or counts. Every member
+/// function may be called from any number of threads at once.
 class ByteSource {
  public:
   ByteSource() = default;
@@ -46,17 +46,16 @@ class ByteSource {
   ByteSource& operator=(const ByteSource&) = delete;
   virtual ~ByteSource() = default;
 
-  /// What messages call it: the path as the user knows it.
+  /// Its name in messages: the path as the user knows it.
   virtual const std::string& name() const = 0;
-  /// Bytes, as found when it was opened.
+  /// Size in bytes when it was opened.
   virtual std::uint64_t size() const = 0;
   /// Modification time when it was opened, nanoseconds since the epoch.
   virtual std::int64_t mtime_ns() const = 0;
-  /// Of the file whose bytes these are, as it was when it was opened; zeros if there is none.
+  /// The stamp of the underlying file when it was opened; zeros if there is no such file.
   virtual FileStamp stamp() const { return {}; }
-  /// Tells these bytes from all others, of this file at another time and of any other file, on this
-  /// machine and as long as it lives; empty if nothing does for certain. To be asked for when the
-  /// source has just been opened.
+  /// Identifies these bytes among all files and their versions on this machine; empty if they
+  /// cannot be identified with certainty. Call this right after opening the source.
   virtual std::string identity() const { return {}; }
 
   /// Fills all of `out` from `offset` on, or throws; never fewer bytes.
@@ -64,36 +63,37 @@ class ByteSource {
   ///         shorter, kIo with the errno otherwise.
   virtual void read_at(std::uint64_t offset, std::span<std::byte> out) const = 0;
 
-  /// As read_at() for each part; a source far away is asked for all of them at once.
+  /// Like read_at() for each part; a remote source gets the requests for all parts at once.
   virtual void read_many(std::span<const ReadRequest> parts) const {
     for (const ReadRequest& part : parts) read_at(part.offset, part.out);
   }
 
-  /// Whether it pays to tell with foresee() what will be read: each request of this source takes
-  /// much longer than the bytes that it brings.
+  /// Whether calling foresee() is worthwhile, because the latency of a request exceeds its transfer
+  /// time by far.
   virtual bool is_far() const noexcept { return false; }
 
-  /// Whether it is read by requests to a server, each of which has a limit in time, and its stamp
-  /// is made of what the server tells its versions apart by. A read of a file may hang with the
+  /// Whether it is read by requests to a server. Each request has a time limit, and the stamp is
+  /// made of the server's version of the object. Reads of a file, in contrast, may hang with the
   /// file system.
   virtual bool is_remote() const noexcept { return false; }
 
-  /// Begins to fetch what will be read, without waiting for it. Never fails: who reads the ranges
-  /// gets the error. Nothing where is_far() is false.
+  /// Begins to fetch ranges that will be read, without waiting for them. Never fails: a read of the
+  /// ranges reports the error. Does nothing if is_far() is false.
   virtual void foresee(std::span<const ByteRange> /*ranges*/, Foresight /*when*/) const noexcept {}
 
-  /// Copies ranges to `out` without reading what lies between them, where a source can do that.
-  /// @return false if it cannot; `out` is then undefined, and read_at() is the way, which also
-  ///         tells what is wrong with the source if something is.
+  /// Copies ranges to `out` without reading the bytes between them, if the source can do that.
+  /// @return false if it cannot; `out` is then undefined. Use read_at() instead, which also reports
+  ///         errors of the source.
   virtual bool gather(const StridedRanges& /*ranges*/, std::byte* /*out*/) const { return false; }
 
-  /// Called after a batch of reads, before their bytes are given out: a source that is not what
-  /// it was when it was opened (device, inode, size, mtime, ctime) must not be mixed in.
+  /// Call this after a batch of reads, before using their bytes, so that versions are never mixed:
+  /// checks that the source has not changed since it was opened (device, inode, size, mtime,
+  /// ctime).
   /// @throws Error kChanged with the file's name and what to do.
   virtual void check_unchanged() const = 0;
 
-  /// The open file whose bytes these are, unchanged and at the same offsets; nullptr if there is no
-  /// such file. It stays open for as long as it is held.
+  /// The open file that contains these bytes unchanged and at the same offsets; nullptr if there is
+  /// none. It stays open while the pointer is held.
   /// @throws Error kMissing, kChanged or kIo if it had to be opened again.
   virtual std::shared_ptr<const Descriptor> descriptor() const { return nullptr; }
 };
@@ -105,15 +105,15 @@ void require_in_source(const ByteSource& source, std::uint64_t offset, std::uint
 
 class DescriptorPool;
 
-/// Opens a regular file read-only (close-on-exec, never blocking on a FIFO or a device). Where the
-/// process may not have as many files open, a file is closed between reads and opened again; then
-/// it must still be the same, or the read fails with kChanged.
-/// @throws Error kMissing if there is no such file, kBadInput if it is no regular file, kIo.
+/// Opens a regular file read-only (close-on-exec, never blocking on a FIFO or a device). If the
+/// process reaches its limit of open files, files are closed between reads and opened again. If the
+/// file has changed by then, the read fails with kChanged.
+/// @throws Error kMissing if the file does not exist, kBadInput if it is not a regular file, kIo.
 ByteSourcePtr open_local_file(const std::filesystem::path& path);
-/// @param pool what keeps the descriptors; must outlive the source.
+/// @param pool keeps the descriptors; must outlive the source.
 ByteSourcePtr open_local_file(const std::filesystem::path& path, DescriptorPool& pool);
 
-/// Opens a file by its path or URL, with the backend that it belongs to; see backend.h.
+/// Opens a file by its path or URL, with the backend for it; see backend.h.
 /// @throws Error as open_local_file(), and of other kinds as the backend fails.
 ByteSourcePtr open_file(const std::filesystem::path& path);
 

@@ -33,19 +33,19 @@ class Descriptor {
 
 using DescriptorPtr = std::shared_ptr<const Descriptor>;
 
-/// As long as there is room a file has a place of its own and keeps its descriptor: reading it
-/// takes no lock. The files that come later share what is left; of those the least recently used
-/// is closed, once no read uses it any more.
-/// Every member function may be called from any number of threads at once.
+/// The first files get places of their own and keep their descriptors, so that reading them takes
+/// no lock. Later files share the remaining descriptors; the least recently used of these is closed
+/// as soon as no read uses it. Every member function may be called from any number of threads at
+/// once.
 class DescriptorPool {
  public:
-  /// @param places files that may keep their descriptor.
-  /// @param shared descriptors for all others, at least 1.
+  /// @param places number of files that keep their descriptors.
+  /// @param shared number of descriptors for all other files, at least 1.
   DescriptorPool(std::size_t places, std::size_t shared);
 
-  /// Of the process: as large as its limit of open files allows.
+  /// The process-wide pool, as large as the limit of open files allows.
   static DescriptorPool& process();
-  /// For process() alone. @param before of a parent, whose files are open here, too.
+  /// For process() only. @param before the parent process's pool, whose files are open here, too.
   static DescriptorPool* make(const DescriptorPool* before);
   /// @param limit files that the process may have open.
   void fit(std::size_t limit) noexcept;
@@ -54,17 +54,17 @@ class DescriptorPool {
   bool take_place() noexcept;
   void give_back_place() noexcept;
 
-  /// The descriptor of a file without a place. It stays open for as long as it is held, so hold it
-  /// for one read only.
+  /// The descriptor of a file without a place. It stays open while it is held, so hold it for one
+  /// read only.
   /// @param file identifies the file.
-  /// @param open called if it is not open; what it throws is passed on.
+  /// @param open is called if the file is not open; its exceptions are passed on.
   DescriptorPtr get(const void* file, const std::function<DescriptorPtr()>& open);
   /// The file will not be asked for again.
   void forget(const void* file);
-  /// Closes those that no read uses.
+  /// Closes shared descriptors that no read uses.
   void close_idle();
 
-  /// Shared descriptors that are kept.
+  /// The number of shared descriptors that are open.
   std::size_t kept() const;
 
  private:

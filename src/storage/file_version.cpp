@@ -23,8 +23,8 @@ constexpr const char* kWasChanged = "has been changed while it was in use";
 constexpr const char* kNothingTells =
     "may have been changed while it was in use: its change time has moved, and nothing tells why";
 
-/// While it lives nobody opens the file to write it, and nobody had it open so when it was made. It
-/// must be short: who opens the file meanwhile waits.
+/// While it exists, no process can open the file for writing, and none had it open for writing when
+/// it was created. It must be short-lived, because a process that opens the file meanwhile waits.
 class NoWriters {
  public:
   explicit NoWriters(int fd) noexcept

@@ -16,22 +16,22 @@ namespace reshardfs {
 
 class FileWatch;
 
-/// The error for a source that is not what it was; counts it.
+/// The error for a source that has changed; counts it.
 Error changed(const std::string& name, const std::string& what);
 
-/// What an open file was, and whether it still has the bytes that it had then.
+/// The version of an open file, and whether the file still has the bytes that it had then.
 ///
-/// Device, inode, size and modification time have to stay. The change time betrays a writer that
-/// sets the modification time back, but it moves as well when a file is deleted, linked, renamed or
-/// given to another owner. Where it has moved alone, that is accepted, and the new one counts from
-/// then on, if a watch tells that attributes or links were changed and nobody wrote, and if nobody
-/// has the file open to write it: of what is written through a map, or by an asynchronous request,
-/// the kernel tells only when the writer closes the file. A file whose last link has gone keeps its
-/// bytes for those who have it open: its times are fixed anew once, unless a watch tells of a
+/// Device, inode, size and modification time must stay the same. The change time reveals a writer
+/// that sets the modification time back, but it also changes when a file is deleted, linked,
+/// renamed or gets another owner. If only the change time differs, the new one is accepted under
+/// two conditions: a watch reports changed attributes or links but no write, and no process has the
+/// file open for writing. The second is needed because the kernel reports writes through a mapping,
+/// or by an asynchronous request, only when the writer closes the file. A file whose last link is
+/// gone keeps its bytes while it is open: its times are updated once, unless a watch reports a
 /// writer. In every other case the file has changed, and that is final.
 ///
-/// As many changes as fall into one tick of the clock leave the same times. As long as the change
-/// time is that young, the watch is asked as well.
+/// Several changes within one tick of the clock leave the same times. While the change time is that
+/// recent, the watch is checked as well.
 ///
 /// Every member function may be called from any number of threads at once.
 class FileVersion {
@@ -47,8 +47,8 @@ class FileVersion {
   /// As it was found.
   const struct stat& found() const noexcept { return found_; }
 
-  /// Costs one system call as long as nothing has moved.
-  /// @param fd the file, open to be read only; perhaps opened anew.
+  /// Takes one system call while the times have not changed.
+  /// @param fd the file, open read-only; may have been opened again.
   /// @throws Error kChanged with what to do, kIo if it cannot be examined.
   void require_same(int fd) const;
 
@@ -68,10 +68,10 @@ class FileVersion {
   mutable std::atomic<std::int64_t> change_time_;
   mutable std::atomic<bool> is_settled_{false};  ///< another change would have another time
   mutable std::atomic<bool> has_changed_{false};
-  mutable std::mutex mutex_;  // held by who looks for the reason of a change; guards all below
+  mutable std::mutex mutex_;  // held while looking for the reason of a change; guards all below
   mutable std::chrono::steady_clock::time_point settles_;
   mutable bool was_deleted_;
-  mutable std::uint64_t moment_ = 0;  ///< news before it has been looked at
+  mutable std::uint64_t moment_ = 0;  ///< events before this moment have been evaluated
   mutable std::string reason_;        ///< why has_changed_
 };
 

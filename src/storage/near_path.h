@@ -6,8 +6,8 @@
 
 namespace reshardfs {
 
-/// "did you mean 'DIR/NAME'?" where a path that does not exist is like another one in its
-/// directory; else empty.
+/// "did you mean 'DIR/NAME'?" if a path that does not exist resembles another one in its directory;
+/// otherwise empty.
 std::string did_you_mean_path(const std::filesystem::path& path) noexcept;
 
 }  // namespace reshardfs

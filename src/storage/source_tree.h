@@ -13,10 +13,9 @@
 
 namespace reshardfs {
 
-/// How the files of a source are reached, where that is not just by their names: without following
-/// links (linkless_tree.h), or from what a server has listed (remote_tree.h).
-/// Paths begin with the tree's root. Every member function may be called from any number of threads
-/// at once.
+/// Opens the files of a source in another way than by their paths: without following links
+/// (linkless_tree.h), or from a server's lists (remote_tree.h). Paths begin with the tree's root.
+/// Every member function may be called from any number of threads at once.
 class SourceTree {
  public:
   SourceTree() = default;
@@ -30,17 +29,17 @@ class SourceTree {
   virtual std::vector<DirectoryEntry> list(const std::filesystem::path& path) const = 0;
   /// @throws what path_kind() throws.
   virtual PathKind kind(const std::filesystem::path& path) const = 0;
-  /// When a file was modified, in nanoseconds since the epoch, as far as that is known without a
-  /// request; 0: it is not, or there is no such file.
+  /// The modification time of a file, in nanoseconds since the epoch, if it is known without a
+  /// request; 0: unknown, or no such file.
   virtual std::int64_t known_mtime_ns(const std::filesystem::path& /*path*/) const { return 0; }
 
-  /// These directories are about to be listed, one after the other.
+  /// Announces that these directories will be listed, one after the other.
   virtual void foresee_lists(std::span<const std::filesystem::path> /*paths*/) const {}
 };
 
 using SourceTreePtr = std::shared_ptr<const SourceTree>;
 
-/// As the functions of byte_source.h and directory.h; without a tree (nullptr) they are the same.
+/// Like the functions of byte_source.h and directory.h; without a tree (nullptr) they are the same.
 /// @throws what those throw.
 ByteSourcePtr open_file(const std::filesystem::path& path, const SourceTreePtr& tree);
 std::string read_small_file(const std::filesystem::path& path, std::uint64_t max_bytes,

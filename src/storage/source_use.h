@@ -9,16 +9,17 @@ namespace reshardfs {
 
 class ByteSource;
 
-/// What one thread has told of its reading. Written by that thread, looked at by others.
+/// What one thread is reading. The thread itself writes it, and others read it.
 class SourceUse {
  public:
   struct Look {
-    const ByteSource* source = nullptr;  ///< nullptr: none. Only to be compared: it may be gone
-    std::uint64_t step = 0;              ///< grows with each use that begins or ends
+    const ByteSource* source =
+        nullptr;             ///< nullptr: none. For comparison only: it may no longer exist
+    std::uint64_t step = 0;  ///< grows with each use that begins or ends
     bool operator==(const Look&) const = default;
   };
 
-  /// Lets this thread tell `use` what it reads, until the end of the scope.
+  /// Records in `use` what this thread reads, until the end of the scope.
   class Scope {
    public:
     explicit Scope(SourceUse& use) noexcept;
@@ -43,12 +44,12 @@ class SourceUse {
   std::atomic<std::uint64_t> step_ = 0;
 };
 
-/// To be called before a source is read, or asked whether it has changed, and with nullptr when the
-/// thread has what it wanted. Costs a nanosecond, and nothing where nobody looks.
+/// Call this before reading a source or checking whether it has changed, and with nullptr when the
+/// thread is done. Takes about a nanosecond, and no time if sources are not observed.
 void now_using(const ByteSource* source) noexcept;
 
-/// To be called now and then by a thread that waits for a source which answers, however late: it is
-/// not to be taken for one that hangs.
+/// Call this from time to time in a thread that waits for a slow source that does answer, so that
+/// the source does not count as stuck.
 void still_using() noexcept;
 
 }  // namespace reshardfs

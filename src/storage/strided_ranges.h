@@ -8,8 +8,8 @@
 
 namespace reshardfs {
 
-/// Ranges of equal length, equally far apart in a source and in memory. What holds: there is at
-/// least one, they do not overlap in the source, and the end of the last can be told in 64 bits.
+/// Ranges of equal length, equally far apart in a source and in memory. Invariant: there is at
+/// least one, they do not overlap in the source, and the end of the last one fits in 64 bits.
 class StridedRanges {
  public:
   /// Bytes between the starts of ranges.
@@ -29,7 +29,7 @@ class StridedRanges {
   std::uint64_t out_stride() const noexcept { return strides_.memory; }
   /// From the start of the first range to the end of the last one in the source.
   const ByteRange& span() const noexcept { return span_; }
-  /// Where a range is in the source, and where in memory; `index` is less than count().
+  /// The offset of a range in the source, and in memory; `index` is less than count().
   std::uint64_t offset_of(std::uint64_t index) const noexcept {
     return offset() + index * stride();
   }

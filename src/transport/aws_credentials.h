@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Who signs requests to S3, and for which region: as AWS's own tools find it.
+/// Finds the credentials and the region for signing requests to S3, like AWS's own tools.
 #pragma once
 
 #include <chrono>

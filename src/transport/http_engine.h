@@ -48,7 +48,7 @@ class HttpReceiver {
 /// What is sent with a request.
 struct HttpBody {
   std::span<const std::byte> bytes{};
-  /// Keeps the bytes; empty: whoever waits for the request does.
+  /// Keeps the bytes alive; empty: the thread that waits for the request does.
   std::shared_ptr<const void> owner{};
 
   static HttpBody of(std::string text);
@@ -62,7 +62,7 @@ struct HttpRequest {
   /// alone: a request with them follows no redirection.
   std::function<std::vector<std::string>()> sign{};
   std::optional<HttpBody> body{};
-  /// What an error names; never the URL, whose query may be a secret.
+  /// The name in errors; never the URL, whose query may be secret.
   std::string name{};
   /// How long it is made again before it fails; nothing: as the settings say.
   std::optional<std::chrono::milliseconds> patience{};

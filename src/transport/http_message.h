@@ -21,7 +21,7 @@ struct HttpHead {
   std::string value(std::string_view name) const;
   /// A header's number; nothing if there is none, or it is no number of 63 bits.
   std::optional<std::uint64_t> number(std::string_view name) const noexcept;
-  /// Takes one line as it came; what is no header is passed over.
+  /// Takes one line as received; lines that are not headers are ignored.
   void add_line(std::string_view line);
 };
 

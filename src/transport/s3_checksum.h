@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How an S3-compatible store and who writes to it make sure that they have the same bytes.
+/// Checksums by which an S3-compatible store and a writer verify that they have the same bytes.
 #pragma once
 
 #include <array>
@@ -26,9 +26,9 @@ std::string etag_of_parts(std::span<const Md5> parts);
 /// cannot be compared with anything.
 bool is_checksum_etag(std::string_view etag) noexcept;
 
-/// Bytes of each part of an object but the last: 8 MiB, as other programs take, and more only where
-/// there would be more than 10,000 parts, which is the most that S3 takes. Depends on nothing else,
-/// so that an object has the same ETag whoever writes it.
+/// The size of each part of an object except the last: 8 MiB, as in other programs, and more only
+/// if there would be more than 10,000 parts, the limit of S3. It depends on nothing else, so that
+/// every writer of an object gets the same ETag.
 std::uint64_t s3_part_bytes(std::uint64_t object_bytes) noexcept;
 
 }  // namespace reshardfs

@@ -51,7 +51,8 @@ inline constexpr std::size_t kMaxS3Page = std::size_t{16} << 20U;
 /// And of any other answer of a store.
 inline constexpr std::size_t kMaxS3Answer = std::size_t{64} << 10U;
 
-/// A receiver for an answer of that many bytes at most, whose refusals are what they mean at S3.
+/// A receiver for an answer of at most that many bytes, which reports refusals with their meaning
+/// in S3.
 std::shared_ptr<TextReceiver> s3_receiver(const S3Name& name, std::size_t most);
 
 /// Takes the ETag of an answer to a request that has written these bytes.

@@ -13,14 +13,14 @@
 
 namespace reshardfs {
 
-/// All uploads whose keys begin with that of `prefix`, whoever has begun them.
+/// All uploads whose keys begin with that of `prefix`, from any process.
 /// @throws Error kIo, kBadInput.
 void list_s3_uploads(const S3Name& prefix, const std::function<void(S3OpenUpload& upload)>& visit);
 
 /// That it is not there is no error. @throws Error kIo.
 void abort_s3_upload(const S3Name& name, const std::string& id);
 
-/// What an upload has by now.
+/// The parts that an upload has so far.
 struct S3BegunUpload {
   std::string id{};
   std::map<std::size_t, S3Part> parts{};  ///< counted from 0, as S3Upload does

@@ -50,8 +50,8 @@ class S3Store {
   HttpRequest request(const std::string& method, const S3Name& name, const std::string& shown,
                       const Query& query = {}, const Headers& signed_headers = {},
                       std::optional<HttpBody> body = std::nullopt);
-  /// The store, and the ID of the key that signs if anything is signed: who has the same may read
-  /// the same. May make a request.
+  /// The store, and the ID of the signing key if requests are signed: users with equal values may
+  /// read the same objects. May make a request.
   std::string reader();
 
  private:

@@ -37,7 +37,7 @@ class S3Upload {
   /// @return whether it was sent.
   /// @throws Error kIo.
   bool send(std::size_t part, std::span<const std::byte> bytes);
-  /// Whether a process before this one had sent a part of this number, whatever its bytes.
+  /// Whether an earlier process sent a part of this number, with any contents.
   bool was_begun(std::size_t part) const { return begun_.contains(part); }
   /// Whether there is something that another process could go on with. Not while threads send.
   bool has_parts() const;
@@ -45,8 +45,8 @@ class S3Upload {
   /// @return the object's ETag.
   /// @throws Error kIo, also if the store has put other bytes together.
   std::string complete();
-  /// Makes the store forget the parts, unless the object is complete. What a server does not do
-  /// soon is left: whoever writes the object again does it.
+  /// Makes the store delete the parts, unless the object is complete. If the server does not do so
+  /// soon, the parts stay until the object is written again.
   void abandon() noexcept;
 
  private:

@@ -25,7 +25,7 @@ struct UrlParts {
 /// @return without a scheme if `text` is no URL ("scheme://...").
 UrlParts split_url(std::string_view text);
 
-/// "scheme://authority": who gets what is meant for this host alone.
+/// "scheme://authority": the receiver of data that is meant only for this host.
 std::string origin_of(std::string_view url);
 
 }  // namespace reshardfs

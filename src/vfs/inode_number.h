@@ -15,10 +15,10 @@ inline constexpr InodeNumber kRootInode = 1;
 /// @param attempt 0, or 1, 2, ... for further numbers when the earlier ones are taken.
 InodeNumber inode_number(std::string_view path, std::uint64_t attempt);
 
-/// For what has bytes in a tree that has replaced others, the version-th one of its mount: the
-/// kernel must not take them for those of another version. Version 0 has inode_number(), and so
-/// have directories in all versions, and files that show no size (what is read of them is not
-/// kept).
+/// The inode number of a file with bytes in a tree that replaced others; `version` counts the trees
+/// of the mount. The kernel must not confuse the bytes with those of another version. In version 0
+/// it is inode_number(); so it is in all versions for directories, and for files that show no size,
+/// whose bytes the kernel does not cache.
 InodeNumber version_inode_number(std::uint64_t version, std::string_view path,
                                  std::uint64_t attempt);
 

@@ -30,7 +30,7 @@ class OpenHandles {
     if (it != by_number_.end()) it->second.confirmed = true;
   }
 
-  /// Those that the kernel knows, for whoever goes on with them.
+  /// The handles that the kernel knows, for a process that takes over the mount.
   std::vector<std::pair<std::uint64_t, std::shared_ptr<const Held>>> confirmed() const {
     std::vector<std::pair<std::uint64_t, std::shared_ptr<const Held>>> all;
     const std::lock_guard lock(mutex_);

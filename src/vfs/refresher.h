@@ -38,8 +38,8 @@ class Refresher {
   void start();
   /// Asks for a look, and returns at once.
   void request() noexcept;
-  /// Asks for a look, and waits for the one that is due or under way; nobody waits for one that
-  /// began longer ago than the patience.
+  /// Requests a check, and waits for the one that is due or running, but not for one that began
+  /// longer ago than the patience.
   void request_and_wait() noexcept;
   /// @return whether the thread has ended; if not, it still waits for the source.
   bool stop(std::chrono::milliseconds limit);
@@ -60,7 +60,7 @@ class Refresher {
   std::uint64_t looks_ = 0;         ///< finished ones
   Clock::time_point asked_{};       ///< real time of the last request that was followed
   Clock::time_point stale_from_{};  ///< by now_
-  LoneThread thread_;               ///< not guarded: of who starts and stops it
+  LoneThread thread_;  ///< not guarded: used only by the thread that starts and stops it
 };
 
 }  // namespace reshardfs

@@ -15,7 +15,7 @@ struct SavedSteps {
     BranchNumber branch = 0;
     std::string name{};
     bool shown = true;
-    std::string identity{};  ///< of its files; empty: nobody has looked into it
+    std::string identity{};  ///< of its files; empty: it has not been opened
   };
   std::vector<Step> steps{};
   std::vector<BranchNumber> used{};  ///< numbers that no other step may have

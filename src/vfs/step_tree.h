@@ -105,7 +105,8 @@ class StepTree final : public TreeSource {
   Opened open_step(BranchNumber branch, const std::string& name) const;
   TreePtr pending_step(BranchNumber branch, const std::string& name) const;
   TreeBuilder begin_trunk(std::int64_t changed_ns, const std::string& newest) const;
-  // With steps_mutex_. These may call back with it: nobody else uses the tree yet.
+  // With steps_mutex_ held. Callbacks may also run with it, because no other thread uses the tree
+  // yet.
   void adopt(const SavedSteps& saved, const CountOpenings& count, bool open_all);
   Step again(const SavedSteps::Step& saved) const;
   bool open_again(const SavedSteps::Step& saved, Step& step, bool in_use) const;

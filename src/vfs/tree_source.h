@@ -32,13 +32,13 @@ class TreeSource {
   /// @throws Error
   virtual void open_directory(InodeNumber) {}
 
-  /// A program opens a file: its contents stay until closed(), whatever the generations do.
+  /// A program opens a file: its contents stay until closed(), even if its generation is replaced.
   /// @return false if it is too late: the present generation does not have the file.
   virtual bool file_opened(InodeNumber) { return true; }
   /// @param tree tree_of() the file when it was opened, or tree_of_listing() a directory.
   virtual void closed(std::uint64_t /*tree*/) noexcept {}
 
-  // --- which tree an opening is of, for whoever goes on with the mount ---
+  // --- which tree an opening is of, for a process that takes over the mount ---
 
   /// A number of the tree that a file belongs to.
   virtual std::uint64_t tree_of(InodeNumber) const noexcept { return 0; }

@@ -14,18 +14,18 @@
 
 namespace reshardfs {
 
-/// Tensors for those who know what the elements are made of.
+/// Access to the sources of a tensor's elements, for code inside reshardfs.
 struct TensorAccess {
   static Tensor whole(std::shared_ptr<const TensorElements> elements);
-  /// As VirtualFile::sources_of(), of a tensor that is no box of another.
+  /// Like VirtualFile::sources_of(), for a tensor that is not a box of another.
   static std::vector<const ByteSource*> sources_of(const Tensor& tensor, std::uint64_t offset,
                                                    std::uint64_t length);
 };
 
-/// A parameter that the rank has. It points into the table.
+/// The elements of a parameter that the rank has. The result points into the table.
 ShownElements elements_of(const TargetTable& table, Rank rank, const TargetParameter& parameter);
 
-/// The parameters of one rank of a table, which the views of the names below point into.
+/// The parameters of one rank of a table. The string_views below point into the table.
 struct TensorSet::State {
   State(std::shared_ptr<const TargetTable> of, Rank held_by);
 

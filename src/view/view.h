@@ -17,41 +17,42 @@
 
 namespace reshardfs {
 
-/// What is not shown although it was wanted.
+/// Files that the options ask for but that are not shown.
 struct AbsentFiles {
-  std::string path;  ///< of a file, or of a directory with a '/' at its end
+  std::string path;  ///< of a file, or of a directory, which ends with '/'
   std::string why;
 };
 
-/// What a view may use. All of it but `warnings` outlives the files.
+/// The input of a view. All of it except `warnings` outlives the files.
 struct ViewContext {
   const ConversionOptions& options;
-  /// Of each rank's files: options.formats, or the source's own.
+  /// The formats of the rank files: options.formats, or the source's format.
   const std::vector<OutputFormat>& formats;
   /// The destination ranks to show, ascending.
   const std::vector<Rank>& ranks;
   std::shared_ptr<const TargetTable> target;
-  /// As of ConversionTables.
+  /// See ConversionTables::whole.
   std::shared_ptr<const TargetTable> whole;
-  /// For lines the user should see.
+  /// Receives lines for the user.
   std::vector<std::string>& warnings;
-  /// What the user has been told so far.
+  /// The lines that the user has got so far.
   const std::vector<std::string>& notes;
   const ShownModel& model;
-  /// Of the views before it in view_registry().
+  /// The files of the views before it in view_registry().
   const std::vector<OutputFile>& files;
   std::vector<AbsentFiles>& absent;
 
-  /// What a view calls that cannot make its files: a warning, if the view is one of many.
+  /// Called by a view that cannot make its files. Adds a warning if the user has not named the
+  /// view.
   /// @param path as in AbsentFiles.
-  /// @throws Error the same, if the user has named the view.
+  /// @throws Error `error`, if the user has named the view.
   void leave_out(ViewKind kind, const std::string& path, const Error& error) const;
 };
 
 using ViewBuilder = std::vector<OutputFile> (*)(const ViewContext&);
 
 struct View {
-  /// With what it is asked for; nothing: it is always there.
+  /// The kind with which users ask for it; nullopt: it is always shown.
   std::optional<ViewKind> kind;
   ViewBuilder build;
 };
@@ -73,14 +74,14 @@ std::vector<OutputFile> dcp_hugging_face_view(const ViewContext& context);
 std::vector<OutputFile> strategy_view(const ViewContext& context);
 std::vector<OutputFile> control_view(const ViewContext& context);
 
-/// The control files that are about the process, not about one conversion.
+/// The control files about the process rather than one conversion.
 std::vector<OutputFile> process_files();
 /// status.json of a mount that shows all steps.
 OutputFile all_steps_status(const ConversionOptions& options);
-/// ready of such a mount: whether the steps that are opened are what they were.
+/// `ready` of such a mount: whether the opened steps are unchanged.
 OutputFile all_steps_ready();
 
-/// The common parts of a table's safetensors files, as the options ask for them.
+/// The common parts of a table's safetensors files, made from the options.
 /// @param format "ms" or "pt".
 std::shared_ptr<const SafetensorsFile::Common> safetensors_common(const ViewContext& context,
                                                                   const TargetTable& table,

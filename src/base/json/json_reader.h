@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// JSON as a stream: a value is read when it is asked for, one that nobody asks for is passed over,
-/// and nothing is kept but the way to where the reader stands.
+/// Reads JSON as a stream. Values are read on request, others are skipped, and only the path to the
+/// present position is kept.
 #pragma once
 
 #include <cstddef>

@@ -106,13 +106,13 @@ class JsonValue {
 /// The same; what is not there is as null.
 bool is_same_json(const std::optional<JsonValue>& a, const std::optional<JsonValue>& b);
 
-/// What a value may have. Memory grows with these, whatever the file has.
+/// Limits of a value. They bound the memory for any file.
 struct JsonLimits {
   std::size_t values = 4'000'000;
   std::size_t text_bytes = 128 << 20;
   /// Of one object. With a limit, no key may stand twice in one.
   std::optional<std::size_t> keys{};
-  /// Of objects, the keys whose values are passed over, whatever they are, and are null.
+  /// Keys of objects whose values are skipped, and become null.
   std::span<const std::string_view> unneeded{};
   std::size_t depth = kMaxJsonDepth;
 };

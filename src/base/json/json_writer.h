@@ -35,8 +35,8 @@ inline constexpr JsonStyle kCompactJson{.text = JsonText::kReplaced};
 inline constexpr JsonStyle kIndentedJson{
     .after_key = ": ", .indent = 2, .text = JsonText::kReplaced};
 
-/// Puts separators and spaces where they belong. Whoever uses it closes what it opens, and writes a
-/// key before each value in an object.
+/// Writes separators and spaces. The caller must close everything that it opens, and write a key
+/// before each value in an object.
 class JsonWriter {
  public:
   /// @param level of indent at which the first value stands.

@@ -55,7 +55,7 @@ class Counters {
   void request(Operation operation) noexcept;
   /// Each read that began ends with read_done() or read_failed().
   void read_began() noexcept;
-  /// To be called before its program gets the bytes: who has read them shall find them counted.
+  /// Call this before the program gets the bytes, so that it finds them counted after the read.
   void read_delivers(std::uint64_t bytes) noexcept;
   void read_done(std::chrono::nanoseconds took) noexcept;
   /// @param error an errno

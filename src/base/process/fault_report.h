@@ -9,7 +9,7 @@ namespace reshardfs {
 /// Must not throw; may be called by any thread, and again and again with the same cause.
 using FaultListener = void (*)(const std::string& cause, const std::string& text);
 
-/// Before any thread reports; nullptr: nobody listens.
+/// Call this before any thread reports; nullptr: no listener.
 void set_fault_listener(FaultListener listener) noexcept;
 
 /// @param cause is the same for all faults that are worth one report.

@@ -8,8 +8,8 @@
 
 namespace reshardfs {
 
-/// A thread with one task that may wait for ever: for a disk, a server, the kernel. So nobody waits
-/// for it without a limit. For one thread at a time.
+/// A thread with one task that may wait forever for a disk, a server or the kernel. So waiting for
+/// it always has a time limit. Not thread-safe.
 class LoneThread {
  public:
   LoneThread() = default;

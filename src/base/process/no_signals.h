@@ -7,9 +7,9 @@
 
 namespace reshardfs {
 
-/// As long as it lives, the thread that made it gets no signals: a thread that it starts has its
-/// mask, and signals are for the threads that wait for them. A read of a source that a signal
-/// breaks off might fail. Faults are for whoever causes them.
+/// While it exists, the thread that created it gets no signals, and threads that it starts inherit
+/// this mask: only threads that wait for signals should get them, because a read of a source that a
+/// signal interrupts might fail. Faults still reach the thread that causes them.
 class NoSignals {
  public:
   /// @param but one that the thread gets all the same; 0: none.

@@ -8,8 +8,7 @@
 
 namespace reshardfs {
 
-/// How far long work is; for whoever shows it while it runs. Every member may be used from any
-/// thread.
+/// The progress of long work, to be shown while it runs. Every member may be used from any thread.
 class Progress {
  public:
   struct Values {

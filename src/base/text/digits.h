@@ -3,7 +3,7 @@
 
 namespace reshardfs {
 
-/// An ASCII digit, whatever the locale says.
+/// Whether it is an ASCII digit, independent of the locale.
 constexpr bool is_digit(char c) noexcept {
   return c >= '0' && c <= '9';
 }

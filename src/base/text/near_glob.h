@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What somebody who wrote a glob that matches nothing most likely meant.
+/// Guesses what the user meant by a glob that matches nothing.
 #pragma once
 
 #include <optional>

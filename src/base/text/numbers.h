@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Whole numbers in texts, whatever the locale says. A number is ASCII digits and nothing else: no
-/// blank, no sign; and one that exceeds its type is none.
+/// Parses whole numbers, independent of the locale. A number consists only of ASCII digits, without
+/// blanks or a sign. A number that exceeds its type is invalid.
 #pragma once
 
 #include <charconv>

@@ -54,7 +54,7 @@ std::int64_t number_at(std::string_view key, const toml::node& node, std::int64_
 std::vector<std::string> texts_at(std::string_view key, const toml::node& node);
 
 /// What `read` makes of a TOML text: of its tables, with errors that name the file and the line.
-/// @throws Error kBadInput for what is no TOML, or has keys of too many parts.
+/// @throws Error kBadInput for invalid TOML, or keys of too many parts.
 template <typename Read>
 auto read_toml(const std::string& file, const std::string& text, const Read& read) {
   try {

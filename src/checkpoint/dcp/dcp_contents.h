@@ -9,10 +9,10 @@
 
 namespace reshardfs {
 
-/// The files that a table names, with what it tells of each, and its catalogue. Which rank has
-/// written a file does not matter: they are numbered in the order of their names.
-/// @param directory that of the table.
-/// @throws Error if there is no tensor that can be shown.
+/// The files that a table names, with its description of each, and its catalogue. Files are
+/// numbered in the order of their names, no matter which rank wrote them.
+/// @param directory the table's directory.
+/// @throws Error if no tensor can be shown.
 Discovery dcp_contents(const std::filesystem::path& directory, DcpTable table,
                        const SourceTreePtr& tree);
 

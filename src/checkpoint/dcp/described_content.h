@@ -11,7 +11,7 @@
 
 namespace reshardfs {
 
-/// What a set's metadata tells of one of its files, where that need not be read from the file.
+/// The description of one file in a set's metadata, which need not be read from the file.
 class DescribedContent {
  public:
   DescribedContent() = default;
@@ -19,17 +19,17 @@ class DescribedContent {
   DescribedContent& operator=(const DescribedContent&) = delete;
   virtual ~DescribedContent() = default;
 
-  /// Its extents are places in what tensors() gives.
+  /// Its extents are ranges of tensors().
   virtual std::shared_ptr<const FileIndex> index() const = 0;
-  /// The contents of the file's tensors, one behind the other. Reads nothing yet: what contradicts
-  /// the metadata is found by the first read of each tensor.
+  /// The contents of the file's tensors, one after the other. This call reads nothing: the first
+  /// read of each tensor finds contradictions to the metadata.
   virtual ByteSourcePtr tensors(ByteSourcePtr file) const = 0;
 
-  /// How many places of the file examine() reads.
+  /// The number of places in the file that examine() reads.
   virtual std::size_t places() const = 0;
-  /// The tensors that cannot be read from the file as it is, by its size.
-  /// @param tensors as tensors() gives it, which keeps what is found for its reads.
-  /// @param read_all also by what is at each place: the same that the first read of each finds.
+  /// The tensors that cannot be read from the file because of its size.
+  /// @param tensors the result of tensors(), which keeps the findings for its reads.
+  /// @param read_all also make the checks that the first read of each tensor makes.
   virtual std::vector<RefusedTensor> examine(const ByteSource& tensors, bool read_all) const = 0;
 };
 

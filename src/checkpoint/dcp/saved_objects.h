@@ -12,23 +12,23 @@
 
 namespace reshardfs {
 
-/// What is no tensor, as its saver wrote it: bytes that nobody here opens.
+/// An object that is not a tensor, as bytes that reshardfs does not interpret.
 struct SavedObject {
   std::string name;
   std::filesystem::path file;
   ByteRange place;
-  /// Why its bytes cannot be had; empty if they can.
+  /// Why its bytes cannot be read; empty if they can.
   std::string problem{};
 };
 
-/// What a distributed checkpoint of PyTorch has beside its tensors, and what its names stand for:
-/// for whoever writes such a checkpoint.
+/// The objects of a PyTorch distributed checkpoint that are not tensors, and the meaning of its
+/// names; needed to write such a checkpoint again.
 struct SavedObjects {
   std::vector<SavedObject> objects;
-  /// Whether they are what PyTorch expects of objects: archives of torch.save.
+  /// Whether the objects are archives of torch.save, as PyTorch expects.
   bool of_torch = true;
-  SourceTreePtr tree;  ///< of their files
-  /// By the names of tensors and of objects; those that are missing are keys themselves.
+  SourceTreePtr tree;  ///< in which their files are opened
+  /// The paths of tensors and objects by their names; a name that is missing is itself the key.
   std::unordered_map<std::string, DcpPath> paths;
 };
 

@@ -13,18 +13,18 @@
 
 namespace reshardfs {
 
-/// A file of tensors as torch.save writes them: one archive behind the other, each with one tensor;
-/// or all in one file, under their names.
+/// A file of tensors as torch.save writes them: consecutive archives with one tensor each, or one
+/// archive with named tensors.
 class TorchItems final : public DescribedContent, public std::enable_shared_from_this<TorchItems> {
  public:
-  using Runs = std::unordered_map<std::size_t, ItemRange>;  ///< by the numbers of entries
+  using Runs = std::unordered_map<std::size_t, ItemRange>;  ///< keyed by the entry's index
 
   /// @param entries with their types and shapes; their extents are set here.
-  /// @param places of their archives in the file; one without elements may have none (empty).
-  /// @param runs where entries are in archives that have more than them.
+  /// @param places of their archives in the file; may be empty for an entry without elements.
+  /// @param runs positions of entries in archives that contain more elements.
   TorchItems(std::vector<TensorEntry> entries, BoxOffsets offsets, std::vector<ByteRange> places,
              Runs runs = {});
-  /// The same of a file in which tensors are found by their names: see NamedTensors.
+  /// The same for a file in which tensors are found by their names: see NamedTensors.
   TorchItems(std::vector<TensorEntry> entries, BoxOffsets offsets);
 
   std::shared_ptr<const FileIndex> index() const override { return index_; }
@@ -33,27 +33,27 @@ class TorchItems final : public DescribedContent, public std::enable_shared_from
   std::vector<RefusedTensor> examine(const ByteSource& tensors, bool read_all) const override;
 
   const TensorEntry& entry(std::size_t number) const { return index_->entries()[number]; }
-  /// Nothing if it is found by its name.
+  /// nullopt if the entry is found by its name.
   std::optional<ByteRange> place(std::size_t entry) const;
-  /// The number of a place that several entries are in, below shared_places(); nothing for an entry
-  /// that is alone in its place.
+  /// The number, below shared_places(), of a place that several entries share; nullopt for an entry
+  /// with a place of its own.
   std::optional<std::size_t> shared_place(std::size_t entry) const;
   std::size_t shared_places() const noexcept { return shared_places_; }
-  /// The shape of what its archive has.
+  /// The shape of the tensor in the entry's archive.
   Shape stored_shape(std::size_t entry) const;
-  /// Where its content begins in that of its archive, in bytes.
+  /// The offset of its content in the archive's content, in bytes.
   std::uint64_t first_in_place(std::size_t entry) const;
-  /// Where the content of an entry begins in tensors().
+  /// The offset of an entry's content in tensors().
   std::uint64_t begin(std::size_t entry) const { return begins_[entry]; }
-  /// The entry whose content is at an offset below size(): the last one that begins there.
+  /// The entry whose content contains an offset below size(); if several begin there, the last one.
   std::size_t entry_at(std::uint64_t offset) const;
   std::uint64_t size() const noexcept { return size_; }
 
  private:
   void find_shared_places();
 
-  std::vector<ByteRange> places_;                        ///< none: by name
-  std::unordered_map<std::size_t, std::size_t> shared_;  ///< their numbers, by entry
+  std::vector<ByteRange> places_;                        ///< empty: tensors are found by name
+  std::unordered_map<std::size_t, std::size_t> shared_;  ///< numbers of shared places, by entry
   std::size_t shared_places_ = 0;
   Runs runs_;
   std::vector<std::uint64_t> begins_;

@@ -11,14 +11,14 @@
 
 namespace reshardfs {
 
-/// The frame of a file that others are taken to be like; read when it is first needed. For any
-/// number of threads.
+/// The frame of a file that others are assumed to resemble. It is read when it is first needed. Any
+/// number of threads may use it.
 class LeaderFrame {
  public:
-  /// @param frame nullptr: it is read from the file.
+  /// @param frame nullptr: read it from the file.
   LeaderFrame(const RankFile& file, std::shared_ptr<const IndexFrame> frame);
 
-  /// @throws what the file throws; Error kBadInput if it has none.
+  /// @throws errors of the file; Error kBadInput if it has no frame.
   const IndexFrame& get() const;
   const std::string& path() const noexcept { return path_; }
 
@@ -32,7 +32,8 @@ class LeaderFrame {
 
 using LeaderFramePtr = std::shared_ptr<const LeaderFrame>;
 
-/// A file that is taken to be like another, and compared with it before its first byte is used.
+/// A file that is assumed to resemble another, and is compared with it before its first byte is
+/// used.
 ByteSourcePtr assume_like(const LeaderFramePtr& leader, ByteSourcePtr file,
                           const InputFormat& format);
 

@@ -12,26 +12,26 @@
 
 namespace reshardfs {
 
-/// What the cache on disk has of the indexes of a set, so that no header is read. It belongs to the
-/// identities of all files: where one of them is another, or has none, there is nothing. Of
-/// encrypted files nothing is kept: names and shapes would be there for all to read.
+/// The indexes of a set in the cache on disk, so that no header need be read. They belong to the
+/// identities of all files: if a file has changed or has no identity, the cache has nothing.
+/// Indexes of encrypted files are not cached, because names and shapes would be readable.
 class IndexCache {
  public:
-  /// As many entries are kept at most: those of indexes that files share count once.
+  /// The maximum number of entries that are cached; an index that files share counts once.
   static constexpr std::size_t kMostEntries = 500'000;
 
-  /// Has nothing, and keeps nothing.
+  /// A cache that has nothing and stores nothing.
   IndexCache() = default;
-  /// @param files with source and path.
+  /// @param files have source and path.
   explicit IndexCache(const std::vector<RankFile>& files);
 
-  /// Sets the index of each file; of those that were like others by samples, also a source that
-  /// compares them before its first byte is used.
-  /// @param options check_crc and examine_all: nothing may be left for later.
-  /// @return false if there is nothing, or it is not right.
+  /// Sets the index of each file. A file that resembled another according to samples also gets a
+  /// source that compares them before its first byte is used.
+  /// @param options with check_crc or examine_all, nothing may be left for later.
+  /// @return false if the cache has nothing, or nothing valid.
   bool load(std::vector<RankFile>& files, const CheckpointOptions& options) const;
 
-  /// Keeps the indexes of all files; soon, and if there is room.
+  /// Stores the indexes of all files, in the background and if there is room.
   void store(const std::vector<RankFile>& files, const Likenesses& likenesses) const;
 
   /// The identities of all files of the set, in their order.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The indexes of many files, most of which are alike.
+/// Reads the indexes of many files, most of which are alike.
 #pragma once
 
 #include <cstddef>
@@ -10,26 +10,25 @@
 
 namespace reshardfs {
 
-/// Comparing one takes about a microsecond, and on a slow storage a thousand.
+/// Comparing one parameter takes about a microsecond, or a millisecond on slow storage.
 inline constexpr std::size_t kCheapParameters = 200'000;
 
-/// Of each file of a set: the one whose index it was taken to have, since samples showed that it is
-/// like it.
+/// For each file of a set, the file whose index it shares because samples showed them to be alike.
 using Likenesses = std::vector<std::optional<std::size_t>>;
 
 /// Sets the index of each file, in parallel.
 ///
-/// Files of one size may be alike: the ranks of a pipeline stage are. One of them is read; in the
-/// others all that is no content is compared with it, and those that are equal share its index.
-/// Where that would still take long, a part of it is compared, another part in each file, so that
-/// whatever distinguishes ranks is seen in some of them (and then they are compared as a whole).
-/// The rest is compared when the file is read for the first time; what differs then fails that
-/// read with kBadInput.
-/// @param files with source and path; source may be replaced by one that compares.
-/// @param options check_crc and examine_all: nothing is left for later.
-/// @param cheap_parameters as many are compared in any case, counted in every file.
-/// @return of which files a part was left for later.
-/// @throws what reading an index throws.
+/// Files of the same size are often alike, such as the ranks of a pipeline stage. One of them is
+/// read. In the others, everything except tensor contents is compared with it, and files that are
+/// equal share its index. If that would still take long, only a part is compared, a different one
+/// in each file, so that a difference between ranks shows in some of them; then they are compared
+/// completely. The rest is compared at the first read of each file, which fails with kBadInput if
+/// there is a difference.
+/// @param files have source and path; source may be replaced by one that compares.
+/// @param options with check_crc or examine_all, nothing is left for later.
+/// @param cheap_parameters this many parameters, counted over all files, are always compared.
+/// @return the files for which a part was left for later.
+/// @throws errors of reading an index.
 Likenesses read_indexes(std::vector<RankFile>& files, const CheckpointOptions& options,
                         std::size_t cheap_parameters = kCheapParameters);
 

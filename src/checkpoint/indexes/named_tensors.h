@@ -15,21 +15,20 @@
 
 namespace reshardfs {
 
-/// The tensors of one file, by their names: of a safetensors file, or of an archive that torch.save
-/// has made of a dictionary of tensors. Files of both kinds may have the same extension; their
-/// first bytes tell.
+/// The tensors of one file by their names: a safetensors file, or an archive that torch.save made
+/// from a dictionary of tensors. Both kinds may have the same extension; their first bytes differ.
 class NamedTensors {
  public:
-  /// @param wanted the index whose names are kept: a file may have any number of others. nullptr:
-  ///        all are.
+  /// @param wanted the index whose names are kept, because a file may have any number of others.
+  ///        nullptr: all names are kept.
   explicit NamedTensors(std::shared_ptr<const FileIndex> wanted = nullptr)
       : wanted_(std::move(wanted)) {}
 
-  /// Reads where the tensors are, if that is not known yet. From any number of threads, as what
-  /// follows; all calls must be about the same file.
-  /// @throws what reading an index throws; the next call then tries again.
+  /// Reads the positions of the tensors, if they are not known yet. Any number of threads may call
+  /// this and find(), always for the same file.
+  /// @throws errors of reading an index; the next call then tries again.
   void read(const ByteSource& file) const;
-  /// @throws Error kMissing if there is none of that name; what read() throws.
+  /// @throws Error kMissing if there is no tensor of that name; errors of read().
   const TorchTensor& find(const ByteSource& file, const std::string& name) const;
 
  private:
@@ -41,7 +40,7 @@ class NamedTensors {
   std::shared_ptr<const FileIndex> wanted_;
   mutable RetryOnce read_;
   mutable std::unordered_map<std::string, TorchTensor> tensors_;
-  /// Why the file has others that cannot be shown, by their names.
+  /// Why other tensors in the file cannot be shown, by their names.
   mutable std::unordered_map<std::string, std::string> refused_;
 };
 

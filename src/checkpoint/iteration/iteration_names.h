@@ -14,7 +14,7 @@ namespace reshardfs {
 inline constexpr std::string_view kIterationMetadata = "metadata.json";
 inline constexpr std::string_view kIterationCommon = "common.json";
 
-/// "120" for "iteration_00000120". Nothing if it is not as the writer pads it.
+/// "120" for "iteration_00000120". nullopt if it is not padded as the writer does.
 std::optional<std::string> parse_iteration_directory(std::string_view name);
 
 /// "[prefix-]model-0000003-0000008.safetensors", "opt" in place of "model".

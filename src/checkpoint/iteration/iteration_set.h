@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// MindSpore Transformers' Checkpoint 2.0: a directory for each step, in which all ranks' files and
-/// a metadata.json are, and a tracker beside them that names the step which was saved last.
+/// MindSpore Transformers' Checkpoint 2.0: a directory for each step with all ranks' files and a
+/// metadata.json, and a tracker beside them that names the last step saved.
 #pragma once
 
 #include <filesystem>
@@ -15,14 +15,14 @@
 namespace reshardfs {
 
 /// @param directory of all steps, or of one. See SetFormat.
-/// @throws Error kBadInput besides, if there are files of ranks in directories of their own, too:
-///         which ones count?
+/// @throws Error as SetFormat says; also kBadInput if ranks have directories of their own, too,
+///         because it is ambiguous which files count.
 std::optional<Discovery> discover_iterations(const std::filesystem::path& directory,
                                              const CheckpointOptions& options,
                                              const SourceTreePtr& tree);
 
-/// A step is complete if it is not newer than the tracker's, and no file is missing whose number
-/// lies below the count in the others' names.
+/// A step is complete if it is not newer than the tracker's step, and no file is missing according
+/// to the count in the file names.
 std::optional<std::vector<StepInfo>> find_iteration_steps(const std::filesystem::path& directory,
                                                           const SourceTreePtr& tree);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which files make up a checkpoint set, judged by their names alone; none of them is opened.
+/// Finds the files of a checkpoint set by their names, without opening them.
 #pragma once
 
 #include <filesystem>
@@ -24,24 +24,26 @@ struct Discovery {
   std::string series;  ///< see CheckpointSet::series()
   std::vector<std::string> notes;
   std::vector<std::string> warnings{};
-  /// Of a whole model in several files: parameter name and the number of its file in `files`.
+  /// For a whole model in several files: parameter names, and the indices of their files in
+  /// `files`.
   std::vector<std::pair<std::string, std::size_t>> places;
-  /// Files that the set says it has, but that are not there.
+  /// Files that the set lists, but that do not exist.
   std::vector<FoundFile> missing{};
   /// What the set records of its layouts itself; nullptr if it does not.
   std::shared_ptr<const Catalogue> catalogue{};
-  /// What names and tables tell of whether that is all.
+  /// Whether the set is complete, according to names and tables.
   Completeness completeness{};
-  /// What the indexes of all files add to that; empty: nothing.
+  /// Adds the evidence in the indexes of all files; empty: there is none.
   std::function<void(const std::vector<RankFile>& files, Completeness& out)> by_contents{};
-  /// What was written after all files, each with its time; see set_age.h.
+  /// The files that are written last, each with its time; see set_age.h.
   std::vector<WrittenLast> written_last{};
 };
 
 /// @throws Error as CheckpointSet::open() does.
 Discovery discover(const std::filesystem::path& source, const CheckpointOptions& options);
 
-/// Where the configuration of a model in a directory may be; empty: it is a link, which is refused.
+/// The path of a model's configuration in a directory, which need not exist; empty: it is a link,
+/// and links are refused.
 std::filesystem::path config_of(const std::filesystem::path& source,
                                 const CheckpointOptions& options);
 

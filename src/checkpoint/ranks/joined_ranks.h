@@ -14,30 +14,30 @@
 
 namespace reshardfs {
 
-/// Slices along dimension 0, one a rank, that the user has joined. Files tell their ranks, but none
-/// how many there are: that is proven by counts in their names, and of single parameters by
-/// config.json, or by a tensor of as many rows that each rank has whole (the bias of a weight, the
-/// output for the embedding, the weight of a state).
-/// Every member function may be called from any number of threads at once.
+/// Slices along dimension 0, one for each rank, that the user has joined. Files state their ranks,
+/// but not how many ranks there are. That number is proven by counts in file names. For single
+/// parameters, config.json proves it, or a tensor with the same number of rows that each rank has
+/// whole (the bias of a weight, the output for the embedding, the weight of a state). Every member
+/// function may be called from any number of threads at once.
 class JoinedRanks {
  public:
   /// @param checkpoint must outlive it.
   JoinedRanks(const CheckpointSet& checkpoint, NameGlobs join);
 
   bool takes(const std::string& name) const { return matches_any(join_, name); }
-  /// From the first rank to the last that has a file: from rank 0 on, unless the names count their
-  /// files otherwise.
+  /// From the first rank to the last one with a file. The first is rank 0, unless the names count
+  /// their files otherwise.
   const RankRange& ranks() const noexcept { return ranks_; }
-  /// Those of them that have no file, ascending.
+  /// The ranks in ranks() that have no file, ascending.
   std::vector<Rank> absent() const { return checkpoint_.missing_ranks(ranks_); }
 
-  /// Notes what is joined.
+  /// Records a joined parameter.
   /// @param joined its full shape
-  /// @param file one that has a slice of it
+  /// @param file a file with one of its slices
   /// @throws Error kMissing, with the parameter, if it should have more rows.
   void add(const std::string& name, const Shape& joined, const RankFile& file);
 
-  /// What has been found of all that was added.
+  /// The findings about all added parameters.
   Completeness statement() const;
 
  private:

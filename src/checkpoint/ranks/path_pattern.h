@@ -11,24 +11,25 @@
 
 namespace reshardfs {
 
-/// What a path has told so far about the file at its end.
+/// The facts about a file that the components of its path have given so far.
 struct PathCaptures {
   std::optional<Rank> rank;
-  std::string step;  ///< empty: nothing
-  /// The path with "{rank}" and "{step}" in place of what they stand for: what a star has taken
-  /// tells files of different runs apart.
+  std::string step;  ///< empty: unknown
+  /// The path with its rank and step replaced by "{rank}" and "{step}". The text that a star
+  /// matched stays, and distinguishes files of different runs.
   std::string shape{};
 
   // NOLINTNEXTLINE(modernize-use-nullptr): what = default compares with is no pointer
   auto operator<=>(const PathCaptures&) const = default;
 };
 
-/// Where the files of a checkpoint set are below its directory: `rank_{rank}/*.ckpt`. {rank} is a
-/// whole run of digits, {step} one or two numbers ("50", "9_50"); where one of them stands twice it
-/// must be the same. `*` and `?` stay inside a component, and do not match a leading dot.
+/// The pattern of the paths of a checkpoint set's files below its directory: `rank_{rank}/*.ckpt`.
+/// {rank} matches a whole run of digits, {step} one or two numbers ("50", "9_50"); if one of them
+/// occurs twice, both must match the same text. `*` and `?` match inside a component, and do not
+/// match a leading dot.
 class PathPattern {
  public:
-  /// @throws Error kUsage if it is no pattern: no {rank}, an empty component, "..", ...
+  /// @throws Error kUsage if the pattern is invalid: no {rank}, an empty component, "..", ...
   explicit PathPattern(const std::string& text);
 
   const std::string& text() const noexcept { return text_; }
@@ -37,8 +38,8 @@ class PathPattern {
   bool has_step() const noexcept { return has_step_; }
   bool captures_rank(std::size_t component) const;
 
-  /// Whether `name` fits the component, given what the components before have captured; if so, the
-  /// captures including its own.
+  /// Matches `name` with a component, after earlier components gave `before`. Returns the captures
+  /// including its own, or nullopt.
   std::optional<PathCaptures> match(std::size_t component, const std::string& name,
                                     const PathCaptures& before) const;
 

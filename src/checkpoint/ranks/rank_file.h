@@ -12,15 +12,15 @@
 
 namespace reshardfs {
 
-/// One rank's file of the chosen step, or one of several that make it up.
+/// One rank's file of the chosen step, or one of its parts.
 struct RankFile {
   Rank rank;
   std::filesystem::path path;
   ByteSourcePtr source;
   std::shared_ptr<const FileIndex> index;
   std::int64_t part = -1;  ///< the n of "_part<n>" in the file's name; -1: the rank's only file
-  /// Set if the first read of `source` compares the index: the same bytes without that, for samples
-  /// that would not be worth it.
+  /// Set if the first read of `source` compares the index: the same bytes without the comparison,
+  /// for samples, which do not justify its cost.
   ByteSourcePtr unexamined{};
 };
 

@@ -17,14 +17,14 @@ namespace reshardfs {
 
 struct RankPartName {
   std::string whole;       ///< the file name without its "_part<n>"
-  std::int64_t part = -1;  ///< -1: it has none
+  std::int64_t part = -1;  ///< -1: none
 };
 
-/// The part stands at the end of the name or before its step.
+/// The part is at the end of the name or before its step.
 RankPartName rank_part_name(std::string_view file_name);
 
-/// Why a rank's files of one step (at least one) are not one whole set: several files that are no
-/// parts of each other, a part that is missing or there twice. Nothing if all is well.
+/// The reason why a rank's files of one step (at least one) are not a complete set: several files
+/// that are not parts, or a part that is missing or occurs twice. nullopt if the set is complete.
 std::optional<Error> rank_part_problem(const std::filesystem::path& root,
                                        const std::vector<FoundFile>& files);
 

@@ -11,14 +11,14 @@
 
 namespace reshardfs {
 
-/// What was found below a source directory, and how.
+/// The files that were found below a source directory, and how.
 struct SourceFiles {
   std::string pattern;  ///< empty: the source is one file
   RankFiles found;
   std::vector<std::string> notes;
   /// Set if the source is a whole model in several files; they are in `found` as parts of rank 0.
   std::optional<NameMapDirectory> name_map;
-  std::string series{};  ///< of the files, once one was chosen; see series.h
+  std::string series{};  ///< the chosen series; see series.h
   std::vector<std::string> warnings{};
 };
 
@@ -30,7 +30,7 @@ struct SourceFiles {
 SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string& wanted,
                             const SourceTreePtr& tree);
 
-/// What the first of the known patterns that finds any file finds; nothing if none does.
+/// The files of the first known pattern that matches any file; nullopt if none does.
 /// @throws Error as find_by_pattern().
 std::optional<SourceFiles> find_known_pattern(const std::filesystem::path& root,
                                               const SourceTreePtr& tree);

@@ -7,26 +7,26 @@
 
 namespace reshardfs {
 
-/// The ranks of a source, and in which pipeline stage each is.
+/// The ranks of a source, and the pipeline stage of each.
 class SourceRanks {
  public:
-  /// @param devices of each stage; all.size() is a multiple of it.
+  /// @param devices the number of devices of each stage, which divides all.size().
   SourceRanks(const RankRange& all, std::int64_t devices) : all_(all), devices_(devices) {}
 
   const RankRange& all() const noexcept { return all_; }
-  /// Devices of each stage.
+  /// The number of devices of each stage.
   std::int64_t devices() const noexcept { return devices_; }
   std::int64_t stages() const noexcept { return all_.size() / devices_; }
 
   RankRange of_stage(std::int64_t stage) const {
     return {all_.first() + stage * devices_, devices_};
   }
-  /// Counted from the stage of all().first() on; of a rank below that it is negative.
+  /// Relative to the stage of all().first(); negative for lower ranks.
   std::int64_t stage_of(Rank rank) const noexcept {
     const std::int64_t above = rank - all_.first();
     return above / devices_ - (above % devices_ < 0 ? 1 : 0);
   }
-  /// Which of its stage's devices it is.
+  /// The rank's device in its stage.
   std::int64_t device_of(Rank rank) const noexcept {
     return rank - all_.first() - stage_of(rank) * devices_;
   }

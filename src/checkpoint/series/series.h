@@ -19,16 +19,16 @@ namespace reshardfs {
 
 struct SeriesInfo {
   std::string name;  ///< what --src-prefix takes
-  /// Saved when a run broke: nobody means it who does not say so.
+  /// Saved when a run failed: used only if the user names it, or if there is no other series.
   bool is_breakpoint = false;
-  std::vector<std::string> steps;  ///< oldest first; without those of files whose names tell none
+  std::vector<std::string> steps;  ///< oldest first; files without a step in their names add none
   std::vector<Rank> ranks;         ///< ascending
   std::string newest_file;         ///< of the lowest rank
   std::int64_t mtime_ns = 0;       ///< of that file, see known_mtime_ns(); 0: not known
 };
 
-/// The newest comes first; of one age by name. Asks for the times of files that `tree` or the file
-/// system knows.
+/// Sorted from the newest to the oldest, then by name. Reads the files' times from `tree` or the
+/// file system.
 std::vector<SeriesInfo> describe_series(const RankFiles& found, const SourceTreePtr& tree);
 
 /// "step 3_100 of 2026-01-31T09:05:00Z on ranks 0-3"
@@ -36,17 +36,17 @@ std::string series_words(const SeriesInfo& series);
 
 struct SeriesChoice {
   std::string name;                   ///< the one that was taken; empty: the files have none
-  std::vector<std::string> warnings;  ///< of files that are not taken
+  std::vector<std::string> warnings;  ///< about files that are not used
 };
 
-/// Leaves only the files of one series: the one that options.prefix names, or the only one. That
-/// of a broken run is taken by name, or where there is nothing else.
-/// @throws Error kBadInput with all series if there are several and none is named; kMissing if
-///         there is none of that name.
+/// Removes all files except those of one series: the one that options.prefix names, or the only
+/// one. The series of a failed run is used only if it is named, or if there is no other.
+/// @throws Error kBadInput with all series if there are several and none is named; kMissing if no
+///         series has that name.
 SeriesChoice choose_series(const std::filesystem::path& root, const CheckpointOptions& options,
                            const SourceTreePtr& tree, RankFiles& found);
 
-/// A line about ranks that have only files of other series; nothing if there are none.
+/// A line about ranks that have only files of other series; nullopt if there are none.
 /// @param series see SeriesChoice::name
 std::optional<std::string> ranks_without(const std::string& series, const RankFiles& found);
 
@@ -59,13 +59,13 @@ std::vector<SeriesInfo> find_series(const std::filesystem::path& source,
 /// @throws Error as above.
 std::string chosen_series(const std::filesystem::path& source, const CheckpointOptions& options);
 
-/// Where --src-prefix is given for a source that has no series.
+/// Refuses --src-prefix for a source that has no series.
 /// @param what it is instead, after "the source is".
-/// @throws Error kUsage if it is.
+/// @throws Error kUsage if a prefix is given.
 void refuse_prefix(const std::filesystem::path& source, const CheckpointOptions& options,
                    const std::string& what);
 
-/// What is to be said of several series. @param option see CheckpointOptions::prefix_option
+/// The error for a source with several series. @param option see CheckpointOptions::prefix_option
 Error several_series(const std::filesystem::path& root, const std::vector<SeriesInfo>& all,
                      const std::string& option);
 

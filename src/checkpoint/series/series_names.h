@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What tells the files of one run of a training job from those of others: their paths without
-/// rank, step and part. MindSpore names a file PREFIX-EPOCH_STEP.ckpt, and a second run in a
-/// directory that is not empty PREFIX_1-EPOCH_STEP.ckpt; what it saves when a run breaks ends in
+/// Distinguishes the files of different runs by their paths without rank, step and part. MindSpore
+/// names a file PREFIX-EPOCH_STEP.ckpt, and the files of a second run in the same directory
+/// PREFIX_1-EPOCH_STEP.ckpt; the names of files that it saves when a run fails end in
 /// "_breakpoint.ckpt" (mindspore/train/callback/_checkpoint.py, mindspore/train/model.py).
 #pragma once
 
@@ -12,26 +12,26 @@
 
 namespace reshardfs {
 
-/// Stands in names for the number of a rank.
+/// Replaces the number of a rank in names.
 inline constexpr std::string_view kRankPlace = "{rank}";
 
 /// The file name without "_breakpoint" before its extension.
 std::string without_breakpoint(std::string_view file_name);
 
-/// The series of a file, in which its rank may still stand.
+/// The series of a file, which may still contain its rank.
 /// @param shape see PathCaptures
 std::string series_of_shape(std::string_view shape);
 
-/// Puts "{rank}" in the place of the file's rank in FoundFile::series. Behind the word "rank" that
-/// is the number itself; elsewhere ("checkpoint_3") it is one only if every rank has its own, as
-/// "net_1" may be the second run as well.
+/// Replaces the file's rank in FoundFile::series with "{rank}". A number after the word "rank" is
+/// always the rank. Elsewhere ("checkpoint_3") it is the rank only if every rank has its own
+/// number, because "net_1" may be a second run.
 void take_ranks_out_of_series(RankFiles& found);
 
-/// Whether the files of the series were saved when a run broke.
+/// Whether the files of the series were saved when a run failed.
 bool is_breakpoint_series(std::string_view series);
 
-/// The file names' common beginning, "net" or "net_rank_{rank}"; of a series that was saved when a
-/// run broke with "_breakpoint" behind it.
+/// The common prefix of the file names, "net" or "net_rank_{rank}"; for a series that was saved
+/// when a run failed, followed by "_breakpoint".
 std::string prefix_of_series(std::string_view series);
 
 /// The same with the directories before it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A step's name is what the file name says: "<epoch>_<step>" or one number; empty if it says
-/// nothing. Names are compared as numbers.
+/// A step's name comes from the file name: "<epoch>_<step>" or one number; empty if the file name
+/// has none. Names are compared as numbers.
 #pragma once
 
 #include <compare>
@@ -10,9 +10,9 @@
 
 namespace reshardfs {
 
-/// What may be asked for in place of a step's name: the newest that is whole.
+/// Accepted in place of a step's name: the newest complete step.
 inline constexpr std::string_view kLatestStep = "latest";
-/// The same of each one: for mounts, which look for the steps themselves.
+/// Accepted by mounts in place of a step's name: all steps.
 inline constexpr std::string_view kAllSteps = "all";
 /// Why everything else refuses kAllSteps.
 inline constexpr const char* kAllStepsRefused =
@@ -21,7 +21,7 @@ inline constexpr const char* kAllStepsRefused =
 /// "9_50" for "llama-9_50.ckpt", empty if the name does not end like that.
 std::string step_in_file_name(std::string_view file_name);
 
-/// Bytes of the step name (digits, or digits_digits) that `text` begins with; 0: none.
+/// The length of the step name (digits, or digits_digits) with which `text` begins; 0: none.
 std::size_t step_prefix_length(std::string_view text) noexcept;
 
 /// By epoch, then by step; no step is older than any. Both are step names.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The steps that a checkpoint directory holds, judged by the names of its files alone.
+/// The steps in a checkpoint directory, according to the names of its files.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ namespace reshardfs {
 
 struct StepInfo {
   std::string name;         ///< "9_50"; never empty
-  std::vector<Rank> ranks;  ///< that have files of it, ascending
-  /// Every rank that has any step has this one, with all parts of its file, and none is still
+  std::vector<Rank> ranks;  ///< ranks with files of the step, ascending
+  /// Every rank that has any step has this one, with all parts of its file, and no file is still
   /// being written.
   bool complete = false;
 };
 
-/// Those of `wanted` that have no file of the step, ascending. A set that has none of these ranks
-/// counts its ranks from 0.
+/// The ranks in `wanted` without a file of the step, ascending. If the set has none of these ranks,
+/// its ranks count from 0.
 std::vector<Rank> ranks_without(const StepInfo& step, const RankRange& wanted);
 
 /// The steps of a checkpoint directory or file, oldest first; none if the names carry no steps.
@@ -34,7 +34,7 @@ std::vector<Rank> ranks_without(const StepInfo& step, const RankRange& wanted);
 std::vector<StepInfo> find_steps(const std::filesystem::path& path,
                                  const CheckpointOptions& options);
 
-/// The files of one rank by step; files without a step are under the empty name.
+/// The files of one rank by step; files without a step have the empty key.
 using FilesByStep = std::map<std::string, std::vector<FoundFile>, OlderStep>;
 using FilesByRank = std::map<Rank, FilesByStep>;
 

@@ -10,12 +10,12 @@
 
 namespace reshardfs {
 
-/// Tensors of which each file has a part, and tells where it begins, but not how large the whole
-/// is: that is what the parts reach. A set of which the last files are missing looks like a smaller
-/// one: shard_shapes.h has what tells the difference.
+/// A catalogue of tensors of which each file has a part. Files state where their parts begin, but
+/// not the full shape, which is taken to end where the last part ends. A set without its last files
+/// looks like a smaller one; shard_shapes.h detects this.
 class ShardCatalogue final : public BoxCatalogue {
  public:
-  /// @param names of the model in whole tensors, by its index; none: there is none.
+  /// @param names of the model in whole tensors, from its index; empty: there is no index.
   ShardCatalogue(std::int64_t shards, std::vector<std::string> names);
 
   /// @throws Error kBadInput if the parts have different numbers of dimensions.

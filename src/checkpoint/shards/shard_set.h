@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Models that torch.distributed.checkpoint has saved to safetensors in shards: each rank writes
-/// the parts that it has (HuggingFaceStorageWriter with save_distributed; pytorch/pytorch
+/// Models that torch.distributed.checkpoint saved to safetensors files in shards: each rank writes
+/// its own parts (HuggingFaceStorageWriter with save_distributed; pytorch/pytorch
 /// torch/distributed/checkpoint/hf_storage.py, _hf_utils.py).
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace reshardfs {
 
-/// See SetFormat. By the names of the files; where these tell nothing, the header of one of them is
-/// read. A directory with a model in whole tensors is none, whatever else it has.
+/// See SetFormat. Decided by the names of the files; if they do not decide, the header of one file
+/// is read. A directory with a model in whole tensors is never a shard set.
 std::optional<Discovery> discover_shards(const std::filesystem::path& directory,
                                          const CheckpointOptions& options,
                                          const SourceTreePtr& tree);

@@ -12,28 +12,27 @@
 
 namespace reshardfs {
 
-/// What lies beside a model that is saved in shards and tells how large its tensors are.
+/// Files beside a sharded model that state the sizes of its tensors.
 struct ShardEvidence {
   std::int64_t shards = 0;
-  /// Whether each file tells the number of its shard.
+  /// Whether each file name has the number of its shard.
   bool numbered = false;
   ModelShapes config{};
   /// The index of the same model in whole tensors; empty: there is none.
   std::filesystem::path index{};
-  /// The bytes of all tensors, by that index.
+  /// The bytes of all tensors, according to that index.
   std::optional<std::uint64_t> total_bytes{};
 };
 
-/// A shard says where its parts of tensors begin, but not how large the whole is. What beside the
-/// shards proves that the parts reach to the end:
-/// - the sum of all bytes by the index;
-/// - the shape by config.json, of names that are known;
-/// - a tensor of the same rows: the bias of a weight, the output for the embedding;
-/// - a tensor whose rows config.json states, and of which each shard has an equal part such that
-///   more shards would have had smaller ones: then these are all shards
-///   (torch.chunk, by which torch.distributed cuts).
-/// @param files of all shards. RankFile::part numbers the file of a numbered shard.
-/// @param out gets what is short, what is open, and the grounds.
+/// A shard states where its parts of tensors begin, but not the full shapes. The following evidence
+/// proves that the parts reach the end:
+/// - the sum of all bytes in the index;
+/// - the shape in config.json, for known names;
+/// - a tensor with the same number of rows: the bias of a weight, the output for the embedding;
+/// - a tensor whose rows config.json states, if each shard has an equal part, and parts would be
+///   smaller with more shards: then these are all shards (torch.distributed cuts with torch.chunk).
+/// @param files of all shards. RankFile::part is the number of a numbered shard.
+/// @param out gets parameters that are too short, parameters without proof, and the evidence.
 void state_shapes(const ShardEvidence& evidence, const std::vector<RankFile>& files,
                   Completeness& out);
 

@@ -12,20 +12,20 @@
 
 namespace reshardfs {
 
-/// metadata.total_size of an index. Nothing if it is not there, or is no number of bytes.
+/// metadata.total_size of an index. nullopt if it is missing or not a number of bytes.
 std::optional<std::uint64_t> read_total_size(const std::string& json);
 
-/// What an index tells before its files are opened: those beside them of which it names nothing.
-/// One that is numbered as they are belongs to them; what else lies there is a doubt.
-/// @param out gets that and the ground.
+/// Finds files that lie beside those of an index but that the index does not name. A file that is
+/// numbered like its files belongs to them; any other file is a doubt.
+/// @param out gets the findings and the evidence.
 void state_index(const NameMapDirectory& index, Completeness& out);
 
-/// Whether the files of an index have as many bytes of tensors as it states. A larger number is
-/// that of tensors which are missing, unless another way of counting explains it: the bytes of
-/// whole files, those of all elements in another type where they have several (converters keep the
-/// number of before), or an embedding that is tied to the output and was counted twice.
-/// @param config of the model; read for the latter alone. Empty: it is not to be read.
-/// @param out gets what is missing or differs, and the ground.
+/// Compares the tensors' bytes in the files of an index with the total that it states. A larger
+/// total means that tensors are missing, unless it was counted in another way: the bytes of whole
+/// files; the bytes of all elements in another type, if there are several types (converters keep
+/// the old total); or an embedding that is tied to the output and was counted twice.
+/// @param config of the model; read only for tied embeddings. Empty: do not read it.
+/// @param out gets missing parts, differences, and the evidence.
 void state_total(const NameMapDirectory& index, const std::vector<RankFile>& files,
                  const std::filesystem::path& config, const SourceTreePtr& tree, Completeness& out);
 

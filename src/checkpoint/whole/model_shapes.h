@@ -15,47 +15,49 @@
 
 namespace reshardfs {
 
-/// The full shape of a weight by a model's configuration.
+/// The full shape of a weight according to a model's configuration.
 struct StatedShape {
   Shape shape{};
-  /// The rows are those of the vocabulary, and some more may fill them up.
+  /// The rows are those of the vocabulary, possibly padded with more rows.
   bool may_have_more_rows = false;
-  /// The rows in words: "a vocabulary of 16"; empty: there are no words for them.
+  /// Describes the rows: "a vocabulary of 16"; empty: no description.
   std::string rows{};
 };
 
-/// What config.json tells of the shapes of weights that networks of Hugging Face have under known
-/// names (huggingface/transformers, models/*/modeling_*.py), and torchtitan under its own.
+/// The shapes, according to config.json, of weights with known names in networks of Hugging Face
+/// (huggingface/transformers, models/*/modeling_*.py) and torchtitan.
 class ModelShapes {
  public:
-  /// Knows nothing.
+  /// An object that knows no shapes.
   ModelShapes() = default;
-  /// @param text of config.json; what is none tells nothing.
+  /// @param text of config.json; invalid text states nothing.
   explicit ModelShapes(const std::string& text);
-  /// Knows nothing if there is no such file, or it is larger than a configuration is.
+  /// Knows no shapes if the file does not exist, or is too large for a configuration.
   /// @throws Error kIo.
   static ModelShapes read(const std::filesystem::path& file, const SourceTreePtr& tree);
 
   bool empty() const noexcept { return numbers_.empty() && !vocabulary_; }
-  /// Nothing if the name is not known, or a number that its shape needs is not stated.
+  /// nullopt if the name is unknown, or config.json lacks a number that the shape needs.
   std::optional<StatedShape> find(const std::string& name) const;
-  /// What config.json says of embeddings that are the output's weights, too; nothing: not stated.
+  /// Whether config.json says that the embeddings are also the output's weights; nullopt: it does
+  /// not say.
   std::optional<bool> ties_embeddings() const noexcept { return tied_; }
 
  private:
-  std::map<std::string, std::int64_t, std::less<>> numbers_{};  ///< dimensions by their letters
+  std::map<std::string, std::int64_t, std::less<>> numbers_{};  ///< dimensions, by their letters
   std::optional<std::int64_t> vocabulary_{};
   std::optional<bool> tied_{};
 };
 
-/// A row for each word of the vocabulary, or some more: by its name an embedding or the output.
+/// Whether a tensor has a row for each word of the vocabulary (or more rows): by its name it is an
+/// embedding or the output.
 bool has_row_for_each_word(std::string_view name);
 
-/// What is there of a weight, against what is stated of it.
+/// The result of comparing a weight's shape with the stated one.
 enum class ShapeVerdict : std::uint8_t {
   kFits,
-  kShort,    ///< one dimension is smaller, and the others are right
-  kUnknown,  ///< nothing is stated of it, or of another tensor of that name
+  kShort,    ///< one dimension is smaller, and the others are equal
+  kUnknown,  ///< no shape is stated, or it is that of another tensor with this name
 };
 
 ShapeVerdict judge_extent(const Shape& found, const std::optional<StatedShape>& stated);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A whole model in several safetensors files with a JSON file that says which parameter is where:
-/// MindSpore's unified directory, and the layout of Hugging Face.
+/// A whole model in several safetensors files, with a JSON file that states the file of each
+/// parameter: MindSpore's unified directory, and the layout of Hugging Face.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ struct NameMapDirectory {
   std::filesystem::path map_file;
   /// Every file once, in the order of their names.
   std::vector<std::filesystem::path> files;
-  /// Parameter name and the number of its file in `files`.
+  /// Parameter names, and the indices of their files in `files`.
   std::vector<std::pair<std::string, std::size_t>> places;
-  /// Names of other safetensors files in the directory.
+  /// The names of other safetensors files in the directory.
   std::vector<std::string> beside{};
-  /// Whether it is model.safetensors.index.json.
+  /// Whether the JSON file is model.safetensors.index.json.
   bool is_hub_index = false;
   /// Its metadata.total_size.
   std::optional<std::uint64_t> total_bytes{};
@@ -31,10 +31,10 @@ struct NameMapDirectory {
 /// Reads `param_name_map.json` or `model.safetensors.index.json` of a directory. MindSpore's
 /// `hyper_param.safetensors` beside it is one of the files, though the map does not name it.
 /// @param tree of the directory, if symbolic links are refused.
-/// @return nothing if the directory has neither.
+/// @return nullopt if the directory has neither.
 /// @throws Error kBadInput if the map cannot be understood or names a file outside the directory,
-///         kMissing if a file that it names is not there, kIo; kBadInput for a link that is
-///         refused.
+///         or for a link if links are refused; kMissing if a file that it names does not exist;
+///         kIo.
 std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& directory,
                                               const SourceTreePtr& tree = nullptr);
 

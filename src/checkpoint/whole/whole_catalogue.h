@@ -15,16 +15,18 @@
 
 namespace reshardfs {
 
-/// A line about ranks without a file below one that has one: without a strategy nothing tells
-/// whether they have parameters of their own. Empty: there are none.
+/// A line about ranks without a file that are lower than one with a file. Without a strategy, it is
+/// unknown whether they have parameters of their own. Empty: there are none.
 std::string missing_ranks_warning(const CheckpointSet& checkpoint);
 
-/// Files of whole parameters: one rank's, all ranks' of data parallel training, or parts of a model
-/// as it is published. Those that are to be joined are slices along dimension 0, one a rank.
+/// Files with whole parameters: from one rank, from all ranks of data parallel training, or the
+/// parts of a published model. Parameters to be joined are slices along dimension 0, one for each
+/// rank.
 class WholeCatalogue final : public Catalogue {
  public:
   /// @param checkpoint must outlive it.
-  /// @param takes of other parameters the files may have different shapes; these are not laid out.
+  /// @param takes selects parameters. Others may have different shapes in different files, and are
+  ///        not laid out.
   WholeCatalogue(const CheckpointSet& checkpoint, NameGlobs join, NameTaker takes);
 
   bool states_layouts() const noexcept override { return false; }
@@ -42,7 +44,7 @@ class WholeCatalogue final : public Catalogue {
   mutable JoinedRanks joined_;
   NameTaker takes_;
   mutable std::mutex mutex_;
-  mutable std::map<std::size_t, Layout> whole_layouts_;  ///< by the number of dimensions
+  mutable std::map<std::size_t, Layout> whole_layouts_;  ///< keyed by the number of dimensions
   mutable std::list<Layout> joined_layouts_;
 };
 

@@ -27,7 +27,8 @@ struct RankPlace {
 /// @param named as the user names it.
 std::optional<RankPlace> rank_place(const std::filesystem::path& named);
 
-/// "a/models--org--name/snapshots/0123": whose snapshot it is. Nothing for other paths.
+/// The model and snapshot in a path of the hub's cache, such as
+/// "a/models--org--name/snapshots/0123".
 struct HubPlace {
   std::string model{};  ///< "org/name"
   std::string snapshot{};

@@ -28,9 +28,8 @@ struct SizesQuestion {
   std::optional<std::uint64_t> layers{};
 };
 
-/// The only tensor parallelism by which shapes, names and config.json explain all slices of a set
-/// whose ranks hold all layers that config.json counts. Nothing if there is none, or no tensor is
-/// cut.
+/// The only tensor parallelism with which shapes, names and config.json explain all slices of a set
+/// whose ranks hold all layers in config.json. nullopt if there is none, or no tensor is cut.
 std::optional<ProvenSizes> proven_sizes(const SizesQuestion& question);
 
 }  // namespace reshardfs

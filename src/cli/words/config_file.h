@@ -28,7 +28,7 @@ class ConfigFile {
   static constexpr const char* kMountpoint = "mountpoint";
 
   /// @param path made absolute.
-  /// @param options the long names that some command has: others are refused, wherever they stand.
+  /// @param options the long names of all commands' options; other names are refused everywhere.
   /// @throws Error kMissing, kIo, or kUsage with the line and, if there is one, a name that is
   /// near.
   ConfigFile(const std::filesystem::path& path, const std::vector<std::string>& options);

@@ -71,8 +71,8 @@ class Given {
   /// Those of an argument that may be several.
   std::vector<std::string> arguments_of(std::string_view name) const;
 
-  /// A command line of the same meaning, with nothing left to be looked up in a file: what another
-  /// process is started with, be it of another version.
+  /// A command line with the same meaning that needs no configuration file, for starting another
+  /// process, possibly of another version.
   std::vector<std::string> plain_words() const;
 
  private:

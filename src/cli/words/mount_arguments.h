@@ -51,8 +51,8 @@ Given read_mount_words(const std::vector<std::string>& words, bool from_file);
 
 /// What a mode means for data that cannot be written: its read bits.
 mode_t file_mode_of(mode_t mode);
-/// The same of directories. Who may read one may search it too: anything else would show names
-/// without their files.
+/// The same for directories. Read permission implies search permission: without it, users would see
+/// names but not their files.
 mode_t dir_mode_of(mode_t mode);
 
 }  // namespace reshardfs

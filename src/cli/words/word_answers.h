@@ -8,7 +8,7 @@
 
 namespace reshardfs {
 
-/// @param above the command whose command it would be: "" or "strategy".
+/// @param above the parent command: "" or "strategy".
 [[noreturn]] void refuse_command(const std::string& above, const std::string& word);
 [[noreturn]] void refuse_missing_command(const Command& command);
 /// @param name with its dashes.

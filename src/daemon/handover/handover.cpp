@@ -130,7 +130,8 @@ std::optional<HandoverMessage> HandoverSocket::receive(std::chrono::milliseconds
 }
 
 pid_t start_successor(const ProgramStart& start, const Descriptor& socket) {
-  // Nothing else that this process has open, whatever libraries forget to mark, is the new one's.
+  // The new process gets no other descriptor of this one, even if a library forgot to mark one
+  // close-on-exec.
   constexpr int kSocket = STDERR_FILENO + 1;
   const std::string number = std::to_string(kSocket);
   std::vector<std::string> words{start.program.string()};

@@ -30,8 +30,8 @@
 
 namespace reshardfs {
 
-/// The option whose value is the number of a socket to the process that has the mount. Programs
-/// that cannot take mounts over refuse it.
+/// The option whose value is the descriptor of a socket to the process that serves the mount.
+/// Programs that cannot take over mounts refuse it.
 inline constexpr const char* kTakeOverOption = "--take-over";
 
 /// What a process needs of the other one's; -1: not there.
@@ -40,7 +40,7 @@ struct MountDescriptors {
   Descriptor requests{-1};    ///< RequestTable
   Descriptor state{-1};       ///< MemoryRecord of a HandoverState
   Descriptor texts{-1};       ///< MemoryRecord of an OpenState; not after a crash
-  Descriptor keeper{-1};      ///< connection to who keeps the first three
+  Descriptor keeper{-1};      ///< connection to the keeper of the first three
   Descriptor connection{-1};  ///< of --fuse-socket, to be kept open
 };
 
@@ -54,7 +54,7 @@ struct HandoverMessage {
   HandoverStep step{};
   HandoverVersions versions{};  ///< kHello
   bool after_crash = false;     ///< kOffer
-  bool replace = false;         ///< kOffer: whatever is to be shown takes the place of this tree
+  bool replace = false;         ///< kOffer: the new tree may differ, and replaces this one
   std::string text{};           ///< kFailed: why; kHello: the program's version
   std::vector<Descriptor> descriptors{};
 };

@@ -19,7 +19,7 @@ class MountKeeper;
 class Takeover;
 class WakePipe;
 
-/// A program to be started, and its way to find what its words name.
+/// A program to be started, with the directory to which paths in its arguments are relative.
 struct ProgramStart {
   std::filesystem::path program{};  ///< absolute
   /// All words of its command line, without the program's name.
@@ -47,7 +47,7 @@ struct HandoverOptions {
   MountKeeper* keeper = nullptr;
   /// The keeper has it from the process before this one.
   bool is_kept = false;
-  /// A descriptor that must stay open for as long as the mount is served, whoever does it; or -1.
+  /// A descriptor that must stay open while any process serves the mount; or -1.
   int connection = -1;
   // All of them are called on the thread that called serve(), and must not throw.
   /// Another process is started.

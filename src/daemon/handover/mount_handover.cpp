@@ -180,7 +180,7 @@ void MountHandover::told_kernel() noexcept {
   try {
     if (record_ != nullptr) keep_state();
   } catch (const std::exception&) {
-    // Whoever goes on with the mount will tell the kernel again.
+    // The process that takes over the mount will tell the kernel again.
   }
   set_telling_kernel(false);
   start_waiting();

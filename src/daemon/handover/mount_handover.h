@@ -21,13 +21,13 @@ namespace reshardfs {
 /// What came with a mount that was taken over, and goes to the next process with it.
 struct InheritedDescriptors {
   Descriptor connection{-1};  ///< as HandoverOptions::connection
-  /// To who keeps the mount, where HandoverOptions::keeper is nobody any more. Kept open, so that
-  /// the keeper knows that the mount is served.
+  /// The connection to the keeper of the mount, if there is no HandoverOptions::keeper. It stays
+  /// open so that the keeper knows that the mount is served.
   Descriptor keeper{-1};
 };
 
 /// Makes the session go on with the mount of HandoverOptions::takeover.
-/// @return the requests that are to be answered again.
+/// @return the requests that must be answered again.
 /// @throws Error kUnsupported if the kernel was promised what this program does not keep, kIo if
 /// the
 ///         other process goes on with the mount, or a tree that is not kept has openings. Then
@@ -36,11 +36,10 @@ std::vector<std::string> go_on_with_mount(Session& session, ServedTree& served,
                                           const HandoverOptions& options,
                                           InheritedDescriptors& inherited);
 
-/// What a process does so that another one can go on with its mount. For the thread that called
-/// serve().
+/// Hands a process's mount over to another process. Only the thread that called serve() may use it.
 class MountHandover {
  public:
-  /// Whatever it is given outlives it.
+  /// All arguments must outlive it.
   MountHandover(const HandoverOptions& options, const InheritedDescriptors& inherited,
                 Session& session, ServedTree& served, WorkerThreads& workers,
                 const WakePipe& events);

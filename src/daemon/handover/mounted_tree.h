@@ -15,8 +15,9 @@ struct MountedTree {
   /// The command line that shows it, without the program's name and with nothing left to be looked
   /// up in a configuration file.
   std::vector<std::string> words{};
-  std::string source{};  ///< where its path led, whatever a link in it leads to by now
-  std::string step{};    ///< of the source, whichever is the newest by now; empty: it has none
+  std::string
+      source{};  ///< where its path led when it was opened; links in it may have changed since
+  std::string step{};  ///< the step that was opened, even if there is a newer one now; empty: none
   /// Of the source's runs and models the one that is shown, see ConversionOptions::src_prefix;
   /// empty: there is nothing to choose, or that is not known.
   std::string series{};

@@ -64,8 +64,8 @@ Successor::~Successor() {
   if (!given_) end_process();
 }
 
-/// What a killed process waits for in the kernel may never come. Its program does nothing any more,
-/// so it is left to whoever inherits it.
+/// A killed process may wait in the kernel forever. It runs no more code, so it is left to the
+/// process that inherits it.
 void Successor::end_process() noexcept {
   using Clock = std::chrono::steady_clock;
   if (process_ <= 0) return;

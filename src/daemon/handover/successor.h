@@ -21,7 +21,7 @@ struct SuccessorOffer {
   std::optional<MemoryRecord> names{};  ///< KnownNames, if another tree may be shown
 };
 
-/// The process that shall take the mount over from this one.
+/// The process that takes over the mount from this one.
 class Successor {
  public:
   /// Starts it. Posts Event::kSuccessor when it is ready or has failed.
@@ -35,7 +35,7 @@ class Successor {
   pid_t process() const noexcept { return process_; }
   /// Why it cannot take the mount over; empty: it is ready. After Event::kSuccessor.
   const std::string& failure() const noexcept { return failure_; }
-  /// Hands the mount over; by now this process takes no requests.
+  /// Hands the mount over. This process must already have stopped taking requests.
   /// @param descriptors as kHandedNames; -1 for what there is not.
   /// @return whether the process serves it; if not, it has ended, and the mount is this one's
   /// still.

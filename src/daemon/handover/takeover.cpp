@@ -105,7 +105,8 @@ MountDescriptors Takeover::take() {
     state_.record.requests = decode_state(record_->read()).record.requests;
     state_.record.requests.grant(replace_);
   }
-  // Before the first answer: whoever goes on after a crash of this process counts it.
+  // Before the first answer, so that a process that resumes the mount after a crash of this one
+  // counts it.
   record_->write(encode(state_));
   MountDescriptors taken;
   const std::array<Descriptor*, kHandedNames.size()> places = {

@@ -15,7 +15,7 @@ namespace reshardfs {
 /// on with. See handover.h for the steps.
 class Takeover {
  public:
-  /// Says hello to who has the mount, and learns what it is.
+  /// Sends HELLO to the process that serves the mount, and gets its description.
   /// @throws Error kIo if that process has gone, kUnsupported if its version is not understood.
   explicit Takeover(Descriptor socket);
   /// After a crash, with what a service manager has kept. @throws Error kUnsupported
@@ -43,8 +43,8 @@ class Takeover {
   void live() noexcept;
   /// Waits for the other process to let go of everything: it need not be asked after this.
   void wait_for_end() noexcept;
-  /// This process does not go on with the mount. Where only a service manager has kept it, takes it
-  /// away from its place: nobody else will.
+  /// Gives up taking over the mount. If only a service manager has kept it, unmounts it, because no
+  /// other process will.
   void fail(const std::string& why) noexcept;
 
  private:

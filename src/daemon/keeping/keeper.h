@@ -5,7 +5,7 @@
 
 namespace reshardfs {
 
-/// Who keeps a mount's descriptors, so that the mount outlives the process that serves it.
+/// Keeps a mount's descriptors, so that the mount outlives the process that serves it.
 class MountKeeper {
  public:
   MountKeeper() = default;
@@ -16,11 +16,11 @@ class MountKeeper {
   /// From now on the mount survives this process.
   /// @param requests, state as in MountDescriptors.
   virtual void keep(int fuse, int requests, int state) noexcept = 0;
-  /// The mount ends with this process: its descriptors are to be closed.
+  /// Closes the kept descriptors, so that the mount ends with this process.
   virtual void release() noexcept = 0;
   /// The keeper's connection that comes with a mount which was taken over.
   virtual void take_connection(Descriptor /*connection*/) noexcept {}
-  /// The connection to the keeper, for who takes the mount over; -1: it needs none.
+  /// The connection to the keeper, for the process that takes over the mount; -1: none is needed.
   virtual int connection() const noexcept { return -1; }
 };
 

@@ -61,7 +61,7 @@ void pass_on(int signal) noexcept {
   try {
     for (const pid_t child : children()) ::kill(child, signal);
   } catch (const std::exception&) {
-    // No memory: whoever sends a signal sees that nothing happens.
+    // No memory: the signal is dropped, and its sender sees no effect.
   }
 }
 
@@ -271,7 +271,7 @@ class Supervisor {
     }
   }
 
-  /// Nobody serves the mount. @return whether somebody will.
+  /// Call this when no process serves the mount. @return whether one will.
   bool go_on() {
     talk_.reset();
     if (!kept_ || has_ended(kept_->fuse.get())) return false;

@@ -21,17 +21,18 @@ struct SupervisorOptions {
   std::function<void()> on_live{};
 };
 
-/// Runs `first` in a child process, and waits until nobody serves the mount any more: until it has
-/// been unmounted, or signals have ended it, or it cannot go on after a crash; then it is removed.
-/// To be called while the process has one thread. SIGINT, SIGTERM, SIGHUP and SIGUSR2 are passed
-/// on; after a crash, the last two to the process that goes on, when it does.
+/// Runs `first` in a child process, and waits until no process serves the mount any more: it was
+/// unmounted, ended by a signal, or could not be resumed after a crash; in the last case it is
+/// unmounted. Call this while the process has one thread. SIGINT, SIGTERM, SIGHUP and SIGUSR2 are
+/// passed on; after a crash, the last two go to the process that resumes the mount as soon as it
+/// does.
 /// @param first returns an exit code, and must not throw. Its argument is for SupervisedKeeper.
 /// @return in this process alone: the exit code of the last one that has served it.
 int supervise_mount(const SupervisorOptions& options,
                     const std::function<int(Descriptor connection)>& first);
 
-/// For a process that has handed its mount over and whose end somebody waits for: waits in its
-/// place until those that serve the mount have ended.
+/// For a process that has handed over its mount while its caller waits for its end: waits until all
+/// processes that serve the mount have ended.
 /// @param events of the process's SignalGuard; what has come already is passed on, too.
 /// @return the exit code of the last one.
 int wait_for_successors(const WakePipe& events) noexcept;

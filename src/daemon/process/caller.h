@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A process that makes or takes over a mount for another one ends with it, until the mount is
-/// ready: whoever ends a command that has not succeeded yet expects that nothing comes of it.
+/// A process that makes or takes over a mount for another process ends together with it until the
+/// mount is ready: a user who interrupts a command that has not succeeded expects no mount.
 #pragma once
 
 #include <sys/types.h>
@@ -9,15 +9,16 @@
 
 namespace reshardfs {
 
-/// What a process gets when the process that it works for has ended: it ends like SIGTERM does, and
-/// a SignalGuard makes the same event of both. Unlike SIGTERM, no shell has programs ignore it.
+/// The signal that a process gets when its caller has ended. It ends the process like SIGTERM, and
+/// a SignalGuard maps both to the same event. Unlike SIGTERM, shells never start programs with this
+/// signal ignored.
 inline constexpr int kCallerGoneSignal = SIGPWR;
 
-/// From now on this process gets the signal when its parent ends. Not inherited by its children. It
-/// ends here if the parent has ended already.
+/// From now on this process gets the signal when its parent ends; its children do not. If the
+/// parent has already ended, the process ends here.
 /// @param parent the process that has started this one.
 void end_with(pid_t parent) noexcept;
-/// From now on it does not.
+/// Undoes end_with().
 void outlive_parent() noexcept;
 
 }  // namespace reshardfs

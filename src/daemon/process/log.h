@@ -18,12 +18,11 @@ struct LogSettings {
   /// Sets up the process's logger: standard error, or the file.
   /// @throws Error kIo if the file cannot be opened.
   void apply() const;
-  /// For a process that has left the terminal: the system's log takes the place of standard error.
-  /// Nothing if there is a file.
+  /// For a process that has left the terminal: logs to the system's log instead of standard error.
+  /// Does nothing if there is a log file.
   void leave_terminal() const;
-  /// Opens the file again, under whatever its name stands for now, and takes over the level that
-  /// set_log_level_source() has. What fails is logged, and then all stays as it is. Threads may log
-  /// meanwhile.
+  /// Opens the log file again by its name, and uses the present level of set_log_level_source(). A
+  /// failure is logged and changes nothing. Threads may log at the same time.
   void reload() const noexcept;
 };
 

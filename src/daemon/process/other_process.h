@@ -12,7 +12,7 @@ namespace reshardfs {
 /// ended, or cannot be looked into.
 bool handles_signal(pid_t process, int signal) noexcept;
 
-/// Also of one whose parent has not noticed yet.
+/// Also true for a process that has ended but whose parent has not noticed yet.
 bool has_process_ended(pid_t process) noexcept;
 
 /// Its children, and theirs, as far as they can be seen. @throws std::bad_alloc

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What main() sees to before anything else: whoever starts a program may have left it without what
-/// programs count on. Before threads are started, and in this order.
+/// Restores what programs rely on, because a caller may have started this one without it. main()
+/// calls this first, in this order, before starting threads.
 #pragma once
 
 namespace reshardfs {

@@ -21,11 +21,10 @@ struct MoreSignals {
   bool children = false;
 };
 
-/// While it lives, SIGINT, SIGTERM, SIGHUP and kCallerGoneSignal become events, whichever thread
-/// they reach (libraries have threads too, so blocking them in our own would not do). Signals that
-/// were ignored before (nohup, a shell's background jobs) stay ignored, save for SIGHUP as
-/// Event::kHangup. A guard inside another takes the
-/// signals until it ends.
+/// While it exists, SIGINT, SIGTERM, SIGHUP and kCallerGoneSignal become events on any thread that
+/// they reach (libraries have threads too, so blocking signals in our own would not suffice).
+/// Signals that were ignored before (nohup, a shell's background jobs) stay ignored, save for
+/// SIGHUP as Event::kHangup. A guard inside another takes the signals until it ends.
 class SignalGuard {
  public:
   SignalGuard(const WakePipe& pipe, Hangup hangup, MoreSignals more = {});

@@ -12,8 +12,8 @@
 
 namespace reshardfs {
 
-/// How this process was started, and for whom: made in main() before anything leaves the working
-/// directory, and handed down to who needs it.
+/// How this process was started, and by which process. main() makes it before the working directory
+/// changes, and passes it down.
 class StartedProgram {
  public:
   /// @param name as what it was started. @param words of its command line, without the name.
@@ -25,7 +25,7 @@ class StartedProgram {
   const std::string& name() const noexcept { return name_; }
   /// Whether another process that serves a mount, or keeps it, has started this one.
   bool is_successor() const noexcept { return socket_.has_value(); }
-  /// Without what start_successor() has added: what the user has typed, or whoever it was.
+  /// The original arguments, without those that start_successor() added.
   const std::vector<std::string>& words() const noexcept { return words_; }
   /// In the place of words(), where these are another program's: mount(8) has its own.
   void set_words(std::vector<std::string> words) { words_ = std::move(words); }
@@ -37,7 +37,8 @@ class StartedProgram {
   /// nullptr: there is none, or it was taken.
   const Takeover* predecessor() const noexcept { return takeover_.get(); }
   std::unique_ptr<Takeover> take_predecessor() noexcept { return std::move(takeover_); }
-  /// Tells whoever has the mount that this process cannot take it over. Nothing if there is nobody.
+  /// Tells the process that serves the mount that this one cannot take it over. Does nothing if
+  /// there is no such process.
   void tell_predecessor(const std::string& why) noexcept;
 
   /// The program that is installed where this one was, with the same command line. To be called

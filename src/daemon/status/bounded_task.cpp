@@ -34,8 +34,8 @@ bool write_all(int pipe, std::string_view bytes) {
   return true;
 }
 
-/// Closes all that the parent has open: the task may never end, and whoever reads what the parent
-/// prints, or waits for its lock, waits for the last descriptor to be closed.
+/// Closes all descriptors of the parent: the task may never end, and a reader of the parent's
+/// output, or a process that waits for its lock, waits until the last descriptor is closed.
 /// @return `pipe` under its new number.
 int keep_only(int pipe) noexcept {
   constexpr int kOwn = STDERR_FILENO + 1;
@@ -122,7 +122,7 @@ BoundedTask::~BoundedTask() {
   if (pipe_ >= 0) ::close(pipe_);
   if (child_ < 0) return;
   ::kill(child_, SIGKILL);
-  // It may be beyond killing. Whoever inherits it waits for it then.
+  // It may not die. Then the process that inherits it waits for it.
   ::waitpid(child_, nullptr, WNOHANG);
 }
 

@@ -14,7 +14,7 @@ namespace {
 /// More than any mount has to say; what calls itself one may have no end.
 constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
 
-/// Whoever mounts something under this name may have put links there, or a pipe.
+/// Another file system mounted under this name may contain links or a pipe.
 /// @return a descriptor, or -1 with errno.
 int open_control_file(const std::filesystem::path& mountpoint, const char* name) {
   constexpr int kNoLink = O_NOFOLLOW | O_CLOEXEC;
@@ -32,7 +32,7 @@ TaskResult read_once(const std::filesystem::path& mountpoint, const char* name) 
   const int file = open_control_file(mountpoint, name);
   if (file < 0) return {errno, ""};
   TaskResult result;
-  // Of a size that nobody knows before it is read.
+  // Its size is unknown before it is read.
   std::array<char, 16 << 10> buffer{};
   while (result.text.size() <= kMostBytes) {
     const ssize_t count = ::read(file, buffer.data(), buffer.size());

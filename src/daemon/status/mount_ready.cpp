@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kReadyPatience{2000};
 constexpr const char* kReady = "ready\n";
 
 TaskResult ask(const std::string& path) {
-  // Whatever a directory may hold, without a mount it is no answer.
+  // A file in a directory that is not a mount is no answer.
   struct statfs statfs {};
   if (::statfs(path.c_str(), &statfs) != 0) return {errno, ""};
   if (statfs.f_type != FUSE_SUPER_MAGIC) return {ENODEV, ""};

@@ -27,11 +27,11 @@ struct MountStatus {
   std::string changed_file{};   ///< of its source, where one is not what it was; empty: none is
 };
 
-/// A live mount answers in milliseconds, even one whose source is slow.
+/// A live mount answers in milliseconds, even if its source is slow.
 inline constexpr std::chrono::milliseconds kMountPatience{2000};
 
-/// How these mounts are, in the same order. Takes no longer than `patience` in all, whatever they
-/// do: anything may be mounted under the name of reshardfs.
+/// The states of these mounts, in the same order. Takes at most `patience` for all of them, even if
+/// they do not answer: any file system may be mounted under the name of reshardfs.
 std::vector<MountStatus> mount_statuses(const std::vector<MountEntry>& mounts,
                                         std::chrono::milliseconds patience = kMountPatience);
 /// The same; before it each mount examines its source, for at most half as long again.

@@ -22,8 +22,8 @@ inline constexpr std::uint64_t kRecordContentLimit = 512ULL << 20;
 inline constexpr std::uint64_t kTrailerBytes = 17;
 inline constexpr std::uint64_t kTrailerNumberBytes = 10;
 
-/// Finds all parameters without reading their contents: a few small reads a record, whatever the
-/// size of the file.
+/// Finds all parameters without reading their contents: a few small reads for each record,
+/// independent of the file's size.
 /// @throws Error kBadInput with file, byte offset and (where known) parameter for anything that
 ///         is not a whole, consistent checkpoint; kUnsupported for element types
 ///         that reshardfs does not know; what the source throws.
@@ -47,7 +47,7 @@ class CrcSum {
   std::uint32_t value_ = 0;
 };
 
-/// The trailer of a file whose bytes have this CRC-32.
+/// The trailer for a file with this CRC-32.
 std::string trailer(std::uint32_t crc);
 
 /// The bytes before a record's content: everything of `Checkpoint{value{tag, tensor{dims,

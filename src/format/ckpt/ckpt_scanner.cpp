@@ -132,9 +132,9 @@ std::optional<Record> RecordScanner::try_to(Read&& read) {
   return record;
 }
 
-/// A field that nobody knows is passed over. But not if it is a record, or the tensor of one: then
-/// a bit of a key is wrong, and the parameter would be missing without a word. If that is the
-/// highest bit, the length behind the key is taken for more of the field's number: 17, 33, ...
+/// Unknown fields are skipped, unless one is a record or the tensor of one: then a bit of a key is
+/// wrong, and the parameter would be missing without a message. If that is the highest bit, the
+/// length behind the key is taken for more of the field's number: 17, 33, ...
 void RecordScanner::refuse_stray(const WireField& field, std::uint64_t offset, std::uint64_t end) {
   if (field.number % kNumbersInAByte == kValue) {
     throw bad_at(offset,

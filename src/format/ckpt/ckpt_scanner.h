@@ -31,7 +31,7 @@ struct Record {
   Shape dims;                ///< each 0 ... 2^31-1
   std::optional<std::string> type;
   std::optional<ByteRange> content;
-  bool has_unknown = false;  ///< its tensor has fields that nobody knows
+  bool has_unknown = false;  ///< its tensor has unknown fields
 };
 
 class RecordScanner {

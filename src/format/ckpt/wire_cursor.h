@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Protobuf's wire format, read from a ByteSource through one small window. Contents are skipped by
-/// moving on, so that a file costs a few small reads a message whatever its size, and nothing is
-/// ever allocated from a length that the file has not shown to be true.
+/// Reads protobuf's wire format from a ByteSource through one small window. Contents are skipped
+/// without reading them, so that a message of any size takes a few small reads. Memory is never
+/// allocated for a length before the file has been checked to contain it.
 #pragma once
 
 #include <array>
@@ -40,7 +40,7 @@ class WireCursor {
   WireField read_field(std::uint64_t end);
 
   /// Where the payload that comes next ends.
-  /// @throws Error kBadInput if that is beyond `end`, the end of what encloses it.
+  /// @throws Error kBadInput if this is beyond `end`, the end of the enclosing message.
   std::uint64_t payload_end(const WireField& field, std::uint64_t end) const;
 
   /// @throws Error kBadInput if it crosses `end`, has more than 10 bytes or exceeds 64 bits.

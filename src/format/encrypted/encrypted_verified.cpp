@@ -15,7 +15,7 @@ struct VerifiedBlocks::Verification {
 
 namespace {
 
-/// Each thread throws an error of its own: whoever catches one may add to it.
+/// Each thread throws its own copy of the error, because a handler may add context to it.
 void throw_copy_of(const std::exception_ptr& error) {
   if (!error) return;
   try {

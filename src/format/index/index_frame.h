@@ -13,9 +13,9 @@
 
 namespace reshardfs {
 
-/// The bytes of a file that are no tensor's content: what its index was made of. Another file of
-/// the same format and size that has the same bytes in the same places has the same index, and
-/// comparing them costs a fraction of reading it. The ranks of a pipeline stage are such files.
+/// The bytes of a file outside tensor contents, from which its index was made. Another file of the
+/// same format and size with the same bytes in the same places has the same index, and comparing
+/// them is much cheaper than reading the index. The ranks of a pipeline stage are such files.
 class IndexFrame {
  public:
   /// @return nothing if that does not hold for the file, or they would be too many bytes.

@@ -27,8 +27,7 @@ using TakeMember =
 /// Reads a file that holds one object, as a stream: of those of its members that are named in
 /// `objects`, which must be there and be objects, each member goes to `take`, in the order of the
 /// file. One is held at a time.
-/// @param unneeded keys inside of such members whose values are passed over, whatever they are, and
-///        are null.
+/// @param unneeded keys inside such members whose values are skipped, and become null.
 /// @throws Error kBadInput without the file: no JSON, an object that is missing, none, or stands
 ///         twice, or a limit of those above is exceeded; with the member as parameter where it is
 ///         in one: a key in it stands twice, or another of those limits; what `source` and `take`

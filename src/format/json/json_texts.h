@@ -14,8 +14,8 @@ namespace reshardfs {
 inline constexpr std::size_t kMaxJsonTexts = 2'000'000;
 
 /// The members in the order of the file. Keeps nothing else of it, however large it is.
-/// @param inner if the object has a member of this name, which must be an object, its members are
-///        taken, and what stands beside it is passed over, whatever it is. Empty: there is none.
+/// @param inner if the object has a member of this name, which must be an object, the members of
+///        that object are read, and all others are skipped. Empty: no such member.
 /// @throws Error kBadInput without the file: no JSON, no object, a value that is no text, a name
 ///         that stands twice (of which other readers would take the last), too many members; with
 ///         the name as parameter where there is one.

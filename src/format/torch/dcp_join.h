@@ -18,8 +18,8 @@ class DcpJoin {
   /// @throws Error kBadInput if it is of another framework than those before.
   void add(DcpTable table);
 
-  /// Of a tensor whose type or size differs between ranks, whose boxes overlap without being equal,
-  /// or leave elements out, the table says so. Once.
+  /// If a tensor's type or size differs between ranks, or its boxes leave out elements or overlap
+  /// without being equal, the table says so once.
   DcpTable finish();
 
  private:

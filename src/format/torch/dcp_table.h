@@ -38,7 +38,7 @@ struct DcpTensor {
   std::size_t first_bound = 0;  ///< in DcpTable::bounds
 };
 
-/// What is no tensor: a number, a text, any object. Never opened.
+/// An object that is not a tensor: a number, a text, anything else. Never opened.
 struct DcpByteItem {
   std::string name;
   DcpPlace place;  ///< its file is none of DcpTable::files if it is not told

@@ -87,7 +87,7 @@ bool is_getattr(const PickleGlobal& global) {
 
 constexpr PickleGlobal kOrderedDict{"collections", "OrderedDict"};
 constexpr std::uint32_t kNoMaker = 0xffffffff;
-/// So many nodes may be there whatever the length; beyond that each takes some bytes.
+/// The number of nodes allowed for any length; further nodes must take some bytes each.
 constexpr std::size_t kFreeNodes = 65536;
 constexpr std::size_t kBytesANode = 5;
 /// What is kept in the memo takes at least its own opcode and that which keeps it.

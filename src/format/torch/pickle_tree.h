@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Python's pickles as data. A pickle is a program that builds objects by calling functions; here
-/// nothing is called: what would be an object becomes a node with the name of what makes it, the
+/// Reads Python's pickles as data. A pickle is a program that builds objects by calling functions.
+/// Here nothing is called: each object becomes a node with the name of its function or class, the
 /// arguments and the state.
 #pragma once
 
@@ -62,20 +62,21 @@ struct PickleRules {
   /// Whether a global may be there at all.
   bool (*allows)(const PickleGlobal& global) = nullptr;
   bool persistent_ids = false;
-  /// In a dictionary at the top, the list that is the value of this text is empty in the tree: it
-  /// is checked, but nobody needs it, and it may be larger than all else. Empty: there is none.
+  /// In the top-level dictionary, the list under this key is checked but left empty in the tree: it
+  /// is not needed, and may be larger than everything else. Empty: there is no such key.
   std::string_view unneeded{};
 };
 
-/// A pickle that was read. Values may be shared, and lists and dictionaries may contain themselves:
-/// whoever walks follows paths of fixed length.
+/// A pickle that was read. Values may be shared, and lists and dictionaries may contain themselves,
+/// so callers must follow only paths of fixed length.
 class PickleTree {
  public:
   /// Values in values, and marks in marks.
   static constexpr unsigned kMaxDepth = 64;
 
   /// Reads protocols 2 to 5. Time and memory are proportional to the length.
-  /// @throws Error kBadInput with the offset of whatever is not allowed, impossible or cut off.
+  /// @throws Error kBadInput with the offset of the first thing that is not allowed, impossible or
+  ///        truncated.
   PickleTree(std::string bytes, const PickleRules& rules);
 
   PickleValue root() const noexcept { return root_; }

@@ -10,11 +10,11 @@
 
 namespace reshardfs {
 
-/// Writes a pickle of protocol 2, value by value: each puts one value on the stack of whoever reads
-/// it, and what builds from values takes these off. The same calls give the same bytes.
+/// Writes a pickle of protocol 2, value by value. Each call pushes one value onto the reader's
+/// stack; calls that build a value from others pop these. The same calls give the same bytes.
 ///
-/// Names of classes, and the texts and values that are remembered, are written once; after that a
-/// few bytes refer to them, and whoever reads the pickle has one object in all these places.
+/// Names of classes, and remembered texts and values, are written once. After that a few bytes
+/// refer to them, and a reader gets the same object in all these places.
 class PickleWriter {
  public:
   PickleWriter();

@@ -15,10 +15,10 @@
 
 namespace reshardfs {
 
-/// The source files that the kernel reads itself for files that equal them, without asking this
-/// process. The kernel reads an inode in one way at a time, from one backing file: what the first
-/// opening decides holds for all others until the last one is closed.
-/// Every member function may be called from any number of threads at once.
+/// The source files that the kernel reads itself, without this process, for files that equal them.
+/// The kernel reads an inode in one way at a time, from one backing file, so the first opening
+/// decides for all others until the last one is closed. Every member function may be called from
+/// any number of threads at once.
 class BackingFiles {
  public:
   /// The kernel's list of backing files.
@@ -33,14 +33,14 @@ class BackingFiles {
 
   explicit BackingFiles(Kernel kernel) : kernel_(std::move(kernel)) {}
 
-  /// Looks whether the kernel takes a file at all, and says so if it does not.
+  /// Checks whether the kernel accepts a file at all, and reports if it does not.
   void try_out();
 
   /// A program opens the file. May wait for storage.
   /// @return the number of the source that equals the file, or kNone: reads come to this process.
-  /// @throws Error kChanged if the source is not what it was, or kIo; then it is not opened.
+  /// @throws Error kChanged if the source has changed, or kIo; then it is not opened.
   std::int32_t open(InodeNumber inode, const VirtualFile& file);
-  /// Once for each open() that has not thrown.
+  /// Call this once for each successful open().
   /// @return the source that the kernel has read, or nullptr.
   ByteSourcePtr close(InodeNumber inode) noexcept;
 
@@ -52,7 +52,7 @@ class BackingFiles {
   struct Way {
     std::uint64_t openings = 0;  ///< guarded by mutex_
     std::mutex deciding;         ///< before mutex_; held while storage is waited for
-    // To be written under both locks, so that either will do to read them.
+    // Written under both locks, so that either suffices for reading.
     bool decided = false;
     Backing backing;
   };

@@ -8,24 +8,24 @@
 
 namespace reshardfs {
 
-/// Takes what is written to standard error while it lives, also by programs that are started
-/// meanwhile: libfuse runs fusermount3, which tells its reasons there. To be used while no other
-/// thread writes. Where no room for it can be had, what is written goes where it always does.
+/// Captures standard error while it exists, including that of child processes: libfuse runs
+/// fusermount3, which writes its reasons there. Use it while no other thread writes. If it cannot
+/// get memory, standard error is not captured.
 class CapturedStderr {
  public:
   CapturedStderr() noexcept;
   CapturedStderr(const CapturedStderr&) = delete;
   CapturedStderr& operator=(const CapturedStderr&) = delete;
-  /// Writes to standard error what finish() has not taken.
+  /// Writes the captured text to standard error, unless finish() was called.
   ~CapturedStderr();
 
-  /// Ends it. @return what was written.
+  /// Ends the capture. @return the captured text.
   std::string finish();
 
  private:
   void restore() noexcept;
 
-  const Descriptor text_;  ///< a file in memory: who writes to it never waits, as for a pipe
+  const Descriptor text_;             ///< a file in memory, because writing to a pipe may block
   std::optional<Descriptor> former_;  ///< standard error as it was; none: nothing is captured
 };
 

@@ -18,7 +18,7 @@ namespace reshardfs {
 namespace {
 
 constexpr std::string_view kPrefix = "/dev/fd/";
-/// What /dev/fuse is, whatever it is called.
+/// The device number of /dev/fuse, under any name.
 constexpr unsigned kFuseMajor = 10;
 constexpr unsigned kFuseMinor = 229;
 

@@ -100,7 +100,7 @@ Descriptor new_socket() {
 
 // --- who listens ---------------------------------------------------------------------------------
 
-/// Nobody listens yet, or too many are in the queue.
+/// No process listens yet, or the queue of connections is full.
 bool may_come(int error) {
   return error == ENOENT || error == ECONNREFUSED || error == EAGAIN;
 }
@@ -148,7 +148,8 @@ class Listener {
   int get() const noexcept { return socket_.get(); }
 
  private:
-  /// Whoever may connect decides who sees the checkpoint: only this user and root.
+  /// Only this user and root may connect, because the other side decides which users see the
+  /// checkpoint.
   bool bind_to(const Address& address) {
     const mode_t mask = ::umask(0177);
     const bool bound = ::bind(socket_.get(), address.get(), Address::size()) == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What to answer where libfuse or fusermount3 refuses: theirs in one line, and what to do.
+/// Errors for refusals by libfuse or fusermount3: their reason in one line, and what to do.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace reshardfs {
 
-/// @param told by libfuse about mount options that it does not know.
+/// @param told libfuse's message about unknown mount options.
 Error unknown_mount_option(const std::string& told);
 
-/// @param told by libfuse and fusermount3; lines, or nothing.
+/// @param told the messages of libfuse and fusermount3; may be empty.
 Error cannot_mount(const std::string& told);
 
 }  // namespace reshardfs

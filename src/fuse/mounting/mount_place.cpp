@@ -22,7 +22,7 @@ int open_directory(const std::filesystem::path& mountpoint) {
 
 MountPlace::MountPlace(const std::filesystem::path& mountpoint)
     : directory_(open_directory(mountpoint)) {
-  // A directory that may be mounted on but not opened (mode 0311) is nobody's usual place.
+  // A directory that can be mounted on but not opened (mode 0311) is rare, and is not locked.
   if (directory_.get() < 0) return;
   if (::flock(directory_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   throw Error(ErrorKind::kUsage, "another process is mounting here right now")

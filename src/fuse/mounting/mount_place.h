@@ -7,17 +7,17 @@
 
 namespace reshardfs {
 
-/// A lock on the directory that is mounted on, from before it is found to be empty until something
-/// is mounted there: of several processes that mount at one place at the same moment one does, and
-/// the others are told, instead of covering each other.
+/// A lock on the mount point, held from before the check that it is empty until something is
+/// mounted there. If several processes mount at one place at the same moment, one succeeds, and the
+/// others get an error instead of covering its mount.
 class MountPlace {
  public:
-  /// @param mountpoint real; /dev/fd/N is nobody's place.
+  /// @param mountpoint without symbolic links; /dev/fd/N is not locked.
   /// @throws Error kUsage if another process has the lock.
   explicit MountPlace(const std::filesystem::path& mountpoint);
   MountPlace(const MountPlace&) = delete;
   MountPlace& operator=(const MountPlace&) = delete;
-  /// Lets others mount: on what is there now.
+  /// Releases the lock.
   ~MountPlace() = default;
 
  private:

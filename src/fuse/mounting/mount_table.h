@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The kernel's list of mounts. Reading it touches no mount, so it works while one hangs.
+/// The kernel's list of mounts. Reading it accesses no mount, so it works even if a mount hangs.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,14 @@ struct MountEntry {
   std::string source;
 };
 
-/// @param text in the format of /proc/self/mountinfo (see proc(5)); lines that are not in it are
-///        left out.
+/// @param text in the format of /proc/self/mountinfo (see proc(5)); other lines are ignored.
 std::vector<MountEntry> parse_mount_table(std::string_view text);
 
 /// What is mounted at exactly `path` (absolute, no symbolic links); the topmost if several are.
 /// @throws Error kIo
 std::optional<MountEntry> mount_at(const std::filesystem::path& path);
 
-/// Whether that mount is there still, and no later one at the same place.
+/// Whether this mount still exists, rather than a later one at the same place.
 /// @throws Error kIo
 bool is_still_there(const MountEntry& mount);
 
@@ -42,7 +41,7 @@ inline bool is_reshardfs(const MountEntry& mount) {
 /// @throws Error kIo
 std::vector<MountEntry> reshardfs_mounts();
 
-/// @throws Error kUsage if the path of a mount point is empty, as of a variable that is not set.
+/// @throws Error kUsage if the path of a mount point is empty, as with an unset variable.
 void require_mount_path(const std::filesystem::path& path);
 
 /// The mount at `path`, which may be written in several ways; one of another type only if none of

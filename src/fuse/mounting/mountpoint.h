@@ -5,7 +5,7 @@
 
 namespace reshardfs {
 
-/// Makes sure that a mount would hide nothing; /dev/fd/N hides nothing.
+/// Checks that a mount would hide nothing; /dev/fd/N never does.
 /// @throws Error kUsage if it would, kIo.
 void check_empty(const std::filesystem::path& mountpoint);
 
@@ -15,8 +15,8 @@ void check_empty(const std::filesystem::path& mountpoint);
 void check_mountpoint(const std::filesystem::path& mountpoint, const std::filesystem::path& source,
                       bool allow_nonempty);
 
-/// As the kernel's list of mounts will show it: absolute and without symbolic links. /dev/fd/N
-/// stays as it is.
+/// The path as in the kernel's list of mounts: absolute and without symbolic links. /dev/fd/N is
+/// returned unchanged.
 /// @throws Error kIo.
 std::filesystem::path real_mountpoint(const std::filesystem::path& mountpoint);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What libfuse and the kernel have for files that the kernel reads itself (libfuse 3.17, Linux
-/// 6.9). With an older libfuse this compiles, and says that it cannot be done.
+/// The interface of libfuse and the kernel for files that the kernel reads itself (libfuse 3.17,
+/// Linux 6.9). With an older libfuse it compiles, and reports that passthrough is not available.
 #pragma once
 
 #include <atomic>
@@ -11,14 +11,14 @@
 
 namespace reshardfs {
 
-/// To be called while INIT is answered: asks the kernel for it.
+/// Call this while INIT is being answered: asks the kernel for passthrough.
 /// @return whether it can.
 bool want_passthrough(fuse_conn_info& connection) noexcept;
 
-/// The list of the connection whose /dev/fuse `device` is; read when it is used.
+/// The kernel's list for the connection of `device` (/dev/fuse), which is read on each use.
 BackingFiles::Kernel kernel_backing_files(const int& device);
 
-/// Of one mount.
+/// The state of passthrough for one mount.
 struct Passthrough {
   /// /dev/fuse of the session, which is there before the first request.
   int device = -1;
@@ -30,7 +30,7 @@ struct Passthrough {
 /// Lets the kernel answer the reads of an opening.
 void read_from_backing_file(fuse_file_info& info, std::int32_t number) noexcept;
 
-/// Says in one line why nothing will be passed through, if so.
+/// Logs in one line why there is no passthrough, if there is none.
 void explain_passthrough(Passthrough& passthrough) noexcept;
 
 }  // namespace reshardfs

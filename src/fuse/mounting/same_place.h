@@ -5,9 +5,9 @@
 
 namespace reshardfs {
 
-/// Whether a path leads to a mount point, through symbolic links too. What is mounted is not looked
-/// at: that would be a request to the process which serves it.
-/// @param mountpoint absolute and without symbolic links; /dev/fd/N is whatever it was given as.
+/// Whether a path leads to a mount point, also through symbolic links. Does not access the mounted
+/// file system, because this would be a request to the process that serves it.
+/// @param mountpoint absolute and without symbolic links, or /dev/fd/N as it was given.
 bool leads_to_mount(const std::filesystem::path& path, const std::filesystem::path& mountpoint);
 
 }  // namespace reshardfs

@@ -11,17 +11,19 @@
 
 namespace reshardfs {
 
-/// Where a file system that was unmounted at one place is mounted still: its daemon lives on.
+/// Another place at which a file system is still mounted after it was unmounted at one place, so
+/// that its daemon keeps running.
 struct SurvivingMount {
   std::string mountpoint;  ///< empty: not known
-  /// A process in whose mount namespace it is; 0: this one's, or not known.
+  /// A process whose mount namespace contains it; 0: this process's namespace, or unknown.
   pid_t process = 0;
   std::string program;        ///< that process's name
-  std::filesystem::path way;  ///< the mount as this process reaches it; empty: it does not
+  std::filesystem::path way;  ///< the mount's path for this process; empty: not reachable
 };
 
-/// What is left of a mount after unmount(): in this mount namespace by mount --bind, or in another,
-/// as a container has. Touches no mount. Of processes that may not be looked into nothing is known.
+/// Where a mount survives after unmount(): in this mount namespace because of mount --bind, or in
+/// another one, such as a container's. Accesses no mount. Processes that may not be inspected are
+/// skipped.
 std::optional<SurvivingMount> surviving_mount(const MountEntry& unmounted) noexcept;
 
 }  // namespace reshardfs

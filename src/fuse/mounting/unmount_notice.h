@@ -7,19 +7,19 @@
 
 namespace reshardfs {
 
-/// Whether the file system that is mounted at a place now has been unmounted since.
+/// Detects that the file system which is mounted at a place now is unmounted later.
 ///
-/// The mount table cannot tell: a mount's number and its device's are given again to the next one,
-/// which may be at the same place. The kernel says it to who watches a directory of the file system
-/// (IN_UNMOUNT in inotify(7)), and does so before the numbers are free.
+/// The mount table cannot show this, because the numbers of a mount and its device are reused for
+/// the next mount, which may be at the same place. The kernel reports it to a watch of a directory
+/// in the file system (IN_UNMOUNT in inotify(7)) before the numbers are free.
 class UnmountNotice {
  public:
-  /// Looks at the mount point, so that the mount must answer by now. Does not keep it busy.
+  /// Examines the mount point, so the mount must already answer requests. Does not keep it busy.
   explicit UnmountNotice(const std::filesystem::path& mountpoint) noexcept;
   UnmountNotice(const UnmountNotice&) = delete;
   UnmountNotice& operator=(const UnmountNotice&) = delete;
 
-  /// False if the system did not let the directory be watched: a user may have few watchers.
+  /// False if the directory could not be watched: the number of watches of a user is limited.
   bool watches() const noexcept { return watches_; }
   /// Whether it has been unmounted; stays so.
   bool came() noexcept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What work is held back from: sources that do not answer, and what one piece of work has for
-/// itself.
+/// Sources from which work is held back: those that do not answer, and those that one piece of work
+/// uses exclusively.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace reshardfs {
 
-/// What work waits for: a source, or (WaitClass::kDirectory, kFile) a node.
+/// A source or (WaitClass::kDirectory, kFile) a node that work waits for.
 struct Awaited {
   const ByteSource* source = nullptr;
   InodeNumber node = 0;
@@ -22,32 +22,32 @@ struct Awaited {
   auto operator<=>(const Awaited&) const = default;
 };
 
-/// All that a piece of work waits for.
+/// Everything that a piece of work waits for.
 using WaitKey = std::vector<Awaited>;
 
-/// For one thread at a time, but for any().
+/// Not thread-safe, except any().
 class ClosedSources {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// After which a stuck source is tried again.
+  /// The time after which a stuck source is tried again.
   static constexpr std::chrono::milliseconds kProbeInterval{500};
 
-  /// One piece of work has it for itself. @return whether it was open. @throws std::bad_alloc
+  /// Closes it for all but one piece of work. @return whether it was open. @throws std::bad_alloc
   bool close(const Awaited& awaited);
-  /// It does not answer. @throws std::bad_alloc
+  /// Closes it because it does not answer. @throws std::bad_alloc
   void close_stuck(const Awaited& awaited, Clock::time_point now);
   void reopen(const Awaited& awaited) noexcept;
 
   bool is_closed(const Awaited& awaited) const noexcept { return closed_.contains(awaited); }
   bool holds_back(const WaitKey& key) const noexcept;
-  /// Whether it, which is closed, is all of the key that is.
+  /// Whether `awaited`, which is closed, is the only closed one in the key.
   bool is_only_obstacle(const Awaited& awaited, const WaitKey& key) const noexcept;
   /// May be called by any thread at any time.
   bool any() const noexcept { return any_; }
   bool is_any_stuck() const noexcept { return stuck_ > 0; }
 
-  /// Calls `send` for each stuck source that is to be tried.
+  /// Calls `send` for each stuck source that is due to be tried.
   /// @param send returns whether a piece of work is on its way to try it; must not throw.
   template <typename Send>
   void send_probes(Clock::time_point now, Send&& send) noexcept {
@@ -56,7 +56,7 @@ class ClosedSources {
       closed.probed = send(awaited);
     }
   }
-  /// The work that was to try it has not: another one will have to.
+  /// Call this if the work that should try it did not: other work will be sent.
   void probe_again(const Awaited& awaited) noexcept;
 
  private:

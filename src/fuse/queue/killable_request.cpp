@@ -31,7 +31,7 @@ void KillableRequest::start(fuse_req_t request) noexcept {
   // afterwards.
   fuse_req_interrupt_func(request, interrupted, this);
   if (change(State::kRegistering, State::kWaiting)) return;
-  // The kernel interrupts a request once, so nobody else is at it now.
+  // The kernel interrupts a request once, so no other thread is doing this now.
   if (!is_killed_(thread_)) {
     state_ = State::kWaiting;
     return;
@@ -40,7 +40,7 @@ void KillableRequest::start(fuse_req_t request) noexcept {
   answer_given_up();
 }
 
-/// For whoever has made the state kGivenUp, but not from interrupted().
+/// For the thread that has set the state to kGivenUp, but not from interrupted().
 void KillableRequest::answer_given_up() noexcept {
   // Waits for an interrupted() that another thread may still be in.
   fuse_req_interrupt_func(request_, nullptr, nullptr);

@@ -12,21 +12,22 @@
 
 namespace reshardfs {
 
-/// A request whose answer may take long. The kernel keeps even a killed program until the requests
-/// that it waits for are answered: so when that happens, this one is answered at once with EINTR,
-/// which nobody sees. A program that has merely got a signal is not answered: few expect EINTR from
-/// a file. The kernel tells of the first signal alone, and of none where a program reads directly
-/// (O_DIRECT): so whoever holds requests that wait asks for their programs now and then, too.
+/// A request whose answer may take long. The kernel keeps even a killed program until its requests
+/// are answered. So if its program is killed, the request is answered at once with EINTR, which the
+/// program never sees. Other signals do not end the request, because few programs expect EINTR from
+/// a file. The kernel reports only the first signal, and none if a program reads directly
+/// (O_DIRECT). So the code that holds waiting requests must also check their programs from time to
+/// time.
 ///
-/// From watch() on there are several that may answer, and the one who is first takes it all:
-/// without having claimed it, nobody may touch the request, which libfuse may have freed.
+/// From watch() on, several threads may want to answer. Only the thread that claims the request may
+/// use it; for all others, libfuse may have freed it.
 class KillableRequest {
  public:
   using Ptr = std::shared_ptr<KillableRequest>;
   /// Whether a thread (by its number, as fuse_ctx has it) has been killed.
   using IsKilled = bool (*)(pid_t thread) noexcept;
 
-  /// @throws std::bad_alloc; then the request is as it was.
+  /// @throws std::bad_alloc; then the request is unchanged.
   static Ptr watch(fuse_req_t request, IsKilled is_killed);
 
   explicit KillableRequest(IsKilled is_killed) noexcept : is_killed_(is_killed) {}
@@ -34,9 +35,9 @@ class KillableRequest {
   KillableRequest& operator=(const KillableRequest&) = delete;
   ~KillableRequest() = default;
 
-  /// Asks for the right to answer; nobody may ask again. nullptr: it has been answered.
+  /// Takes the right to answer, once. nullptr: it has been answered.
   fuse_req_t claim() noexcept;
-  /// Whether it has been given up, so that there is nothing to do any more.
+  /// Whether it has been given up, so that its work is no longer needed.
   bool is_over() const noexcept { return state_ == State::kGivenUp; }
   /// The thread that waits, as fuse_ctx has it.
   pid_t thread() const noexcept { return thread_; }

@@ -99,7 +99,7 @@ void StorageQueue::close_for_others(Work& work) {
   }
 }
 
-/// @return whether the work was run: not if nobody waits for it any more.
+/// @return whether the work was run; false if its request has been given up.
 bool StorageQueue::answer(Work& work) noexcept {
   if (work.request != nullptr && work.request->is_over()) return false;
   Reply reply = work.run();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The one place where requests wait: for storage, for a computation, for their turn.
+/// The only place where requests wait: for storage, for a computation, or for their turn.
 #pragma once
 
 #include <sys/types.h>
@@ -26,20 +26,20 @@
 
 namespace reshardfs {
 
-/// Runs work that may wait on the threads that bring it, as long as its class has permits; further
-/// work waits in queues, which are emptied by the threads whose own work has ended. So a read of a
-/// quick source costs no change of thread, and whatever waits, there are always threads that answer
-/// lookups and attributes from memory.
+/// Runs work that may wait on the thread that submits it, while its class has permits. Further work
+/// waits in queues; threads take work from them after finishing their own. So a read of a fast
+/// source needs no change of thread, and there are always threads left to answer lookups and
+/// attributes from memory.
 ///
-/// A source that does not answer for kStuckAfter is found out by tick(): the work that is stuck in
-/// it gives its permit to other work, and other work that would read it is held back, without a
-/// thread, until it answers. Every ClosedSources::kProbeInterval one piece of held work is let go
-/// to try it: a source may be stuck at one place only. While any source is stuck, any other is read
-/// by one piece of work at a time, so that each further stalled source takes one thread. So stalled
-/// sources delay what needs them, and for some tenths of a second what does not. What a piece of
-/// work reads is asked for only while a source is stuck: it costs nothing otherwise.
+/// tick() detects a source that does not answer for kStuckAfter. The work that is stuck in it lends
+/// its permit to other work, and other work that would read the source is held back, without a
+/// thread, until it answers. Every ClosedSources::kProbeInterval, one piece of held work may try
+/// it, because a source may be stuck in one place only. While any source is stuck, every other
+/// source is read by one piece of work at a time, so that each further stalled source takes only
+/// one thread. So stalled sources delay the work that needs them, and other work for some tenths of
+/// a second. Keys of work are computed only while a source is stuck, and cost nothing otherwise.
 ///
-/// Killed programs are answered by tick(), too, wherever their work is.
+/// tick() also answers the requests of killed programs, both for running and for queued work.
 class StorageQueue {
  public:
   using Clock = std::chrono::steady_clock;
@@ -48,7 +48,7 @@ class StorageQueue {
 
   static constexpr std::chrono::milliseconds kStuckAfter{100};
 
-  /// Whose tick() it is: a thread of the queue's own, or whoever calls it.
+  /// Who calls tick(): a thread of the queue, or the queue's user.
   enum class Ticks : std::uint8_t { kByItself, kByHand };
 
   explicit StorageQueue(Ticks ticks = Ticks::kByItself);
@@ -56,19 +56,20 @@ class StorageQueue {
   StorageQueue& operator=(const StorageQueue&) = delete;
   ~StorageQueue() { stop(); }
 
-  /// @param wake gets idle threads to call help(), as many as it is told; must not throw. Work
-  ///        that they do not take is offered again at the next tick. Before the first submit().
+  /// @param wake makes the given number of idle threads call help(); must not throw. Work that they
+  ///        do not take is offered again at the next tick. Call this before the first submit().
   void on_spare_permits(std::function<void(unsigned threads)> wake) { wake_ = std::move(wake); }
-  /// @param note runs whenever a thread has been taken for work, on that thread; must not throw.
-  ///        Before the first submit().
+  /// @param note runs whenever a thread begins work, on that thread; must not throw. Call this
+  ///        before the first submit().
   void on_thread_taken(std::function<void()> note) { taken_ = std::move(note); }
 
-  /// Threads that are running work, which may wait.
+  /// The number of threads that are running work.
   unsigned threads_taken() const noexcept { return threads_taken_; }
 
-  /// Runs `work`, answers the request with what it returns, and goes on with queued work; or, if it
-  /// must wait, queues it and returns at once. Work whose request has been given up is not run.
-  /// @param request who is to be answered; nullptr: nobody.
+  /// Runs `work`, answers the request with its result, and continues with queued work. If `work`
+  /// must wait for a permit, queues it and returns at once. Work whose request has been given up is
+  /// not run.
+  /// @param request the request to answer; nullptr: none.
   /// @param key returns a Key. May run at any time until the work has ended, on any thread.
   /// @param work returns a Reply; must not throw.
   /// @throws std::bad_alloc; then it will not be run.
@@ -81,11 +82,11 @@ class StorageQueue {
   /// Runs queued work for which there are permits, if there is any.
   void help() noexcept;
 
-  /// Looks after all work once. By one thread at a time.
+  /// Checks all work once. Only one thread may call it at a time.
   /// @return whether there is any.
   bool tick(Clock::time_point now) noexcept;
 
-  /// Ends the ticks: to be called before the requests' session ends. Does not wait for storage.
+  /// Ends the ticks. Call this before the requests' session ends. Does not wait for storage.
   void stop() noexcept {
     if (ticker_) ticker_->stop();
   }
@@ -103,7 +104,7 @@ class StorageQueue {
     const KillableRequest::Ptr request;
     const WaitClass kind;
     SourceUse use;
-    // Of the thread that runs it, and while it is queued guarded by the queue's mutex.
+    // Used only by the thread that runs the work; guarded by the queue's mutex while it is queued.
     Key key;
     bool has_key = false;
     // Guarded by the queue's mutex.
@@ -154,8 +155,8 @@ class StorageQueue {
   std::function<void()> taken_;
   std::atomic<unsigned> threads_taken_ = 0;
   std::mutex mutex_;
-  // All guarded by mutex_, but for ClosedSources::any(). Lists, since work that moves on must not
-  // need memory: there is nobody left to tell that there is none.
+  // All guarded by mutex_, except ClosedSources::any(). They are lists, so that moving work from
+  // one to another allocates no memory: a failure could not be reported.
   WaitPermits permits_;
   ClosedSources closed_;
   Works running_;

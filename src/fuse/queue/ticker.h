@@ -10,7 +10,7 @@
 
 namespace reshardfs {
 
-/// A thread that looks after something every kInterval, as long as there is anything to look after.
+/// A thread that calls a function every kInterval while there is anything to check.
 class Ticker {
  public:
   using Clock = std::chrono::steady_clock;
@@ -23,10 +23,9 @@ class Ticker {
   Ticker& operator=(const Ticker&) = delete;
   ~Ticker() { stop(); }
 
-  /// There is something, which the next tick will see. Where no thread can be started nobody looks
-  /// after it.
+  /// Requests a tick. If no thread can be started, there will be none.
   void want() noexcept;
-  /// Ends the ticks; waits for the one that is under way.
+  /// Ends the ticks; waits for one that is running.
   void stop() noexcept;
 
  private:
@@ -34,8 +33,8 @@ class Ticker {
   void keep_ticking() noexcept;
 
   const std::function<bool(Clock::time_point)> tick_;
-  // Who says that there is something looks whether the thread sleeps afterwards; before it sleeps,
-  // the thread looks whether there is something. So one of the two sees the other.
+  // want() sets this and then checks whether the thread sleeps; the thread checks this before it
+  // sleeps. So no request is missed.
   std::atomic<bool> wanted_ = false;
   std::atomic<bool> asleep_ = true;
   std::mutex mutex_;  // guards all below

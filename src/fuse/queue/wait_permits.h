@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How much work may wait at once, by what it waits for.
+/// Limits how much work of each class may wait at once.
 #pragma once
 
 #include <array>
@@ -12,19 +12,19 @@ namespace reshardfs {
 enum class WaitClass : std::uint8_t {
   kRead,       ///< the bytes of a file
   kAttribute,  ///< an attribute that may cost a read of the whole file
-  kMade,       ///< what is computed from memory: the report, the plan, a listed attribute
+  kMade,       ///< a text computed from memory: the report, the plan, a listed attribute
   kLook,       ///< a look whether the source has changed
-  kDirectory,  ///< what a pending directory holds
+  kDirectory,  ///< the contents of a pending directory
   kFile,       ///< which source file equals one that is opened
 };
 
-/// How much of a class may be under way.
+/// The limits of a class.
 struct WaitLimits {
-  /// Work that may run at once.
+  /// How much work may run at once.
   unsigned permits = 0;
-  /// Work that may be stuck beside it: its permits have been given to others.
+  /// How much work may be stuck in addition, after lending its permits.
   unsigned stuck = 0;
-  /// Of work with the same key one runs at a time; the others mostly find it done.
+  /// Work with the same key runs one at a time; the others usually find it done.
   bool one_at_a_time = false;
 };
 
@@ -50,7 +50,7 @@ class WaitPermits {
   }
 
   unsigned free(WaitClass kind) const noexcept { return free_[static_cast<std::size_t>(kind)]; }
-  /// @return whether there was one.
+  /// @return whether a permit was free.
   bool take(WaitClass kind) noexcept {
     unsigned& free = free_[static_cast<std::size_t>(kind)];
     if (free == 0) return false;
@@ -59,8 +59,8 @@ class WaitPermits {
   }
   void give_back(WaitClass kind) noexcept { ++free_[static_cast<std::size_t>(kind)]; }
 
-  /// Others get the permit of work that is stuck.
-  /// @return false if as much is stuck as may be: it keeps its permit.
+  /// Lends the permit of stuck work to other work.
+  /// @return false if the limit of stuck work is reached; then it keeps its permit.
   bool lend(WaitClass kind) noexcept {
     unsigned& lent = lent_[static_cast<std::size_t>(kind)];
     if (lent == limits_of(kind).stuck) return false;
@@ -68,7 +68,7 @@ class WaitPermits {
     give_back(kind);
     return true;
   }
-  /// Work whose permit was lent has ended.
+  /// Call this when work whose permit was lent has ended.
   void end_lending(WaitClass kind) noexcept { --lent_[static_cast<std::size_t>(kind)]; }
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Whether tensors that a model map takes to be equal are: aliases, and copies that it repeats.
+/// Checks whether tensors that a model map assumes to be equal are: aliases, and copies that it
+/// repeats.
 #pragma once
 
 #include <cstddef>
@@ -19,18 +20,19 @@ struct TensorPair {
   CellGridPtr other;
 };
 
-/// How many bytes differ in a range of both.
+/// The number of bytes that differ in a range of both.
 /// @throws what the sources throw.
 std::uint64_t differing_bytes(const ShownTensor& one, const ShownTensor& other,
                               const ByteRange& range);
 
 struct PairFindings {
   std::vector<std::size_t> differing;  ///< numbers of pairs, ascending
-  std::size_t unreadable = 0;          ///< samples: what cannot be read tells nothing
+  std::size_t unreadable = 0;  ///< number of samples that could not be read, and so prove nothing
 };
 
-/// Compares all bytes where that takes no more than kReplicaReads reads of kReplicaSampleBytes;
-/// else as many samples, spread over the pairs: begin, end, and places in between, always the same.
+/// Compares all bytes if this takes at most kReplicaReads reads of kReplicaSampleBytes. Otherwise
+/// it compares that many samples, spread over the pairs: the beginning, the end, and offsets in
+/// between, always the same ones.
 PairFindings compare_pairs(const std::vector<TensorPair>& pairs);
 
 }  // namespace reshardfs

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Into how many parts strategies cut tensors, for maps whose tensors depend on it (`tp` and
-/// `from_tp` of reshardfs-map(5)). Cuts of optimizers do not count: a network's slice of a weight
-/// is what the tensor map gives.
+/// The number of parts into which strategies cut tensors, for maps that depend on it (`tp` and
+/// `from_tp` in reshardfs-map(5)). Cuts of optimizers do not count: the tensor map alone decides
+/// which slice of a weight a network uses.
 #pragma once
 
 #include <map>
@@ -15,20 +15,20 @@
 
 namespace reshardfs {
 
-/// Of the destination's tensors. Unknown where several dimensions are cut, one is cut unevenly, or
-/// stages differ.
-/// @param shapes of the tensors; of others nothing is known.
+/// The parts of the destination's tensors. Unknown if several dimensions are cut, one is cut
+/// unevenly, or stages differ.
+/// @param shapes of the tensors; the parts of other tensors are unknown.
 modelmap::PartsOf parts_in(Strategy strategy, std::map<std::string, Shape> shapes);
 
-/// Of the source's. Unknown besides where no layout is stated: whole tensors may have been joined
-/// of any number of parts; and where the set records its layouts and it cannot be told which cuts
-/// are an optimizer's.
+/// The parts of the source's tensors. Also unknown if no layout is stated, because whole tensors
+/// may have been joined from any number of parts; and if the set records its layouts without
+/// showing which cuts are an optimizer's.
 modelmap::PartsOf parts_in(std::shared_ptr<const SourceTable> source);
 
-/// Of a destination for one rank, which has whole tensors: 1 of each.
+/// For a destination of one rank, which has whole tensors: always 1.
 modelmap::PartsOf parts_of_one_rank();
 
-/// Of tensors that one map makes for another: nothing states how they would be cut.
+/// For tensors that one map makes for another: always unknown.
 modelmap::PartsOf parts_between_maps();
 
 }  // namespace reshardfs

@@ -81,7 +81,7 @@ class MappedSourceMaker {
         if (error.parameter().empty()) error.for_parameter(target.name).in_file(*target.place.file);
         throw;
       }
-      // Of literals alone whatever is in the source.
+      // A tensor of literals only: any parameter of the source will do.
       const std::size_t first = target.sources.empty() ? 0 : target.sources.front();
       made.holders = source_->parameters()[first].holders;
       if (is_whole(target)) whole.insert(target.name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A source's parameters as a model map shows them: full tensors that are made of full tensors of
-/// the source, whatever those are cut into.
+/// A source's parameters as a model map shows them: full tensors made of full tensors of the
+/// source, which may be cut in any way.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@
 namespace reshardfs {
 
 struct MappedSourceOptions {
-  /// What has no layout in the source is whole if all ranks hold the same bytes, which are read to
-  /// find out; false: it is believed to be.
+  /// True: a parameter without a layout in the source is whole if all ranks hold the same bytes,
+  /// which are read and compared. False: it is assumed to be whole.
   bool compares_ranks = true;
   /// See TargetOptions.
   bool source_has_rules = false;
@@ -27,17 +27,16 @@ struct MappedSourceOptions {
   std::function<bool(const std::string& target)> wants{};
 };
 
-/// The full tensors of a table, in its order, as a map is to see them. Of what has no layout: as
-/// its weight's if it is a state, or else as the files have it.
+/// The full tensors of a table, in its order, as input of a map. A parameter without a layout is
+/// laid out like its weight if it is a state, or else is whole in each file.
 std::vector<modelmap::SourceTensor> full_tensors(const SourceTable& table,
                                                  const std::vector<std::string>& state_prefixes);
 
-/// A table of the tensors that a mapping shows, in its order. Each has a grid and none a layout.
-/// Tensors that differ from one of the source in their names alone have the same grid.
+/// A table of the tensors that a mapping shows, in its order. Each has a grid and no layout.
+/// Tensors that are only renamed keep the source's grid.
 /// @param mapping of full_tensors(*source).
-/// @throws Error kBadInput if a tensor that is read has no full tensor, since the ranks differ;
-///         kUnsupported if one that is made of several has sources that an earlier map casts
-///         differently.
+/// @throws Error kBadInput if a source tensor has no full tensor because the ranks differ;
+///         kUnsupported if a tensor is made of several that an earlier map casts differently.
 std::shared_ptr<const SourceTable> mapped_source(std::shared_ptr<const SourceTable> source,
                                                  const modelmap::Mapping& mapping,
                                                  const MappedSourceOptions& options);

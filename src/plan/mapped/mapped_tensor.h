@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A tensor that a model map makes of full tensors of the source: its elements are theirs, or
-/// literals. See layout/normal_form.h.
+/// A tensor that a model map makes of full tensors of the source. Its elements are elements of
+/// these or literals. See layout/normal_form.h.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ namespace reshardfs {
 
 class MappedTensor {
  public:
-  /// @param walk of the tensor's form; tensors that are made alike share it.
-  /// @param sources by their numbers in the form; all of one element type.
-  /// @param dtype of the sources, or of a tensor of literals alone.
+  /// @param walk of the tensor's form; tensors that are made in the same way share it.
+  /// @param sources in the order of their numbers in the form; all have the same element type.
+  /// @param dtype of the sources, or of the tensor if it has only literals.
   MappedTensor(std::string name, DType dtype, std::shared_ptr<const FormWalk> walk,
                const std::vector<CellGridPtr>& sources);
 
@@ -28,7 +28,7 @@ class MappedTensor {
   /// The source tensors, whole.
   const std::vector<ShownTensor>& sources() const noexcept { return sources_; }
 
-  /// Calls `visit` for what a region of the tensor is made of. Cells are numbered over all sources.
+  /// Calls `visit` for the sources of a region of the tensor. Cells are numbered over all sources.
   /// @param first_cell is added to their numbers.
   void for_each_source(const Region& region, std::size_t first_cell, VisitSource visit) const;
 
@@ -39,7 +39,7 @@ class MappedTensor {
   std::vector<std::size_t> first_cells_;  ///< of each source
 };
 
-/// The grid of such a tensor: its cells are those of the sources, one source after the other.
+/// The grid of such a tensor, which has the cells of all sources, one source after the other.
 CellGridPtr mapped_grid(std::shared_ptr<const MappedTensor> tensor);
 
 }  // namespace reshardfs

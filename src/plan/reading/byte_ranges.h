@@ -18,12 +18,12 @@ struct SourceRange {
 
 struct SourceRanges {
   std::vector<SourceRange> ranges;
-  bool complete = true;  ///< false: there are more
+  bool complete = true;  ///< false: the limit was reached
 };
 
-/// The bytes of source files that a view reads, in the order of the destination, neighbours
-/// joined; at most `limit` ranges. A piece that is spread over several records of the source is
-/// told as one that reaches from its first to its last byte.
+/// The ranges of source files that a view reads, in the order of the destination; adjacent ranges
+/// are joined. At most `limit` ranges. A piece that is spread over several records of the source
+/// counts as one range from its first to its last byte.
 SourceRanges source_ranges(const ShownTensor& view, std::size_t limit);
 
 }  // namespace reshardfs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Reading the elements of one parameter of one source file.
+/// Reads the elements of one parameter of one source file.
 #pragma once
 
 #include <algorithm>
@@ -19,27 +19,27 @@
 
 namespace reshardfs {
 
-/// The sources that one read has used. They are checked once, after their bytes were read and
-/// before those are given out, so that bytes of two versions of a file are never mixed. If one
-/// fails, the read can be tried again from other ranks' files that hold the same slices.
+/// The sources that one read has used. They are checked once, after the bytes were read and before
+/// the caller gets them, so that bytes of two versions of a file are never mixed. If a source
+/// fails, the read can be retried with other ranks' files that hold the same slices.
 class ReadBatch {
  public:
-  /// To be called before a source is read.
+  /// Call this before reading a source.
   void use(const ByteSource& source);
   /// @throws Error kChanged.
   void check();
 
-  /// Takes note, in a handler, that the source which was used last has failed, and forgets all that
-  /// was used.
-  /// @return whether it is worth trying again: not if the read has met it before.
+  /// Call this in a catch block: records that the source used last has failed, and forgets the
+  /// sources used so far.
+  /// @return whether to retry; false if this source has failed before in the same read.
   bool avoid_failed();
   bool avoids(const ByteSource& source) const noexcept {
     return !avoided_.empty() &&
            std::find(avoided_.begin(), avoided_.end(), &source) != avoided_.end();
   }
-  /// For a slice that is nowhere else: throws what the first source that failed has thrown.
+  /// Throws the error of the first source that failed, for a slice that no other file has.
   [[noreturn]] void rethrow_first();
-  /// To be called when the read has succeeded: counts and reports that it has done without sources.
+  /// Call this when the read has succeeded: counts and reports the sources that it avoided.
   void tell() const noexcept;
 
  private:
@@ -50,9 +50,9 @@ class ReadBatch {
   bool hopeless_ = false;
 };
 
-/// Calls read(batch) and checks the batch, again without a source that has failed as long as other
-/// ranks' files have the same slices.
-/// @throws what the first source that failed has thrown.
+/// Calls read(batch) and checks the batch. If a source fails, it retries without this source as
+/// long as other ranks' files have the same slices.
+/// @throws the error of the first source that failed.
 template <typename Read>
 void read_checked(Read&& read) {
   ReadBatch batch;
@@ -67,22 +67,22 @@ void read_checked(Read&& read) {
   }
 }
 
-/// As read_content() for ranges of the content (their offset counts in it), where the source can
-/// gather them.
-/// @return false if that is not possible; `out` is then undefined.
+/// Like read_content() for several ranges of the content (with offsets relative to it), if the
+/// source can gather them.
+/// @return false if the source cannot; `out` is then undefined.
 bool gather_content(const Holding& holding, const StridedRanges& ranges, std::byte* out,
                     ReadBatch& batch);
 
-/// Whether a range of the content stands, as it is, at byte `place` of the file and behind it.
+/// Whether a range of the content is stored unchanged in the file, from byte `place` on.
 bool is_stored_at(const TensorEntry& entry, const ByteRange& content, std::uint64_t place) noexcept;
 
-/// Appends where a range of the content is stored.
+/// Appends the file ranges in which a range of the content is stored.
 void add_stored_ranges(const TensorEntry& entry, const ByteRange& content,
                        std::vector<ByteRange>& out);
 
-/// Reads `out.size()` bytes of a parameter's elements from byte `offset` of its content on:
-/// stored extents are joined, old 4-byte BFloat16 is cut to its upper halves.
-/// @throws what the source throws.
+/// Reads `out.size()` bytes of a parameter's elements from byte `offset` of its content on. It
+/// joins stored extents, and keeps only the upper halves of old 4-byte BFloat16.
+/// @throws errors of the source.
 void read_content(const Holding& holding, std::uint64_t offset, std::span<std::byte> out,
                   ReadBatch& batch);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Tells far sources what a reader of a file needs, and what it will need next: which ranges of
-/// which sources those are follows from the plan.
+/// Tells remote sources which ranges a reader of a file needs now and will need next. The plan
+/// knows which ranges of which sources these are.
 #pragma once
 
 #include <atomic>
@@ -15,29 +15,29 @@
 
 namespace reshardfs {
 
-/// Tells what a range of a file is read from.
+/// Lists the sources of a range of a file.
 using UsesOfRange = FunctionRef<void(const ByteRange& range, SourceSink& sink)>;
 
-/// Tells the reads of one file from those of others, by its address.
+/// Identifies a file's reads by this object's address.
 class ForeseenFile {
  public:
   ForeseenFile() = default;
   ForeseenFile(const ForeseenFile&) = delete;
   ForeseenFile& operator=(const ForeseenFile&) = delete;
-  /// What is known of its readers is forgotten: another file may get the address.
+  /// Forgets the file's readers, because another file may get the same address.
   ~ForeseenFile();
 
-  /// What a read needs is asked for at once, however many sources that are; and if it goes on where
-  /// another one ended, so is what the next ones will need.
-  /// @param size bytes of the file.
+  /// Requests everything that a read needs at once, from any number of sources. If the read
+  /// continues another one, it also requests what the following reads will need.
+  /// @param size the size of the file in bytes.
   void foresee(std::uint64_t size, const ByteRange& range, UsesOfRange uses) const noexcept;
 
  private:
   mutable std::atomic<bool> has_readers_ = false;
 };
 
-/// read_checked() of a range of a file, foreseen where any source is far away.
-/// @param read (offset, out, batch) reads a range as its sources are now.
+/// read_checked() of a range of a file. Calls foresee() first if any source is remote.
+/// @param read (offset, out, batch) reads a range from its sources.
 template <typename Read>
 void read_foreseen(const ForeseenFile& file, std::uint64_t size, std::uint64_t offset,
                    std::span<std::byte> out, Read&& read, UsesOfRange uses) {

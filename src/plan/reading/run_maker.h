@@ -6,20 +6,20 @@
 
 namespace reshardfs {
 
-/// Nests of elements as strided runs of the bytes that are wanted. Ranges that follow one another
-/// on both sides are joined, also over the borders of nests.
+/// Turns nests of elements into strided runs of the wanted bytes. It joins ranges that are adjacent
+/// in source and destination, also across nests.
 class RunMaker {
  public:
-  /// @param wanted bytes of the destination.
+  /// @param wanted the range of the destination's bytes.
   /// @param element bytes.
-  /// @param visit which must live as long as this object.
+  /// @param visit must outlive this object.
   RunMaker(const ByteRange& wanted, std::uint64_t element,
            FunctionRef<void(const StridedRun&)> visit)
       : wanted_(wanted), element_(element), visit_(visit) {}
 
-  /// @param source whose first and last elements may be wanted in part.
+  /// @param source a nest. The wanted range may contain only a part of its first and last elements.
   void take(const SourceNest& source);
-  /// To be called after the last one.
+  /// Call this after the last take().
   void finish();
 
  private:
@@ -30,7 +30,7 @@ class RunMaker {
   ByteRange wanted_;
   std::uint64_t element_;
   FunctionRef<void(const StridedRun&)> visit_;
-  StridedRun pending_;  ///< without length: none
+  StridedRun pending_;  ///< length 0: none
 };
 
 }  // namespace reshardfs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What elements of a tensor are read from.
+/// The sources of a tensor's elements.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct SourceNest {
   Holding holding{};     ///< empty: no file has the cell
   std::size_t cell = 0;  ///< the number of the holding's cell in the grid
   Nest nest{};
-  /// Of what no file holds because a model map states it: the bytes of one element, for as long as
+  /// The bytes of one element, if a model map states the value and no file holds it; valid while
   /// the nest is visited. `holding` is empty then.
   const std::vector<std::byte>* literal = nullptr;
 };
@@ -35,7 +35,7 @@ struct StridedRun {
   std::uint64_t count = 1;
   std::uint64_t source_stride = 0;  ///< bytes between the starts of pieces; >= length
   std::uint64_t destination_stride = 0;
-  /// As of a SourceNest: bytes that repeat, of one piece.
+  /// As in SourceNest: the bytes that repeat within a piece.
   const std::vector<std::byte>* literal = nullptr;
 };
 

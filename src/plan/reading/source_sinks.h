@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a range of a view or a file is read from, without reading it.
+/// Lists the sources of a range of a view or a file without reading them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace reshardfs {
 
-/// Takes what a walk over a range comes to.
+/// Receives the sources of a range, one at a time.
 class SourceSink {
  public:
   SourceSink() = default;
@@ -21,13 +21,13 @@ class SourceSink {
   SourceSink& operator=(const SourceSink&) = delete;
   virtual ~SourceSink() = default;
 
-  /// Ranges of a parameter's content: their offset counts in it.
+  /// Ranges of a parameter's content; offsets are relative to the content.
   virtual void take(const Holding& holding, const StridedRanges& ranges) = 0;
   /// Bytes of a source that belong to no parameter.
   virtual void take(const ByteSource& source, const ByteRange& range) = 0;
 };
 
-/// The sources, each once.
+/// Collects the sources, each once.
 class SourceList final : public SourceSink {
  public:
   void take(const Holding& holding, const StridedRanges& ranges) override;
@@ -38,12 +38,12 @@ class SourceList final : public SourceSink {
   std::vector<const ByteSource*> sources_;
 };
 
-/// The ranges of those that are far away: what a reader can ask for before it waits.
+/// Collects the ranges of remote sources, which a reader can request in advance.
 class FarRanges final : public SourceSink {
  public:
   void take(const Holding& holding, const StridedRanges& ranges) override;
   void take(const ByteSource& source, const ByteRange& range) override;
-  /// Asks for all of them. @return their bytes.
+  /// Requests all of these ranges. @return their bytes.
   std::uint64_t foresee(Foresight when) const;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Elements that follow one another along one loop in the source, and along another loop in the
-/// destination, as those of a transposed tensor do. They are read in pieces of several elements,
-/// and transposed in memory.
+/// Reads elements that are contiguous along one loop in the source and along another loop in the
+/// destination, as in a transposed tensor. It reads pieces of several elements and transposes them
+/// in memory.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@ namespace reshardfs {
 
 bool is_turned(const Nest& nest) noexcept;
 
-/// Calls `visit` for the runs of rows that a nest which is_turned() is read in, however large.
-/// Destinations are not told.
+/// Calls `visit` for the runs of rows in which a nest with is_turned() is read, of any size. The
+/// runs' destinations are not set.
 void for_each_turned_run(const SourceNest& source, std::uint64_t element,
                          FunctionRef<void(const StridedRun&)> visit);
 
-/// Reads the elements of a nest that is_turned(). Each thread keeps 256 KiB for it.
+/// Reads the elements of a nest with is_turned(). Each thread keeps a buffer of 256 KiB for this.
 /// @param element bytes.
-/// @param out where the first element goes.
-/// @param read reads a run to the start of its span.
+/// @param out the address of the first element.
+/// @param read reads a run into a span, from its start on.
 void read_turned(const SourceNest& source, std::uint64_t element, std::byte* out,
                  FunctionRef<void(const StridedRun&, std::span<std::byte>)> read);
 

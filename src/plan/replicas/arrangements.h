@@ -13,18 +13,19 @@
 
 namespace reshardfs {
 
-/// A pattern in which the lowest rank's file of each cell serves it, and what it was made for.
+/// A pattern in which the lowest rank's file serves each cell, and the placement from which it was
+/// made.
 struct Arrangement {
   SlicePlacement placement;
   Layout layout;  ///< a copy of the placement's
   std::shared_ptr<const CellPattern> pattern;
-  std::vector<const TensorEntry*> entries;  ///< of each cell
+  std::vector<const TensorEntry*> entries;  ///< one for each cell
 };
 
 using ArrangementPtr = std::shared_ptr<const Arrangement>;
 
-/// Arrangements that were made before: nearly all parameters are laid out like one of a few. Every
-/// member function may be called from any number of threads.
+/// A cache of arrangements: most parameters have one of a few layouts. Every member function may be
+/// called from any number of threads.
 class Arrangements {
  public:
   /// @throws Error if the holders' shapes do not fit each other or the layout.

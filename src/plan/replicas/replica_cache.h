@@ -12,12 +12,12 @@
 
 namespace reshardfs {
 
-/// Which bytes of a set's files are compared with which, in order: as a sum.
+/// A checksum of which bytes of a set's files are compared with each other, in order.
 class ComparisonList {
  public:
   explicit ComparisonList(const CheckpointSet& set);
 
-  /// What begins at `offset` of both contents.
+  /// Adds a comparison of the samples at `offset` of both contents.
   void add_sample(const Holding& one, const Holding& other, std::uint64_t offset);
   void add_whole(const Holding& one, const Holding& other);
 
@@ -34,10 +34,10 @@ class ComparisonList {
   std::unique_ptr<XXH3_state_t, FreeState> state_;
 };
 
-/// What the cache on disk knows of comparisons within a set: that all of a list came out equal.
+/// The entry of the cache on disk that says that all comparisons of a list were equal.
 class ReplicaCache {
  public:
-  /// @param set its identity.
+  /// @param set the set's identity.
   ReplicaCache(const ObjectKey& set, const ComparisonList& list);
 
   bool has() const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Whether files that should hold the same slice do, found out in samples: comparing all would mean
-/// to read the whole checkpoint.
+/// Checks with samples whether files that should hold the same slice do. Comparing all bytes would
+/// require reading the whole checkpoint.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@
 
 namespace reshardfs {
 
-/// As many reads of so many bytes are made at most.
+/// At most kReplicaReads reads of kReplicaSampleBytes each are made.
 inline constexpr std::size_t kReplicaReads = 2000;
 inline constexpr std::size_t kReplicaSampleBytes = 4096;
 
-/// A parameter of which copies are to be compared.
+/// A parameter whose copies are compared.
 struct ReplicatedParameter {
   const SourceParameter* source = nullptr;
   CellGridPtr grid;
-  /// The files whose cells count; nullptr: all.
+  /// The files to compare; nullptr: all.
   std::shared_ptr<const std::set<const RankFile*>> cells{};
 };
 
-/// Two files that hold different bytes for the same.
+/// Two files that hold different bytes of the same slice.
 struct ReplicaDisagreement {
   const SourceParameter* parameter = nullptr;
   Holding one;
@@ -32,19 +32,19 @@ struct ReplicaDisagreement {
 };
 
 struct ReplicaFindings {
-  /// The first one found of each parameter, in the order of the parameters.
+  /// The first disagreement of each parameter, in the order of the parameters.
   std::vector<ReplicaDisagreement> differing;
-  /// Parameters of which every byte of every copy was compared and is the same.
+  /// Parameters whose copies were compared completely and are equal.
   std::set<const SourceParameter*> equal;
-  std::size_t unreadable = 0;  ///< samples: what cannot be read tells nothing
+  std::size_t unreadable = 0;  ///< number of samples that could not be read, and so prove nothing
 };
 
-/// Compares everything where that takes no more than kReplicaReads; else spreads them over the
-/// parameters, the files, and places in them: always the same ones. Without a strategy the begin of
-/// each copy is compared in addition, as only that shows whether a parameter is whole. With a cache
-/// on disk, that all were equal is kept there, and what it knows is not read again.
-/// @throws Error kBadInput if a file is not like others that it was taken to be like; without a
-///         strategy, what the sources throw.
+/// Compares all bytes if this takes at most kReplicaReads reads. Otherwise it spreads the reads
+/// over parameters, files, and offsets in them, always in the same way. Without a strategy it also
+/// compares the beginning of each copy, because only this shows whether a parameter is whole. A
+/// cache on disk remembers that all comparisons were equal, so that they are not made again.
+/// @throws Error kBadInput if a file differs from the files whose index it shares; without a
+///         strategy, errors of the sources.
 ReplicaFindings check_replicas(const SourceTable& table,
                                const std::vector<ReplicatedParameter>& parameters);
 

@@ -10,7 +10,7 @@
 
 namespace reshardfs {
 
-/// What is about to be shown.
+/// The tables that will be shown.
 struct ShownTables {
   TargetTable& target;
   TargetTable* whole = nullptr;  ///< nullptr: the whole model is not shown
@@ -23,18 +23,18 @@ struct SettledReplicas {
   std::vector<std::string> notes;
 };
 
-/// Looks in samples whether the replicas of what is shown are the same (see check_replicas()), and
-/// does what `replicas` says where they are not. With other replicas than kSame none stands in for
-/// another, but where all bytes were compared.
-/// @throws Error kBadInput if they differ under kSame, or under kOwn a rank has none of its own;
-///         what check_replicas() throws.
+/// Checks the replicas of shown parameters with samples (see check_replicas()), and handles
+/// differences as `replicas` says. Except under kSame, replicas stand in for each other only if all
+/// their bytes were compared.
+/// @throws Error kBadInput if replicas differ under kSame, or a rank has no replica of its own
+///         under kOwn; errors of check_replicas().
 SettledReplicas settle_replicas(const ShownTables& shown, Replicas replicas);
 
-/// @param differing at least one.
+/// @param differing must not be empty.
 [[noreturn]] void refuse_replicas(const std::vector<ReplicaDisagreement>& differing,
                                   const SourceTable& source);
 
-/// What the user is told under kFirst.
+/// The warning for the user under kFirst.
 std::string lowest_rank_warning(const std::vector<const SourceParameter*>& differing);
 
 }  // namespace reshardfs

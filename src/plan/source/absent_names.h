@@ -14,22 +14,22 @@
 
 namespace reshardfs {
 
-/// Parameters that a strategy lists and the target should have, but no source file has. Names in
-/// the target.
+/// Parameters that a strategy lists and the target should have, but that no source file has; by
+/// their names in the target.
 struct AbsentNames {
-  /// Every rank that has them is without a file, or may be: where all files of a pipeline stage are
-  /// missing and the source's strategy is one of rules, nothing states what was in them.
+  /// All their ranks lack files, or may lack them: if all files of a pipeline stage are missing and
+  /// the source's strategy does not list the parameter, its stage is unknown.
   std::vector<std::string> lost;
-  /// Files of ranks that should have them are there: the job has not saved them.
+  /// Files of ranks that should have them exist: the job has not saved these parameters.
   std::vector<std::string> unsaved;
 };
 
-/// @param target nothing: the target has all that the source's strategy lists.
+/// @param target nullopt: the target has all parameters that the source's strategy lists.
 /// @param filter over names in the target.
 AbsentNames absent_names(const SourceTable& source, const std::optional<Strategy>& target,
                          const NameMap& names, const NameFilter& filter);
 
-/// The ranks of pipeline stages of which no rank has a file, ascending.
+/// The ranks of pipeline stages without any file, ascending.
 std::vector<Rank> ranks_of_lost_stages(const SourceTable& source);
 
 }  // namespace reshardfs

@@ -10,13 +10,13 @@
 
 namespace reshardfs {
 
-/// Makes the grids of parameters that a catalogue lists as boxes. What parameters have alike they
-/// share: the boxes' places, and where the same files serve them, the whole pattern.
+/// Makes the grids of parameters that a catalogue lists as boxes. Parameters share equal positions
+/// of boxes and, if the same files serve them, the whole pattern.
 class BoxGrids {
  public:
   /// @param like an entry of the parameter: its name and type.
-  /// @throws Error kBadInput if a box leaves the tensor or overlaps another one, or an entry is not
-  ///         as its box; names the boxes and the file.
+  /// @throws Error kBadInput if a box leaves the tensor or overlaps another one, or an entry does
+  ///         not have the shape of its box; names the boxes and the file.
   CellGridPtr make(const BoxPlacement& placement, const TensorEntry& like);
 
  private:

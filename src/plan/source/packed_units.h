@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Tensors of packed elements, counted in units that fill whole bytes.
 ///
-/// Elements lie one behind the other in C order, without a gap at the end of a row. So what begins
-/// and ends on a byte may be several rows together: all dimensions from one on, the *packed* one.
-/// It is the last dimension from which on the elements are a multiple of a unit. The dimensions
-/// before it can be cut anywhere, those behind it nowhere, and it itself where its rows begin on a
-/// byte. Counted in units, a tensor ends with this dimension, and is like one of any other type.
+/// Elements are stored in C order, without gaps at the ends of rows, so that several rows may be
+/// needed to fill whole bytes. The *packed* dimension is the last one for which the elements of it
+/// and all later dimensions are a multiple of a unit. Earlier dimensions can be cut anywhere, later
+/// ones nowhere, and the packed dimension where its rows begin on a byte. Counted in units, a
+/// tensor ends with the packed dimension, and is like a tensor of any other type.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class PackedUnits {
   const Shape& full_shape() const noexcept { return units_; }
   /// @param partitions of the full shape, one for each dimension.
   /// @return one for each dimension of full_shape().
-  /// @throws Error kUnsupported if one cuts inside of a byte: names the dimension and what fits.
+  /// @throws Error kUnsupported if one cuts inside a byte; names the dimension and what fits.
   std::vector<AxisPartition> of(const std::vector<AxisPartition>& partitions) const;
   /// The part of each dimension of full_shape().
   std::vector<std::int64_t> of(const std::vector<std::int64_t>& parts) const {

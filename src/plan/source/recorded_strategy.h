@@ -7,18 +7,19 @@
 
 namespace reshardfs {
 
-/// How a strategy has the optimizer's cut, which a set records as one of dimension 0.
+/// How a strategy states the optimizer's cut, which a set records as a cut of dimension 0.
 enum class OptimizerCut : std::uint8_t {
   kAsRecorded,  ///< among the axes of the tensor map
   kApart,       ///< as Layout::optimizer_shard_size
 };
 
-/// The layouts that a set records itself, as a strategy. Parameters without a layout are not in it.
-/// @param source one whose catalogue states layouts, without a strategy.
-/// @throws Error kUnsupported with the parameter: its ranks are no pipeline stage, as strategies
-///         have them, or it is in boxes. With kApart besides: whether a cut is the optimizer's
-///         cannot be told. It can where axes have names, and where no cut can be the optimizer's,
-///         as it would be of dimension 0 and over other axes than those that cut other dimensions.
+/// The strategy that consists of the layouts recorded in a set. It lacks parameters without a
+/// layout.
+/// @param source must state layouts by itself, without a strategy.
+/// @throws Error kUnsupported with the parameter if its ranks are not a pipeline stage, or it is
+///         stored in boxes. With kApart, also if it is unknown whether a cut is the optimizer's.
+///         This is known if axes have names, or if no cut can be the optimizer's, which cuts
+///         dimension 0 over axes that cut no other dimension.
 Strategy recorded_strategy(const SourceTable& source, OptimizerCut optimizer);
 
 }  // namespace reshardfs

@@ -52,7 +52,7 @@ SourceTable::SourceTable(std::shared_ptr<const CheckpointSet> checkpoint,
     try {
       lay_out(parameter);
     } catch (const Error& error) {
-      // What is wrong with a parameter that nobody wants stops nobody.
+      // Errors of parameters that are not wanted are ignored.
       if (!takes || takes(parameter.name) || error.kind() == ErrorKind::kInternal) throw;
     }
   }

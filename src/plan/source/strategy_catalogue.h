@@ -14,16 +14,16 @@
 
 namespace reshardfs {
 
-/// The ranks of a strategy: from rank 0 on; those of its stage, if it is the file of a later stage
-/// alone and the checkpoint has files of these.
-/// @throws Error kBadInput if the checkpoint has files of other ranks, too; one stage that is read
-///         alone may have them beside it.
+/// The ranks of a strategy. They begin at rank 0, unless the strategy is the file of one later
+/// stage and the checkpoint has files of that stage's ranks.
+/// @throws Error kBadInput if the checkpoint has files of other ranks, unless the strategy is the
+///         file of one stage.
 SourceRanks source_ranks(const CheckpointSet& checkpoint, const Strategy& strategy);
 
-/// One file or several parts of it for each rank, whose slices are where a strategy lays them out.
+/// Places the slices in each rank's file, or in its parts, according to a strategy.
 class StrategyCatalogue final : public Catalogue {
  public:
-  /// @throws what source_ranks() throws.
+  /// @throws errors of source_ranks().
   StrategyCatalogue(const CheckpointSet& checkpoint, Strategy strategy);
 
   const Strategy& strategy() const noexcept { return strategy_; }
@@ -37,16 +37,16 @@ class StrategyCatalogue final : public Catalogue {
   Strategy strategy_;
 };
 
-/// What states how the parameters of a set are laid out.
+/// The catalogue that lays out the parameters of a set.
 struct StatedLayouts {
-  std::shared_ptr<const Catalogue> catalogue;  ///< nullptr: nothing does
+  std::shared_ptr<const Catalogue> catalogue;  ///< nullptr: no layouts are stated
   const Strategy* strategy = nullptr;          ///< the catalogue's, if it is a strategy's
 };
 
-/// The set's own catalogue, or else that of the strategy.
+/// The set's own catalogue, or else one made from the strategy.
 /// @param join parameters that the user has joined from whole files.
-/// @throws Error kUsage if the set has its own, and the user states layouts, too; what
-///         source_ranks() throws.
+/// @throws Error kUsage if the set has its own catalogue and the user states layouts, too; errors
+///         of source_ranks().
 StatedLayouts stated_layouts(const CheckpointSet& checkpoint, std::optional<Strategy> strategy,
                              const NameGlobs& join);
 

@@ -9,16 +9,16 @@
 
 namespace reshardfs {
 
-/// What the bytes tell of parameters of which nothing says how they are laid out. Slices that
-/// differ are slices; equal ones that are no slices have no reason to differ. Equal ones whose
-/// elements all have one value (norms of ones, moments of zeros) could be either.
+/// Parameters without a stated layout, classified by their bytes. If ranks have different bytes,
+/// they have slices; whole parameters are equal on all ranks. Equal bytes whose elements all have
+/// one value (norms of ones, moments of zeros) can be either.
 struct UnknownParameters {
   std::vector<const SourceParameter*> whole;      ///< equal on all ranks of each stage
-  std::vector<const SourceParameter*> following;  ///< states, sliced as their weight is
+  std::vector<const SourceParameter*> following;  ///< states, sliced like their weight
   std::vector<const SourceParameter*> differing;  ///< not equal
   std::vector<const SourceParameter*> constant;   ///< equal, and so are their elements
   std::vector<const SourceParameter*> alone;      ///< on one rank: there is nothing to compare with
-  /// Of the first two: the weight of a state, else an empty text.
+  /// For `whole` and `following`: the weight of a state, or an empty text.
   std::map<std::string, std::string> like;
 };
 

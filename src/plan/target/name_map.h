@@ -10,15 +10,16 @@
 
 namespace reshardfs {
 
-/// The weight that an optimizer state belongs to by its name ("w" of "adam_m.w"), or nothing.
-/// @param prefixes what may stand before the weight's name, beside MindSpore's own prefixes.
+/// The name of the weight to which an optimizer state belongs ("w" for "adam_m.w"), or an empty
+/// text.
+/// @param prefixes prefixes of states, in addition to MindSpore's.
 std::string weight_of(const std::string& state, const std::vector<std::string>& prefixes = {});
 
-/// Names in the source to names in the destination; names that are not in it stay.
+/// Maps names in the source to names in the destination; other names stay.
 class NameMap {
  public:
   NameMap() = default;
-  /// Reads a JSON object of texts: {"old.name": "new.name"}.
+  /// Reads a JSON object: {"old.name": "new.name"}.
   /// @throws Error kBadInput with the file and what is wrong, kMissing, kIo.
   static NameMap load(const std::filesystem::path& path);
 
@@ -31,8 +32,8 @@ class NameMap {
   std::map<std::string, std::string> names_;
 };
 
-/// Whether a parameter is shown: by its name in the destination, and only if the filter leaves it
-/// out as a state under neither of its names.
+/// Whether a parameter is shown: the filter accepts its name in the destination and, with
+/// weights_only, neither of its names is that of a training state.
 bool takes(const NameFilter& filter, const NameMap& names, const std::string& source);
 
 }  // namespace reshardfs

@@ -13,10 +13,10 @@ namespace reshardfs {
 /// A destination slice's bytes in the element type of the destination.
 class ShownElements {
  public:
-  /// @param dtype another type than the source's only if cast.h can convert to it.
+  /// @param dtype the source's type, or one to which cast.h can convert it.
   ShownElements(ShownTensor view, DType dtype);
-  /// @param through of two conversions that follow upon each other, the type between them: each of
-  ///        them rounds. The source's or the destination's: there is one at most.
+  /// @param through the intermediate type of two successive conversions, each of which rounds. If
+  ///        it is the source's or the destination's type, there is at most one conversion.
   ShownElements(ShownTensor view, DType through, DType dtype);
 
   const ShownTensor& view() const noexcept { return view_; }
@@ -24,7 +24,7 @@ class ShownElements {
   const Shape& shape() const noexcept { return view_.shape(); }
   std::uint64_t size() const noexcept { return size_; }
 
-  /// As ShownTensor::whole_cell(): the elements' bytes must be those of the source, too.
+  /// Like ShownTensor::whole_cell(), but empty if elements are converted.
   Holding whole_cell() const { return convert_ ? Holding{} : view_.whole_cell(); }
 
   /// As ShownTensor::for_each_use() and ShownTensor::box().

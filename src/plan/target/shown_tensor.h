@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// One destination slice of one parameter, and the source bytes that it is made of.
 ///
-/// The object: a destination slice is a product of parts, one for each dimension. For each
-/// dimension, overlay() gives the segments of the destination part; the slice is a product of
-/// these. Where the source's cells are a product of parts, too, the segments are those of cells;
-/// where the cells are boxes, or where a model map makes the tensor, they are those of the full
-/// tensor, whose regions the boxes or the map's form divide further.
+/// A destination slice is a product of parts, one for each dimension. For each dimension, overlay()
+/// divides the destination part into segments, so that the slice is a product of segments. If the
+/// source's cells are a product of parts, too, each segment lies in one cell. If the cells are
+/// boxes, or a model map makes the tensor, segments lie in the full tensor, and the boxes or the
+/// map's form divide their regions further.
 ///
-/// So one walk serves all: a byte range of the slice is at most 2n - 1 regions, each of which the
-/// segments, the boxes and the forms divide into nests of loops over the elements of one cell.
+/// So one algorithm handles all cases: a byte range of the slice is at most 2n - 1 regions for n
+/// dimensions. Segments, boxes and forms divide each region into nests of loops over the elements
+/// of one cell.
 ///
-/// Memory is the segments alone, which does not depend on the tensor's size.
+/// Only the segments use memory, which does not depend on the tensor's size.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,7 @@ class ShownTensor {
   /// @param partitions the destination's cut of the same full shape as the grid's.
   /// @param parts the destination rank's part of each dimension.
   /// @throws Error kUnsupported with the parameter if it has more than kMaxDimensions, or packed
-  ///         elements that the partitions cut inside of a byte.
+  ///         elements that the partitions cut inside a byte.
   ShownTensor(CellGridPtr grid, const std::vector<AxisPartition>& partitions,
               const std::vector<std::int64_t>& parts);
   /// The whole tensor.
@@ -45,10 +46,10 @@ class ShownTensor {
   std::uint64_t size() const noexcept { return size_; }
 
   /// Fills `out` with the slice's bytes from `offset` on; offset + out.size() <= size().
-  /// @throws what the sources throw; Error kMissing if a cell has no source.
+  /// @throws errors of the sources; Error kMissing if a cell has no source.
   void read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
 
-  /// Tells what read() would read of sources. What no file has is left out.
+  /// Lists the sources that read() would read. Cells without a file are left out.
   void for_each_use(const ByteRange& bytes, SourceSink& sink) const;
   /// The elements [begin, begin + sizes) of each dimension of the slice.
   /// @throws Error kUnsupported if that cuts packed elements inside of a byte.
@@ -58,20 +59,20 @@ class ShownTensor {
   void for_each_run(const ByteRange& bytes,
                     const std::function<void(const StridedRun&)>& visit) const;
 
-  /// The slice of a source that this slice is, if it is one as it stands; else an
-  /// empty holding.
+  /// The source slice that is identical to this slice; an empty holding if there is none.
   Holding whole_cell() const;
 
-  /// The bytes of the slice by the source cell that serves them; each cell once, ascending.
+  /// Calls `visit` with the number of bytes that each source cell contributes; each cell once,
+  /// ascending.
   void for_each_cell(const std::function<void(const Holding&, std::uint64_t bytes)>& visit) const;
 
-  /// Calls `visit` for what a nest of the slice's elements is made of.
+  /// Calls `visit` for the sources of a nest of the slice's elements.
   /// @param first_cell is added to the cells' numbers.
   void for_each_source(const Nest& nest, std::size_t first_cell, VisitSource visit) const;
 
  private:
   using Segments = std::span<const AxisSegment* const>;
-  /// What a view of packed elements shows, where all below counts in units.
+  /// The slice of a view of packed elements; all members below count in units.
   struct Packed {
     CellGridPtr grid;
     Shape shape;

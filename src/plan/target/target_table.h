@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What each destination rank's file contains.
+/// The contents of each destination rank's file.
 #pragma once
 
 #include <cstdint>
@@ -23,28 +23,28 @@ namespace reshardfs {
 
 class Slicing;
 
-/// How a source parameter comes to the destination.
+/// How the destination gets a source parameter.
 enum class Treatment : std::uint8_t {
   kReshard,  ///< cut by the destination's layout (or whole, without a destination strategy)
   kKeep,     ///< the same bytes on every destination rank
   kRaw,      ///< the slice of source rank (destination rank modulo source stage devices)
 };
 
-/// What is known of what several source ranks hold of a parameter.
+/// Whether the copies of a parameter that several source ranks hold are equal.
 enum class Copies : std::uint8_t {
-  kUncompared,  ///< that they should be the same, by the strategy or without one
-  kEqual,       ///< that all bytes of them are the same
-  kDifferent,   ///< that they are not; the user has said which are to be taken
+  kUncompared,  ///< they should be equal, according to the strategy or because there is none
+  kEqual,       ///< all their bytes are equal
+  kDifferent,   ///< they differ; the user's options decide which copy is used
 };
 
-/// There may be a hundred thousand of these: what many have alike they share.
+/// There may be a hundred thousand of these, so they share equal members.
 struct TargetParameter {
   const SourceParameter* source = nullptr;
   const std::string& name;  ///< in the destination
   Treatment treatment = Treatment::kReshard;
   DType dtype = DType::kFloat32;  ///< in the destination
   CellGridPtr grid;               ///< kReshard and kKeep
-  /// The cut of each destination stage, nullptr where the stage does not have it.
+  /// The cut in each destination stage; nullptr if the stage does not have the parameter.
   using Cuts = std::vector<std::shared_ptr<const Slicing>>;
   std::shared_ptr<const Cuts> by_stage;                ///< kReshard
   std::shared_ptr<const std::vector<bool>> stage_has;  ///< kKeep, kRaw: nullptr means all stages
@@ -57,24 +57,24 @@ struct TargetOptions {
   NameMap name_map;
   std::vector<std::string> state_prefixes;  ///< see weight_of()
   Casts casts{};                            ///< over destination names
-  /// The source's strategy is one of rules, which lay out every parameter: those that it does not
-  /// cut count as without a layout where the destination does not know them.
+  /// The source's strategy consists of rules, which lay out every parameter. Parameters that the
+  /// rules do not cut and the destination does not lay out count as parameters without a layout.
   bool source_has_rules = false;
-  /// The target's strategy lists no names: it lays out what the source shows.
+  /// False if the target's strategy lists no names but lays out the parameters of the source.
   bool target_lists_names = true;
   Replicas replicas = Replicas::kSame;
 };
 
 class TargetTable {
  public:
-  /// @param strategy nothing: one rank with every parameter whole.
-  /// @throws Error kBadInput: a layout does not fit a parameter (both layouts and the shape are
-  ///         named), or parameters cannot be placed.
+  /// @param strategy nullopt: one rank with every parameter whole.
+  /// @throws Error kBadInput if a layout does not fit a parameter (names both layouts and the
+  ///         shape), or parameters cannot be placed.
   TargetTable(std::shared_ptr<const SourceTable> source, std::optional<Strategy> strategy,
               const TargetOptions& options);
 
   std::int64_t rank_count() const noexcept;
-  /// The stage of a destination rank, and which of the stage's devices it is.
+  /// The stage of a destination rank, and its device in the stage.
   std::size_t stage_of(Rank rank) const noexcept;
   std::int64_t device_of(Rank rank) const noexcept;
   const SourceTable& source() const noexcept { return *source_; }
@@ -84,23 +84,23 @@ class TargetTable {
   bool has(const TargetParameter& parameter, Rank rank) const;
   /// Whether a destination rank should have it, but no source file has its slice.
   bool lacks(const TargetParameter& parameter, Rank rank) const;
-  /// The shape of its slice there; of what is no array its number of bytes.
+  /// The shape of the rank's slice; the number of bytes if the parameter is not an array.
   Shape slice_shape(const TargetParameter& parameter, Rank rank) const;
-  /// What it reads from: the slice as the source has it.
+  /// The rank's slice, in the source's element type.
   ShownTensor view(const TargetParameter& parameter, Rank rank) const;
-  /// As view(), where all destination ranks read the same files: see Replicas::kOwn.
+  /// Like view(), but all destination ranks read the same files: see Replicas::kOwn.
   ShownTensor shared_view(const TargetParameter& parameter, Rank rank) const;
   /// The source rank whose own values a destination rank gets under Replicas::kOwn.
   Rank own_source_rank(Rank rank) const;
-  /// What a destination rank gets of a parameter, as its own source rank holds it; an empty holding
-  /// if that does not hold just this.
+  /// The destination rank's slice as its own source rank holds it; an empty holding if that rank
+  /// does not hold exactly this slice.
   Holding own_holding(const TargetParameter& parameter, Rank rank) const;
   /// The layout of a resharded parameter in a destination rank's stage, nullptr if there is none.
   const Layout* layout(const TargetParameter& parameter, Rank rank) const;
-  /// The destination's strategy; nothing: one rank with every parameter whole.
+  /// The destination's strategy; nullopt: one rank with every parameter whole.
   const std::optional<Strategy>& strategy() const noexcept { return strategy_; }
   /// Calls visit(TargetParameter, ShownTensor) for each parameter of a rank, in no particular
-  /// order: the views of all at once would take much memory.
+  /// order. A list of all views would take much memory.
   template <typename Visit>
   void for_each_tensor(Rank rank, Visit&& visit) const {
     for (const TargetParameter& parameter : parameters_) {
@@ -108,17 +108,20 @@ class TargetTable {
     }
   }
 
-  /// Parameters that the rank should have, of which all files are missing. Names in the target.
+  /// The names, in the target, of parameters that the rank should have and whose files are all
+  /// missing.
   std::vector<std::string> lost_on(Rank rank) const;
-  /// Source ranks without files of which nothing states what they have: those of whole pipeline
-  /// stages, where no strategy lists parameters.
+  /// Source ranks without files whose parameters are unknown: the ranks of pipeline stages without
+  /// any file, if no strategy lists parameters.
   const std::vector<Rank>& unknown_ranks() const noexcept { return unknown_ranks_; }
 
-  /// Lets no replica stand in for another where not all bytes were found to be the same.
-  /// @param equal of which they were.
+  /// Stops replicas from standing in for each other unless all their bytes have been compared and
+  /// are equal.
+  /// @param equal parameters whose replicas have been found equal.
   void forget_stand_ins(const std::set<const SourceParameter*>& equal);
 
-  /// Lines for the user: parameters left out, and those placed by a rule.
+  /// Lines for the user: warnings about parameters that were left out, and notes about those that a
+  /// rule placed.
   const std::vector<std::string>& warnings() const noexcept { return warnings_; }
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
@@ -155,7 +158,7 @@ class TargetTable {
   Replicas replicas_;
   /// Parameters of one layout and shape share a cut.
   struct KnownSlicing {
-    std::optional<Layout> layout;  ///< nothing: the whole tensor
+    std::optional<Layout> layout;  ///< nullopt: the whole tensor
     std::shared_ptr<const Slicing> slicing;
   };
   std::vector<KnownSlicing> slicings_;

@@ -7,22 +7,22 @@
 
 namespace reshardfs {
 
-/// Bytes a second; nothing: not known.
+/// In bytes per second; nullopt: unknown.
 struct Bandwidths {
   std::optional<double> node;   ///< of each node
   std::optional<double> store;  ///< of the store, to all nodes together
 };
 
-/// What no fetching is faster than, seconds; nothing where the bandwidth is not known.
+/// Lower bounds of the time to fetch, in seconds; nullopt if the bandwidth is unknown.
 struct FetchTimes {
   std::optional<double> node;   ///< of the node that fetches the most, at its bandwidth
-  std::optional<double> store;  ///< of all bytes, at the store's
+  std::optional<double> store;  ///< of all bytes, at the store's bandwidth
 
-  /// The longer one.
+  /// The larger of the two bounds.
   std::optional<double> least() const;
 };
 
-/// @param bytes that each node fetches.
+/// @param bytes the number of bytes that each node fetches.
 FetchTimes fetch_times(const std::vector<std::uint64_t>& bytes, const Bandwidths& bandwidths);
 
 }  // namespace reshardfs

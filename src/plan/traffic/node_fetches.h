@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A model of what the nodes of a cluster fetch from the store, and how long that takes at least.
+/// Computes how much the nodes of a cluster fetch from the store, and the least time that this
+/// takes.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +14,20 @@
 
 namespace reshardfs {
 
-/// The ranks spread over `nodes` nodes: neighbors on one node, as many on each; the last ones have
-/// one rank less where that does not come out even.
-/// @param nodes from 1 to as many as there are ranks.
+/// Spreads the ranks over `nodes` nodes in order. The first nodes have one rank more if the ranks
+/// do not divide evenly.
+/// @param nodes 1 to the number of ranks.
 std::vector<std::vector<Rank>> ranks_of_nodes(const std::vector<Rank>& ranks, std::size_t nodes);
 
-/// How much is fetched beside what is needed.
+/// The granularity of fetching, which adds bytes to those that are needed.
 struct FetchGrain {
   CacheGrain cache{kCacheSector, kCacheBlock};
   std::uint64_t joined_stride = kJoinedStride;  ///< 0: nothing is joined
 };
 
-/// What each node fetches. Parameters that are cut in the same way are looked at once, and nodes
-/// one after the other. Time grows with ranks times parameters; memory is a bit for each sector of
-/// the source.
+/// The fetches of each node. Parameters that are cut in the same way are examined once, and nodes
+/// one after the other. Takes time in proportion to ranks times parameters, and one bit of memory
+/// for each sector of the source.
 std::vector<NodeFetches> node_fetches(const TargetTable& target,
                                       const std::vector<std::vector<Rank>>& nodes,
                                       const FetchGrain& grain = {});

@@ -10,22 +10,22 @@
 
 namespace reshardfs {
 
-/// Ranks in groups of neighbours, for pictures that cannot show each of them.
+/// Groups of consecutive ranks, for drawings that cannot show each rank.
 class RankGroups {
  public:
   /// @param ranks ascending, each once.
-  /// @param most there are at most this many groups, at least 1; all but the last have the same
+  /// @param most the maximum number of groups, at least 1. All groups but the last have the same
   ///        number of ranks, a power of two.
   RankGroups(std::vector<Rank> ranks, std::size_t most);
 
   const std::vector<Rank>& ranks() const noexcept { return ranks_; }
-  /// Ranks of a group (the last may have fewer).
+  /// The number of ranks in a group (the last group may have fewer).
   std::size_t group_size() const noexcept { return group_size_; }
-  /// Groups.
+  /// The number of groups.
   std::size_t size() const noexcept { return (ranks_.size() + group_size_ - 1) / group_size_; }
   /// The group of ranks()[position].
   std::size_t group_of(std::size_t position) const noexcept { return position / group_size_; }
-  /// Where a rank stands in ranks(); it must be one of them.
+  /// The index of a rank in ranks(), which must contain it.
   std::size_t position_of(Rank rank) const noexcept;
   std::span<const Rank> group(std::size_t number) const noexcept;
 

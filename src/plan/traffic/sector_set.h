@@ -8,7 +8,7 @@
 
 namespace reshardfs {
 
-/// How a cache divides files, bytes. A block has 1 to 64 sectors.
+/// The units in which a cache divides files, in bytes. A block has 1 to 64 sectors.
 struct CacheGrain {
   std::uint64_t sector = 0;
   std::uint64_t block = 0;
@@ -22,7 +22,7 @@ struct StridedBytes {
   std::uint64_t stride = 0;  ///< between the starts of pieces; >= length
 };
 
-/// The sectors of a file that somebody reads a byte of. Memory: one bit for each sector.
+/// The sectors of a file from which any byte is read. It uses one bit of memory for each sector.
 class SectorSet {
  public:
   /// @param size of the file.
@@ -30,13 +30,12 @@ class SectorSet {
 
   /// @param range not beyond the file's end.
   void add(const ByteRange& range);
-  /// The same of all pieces of a run. Costs no more than one step for each sector of the file,
-  /// however many pieces there are.
+  /// Adds all pieces of a run, in at most one step for each sector of the file.
   void add(const StridedBytes& pieces);
 
-  /// Bytes of the file in these sectors.
+  /// The number of the file's bytes in these sectors.
   std::uint64_t bytes() const noexcept;
-  /// Bytes of the file in the blocks that they are part of.
+  /// The number of the file's bytes in the blocks of these sectors.
   std::uint64_t block_bytes() const noexcept;
 
  private:

@@ -10,7 +10,8 @@
 
 namespace reshardfs {
 
-/// What a destination rank reads, ascending by source rank and part; lowest replica first choice.
+/// What a destination rank reads if it prefers the lowest replica; ascending by source rank and
+/// part.
 std::vector<SourceTraffic> traffic_of(const TargetTable& target, Rank rank);
 
 }  // namespace reshardfs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Who reads how much from whom, over all ranks at once.
+/// The number of bytes that each destination rank reads from each source rank.
 #pragma once
 
 #include <cstddef>
@@ -15,19 +15,19 @@ namespace reshardfs {
 struct ParameterKind {
   std::size_t first = 0;  ///< the first one's number in the target
   std::uint64_t count = 0;
-  /// That it is read from, ascending.
+  /// The ranks from which it is read, ascending.
   std::vector<Rank> source_ranks;
 };
 
-/// The sums of traffic_of() over groups of ranks. Parameters of one kind are looked at once, so
-/// that the cost grows with the kinds of parameters, not with their number.
+/// The sums of traffic_of() over groups of ranks. Parameters of one kind are examined once, so that
+/// the time depends on the number of kinds, not of parameters.
 struct TrafficSurvey {
-  RankGroups destinations;  ///< those that were asked for
-  RankGroups sources;       ///< all that the checkpoint has files of
-  /// Bytes of element data in the source's types; row-major, a row for each destination group.
+  RankGroups destinations;  ///< the requested ranks
+  RankGroups sources;       ///< all ranks with files in the checkpoint
+  /// Bytes of element data in the source's types; row-major, one row for each destination group.
   std::vector<std::uint64_t> group_bytes;
-  std::vector<std::uint64_t> destination_bytes;  ///< as destinations.ranks()
-  std::vector<std::uint64_t> source_bytes;       ///< as sources.ranks()
+  std::vector<std::uint64_t> destination_bytes;  ///< in the order of destinations.ranks()
+  std::vector<std::uint64_t> source_bytes;       ///< in the order of sources.ranks()
   std::uint64_t total_bytes = 0;
   std::vector<ParameterKind> kinds;
   /// The kind of each parameter of the target.

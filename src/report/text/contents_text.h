@@ -27,7 +27,7 @@ std::string listed_parameters(const CheckpointContents& contents, const Contents
 /// "layers.{0..35}.wq.weight". In the order of the first of each line. O(n log n).
 std::string grouped_parameters(const CheckpointContents& contents, const ContentsStyle& style);
 
-/// What is no tensor; empty if there is none.
+/// The objects that are not tensors; empty if there are none.
 std::string byte_items_text(const CheckpointContents& contents);
 
 /// What `inspect --json` prints of all of that.

@@ -29,7 +29,7 @@ struct ModelFacts {
   /// Nothing: names do not count them.
   std::optional<std::uint64_t> layers{};
   std::uint64_t weights = 0;  ///< names
-  std::uint64_t states = 0;   ///< names of what training alone needs
+  std::uint64_t states = 0;   ///< number of names that only training needs
   /// Of all weights, each whole and once; nothing: that is not known.
   std::optional<std::uint64_t> elements{};
   std::uint64_t bytes = 0;  ///< of these elements
@@ -71,7 +71,7 @@ struct SetDescription {
 /// @param columns see wrapped().
 std::string description_text(const SetDescription& description, std::size_t columns);
 
-/// The same of what is no checkpoint by itself: what it is, and what it is a part of.
+/// The same for a file that is not a checkpoint by itself: what it is, and what it is a part of.
 /// @param path as the user names it.
 std::string part_text(const std::string& path, const SetDescription& part, std::size_t columns);
 

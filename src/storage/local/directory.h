@@ -12,21 +12,21 @@ struct DirectoryEntry {
   std::string name;
   bool is_directory = false;
   bool is_regular = false;  ///< symbolic links are followed
-  bool is_link = false;     ///< it is one, whatever it leads to
+  bool is_link = false;     ///< it is a symbolic link; its target does not matter
 };
 
 enum class PathKind : std::uint8_t { kMissing, kDirectory, kOther };
 
-/// What stands at `path`; symbolic links are followed (one that leads nowhere: kMissing).
+/// What `path` leads to; symbolic links are followed (a broken link: kMissing).
 /// @throws Error kIo if it cannot be examined.
 PathKind path_kind(const std::filesystem::path& path);
 
 /// Whether `path` itself is a symbolic link.
-/// @throws Error kIo if it cannot be examined; what does not exist is none.
+/// @throws Error kIo if it cannot be examined. False if it does not exist.
 bool is_link(const std::filesystem::path& path);
 
-/// Whether `inner` is `outer` or lies below it: by name, and by what the names stand for, as a bind
-/// mount shows one directory under two. What does not exist (yet) is passed over.
+/// Whether `inner` is `outer` or lies below it: by name, or because both names lead to the same
+/// directory, as with a bind mount. Components that do not exist (yet) are ignored.
 /// @param inner absolute, as is outer.
 bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& outer);
 
@@ -34,7 +34,7 @@ bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& 
 /// @throws Error kMissing, kBadInput (no directory) or kIo.
 std::vector<DirectoryEntry> list_directory(const std::filesystem::path& path);
 
-/// The whole of a small file (a strategy, a configuration).
+/// The contents of a small file (a strategy, a configuration).
 /// @throws Error kMissing, kIo, or kBadInput if it is larger than `max_bytes` or no regular file.
 std::string read_small_file(const std::filesystem::path& path, std::uint64_t max_bytes);
 

@@ -10,11 +10,11 @@
 
 namespace reshardfs {
 
-/// How soon a file system answers, by the reads of all files of it together: so not each file has
-/// to be found out about anew.
+/// How fast a file system answers, measured over all of its files, so that not every file needs its
+/// own measurements.
 ///
-/// It is slow once some reads were late, and no longer when hundreds in a row were not. Every
-/// member function may be called from any number of threads at once.
+/// It counts as slow after some reads were late, until hundreds in a row were not. Every member
+/// function may be called from any number of threads at once.
 class FileSystemSpeed {
  public:
   using Duration = std::chrono::steady_clock::duration;
@@ -24,15 +24,15 @@ class FileSystemSpeed {
   FileSystemSpeed& operator=(const FileSystemSpeed&) = delete;
   ~FileSystemSpeed() = default;
 
-  /// That of a device: the same for all that ask as long as one of them keeps it.
+  /// The instance for a device; all callers share it while any of them holds it.
   static std::shared_ptr<FileSystemSpeed> of(dev_t device);
 
-  /// To be told of each read, whatever it came from: what the kernel had in its cache is soon
-  /// there, and need not be read otherwise.
+  /// Call this after each read, also if the kernel had the bytes in its cache: such reads are fast
+  /// and need no other way of reading.
   void note(std::uint64_t bytes, Duration took) noexcept;
 
   bool is_slow() const noexcept { return is_slow_.load(std::memory_order_relaxed); }
-  /// How long a read takes, lately; those that took very long count as a quarter of a second.
+  /// The recent duration of a read; very long reads count as a quarter of a second.
   Duration usual() const noexcept { return Duration(usual_.load(std::memory_order_relaxed)); }
 
  private:

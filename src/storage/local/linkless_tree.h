@@ -17,21 +17,20 @@
 
 namespace reshardfs {
 
-/// A directory below which nothing is reached by a symbolic link, whatever is put there while it is
-/// in use: the kernel itself refuses links on the way, from the directory's descriptor on. Where it
-/// cannot (before Linux 5.6, and where a sandbox does not allow it), the way is gone step by step.
-/// What it opens for whom it is given to throws Error kBadInput for a link, and for a path that
-/// leads out of the root.
+/// A directory below which symbolic links are never followed, even if they are created while it is
+/// in use: the kernel itself refuses links below the directory's descriptor. If the kernel cannot
+/// (before Linux 5.6, or in a sandbox), each component of the path is opened separately. Opening a
+/// file throws Error kBadInput for a link, and for a path that leads out of the root.
 class LinklessTree final : public SourceTree, public std::enable_shared_from_this<LinklessTree> {
  public:
-  /// @param root what all paths begin with; it may be a link itself, or lie behind one.
-  /// @throws Error kMissing, kBadInput if it is no directory, kIo.
+  /// @param root the prefix of all paths; it may be a link itself, or lie behind one.
+  /// @throws Error kMissing, kBadInput if it is not a directory, kIo.
   explicit LinklessTree(const std::filesystem::path& root);
 
   /// Whether a path begins with the root's.
   bool holds(const std::filesystem::path& path) const;
   /// As open(2), close-on-exec.
-  /// @param path root and what follows it.
+  /// @param path begins with the root.
   /// @return -1 with errno: ELOOP for a link, EXDEV for a path that leads out of the root.
   int open(const std::filesystem::path& path, int flags) const;
   /// As lstat(2), where the last component alone may be a link. @return false with errno.
@@ -51,8 +50,8 @@ class LinklessTree final : public SourceTree, public std::enable_shared_from_thi
 
 using LinklessTreePtr = std::shared_ptr<const LinklessTree>;
 
-/// The tree to open `path` with: nullptr, so that links are followed, where `root` is empty, is no
-/// directory or is not what the path begins with.
+/// The tree with which to open `path`. nullptr, so that links are followed, if `root` is empty, not
+/// a directory, or not a prefix of the path.
 /// @throws Error kIo.
 LinklessTreePtr linkless_tree_of(const std::filesystem::path& root,
                                  const std::filesystem::path& path);

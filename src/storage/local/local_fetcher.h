@@ -15,15 +15,15 @@
 
 namespace reshardfs {
 
-/// Ranges of a file of this machine's file systems, read by threads of their own.
+/// Fetches ranges of a file on a mounted file system with LocalReaders.
 class LocalFetcher final : public RangeFetcher {
  public:
-  /// What one thread reads at once: small enough that a reader gets its first bytes soon, and
-  /// several threads have a part in what it needs.
+  /// The size of one thread's read: small enough that a reader gets its first bytes soon, and
+  /// several threads share its reads.
   static constexpr std::uint64_t kUnitBytes = 512 << 10;
 
   /// @param identity as RangeFetcher has it.
-  /// @param file_system is told how long the reads take.
+  /// @param file_system records the duration of reads.
   /// @param readers those of the process that asks; what they are must not change in it.
   LocalFetcher(ByteSourcePtr file, std::string identity,
                std::shared_ptr<FileSystemSpeed> file_system,
@@ -41,7 +41,7 @@ class LocalFetcher final : public RangeFetcher {
              Done done) const override;
 
  private:
-  /// One read of what `parts` consist of.
+  /// One read of all bytes of `parts`.
   void submit(std::uint64_t offset, std::span<std::byte> unit, Foresight when,
               const std::shared_ptr<FetchParts>& parts) const;
 

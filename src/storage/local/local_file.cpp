@@ -56,7 +56,7 @@ struct Place {
   void require_no_device() const {
     struct stat status {};
     const bool found = tree ? tree->examine(path, status) : ::stat(path.c_str(), &status) == 0;
-    if (!found) return;  // whoever opens it gets the error
+    if (!found) return;  // opening it reports the error
     if (S_ISLNK(status.st_mode)) throw link_refused(path);
     require_regular(status, path);
   }
@@ -66,7 +66,7 @@ struct Place {
 DescriptorPtr try_open(const Place& place, DescriptorPool& pool) {
   // O_NONBLOCK: opening a FIFO must not wait for a writer. Regular files ignore it.
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-  // Before the file is open: without memory for it later, nobody would close the file.
+  // Allocated before the file is opened: if memory ran out later, the file would never be closed.
   const auto descriptor = std::make_shared<Descriptor>(-1);
   int fd = place.open(kFlags);
   if (fd < 0 && errno == EMFILE) {

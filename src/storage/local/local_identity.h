@@ -8,12 +8,12 @@
 
 namespace reshardfs {
 
-/// Tells this version of a file of this machine, or of a file system that it has mounted, from all
-/// others, of all files: by the file system's own id, path, inode, size and both times. It stays
-/// the same when the machine or the file system is started anew, where that has an id.
+/// Identifies this version of a file on a mounted file system by the file system's id, path, inode,
+/// size and both times. If the file system has an id, the identity survives a restart of the
+/// machine or the file system.
 ///
-/// Costs a call of statfs(2), which on a network may wait for the server.
-/// @param path is made absolute: to be called before the process leaves its working directory.
+/// Calls statfs(2), which may wait for a server on a network.
+/// @param path is made absolute, so call this before the process leaves its working directory.
 /// @param found of the open file.
 /// @param now when `found` was taken, or later.
 /// @return empty if the file was written less than two seconds ago, or in the future: another write

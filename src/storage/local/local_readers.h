@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Threads that read slow files of this machine's file systems: for those the kernel has no way to
-/// ask for many ranges at once, and to go on meanwhile.
+/// Threads that read slow files on mounted file systems, for which the kernel cannot request many
+/// ranges without blocking.
 #pragma once
 
 #include <chrono>
@@ -14,16 +14,16 @@
 
 namespace reshardfs {
 
-/// A read of a file system that hangs may never return, and nobody can break it off. So a read that
-/// takes many times as long as others of its file system counts as stuck: it gives its place to
-/// others, and its file is tried by one read now and then, until it answers. While any read is
-/// stuck, no file has more than a few under way, so that each further one that hangs takes a few
-/// threads only. Files of other file systems, and those of the same that answer, are read all the
-/// while.
+/// A read of a file system that hangs may never return, and cannot be cancelled. So a read that
+/// takes many times as long as others of its file system counts as stuck. It gives its place to
+/// other reads, and its file is tried again from time to time by a single read, until it answers.
+/// While any read is stuck, no file has more than a few reads in progress, so that each further
+/// file that hangs blocks only a few threads. Reads of other file systems, and of files on the same
+/// one that answer, continue.
 ///
-/// Threads are started when they are needed, and end when they have nothing to do for a while. They
-/// are detached: what is stuck does not keep the process from ending.
-/// Every member function may be called from any number of threads at once.
+/// Threads are started when they are needed, and end when they have been idle for a while. They are
+/// detached, so that a stuck read does not keep the process from ending. Every member function may
+/// be called from any number of threads at once.
 class LocalReaders {
  public:
   using Clock = std::chrono::steady_clock;
@@ -37,11 +37,11 @@ class LocalReaders {
     unsigned stuck_of_file = 32;
     unsigned stuck_of_file_system = 128;
     std::chrono::milliseconds probe_interval{500};  ///< of files that are stuck
-    /// No read is stuck before; nor before it takes eight times as long as usual.
+    /// A read counts as stuck only after this time, and after eight times its usual duration.
     std::chrono::milliseconds patience{100};
   };
 
-  /// A file that is read by them.
+  /// A file that is read by these threads.
   class File;
   using FilePtr = std::shared_ptr<File>;
   static FilePtr file_of(std::shared_ptr<const FileSystemSpeed> file_system);
@@ -51,16 +51,17 @@ class LocalReaders {
   LocalReaders& operator=(const LocalReaders&) = delete;
   ~LocalReaders();
 
-  /// The process's own. The child of a fork has another one.
+  /// The process-wide instance. The child of a fork has its own.
   static LocalReaders& process();
-  /// Whether process() was called: then threads may run, so that a process must end by _exit(2).
+  /// Whether process() was called. Then threads may run, and the process must end with _exit(2).
   static bool is_running() noexcept;
 
-  /// Has a thread run `read`, which reads the file; this one if there can be no other.
-  /// @param when kAhead: others come first.
+  /// Runs `read`, which reads the file, on one of the threads; on the calling thread if no other
+  /// can be started.
+  /// @param when kAhead: other reads go first.
   void submit(const FilePtr& file, Foresight when, Read read);
 
-  /// Whether reads of the file are under way that seem not to end.
+  /// Whether reads of the file are stuck.
   bool is_stuck(const FilePtr& file) const;
 
   struct Figures {

@@ -7,14 +7,13 @@
 
 namespace reshardfs {
 
-/// Copies ranges of a file out of a map of it, which lasts as long as the call: neither address
-/// space nor page tables grow with what is read.
+/// Copies ranges of a file out of a mapping, which exists only during the call, so that address
+/// space and page tables do not grow with the bytes read.
 ///
-/// A page that the file no longer has, or that storage cannot deliver, raises SIGBUS. Here that
-/// means that the copy is given up: the first call installs a handler, which leaves every SIGBUS
-/// that is not this function's own to the handler that was there before. What the last page holds
-/// behind the end of a file that has shrunk reads as zeros, so the caller must examine the file
-/// afterwards, as after any read.
+/// A page that the file no longer has, or that storage cannot deliver, raises SIGBUS. The first
+/// call installs a handler that then ends the copy, and passes every other SIGBUS to the previous
+/// handler. In a file that has shrunk, the rest of the last page reads as zeros, so the caller must
+/// check the file afterwards, as after any read.
 ///
 /// @return false if the file cannot be mapped or a page cannot be read; `out` is then undefined.
 bool gather_from_map(int fd, const StridedRanges& ranges, std::byte* out) noexcept;

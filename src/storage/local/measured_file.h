@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Files of network and FUSE file systems, whose reads may take much longer than their bytes do.
+/// Files on network and FUSE file systems, where the latency of a read may exceed its transfer time
+/// by far.
 #pragma once
 
 #include <atomic>
@@ -20,35 +21,35 @@
 
 namespace reshardfs {
 
-/// Which files are read as those of slow file systems are. To be set before the first is opened.
+/// Which files are treated as files of slow file systems. Set this before opening the first file.
 enum class SlowFiles : std::uint8_t {
-  kMeasured,  ///< those of network and FUSE file systems that are found to be slow
-  kNone,      ///< but with a cache on disk those of all such file systems
+  kMeasured,  ///< files on network and FUSE file systems that prove to be slow
+  kNone,      ///< none; with a cache on disk, all files on such file systems
   kAll,       ///< for tests
 };
 std::atomic<SlowFiles>& slow_files() noexcept;
 
-/// Of an open file of a file system that is mounted here: the way to read it.
+/// Wraps an open file of a mounted file system for reading.
 ///
-/// On network and FUSE file systems its reads are timed, and as long as they take their time it is
-/// far: read through the block pool, which fetches ahead, by threads that read many ranges at once.
-/// With a cache on disk this goes for all files of such file systems: to keep what was read is what
-/// a cache is for.
+/// On network and FUSE file systems, reads are timed. While they are slow, the file counts as far:
+/// it is read through the block pool, which fetches ahead, with threads that read many ranges at
+/// once. With a cache on disk, all files on such file systems are read in this way, so that the
+/// cache keeps their bytes.
 ///
-/// Files of other file systems are returned as they are. The kernel reads ahead on local disks, and
-/// what it has in its cache is there at once: a pool and other threads would only cost.
+/// Files on other file systems are returned unchanged. The kernel reads ahead on local disks and
+/// answers from its cache at once, so a pool and more threads would only add cost.
 ByteSourcePtr measured(ByteSourcePtr file);
 
 /// See measured().
 class MeasuredFile final : public ByteSource {
  public:
   struct Way {
-    bool always_far = false;  ///< however fast its file system is
+    bool always_far = false;  ///< even if its file system is fast
     std::function<LocalReaders&()> readers = LocalReaders::process;
     BlockPool* pool = &BlockPool::process();
   };
 
-  /// @param identity tells the file's version from all others; empty if that is not certain.
+  /// @param identity identifies the file's version; empty if it is not certain.
   MeasuredFile(ByteSourcePtr file, std::string identity,
                std::shared_ptr<FileSystemSpeed> file_system, Way way);
 
@@ -61,10 +62,10 @@ class MeasuredFile final : public ByteSource {
   void read_many(std::span<const ReadRequest> parts) const override;
   bool is_far() const noexcept override { return way_.always_far || file_system_->is_slow(); }
   void foresee(std::span<const ByteRange> ranges, Foresight when) const noexcept override;
-  /// Not while it is far: each page of the map would be waited for.
+  /// Fails while the file is far, because each page of the mapping would have to be waited for.
   bool gather(const StridedRanges& ranges, std::byte* out) const override;
   void check_unchanged() const override { file_->check_unchanged(); }
-  /// None while it is far: the kernel would pass by the pool and the cache.
+  /// nullptr while the file is far, because the kernel would bypass the pool and the cache.
   std::shared_ptr<const Descriptor> descriptor() const override;
 
  private:

@@ -24,7 +24,7 @@ constexpr std::uint64_t kBridgedSectors = 8;
 constexpr std::uint64_t kBlocksAtOnce = 8;
 /// Parts of what is fetched at once, as long as they do not get too small.
 constexpr std::uint64_t kRangesAtOnce = 8;
-/// What was fetched ahead, and for so long nobody has read, nobody will read.
+/// Bytes that were fetched ahead and have not been read for this long will not be read.
 constexpr std::chrono::seconds kForgotten{10};
 
 /// How often who waits looks whether what it waits for may hang.
@@ -223,7 +223,7 @@ void BlockPool::drop(Block& block) {
   blocks_.erase(block.key);
 }
 
-/// A block of which nothing has come, or that nobody can ask for.
+/// Drops a block without any bytes, or without a source.
 void BlockPool::drop_if_useless(Block& block) {
   if (block.can_go() && (block.ready == 0 || !block.has_source)) drop(block);
 }

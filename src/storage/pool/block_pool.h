@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Blocks of far sources in memory: what was fetched for one reader serves the others who read the
-/// same at about the same time, and what a reader will need is there before it asks.
+/// Keeps blocks of remote sources in memory. A block fetched for one reader serves others that read
+/// the same at about the same time, and blocks that a reader will need are fetched in advance.
 #pragma once
 
 #include <atomic>
@@ -21,11 +21,11 @@
 
 namespace reshardfs {
 
-/// Bytes are fetched in sectors, and kept in blocks of these: a request may be for some sectors of
-/// a block or for those of several. Of blocks that were read, the one that was used least recently
-/// makes room for others; those that were fetched ahead, and were not read yet, stay until there
-/// are no others.
-/// Every member function may be called from any number of threads at once.
+/// Bytes are fetched in sectors, and kept in blocks of several sectors. A request may be for some
+/// sectors of a block or for those of several blocks. To make room, the least recently used of the
+/// blocks that were read is dropped; blocks that were fetched ahead and not read yet are dropped
+/// only if there are no others. Every member function may be called from any number of threads at
+/// once.
 class BlockPool {
  public:
   using Clock = std::chrono::steady_clock;
@@ -33,44 +33,44 @@ class BlockPool {
   static constexpr std::size_t kBlockBytes = 1 << 20;
   static constexpr std::size_t kSectorBytes = 64 << 10;
   static constexpr std::size_t kSectors = kBlockBytes / kSectorBytes;
-  /// One request asks for as much at most.
+  /// The maximum size of one request, in bytes.
   static constexpr std::uint64_t kMaxRequest = 8 << 20;
 
-  /// @param bytes of all blocks together.
+  /// @param bytes the size of all blocks together.
   explicit BlockPool(std::uint64_t bytes);
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
   ~BlockPool();
 
-  /// The process's own.
+  /// The process-wide pool.
   static BlockPool& process();
-  /// Before the first source uses it.
+  /// Call this before the first source uses the pool.
   void set_capacity(std::uint64_t bytes) noexcept;
   std::uint64_t capacity() const noexcept { return capacity_; }
 
-  /// Whether anything was read through the process's pool: where not, no reader need be watched.
+  /// Whether anything was read through the process's pool. If not, readers need not be tracked.
   static bool is_used() noexcept;
 
-  /// A number by which a source's blocks are known.
+  /// A number that identifies a source's blocks.
   std::uint64_t add_source() noexcept;
-  /// Its blocks are not needed any more.
+  /// Drops the source's blocks.
   void remove_source(std::uint64_t source) noexcept;
 
   /// Fills `out` from `offset` on, and waits for what must be fetched.
-  /// @throws what fetching throws.
+  /// @throws errors of fetching.
   void read(std::uint64_t source, const RangeFetcher& fetcher, std::uint64_t offset,
             std::span<std::byte> out);
-  /// Fetches what is missing of the ranges, as far as there is room, and does not wait.
+  /// Begins to fetch missing parts of the ranges, as far as there is room. Does not wait.
   void foresee(std::uint64_t source, const RangeFetcher& fetcher, std::span<const ByteRange> ranges,
                Foresight when);
 
-  /// Bytes that pay to be fetched ahead of all readers together: what the servers deliver while a
-  /// request is under way, twice.
+  /// The number of bytes worth fetching ahead for all readers together: twice what the servers
+  /// deliver during a request.
   std::uint64_t window() const noexcept;
 
   struct Figures {
     std::uint64_t blocks = 0;    ///< that are held
-    std::uint64_t hits = 0;      ///< bytes that were there, or on their way
+    std::uint64_t hits = 0;      ///< bytes that were present or being fetched
     std::uint64_t fetched = 0;   ///< bytes
     std::uint64_t requests = 0;  ///< by which they were fetched
     std::uint64_t unread = 0;    ///< bytes of blocks that were dropped without being read
@@ -132,8 +132,8 @@ class BlockPool {
   std::atomic<std::int64_t> request_time_ = 0;  ///< microseconds, lately
 };
 
-/// What the thread that has one reads was told to foresee() by somebody who knows the plan: a
-/// source need not guess what comes next.
+/// While it exists, the thread's reads have been announced with foresee() according to the plan, so
+/// that sources need not guess what comes next.
 class ForeseenReads {
  public:
   ForeseenReads() noexcept;
@@ -141,7 +141,7 @@ class ForeseenReads {
   ForeseenReads& operator=(const ForeseenReads&) = delete;
   ~ForeseenReads();
 
-  /// Whether this thread has one.
+  /// Whether one exists in this thread.
   static bool any() noexcept;
 };
 

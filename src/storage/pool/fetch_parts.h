@@ -10,7 +10,7 @@
 
 namespace reshardfs {
 
-/// What one request consists of, until its last part has come.
+/// The parts of one request, until the last part has arrived.
 class FetchParts {
  public:
   explicit FetchParts(RangeFetcher::Done done) : done_(std::move(done)) {}
@@ -26,7 +26,7 @@ class FetchParts {
 
  private:
   RangeFetcher::Done done_;
-  std::atomic<unsigned> open_ = 1;  ///< and one for who adds them
+  std::atomic<unsigned> open_ = 1;  ///< and one for the thread that adds them
   std::mutex mutex_;
   std::exception_ptr failure_;  ///< guarded by mutex_
 };

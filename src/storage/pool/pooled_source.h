@@ -12,7 +12,7 @@
 
 namespace reshardfs {
 
-/// A far source, an object of a server or a slow file, read through the pool.
+/// A remote object or a slow file, read through the pool.
 class PooledSource final : public ByteSource {
  public:
   explicit PooledSource(RangeFetcherPtr fetcher, BlockPool& pool = BlockPool::process());
@@ -41,7 +41,8 @@ class PooledSource final : public ByteSource {
   RangeFetcherPtr fetcher_;
   BlockPool& pool_;
   std::uint64_t number_;
-  /// That nobody foresees. Who looks for headers here and there reads nothing from end to end.
+  /// Sequential readers whose reads were not announced with foresee(). They count from the second
+  /// read on, because a program that looks for headers does not read on.
   mutable StreamWindows readers_{StreamWindows::Begin::kAtSecondRead, BlockPool::kSectorBytes};
 };
 

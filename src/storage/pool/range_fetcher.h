@@ -15,12 +15,11 @@
 
 namespace reshardfs {
 
-/// One version of one object whose ranges can be fetched, many at once. What it delivers is always
-/// of that version: it fails if there is another one.
-/// Every member function may be called from any number of threads at once.
+/// Fetches ranges of one version of one object, many at once. It fails if the object has another
+/// version. Every member function may be called from any number of threads at once.
 class RangeFetcher {
  public:
-  /// Called once, on any thread; must not wait. @param failure null: all of the range is there
+  /// Called once, on any thread; must not wait. @param failure null: the range is complete
   using Done = std::function<void(std::exception_ptr failure)>;
 
   RangeFetcher() = default;
@@ -33,29 +32,26 @@ class RangeFetcher {
   /// Nanoseconds since the epoch.
   virtual std::int64_t mtime_ns() const noexcept = 0;
   virtual FileStamp stamp() const noexcept = 0;
-  /// Tells this version from all others of all objects, as far as it is certain; empty if it is
-  /// not.
+  /// Identifies this version among all versions of all objects; empty if this is not certain.
   virtual const std::string& identity() const noexcept = 0;
-  /// Whether bytes of it have been read, or it is known in another way that whoever asks may read
-  /// it.
+  /// Whether bytes of it have been read, or it is known in another way that the user may read it.
   virtual bool is_opened() const noexcept { return true; }
-  /// As ByteSource has it.
+  /// See ByteSource::is_remote().
   virtual bool is_remote() const noexcept { return true; }
-  /// @throws Error kChanged if it is known that there is another version.
+  /// @throws Error kChanged if another version is known to exist.
   virtual void check_unchanged() const = 0;
 
-  /// False once what is under way takes so long that it may never end: what is remote ends with an
+  /// False if reads in progress take so long that they may never end. Remote reads end with an
   /// error instead.
   virtual bool answers() const noexcept { return true; }
 
-  /// Whether whole blocks should be asked for (BlockPool::kBlockBytes), since they are kept as
-  /// such.
+  /// Whether to request whole blocks (BlockPool::kBlockBytes), because they are cached as such.
   virtual bool by_blocks() const noexcept { return false; }
 
   /// Begins to fetch a range.
-  /// @param range not empty, and in the object.
-  /// @param out where it goes, one piece after the other: as long as the range together. Held until
-  ///        `done` is called.
+  /// @param range must not be empty, and must lie in the object.
+  /// @param out consecutive pieces of memory with the total length of the range. They must stay
+  ///        valid until `done` is called.
   /// @throws std::bad_alloc, Error; then `done` will not be called.
   virtual void fetch(const ByteRange& range, std::vector<std::span<std::byte>> out, Foresight when,
                      Done done) const = 0;

@@ -9,15 +9,15 @@
 
 namespace reshardfs {
 
-/// The cache on disk that all sources of the process share; nullptr if there is none. To be set
-/// before the first source is opened, under a ForkLock where other threads run.
+/// The cache on disk that all sources of the process share; nullptr if there is none. Set it before
+/// opening the first source, under a ForkLock if other threads run.
 std::shared_ptr<BlockCache>& source_cache() noexcept;
 
-/// Ranges of an object whose blocks may be in the cache already, and are kept there when they have
-/// been fetched. The object has been opened, so that whoever asks may read it.
+/// Fetches ranges of an object through the cache. The object must be open, which shows that the
+/// user may read it.
 class CachedFetcher final : public RangeFetcher {
  public:
-  /// @param fetcher has an identity.
+  /// @param fetcher must have an identity.
   CachedFetcher(RangeFetcherPtr fetcher, std::shared_ptr<BlockCache> cache);
 
   const std::string& name() const noexcept override { return fetcher_->name(); }
@@ -31,14 +31,14 @@ class CachedFetcher final : public RangeFetcher {
   bool answers() const noexcept override { return fetcher_->answers(); }
   bool by_blocks() const noexcept override { return true; }
 
-  /// Blocks that are in the cache are there when it returns; the others are fetched.
+  /// Cached blocks are complete when it returns; the others are being fetched.
   void fetch(const ByteRange& range, std::vector<std::span<std::byte>> out, Foresight when,
              Done done) const override;
 
-  /// Whether the cache has a block; whether its bytes are right is found out by reading them.
+  /// Whether the cache has a block. Only reading the block checks its bytes.
   bool has(std::uint64_t block) const noexcept;
-  /// Fills `out` from the cache, which must be in one block.
-  /// @return false if it is not there.
+  /// Fills `out`, which must be in one block, from the cache.
+  /// @return false if the cache does not have it.
   bool read_kept(std::uint64_t offset, std::span<std::byte> out) const noexcept;
 
  private:

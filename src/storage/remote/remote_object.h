@@ -14,23 +14,23 @@
 
 namespace reshardfs {
 
-/// How an object of a server is asked for.
+/// How an object on a server is requested.
 struct RemoteAddress {
-  std::string name{};  ///< what messages call it: without what may be a secret
+  std::string name{};  ///< its name in messages, without anything that may be secret
   /// The request for it, without a range: URL and signature.
   std::function<HttpRequest()> request{};
-  /// What may not be shared with who has other rights: part of its identity.
+  /// The part of the object's identity that separates users with different rights.
   std::string reader{};
 };
 
-/// Finds out an object's size and version, which stay fixed: whatever is read later is of this
-/// version, or fails with kChanged.
-/// @throws Error kMissing if there is none; kUnsupported if the server does not serve ranges of it,
-///         or gives nothing that tells its versions apart; kIo.
+/// Finds out an object's size and version, which stay fixed: later reads return bytes of this
+/// version, or fail with kChanged.
+/// @throws Error kMissing if it does not exist; kUnsupported if the server does not serve ranges of
+///         it, or reports nothing that distinguishes versions; kIo.
 RangeFetcherPtr open_remote_object(RemoteAddress address);
 
-/// The same without a request: the object is of the size and version that a list tells. Until its
-/// first bytes have come, nothing shows that whoever asks may read it: see is_opened().
+/// The same without a request: a list states the object's size and version. Until its first bytes
+/// have arrived, it is unknown whether the user may read it: see is_opened().
 /// @param listed with an ETag.
 RangeFetcherPtr open_listed_object(RemoteAddress address, const ListedObject& listed);
 

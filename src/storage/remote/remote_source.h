@@ -8,16 +8,16 @@
 
 namespace reshardfs {
 
-/// An object of a server, read through the pool and the cache.
+/// Opens an object on a server, to be read through the pool and the cache.
 /// @throws Error as open_remote_object().
 ByteSourcePtr open_remote_source(RemoteAddress address);
 
-/// The same without a request, by what a list has told of the object.
+/// The same without a request, with the size and version from a list.
 /// @param listed with an ETag.
 ByteSourcePtr open_listed_source(RemoteAddress address, const ListedObject& listed);
 
-/// As open_remote_source(), of a URL that is asked for as it is, without a signature of ours.
-/// @param name what messages call it
+/// Like open_remote_source(), for a URL that is requested as it is, without signing.
+/// @param name its name in messages
 /// @param reader see RemoteAddress
 ByteSourcePtr open_web_source(const std::string& name, const std::string& url,
                               const std::string& reader = "");

@@ -29,7 +29,7 @@ bool is_name(std::string_view name) {
 RemoteTree::RemoteTree(const std::filesystem::path& root, std::size_t most_at_once)
     : root_(without_slash(root)), most_at_once_(most_at_once), backend_(backend_of(root_)) {}
 
-/// To be called with the mutex held, so that whoever else needs the list waits for it.
+/// Call this with the mutex held, so that other threads that need the list wait for it.
 void RemoteTree::list_all() const {
   if (asked_) return;
   std::optional<std::vector<ListedObject>> objects = backend_.list_below(root_, most_at_once_);
@@ -132,7 +132,7 @@ void RemoteTree::foresee_lists(std::span<const std::filesystem::path> paths) con
         try {
           list(paths[i]);
         } catch (const Error&) {
-          // Whoever lists it gets the error.
+          // The call that lists it reports the error.
         }
       },
       kRequestsAtOnce);

@@ -15,16 +15,16 @@
 
 namespace reshardfs {
 
-/// What a server has listed of a source, so that each directory is listed once, several at a time,
-/// and all in one list where the server can do that. Then an object is opened without a request,
-/// too: the list tells its size and version. Meant to be kept while a set is found and opened, and
-/// no longer: what has been listed is taken to stay as it is.
+/// Caches a server's lists of a source, so that each directory is listed only once, several at a
+/// time, or all in one list if the server can do that. Listed objects are opened without a request,
+/// because the list states their size and version. Keep it only while a set is found and opened: it
+/// does not notice later changes.
 class RemoteTree final : public SourceTree {
  public:
-  /// Of directories with more objects than this, each is listed by itself.
+  /// With more objects than this, each directory is listed separately.
   static constexpr std::size_t kMostAtOnce = 10'000;
 
-  /// @param root a URL, of a directory or of an object. Nothing is asked for yet.
+  /// @param root a URL of a directory or an object. The constructor makes no request.
   explicit RemoteTree(const std::filesystem::path& root, std::size_t most_at_once = kMostAtOnce);
 
   ByteSourcePtr open_source(const std::filesystem::path& path) const override;
@@ -38,7 +38,8 @@ class RemoteTree final : public SourceTree {
 
   void list_all() const;
   void add(ListedObject object) const;
-  /// Whether everything below the root was listed at once, and so what is not in it is not there.
+  /// Whether everything below the root was listed at once, so that a path which is not in the list
+  /// does not exist.
   bool knows(const std::filesystem::path& path) const;
 
   std::filesystem::path root_;

@@ -23,7 +23,7 @@ struct Rule {
   std::int64_t optimizer = 0;  ///< as Layout::optimizer_shard_size
   /// Empty: the rule says nothing about stages.
   std::vector<std::int64_t> stages{};
-  /// Nobody knows how these parameters are cut: they are refused.
+  /// These parameters are refused, because it is unknown how they are cut.
   bool undecided = false;
   /// A checkpoint may have no parameter for it.
   bool optional = false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What files of rules that are written say beside cuts: where layers are, and whose rule it is.
+/// The parts of a written rules file other than cuts: the places of layers, and the parameters of
+/// each rule.
 #pragma once
 
 #include <cstdint>

@@ -13,8 +13,8 @@ namespace reshardfs {
 /// The source ranks of a traffic list, each once.
 std::vector<Rank> ranks_of(const std::vector<SourceTraffic>& traffic);
 
-/// Writes {"rank": r, "needed_ranks": [...], "sources": [{"rank", "file", "bytes"}, ...]}: what a
-/// plan says of a destination rank.
+/// Writes {"rank": r, "needed_ranks": [...], "sources": [{"rank", "file", "bytes"}, ...]}: the plan
+/// for one destination rank.
 void write_plan(JsonWriter& json, Rank rank, const std::vector<SourceTraffic>& traffic);
 
 }  // namespace reshardfs

@@ -9,13 +9,13 @@
 namespace reshardfs {
 
 OptionFacts option_facts(const ConversionOptions& options);
-/// Nothing of a conversion's facts changes while it is mounted.
+/// The facts about a conversion, which do not change while it is mounted.
 ReportSubject report_subject(const ViewContext& context);
 
 // Members of status.json.
 void write_members(JsonWriter& json, const OptionFacts& facts);
 void write_members(JsonWriter& json, const ConversionFacts& facts);
-/// An object: what a mount has done so far.
+/// Writes an object with what a mount has done so far.
 void write_activity(JsonWriter& json, const CounterValues& values);
 
 }  // namespace reshardfs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Whether the source files of what is shown are still what they were when they were opened.
+/// Detects changes of source files since they were opened.
 #pragma once
 
 #include <memory>
@@ -21,14 +21,14 @@ struct SourceChange {
 /// once.
 class WatchedSource {
  public:
-  /// Asks the kernel where the files are, so it may wait for their storage.
+  /// Asks the kernel which file systems the files are on, and so may wait for their storage.
   explicit WatchedSource(std::shared_ptr<const CheckpointSet> checkpoint);
 
   /// Examines every file; waits for storage.
-  /// @return what has changed first. @throws Error if a file cannot be examined.
+  /// @return the first change. @throws Error if a file cannot be examined.
   std::optional<SourceChange> look() const;
-  /// The same without a wait for a network or another process: examines files of local disks, asks
-  /// remote objects what their reads have found, and tells of all others what look() has found.
+  /// The same without waiting for a network or another process: examines files on local disks, uses
+  /// what reads of remote objects have found, and for all other files what look() has found.
   std::optional<SourceChange> known() const noexcept;
 
  private:
@@ -36,16 +36,16 @@ class WatchedSource {
   std::optional<SourceChange> keep(const Error& change) const;
 
   const std::shared_ptr<const CheckpointSet> checkpoint_;
-  std::vector<const ByteSource*> at_once_;  ///< those that can be examined without a wait
+  std::vector<const ByteSource*> at_once_;  ///< sources that can be examined without waiting
   mutable std::mutex mutex_;
   mutable std::optional<SourceChange> found_;  ///< guarded by mutex_; final once it is set
 };
 
-/// Of the process: all that it has opened and still shows.
+/// All sources that the process has opened and still shows.
 class OpenedSources {
  public:
   void add(const std::shared_ptr<const WatchedSource>& source);
-  /// As WatchedSource's, of all.
+  /// Like WatchedSource::look(), for all sources.
   std::optional<SourceChange> look();
   std::optional<SourceChange> known() noexcept;
 

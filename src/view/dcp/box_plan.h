@@ -16,8 +16,9 @@
 
 namespace reshardfs {
 
-/// A checkpoint in boxes, as torch.distributed.checkpoint saves one: every element of the
-/// destination's arrays is in just one box, and every box in one file. There may be a million.
+/// A checkpoint divided into boxes, as torch.distributed.checkpoint saves it: every element of the
+/// destination's arrays is in exactly one box, and every box in one file. There may be a million
+/// boxes.
 class BoxPlan {
  public:
   struct Item {
@@ -25,12 +26,14 @@ class BoxPlan {
     std::uint32_t box = 0;        ///< of the parameter, in boxes()
   };
 
-  /// A file for each destination rank, with what the rank holds. Of what several ranks hold, the
-  /// one gets it that has least so far, as in PyTorch (_dedup_save_plans.py).
-  /// @throws Error kUnsupported with the parameter: a raw slice, which has no place in the whole.
+  /// Makes one file for each destination rank, with the boxes that the rank holds. A box that
+  /// several ranks hold goes to the rank with the fewest bytes so far, as in PyTorch
+  /// (_dedup_save_plans.py).
+  /// @throws Error kUnsupported with the parameter if it is a raw slice, whose place in the full
+  ///        tensor is unknown.
   static BoxPlan by_rank(std::shared_ptr<const TargetTable> target);
-  /// So many files of about as many bytes; a tensor on the border of two is cut along its first
-  /// dimension.
+  /// Makes the given number of files, of about equal size. A tensor that crosses a file's end is
+  /// cut along its first dimension.
   /// @throws Error as by_rank().
   static BoxPlan evenly(std::shared_ptr<const TargetTable> target, std::int64_t files);
 
@@ -41,7 +44,7 @@ class BoxPlan {
   /// By file and, in it, by parameter.
   std::span<const Item> items() const noexcept { return items_; }
   std::size_t file_count() const noexcept { return ends_.size(); }
-  /// Where in items() those of a file begin.
+  /// The index in items() at which a file's items begin.
   std::size_t first_item(std::size_t file) const { return file == 0 ? 0 : ends_[file - 1]; }
   std::span<const Item> items_of(std::size_t file) const {
     return items().subspan(first_item(file), ends_[file] - first_item(file));
@@ -49,9 +52,9 @@ class BoxPlan {
 
   const TargetParameter& parameter(const Item& item) const { return *parameters_[item.parameter]; }
   const Box& box(const Item& item) const { return boxes(item.parameter)[item.box]; }
-  /// What is read for it.
+  /// The elements that an item consists of.
   ShownElements view(const Item& item) const;
-  /// Of a file of these items: see source_attribute().
+  /// The source_attribute() of a file with these items.
   std::string source_attribute(std::span<const Item> items) const;
 
  private:
@@ -60,7 +63,8 @@ class BoxPlan {
 
   std::shared_ptr<const TargetTable> target_;
   std::vector<const TargetParameter*> parameters_;
-  std::vector<std::shared_ptr<const std::vector<Box>>> boxes_;  ///< those of one cut are shared
+  std::vector<std::shared_ptr<const std::vector<Box>>>
+      boxes_;  ///< parameters with the same cut share theirs
   std::vector<Item> items_;
   std::vector<std::size_t> ends_;  ///< by file, in items_
 };

@@ -20,19 +20,20 @@
 
 namespace reshardfs {
 
-/// What a directory of torch.distributed.checkpoint has beside its tensors: see SavedObject.
+/// An object that is not a tensor, in a directory of torch.distributed.checkpoint: see SavedObject.
 struct PassedObject {
   std::string name;
   ByteSourcePtr source;
   ByteRange place;
 };
 
-/// Where everything is in the files of such a directory. Each file has archives of torch.save, one
-/// for each box; the first file has the objects before them. Nothing depends on the tensors' bytes.
+/// The offsets of all parts of the files in such a directory. Each file contains archives of
+/// torch.save, one for each box; in the first file the objects precede them. Offsets do not depend
+/// on the tensors' bytes.
 class DcpFiles {
  public:
   /// @param paths see DcpTable::paths.
-  /// @throws Error kUnsupported with the parameter, for what that release of torch does not have;
+  /// @throws Error kUnsupported with the parameter if that release of torch cannot represent it;
   ///         kBadInput if an object has the name of a tensor.
   DcpFiles(BoxPlan plan, std::vector<PassedObject> objects,
            std::unordered_map<std::string, DcpPath> paths, TorchRelease release);
@@ -41,15 +42,15 @@ class DcpFiles {
   std::size_t count() const noexcept { return plan_.file_count(); }
   /// "__0_0.distcp"
   static std::string name(std::size_t file);
-  /// None if the file has nothing, and need not be there.
+  /// 0 if the file is empty and can be left out.
   std::uint64_t size(std::size_t file) const;
 
-  /// How many of the objects stand in a file.
+  /// The number of objects in a file.
   std::size_t object_count(std::size_t file) const { return file == 0 ? objects_.size() : 0; }
   const PassedObject& object(std::size_t number) const { return objects_[number]; }
-  /// Where an object is in the first file.
+  /// The range of an object in the first file.
   const ByteRange& object_place(std::size_t number) const { return object_places_[number]; }
-  /// Where the archive of an item of the plan is, in its file.
+  /// The range of an item's archive in its file.
   const ByteRange& item_place(std::size_t item) const { return item_places_[item]; }
 
   /// The bytes of .metadata.
@@ -73,7 +74,7 @@ class DcpFile final : public PartedFile {
  public:
   DcpFile(std::shared_ptr<const DcpFiles> files, std::size_t number);
 
-  /// None of a source's: theirs have other archives.
+  /// Always nullptr: the archives in a source differ from these.
   std::shared_ptr<const ByteSource> equal_source() const override { return nullptr; }
   std::optional<std::string> attribute(std::string_view name) const override;
 

@@ -10,12 +10,12 @@
 
 namespace reshardfs {
 
-/// What is common to the forms of torch.distributed.checkpoint: as the options ask for it.
-/// @throws Error as BoxPlan, and kMissing if a part of what is shown is in no source file.
+/// The plan that both forms of torch.distributed.checkpoint share, made from the options.
+/// @throws Error as BoxPlan; kMissing if no source file has a part of a shown tensor.
 BoxPlan box_plan(const ViewContext& context);
 
 /// The files of a plan that are shown, ascending. Adds warnings about what the checkpoint lacks.
-/// @param directory as users see it: "dcp/".
+/// @param directory the path that users see, for example "dcp/".
 std::vector<std::size_t> shown_files(const ViewContext& context, const BoxPlan& plan,
                                      const std::string& directory);
 

@@ -11,13 +11,13 @@ namespace reshardfs {
 /// One destination rank as a .ckpt file.
 class CkptFile final : public PartedFile {
  public:
-  /// @param crc whether MindSpore's CRC trailer ends the file. It is computed when its bytes are
-  ///        first read, by reading the whole file once.
+  /// @param crc whether MindSpore's CRC trailer ends the file. The first read of the trailer reads
+  ///        the whole file to compute it.
   /// @throws Error kBadInput if the file would exceed 2^63-1 bytes; kUnsupported for element types
   ///         that .ckpt files cannot hold.
   CkptFile(std::shared_ptr<const TargetTable> target, Rank rank, bool crc = false);
 
-  /// None with a trailer, which costs reading the file.
+  /// nullptr if there is a trailer, because computing it requires reading the file.
   std::shared_ptr<const ByteSource> equal_source() const override;
 
  private:

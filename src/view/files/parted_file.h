@@ -13,9 +13,9 @@
 
 namespace reshardfs {
 
-/// A file of many parameters. It keeps where each begins, from its first read on; which bytes of
-/// which sources a parameter is made of is found anew by each read that touches it, as that costs
-/// about as much as one system call, and would take hundreds of bytes for each.
+/// A file of many parameters. From its first read on it keeps the offset of each parameter. Which
+/// bytes of which sources a parameter consists of is computed by each read anew: this takes about
+/// as long as one system call, and keeping it would take hundreds of bytes for each parameter.
 class PartedFile : public TensorFile {
  public:
   void read_at(std::uint64_t offset, std::span<std::byte> out) const override;
@@ -25,12 +25,12 @@ class PartedFile : public TensorFile {
   std::shared_ptr<const ByteSource> equal_source() const override;
 
  protected:
-  /// A stretch of the file, up to where the next one begins.
+  /// A part of the file, up to the beginning of the next one.
   struct Stretch {
     std::uint64_t begin = 0;
-    std::size_t number = kFrame;  ///< of what it holds, as the file counts
+    std::size_t number = kFrame;  ///< the derived class's index of the contents
   };
-  /// What belongs to no parameter.
+  /// Stretch::number of a stretch that belongs to no parameter, such as a header.
   static constexpr std::size_t kFrame = SIZE_MAX;
 
   using TensorFile::TensorFile;
@@ -38,9 +38,9 @@ class PartedFile : public TensorFile {
  private:
   /// All stretches, in order; none is empty.
   virtual std::vector<Stretch> stretches() const = 0;
-  /// Appends the bytes of a stretch that is not of the frame.
+  /// Appends the bytes of a stretch whose number is not kFrame.
   virtual void append_to(FileImage& image, std::size_t number) const = 0;
-  /// Bytes of a stretch of the frame.
+  /// Reads bytes of a stretch whose number is kFrame.
   /// @param offset in the stretch.
   virtual void read_frame(std::uint64_t offset, std::span<std::byte> out) const = 0;
 

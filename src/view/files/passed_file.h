@@ -13,7 +13,7 @@
 
 namespace reshardfs {
 
-/// A file that is shown as it is. One that changes while it is shown is refused.
+/// A file that is shown unchanged. If it changes while it is shown, reads fail.
 class PassedFile final : public VirtualFile {
  public:
   /// @throws Error as open_file().

@@ -12,28 +12,28 @@
 
 namespace reshardfs {
 
-/// Texts that are made when they are read: lists of all parameters, which a mount would hold for
-/// ever and few programs look at. Those read last are kept, so that a text is not made anew for
-/// each block of it; and of one that is still in use there is never a second copy, however many ask
-/// for it and however many others were read since. Every member function may be called from any
-/// number of threads at once.
+/// A cache of texts that are made when they are read: lists of all parameters, which few programs
+/// read and a mount should not hold forever. It keeps the texts read last, so that a text is not
+/// made anew for each block that is read. A text that is still in use is never made a second time.
+/// Every member function may be called from any number of threads at once.
 class RecentTexts {
  public:
-  /// @param limit bytes that are kept beside what is in use; one text is, however long it is.
+  /// @param limit most bytes that are kept in addition to texts in use. One text is kept even if it
+  ///        is longer.
   explicit RecentTexts(std::size_t limit) : limit_(limit) {}
 
-  /// The text of an owner. Made if it is not there, by one thread while others that ask for it
-  /// wait; where that fails, the next one tries.
+  /// The text of an owner. If it is not kept, one thread makes it while others wait for it; if
+  /// making it fails, the next thread tries.
   std::shared_ptr<const std::string> get(const void* owner,
                                          const std::function<std::string()>& make);
-  /// To be called before the owner's address may be another's.
+  /// Call this before the owner's address can be reused.
   void forget(const void* owner) noexcept;
 
  private:
   struct Entry {
     const void* owner;
     std::weak_ptr<const std::string> text;
-    std::shared_ptr<const std::string> kept;  ///< nullptr: by those alone who use it
+    std::shared_ptr<const std::string> kept;  ///< nullptr: only users keep the text alive
   };
   std::shared_ptr<const std::string> find(const void* owner);
   void keep(const void* owner, const std::shared_ptr<const std::string>& text);
@@ -41,11 +41,11 @@ class RecentTexts {
   const std::size_t limit_;
   std::mutex mutex_;
   std::condition_variable made_;
-  std::set<const void*> being_made_;  ///< guarded, as the next: their owners
+  std::set<const void*> being_made_;  ///< owners; guarded by mutex_, like the next
   std::list<Entry> entries_;          ///< the one read last first
 };
 
-/// Those of the process.
+/// The process-wide instance.
 RecentTexts& recent_texts();
 
 }  // namespace reshardfs

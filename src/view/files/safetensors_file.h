@@ -13,7 +13,7 @@ namespace reshardfs {
 /// Parameters of one destination rank as a .safetensors file.
 class SafetensorsFile : public PartedFile {
  public:
-  /// What goes into all files of one table, the tensors aside.
+  /// The parts that all files of one table have in common, apart from tensors.
   struct Common {
     safetensors::Metadata metadata;
     std::uint64_t align = 8;
@@ -28,15 +28,15 @@ class SafetensorsFile : public PartedFile {
   ~SafetensorsFile() override;
 
  protected:
-  /// For what has other tensors than a rank has, or other metadata. Its constructor has to call
-  /// measure().
+  /// For derived classes with tensors or metadata that differ from a rank's. Their constructors
+  /// must call measure().
   SafetensorsFile(std::shared_ptr<const TargetTable> target, Rank rank,
                   std::shared_ptr<const Common> common);
   void measure() { set_size(header().file_bytes()); }
   virtual safetensors::Metadata metadata() const { return common_->metadata; }
 
  private:
-  /// append_to() has their numbers.
+  /// append_to() refers to them by their indices.
   virtual std::vector<safetensors::HeaderTensor> tensors() const { return slices(); }
   void append_to(FileImage& image, std::size_t number) const override;
   std::vector<const TargetParameter*> parameters() const override { return parameters_; }

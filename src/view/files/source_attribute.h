@@ -15,16 +15,17 @@ namespace reshardfs {
 ///   {"files": [{"file": path, "rank": r, "bytes": n}, ...],
 ///    "parameters": {"name": [{"file": i, "offset": o, "length": l, "count": c, "stride": s},
 ///    ...]}}
-/// where i counts in "files", offsets and lengths are bytes in the source file, and count and
-/// stride stand only where more than one piece is meant. A parameter of too many pieces has the
-/// first of them and a last element null; if all are too many, "parameters" is null.
+/// where i is an index in "files", and offsets and lengths are bytes in the source file. count and
+/// stride are present only for more than one piece. If a parameter has too many pieces, its list
+/// has the first ones and ends with null; if there are too many in all, "parameters" is null.
 std::string source_attribute(const TargetTable& target, Rank rank,
                              const std::vector<const TargetParameter*>& parameters);
 
-/// Takes what a file has of a parameter, piece by piece.
+/// Receives the parts of a parameter that a file contains, one at a time.
 using ViewVisitor = std::function<void(const std::string& name, const ShownTensor& view)>;
-/// The same of a file that has other pieces of parameters than a rank's, perhaps several of one.
-/// @param count of the pieces that for_each_view() visits.
+/// The same for a file whose parts of parameters are not a rank's slices; a parameter may have
+/// several parts in it.
+/// @param count the number of parts that for_each_view() visits.
 std::string source_attribute(std::size_t count,
                              const std::function<void(const ViewVisitor& visit)>& for_each_view);
 

@@ -18,13 +18,14 @@ namespace reshardfs {
 struct TensorElements {
   std::string name;
   ShownElements view;
-  /// What the view points into; nullptr: it outlives the tensor.
+  /// Owns the objects that the view points into; nullptr: they outlive the tensor.
   std::shared_ptr<const void> owner;
-  /// Whose reads those of the tensor are. It may be read by many tensors, one after the other.
+  /// The file to which reads of the tensor count. Many tensors may be read through it, one after
+  /// the other.
   std::shared_ptr<const ForeseenFile> reads;
 };
 
-/// Where the bytes of a box begin in those of the tensor, if they are one range of them.
+/// The offset of a box's bytes in the tensor's bytes; nullopt if they are not contiguous.
 std::optional<std::uint64_t> place_of_box(const ShownElements& view, const Shape& begin,
                                           const Shape& sizes);
 

@@ -14,22 +14,22 @@
 
 namespace reshardfs {
 
-/// A file made of parameters of one destination rank. Its size is computed when it is made, from
-/// shapes alone. There may be one for each parameter, so it is a few words.
+/// A file made of parameters of one destination rank. The constructor computes its size from
+/// shapes. Objects are small, because there may be one for each parameter.
 class TensorFile : public VirtualFile {
  public:
   std::uint64_t size() const override { return size_; }
 
-  /// "source" (JSON: what is read from which source files), "step" if the source has one, and, not
-  /// listed, "sha256", for which the whole file is read once.
+  /// "source" (JSON: the ranges of source files that are read) and, if the source has a step,
+  /// "step". "sha256", which reads the whole file once, exists but is not listed.
   std::vector<std::string> attribute_names() const override;
   std::optional<std::string> attribute(std::string_view name) const override;
 
  protected:
   TensorFile(std::shared_ptr<const TargetTable> target, Rank rank);
 
-  /// To be called by the constructor of each file.
-  /// @throws Error kBadInput if that is more than a file can have.
+  /// The constructors of derived classes must call this.
+  /// @throws Error kBadInput if this exceeds the largest size of a file.
   void set_size(std::uint64_t bytes);
   /// @throws Error kBadInput if the range leaves the file.
   void require_inside(std::uint64_t offset, std::uint64_t length) const;

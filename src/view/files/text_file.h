@@ -17,15 +17,15 @@
 
 namespace reshardfs {
 
-/// A text in pieces. Copies share them, and so may texts that have a piece in common.
+/// A text in pieces. Copies, and other texts that contain the same piece, share the pieces.
 class SharedText {
  public:
   SharedText() = default;
-  /// Implicit: what makes a plain text makes one of these.
+  /// Implicit, so that functions that return a std::string can be used, too.
   SharedText(std::string text) { append(std::move(text)); }
 
   void append(std::string text);
-  /// @param part of `owner`, which is kept for it.
+  /// @param part a part of `owner`, which it keeps alive.
   void append(std::shared_ptr<const std::string> owner, std::string_view part);
 
   std::uint64_t size() const noexcept { return size_; }
@@ -57,10 +57,10 @@ class TextFile final : public VirtualFile {
   SharedText text_;
 };
 
-/// A file whose text is made when it is made, to know its size, and again when it is read.
+/// A file whose text is made twice: by the constructor, to know its size, and when it is read.
 class MadeFile final : public VirtualFile {
  public:
-  /// @param make what it refers to must live as long as the file; the same text every time.
+  /// @param make returns the same text every time. Objects that it refers to must outlive the file.
   explicit MadeFile(std::function<std::string()> make)
       : make_(std::move(make)), size_(make_().size()) {}
   ~MadeFile() override { recent_texts().forget(this); }
@@ -74,10 +74,10 @@ class MadeFile final : public VirtualFile {
   std::uint64_t size_;
 };
 
-/// A file whose text is made anew each time that it is opened, but for what it shares.
+/// A file whose text is made anew each time it is opened. Pieces that it shares are not.
 class LiveFile : public VirtualFile {
  public:
-  /// @param effort of making the text.
+  /// @param effort what making the text takes.
   explicit LiveFile(std::function<SharedText()> make, Effort effort = Effort::kNone)
       : make_(std::move(make)), effort_(effort) {}
 
@@ -96,11 +96,11 @@ class LiveFile : public VirtualFile {
   Effort effort_;
 };
 
-/// As LiveFile, for programs that go by the size of a file: newlines at the end make all the texts
+/// A LiveFile for programs that rely on the size of a file: newlines at the end make all its texts
 /// equally long.
 class PaddedFile final : public LiveFile {
  public:
-  /// @param growth bytes by which a text may be longer than the first one.
+  /// @param growth by how many bytes later texts may be longer than the first one.
   PaddedFile(std::function<SharedText()> make, std::size_t growth)
       : LiveFile(std::move(make), Effort::kComputes), growth_(growth) {}
 
@@ -108,7 +108,7 @@ class PaddedFile final : public LiveFile {
   std::shared_ptr<const VirtualFile> snapshot() const override;
 
  private:
-  /// Found out when it is first asked for: nothing is made for a mount that nobody asks.
+  /// Computed on the first call, so that a mount whose file is never used makes no text.
   std::uint64_t padded_size(const SharedText* text) const;
 
   std::size_t growth_;

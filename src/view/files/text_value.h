@@ -8,8 +8,8 @@
 
 namespace reshardfs {
 
-/// The value of a text parameter (str) as UTF-8, without the NULs at its end. Nothing if it is no
-/// text, has more than 16,384 characters, holds what is no character, or differs between the ranks.
+/// The value of a text parameter (str) as UTF-8, without NULs at its end. nullopt if it is not a
+/// text, has more than 16,384 characters or an invalid one, or differs between the ranks.
 /// @throws what the source throws.
 std::optional<std::string> text_value(const TargetParameter& parameter);
 

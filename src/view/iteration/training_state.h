@@ -9,16 +9,16 @@
 
 namespace reshardfs {
 
-/// Where training was when it saved the source: what MindSpore Transformers' Checkpoint 2.0 keeps
-/// beside the parameters.
+/// The state of training when the source was saved, which MindSpore Transformers' Checkpoint 2.0
+/// keeps beside the parameters.
 struct TrainingState {
   std::int64_t step = 0;
   std::string common;              ///< the text of common.json
-  std::vector<std::string> notes;  ///< where it is from, and what it lacks
+  std::vector<std::string> notes;  ///< its origin, and what it lacks
 };
 
-/// From the source's own common.json, or else from the scalars that trainers save among the
-/// parameters and the step in the names of the files.
+/// Reads the source's own common.json. Without one it uses the step in the file names, and the
+/// scalars that trainers save among the parameters.
 /// @throws what the source throws.
 TrainingState training_state(const ViewContext& context);
 

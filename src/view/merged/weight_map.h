@@ -7,9 +7,10 @@
 
 namespace reshardfs {
 
-/// The JSON text that tells in which file of several each parameter is:
+/// The JSON text that states which of several files has each parameter:
 ///   {"metadata": {"total_size": n}, "weight_map": {"name": "file", ...}}
-/// Written item by item: as JSON values a large model's would take many times the text's size.
+/// Written item by item, because the JSON values of a large model would take many times the size of
+/// the text.
 class WeightMap {
  public:
   /// @param total_size bytes.
@@ -18,7 +19,7 @@ class WeightMap {
 
   /// @param parameter UTF-8.
   void add(const std::string& parameter, const std::string& file);
-  /// Without a newline at its end. To be called once.
+  /// The text, without a newline at its end. Call it only once.
   std::string finish() &&;
 
  private:

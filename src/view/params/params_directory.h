@@ -12,11 +12,11 @@
 namespace reshardfs {
 
 /// Adds params/<name>.npy for each array of a destination rank, and params.json beside the
-/// directory: a JSON list of all parameters with name, file (null for what is no array), dtype,
-/// shape, stages of the source that hold it, and source ranks from which it is read; of a text its
-/// value too.
-/// An array whose path would be longer than programs can open has no file; one warning names these.
-/// @param directory "merged/": where they go.
+/// directory: a JSON list of all parameters with name, file (null unless it is an array), dtype,
+/// shape, the source's stages that hold it, the source ranks from which it is read, and the value
+/// if it is a text. Arrays whose paths would be too long for programs to open have no file; one
+/// warning names them.
+/// @param directory where the files go, for example "merged/".
 void add_params(const std::shared_ptr<const TargetTable>& target, Rank rank,
                 const std::string& directory, std::vector<OutputFile>& files,
                 std::vector<std::string>& warnings);
