@@ -22,7 +22,7 @@ prepare_apt() {
   [ -s "$out/apt/sources.list" ] || die "apt has no package lists of Debian: run 'apt-get update'"
   apt_source=(apt-get -q -o "Dir::Etc::SourceList=$out/apt/sources.list" -o "Dir::Etc::SourceParts=$out/apt/parts"
     -o "Dir::State::Lists=$out/apt/lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=
-    -o "APT::Sandbox::User=$(id -un)")
+    -o Acquire::Retries=3 -o "APT::Sandbox::User=$(id -un)")
   logged "${apt_source[@]}" update
 }
 
