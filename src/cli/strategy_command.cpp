@@ -20,6 +20,7 @@
 #include "cli/words/shared_words.h"
 #include "cli/write_file.h"
 #include "conversion/auto_map.h"
+#include "conversion/conversion_tables.h"
 #include "conversion/model_maps.h"
 #include "conversion/named_strategy.h"
 #include "conversion/source_input.h"
@@ -30,7 +31,9 @@
 #include "report/text/strategy_listing.h"
 #include "report/text/terminal.h"
 #include "report/text/text.h"
+#include "storage/local/directory.h"
 #include "storage/location.h"
+#include "strategy/derive/layer_stages.h"
 
 namespace reshardfs {
 namespace {
@@ -208,6 +211,39 @@ int check_shown(const StrategyArguments& arguments, const CheckpointSet& set) {
   return is_rules(arguments) ? check_rules(arguments, tensors) : kExitDone;
 }
 
+/// An existing file wins over a text that could be sizes.
+bool names_sizes(const Given& given) {
+  const std::vector<std::string> inputs = given.arguments_of("FILE");
+  return inputs.size() == 1 && is_derivation(inputs.front()) && !is_url(inputs.front()) &&
+         path_kind(inputs.front()) == PathKind::kMissing;
+}
+
+/// The target that sizes stand for, as a conversion of the source has it.
+int convert_sizes(const Given& given, const std::string& output) {
+  ConversionOptions options;
+  options.dst_sizes = given.arguments_of("FILE").front();
+  if (given.text("source").empty()) {
+    throw Error(ErrorKind::kUsage, "sizes need the parameters of a checkpoint")
+        .hint("name the checkpoint with --source");
+  }
+  options.source = absolute_source(given.text("source"));
+  options.src_prefix = given.text("src-prefix");
+  const std::string layers = given.text("stage-layers");
+  if (!layers.empty()) options.stage_layers = parse_stage_layers(layers);
+  options.maps = model_maps(given);
+  settle_auto_map(options.maps, options.source, source_options(options));
+  if (!StrategyRules::is_rules_file(output)) {
+    write_file(output, strategy_text(target_strategy(options), output), given.flag("force"));
+    return kExitDone;
+  }
+  const RulesDraft draft = target_rules(options);
+  write_file(output, draft.text, given.flag("force"));
+  if (draft.blanks == 0) return kExitDone;
+  complain(printable(output) + ": " + counted(draft.blanks, "rule") +
+           " to complete, marked 'undecided'");
+  return kExitDifference;
+}
+
 StrategyArguments strategy_arguments(const Given& given) {
   StrategyArguments arguments;
   arguments.inputs = given.arguments_of("FILE");
@@ -233,6 +269,7 @@ int run_strategy_show(const Given& given) {
 
 int run_strategy_convert(const Given& given) {
   const std::string output = given.text("output");
+  if (names_sizes(given)) return convert_sizes(given, output);
   write_file(output, strategy_text(load_inputs(strategy_arguments(given)), output),
              given.flag("force"));
   return kExitDone;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/rank_list.h"
+#include "base/text/shell_text.h"
 #include "base/text/state_names.h"
 #include "base/text/text.h"
 #include "base/text/utf8.h"
@@ -28,6 +29,8 @@
 #include "format/encrypted/encrypted.h"
 #include "plan/replicas/settle_replicas.h"
 #include "plan/target/target_table.h"
+#include "storage/location.h"
+#include "strategy/derive/layer_stages.h"
 
 namespace reshardfs {
 namespace {
@@ -233,6 +236,22 @@ bool selects_some(const ConversionOptions& options) {
   return !options.include.empty() || !options.exclude.empty();
 }
 
+/// The command that writes the rules of a target that is sizes.
+std::string command_for_rules(const ConversionOptions& options) {
+  std::vector<std::string> words{"reshardfs",       "strategy", "convert",
+                                 options.dst_sizes, "--source", options.source.string()};
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("--stage-layers", to_text(options.stage_layers));
+  for (const std::string& map : options.maps.maps) add("--map", map);
+  for (const std::string& variable : options.maps.variables) add("--map-var", variable);
+  add("--model-config", options.maps.model_config.string());
+  add("--training-config", options.maps.training_config.string());
+  add("-O", "rules.toml");
+  return shell_line(words);
+}
+
 /// One conversion, step by step, in the order in which mistakes are best told.
 class Opening {
  public:
@@ -352,6 +371,20 @@ class Opening {
 
   ConversionTables take() { return std::move(tables_); }
 
+  Strategy target_strategy() {
+    target_options_.names = filter_of(options_);
+    return *strategy_for(options_.dst_sizes);
+  }
+
+  RulesDraft target_rules() {
+    target_options_.names = filter_of(options_);
+    if (states_cuts()) return {to_rules(target_strategy()), 0};
+    if (!family_) make_family();
+    return family_->draft(tensors_of_family(),
+                          {"Rules for '" + printable(options_.dst_sizes) + "', written for " +
+                           printable(shown_location(options_.source.string())) + "."});
+  }
+
  private:
   CheckpointOptions listed_options() const {
     CheckpointOptions options = source_options(options_);
@@ -362,19 +395,24 @@ class Opening {
   /// @param sizes in place of the target's own, if it is sizes.
   std::optional<Strategy> strategy_for(const std::string& sizes) {
     if (sizes.empty()) return target_input_.for_target(*source_, name_map_);
-    // Boxes say where parts lie, and not which axes of devices cut them. The layouts of a source
-    // are of other tensors than a map shows.
-    const bool states_cuts = source_->strategy() != nullptr ||
-                             (source_->states_layouts() && !source_->catalogue().has_boxes());
-    if (maps_.empty() && states_cuts) {
+    if (states_cuts()) {
       return StrategyInput(sizes, options_.stage_layers).for_target(*source_, name_map_);
     }
     if (!family_) make_family();
     return family_->strategy(tensors_of_family(), sizes);
   }
 
+  /// Whether the source tells how sizes cut what is shown.
+  bool states_cuts() const {
+    // Boxes say where parts lie, and not which axes of devices cut them. The layouts of a source
+    // are of other tensors than a map shows.
+    return maps_.empty() && (source_->strategy() != nullptr ||
+                             (source_->states_layouts() && !source_->catalogue().has_boxes()));
+  }
+
   void make_family() {
-    family_.emplace(options_.dst_sizes, options_.stage_layers, maps_, options_.state_prefixes);
+    family_.emplace(options_.dst_sizes, options_.stage_layers, maps_, options_.state_prefixes,
+                    command_for_rules(options_));
   }
 
   std::vector<FamilyTensor> tensors_of_family() const {
@@ -461,6 +499,22 @@ CheckpointOptions source_options(const ConversionOptions& options) {
   checkpoint.prefix = options.src_prefix;
   checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
   return checkpoint;
+}
+
+RulesDraft target_rules(const ConversionOptions& options) {
+  check_stage_layers(options);
+  Opening opening(options);
+  opening.open_checkpoint();
+  opening.open_source();
+  return opening.target_rules();
+}
+
+Strategy target_strategy(const ConversionOptions& options) {
+  check_stage_layers(options);
+  Opening opening(options);
+  opening.open_checkpoint();
+  opening.open_source();
+  return opening.target_strategy();
 }
 
 ConversionTables open_tables(const ConversionOptions& options) {

@@ -15,6 +15,7 @@
 
 #include "checkpoint/checkpoint_set.h"
 #include "plan/target/target_table.h"
+#include "strategy/rules/rules_draft.h"
 
 namespace reshardfs {
 
@@ -50,6 +51,14 @@ struct ConversionTables {
 /// @throws Error kUsage if options contradict each other or the checkpoint; kMissing, kBadInput,
 ///         kUnsupported or kIo if a file cannot be read or a parameter cannot be laid out.
 ConversionTables open_tables(const ConversionOptions& options);
+
+/// The rules that sizes for the target stand for, with blanks where nothing states how parameters
+/// are cut.
+/// @throws as open_tables().
+RulesDraft target_rules(const ConversionOptions& options);
+/// The strategy that sizes for the target stand for.
+/// @throws as open_tables().
+Strategy target_strategy(const ConversionOptions& options);
 
 /// The options for opening the source.
 /// @throws Error kMissing, kIo or kBadInput for the key file.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,8 @@ class Layers {
     names_.try_emplace(*stage.layer, name);
     if (stage.layers) stated_.insert(*stage.layers);
   }
+
+  bool empty() const noexcept { return names_.empty(); }
 
   /// @throws Error kBadInput if it cannot be told.
   std::int64_t count() const {
@@ -89,26 +92,33 @@ std::vector<std::int64_t> stages_of(const FamilyStage& stage, std::int64_t stage
 
 PlacedTensors place_tensors(const FamilyStages& family, const std::vector<FamilyTensor>& tensors,
                             std::int64_t stages, const StageLayers& wanted,
-                            const std::vector<std::string>& prefixes) {
+                            const std::vector<std::string>& prefixes, UnknownPlaces unknown) {
   std::set<std::string_view> names;
   for (const FamilyTensor& tensor : tensors) names.insert(tensor.name);
   const auto has = [&](const std::string& name) { return names.contains(name); };
   PlacedTensors placed;
   Layers layers(prefixes);
-  std::vector<FamilyStage> found;
+  std::vector<std::optional<FamilyStage>> found;
   for (const FamilyTensor& tensor : tensors) {
     const Known<FamilyStage> stage = family.find(tensor.name, tensor.made_by, has);
-    found.push_back(stage ? *stage : FamilyStage());
-    if (!stage && tensor.is_shown) placed.unknown[stage.origin()].push_back(tensor.name);
+    found.push_back(stage ? std::optional(*stage) : std::nullopt);
+    if (!stage && tensor.is_shown) {
+      placed.unknown[stage.origin()].push_back(tensor.name);
+      placed.why[tensor.name] = stage.origin();
+    }
     if (stage && (*stage).layer) layers.add(tensor.name, *stage);
   }
-  if (!placed.unknown.empty()) return placed;
-  const std::int64_t count = layers.count();
-  const std::vector<std::int64_t> of_layers = wanted.empty()
-                                                  ? equal_stages_of_layers(count, stages)
-                                                  : stages_of_layers(count, stages, wanted);
-  for (const FamilyStage& stage : found)
-    placed.stages.push_back(stages_of(stage, stages, of_layers));
+  if (!placed.unknown.empty() && unknown == UnknownPlaces::kRefused) return placed;
+  std::vector<std::int64_t> of_layers;
+  if (placed.unknown.empty() || !layers.empty()) {
+    const std::int64_t count = layers.count();
+    of_layers = wanted.empty() ? equal_stages_of_layers(count, stages)
+                               : stages_of_layers(count, stages, wanted);
+  }
+  for (const std::optional<FamilyStage>& stage : found) {
+    placed.stages.push_back(stage ? stages_of(*stage, stages, of_layers)
+                                  : std::vector<std::int64_t>());
+  }
   return placed;
 }
 

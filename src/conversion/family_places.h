@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,15 @@
 namespace reshardfs {
 
 struct PlacedTensors {
-  std::vector<std::vector<std::int64_t>> stages{};  ///< of each tensor, ascending
-  UnknownCuts unknown{};  ///< tensors whose stage nothing states; then `stages` is empty
+  std::vector<std::vector<std::int64_t>> stages{};  ///< of each tensor, ascending; perhaps none
+  UnknownCuts unknown{};                            ///< shown tensors whose stage nothing states
+  std::map<std::string, std::string> why{};         ///< by such a tensor
+};
+
+/// What becomes of the others where the stage of a shown tensor is not known.
+enum class UnknownPlaces : std::uint8_t {
+  kRefused,  ///< they get no stages either
+  kLeftOpen,
 };
 
 /// @param wanted how many layers each stage has; empty: all have as many.
@@ -23,6 +31,7 @@ struct PlacedTensors {
 ///         cannot be told how many these are.
 PlacedTensors place_tensors(const FamilyStages& family, const std::vector<FamilyTensor>& tensors,
                             std::int64_t stages, const StageLayers& wanted,
-                            const std::vector<std::string>& prefixes);
+                            const std::vector<std::string>& prefixes,
+                            UnknownPlaces unknown = UnknownPlaces::kRefused);
 
 }  // namespace reshardfs

@@ -2,6 +2,7 @@
 #include "conversion/family_target.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -10,6 +11,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/name_groups.h"
 #include "base/text/text.h"
 #include "conversion/family_places.h"
 #include "conversion/installed_maps.h"
@@ -46,28 +48,28 @@ std::string words_for(const std::string& unit) {
   return unit == "groups" ? "heads of keys and values" : unit;
 }
 
-std::string counted_names(const UnknownCuts& unknown) {
-  std::size_t count = 0;
-  for (const auto& [why, names] : unknown) count += names.size();
-  return counted(count, "parameter");
-}
-
-/// @throws Error kUsage
-[[noreturn]] void refuse_cuts(const std::string& sizes, const UnknownCuts& unknown) {
-  throw Error(ErrorKind::kUsage, "'" + printable(sizes) + "' does not say how to cut " +
-                                     counted_names(unknown) + ": " + words_of(unknown))
-      .hint(
-          "give the --src-strategy that the training wrote, or write rules for the target (see "
-          "reshardfs-strategy(5))");
-}
-
-/// @throws Error kUsage
-[[noreturn]] void refuse_stages(const std::string& sizes, const UnknownCuts& unknown) {
-  throw Error(ErrorKind::kUsage, "'" + printable(sizes) + "' does not say which stage has " +
-                                     counted_names(unknown) + ": " + words_of(unknown))
-      .hint(
-          "write rules for the target (see reshardfs-strategy(5)), state 'stage' in a map, or "
-          "leave the parameters out with --exclude");
+/// "'layers.{0..3}.w' [8, 4], 'v' [2] and 3 more kinds (nobody knows)": names that differ in
+/// numbers and have the same shape stand together.
+std::string grouped_words(const UnknownCuts& unknown, const std::vector<FamilyTensor>& tensors) {
+  constexpr std::size_t kMostGroups = 5;
+  std::map<std::string, Shape> shapes;
+  for (const FamilyTensor& tensor : tensors) shapes.emplace(tensor.name, tensor.shape);
+  std::string text;
+  for (const auto& [why, names] : unknown) {
+    std::map<Shape, std::vector<std::string>> by_shape;
+    for (const std::string& name : names) by_shape[shapes.at(name)].push_back(name);
+    std::vector<std::string> groups;
+    for (const auto& [shape, alike] : by_shape) {
+      for (const std::string& group : group_names(alike)) {
+        groups.push_back("'" + printable(group) + "' " + to_string(shape));
+      }
+    }
+    const std::size_t more = groups.size() - std::min(groups.size(), kMostGroups);
+    groups.resize(groups.size() - more);
+    text += fmt::format("{}{}{} ({})", text.empty() ? "" : "; ", fmt::join(groups, ", "),
+                        more == 0 ? "" : fmt::format(" and {} more", more), why);
+  }
+  return text;
 }
 
 }  // namespace
@@ -81,10 +83,11 @@ std::vector<FamilyTensor> family_tensors(const modelmap::Mapping& mapping) {
 }
 
 FamilyTarget::FamilyTarget(std::string sizes, StageLayers stage_layers, const ModelMaps& maps,
-                           std::vector<std::string> prefixes)
+                           std::vector<std::string> prefixes, std::string command)
     : sizes_(std::move(sizes)),
       stage_layers_(std::move(stage_layers)),
       prefixes_(std::move(prefixes)),
+      command_(std::move(command)),
       maps_(families_of(maps)),
       cuts_(maps_, maps.config_of_model()),
       stages_(maps_, maps.config_of_model()) {}
@@ -128,9 +131,7 @@ Strategy FamilyTarget::strategy(const std::vector<FamilyTensor>& tensors,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const FamilyTensor& tensor = tensors[i];
     if (!tensor.is_shown) continue;
-    const Known<FamilyCut> cut = sizes.cuts()
-                                     ? cuts_.find(tensor.name, tensor.shape, tensor.made_by)
-                                     : Known<FamilyCut>::derived({}, "nothing is cut");
+    const Known<FamilyCut> cut = cut_of(tensor, sizes);
     if (!cut) {
       unknown[cut.origin()].push_back(tensor.name);
       continue;
@@ -140,8 +141,9 @@ Strategy FamilyTarget::strategy(const std::vector<FamilyTensor>& tensors,
     if (!placed.stages.empty()) parameter.stages = placed.stages[i];
     parameters.push_back(std::move(parameter));
   }
-  if (!unknown.empty()) refuse_cuts(sizes_text, unknown);
-  if (!placed.unknown.empty()) refuse_stages(sizes_text, placed.unknown);
+  if (!unknown.empty()) refuse(sizes_text, "' does not say how to cut ", unknown, tensors);
+  if (!placed.unknown.empty())
+    refuse(sizes_text, "' does not say which stage has ", placed.unknown, tensors);
   if (sizes.expert > 1 && !has_experts) {
     throw Error(ErrorKind::kUsage,
                 "'" + printable(sizes_text) +
@@ -149,6 +151,57 @@ Strategy FamilyTarget::strategy(const std::vector<FamilyTensor>& tensors,
         .hint("a map may show the experts of a layer as one tensor");
   }
   return sized_strategy(sizes, parameters);
+}
+
+void FamilyTarget::refuse(const std::string& sizes, const std::string& what,
+                          const UnknownCuts& unknown,
+                          const std::vector<FamilyTensor>& tensors) const {
+  std::size_t count = 0;
+  for (const auto& [why, names] : unknown) count += names.size();
+  throw Error(ErrorKind::kUsage, "'" + printable(sizes) + what + counted(count, "parameter") +
+                                     ": " + grouped_words(unknown, tensors))
+      .hint(
+          "leave them out with --exclude, give the --src-strategy that the training wrote, or, "
+          "for rules to complete, run: " +
+          command_);
+}
+
+RulesDraft FamilyTarget::draft(const std::vector<FamilyTensor>& tensors,
+                               std::vector<std::string> header) const {
+  const ParallelSizes sizes = ParallelSizes::of(parse_derivation(sizes_));
+  PlacedTensors placed;
+  if (sizes.stages > 1) {
+    placed = place_tensors(stages_, tensors, sizes.stages, stage_layers_, prefixes_,
+                           UnknownPlaces::kLeftOpen);
+  }
+  std::vector<DraftedParameter> parameters;
+  std::size_t unknown = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const FamilyTensor& tensor = tensors[i];
+    if (!tensor.is_shown) continue;
+    const Known<FamilyCut> cut = cut_of(tensor, sizes);
+    DraftedParameter drafted{{tensor.target, tensor.shape.size(), {}, {}}, tensor.shape, {}, {}};
+    if (cut) drafted.parameter = sized(tensor, *cut, sizes);
+    if (!cut) drafted.unknown_cut = cut.origin();
+    if (!placed.stages.empty()) drafted.parameter.stages = placed.stages[i];
+    if (const auto why = placed.why.find(tensor.name); why != placed.why.end()) {
+      drafted.unknown_stage = why->second;
+    }
+    if (!drafted.is_known()) ++unknown;
+    parameters.push_back(std::move(drafted));
+  }
+  if (unknown > 0) {
+    header.push_back("To complete, for " + counted(unknown, "parameter") +
+                     ": in each rule with 'undecided', remove the '#' of the keys that hold, and");
+    header.emplace_back("'undecided'. What has no 'cut' is whole on all ranks of its stage.");
+  }
+  return draft_rules(sizes, parameters, header);
+}
+
+Known<FamilyCut> FamilyTarget::cut_of(const FamilyTensor& tensor,
+                                      const ParallelSizes& sizes) const {
+  if (!sizes.cuts()) return Known<FamilyCut>::derived({}, "nothing is cut");
+  return cuts_.find(tensor.name, tensor.shape, tensor.made_by);
 }
 
 std::int64_t FamilyTarget::tensor_parts() const {

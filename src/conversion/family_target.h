@@ -16,6 +16,7 @@
 #include "modelmap/mapping.h"
 #include "strategy/derive/layer_stages.h"
 #include "strategy/derive/sized_strategy.h"
+#include "strategy/rules/rules_draft.h"
 
 namespace reshardfs {
 
@@ -36,9 +37,10 @@ class FamilyTarget {
  public:
   /// @param maps of the user: the last one counts besides the installed ones.
   /// @param prefixes of more states than MindSpore's own.
+  /// @param command that writes the rules to complete, for messages.
   /// @throws what reading installed maps and a config.json throws.
   FamilyTarget(std::string sizes, StageLayers stage_layers, const ModelMaps& maps,
-               std::vector<std::string> prefixes);
+               std::vector<std::string> prefixes, std::string command);
   FamilyTarget(const FamilyTarget&) = delete;
   FamilyTarget& operator=(const FamilyTarget&) = delete;
   ~FamilyTarget() = default;
@@ -59,12 +61,21 @@ class FamilyTarget {
   /// The same without stages, for what a tensor's cut is asked for alone.
   Strategy strategy_of_one_stage(const std::vector<FamilyTensor>& tensors) const;
 
+  /// The same as rules, with blanks instead of a refusal where nothing states cuts or stages.
+  /// @param header lines for the beginning.
+  RulesDraft draft(const std::vector<FamilyTensor>& tensors, std::vector<std::string> header) const;
+
   /// What is not known of the cuts, one line each.
   std::vector<std::string> warnings(const std::vector<FamilyTensor>& tensors) const;
 
  private:
   Strategy strategy(const std::vector<FamilyTensor>& tensors, const ParallelSizes& sizes,
                     const std::string& sizes_text) const;
+  /// @throws Error kUsage
+  [[noreturn]] void refuse(const std::string& sizes, const std::string& what,
+                           const UnknownCuts& unknown,
+                           const std::vector<FamilyTensor>& tensors) const;
+  Known<FamilyCut> cut_of(const FamilyTensor& tensor, const ParallelSizes& sizes) const;
   SizedParameter sized(const FamilyTensor& tensor, const FamilyCut& cut,
                        const ParallelSizes& sizes) const;
 
@@ -72,6 +83,7 @@ class FamilyTarget {
   std::string sizes_;
   StageLayers stage_layers_;
   std::vector<std::string> prefixes_;
+  std::string command_;
   std::vector<modelmap::ModelMap> maps_;
   FamilyCuts cuts_;
   FamilyStages stages_;

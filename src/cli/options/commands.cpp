@@ -149,8 +149,18 @@ std::vector<Command> strategies_and_maps() {
       {"strategy merge", kStrategyMerge, "",
        "Merge the files of all pipeline stages into one, like MindSpore's merge_pipeline_strategys",
        file, "Example:\n  reshardfs strategy merge stages/ --output merged.ckpt"},
-      {"strategy convert", kStrategyConvert, "", "Write a strategy as protobuf, JSON or rules",
-       file, "Example:\n  reshardfs strategy convert train.ckpt --output strategy.json"},
+      {"strategy convert",
+       kStrategyConvert,
+       "",
+       "Write a strategy as protobuf, JSON or rules",
+       {{"FILE",
+         "As for 'strategy show', or sizes such as 'tp=2,pp=2' (with --source), for the target "
+         "that "
+         "they stand for",
+         true, true}},
+       "Example:\n  reshardfs strategy convert train.ckpt --output strategy.json\nExample: rules "
+       "for a hub model; those that no model map states are to be completed\n  reshardfs strategy "
+       "convert tp=2,pp=2 --source hub-dir --output target.toml"},
       {"strategy check", kStrategyCheck, "",
        "Check a strategy, and with --source whether it fits a checkpoint", file,
        "Example:\n  reshardfs strategy check train.ckpt --source ckpt\nExample: check rules "

@@ -165,7 +165,7 @@ std::vector<Option> sources_of_strategies() {
       {.name = "source",
        .takes = Takes::kText,
        .type = "DIR|FILE",
-       .help = "The checkpoint that .toml rules describe",
+       .help = "The checkpoint that .toml rules or sizes are for",
        .commands = kFileStrategies & ~kStrategyCheck},
       {.name = "source",
        .takes = Takes::kText,

@@ -146,6 +146,13 @@ std::vector<Option> target_group() {
                "10,9,9,8; by default, all have as many",
        .needs = {"dst-strategy"},
        .commands = kConversions},
+      {.name = "stage-layers",
+       .takes = Takes::kText,
+       .type = "LIST",
+       .help = "With sizes such as 'tp=2,pp=4': how many layers each pipeline stage has: 10,9,9,8; "
+               "by default, all have as many",
+       .needs = {"source"},
+       .commands = kStrategyConvert},
       {.name = "ranks",
        .takes = Takes::kText,
        .type = "LIST",
@@ -163,7 +170,7 @@ std::vector<Option> target_group() {
 }
 
 std::vector<Option> map_group() {
-  constexpr Commands kMaps = kSets | kStrategyCheck;
+  constexpr Commands kMaps = kSets | kStrategyCheck | kStrategyConvert;
   constexpr Commands kVariables = kMaps | kMapCheck | kMapShow;
   return {
       {.name = "map",

@@ -23,6 +23,7 @@ constexpr std::array kUsual = {
     UsualOptions{"inspect", {"src-strategy", "step", "include", "stats", "json"}},
     UsualOptions{"verify", {"src-strategy", "step", "against", "include", "json"}},
     UsualOptions{"diff", {"a-strategy", "b-strategy", "name-map", "include", "json"}},
+    UsualOptions{"strategy convert", {"source", "output", "stage-layers", "map", "force"}},
     UsualOptions{"strategy check", {"source", "src-strategy", "map", "training-config", "map-var"}},
     UsualOptions{"strategy guess", {"model-config", "step", "full", "output", "force"}},
     UsualOptions{"map check",

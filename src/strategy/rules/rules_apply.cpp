@@ -133,8 +133,9 @@ void refuse_undecided(const RulesDocument& document, const std::vector<NamedShap
   if (!others.empty()) text += ", and so do " + counted(others.size(), "more rule");
   throw Error(ErrorKind::kBadInput, text)
       .hint(
-          "put a rule that states it in front: the comments there may list some; or leave them out "
-          "with --exclude");
+          "the comments there may list what to write instead, or as a rule in front of it; or "
+          "leave "
+          "them out with --exclude");
 }
 
 /// @param model whose rule counts; nullptr: the parameter is left out. Gets each parameter's name.
