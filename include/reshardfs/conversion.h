@@ -114,7 +114,7 @@ struct ConversionOptions {
   std::vector<std::string> include{};
   std::vector<std::string> exclude{};
   /// Leave out the state of training: optimizers (including `state_prefixes`), schedulers and the
-  /// training loop. It is recognized by name; see reshardfs(1).
+  /// training loop. It is recognized by name; see reshardfs-conversion(7).
   bool weights_only = false;
   /// Accept options that select nothing in this checkpoint (globs, prefixes, entries of the name
   /// map, casts, rules of strategies, options of views that are not shown). Conversion::unmatched()
@@ -207,6 +207,9 @@ class RESHARDFS_EXPORT Conversion {
   std::int64_t rank_count() const;
   /// The number of parameters in the destination, over all ranks.
   std::size_t parameter_count() const;
+  /// The destination's strategy as MindSpore's JSON; empty if there is none.
+  /// @throws Error kUnsupported for a name that is not UTF-8.
+  std::string target_strategy() const;
   /// All files shown, rank_0 first. A path may contain several directories.
   const std::vector<OutputFile>& files() const;
   /// The tensors of destination rank `rank` (tensor.h). Takes time in proportion to the number of

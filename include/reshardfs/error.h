@@ -27,6 +27,13 @@ enum class ErrorKind : std::uint8_t {
   kInternal,     ///< a bug in reshardfs (exit code 3, EIO)
 };
 
+/// What the caller lacks. A program that knows more than the message may find it.
+enum class Need : std::uint8_t {
+  kNothing,
+  kSource,          ///< a checkpoint: the path is something else
+  kSourceStrategy,  ///< a strategy that states how the ranks' slices were cut
+};
+
 class RESHARDFS_EXPORT Error : public std::exception {
  public:
   /// @param message what was found, and what was expected; without a full stop at its end.
@@ -41,10 +48,12 @@ class RESHARDFS_EXPORT Error : public std::exception {
   Error& for_rank(Rank rank);
   Error& hint(std::string what_to_do);
   Error& os_error(int errno_value);
+  Error& needs(Need need) noexcept;
   /// Appends `more` to the message, for details that only a caller knows.
   Error& explain(const std::string& more);
 
   ErrorKind kind() const noexcept { return kind_; }
+  Need need() const noexcept { return need_; }
   /// The operating system's error number, or 0.
   int os_error() const noexcept { return os_error_; }
   const std::string& file() const noexcept { return file_; }
@@ -63,6 +72,7 @@ class RESHARDFS_EXPORT Error : public std::exception {
   void compose();
 
   ErrorKind kind_;
+  Need need_ = Need::kNothing;
   int os_error_ = 0;
   std::optional<std::uint64_t> offset_;
   std::optional<Rank> rank_;

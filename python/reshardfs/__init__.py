@@ -102,7 +102,8 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], **options: Any) -
 
 def export(source: str | os.PathLike[str], outdir: str | os.PathLike[str], *,
            progress: Callable[[Mapping[str, Any]], None] | None = None, **options: Any) -> None:
-    """Writes the files of a mount to a directory or an object store, as `reshardfs export` does.
+    """Writes the files of a mount to a directory or an object store, or the whole model to one `.safetensors` or
+    `.ckpt` file, as `reshardfs export` does.
 
     progress: is called several times a second with "phase", "bytes", "total_bytes", "files",
     "total_files" and "file". What it raises ends the export, which a later one resumes.

@@ -89,6 +89,11 @@ Error& Error::os_error(int errno_value) {
   return *this;
 }
 
+Error& Error::needs(Need need) noexcept {
+  if (need_ == Need::kNothing) need_ = need;
+  return *this;
+}
+
 Error& Error::explain(const std::string& more) {
   message_ += more;
   compose();

@@ -20,6 +20,7 @@
 
 #include "base/process/resource_limits.h"
 #include "base/version.h"
+#include "cli/advice/advise.h"
 #include "cli/command.h"
 #include "cli/messages.h"
 #include "cli/options/table.h"
@@ -178,8 +179,14 @@ int run_words(StartedProgram& program) {
     return kExitDone;
   }
   program.meet_predecessor();
-  given = with_config(std::move(given), program.predecessor());
-  return run_command(given, program);
+  const bool goes_on = program.predecessor() != nullptr;
+  try {
+    given = with_config(std::move(given), program.predecessor());
+    return run_command(given, program);
+  } catch (const Error& error) {
+    if (goes_on) throw;
+    throw advised(error, given);
+  }
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 
 #include "base/process/stop_signals.h"
 #include "base/text/near_name.h"
+#include "base/text/shell_text.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/shown_file.h"
@@ -51,22 +52,48 @@ void write_blocks_out(std::uint64_t size,
   }
 }
 
-/// A whole parameter that is an array.
-Tensor array_named(const Conversion& conversion, const std::string& name) {
-  const TensorSet tensors = conversion.whole_tensors();
-  const auto index = tensors.find(name);
-  if (index && is_array(tensors.info(*index).dtype)) return tensors.at(*index);
+std::vector<std::string> names_of_arrays(const TensorSet& tensors) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     TensorInfo info = tensors.info(i);
     if (is_array(info.dtype)) names.push_back(std::move(info.name));
   }
+  return names;
+}
+
+/// A whole parameter that is an array.
+Tensor array_named(const Conversion& conversion, const std::string& name) {
+  const TensorSet tensors = conversion.whole_tensors();
+  const auto index = tensors.find(name);
+  if (index && is_array(tensors.info(*index).dtype)) return tensors.at(*index);
+  const std::vector<std::string> names = names_of_arrays(tensors);
   throw Error(ErrorKind::kMissing, "the conversion has no array with this name")
       .for_parameter(name)
       .hint(did_you_mean(name, names))
       .hint(
           "'reshardfs inspect' lists the names; "
           "merged/params.json has the values of texts");
+}
+
+/// "did you mean --param NAME?" if a file's name is that of an array; else empty.
+std::string parameter_meant_by(const Conversion& conversion, const std::string& file) {
+  try {
+    const auto near = near_name(file, names_of_arrays(conversion.whole_tensors()));
+    return near ? "did you mean '--param " + shell_word(*near) + "'?" : std::string();
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+const OutputFile& file_named(const Conversion& conversion, const std::string& path) {
+  try {
+    return shown_file(conversion, path);
+  } catch (const Error& error) {
+    if (path.find('/') != std::string::npos || error.kind() != ErrorKind::kMissing) throw;
+    const std::string hint = parameter_meant_by(conversion, path);
+    if (hint.empty()) throw;
+    throw Error(error.kind(), error.message()).hint(hint);
+  }
 }
 
 void write_parameter_out(const Tensor& array, bool npy) {
@@ -90,6 +117,7 @@ void check_cat_words(const Given& given) {
   const bool has_parameter = !given.text("param").empty();
   if (given.argument("FILE").empty() != has_parameter) {
     throw Error(ErrorKind::kUsage, "cat needs either a FILE or --param NAME")
+        .hint("run: " + shell_line({"reshardfs", "inspect", given.argument("SOURCE"), "--list"}))
         .hint("see 'reshardfs cat --help'");
   }
   if (given.flag("npy") && !has_parameter) {
@@ -117,7 +145,7 @@ int run_cat(const Given& given) {
     return kExitDone;
   }
   const std::shared_ptr<const VirtualFile> shown =
-      shown_file(conversion, given.argument("FILE")).file;
+      file_named(conversion, given.argument("FILE")).file;
   const std::shared_ptr<const VirtualFile> live = shown->snapshot();
   const VirtualFile& file = live != nullptr ? *live : *shown;
   write_blocks_out(file.size(), [&](std::uint64_t offset, std::span<std::byte> block) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -7,6 +8,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -70,6 +72,14 @@ void print_share(const ChosenShare& share, const Conversion& conversion) {
 /// Threads that send wait for the store most of the time.
 constexpr std::size_t kSenders = 16;
 
+/// Files that other programs would write.
+bool is_other_file(const std::string& extension) {
+  constexpr std::array<std::string_view, 12> kOthers{".pt",   ".pth", ".bin", ".pkl",
+                                                     ".npz",  ".npy", ".h5",  ".gguf",
+                                                     ".onnx", ".tar", ".zip", ".safetensor"};
+  return std::find(kOthers.begin(), kOthers.end(), extension) != kOthers.end();
+}
+
 /// What a target that is a file is to have; nothing: it is a directory.
 std::optional<OutputFormat> file_format_of(const std::string& target) {
   std::error_code failed;
@@ -77,6 +87,13 @@ std::optional<OutputFormat> file_format_of(const std::string& target) {
   const std::filesystem::path extension = std::filesystem::path(target).extension();
   if (extension == ".safetensors") return OutputFormat::kSafetensors;
   if (extension == ".ckpt") return OutputFormat::kCkpt;
+  if (is_other_file(extension.string())) {
+    throw Error(ErrorKind::kUsage, "export writes no " + extension.string() +
+                                       " files, and a directory has no such name")
+        .in_file(target)
+        .hint("name model.safetensors or model.ckpt for one file with the whole model, or '" +
+              printable(target) + "/' for a directory");
+  }
   return std::nullopt;
 }
 

@@ -407,14 +407,14 @@ void list_series(const InspectArguments& arguments) {
 
 /// Of what cannot be opened, while the error is handled: a part of a checkpoint is described all
 /// the same.
-/// @throws Error with what it is instead, where that is known.
+/// @throws the error of what is none.
 int describe_unopened(const InspectArguments& arguments, const Error& error) {
   const bool is_content = error.kind() == ErrorKind::kMissing ||
                           error.kind() == ErrorKind::kBadInput ||
                           error.kind() == ErrorKind::kUnsupported;
   if (!is_content || !arguments.query.src_pattern.empty()) throw;
   const auto part = describe_part(arguments.path);
-  if (!part) throw explained(error, arguments.path);
+  if (!part) throw;
   if (arguments.json) {
     write_json({{"description", description_json(*part)}});
   } else {

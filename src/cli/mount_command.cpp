@@ -22,6 +22,7 @@
 #include "base/process/stop_signals.h"
 #include "base/text/text.h"
 #include "checkpoint/series/step.h"
+#include "cli/advice/advise.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/messages.h"
@@ -69,6 +70,8 @@ struct MountJob {
   MountArguments arguments;
   MountWords words;
   MountRole role;
+  /// What to type instead of what was refused; empty: nobody types.
+  std::function<Error(const Error&)> advise{};
 };
 
 MountRoleChoices role_choices(const MountArguments& arguments) {
@@ -221,7 +224,16 @@ int mount_and_serve(const MountJob& job, const ConversionOptions& options,
   keep_little_free_memory();
   job.arguments.log.apply();
   const auto mount = options.step == kAllSteps ? mount_all_steps : mount_one_step;
-  mount(job, options, ready);
+  bool live = false;
+  try {
+    mount(job, options, [&] {
+      live = true;
+      ready();
+    });
+  } catch (const Error& error) {
+    if (live || !job.advise) throw;
+    throw job.advise(error);
+  }
   return kExitDone;
 }
 
@@ -317,8 +329,9 @@ int run_mount(const Given& given, StartedProgram& program) {
                MountRole(role_choices(asked), program.successor(), program.take_predecessor())};
   MountArguments& arguments = job.arguments;
   if (job.role.takeover() != nullptr) return go_on_with_mount(job);
+  job.advise = [&given](const Error& error) { return advised(error, given); };
   if (!arguments.fuse_socket) {
-    refuse_swapped_places(arguments.source, arguments.mountpoint);
+    refuse_swapped_places(given);
   }
   wait_for_source(arguments);
   const ConversionOptions options = conversion_options(arguments.given);

@@ -17,6 +17,7 @@ Strategy load_named_strategy(const std::filesystem::path& path,
     if (!is_content || !is_checkpoint(path)) throw;
     throw Error(ErrorKind::kUsage, "is a checkpoint, not a strategy")
         .in_file(path.string())
+        .needs(Need::kSourceStrategy)
         .hint("name the strategy file that the training job wrote (strategy_ckpt_config)");
   }
 }

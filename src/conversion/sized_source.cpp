@@ -128,6 +128,7 @@ class SizedSource {
   [[noreturn]] void refuse() const {
     throw Error(ErrorKind::kUsage,
                 "--src-strategy '" + printable(sizes_) + "' is not proven: " + words_of(unproven_))
+        .needs(Need::kSourceStrategy)
         .hint("give the strategy file that the training wrote, or run: reshardfs strategy guess " +
               shell_word(set_.root().string()) + " -O rules.toml");
   }

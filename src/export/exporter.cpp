@@ -43,6 +43,16 @@ std::uint64_t bytes_of(const OutputFiles& files) {
   return bytes;
 }
 
+/// Empty: there is none, or JSON cannot have its names.
+std::string strategy_of(const Conversion& conversion) {
+  try {
+    return conversion.target_strategy();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported) throw;
+    return {};
+  }
+}
+
 class Exporter {
  public:
   Exporter(const Conversion& conversion, const ConversionOptions& conversion_options,
@@ -51,11 +61,12 @@ class Exporter {
         target_(target_of(options, conversion_options.source)),
         planned_(conversion, options.share),
         engine_(target_->engine(files_, options.engine, options.memory)),
-        identity_(conversion_identity(conversion_options, conversion.source_files())) {}
+        identity_(conversion_identity(conversion_options, conversion.source_files())),
+        strategy_(has_ranks() ? strategy_of(conversion) : std::string()) {}
 
   ExportResult run() {
     const OtherManifests others(*target_, identity_, share_, options_.force);
-    Manifest manifest(*target_, identity_, options_.force, share_);
+    Manifest manifest(*target_, identity_, options_.force, share_, strategy_);
     adopt(others.known(), manifest);
     const Target::Listing there = look();
     const OutputFiles pending = target_->choose(files_, there, options_.force, manifest, engine_);
@@ -74,6 +85,10 @@ class Exporter {
   }
 
  private:
+  bool has_ranks() const {
+    return std::any_of(planned_.tops.begin(), planned_.tops.end(),
+                       [](const std::string& name) { return name.starts_with(kRankPrefix); });
+  }
   bool has_sums() const { return share_ || options_.checksums; }
 
   std::set<std::string> paths() const {
@@ -231,6 +246,7 @@ class Exporter {
   const std::optional<SharePlan>& share_ = planned_.share;
   BlockEngineOptions engine_;
   std::string identity_;
+  std::string strategy_;
   ExportResult result_;
 };
 

@@ -29,14 +29,15 @@ std::optional<Share> share_of(const std::optional<SharePlan>& plan) {
 }  // namespace
 
 Manifest::Manifest(const Target& target, const std::string& identity, bool force,
-                   const std::optional<SharePlan>& share)
+                   const std::optional<SharePlan>& share, const std::string& strategy)
     : header_(manifest_header(identity, share)),
+      opening_(header_ + (strategy.empty() ? "" : manifest_strategy_line(strategy))),
       identity_sum_(sha256_of(std::as_bytes(std::span(identity)))),
       claim_(target.claim(share_of(share))) {
   const std::uint64_t good =
       parse_manifest(target.shown(manifest_name(share_of(share))), claim_->read(),
                      same_files(identity, share), identity, force, entries_);
-  claim_->begin(good, header_);
+  claim_->begin(good, opening_);
 }
 
 std::optional<Manifest::Entry> Manifest::find(const std::string& path) const {
@@ -68,14 +69,14 @@ void Manifest::add(const std::string& path, const Entry& entry) {
 void Manifest::save() {
   claim_->save([this] {
     const std::lock_guard lock(mutex_);
-    std::string text = header_;
+    std::string text = opening_;
     for (const auto& [path, entry] : entries_) text += manifest_entry_line(path, entry);
     return text;
   });
 }
 
 void Manifest::complete(const std::set<std::string>& paths) {
-  std::string text = header_;
+  std::string text = opening_;
   for (const std::string& path : paths) text += manifest_entry_line(path, entries_.at(path));
   claim_->complete(text + manifest_last_line(header_));
 }

@@ -77,9 +77,10 @@ class Manifest {
   /// @param identity see conversion_identity(); the same exactly if files that exist may be kept.
   /// @param force begin a new one if there is one of another conversion.
   /// @param share of which it is to be; nothing: of an export that is not shared out.
+  /// @param strategy see manifest_strategy_line(); empty: there is none.
   /// @throws Error kUsage for another conversion: says what is different; as Target::claim(); kIo.
   Manifest(const Target& target, const std::string& identity, bool force,
-           const std::optional<SharePlan>& share = {});
+           const std::optional<SharePlan>& share = {}, const std::string& strategy = {});
   Manifest(const Manifest&) = delete;
   Manifest& operator=(const Manifest&) = delete;
 
@@ -109,6 +110,7 @@ class Manifest {
 
  private:
   std::string header_;
+  std::string opening_;  // the header, and what else stands above the entries
   std::string identity_sum_;
   std::unique_ptr<Claim> claim_;
   mutable std::mutex mutex_;  // guards those below, and keeps lines apart

@@ -11,6 +11,7 @@
 #include "base/sha256.h"
 #include "conversion/identity.h"
 #include "export/folder.h"
+#include "strategy/files/strategy_file.h"
 
 namespace reshardfs {
 namespace {
@@ -85,7 +86,10 @@ bool take_line(std::string_view line, Manifest::Entries& out) {
   const auto json = JsonDocument::parse(line);
   if (!json || !json->value().is_object()) return false;
   auto entry = entry_of(json->value());
-  if (!entry) return json->value().find(kCompleteKey).has_value();
+  if (!entry) {
+    return json->value().find(kCompleteKey).has_value() ||
+           json->value().find(kManifestStrategyKey).has_value();
+  }
   out[std::move(entry->first)] = std::move(entry->second);
   return true;
 }
@@ -104,6 +108,14 @@ std::string manifest_header(const std::string& identity, const std::optional<Sha
     json.close_object();
   }
   json.written_member(kConversionKey, identity);
+  json.close_object();
+  return json.take() + "\n";
+}
+
+std::string manifest_strategy_line(const std::string& strategy) {
+  JsonWriter json(kCompactJson);
+  json.open_object();
+  json.member(kManifestStrategyKey, strategy);
   json.close_object();
   return json.take() + "\n";
 }

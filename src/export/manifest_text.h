@@ -19,6 +19,8 @@ namespace reshardfs {
 /// The first line states the conversion and the share of a manifest.
 /// @param identity see conversion_identity().
 std::string manifest_header(const std::string& identity, const std::optional<SharePlan>& plan);
+/// @param strategy that the ranks are cut by, as MindSpore's JSON: see strategy_in_manifest().
+std::string manifest_strategy_line(const std::string& strategy);
 std::string manifest_entry_line(const std::string& path, const Manifest::Entry& entry);
 /// The last line of a complete manifest. It repeats the conversion and share, because it can be
 /// read without the rest.

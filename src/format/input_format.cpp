@@ -19,6 +19,7 @@ namespace {
 FileIndex refuse_part(const ByteSource& source, const NameOrders* /*known*/) {
   throw Error(ErrorKind::kUnsupported, "is one file of a distributed checkpoint of PyTorch")
       .in_file(source.name())
+      .needs(Need::kSource)
       .hint("name the directory, which has a .metadata, as the source");
 }
 
@@ -109,6 +110,7 @@ FileIndex read_index(const InputFormat& format, const ByteSource& source, const 
     if (!content) throw not_a_checkpoint(error, format, source);
     throw Error(ErrorKind::kBadInput, "is " + std::string(content->what))
         .in_file(source.name())
+        .needs(Need::kSource)
         .hint(std::string(content->advice));
   }
 }

@@ -109,6 +109,11 @@ std::int64_t Conversion::rank_count() const {
   return state_->tables.target->rank_count();
 }
 
+std::string Conversion::target_strategy() const {
+  const std::optional<Strategy>& strategy = state_->tables.target->strategy();
+  return strategy ? to_json(*strategy) : std::string();
+}
+
 std::size_t Conversion::parameter_count() const {
   return state_->tables.target->parameters().size();
 }

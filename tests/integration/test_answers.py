@@ -74,16 +74,16 @@ class Misspelt(Answers):
 
     def test_options_before_the_command(self) -> None:
         self.answer(["--verbose", "mount", self.made.source, self.mountpoint],
-                    "there is no option '--verbose'; options follow the command, as in "
-                    "'reshardfs mount --verbose ...'")
+                    "there is no option '--verbose': options follow the command; run: reshardfs mount "
+                    f"--verbose {self.made.source} {self.mountpoint}")
         self.answer(["--versoin"], "there is no option '--versoin'; did you mean '--version'?")
 
     def test_options_without_their_values(self) -> None:
         self.mount_answer(["--src-strategy"], "--src-strategy needs a value; it takes "
-                          "FILE|DIR|none; see 'reshardfs mount --help'")
+                          "FILE|DIR|SIZES|none; see 'reshardfs mount --help'")
         self.mount_answer(["--src-strategy", "--dst-strategy", "x"],
                           "--src-strategy needs a value, but '--dst-strategy' follows; it takes "
-                          "FILE|DIR|none; see 'reshardfs mount --help'")
+                          "FILE|DIR|SIZES|none; see 'reshardfs mount --help'")
 
     def test_help_goes_before_wrong_options(self) -> None:
         result = run("mount", "--src-stratgy", "x", "--help")
@@ -108,13 +108,16 @@ class Misspelt(Answers):
         self.answer([], "a command is missing; 'reshardfs help' lists them")
         self.answer(["map"], "a command is missing; write reshardfs map list|check|show")
         self.answer([self.made.source, self.mountpoint],
-                    f"there is no command '{self.made.source}'; to mount it: reshardfs mount "
-                    f"{self.made.source} MOUNTPOINT")
+                    f"there is no command '{self.made.source}'; run: reshardfs mount {self.made.source} "
+                    f"{self.mountpoint}")
+        self.answer([self.made.source],
+                    f"there is no command '{self.made.source}'; run: reshardfs inspect {self.made.source}")
 
     def test_arguments(self) -> None:
         usage = "write reshardfs mount SOURCE MOUNTPOINT"
         self.answer(["mount"], f"SOURCE is missing; {usage}")
-        self.answer(["mount", self.made.source], f"MOUNTPOINT is missing; {usage}")
+        self.answer(["mount", self.made.source], "MOUNTPOINT is missing; run: mkdir -p mnt && reshardfs mount "
+                    f"{self.made.source} mnt")
         self.mount_answer(["a", "b"], f"2 arguments too many: 'a', 'b'; {usage}")
         self.answer(["hash"], "SOURCE is missing; write reshardfs hash SOURCE [FILE]")
         self.answer(["map", "show", "x"],
@@ -165,7 +168,8 @@ class Misspelt(Answers):
                           f"directory; did you mean '{self.made.src_strategy}'?")
         nowhere = self.made.directory / "a" / "b"
         self.answer(["mount", source, nowhere],
-                    f"{nowhere}: the mount point does not exist; mkdir -p {nowhere}")
+                    f"{nowhere}: the mount point does not exist; run: mkdir -p {nowhere} && "
+                    f"reshardfs mount {source} {nowhere}")
 
     def test_parameters_and_files(self) -> None:
         right = "model.layers.0.attention.wq.weight"
@@ -230,30 +234,33 @@ class Mistaken(Answers):
             with self.subTest(checkpoint.name):
                 self.answer(["mount", self.mountpoint, checkpoint, *self.strategies()],
                             f"SOURCE and MOUNTPOINT look swapped: {self.mountpoint} is empty and "
-                            f"{checkpoint} is a checkpoint; try reshardfs mount {checkpoint} "
-                            f"{self.mountpoint}")
+                            f"{checkpoint} is a checkpoint; run: reshardfs mount {checkpoint} "
+                            f"{self.mountpoint} {' '.join(map(str, self.strategies()))}")
 
     def test_an_empty_source_is_not_swapped(self) -> None:
         empty = self.made.directory / "empty"
         empty.mkdir()
         line = self.refused_words(
-            ["mount", empty, self.mountpoint], str(empty), "no checkpoint was found")
+            ["mount", empty, self.mountpoint], str(empty), "is an empty directory")
         self.assertNotIn("swapped", line)
 
     def test_checkpoint_as_strategy(self) -> None:
-        answer = ("is a checkpoint, not a strategy; name the strategy file that the training job "
-                  "wrote (strategy_ckpt_config)")
-        for checkpoint in (self.source(0), self.made.source):
-            for option in ("--src-strategy", "--dst-strategy"):
-                with self.subTest(option):
-                    self.mount_answer([option, checkpoint], f"{checkpoint}: {answer}")
-            self.answer(["strategy", "show", checkpoint], f"{checkpoint}: {answer}")
+        what = "is a checkpoint, not a strategy"
+        answer = f"{what}; name the strategy file that the training job wrote (strategy_ckpt_config)"
+        source, strategy = self.made.source, self.made.src_strategy
+        for checkpoint in (self.source(0), source):
+            self.mount_answer(["--dst-strategy", checkpoint], f"{checkpoint}: {answer}")
+            # The one that fits lies beside the checkpoint.
+            self.mount_answer(["--src-strategy", checkpoint], f"{checkpoint}: {what}; run: reshardfs mount "
+                              f"{source} {self.mountpoint} --src-strategy {strategy}")
+        self.answer(["strategy", "show", self.source(0)], f"{self.source(0)}: {answer}")
+        self.answer(["strategy", "show", source], f"{source}: {what}; run: reshardfs strategy show {strategy}")
 
     def test_strategy_as_checkpoint(self) -> None:
         strategy = self.made.src_strategy
         self.answer(["mount", strategy, self.mountpoint],
-                    f"{strategy}: is a strategy file, not a checkpoint; name it as strategy, and "
-                    "the checkpoint's directory as source")
+                    f"{strategy}: is a strategy, not a checkpoint; run: reshardfs mount {self.made.source} "
+                    f"{self.mountpoint} --src-strategy {strategy}")
 
     def plain_files(self, count: int) -> Path:
         """A directory as training on one device leaves it, with a strategy beside the files."""
@@ -272,7 +279,7 @@ class Mistaken(Answers):
         self.answer(["mount", several, self.mountpoint],
                     f"{several}: 7 checkpoints here: {names} and 2 more; name one, {pattern}")
         self.answer(["inspect", one],
-                    f"{one}: 1 checkpoint here: 'net-1_100.ckpt'; name it, {pattern}")
+                    f"{one}: has one checkpoint, 'net-1_100.ckpt'; run: reshardfs inspect {one}/net-1_100.ckpt")
 
     def test_no_checkpoint(self) -> None:
         foreign = "name a .ckpt or .safetensors file, or a directory of them"
@@ -318,7 +325,7 @@ class Mistaken(Answers):
 
     def test_sizes_without_equals(self) -> None:
         self.mount_answer(["--dst-strategy", "tp4,dp2"], "there is no strategy file 'tp4,dp2'; "
-                          "sizes are written with '=': --dst-strategy tp=4,dp=2")
+                          "sizes are written with '=': did you mean '--dst-strategy tp=4,dp=2'?")
 
     def test_cast_without_quotes(self) -> None:
         self.mount_answer(["--cast", "fp32-"], "the cast 'fp32-' ends where the shell took a '>' "

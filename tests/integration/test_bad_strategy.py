@@ -60,7 +60,7 @@ class NotForThisSet(Strategies):
 
     def test_swapped(self) -> None:
         swapped = self.strategies(src=self.made.dst_strategy, dst=self.made.src_strategy)
-        self.refused("rank", options=swapped)
+        self.refused("look swapped", options=swapped)
 
     def test_swapped_the_other_way(self) -> None:
         made = self.other_set(Parallel(tp=2), Parallel(tp=4), layers=1)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import warnings
@@ -290,7 +291,9 @@ class Refused(DiffTest):
         made = make_set(self.directory / "m", Parallel(tp=4), Parallel(tp=2), layers=1)
         strategy = ("--b-strategy", made.src_strategy)
         self.refused(2, made.source, made.source, words=("--a-strategy",))
-        self.refused(2, made.source_files(0)[0], made.source, words=("--b-strategy",))
+        one = self.directory / "one.ckpt"
+        shutil.copy(made.source_files(0)[0], one)
+        self.refused(2, one, made.source, words=("--b-strategy",))
         made.source_files(2)[0].unlink()
         self.refused(2, made.source, made.source, "--a-strategy", made.src_strategy, *strategy,
                      words=("rank 2 is missing", "parameter"))

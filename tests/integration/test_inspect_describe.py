@@ -297,7 +297,7 @@ class Places(DescribeTest):
     def test_a_directory_alone_is_no_rank(self) -> None:
         """Nothing states that there are others."""
         made = make_set(self.directory, Parallel(), Parallel(), layers=1)
-        self.assertIn("1 checkpoint here", self.one_line(made.source / "rank_0"))
+        self.assertIn("has one checkpoint", self.one_line(made.source / "rank_0"))
 
     def test_a_step(self) -> None:
         source = self.directory / "src"
@@ -311,7 +311,7 @@ class Places(DescribeTest):
         for path in (made.src_strategy, made.directory / "src_strategy.json", made.directory / "src_stages"):
             line = self.one_line(path)
             self.assertIn("is a strategy, not a checkpoint", line)
-            (command,) = re.findall(r"'(reshardfs strategy show [^']*)'", line)
+            (command,) = re.findall(r"; run: (reshardfs strategy show .*)", line)
             self.assertEqual(in_shell(command, self.directory).code, 0)
 
     def test_a_cache_of_a_hub(self) -> None:

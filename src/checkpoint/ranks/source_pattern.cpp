@@ -65,6 +65,7 @@ void refuse_plain_files(const std::filesystem::path& root, const SourceTreePtr& 
                                                  : counted(names.size(), "checkpoint");
   throw Error(ErrorKind::kMissing, count + " here: " + name_list(names))
       .in_file(root.string())
+      .needs(Need::kSource)
       .hint(std::string(names.size() == 1 ? "name it" : "name one") +
             ", or give the pattern of a file for each rank with --src-pattern, for example "
             "'net_{rank}.ckpt'");
@@ -197,9 +198,15 @@ SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string
     throw Error(ErrorKind::kMissing, "is not a checkpoint itself, but its directory '" +
                                          printable(below->filename().string()) + "' is one")
         .in_file(root.string())
+        .needs(Need::kSource)
         .hint("give " + printable(below->string()) + " as the source");
   }
-  throw nothing_found(root, all_forms()).hint(kGivePattern);
+  if (list_directory(root, tree).empty()) {
+    throw Error(ErrorKind::kMissing, "is an empty directory")
+        .in_file(root.string())
+        .hint("give a checkpoint directory or a checkpoint file as the source");
+  }
+  throw nothing_found(root, all_forms()).needs(Need::kSource).hint(kGivePattern);
 }
 
 SourceFiles take_one_file(const std::filesystem::path& path, const std::string& wanted) {

@@ -21,6 +21,7 @@ void require_one_shape(const Holders& holders) {
                                           differing_words(holders) +
                                           "), but there is no source strategy")
         .in_file(row.first->source->name())
+        .needs(Need::kSourceStrategy)
         .hint(
             "give the strategy that it was saved with (--src-strategy), or name one rank's file "
             "as the source");

@@ -58,7 +58,10 @@ class Describer {
     describe_model();
     describe_layout();
     find_strategies();
-    out_.next = next_commands(next_facts());
+    const NextFacts next = next_facts();
+    if (next.strategies.size() == 1) out_.src_strategy = next.strategies.front();
+    if (sizes_ && next.can_mount) out_.src_strategy = sizes_->text;
+    out_.next = next_commands(next);
     return std::move(out_);
   }
 
@@ -172,32 +175,6 @@ class Describer {
     out_.layout.ranks = ranks_.ranks;
     count_elements(sizes_->side.table());
     return true;
-  }
-
-  /// A strategy of another model says nothing of this one. Of what has one dimension, nothing need
-  /// be stated.
-  static void require_cover(const DiffSide& side) {
-    bool lays_out = false;
-    for (const SourceParameter& parameter : side.table().parameters()) {
-      lays_out = lays_out || parameter.grid != nullptr;
-      const bool is_matrix = parameter.holders.front().entry->shape.size() > 1;
-      if (parameter.grid || !is_matrix || is_training_state(parameter.name)) continue;
-      throw Error(ErrorKind::kBadInput,
-                  fmt::format("it has no layout of '{}'", printable(parameter.name)));
-    }
-    if (!lays_out) throw Error(ErrorKind::kBadInput, "it lays out nothing of the checkpoint");
-    if (!side.table().missing_ranks().empty() || !can_be_mounted(side)) {
-      throw Error(ErrorKind::kBadInput, fmt::format("it is of {} ranks, of which not all are here",
-                                                    side.table().ranks().all().size()));
-    }
-  }
-
-  /// Whether every part of all parameters is in a file.
-  static bool can_be_mounted(const DiffSide& side) {
-    const auto& parameters = side.table().parameters();
-    return std::all_of(parameters.begin(), parameters.end(), [](const SourceParameter& parameter) {
-      return !parameter.grid || parameter.grid->complete();
-    });
   }
 
   NextFacts next_facts() const {

@@ -6,8 +6,11 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "reshardfs/error.h"
 
+#include "base/text/state_names.h"
 #include "cli/describe/path_above.h"
 #include "conversion/strategy_input.h"
 #include "format/foreign_content.h"
@@ -15,6 +18,7 @@
 #include "storage/local/directory.h"
 #include "storage/location.h"
 #include "storage/source_tree.h"
+#include "strategy/files/strategy_file.h"
 
 namespace reshardfs {
 namespace {
@@ -28,12 +32,13 @@ std::string lower(std::string text) {
 }
 
 bool has_strategy_name(const std::string& name) {
-  return lower(name).find("strategy") != std::string::npos;
+  return lower(name).find("strategy") != std::string::npos || is_manifest_name(name);
 }
 
 bool has_strategy_extension(const std::string& name) {
   const fs::path extension = fs::path(name).extension();
-  return extension == ".ckpt" || extension == ".json" || extension == ".toml";
+  return extension == ".ckpt" || extension == ".json" || extension == ".toml" ||
+         is_manifest_name(name);
 }
 
 /// Whether a file's content is not that of a checkpoint; that it is a strategy, reading it shows.
@@ -169,6 +174,31 @@ std::vector<NearStrategy> fit_near_strategies(
     }
   }
   return strategies;
+}
+
+// A strategy of another model says nothing of this one. Of what has one dimension, nothing need
+// be stated.
+void require_cover(const DiffSide& side) {
+  bool lays_out = false;
+  for (const SourceParameter& parameter : side.table().parameters()) {
+    lays_out = lays_out || parameter.grid != nullptr;
+    const bool is_matrix = parameter.holders.front().entry->shape.size() > 1;
+    if (parameter.grid || !is_matrix || is_training_state(parameter.name)) continue;
+    throw Error(ErrorKind::kBadInput,
+                fmt::format("it has no layout of '{}'", printable(parameter.name)));
+  }
+  if (!lays_out) throw Error(ErrorKind::kBadInput, "it lays out nothing of the checkpoint");
+  if (!side.table().missing_ranks().empty() || !can_be_mounted(side)) {
+    throw Error(ErrorKind::kBadInput, fmt::format("it is of {} ranks, of which not all are here",
+                                                  side.table().ranks().all().size()));
+  }
+}
+
+bool can_be_mounted(const DiffSide& side) {
+  const auto& parameters = side.table().parameters();
+  return std::all_of(parameters.begin(), parameters.end(), [](const SourceParameter& parameter) {
+    return !parameter.grid || parameter.grid->complete();
+  });
 }
 
 }  // namespace reshardfs

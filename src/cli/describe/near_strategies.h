@@ -31,4 +31,11 @@ std::vector<NearStrategy> fit_near_strategies(
     const std::vector<std::filesystem::path>& found,
     const std::function<DiffSide(const std::filesystem::path&)>& open);
 
+/// @param side laid out by a strategy.
+/// @throws Error if the strategy is of another model, or of more ranks than have files.
+void require_cover(const DiffSide& side);
+
+/// Whether every part of all parameters is in a file.
+bool can_be_mounted(const DiffSide& side);
+
 }  // namespace reshardfs

@@ -163,27 +163,46 @@ std::optional<SetDescription> describe_rank(const fs::path& named) {
   return out;
 }
 
-std::optional<SetDescription> describe_cache(const fs::path& named) {
-  constexpr std::size_t kMost = 3;
+/// What a cache has of one model.
+struct CachedModel {
+  std::string model{};                ///< "org/name"
+  fs::path snapshots{};               ///< the directory, as the user would write it
+  std::vector<std::string> names{};   ///< of all snapshots
+  std::optional<std::string> main{};  ///< that refs/main names
+};
+
+std::optional<CachedModel> cached_model(const fs::path& named) {
   const fs::path real = real_path(named);
   const bool is_below = real.filename() == kSnapshots;
   const fs::path cache = is_below ? real.parent_path() : real;
-  const std::string model = model_of(cache.filename().string());
-  if (model.empty()) return std::nullopt;
-  const fs::path snapshots = is_below ? named : named / kSnapshots;
-  std::vector<std::string> names = directories_in(snapshots);
-  if (names.empty()) return std::nullopt;
+  CachedModel cached;
+  cached.model = model_of(cache.filename().string());
+  if (cached.model.empty()) return std::nullopt;
+  cached.snapshots = is_below ? named : named / kSnapshots;
+  cached.names = directories_in(cached.snapshots);
+  if (cached.names.empty()) return std::nullopt;
+  const std::string main = main_snapshot(cache);
+  const bool is_there =
+      std::find(cached.names.begin(), cached.names.end(), main) != cached.names.end();
+  if (is_there) cached.main = main;
+  return cached;
+}
+
+std::optional<SetDescription> describe_cache(const fs::path& named) {
+  constexpr std::size_t kMost = 3;
+  const auto cached = cached_model(named);
+  if (!cached) return std::nullopt;
   SetDescription out;
   out.kind = "hub_cache";
-  out.format = fmt::format("what a cache of Hugging Face's hub has of {}: {}", printable(model),
-                           counted(names.size(), "snapshot"));
-  const std::string main = main_snapshot(cache);
-  if (std::find(names.begin(), names.end(), main) != names.end()) {
-    out.place.push_back(fmt::format("refs/main names snapshot {}", printable(main)));
-    names = {main};
+  out.format = fmt::format("what a cache of Hugging Face's hub has of {}: {}",
+                           printable(cached->model), counted(cached->names.size(), "snapshot"));
+  std::vector<std::string> names = cached->names;
+  if (cached->main) {
+    out.place.push_back(fmt::format("refs/main names snapshot {}", printable(*cached->main)));
+    names = {*cached->main};
   }
   for (const std::string& name : names) {
-    if (out.next.size() < kMost) out.next.push_back(inspect_line(snapshots / name));
+    if (out.next.size() < kMost) out.next.push_back(inspect_line(cached->snapshots / name));
   }
   return out;
 }
@@ -220,6 +239,14 @@ std::optional<HubPlace> hub_place(const fs::path& path) {
   return std::nullopt;
 }
 
+std::optional<fs::path> hub_snapshot(const fs::path& named) {
+  const auto cached = cached_model(named);
+  if (!cached) return std::nullopt;
+  if (cached->main) return cached->snapshots / *cached->main;
+  if (cached->names.size() > 1) return std::nullopt;
+  return cached->snapshots / cached->names.front();
+}
+
 std::vector<std::string> places_of(const fs::path& named, const CheckpointSet& set) {
   std::vector<std::string> places;
   if (is_url(named)) return places;
@@ -241,23 +268,6 @@ std::optional<SetDescription> describe_part(const fs::path& named) {
   if (is_url(named)) return std::nullopt;
   if (auto rank = describe_rank(named)) return rank;
   return describe_cache(named);
-}
-
-Error explained(const Error& error, const fs::path& named) {
-  if (is_url(named)) return error;
-  std::error_code failed;
-  if (fs::is_directory(named, failed) && fs::is_empty(named, failed) && !failed) {
-    return Error(ErrorKind::kMissing, "is an empty directory")
-        .in_file(named.string())
-        .hint("give a checkpoint directory or a checkpoint file as the source");
-  }
-  if (!is_strategy(named)) return error;
-  return Error(error.kind(), "is a strategy, not a checkpoint")
-      .in_file(named.string())
-      .hint(
-          fmt::format("'{}' shows it; name it with --src-strategy, and the checkpoint's directory "
-                      "as the source",
-                      shell_line({"reshardfs", "strategy", "show", named.string()})));
 }
 
 }  // namespace reshardfs

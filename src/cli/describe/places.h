@@ -35,14 +35,16 @@ struct HubPlace {
 };
 std::optional<HubPlace> hub_place(const std::filesystem::path& path);
 
+/// "models--org--name", or its snapshots/: the snapshot to read, which refs/main names or which is
+/// the only one. Nothing for other paths.
+/// @param named as the user names it; the snapshot is written likewise.
+std::optional<std::filesystem::path> hub_snapshot(const std::filesystem::path& named);
+
 /// Sentences about what a checkpoint that can be opened is a part of; none if it stands for itself.
 std::vector<std::string> places_of(const std::filesystem::path& named, const CheckpointSet& set);
 
 /// Of a path that cannot be opened as a checkpoint, but is one's part, or holds one: what it is,
 /// and commands that show the checkpoint.
 std::optional<SetDescription> describe_part(const std::filesystem::path& named);
-
-/// The error about a path that is no checkpoint, with what it is instead where that is known.
-Error explained(const Error& error, const std::filesystem::path& named);
 
 }  // namespace reshardfs

@@ -200,12 +200,14 @@ void check_value(const Option& option, const std::string& text, const std::strin
   if (option.is_flag() && !flag_value(text)) throw does_not_take(option, text).hint(see_help);
 }
 
-void refuse_sizes_without_equals(const std::string& text) {
+void refuse_sizes_without_equals(const std::string& option, const std::string& text) {
   const std::regex all("(tp|mp|dp|pp)[:-]?[0-9]+(,(tp|mp|dp|pp)[:-]?[0-9]+)*");
   const std::regex one("(tp|mp|dp|pp)[:-]?([0-9]+)");
-  if (!std::regex_match(text, all)) return;
+  const bool is_number = std::regex_match(text, std::regex("[0-9]{1,6}"));
+  if (!is_number && !std::regex_match(text, all)) return;
   throw Error(ErrorKind::kUsage, "there is no strategy file '" + text + "'")
-      .hint("sizes are written with '=': --dst-strategy " + std::regex_replace(text, one, "$1=$2"));
+      .hint("sizes are written with '=': did you mean '--" + option + " " +
+            (is_number ? "tp=" + text : std::regex_replace(text, one, "$1=$2")) + "'?");
 }
 
 }  // namespace reshardfs

@@ -41,6 +41,6 @@ std::optional<bool> flag_value(const std::string& text);
 void check_value(const Option& option, const std::string& text, const std::string& see_help);
 
 /// @throws Error kUsage if a text says sizes of a target without '=': tp4, or tp:4,dp:2.
-void refuse_sizes_without_equals(const std::string& text);
+void refuse_sizes_without_equals(const std::string& option, const std::string& text);
 
 }  // namespace reshardfs

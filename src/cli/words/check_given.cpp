@@ -8,6 +8,7 @@
 #include "reshardfs/error.h"
 
 #include "base/text/text.h"
+#include "cli/advice/command_text.h"
 #include "cli/options/table.h"
 #include "cli/options/value_checks.h"
 #include "cli/words/word_answers.h"
@@ -27,12 +28,21 @@ void check_values(const Given& given) {
   }
 }
 
+/// The command with the rest filled in, to paste or to change.
+std::string example_of(const Given& given) {
+  if (given.from_file) return {};
+  const std::string text = completed_text(given);
+  return text.empty() ? text : "run: " + text;
+}
+
 void check_arguments(const Given& given) {
   const std::vector<Argument>& expected = given.command().arguments;
   for (std::size_t i = given.arguments.size(); i < expected.size(); ++i) {
     const Argument& missing = expected[i];
     if (!missing.required || (!missing.unless.empty() && given.has(missing.unless))) continue;
-    throw Error(ErrorKind::kUsage, missing.name + " is missing").hint("write " + usage_of(given));
+    throw Error(ErrorKind::kUsage, missing.name + " is missing")
+        .hint(example_of(given))
+        .hint("write " + usage_of(given));
   }
   for (std::size_t i = 0; i < std::min(given.arguments.size(), expected.size()); ++i) {
     // Commands that need a mount point tell of it themselves, as do those that can do without.
@@ -74,7 +84,9 @@ void check_options(const Given& given) {
     if (given.has(option->name)) {
       check_company(given, *option);
     } else if (option->required) {
-      throw Error(ErrorKind::kUsage, "--" + option->name + " is missing").hint(given.see_help());
+      throw Error(ErrorKind::kUsage, "--" + option->name + " is missing")
+          .hint(example_of(given))
+          .hint(given.see_help());
     }
   }
 }

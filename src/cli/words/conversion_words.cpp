@@ -26,7 +26,7 @@ void set_target(const Given& given, ConversionOptions& options) {
       options.dst_sizes = text;
       return;
     }
-    refuse_sizes_without_equals(text);
+    refuse_sizes_without_equals("dst-strategy", text);
   }
   options.dst_strategy = existing_path(
       given, "dst-strategy", "a strategy file, a directory of them, or sizes such as 'tp=8,dp=2'");
@@ -39,6 +39,7 @@ void set_source(const Given& given, ConversionOptions& options) {
   if (!is_path && is_derivation(strategy)) {
     options.src_sizes = strategy;
   } else {
+    if (!is_path) refuse_sizes_without_equals("src-strategy", strategy);
     options.src_strategy = existing_path(given, "src-strategy");
   }
   set_target(given, options);

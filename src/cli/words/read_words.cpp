@@ -47,7 +47,7 @@ class Walk {
     const std::size_t equals = word.find('=');
     const std::string name = word.substr(0, equals);
     const Option* option = find_option(command_, name.substr(2));
-    if (option == nullptr) refuse_long_option(given_, name);
+    if (option == nullptr) refuse_long_option(given_, name, words_);
     if (equals != std::string::npos) {
       given_.options.push_back({option, word.substr(equals + 1)});
     } else {
@@ -111,7 +111,7 @@ const Command& named_command(const std::vector<std::string>& words, std::size_t&
          !commands_below(command->name).empty()) {
     const std::string name = (command->name.empty() ? "" : command->name + " ") + words[next];
     const Command* const found = find_command(name);
-    if (found == nullptr) refuse_command(command->name, words[next]);
+    if (found == nullptr) refuse_command(command->name, words, next);
     command = found;
     ++next;
   }

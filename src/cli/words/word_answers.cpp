@@ -13,21 +13,24 @@
 #include <fmt/ranges.h>
 
 #include "reshardfs/error.h"
+#include "reshardfs/strategy_rules.h"
 
 #include "base/text/near_name.h"
+#include "base/text/shell_text.h"
 #include "cli/options/table.h"
 
 namespace reshardfs {
 namespace {
 
 /// What other programs call a command.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kOtherWords{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOtherWords{{
     {"info", "inspect"},
     {"show", "inspect"},
     {"ls", "inspect"},
     {"convert", "export"},
     {"compare", "diff"},
     {"check", "verify"},
+    {"list", "status"},
     {"version", "--version"},
 }};
 
@@ -37,11 +40,71 @@ std::string other_word(const std::string& word) {
   return found == kOtherWords.end() ? "" : fmt::format("did you mean '{}'?", found->second);
 }
 
-/// Nobody calls a command like a file; who leaves the command out wants what most do.
-std::string command_for_file(const std::string& word) {
+/// If the word is an existing path, the command was left out: one path is to be inspected; two are
+/// a source and a mount point.
+std::string command_for_file(const std::vector<std::string>& words) {
   std::error_code failed;
-  if (!std::filesystem::exists(word, failed)) return "";
-  return fmt::format("to mount it: reshardfs mount {} MOUNTPOINT", printable(word));
+  if (!std::filesystem::exists(words.front(), failed)) return "";
+  const bool mounts = words.size() > 1 && !words[1].starts_with('-');
+  std::vector<std::string> line{"reshardfs", mounts ? "mount" : "inspect"};
+  line.insert(line.end(), words.begin(), words.end());
+  return "run: " + shell_line(line);
+}
+
+/// The command that stands behind an option, and the words with it in front. Empty: there is none.
+std::string with_command_first(std::vector<std::string> words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (find_command(words[i]) == nullptr) continue;
+    std::rotate(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(i),
+                words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    words.insert(words.begin(), "reshardfs");
+    return "run: " + shell_line(words);
+  }
+  return {};
+}
+
+/// What other programs call the numbers of devices, and their names here.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kSizeOptions{{
+    {"tp", "tp"},
+    {"pp", "pp"},
+    {"ep", "ep"},
+    {"dp", "dp"},
+    {"mp", "tp"},
+    {"tp-size", "tp"},
+    {"tensor-parallel", "tp"},
+    {"tensor-parallel-size", "tp"},
+    {"tensor-model-parallel-size", "tp"},
+    {"pipeline-parallel-size", "pp"},
+}};
+
+std::string_view size_of(std::string_view option) {
+  if (!option.starts_with("--")) return {};
+  option.remove_prefix(2);
+  const auto* const found = std::find_if(kSizeOptions.begin(), kSizeOptions.end(),
+                                         [&](const auto& known) { return known.first == option; });
+  return found == kSizeOptions.end() ? std::string_view() : found->second;
+}
+
+/// Options "tp 2" and "pp 4" as one strategy; empty if that is not what stands there.
+std::string with_sizes_together(const Given& given, const std::vector<std::string>& words) {
+  if (find_option(given.command(), "dst-strategy") == nullptr) return {};
+  std::vector<std::string> line{given.command_line()};
+  std::vector<std::string> sizes;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::size_t equals = std::min(words[i].find('='), words[i].size());
+    const std::string_view size = size_of(std::string_view(words[i]).substr(0, equals));
+    if (size.empty()) {
+      line.push_back(shell_word(words[i]));
+      continue;
+    }
+    const bool glued = equals < words[i].size();
+    if (!glued && i + 1 == words.size()) return {};
+    const std::string value = glued ? words[i].substr(equals + 1) : words[++i];
+    sizes.push_back(fmt::format("{}={}", size, value));
+  }
+  const std::string strategy = fmt::format("{}", fmt::join(sizes, ","));
+  if (!is_derivation(strategy)) return {};
+  return fmt::format("run: {} --dst-strategy {}", fmt::join(line, " "), shell_word(strategy));
 }
 
 std::vector<std::string> long_options(const Command& command) {
@@ -77,14 +140,16 @@ Error no_option(const Given& given, const std::string& word) {
 
 }  // namespace
 
-void refuse_command(const std::string& above, const std::string& word) {
+void refuse_command(const std::string& above, const std::vector<std::string>& words,
+                    std::size_t place) {
+  const std::string& word = words[place];
   const std::vector<std::string> names = commands_below(above);
   const std::string group = above.empty() ? "" : above + " ";
   Error error(ErrorKind::kUsage, fmt::format("there is no command '{}{}'", group, printable(word)));
   if (const auto near = near_name(word, names)) {
     error.hint(fmt::format("did you mean '{}{}'?", group, *near));
   }
-  if (above.empty()) error.hint(other_word(word)).hint(command_for_file(word));
+  if (above.empty()) error.hint(other_word(word)).hint(command_for_file(words));
   throw error.hint(fmt::format("the commands are {}", fmt::join(names, ", ")));
 }
 
@@ -95,12 +160,16 @@ void refuse_missing_command(const Command& command) {
                                                fmt::join(commands_below(command.name), "|")));
 }
 
-void refuse_long_option(const Given& given, const std::string& name) {
+void refuse_long_option(const Given& given, const std::string& name,
+                        const std::vector<std::string>& words) {
   Error error = no_option(given, name);
   const std::string elsewhere = commands_with(std::string_view(name).substr(2));
   if (given.command().name.empty() && !elsewhere.empty()) {
-    error.hint("options follow the command, as in 'reshardfs mount " + name + " ...'");
+    error.explain(": options follow the command")
+        .hint(with_command_first(words))
+        .hint("as in 'reshardfs mount " + name + " ...'");
   }
+  if (!size_of(name).empty()) error.hint(with_sizes_together(given, words));
   // An option that exists is nearer than one that is only like it.
   throw error.hint(elsewhere.empty() ? "" : elsewhere + "; " + given.see_help())
       .hint(did_you_mean(name, long_options(given.command())))

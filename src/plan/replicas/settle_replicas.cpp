@@ -174,6 +174,7 @@ void refuse_replicas(const std::vector<ReplicaDisagreement>& differing, const So
     const std::string root = source.checkpoint().root().string();
     throw Error(ErrorKind::kBadInput, "the ranks hold slices, and no strategy says of what")
         .in_file(root)
+        .needs(Need::kSourceStrategy)
         .hint("add --src-strategy FILE, or run: reshardfs strategy guess " + shell_word(root) +
               " -O rules.toml");
   }

@@ -64,6 +64,8 @@ struct SetDescription {
   /// What is missing to mount it; empty: nothing.
   std::string lacks{};
   std::vector<NearStrategy> strategies{};
+  /// What --src-strategy must be, where it is needed and only one fits; else empty.
+  std::string src_strategy{};
   std::vector<std::string> next{};  ///< commands for a shell
 };
 

@@ -35,6 +35,7 @@ using UrlList = std::map<std::string, std::string>;
 Error bad_list(const std::string& list, const std::string& what) {
   return Error(ErrorKind::kBadInput, what)
       .in_file(list)
+      .needs(Need::kSource)
       .hint("a source that is a JSON file is an array of URLs, or an object of names to URLs");
 }
 
@@ -88,6 +89,7 @@ UrlList parse_list(const std::string& text, const std::string& name) {
   if (json.is_object() && json.find("weight_map")) {
     throw Error(ErrorKind::kUsage, "is the index of a model, and not a list of URLs")
         .in_file(name)
+        .needs(Need::kSource)
         .hint("name its directory as the source");
   }
   UrlList list;

@@ -38,6 +38,11 @@ std::optional<std::int64_t> optimizer_in(std::string_view text) {
   return parts == 1 ? 0 : parts;  // one part: not cut
 }
 
+std::string small_letters(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+  return text;
+}
+
 /// Where the value of a key belongs; nothing for a key that does not exist.
 std::optional<std::int64_t>* place_of(std::string_view key, DerivedSizes& sizes) {
   if (key == "tp" || key == "mp") return &sizes.tensor;
@@ -57,6 +62,11 @@ void parse_item(const std::string& text, std::string_view item, DerivedSizes& si
   const std::string value(trimmed(item.substr(equals + 1)));
   std::optional<std::int64_t>* place = place_of(key, sizes);
   if (place == nullptr) {
+    if (place_of(small_letters(key), sizes) != nullptr) {
+      throw Error(ErrorKind::kUsage,
+                  "'" + printable(text) + "': '" + key + "' is written in small letters")
+          .hint("did you mean '" + printable(small_letters(text)) + "'?");
+    }
     fail(text, "'" + printable(key) + "' is unknown; use tp (or mp), dp, ep, pp, opt (or op)");
   }
   if (place->has_value()) fail(text, "'" + key + "' is given twice");

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strategy/files/strategy_file.h"
 
+#include <sstream>
 #include <utility>
 
 #include "reshardfs/error.h"
 
+#include "base/json/json_value.h"
 #include "strategy/files/json_reader.h"
 #include "strategy/files/protobuf_reader.h"
 #include "strategy/files/stage_prefix.h"
@@ -27,10 +29,36 @@ bool is_json_name(const std::filesystem::path& path) {
   return path.extension() == ".json";
 }
 
+bool is_manifest_name(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  return name.starts_with(".reshardfs-export.") && name.ends_with(".jsonl");
+}
+
+namespace {
+
+RawStrategy read_manifest_strategy(const std::string& bytes) {
+  constexpr std::size_t kLinesAbove = 2;
+  std::istringstream lines(bytes);
+  std::string line;
+  for (std::size_t i = 0; i < kLinesAbove && std::getline(lines, line); ++i) {
+    const auto json = JsonDocument::parse(line);
+    const auto found = json ? json->value().find(kManifestStrategyKey) : std::nullopt;
+    if (found && found->text()) return read_json_strategy(std::string(*found->text()));
+  }
+  throw Error(ErrorKind::kBadInput, "is the manifest of an export, which records no strategy")
+      .hint("give the strategy that was its target");
+}
+
+RawStrategy read_by_name(const std::filesystem::path& path, const std::string& bytes) {
+  if (is_manifest_name(path)) return read_manifest_strategy(bytes);
+  return is_json_name(path) ? read_json_strategy(bytes) : read_protobuf_strategy(bytes);
+}
+
+}  // namespace
+
 RawStrategy parse_strategy_file(const std::filesystem::path& path, const std::string& bytes) {
   try {
-    RawStrategy raw =
-        is_json_name(path) ? read_json_strategy(bytes) : read_protobuf_strategy(bytes);
+    RawStrategy raw = read_by_name(path, bytes);
     if (raw.layouts.empty()) throw Error(ErrorKind::kBadInput, "holds no layouts");
     return raw;
   } catch (Error& error) {

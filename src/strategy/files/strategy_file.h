@@ -13,6 +13,11 @@ namespace reshardfs {
 /// Whether a strategy file of this name is JSON; all others are protobuf.
 bool is_json_name(const std::filesystem::path& path);
 
+/// The manifest of an export has the strategy of its ranks: a line with this member, whose text is
+/// MindSpore's JSON.
+inline constexpr const char* kManifestStrategyKey = "strategy";
+bool is_manifest_name(const std::filesystem::path& path);
+
 /// Parses the content of a strategy file; its kind is told by its name.
 /// @throws Error kBadInput, naming the file; a file without layouts is refused.
 RawStrategy parse_strategy_file(const std::filesystem::path& path, const std::string& bytes);

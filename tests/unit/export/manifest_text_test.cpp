@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "reshardfs/strategy.h"
+
 #include "support/errors.h"
+#include "support/temp_dir.h"
 
 namespace reshardfs {
 namespace {
@@ -45,6 +48,24 @@ TEST(ManifestText, HasTheLinesThatItAlwaysHad) {
   EXPECT_EQ(manifest_last_line(""),
             "{\"complete\":"
             "\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\"}\n");
+}
+
+TEST(ManifestText, HasTheStrategyOfTheRanks) {
+  const Layout layout{.device_matrix = {2}, .tensor_map = {{0}}};
+  const Strategy strategy({StageLayouts{{"w", layout}}}, 0, false);
+  const std::string text = manifest_header(kIdentity, {}) +
+                           manifest_strategy_line(to_json(strategy)) +
+                           manifest_entry_line("a", {7, "5a", ""});
+  Manifest::Entries entries;
+  EXPECT_EQ(parse_manifest("", text, is_any, kIdentity, false, entries), text.size());
+  EXPECT_EQ(entries.size(), 1U);
+  const test::TempDir dir;
+  const auto path = dir.write(Manifest::kName, text);
+  EXPECT_EQ(to_json(Strategy::load(path)), to_json(strategy));
+  // Those of earlier versions have none.
+  const auto old = dir.write(manifest_name(Share{0, 2}), manifest_header(kIdentity, {}));
+  test::expect_error(ErrorKind::kBadInput, {old.string(), "records no strategy"},
+                     [&] { Strategy::load(old); });
 }
 
 TEST(ManifestText, AnEtagMustBeText) {

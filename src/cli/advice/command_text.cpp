@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/advice/command_text.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+#include <vector>
+
+#include "base/text/shell_text.h"
+#include "cli/describe/free_names.h"
+#include "cli/options/table.h"
+#include "cli/options/value_checks.h"
+#include "storage/location.h"
+
+namespace reshardfs {
+namespace {
+
+using Words = std::vector<std::string>;
+
+void add_options(const Given& given, Words& words) {
+  for (const auto& [option, text] : given.options) {
+    const std::string name = "--" + option->name;
+    if (option->is_flag()) {
+      words.push_back(flag_value(text) == true ? name : name + "=" + text);
+    } else if (text.empty() || text.starts_with('-')) {
+      words.push_back(name + "=" + text);
+    } else {
+      words.insert(words.end(), {name, text});
+    }
+  }
+}
+
+/// A name for what an argument or option says where to write; empty: only the user knows.
+std::string free_name_for(const Given& given, const std::string& name) {
+  if (name == "MOUNTPOINT") return free_mountpoint(absolute_source(given.argument("SOURCE")));
+  if (name == "OUTDIR") return free_name("converted");
+  if (name != "output") return {};
+  switch (given.command().bit) {
+    case commands::kReport:
+      return free_name("report", ".html");
+    case commands::kStrategyMerge:
+      return free_name("merged_strategy", ".ckpt");
+    case commands::kStrategyConvert:
+      return free_name("strategy", ".json");
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+std::string command_text(const Given& given) {
+  Words words;
+  std::istringstream names(given.command_line());
+  for (std::string name; names >> name;) words.push_back(name);
+  for (const std::string& argument : given.arguments) {
+    words.push_back(argument.starts_with('-') ? "./" + argument : argument);
+  }
+  add_options(given, words);
+  std::string text = shell_line(words);
+  if (given.command().bit != commands::kMount || !given.has_argument("MOUNTPOINT")) return text;
+  const std::string mountpoint = given.argument("MOUNTPOINT");
+  std::error_code failed;
+  if (std::filesystem::exists(mountpoint, failed) || failed) return text;
+  return shell_line({"mkdir", "-p", mountpoint}) + " && " + text;
+}
+
+std::string completed_text(const Given& given) {
+  Given completed = given;
+  const std::vector<Argument>& expected = given.command().arguments;
+  for (std::size_t i = given.arguments.size(); i < expected.size(); ++i) {
+    const Argument& missing = expected[i];
+    if (!missing.required || (!missing.unless.empty() && given.has(missing.unless))) break;
+    const std::string name = i == 0 ? std::string() : free_name_for(given, missing.name);
+    if (name.empty()) return {};
+    completed.arguments.push_back(name);
+  }
+  for (const Option* option : options_of(given.command())) {
+    if (!option->required || given.has(option->name)) continue;
+    const std::string name = free_name_for(given, option->name);
+    if (name.empty()) return {};
+    completed.options.push_back({option, name});
+  }
+  return command_text(completed);
+}
+
+std::string option_text(const Given& given, const std::string& name) {
+  return find_option(given.command(), name) == nullptr ? std::string() : given.text(name);
+}
+
+Given with_option(Given given, const std::string& name, const std::string& text) {
+  const Option* const option = find_option(given.command(), name);
+  const auto found = std::find_if(given.options.rbegin(), given.options.rend(),
+                                  [&](const GivenOption& use) { return use.option == option; });
+  if (found != given.options.rend()) {
+    found->text = text;
+  } else {
+    given.options.push_back({option, text});
+  }
+  return given;
+}
+
+}  // namespace reshardfs

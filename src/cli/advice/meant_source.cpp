@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/advice/meant_source.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "reshardfs/error.h"
+
+#include "base/rank_list.h"
+#include "base/text/text.h"
+#include "checkpoint/recognition.h"
+#include "cli/describe/near_strategies.h"
+#include "cli/describe/path_above.h"
+#include "cli/describe/places.h"
+#include "storage/local/directory.h"
+#include "storage/location.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Directories without links, the highest number first: "step-20" comes before "step-3".
+std::vector<fs::path> directories_by_number(const fs::path& directory) {
+  constexpr std::size_t kMost = 256;
+  std::vector<std::string> names;
+  try {
+    for (const DirectoryEntry& entry : list_directory(directory.empty() ? "." : directory)) {
+      if (entry.is_directory && !entry.is_link) names.push_back(entry.name);
+    }
+  } catch (const Error&) {
+    return {};
+  }
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return ::strverscmp(a.c_str(), b.c_str()) > 0;
+  });
+  if (names.size() > kMost) names.resize(kMost);
+  std::vector<fs::path> paths;
+  for (const std::string& name : names) paths.push_back(directory / name);
+  return paths;
+}
+
+/// The directory itself, or what a hub's cache has in it.
+std::optional<fs::path> checkpoint_at(const fs::path& directory) {
+  if (auto snapshot = hub_snapshot(directory)) return snapshot;
+  if (rank_place(directory) || !is_checkpoint(directory) || is_strategy(directory)) {
+    return std::nullopt;
+  }
+  return directory;
+}
+
+std::vector<fs::path> checkpoints_in(const fs::path& directory) {
+  std::vector<fs::path> found;
+  for (const fs::path& below : directories_by_number(directory)) {
+    if (auto checkpoint = checkpoint_at(below)) found.push_back(std::move(*checkpoint));
+  }
+  return found;
+}
+
+std::vector<fs::path> checkpoints_below(const fs::path& directory) {
+  std::vector<fs::path> found = checkpoints_in(directory);
+  if (!found.empty()) return found;
+  for (const fs::path& below : directories_by_number(directory)) {
+    for (fs::path& checkpoint : checkpoints_in(below)) found.push_back(std::move(checkpoint));
+  }
+  return found;
+}
+
+std::string without_digits(std::string name) {
+  std::erase_if(name, [](char c) { return c >= '0' && c <= '9'; });
+  return name;
+}
+
+/// Whether they are steps of one run, by their names.
+bool differ_by_number(const std::vector<fs::path>& paths) {
+  const std::string first = without_digits(paths.front().string());
+  return std::all_of(paths.begin(), paths.end(), [&](const fs::path& path) {
+    return path != path.filename() ? without_digits(path.string()) == first
+                                   : without_digits(path.filename().string()) == first;
+  });
+}
+
+std::string relative_name(const fs::path& path, const fs::path& base) {
+  const fs::path relative = path.lexically_relative(base);
+  return relative.empty() ? path.string() : relative.string();
+}
+
+MeantSource one_of(const std::vector<fs::path>& found, const fs::path& base) {
+  const std::string name = relative_name(found.front(), base);
+  if (found.size() == 1) {
+    return {found.front(), fmt::format("is not a checkpoint itself, but its directory '{}' is one",
+                                       printable(name))};
+  }
+  std::vector<std::string> names;
+  for (const fs::path& path : found) names.push_back(relative_name(path, base));
+  MeantSource meant{{},
+                    fmt::format("is not a checkpoint itself, but has {}: {}",
+                                counted(found.size(), "checkpoint"), name_list(names))};
+  if (differ_by_number(found)) {
+    meant.source = found.front();
+    meant.what += fmt::format("; the last is '{}'", printable(name));
+  }
+  return meant;
+}
+
+std::optional<MeantSource> of_rank(const fs::path& named) {
+  const auto place = rank_place(named);
+  if (!place) return std::nullopt;
+  return MeantSource{place->set,
+                     fmt::format("is of rank {} alone, and {} has ranks {}", to_string(place->rank),
+                                 printable(place->set.string()), format_rank_list(place->ranks))};
+}
+
+/// The checkpoint of which a strategy is, if only one is near.
+MeantSource of_strategy(const fs::path& named) {
+  MeantSource meant{{}, "is a strategy, not a checkpoint", true};
+  const fs::path above = path_above(named);
+  if (is_checkpoint(above)) {
+    meant.source = above.empty() ? fs::path(".") : above;
+    return meant;
+  }
+  std::vector<fs::path> found = checkpoints_in(above);
+  if (found.empty()) found = checkpoints_in(path_above(above));
+  if (found.size() == 1) meant.source = found.front();
+  return meant;
+}
+
+/// A directory as training on one device leaves it.
+std::optional<MeantSource> of_plain_files(const fs::path& directory) {
+  try {
+    const std::vector<std::string> names = checkpoint_files_in(directory, nullptr, 2);
+    if (names.size() != 1) return std::nullopt;
+    return MeantSource{directory / names.front(),
+                       fmt::format("has one checkpoint, '{}'", printable(names.front()))};
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// A file of a set that is read by its directory: an index, a table.
+std::optional<MeantSource> of_file(const fs::path& named,
+                                   const std::function<bool(const fs::path&)>& opens) {
+  const fs::path above = path_above(named);
+  const fs::path directory = above.empty() ? fs::path(".") : above;
+  if (!is_checkpoint(directory) || !opens(directory)) return std::nullopt;
+  return MeantSource{directory, fmt::format("is one file of a checkpoint, the directory {}",
+                                            printable(directory.string()))};
+}
+
+}  // namespace
+
+std::optional<MeantSource> meant_source(const fs::path& named,
+                                        const std::function<bool(const fs::path&)>& opens) {
+  if (is_url(named)) return std::nullopt;
+  const PathKind kind = path_kind(named);
+  if (kind == PathKind::kMissing) return std::nullopt;
+  if (kind != PathKind::kDirectory) {
+    return is_strategy(named) ? of_strategy(named) : of_file(named, opens);
+  }
+  if (auto rank = of_rank(named)) return rank;
+  if (auto snapshot = hub_snapshot(named)) {
+    return MeantSource{*snapshot, "is a model's directory in a cache of Hugging Face's hub"};
+  }
+  if (auto file = of_plain_files(named)) return file;
+  const std::vector<fs::path> found = checkpoints_below(named);
+  if (!found.empty()) return one_of(found, named);
+  if (is_strategy(named)) return of_strategy(named);
+  return std::nullopt;
+}
+
+}  // namespace reshardfs

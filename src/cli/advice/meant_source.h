@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The checkpoint that was meant where another path was named as one.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace reshardfs {
+
+struct MeantSource {
+  /// As the user would write it. Empty: there are several, and only the user knows which.
+  std::filesystem::path source{};
+  std::string
+      what{};  ///< what the path is that was named, to follow it: "is the directory of rank 0"
+  /// The path is a strategy, to be named as that.
+  bool is_strategy = false;
+};
+
+/// Looks above the path, beside it, and in its directories down to the second level.
+/// @param named a path that cannot be opened as a checkpoint, as the user names it.
+/// @param opens whether a directory can be opened as a checkpoint.
+/// @return nothing if no checkpoint was found.
+std::optional<MeantSource> meant_source(
+    const std::filesystem::path& named,
+    const std::function<bool(const std::filesystem::path&)>& opens);
+
+}  // namespace reshardfs
