@@ -114,7 +114,8 @@ class Session:
                 self.test.assertEqual(run("umount", mountpoint).code, 0)
 
     def placed(self, text: str) -> str:
-        """With the names that paths have here."""
+        """With the names that paths have here, and as many layers as the sample of a model has."""
+        text = text.replace("--stage-layers 20,16", "--stage-layers 1,1")
         return text.replace("/mnt/", f"{SHOWN_DIRECTORY}/mnt/").replace(SHOWN_DIRECTORY, str(self.top))
 
     def prepare_mount(self, mountpoint: Path) -> None:
