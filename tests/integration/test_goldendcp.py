@@ -305,7 +305,8 @@ class GoldenDcp(unittest.TestCase):
 
     def test_one_file_is_no_source(self) -> None:
         self.assert_refused(GOLDEN / "single_file_113/src/__0_0.distcp",
-                            "one file of a distributed checkpoint", "name the directory")
+                            "one file of a distributed checkpoint", "; run: reshardfs ",
+                            f" {GOLDEN / 'single_file_113/src'} ")
 
     def test_it_has_no_steps(self) -> None:
         self.assert_refused(GOLDEN / "single_113/src", "without steps", options=("--step", "5"))

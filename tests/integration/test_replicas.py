@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import shutil
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,13 +153,15 @@ class DataParallel(unittest.TestCase):
             self.assertIn(f"replicas differ in 2 parameters, as --replicas {replicas}", result.stdout)
 
     def test_diff(self) -> None:
-        first = self.source / "ckpt_0/resnet-1_20.ckpt"
+        # By themselves: that another rank's lies beside it is warned of.
+        first, second = self.root / "first.ckpt", self.root / "second.ckpt"
+        for rank, file in enumerate((first, second)):
+            shutil.copy(self.source / f"ckpt_{rank}/resnet-1_20.ckpt", file)
         self.refused(2, "diff", first, words=("bn1.moving_mean", "--a-replicas"))
         result = run("diff", self.source, first, "--a-replicas", "first")
         self.assertEqual(result.code, 0, result.stdout)
         self.assertIn("bn1.moving_mean, bn1.moving_variance", one_line(result))
-        result = run("diff", self.source, self.source / "ckpt_1/resnet-1_20.ckpt",
-                     "--a-replicas", "first")
+        result = run("diff", self.source, second, "--a-replicas", "first")
         self.assertEqual(result.code, 1)
         result = run("diff", first, self.source, "--exclude", "*moving*")
         self.assertEqual((result.code, result.stderr), (0, ""))

@@ -100,8 +100,9 @@ std::optional<Error> about_place(const Error& error, const Given& given) {
     }
     corrected = with_option(std::move(corrected), source->strategy_option, named);
   }
+  const bool says_more = meant->is_part && error.message().starts_with("is ");
   return instead_of(
-      error, meant->what,
+      error, says_more ? error.message() : meant->what,
       run(with_known_layout(std::move(corrected), source->place, source->strategy_option)));
 }
 

@@ -146,8 +146,10 @@ std::optional<MeantSource> of_file(const fs::path& named,
   const fs::path above = path_above(named);
   const fs::path directory = above.empty() ? fs::path(".") : above;
   if (!is_checkpoint(directory) || !opens(directory)) return std::nullopt;
-  return MeantSource{directory, fmt::format("is one file of a checkpoint, the directory {}",
-                                            printable(directory.string()))};
+  return MeantSource{.source = directory,
+                     .what = fmt::format("is one file of a checkpoint, the directory {}",
+                                         printable(directory.string())),
+                     .is_part = true};
 }
 
 }  // namespace

@@ -16,6 +16,8 @@ struct MeantSource {
       what{};  ///< what the path is that was named, to follow it: "is the directory of rank 0"
   /// The path is a strategy, to be named as that.
   bool is_strategy = false;
+  /// The path is a file of the checkpoint; a message that says of which kind says more than `what`.
+  bool is_part = false;
 };
 
 /// Looks above the path, beside it, and in its directories down to the second level.

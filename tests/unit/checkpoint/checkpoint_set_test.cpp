@@ -137,6 +137,8 @@ TEST_F(CheckpointSetTest, NotesARankWithoutFile) {
 }
 
 TEST_F(CheckpointSetTest, SaysWhatItLookedFor) {
+  expect_refused(ErrorKind::kMissing, {dir_.path().string(), "is an empty directory"});
+  dir_.write("notes.txt", "mine");
   expect_refused(ErrorKind::kMissing, {dir_.path().string(), "rank_{rank}/*", "*_rank_{rank}*",
                                        ".ckpt or .safetensors", "--src-pattern"});
   CheckpointOptions options;
