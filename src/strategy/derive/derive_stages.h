@@ -19,9 +19,8 @@ using StageSources = std::map<std::string, std::int64_t>;
 /// `wanted` says where layers are.
 /// @param wanted how many layers each target stage has; empty: as even as possible.
 /// @return one for each target stage.
-/// @throws Error kBadInput if the place of a parameter cannot be known; names parameters. kUsage
-/// for
-///         a wrong number of layers.
+/// @throws Error kBadInput if the place of a parameter cannot be known, naming parameters; kUsage
+///         for a wrong number of layers.
 std::vector<StageSources> restage(const Strategy& source, std::int64_t target_stages,
                                   const StageLayers& wanted);
 
