@@ -85,6 +85,19 @@ def run(*arguments: str | Path, seconds: float = COMMAND_SECONDS) -> Result:
                       err.read().decode(errors="replace"))
 
 
+def in_shell(command: str, directory: Path) -> Result:
+    """In a shell of that directory, as a user would paste it: `reshardfs` is the program."""
+    environment = {**os.environ, "PATH": f"{Settings.binary.parent}:{os.environ['PATH']}"}
+    # To files, as in run().
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        done = subprocess.run(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                              cwd=directory, env=environment, check=False, timeout=COMMAND_SECONDS)
+        out.seek(0)
+        err.seek(0)
+        return Result(done.returncode, out.read().decode(errors="replace"),
+                      err.read().decode(errors="replace"))
+
+
 @contextlib.contextmanager
 def started_by(directory: Path, lines: str, prefix: str = "") -> Iterator[None]:
     """The program is started by a shell, after other lines, as the argument of another program."""

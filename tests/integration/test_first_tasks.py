@@ -6,11 +6,9 @@ compared with the tensors that the checkpoint was made of, by readers of the tes
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
-import subprocess
 import unittest
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,8 +20,7 @@ from support_kinds import KINDS, Kind
 import numpy as np
 from format_files import read_ckpt, read_safetensors, write_safetensors
 from map_sets import config_of, golden
-from mounted import (COMMAND_SECONDS, Result, Settings, fuse_problem, is_mounted, mountpoint_guard, run,
-                     run_unittests, scratch)
+from mounted import Result, fuse_problem, in_shell, is_mounted, mountpoint_guard, run, run_unittests, scratch
 from test_support import Arrays, arrays_of, differences
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -41,13 +38,7 @@ class Task(unittest.TestCase):
         """In a shell of that directory, as a user would type it."""
         self.commands += 1
         self.assertLessEqual(self.commands, MOST_COMMANDS, line)
-        environment = {**os.environ, "PATH": f"{Settings.binary.parent}:{os.environ['PATH']}"}
-        with open(self.directory / ".out", "w+b") as out, open(self.directory / ".err", "w+") as err:
-            done = subprocess.run(["bash", "-c", line], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                  cwd=self.directory, env=environment, check=False, timeout=COMMAND_SECONDS)
-            out.seek(0)
-            err.seek(0)
-            result = Result(done.returncode, out.read().decode(errors="replace"), err.read())
+        result = in_shell(line, self.directory)
         self.assertIn(result.code, codes, f"{line}\n{result.stderr}")
         return result
 

@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import unittest
 import zipfile
@@ -26,8 +25,8 @@ from incomplete_sets import KINDS, make_kind  # noqa: E402
 from make_checkpoint import Parallel, make_set  # noqa: E402
 from layouts import Layout  # noqa: E402
 from map_sets import config_of, golden, hub_strategy, write_hub, write_ranks  # noqa: E402
-from mounted import (COMMAND_SECONDS, Result, Settings, fuse_problem, is_mounted, mounted,  # noqa: E402
-                     mountpoint_guard, run, run_unittests, scratch)
+from mounted import (Result, fuse_problem, in_shell, is_mounted, mounted, mountpoint_guard, run,  # noqa: E402
+                     run_unittests, scratch)
 from strategy_files import Strategy  # noqa: E402
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -36,17 +35,6 @@ MAPS = {"llama_legacy": "mindformers-llama", "qwen3_mcore": "mindformers-qwen3",
         "megatron_llama_back": "megatron-llama"}
 # A name that a shell takes apart unless it is quoted.
 ODD = "it's a $et"
-
-
-def in_shell(command: str, directory: Path) -> Result:
-    """In a shell of that directory, as a user would paste it."""
-    environment = {**os.environ, "PATH": f"{Settings.binary.parent}:{os.environ['PATH']}"}
-    with open(directory / ".out", "w+") as out, open(directory / ".err", "w+") as err:
-        done = subprocess.run(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                              cwd=directory, env=environment, check=False, timeout=COMMAND_SECONDS)
-        out.seek(0)
-        err.seek(0)
-        return Result(done.returncode, out.read(), err.read())
 
 
 class DescribeTest(unittest.TestCase):
