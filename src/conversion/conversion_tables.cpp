@@ -243,6 +243,7 @@ std::string command_for_rules(const ConversionOptions& options) {
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
+  add("--src-prefix", options.src_prefix);
   add("--stage-layers", to_text(options.stage_layers));
   for (const std::string& map : options.maps.maps) add("--map", map);
   for (const std::string& variable : options.maps.variables) add("--map-var", variable);
