@@ -76,16 +76,6 @@ std::string comment(const std::string& text) {
   return out + "# " + line + "\n";
 }
 
-/// Lines of TOML that a '#' makes comments of. None begins with "# ", as prose does: taking away
-/// all other marks gives TOML again.
-std::string commented_out(const std::string& toml) {
-  std::istringstream lines(toml);
-  std::string out;
-  for (std::string line; std::getline(lines, line);)
-    out += "#" + line.substr(line.find_first_not_of(' ')) + "\n";
-  return out;
-}
-
 std::string rule_with(std::string rule, const std::string& keys, const std::string& stage) {
   rule += keys;
   rule += stage;

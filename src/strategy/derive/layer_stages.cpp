@@ -10,12 +10,10 @@
 
 #include "base/text/numbers.h"
 #include "base/text/text.h"
+#include "strategy/rules/rules_document.h"
 
 namespace reshardfs {
 namespace {
-
-/// As many as rules may place.
-constexpr std::int64_t kMostLayers = 1 << 16;
 
 std::vector<std::int64_t> spread(const StageLayers& counts) {
   std::vector<std::int64_t> stages;
@@ -26,7 +24,9 @@ std::vector<std::int64_t> spread(const StageLayers& counts) {
   return stages;
 }
 
-StageLayers balanced(std::int64_t layers, std::int64_t stages) {
+}  // namespace
+
+StageLayers balanced_layers(std::int64_t layers, std::int64_t stages) {
   StageLayers counts(static_cast<std::size_t>(stages), layers / stages);
   for (std::int64_t stage = 0; stage < layers % stages; ++stage) {
     ++counts[static_cast<std::size_t>(stage)];
@@ -34,14 +34,12 @@ StageLayers balanced(std::int64_t layers, std::int64_t stages) {
   return counts;
 }
 
-}  // namespace
-
 StageLayers parse_stage_layers(const std::string& text) {
   StageLayers counts;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const auto number = parse_number(std::string_view(text).substr(begin, end - begin));
-    if (!number || *number < 0 || *number > kMostLayers) {
+    if (!number || *number < 0 || *number > kMaxLayers) {
       throw Error(ErrorKind::kUsage,
                   "--stage-layers is '" + printable(text) +
                       "', expected the number of layers of each stage, as 10,9,9,8");
@@ -79,17 +77,17 @@ std::vector<std::int64_t> stages_of_layers(std::int64_t layers, std::int64_t sta
 }
 
 std::vector<std::int64_t> equal_stages_of_layers(std::int64_t layers, std::int64_t stages) {
-  if (layers % stages == 0) return spread(balanced(layers, stages));
+  if (layers % stages == 0) return spread(balanced_layers(layers, stages));
   Error error(ErrorKind::kUsage, "pp=" + std::to_string(stages) + " does not divide the " +
                                      counted(static_cast<std::size_t>(layers), "layer") +
                                      " of the model");
   if (layers < stages) throw error.hint("there are fewer layers than stages");
   throw error.hint("--stage-layers states how many each stage has, for example " +
-                   to_text(balanced(layers, stages)));
+                   to_text(balanced_layers(layers, stages)));
 }
 
 std::vector<std::int64_t> balanced_stages_of_layers(std::int64_t layers, std::int64_t stages) {
-  return spread(balanced(layers, stages));
+  return spread(balanced_layers(layers, stages));
 }
 
 }  // namespace reshardfs

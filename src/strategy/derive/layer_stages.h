@@ -27,7 +27,9 @@ std::vector<std::int64_t> stages_of_layers(std::int64_t layers, std::int64_t sta
 /// All stages have as many.
 /// @throws Error kUsage if they cannot.
 std::vector<std::int64_t> equal_stages_of_layers(std::int64_t layers, std::int64_t stages);
-/// As even as possible; the first stages get one more.
+/// How many each stage has if they are divided as evenly as possible: the first ones get one more.
+StageLayers balanced_layers(std::int64_t layers, std::int64_t stages);
+/// The stage of each layer with balanced_layers().
 /// @param stages at most as many as layers.
 std::vector<std::int64_t> balanced_stages_of_layers(std::int64_t layers, std::int64_t stages);
 

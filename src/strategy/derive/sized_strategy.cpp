@@ -20,14 +20,11 @@ struct SizedAxes {
   int expert = -1;
 };
 
-SizedAxes axes_of(const ParallelSizes& sizes) {
+SizedAxes sized_axes(const ParallelSizes& sizes) {
   SizedAxes axes;
-  for (const std::int64_t size : {sizes.data / sizes.expert, sizes.expert, sizes.tensor}) {
-    if (size > 1) axes.matrix.push_back(size);
-  }
+  for (const ParallelAxis& axis : axes_of(sizes)) axes.matrix.push_back(axis.size);
   if (sizes.tensor > 1) axes.tensor = 0;
   if (sizes.expert > 1) axes.expert = sizes.tensor > 1 ? 1 : 0;
-  if (axes.matrix.empty()) axes.matrix.push_back(1);
   return axes;
 }
 
@@ -44,6 +41,16 @@ Layout layout_of(const SizedParameter& parameter, const SizedAxes& axes) {
 }
 
 }  // namespace
+
+std::vector<ParallelAxis> axes_of(const ParallelSizes& sizes) {
+  std::vector<ParallelAxis> axes;
+  for (ParallelAxis axis : {ParallelAxis{"dp", sizes.data / sizes.expert},
+                            ParallelAxis{"ep", sizes.expert}, ParallelAxis{"tp", sizes.tensor}}) {
+    if (axis.size > 1) axes.push_back(std::move(axis));
+  }
+  if (axes.empty()) axes.push_back({"tp", 1});
+  return axes;
+}
 
 ParallelSizes ParallelSizes::of(const DerivedSizes& named) {
   const auto size_of = [](const std::optional<std::int64_t>& size) { return size.value_or(1); };
@@ -68,7 +75,7 @@ ParallelSizes ParallelSizes::of(const DerivedSizes& named) {
 }
 
 Strategy sized_strategy(const ParallelSizes& sizes, const std::vector<SizedParameter>& parameters) {
-  const SizedAxes axes = axes_of(sizes);
+  const SizedAxes axes = sized_axes(sizes);
   std::vector<StageLayouts> stages(static_cast<std::size_t>(sizes.stages));
   for (const SizedParameter& parameter : parameters) {
     for (const std::int64_t stage : parameter.stages) {

@@ -29,6 +29,15 @@ struct ParallelSizes {
   bool cuts() const noexcept { return tensor > 1 || expert > 1; }
 };
 
+struct ParallelAxis {
+  std::string name{};  ///< "dp", "ep" or "tp"
+  std::int64_t size = 1;
+};
+
+/// The axes of each stage's device matrix, outermost first: those of more than one device, or one
+/// of one.
+std::vector<ParallelAxis> axes_of(const ParallelSizes& sizes);
+
 struct SizedParameter {
   std::string name{};
   std::size_t dimensions = 0;

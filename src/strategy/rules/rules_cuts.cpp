@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string_view>
 
 #include "reshardfs/error.h"
@@ -242,6 +243,14 @@ std::string value_list(const std::vector<std::string>& values) {
   std::string out;
   for (const std::string& value : values) out += (out.empty() ? "" : ", ") + value;
   return "[" + out + "]";
+}
+
+std::string commented_out(const std::string& toml) {
+  std::istringstream lines(toml);
+  std::string out;
+  for (std::string line; std::getline(lines, line);)
+    out += "#" + line.substr(line.find_first_not_of(' ')) + "\n";
+  return out;
 }
 
 CommonAxes::CommonAxes(const Strategy& strategy) {

@@ -22,6 +22,10 @@ std::string number_list(const std::vector<std::int64_t>& numbers);
 /// "["a", "b"]": texts that are TOML values already.
 std::string value_list(const std::vector<std::string>& values);
 
+/// Lines of TOML, none of them empty, that a '#' makes comments of. None begins with "# ", as prose
+/// does: taking away all other marks gives TOML again.
+std::string commented_out(const std::string& toml);
+
 /// One device matrix in which the layouts of all parameters can be written.
 class CommonAxes {
  public:

@@ -15,6 +15,8 @@
 #include "base/text/numbers.h"
 #include "base/text/state_names.h"
 #include "base/text/text.h"
+#include "strategy/derive/layer_stages.h"
+#include "strategy/derive/sized_strategy.h"
 #include "strategy/rules/rules_apply.h"
 #include "strategy/rules/rules_cuts.h"
 #include "strategy/rules/rules_document.h"
@@ -23,22 +25,6 @@
 
 namespace reshardfs {
 namespace {
-
-struct DraftAxis {
-  std::string name;
-  std::int64_t size = 1;
-};
-
-/// As sized_strategy() has them.
-std::vector<DraftAxis> axes_for(const ParallelSizes& sizes) {
-  std::vector<DraftAxis> axes;
-  for (DraftAxis axis : {DraftAxis{"dp", sizes.data / sizes.expert}, DraftAxis{"ep", sizes.expert},
-                         DraftAxis{"tp", sizes.tensor}}) {
-    if (axis.size > 1) axes.push_back(std::move(axis));
-  }
-  if (axes.empty()) axes.push_back({"tp", 1});
-  return axes;
-}
 
 /// Where the first number between two dots is in a name.
 std::optional<std::size_t> first_number(std::string_view name) {
@@ -51,38 +37,11 @@ std::optional<std::size_t> first_number(std::string_view name) {
   return std::nullopt;
 }
 
-/// The name of the weight, with '#' for each number between dots.
-std::string kind_of(const std::string& name) {
-  std::string kind;
-  std::string_view rest = name;
-  const std::string weight = weight_name_of(name);
-  rest.remove_prefix(name.size() - weight.size());
-  for (bool more = true; more;) {
-    const std::size_t end = std::min(rest.find('.'), rest.size());
-    const std::string_view part = rest.substr(0, end);
-    kind += parse_number(part) ? "#" : std::string(part);
-    more = end < rest.size();
-    if (more) kind += '.';
-    rest.remove_prefix(more ? end + 1 : end);
-  }
-  return kind;
-}
-
 /// `cut` with one axis, for all dimensions.
 std::string cut_line(std::size_t dimensions, std::size_t cut, const std::string& axis) {
   std::vector<std::string> entries(dimensions, "\"\"");
   entries.at(cut) = toml_string(axis);
   return "cut = " + value_list(entries) + "\n";
-}
-
-std::string commented(const std::string& lines) {
-  std::string out;
-  for (std::size_t begin = 0; begin < lines.size();) {
-    const std::size_t end = lines.find('\n', begin);
-    out += "#" + lines.substr(begin, end - begin) + "\n";
-    begin = end + 1;
-  }
-  return out;
 }
 
 /// What a [[rule]] says beside `match`, and whose it is.
@@ -102,7 +61,7 @@ class DraftWriter {
   DraftWriter(const ParallelSizes& sizes, const std::vector<DraftedParameter>& parameters)
       : sizes_(sizes),
         parameters_(parameters),
-        axes_(axes_for(sizes)),
+        axes_(axes_of(sizes)),
         known_(strategy_of_known()),
         placements_(placements_of(known_)) {}
 
@@ -183,7 +142,7 @@ class DraftWriter {
     check_rule_name(name);
     DraftedRule rule{keys_of(parameter), stage_of(parameter), {}, {}};
     if (!parameter.is_known()) {
-      rule.kind = kind_of(name);
+      rule.kind = glob_for_numbers(weight_name_of(name));
       rule.why = to_string(parameter.shape) + ", " +
                  (parameter.unknown_cut.empty() ? parameter.unknown_stage : parameter.unknown_cut);
     }
@@ -202,7 +161,7 @@ class DraftWriter {
     std::string keys;
     if (!drafted.unknown_cut.empty()) {
       for (std::size_t d = 0; d < parameter.dimensions; ++d) {
-        for (const DraftAxis& axis : axes_) {
+        for (const ParallelAxis& axis : axes_) {
           const bool may_cut = axis.name != "dp" && axis.size > 1;
           if (may_cut && drafted.shape[d] % axis.size == 0) {
             keys += cut_line(parameter.dimensions, d, axis.name);
@@ -243,7 +202,7 @@ class DraftWriter {
 
   std::string devices() const {
     std::vector<std::string> axes;
-    for (const DraftAxis& axis : axes_) {
+    for (const ParallelAxis& axis : axes_) {
       axes.push_back(toml_string(axis.name + "=" + std::to_string(axis.size)));
     }
     std::string text = "[devices]\naxes = " + value_list(axes) + "\n";
@@ -266,17 +225,11 @@ class DraftWriter {
     std::string text;
     for (const auto& [before, numbers] : layers) {
       text += "\n# These have layers, too; 'split' is how many of them each stage has.\n";
-      text += commented("[[layers]]\nmatch = " + toml_string(before + "{n}.") +
-                        "\nsplit = " + number_list(balanced_counts(*numbers.rbegin() + 1)) + "\n");
+      text +=
+          commented_out("[[layers]]\nmatch = " + toml_string(before + "{n}.") + "\nsplit = " +
+                        number_list(balanced_layers(*numbers.rbegin() + 1, sizes_.stages)) + "\n");
     }
     return text;
-  }
-
-  std::vector<std::int64_t> balanced_counts(std::int64_t layers) const {
-    std::vector<std::int64_t> counts(static_cast<std::size_t>(sizes_.stages),
-                                     layers / sizes_.stages);
-    for (std::int64_t i = 0; i < layers % sizes_.stages; ++i) ++counts[static_cast<std::size_t>(i)];
-    return counts;
   }
 
   void add_rules(const std::vector<GroupGlobs>& list) {
@@ -286,7 +239,7 @@ class DraftWriter {
       text += "\n";
       if (rule.is_blank()) text += blank_words(rule, members_[item.group]);
       text += "[[rule]]\nmatch = " + globs_value(item.globs) + "\n";
-      text += rule.is_blank() ? commented(rule.keys + rule.stage) + "undecided = true\n"
+      text += rule.is_blank() ? commented_out(rule.keys + rule.stage) + "undecided = true\n"
                               : rule.keys + rule.stage;
       if (rule.is_blank()) ++draft_.blanks;
     }
@@ -299,7 +252,7 @@ class DraftWriter {
 
   const ParallelSizes& sizes_;
   const std::vector<DraftedParameter>& parameters_;
-  std::vector<DraftAxis> axes_;
+  std::vector<ParallelAxis> axes_;
   Strategy known_;
   std::vector<LayerPlacement> placements_;
   std::map<DraftedRule, std::size_t> numbers_{};

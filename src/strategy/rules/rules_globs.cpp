@@ -56,9 +56,17 @@ std::string with_numbers_as(const std::string& name, bool digit_by_digit) {
   return glob;
 }
 
+}  // namespace
+
+std::string glob_for_numbers(const std::string& name) {
+  return with_numbers_as(name, /*digit_by_digit=*/false);
+}
+
+namespace {
+
 /// What the name and its glob begin with: all that the glob can match begins so.
 std::string literal_start(const std::string& name) {
-  const std::string glob = with_numbers_as(name, false);
+  const std::string glob = glob_for_numbers(name);
   std::size_t length = 0;
   while (length < name.size() && glob[length] == name[length]) ++length;
   return name.substr(0, length);
@@ -71,7 +79,7 @@ class GlobWriter {
   GlobList write() {
     std::map<std::string, Members> classes;
     for (const auto& item : names_) {
-      classes[with_numbers_as(weight_name_of(item.first), false)].push_back(&item);
+      classes[glob_for_numbers(weight_name_of(item.first))].push_back(&item);
     }
     for (const auto& [glob, members] : classes) add_class(glob, members);
     return {listed(exceptions_), listed(general_)};

@@ -8,6 +8,9 @@
 
 namespace reshardfs {
 
+/// The name as a glob that takes other numbers between dots, too: with * for each.
+std::string glob_for_numbers(const std::string& name);
+
 /// Globs for all names of a group.
 struct GroupGlobs {
   std::size_t group = 0;
