@@ -31,6 +31,8 @@ enum class ErrorKind : std::uint8_t {
 enum class Need : std::uint8_t {
   kNothing,
   kSource,          ///< a checkpoint: the path is something else
+  kArgument,        ///< an argument or an option of a command
+  kMountpoint,      ///< a directory to mount on: the path cannot be one as it is
   kSourceStrategy,  ///< a strategy that states how the ranks' slices were cut
 };
 

@@ -58,7 +58,8 @@ std::vector<std::string> checkpoint_files_in(const fs::path& directory, const So
   return names;
 }
 
-std::optional<fs::path> described_set_in(const fs::path& directory, const SourceTreePtr& tree) {
+std::vector<std::string> directories_by_number(const fs::path& directory,
+                                               const SourceTreePtr& tree) {
   constexpr std::size_t kMost = 256;
   std::vector<std::string> names;
   for (const DirectoryEntry& entry : list_directory(directory, tree)) {
@@ -68,7 +69,11 @@ std::optional<fs::path> described_set_in(const fs::path& directory, const Source
     return ::strverscmp(a.c_str(), b.c_str()) > 0;
   });
   if (names.size() > kMost) names.resize(kMost);
-  for (const std::string& name : names) {
+  return names;
+}
+
+std::optional<fs::path> described_set_in(const fs::path& directory, const SourceTreePtr& tree) {
+  for (const std::string& name : directories_by_number(directory, tree)) {
     try {
       const fs::path path = directory / name;
       if (find_described_steps(path, listed_once(path, {}))) return path;

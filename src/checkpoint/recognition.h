@@ -21,9 +21,14 @@ bool is_checkpoint(const std::filesystem::path& path) noexcept;
 std::vector<std::string> checkpoint_files_in(const std::filesystem::path& directory,
                                              const SourceTreePtr& tree, std::size_t most);
 
-/// A subdirectory that is a set which records its layouts: the one with the highest number
-/// ("step-20" is higher than "step-3"). Examines at most a few hundred subdirectories, and no
-/// links.
+/// The names of the subdirectories, the highest number first ("step-20" comes before "step-3"): a
+/// few hundred at most, and no links.
+/// @throws Error kIo if the directory cannot be listed.
+std::vector<std::string> directories_by_number(const std::filesystem::path& directory,
+                                               const SourceTreePtr& tree);
+
+/// A subdirectory that is a set which records its layouts: the one with the highest number, of
+/// directories_by_number().
 std::optional<std::filesystem::path> described_set_in(const std::filesystem::path& directory,
                                                       const SourceTreePtr& tree);
 

@@ -181,7 +181,8 @@ int run_words(StartedProgram& program) {
   program.meet_predecessor();
   const bool goes_on = program.predecessor() != nullptr;
   try {
-    given = with_config(std::move(given), program.predecessor());
+    // What was typed stays, for an answer about it.
+    given = with_config(given, program.predecessor());
     return run_command(given, program);
   } catch (const Error& error) {
     if (goes_on) throw;

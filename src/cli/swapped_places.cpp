@@ -12,7 +12,7 @@
 
 #include "checkpoint/recognition.h"
 #include "cli/advice/command_text.h"
-#include "cli/advice/layout_options.h"
+#include "cli/advice/opened_source.h"
 
 namespace reshardfs {
 

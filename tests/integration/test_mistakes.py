@@ -4,19 +4,17 @@ meant."""
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
-import subprocess
 import unittest
 from pathlib import Path
 
 # First, because it finds the modules of tests/data.
 from map_sets import config_of, golden, write_hub
 
-from mounted import (COMMAND_SECONDS, Result, Settings, fuse_problem, is_mounted, mountpoint_guard, one_line,
-                     run, run_unittests, scratch)
+from mounted import (fuse_problem, in_shell, is_mounted, mountpoint_guard, one_line, run, run_unittests,
+                     scratch)
 
 TESTS = Path(__file__).resolve().parents[1]
 STRATEGY = "ms/strategy/src_strategy.ckpt"
@@ -123,15 +121,6 @@ class Mistakes(unittest.TestCase):
         self.directory = self.enterContext(scratch()).resolve()
         make_places(self.directory)
 
-    def in_shell(self, line: str) -> Result:
-        environment = {**os.environ, "PATH": f"{Settings.binary.parent}:{os.environ['PATH']}"}
-        with open(self.directory / ".out", "w+b") as out, open(self.directory / ".err", "w+") as err:
-            done = subprocess.run(["bash", "-c", line], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                  cwd=self.directory, env=environment, check=False, timeout=COMMAND_SECONDS)
-            out.seek(0)
-            err.seek(0)
-            return Result(done.returncode, out.read().decode(errors="replace"), err.read())
-
     def corrected(self, words: list[str], line: str) -> str:
         """The command that the answer proposes: whole, or as a word in place of a wrong one."""
         if found := re.search(r"; run: (.*)$", line):
@@ -163,7 +152,7 @@ class Mistakes(unittest.TestCase):
         return out
 
     def paste(self, command: str) -> None:
-        result = self.in_shell(command)
+        result = in_shell(command, self.directory)
         allowed = (0, 1) if " diff " in command else (0,)
         self.assertIn(result.code, allowed, f"{command}\n{result.stderr}")
         shutil.rmtree(self.directory / "converted", ignore_errors=True)
@@ -184,7 +173,7 @@ class Mistakes(unittest.TestCase):
     def check(self, typed: str, expected: str) -> None:
         words = typed.split()
         with self.subTest(typed):
-            result = self.in_shell(shlex.join(["reshardfs", *words]))
+            result = in_shell(shlex.join(["reshardfs", *words]), self.directory)
             self.assertNotEqual(result.code, 0, result.stdout)
             line = one_line(result)
             command = self.corrected(words, line)
@@ -206,7 +195,7 @@ class Mistakes(unittest.TestCase):
 
     def test_no_strategy(self) -> None:
         self.check_all(NO_STRATEGY)
-        line = one_line(self.in_shell("reshardfs mount ms/ckpt mnt"))
+        line = one_line(in_shell("reshardfs mount ms/ckpt mnt", self.directory))
         self.assertLessEqual(len(line.replace(str(self.directory), "/data")), 160, line)
 
     def test_misspelt(self) -> None:
@@ -214,6 +203,15 @@ class Mistakes(unittest.TestCase):
 
     def test_wrong_words(self) -> None:
         self.check_all(WRONG_WORDS)
+
+    def test_of_several_models_the_user_chooses(self) -> None:
+        """Names that are no steps of one run: none is the last."""
+        (self.directory / "run").rename(self.directory / "models")
+        for step, size in ((500, "7b"), (1000, "13b")):
+            (self.directory / f"models/checkpoint-{step}").rename(self.directory / f"models/llama-{size}")
+        line = one_line(in_shell("reshardfs mount models mnt", self.directory))
+        self.assertIn("has 2 checkpoints: 'llama-13b', 'llama-7b'; name one of them", line)
+        self.assertNotIn("run:", line)
 
     def test_there_are_many(self) -> None:
         self.assertGreaterEqual(sum(map(len, (WRONG_PLACES, NO_STRATEGY, MISSPELT, WRONG_WORDS))), 40)

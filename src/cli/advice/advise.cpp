@@ -8,8 +8,8 @@
 
 #include "base/text/shell_text.h"
 #include "cli/advice/command_text.h"
-#include "cli/advice/layout_options.h"
 #include "cli/advice/meant_source.h"
+#include "cli/advice/opened_source.h"
 #include "cli/describe/free_names.h"
 #include "cli/messages.h"
 #include "cli/options/table.h"
@@ -76,7 +76,8 @@ std::optional<Error> about_place(const Error& error, const Given& given) {
   const std::string& named = given.arguments[source->place];
   // A wrong step or pattern is not a wrong place.
   const auto is_one = [&given](const fs::path& path) {
-    return opens(path.string(), given) || opens(path.string(), Given(given.command()));
+    return OpenedSource::open(path.string(), given).has_value() ||
+           OpenedSource::open(path.string(), Given(given.command())).has_value();
   };
   if (is_one(named)) return std::nullopt;
   const auto meant = meant_source(named, is_one);
@@ -95,7 +96,8 @@ std::optional<Error> about_place(const Error& error, const Given& given) {
   Given corrected = given;
   corrected.arguments[source->place] = meant->source.string();
   if (meant->is_strategy && !given.has(source->strategy_option)) {
-    if (!lays_out(named, meant->source.string(), given)) {
+    const auto opened = OpenedSource::open(meant->source.string(), given);
+    if (!opened || !opened->is_laid_out_by(named)) {
       return instead_of(error, meant->what, "name the checkpoint's directory");
     }
     corrected = with_option(std::move(corrected), source->strategy_option, named);
@@ -117,7 +119,8 @@ std::optional<Error> about_missing_layout(const Error& error, const Given& given
     source = SourceArgument{0, "src-strategy"};
   }
   if (!source) return std::nullopt;
-  const auto layout = known_layout(given.arguments[source->place], given);
+  const auto opened = OpenedSource::open(given.arguments[source->place], given);
+  const auto layout = opened ? opened->known_layout() : std::nullopt;
   if (!layout) return std::nullopt;
   Given corrected = with_option(given, source->strategy_option, *layout);
   if (given.command().bit == commands::kDiff && given.arguments.size() == 2) {
@@ -143,10 +146,10 @@ std::optional<Error> about_swapped_strategies(const Error& error, const Given& g
   const std::string source = given.text("src-strategy");
   const std::string target = given.text("dst-strategy");
   if (!is_of_one_model(source) || !is_of_one_model(target)) return std::nullopt;
-  const std::string checkpoint = given.argument("SOURCE");
+  const auto opened = OpenedSource::open(given.argument("SOURCE"), given);
   // With files of ranks that are missing, the source's strategy may be right all the same.
-  if (!has_files_of_all_ranks(source, checkpoint, given) || lays_out(source, checkpoint, given) ||
-      !lays_out(target, checkpoint, given)) {
+  if (!opened || !opened->has_files_of_all_ranks(source) || opened->is_laid_out_by(source) ||
+      !opened->is_laid_out_by(target)) {
     return std::nullopt;
   }
   const Given corrected =
@@ -158,24 +161,22 @@ std::optional<Error> about_swapped_strategies(const Error& error, const Given& g
 }
 
 std::optional<Error> about_mountpoint(const Error& error, const Given& given) {
-  if (given.command().bit != commands::kMount || !given.has_argument("MOUNTPOINT")) {
+  if (error.need() != Need::kMountpoint || !given.has_argument("MOUNTPOINT")) {
     return std::nullopt;
   }
-  const std::string mountpoint = given.argument("MOUNTPOINT");
-  if (error.file() != mountpoint) return std::nullopt;
-  if (error.kind() == ErrorKind::kMissing) {
-    return instead_of(error, error.message(), run(given));
-  }
-  std::error_code failed;
-  const bool is_taken = error.kind() == ErrorKind::kUsage && error.os_error() == 0 &&
-                        fs::exists(mountpoint, failed) &&
-                        error.hint().find("umount") == std::string::npos;
-  if (!is_taken) return std::nullopt;
   Given corrected = given;
-  corrected.arguments[1] = free_mountpoint(absolute_source(given.argument("SOURCE")));
-  const bool may_hide = error.hint().find("--nonempty") != std::string::npos;
-  return instead_of(error, error.message() + (may_hide ? " (--nonempty allows that)" : ""),
-                    run(corrected));
+  // One that is not there is made.
+  if (error.kind() != ErrorKind::kMissing) {
+    corrected.arguments[1] = free_mountpoint(absolute_source(given.argument("SOURCE")));
+  }
+  return instead_of(error, error.message(), run(corrected));
+}
+
+std::optional<Error> about_missing_argument(const Error& error, const Given& given) {
+  if (error.need() != Need::kArgument) return std::nullopt;
+  const std::string text = completed_text(given);
+  if (text.empty()) return std::nullopt;
+  return instead_of(error, error.message(), "run: " + text);
 }
 
 /// A checkpoint as the argument of a command that shows strategies.
@@ -186,8 +187,9 @@ std::optional<Error> about_strategy_argument(const Error& error, const Given& gi
     return std::nullopt;
   }
   const std::string& named = given.arguments.front();
-  if (!is_named(error.file(), named) || !opens(named, given)) return std::nullopt;
-  const auto layout = known_layout(named, given);
+  if (!is_named(error.file(), named)) return std::nullopt;
+  const auto opened = OpenedSource::open(named, given);
+  const auto layout = opened ? opened->known_layout() : std::nullopt;
   if (!layout || !fs::exists(*layout)) return std::nullopt;
   Given corrected = given;
   corrected.arguments.front() = *layout;
@@ -228,11 +230,12 @@ std::optional<Error> about_missing_path(const Error& error, const Given&) {
 }  // namespace
 
 Error advised(const Error& error, const Given& given) {
-  if (has_listener() || given.from_file) return error;
+  const bool has_file = given.from_file || !option_text(given, "config").empty();
+  if (has_listener() || has_file) return error;
   try {
     for (const auto advise :
          {about_missing_layout, about_mountpoint, about_output, about_strategy_argument,
-          about_swapped_strategies, about_place, about_missing_path}) {
+          about_swapped_strategies, about_place, about_missing_argument, about_missing_path}) {
       if (auto better = advise(error, given)) return std::move(*better);
     }
   } catch (const Error&) {

@@ -10,26 +10,12 @@
 #include "base/text/shell_text.h"
 #include "cli/describe/free_names.h"
 #include "cli/options/table.h"
-#include "cli/options/value_checks.h"
 #include "storage/location.h"
 
 namespace reshardfs {
 namespace {
 
 using Words = std::vector<std::string>;
-
-void add_options(const Given& given, Words& words) {
-  for (const auto& [option, text] : given.options) {
-    const std::string name = "--" + option->name;
-    if (option->is_flag()) {
-      words.push_back(flag_value(text) == true ? name : name + "=" + text);
-    } else if (text.empty() || text.starts_with('-')) {
-      words.push_back(name + "=" + text);
-    } else {
-      words.insert(words.end(), {name, text});
-    }
-  }
-}
 
 /// A name for what an argument or option says where to write; empty: only the user knows.
 std::string free_name_for(const Given& given, const std::string& name) {
@@ -57,7 +43,10 @@ std::string command_text(const Given& given) {
   for (const std::string& argument : given.arguments) {
     words.push_back(argument.starts_with('-') ? "./" + argument : argument);
   }
-  add_options(given, words);
+  for (const GivenOption& use : given.options) {
+    const Words typed = typed_words(use);
+    words.insert(words.end(), typed.begin(), typed.end());
+  }
   std::string text = shell_line(words);
   if (given.command().bit != commands::kMount || !given.has_argument("MOUNTPOINT")) return text;
   const std::string mountpoint = given.argument("MOUNTPOINT");

@@ -2,7 +2,6 @@
 #include "cli/advice/meant_source.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include <fmt/format.h>
@@ -23,23 +22,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Directories without links, the highest number first: "step-20" comes before "step-3".
-std::vector<fs::path> directories_by_number(const fs::path& directory) {
-  constexpr std::size_t kMost = 256;
-  std::vector<std::string> names;
+/// @return paths as the user would write them; none if it cannot be listed.
+std::vector<fs::path> subdirectories(const fs::path& directory) {
+  std::vector<fs::path> paths;
   try {
-    for (const DirectoryEntry& entry : list_directory(directory.empty() ? "." : directory)) {
-      if (entry.is_directory && !entry.is_link) names.push_back(entry.name);
+    for (const std::string& name :
+         directories_by_number(directory.empty() ? fs::path(".") : directory, nullptr)) {
+      paths.push_back(directory / name);
     }
   } catch (const Error&) {
     return {};
   }
-  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
-    return ::strverscmp(a.c_str(), b.c_str()) > 0;
-  });
-  if (names.size() > kMost) names.resize(kMost);
-  std::vector<fs::path> paths;
-  for (const std::string& name : names) paths.push_back(directory / name);
   return paths;
 }
 
@@ -54,7 +47,7 @@ std::optional<fs::path> checkpoint_at(const fs::path& directory) {
 
 std::vector<fs::path> checkpoints_in(const fs::path& directory) {
   std::vector<fs::path> found;
-  for (const fs::path& below : directories_by_number(directory)) {
+  for (const fs::path& below : subdirectories(directory)) {
     if (auto checkpoint = checkpoint_at(below)) found.push_back(std::move(*checkpoint));
   }
   return found;
@@ -63,24 +56,21 @@ std::vector<fs::path> checkpoints_in(const fs::path& directory) {
 std::vector<fs::path> checkpoints_below(const fs::path& directory) {
   std::vector<fs::path> found = checkpoints_in(directory);
   if (!found.empty()) return found;
-  for (const fs::path& below : directories_by_number(directory)) {
+  for (const fs::path& below : subdirectories(directory)) {
     for (fs::path& checkpoint : checkpoints_in(below)) found.push_back(std::move(checkpoint));
   }
   return found;
 }
 
-std::string without_digits(std::string name) {
-  std::erase_if(name, [](char c) { return c >= '0' && c <= '9'; });
-  return name;
-}
-
-/// Whether they are steps of one run, by their names.
-bool differ_by_number(const std::vector<fs::path>& paths) {
-  const std::string first = without_digits(paths.front().string());
-  return std::all_of(paths.begin(), paths.end(), [&](const fs::path& path) {
-    return path != path.filename() ? without_digits(path.string()) == first
-                                   : without_digits(path.filename().string()) == first;
-  });
+/// Whether they are steps of one run: directories beside each other whose names differ in the
+/// number at their end.
+bool are_steps(const std::vector<fs::path>& paths) {
+  const auto series = [](const fs::path& path) {
+    const std::string text = path.string();
+    return text.substr(0, text.find_last_not_of("0123456789") + 1);
+  };
+  return std::all_of(paths.begin(), paths.end(),
+                     [&](const fs::path& path) { return series(path) == series(paths.front()); });
 }
 
 std::string relative_name(const fs::path& path, const fs::path& base) {
@@ -99,7 +89,7 @@ MeantSource one_of(const std::vector<fs::path>& found, const fs::path& base) {
   MeantSource meant{{},
                     fmt::format("is not a checkpoint itself, but has {}: {}",
                                 counted(found.size(), "checkpoint"), name_list(names))};
-  if (differ_by_number(found)) {
+  if (are_steps(found)) {
     meant.source = found.front();
     meant.what += fmt::format("; the last is '{}'", printable(name));
   }

@@ -12,8 +12,8 @@ namespace reshardfs {
 struct MeantSource {
   /// As the user would write it. Empty: there are several, and only the user knows which.
   std::filesystem::path source{};
-  std::string
-      what{};  ///< what the path is that was named, to follow it: "is the directory of rank 0"
+  /// What the path that was named is, as the end of a sentence about it: "is one file of ...".
+  std::string what{};
   /// The path is a strategy, to be named as that.
   bool is_strategy = false;
   /// The path is a file of the checkpoint; a message that says of which kind says more than `what`.

@@ -24,18 +24,12 @@ std::vector<std::string> carried_options(const Given& given, const std::string& 
   const Command* const other = find_command(command);
   if (other == nullptr) return {};
   std::vector<std::string> words;
-  for (const auto& [option, text] : given.options) {
-    if (says_what_is_printed(option->name) || find_option(*other, option->name) == nullptr) {
-      continue;
-    }
-    const std::string name = "--" + option->name;
-    if (option->is_flag()) {
-      if (flag_value(text) == true) words.push_back(name);
-    } else if (text.empty() || text.starts_with('-')) {
-      words.push_back(name + "=" + text);
-    } else {
-      words.insert(words.end(), {name, text});
-    }
+  for (const GivenOption& use : given.options) {
+    const Option& option = *use.option;
+    if (says_what_is_printed(option.name) || find_option(*other, option.name) == nullptr) continue;
+    if (option.is_flag() && flag_value(use.text) != true) continue;
+    const std::vector<std::string> typed = typed_words(use);
+    words.insert(words.end(), typed.begin(), typed.end());
   }
   return words;
 }

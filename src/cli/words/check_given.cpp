@@ -8,7 +8,6 @@
 #include "reshardfs/error.h"
 
 #include "base/text/text.h"
-#include "cli/advice/command_text.h"
 #include "cli/options/table.h"
 #include "cli/options/value_checks.h"
 #include "cli/words/word_answers.h"
@@ -28,20 +27,13 @@ void check_values(const Given& given) {
   }
 }
 
-/// The command with the rest filled in, to paste or to change.
-std::string example_of(const Given& given) {
-  if (given.from_file) return {};
-  const std::string text = completed_text(given);
-  return text.empty() ? text : "run: " + text;
-}
-
 void check_arguments(const Given& given) {
   const std::vector<Argument>& expected = given.command().arguments;
   for (std::size_t i = given.arguments.size(); i < expected.size(); ++i) {
     const Argument& missing = expected[i];
     if (!missing.required || (!missing.unless.empty() && given.has(missing.unless))) continue;
     throw Error(ErrorKind::kUsage, missing.name + " is missing")
-        .hint(example_of(given))
+        .needs(Need::kArgument)
         .hint("write " + usage_of(given));
   }
   for (std::size_t i = 0; i < std::min(given.arguments.size(), expected.size()); ++i) {
@@ -85,7 +77,7 @@ void check_options(const Given& given) {
       check_company(given, *option);
     } else if (option->required) {
       throw Error(ErrorKind::kUsage, "--" + option->name + " is missing")
-          .hint(example_of(given))
+          .needs(Need::kArgument)
           .hint(given.see_help());
     }
   }

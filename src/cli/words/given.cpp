@@ -111,6 +111,15 @@ std::vector<std::string> Given::arguments_of(std::string_view name) const {
   return {arguments.begin() + static_cast<std::ptrdiff_t>(place), arguments.end()};
 }
 
+std::vector<std::string> typed_words(const GivenOption& use) {
+  const std::string name = "--" + use.option->name;
+  if (use.option->is_flag()) {
+    return {flag_value(use.text) == true ? name : name + "=" + use.text};
+  }
+  if (use.text.empty() || use.text.starts_with('-')) return {name + "=" + use.text};
+  return {name, use.text};
+}
+
 std::vector<std::string> Given::plain_words() const {
   std::vector<std::string> words;
   std::istringstream names(command_->name);

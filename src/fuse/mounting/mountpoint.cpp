@@ -38,12 +38,15 @@ void check_directory(const fs::path& mountpoint) {
   if (error == 0 && is_dead(mountpoint)) error = ENOTCONN;
   if (error == 0) {
     if (S_ISDIR(stat.st_mode)) return;
-    throw Error(ErrorKind::kUsage, "the mount point is not a directory").in_file(mountpoint);
+    throw Error(ErrorKind::kUsage, "the mount point is not a directory")
+        .in_file(mountpoint)
+        .needs(Need::kMountpoint);
   }
   if (error == ENOENT) {
     throw Error(ErrorKind::kMissing, "the mount point does not exist")
         .in_file(mountpoint)
         .os_error(error)
+        .needs(Need::kMountpoint)
         .hint("mkdir -p " + mountpoint.native());
   }
   if (error == ENOTCONN) {
@@ -68,11 +71,13 @@ void check_apart(const fs::path& mountpoint, const fs::path& source) {
     throw Error(ErrorKind::kUsage,
                 "the source " + source_path.native() + " lies inside the mount point")
         .in_file(mountpoint)
+        .needs(Need::kMountpoint)
         .hint(hint);
   }
   if (is_inside(mount_path, source_path)) {
     throw Error(ErrorKind::kUsage, "the mount point lies inside the source " + source_path.native())
         .in_file(mountpoint)
+        .needs(Need::kMountpoint)
         .hint(hint);
   }
 }
@@ -94,9 +99,12 @@ void check_empty(const fs::path& mountpoint) {
   const bool empty = fs::is_empty(mountpoint, error);
   if (error) throw io_error("list the mount point", mountpoint, error.value());
   if (!empty) {
-    throw Error(ErrorKind::kUsage, "the mount point is not empty, and a mount would hide its files")
+    throw Error(
+        ErrorKind::kUsage,
+        "the mount point is not empty, and a mount would hide its files (--nonempty allows that)")
         .in_file(mountpoint)
-        .hint("choose another directory, or use --nonempty");
+        .needs(Need::kMountpoint)
+        .hint("choose another directory");
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/advice/layout_options.h"
+#include "cli/advice/opened_source.h"
 
 #include <memory>
 #include <set>
@@ -14,7 +14,6 @@
 #include "checkpoint/catalogue.h"
 #include "checkpoint/source_links.h"
 #include "cli/advice/command_text.h"
-#include "cli/describe/describe_set.h"
 #include "cli/describe/near_strategies.h"
 #include "cli/options/table.h"
 #include "cli/words/shared_words.h"
@@ -50,12 +49,19 @@ DescribedSource described_source(const std::string& named, const Given& given) {
 
 }  // namespace
 
-std::optional<std::string> known_layout(const std::string& source, const Given& given) {
+std::optional<OpenedSource> OpenedSource::open(const std::string& named, const Given& given) {
   try {
-    const DescribedSource described = described_source(source, given);
-    const auto catalogue = described.set->catalogue();
+    return OpenedSource(described_source(named, given));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<std::string> OpenedSource::known_layout() const {
+  try {
+    const auto catalogue = source_.set->catalogue();
     if (catalogue != nullptr && catalogue->states_layouts()) return std::nullopt;
-    std::string known = describe_set(described).src_strategy;
+    std::string known = describe_set(source_).src_strategy;
     if (known.empty()) return std::nullopt;
     return known;
   } catch (const Error&) {
@@ -63,44 +69,32 @@ std::optional<std::string> known_layout(const std::string& source, const Given& 
   }
 }
 
-Given with_known_layout(Given given, std::size_t place, const std::string& option) {
-  if (given.has(option)) return given;
-  const auto layout = known_layout(given.arguments[place], given);
-  return layout ? with_option(std::move(given), option, *layout) : given;
-}
-
-bool opens(const std::string& source, const Given& given) {
+bool OpenedSource::is_laid_out_by(const std::filesystem::path& strategy) const {
   try {
-    described_source(source, given);
+    DiffSource with = source_.diff;
+    with.strategy = std::filesystem::absolute(strategy);
+    require_cover(DiffSide::open(with, source_.set));
     return true;
   } catch (const Error&) {
     return false;
   }
 }
 
-bool has_files_of_all_ranks(const std::filesystem::path& strategy, const std::string& source,
-                            const Given& given) {
+bool OpenedSource::has_files_of_all_ranks(const std::filesystem::path& strategy) const {
   try {
-    const DescribedSource described = described_source(source, given);
     std::set<Rank> ranks;
-    for (const RankFile& file : described.set->files()) ranks.insert(file.rank);
+    for (const RankFile& file : source_.set->files()) ranks.insert(file.rank);
     return Strategy::load(strategy).rank_count() <= static_cast<std::int64_t>(ranks.size());
   } catch (const Error&) {
     return false;
   }
 }
 
-bool lays_out(const std::filesystem::path& strategy, const std::string& source,
-              const Given& given) {
-  try {
-    const DescribedSource described = described_source(source, given);
-    DiffSource with = described.diff;
-    with.strategy = std::filesystem::absolute(strategy);
-    require_cover(DiffSide::open(with, described.set));
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
+Given with_known_layout(Given given, std::size_t place, const std::string& option) {
+  if (given.has(option)) return given;
+  const auto source = OpenedSource::open(given.arguments[place], given);
+  const auto layout = source ? source->known_layout() : std::nullopt;
+  return layout ? with_option(std::move(given), option, *layout) : given;
 }
 
 }  // namespace reshardfs
