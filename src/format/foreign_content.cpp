@@ -8,6 +8,7 @@
 #include <span>
 
 #include "format/encrypted/encrypted.h"
+#include "format/torch/torch_archive.h"
 
 using namespace std::string_view_literals;
 
@@ -24,9 +25,6 @@ struct Kind {
 
 constexpr std::string_view kUnpack = "unpack it";
 constexpr std::string_view kOther = "name a .ckpt or .safetensors file, or a directory of them";
-constexpr std::string_view kFromTorch =
-    "load it with PyTorch, and save the tensors with safetensors.torch.save_file() or the model "
-    "with torch.distributed.checkpoint";
 constexpr std::string_view kFromPickle =
     "it is not opened, because a pickle can run any code: load it with the program that wrote it, "
     "and save the tensors as safetensors";
@@ -50,8 +48,6 @@ constexpr std::array kKinds{
     Kind{"\xfd\x37zXZ\0"sv, {"compressed with xz", kUnpack}},
     Kind{"BZh"sv, {"compressed with bzip2", kUnpack}},
     Kind{"\x04\x22\x4d\x18"sv, {"compressed with lz4", kUnpack}},
-    Kind{"\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20"sv,
-         {"a file of torch.save in the format before PyTorch 1.6", kFromTorch, true}},
     Kind{"\x80\x02"sv, {"a Python pickle", kFromPickle, true}},
     Kind{"\x80\x03"sv, {"a Python pickle", kFromPickle, true}},
     Kind{"\x80\x04"sv, {"a Python pickle", kFromPickle, true}},
@@ -76,8 +72,8 @@ constexpr std::array kKinds{
          {"an XML document, as a server answers with an error", "read it; repeat the download"}},
 };
 
-/// By the name of the archive's first file.
-ForeignContent zip_content(std::string_view begin) {
+/// By the name of the archive's first file. Nothing if it is what torch.save writes.
+std::optional<ForeignContent> zip_content(std::string_view begin) {
   constexpr std::size_t kLengthAt = 26;
   constexpr std::size_t kNameAt = 30;
   std::string_view name;
@@ -86,16 +82,16 @@ ForeignContent zip_content(std::string_view begin) {
     const auto high = static_cast<unsigned char>(begin[kLengthAt + 1]);
     name = begin.substr(kNameAt, low + (static_cast<std::size_t>(high) << 8U));
   }
-  // torch.save() begins with <name>/data.pkl, PyTorch's serialization of programs with others.
+  // torch.save() begins with <name>/data.pkl, other releases and TorchScript with others.
   if (name.ends_with("/data.pkl") || name.ends_with("/version") || name.ends_with("/byteorder") ||
       name.ends_with("/.format_version") || name.ends_with("/constants.pkl")) {
-    return {"a file of torch.save", kFromTorch, true};
+    return std::nullopt;
   }
-  if (name.ends_with(".npy")) return {"an .npz archive of NumPy", kFromNumpy, true};
+  if (name.ends_with(".npy")) return ForeignContent{"an .npz archive of NumPy", kFromNumpy, true};
   if (name.starts_with("metadata.json") || name.starts_with("config.json")) {
-    return {"a .keras archive", kFromOther, true};
+    return ForeignContent{"a .keras archive", kFromOther, true};
   }
-  return {"a ZIP archive, not a checkpoint", kUnpack};
+  return ForeignContent{"a ZIP archive, not a checkpoint", kUnpack};
 }
 
 bool is_word_letter(char c) {
@@ -214,6 +210,7 @@ bool is_safetensors(std::string_view begin) {
 }  // namespace
 
 std::optional<ForeignContent> foreign_content(std::string_view begin) {
+  if (is_torch_stream(begin)) return std::nullopt;
   for (const Kind& kind : kKinds) {
     if (begin.starts_with(kind.begin)) return kind.content;
   }
@@ -243,7 +240,8 @@ std::optional<ForeignContent> foreign_content(std::string_view begin) {
 bool is_checkpoint_content(std::string_view begin) {
   const bool is_encrypted = begin.size() >= kCipherMagicBytes &&
                             encryption_of(std::as_bytes(std::span(begin).first(kCipherMagicBytes)));
-  return is_encrypted || is_safetensors(begin) || is_ckpt(begin);
+  const bool is_torch = begins_like_torch(begin) && !foreign_content(begin);
+  return is_encrypted || is_torch || is_safetensors(begin) || is_ckpt(begin);
 }
 
 std::optional<ForeignContent> foreign_content(const ByteSource& source) noexcept {

@@ -11,6 +11,7 @@
 #include "format/ckpt/ckpt.h"
 #include "format/foreign_content.h"
 #include "format/safetensors/safetensors.h"
+#include "format/torch/torch_crc.h"
 
 namespace reshardfs {
 namespace {
@@ -33,7 +34,14 @@ constexpr std::array kFormats{
                 safetensors::check_crc},
 };
 
+/// The tensors of the file that lie in C order in it; open_torch_file() has all.
+FileIndex refuse_without_archive(const ByteSource& source, const NameOrders* /*known*/) {
+  throw Error(ErrorKind::kInternal, "a file of torch.save is read by TorchArchive")
+      .in_file(source.name());
+}
+
 /// Not among the others: no pattern finds such files.
+constexpr InputFormat kTorch{"torch", ".pt", false, refuse_without_archive, check_torch_crc};
 constexpr InputFormat kDcp{"dcp", ".distcp", false, refuse_part, no_trailer};
 
 bool tells_what_it_is_not(const Error& error) {
@@ -97,22 +105,32 @@ const InputFormat& input_format_of(const std::filesystem::path& path) {
   for (const InputFormat& format : kFormats) {
     if (format.extension == extension) return format;
   }
+  if (has_torch_name(path)) return kTorch;
   return extension == kDcp.extension ? kDcp : kFormats.front();
 }
 
+const InputFormat& torch_format() {
+  return kTorch;
+}
+
+bool has_torch_name(const std::filesystem::path& path) {
+  const std::filesystem::path extension = path.extension();
+  return extension == ".pt" || extension == ".pth" || extension == ".bin";
+}
+
+void explain(const Error& error, const InputFormat& format, const ByteSource& source) {
+  if (error.kind() != ErrorKind::kBadInput) throw Error(error);
+  const auto content = foreign_content(source);
+  if (!content && is_checkpoint_content(source) && !tells_what_it_is_not(error)) throw Error(error);
+  if (!content) throw not_a_checkpoint(error, format, source);
+  throw Error(ErrorKind::kBadInput, "is " + std::string(content->what))
+      .in_file(source.name())
+      .needs(Need::kSource)
+      .hint(std::string(content->advice));
+}
+
 FileIndex read_index(const InputFormat& format, const ByteSource& source, const NameOrders* known) {
-  try {
-    return format.read_index(source, known);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kBadInput) throw;
-    const auto content = foreign_content(source);
-    if (!content && is_checkpoint_content(source) && !tells_what_it_is_not(error)) throw;
-    if (!content) throw not_a_checkpoint(error, format, source);
-    throw Error(ErrorKind::kBadInput, "is " + std::string(content->what))
-        .in_file(source.name())
-        .needs(Need::kSource)
-        .hint(std::string(content->advice));
-  }
+  return explained(format, source, [&] { return format.read_index(source, known); });
 }
 
 }  // namespace reshardfs

@@ -7,6 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include "reshardfs/error.h"
+
 #include "format/file_index.h"
 #include "storage/byte_source.h"
 
@@ -36,6 +38,26 @@ std::span<const InputFormat> input_formats();
 
 /// The format of a file, by its name's extension.
 const InputFormat& input_format_of(const std::filesystem::path& path);
+
+/// Files of torch.save, whose values a reader of its own finds: see TorchArchive. They are not
+/// among input_formats(), because their names do not tell ranks.
+const InputFormat& torch_format();
+/// Whether a file's name has an extension that torch.save is used with: ".pt", ".pth", ".bin".
+bool has_torch_name(const std::filesystem::path& path);
+
+/// For explained(), which is the way to call it. @throws Error always.
+[[noreturn]] void explain(const Error& error, const InputFormat& format, const ByteSource& source);
+
+/// Calls read(), and says what the file is if it is something else altogether.
+/// @throws Error what read() throws, or in its place an error that says so.
+template <typename Read>
+auto explained(const InputFormat& format, const ByteSource& source, Read&& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    explain(error, format, source);
+  }
+}
 
 /// The format's read_index(), which says so where the file is something else altogether.
 FileIndex read_index(const InputFormat& format, const ByteSource& source,

@@ -90,6 +90,7 @@ bool allowed_in_archive(const PickleGlobal& global) {
 
 const PickleRules kTableRules{allowed_in_table, false, "all_local_plans"};
 const PickleRules kArchiveRules{allowed_in_archive, true, {}};
+const PickleRules kSavedRules{nullptr, true, {}};
 
 bool is_torch_type(const PickleGlobal& global) {
   if (global.module != "torch") return false;

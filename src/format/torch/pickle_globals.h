@@ -15,6 +15,8 @@ namespace reshardfs::pickle {
 extern const PickleRules kTableRules;
 /// Of the data.pkl in an archive of torch.save. Only what makes plain tensors.
 extern const PickleRules kArchiveRules;
+/// Of what users save with torch.save: anything.
+extern const PickleRules kSavedRules;
 
 /// Whether it is the type of an element, as torch.float32; of this or a later release.
 bool is_torch_type(const PickleGlobal& global);

@@ -49,6 +49,20 @@ enum Opcode : std::uint8_t {
   kStackGlobal = 0x93,
   kMemoize = 0x94,
   kFrame = 0x95,
+  // Only where all values are taken.
+  kPop = '0',
+  kPopMark = '1',
+  kDup = '2',
+  kBinString = 'T',
+  kShortBinString = 'U',
+  kObj = 'o',
+  kLong4 = 0x8b,
+  kBinBytes8 = 0x8e,
+  kEmptySet = 0x8f,
+  kAddItems = 0x90,
+  kFrozenSet = 0x91,
+  kNewObjectEx = 0x92,
+  kByteArray8 = 0x96,
 };
 
 /// Opcodes of Python that no checkpoint needs, for messages.
@@ -86,7 +100,6 @@ bool is_getattr(const PickleGlobal& global) {
 }
 
 constexpr PickleGlobal kOrderedDict{"collections", "OrderedDict"};
-constexpr std::uint32_t kNoMaker = 0xffffffff;
 /// The number of nodes allowed for any length; further nodes must take some bytes each.
 constexpr std::size_t kFreeNodes = 65536;
 constexpr std::size_t kBytesANode = 5;
@@ -114,8 +127,14 @@ void PickleReader::refuse(const std::string& what) const {
   throw Error(ErrorKind::kBadInput, "the pickle is refused: " + what).at_offset(opcode_at_);
 }
 
+void PickleReader::refuse_end(const std::string& what) const {
+  PickleCutOff error(ErrorKind::kBadInput, "the pickle is refused: " + what);
+  error.at_offset(opcode_at_);
+  throw error;
+}
+
 std::uint64_t PickleReader::take(std::size_t bytes) {
-  if (bytes > bytes_.size() - at_) refuse("it ends within an opcode");
+  if (bytes > bytes_.size() - at_) refuse_end("it ends within an opcode");
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < bytes; ++i) {
     value |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes_[at_ + i])) << (8 * i);
@@ -128,8 +147,8 @@ std::uint64_t PickleReader::take(std::size_t bytes) {
 std::pair<std::uint64_t, std::uint64_t> PickleReader::take_stretch(std::size_t length_bytes) {
   const std::uint64_t length = take(length_bytes);
   if (length > bytes_.size() - at_) {
-    refuse("a text of " + std::to_string(length) + " bytes, of which " +
-           std::to_string(bytes_.size() - at_) + " are left");
+    refuse_end("a text of " + std::to_string(length) + " bytes, of which " +
+               std::to_string(bytes_.size() - at_) + " are left");
   }
   const std::uint64_t start = at_;
   at_ += static_cast<std::size_t>(length);
@@ -138,7 +157,7 @@ std::pair<std::uint64_t, std::uint64_t> PickleReader::take_stretch(std::size_t l
 
 std::string_view PickleReader::take_line() {
   const std::size_t end = bytes_.find('\n', at_);
-  if (end == std::string_view::npos) refuse("it ends within an opcode");
+  if (end == std::string_view::npos) refuse_end("it ends within an opcode");
   const std::string_view line = bytes_.substr(at_, end - at_);
   at_ = end + 1;
   return line;
@@ -172,19 +191,21 @@ void PickleReader::read() {
   }
   while (true) {
     opcode_at_ = at_;
-    if (at_ == bytes_.size()) refuse("it ends without its last opcode");
+    if (at_ == bytes_.size()) refuse_end("it ends without its last opcode");
     const auto opcode = static_cast<std::uint8_t>(bytes_[at_++]);
     if (opcode == kStop) break;
     look_for_unneeded(opcode);
     if (opcode == kFrame) {
-      if (take(8) > bytes_.size() - at_) refuse("a frame reaches beyond the end");
+      if (take(8) > bytes_.size() - at_) refuse_end("a frame reaches beyond the end");
       continue;
     }
     if (read_memo(opcode) || read_constant(opcode) || read_container(opcode)) continue;
-    if (!read_object(opcode)) refuse(opcode_words(opcode) + " is not allowed");
+    if (read_object(opcode) || (takes_all() && read_other(opcode))) continue;
+    refuse(opcode_words(opcode) + " is not allowed");
   }
   if (stack_.size() != 1 || !marks_.empty()) refuse("it should leave one value");
   tree_.root_ = stack_.front();
+  tree_.consumed_ = at_;
 }
 
 /// A list's values come behind a mark, or a single one before its APPEND: that one is kept.
@@ -295,23 +316,20 @@ bool PickleReader::read_container(std::uint8_t opcode) {
       const std::size_t values = opcode == kAppend ? 1 : 2;
       require(values + 1);
       const std::size_t first = stack_.size() - values;
-      if (!stack_[first - 1].is(opcode == kAppend ? PickleKind::kList : PickleKind::kDict)) {
-        refuse("values are added to " + std::string(kind_words(stack_[first - 1].kind())));
-      }
-      append(stack_[first - 1], first);
+      const PickleKind kind = opcode == kAppend ? PickleKind::kList : PickleKind::kDict;
+      append(items_of(stack_[first - 1], kind), first);
       return true;
     }
     case kAppends:
     case kSetItems: {
       const std::size_t first = pop_mark();
       if (first == (marks_.empty() ? 0 : marks_.back())) refuse("an opcode that lacks its values");
-      if (!stack_[first - 1].is(opcode == kAppends ? PickleKind::kList : PickleKind::kDict)) {
-        refuse("values are added to " + std::string(kind_words(stack_[first - 1].kind())));
-      }
+      const PickleKind kind = opcode == kAppends ? PickleKind::kList : PickleKind::kDict;
+      const PickleValue container = items_of(stack_[first - 1], kind);
       if (opcode == kSetItems && (stack_.size() - first) % 2 != 0) {
         refuse("a key of a dictionary lacks its value");
       }
-      append(stack_[first - 1], first);
+      append(container, first);
       return true;
     }
     default:
@@ -343,7 +361,71 @@ bool PickleReader::read_object(std::uint8_t opcode) {
       return true;
     case kBinPersistentId:
       if (!rules_.persistent_ids) return false;
-      push(new_object(PickleKind::kPersistent, kNoMaker, pop()));
+      push(new_object(PickleKind::kPersistent, PickleTree::kPersistentMaker, pop()));
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// What real files of torch.save have beside tensors: sets, byte arrays, texts of Python 2, objects
+/// of all classes.
+bool PickleReader::read_other(std::uint8_t opcode) {
+  const auto opaque = [this] {
+    push(new_object(PickleKind::kObject, PickleTree::kUnknownMaker, pickle::tuple(0, 0, 1)));
+  };
+  switch (opcode) {
+    case kPop:
+      pop();
+      return true;
+    case kPopMark:
+      stack_.resize(pop_mark());
+      return true;
+    case kDup:
+      require(1);
+      push(PickleValue(stack_.back()));
+      return true;
+    case kShortBinString:
+      push_text(PickleKind::kText, 1);
+      return true;
+    case kBinString:
+      push_text(PickleKind::kText, 4);
+      return true;
+    case kBinBytes8:
+    case kByteArray8:
+      take_stretch(8);
+      opaque();
+      return true;
+    case kLong4:
+      take_stretch(4);
+      push({PickleKind::kHugeInt, 0});
+      return true;
+    case kEmptySet:
+      opaque();
+      return true;
+    case kAddItems:
+      stack_.resize(pop_mark());
+      require(1);
+      return true;
+    case kFrozenSet:
+      stack_.resize(pop_mark());
+      opaque();
+      return true;
+    case kObj: {
+      const std::size_t first = pop_mark();
+      if (first == stack_.size()) refuse("an opcode that lacks its values");
+      const PickleValue type = stack_[first];
+      push_tuple(stack_.size() - first - 1);
+      const PickleValue arguments = pop();
+      pop();
+      push(type);
+      push(arguments);
+      call();
+      return true;
+    }
+    case kNewObjectEx:
+      pop();  // arguments by keyword
+      call();
       return true;
     default:
       return false;
@@ -382,7 +464,12 @@ void PickleReader::push_text(PickleKind kind, std::size_t length_bytes) {
 
 void PickleReader::push_long() {
   const auto length = static_cast<std::size_t>(take(1));
-  if (length > kLongestLong) refuse("a number of " + std::to_string(length) + " bytes");
+  if (length > kLongestLong) {
+    if (!takes_all()) refuse("a number of " + std::to_string(length) + " bytes");
+    if (length > bytes_.size() - at_) refuse_end("it ends within an opcode");
+    at_ += length;
+    return push({PickleKind::kHugeInt, 0});
+  }
   if (length > 8) {
     const std::uint64_t low = take(8);
     const bool fits = take(1) == (low >> 63U != 0 ? 0xffU : 0U);
@@ -435,6 +522,56 @@ PickleValue PickleReader::new_container(PickleKind kind, bool ordered) {
   return {kind, tree_.containers_.size() - 1};
 }
 
+/// The container to which values are added: the value itself, or what is kept of an object whose
+/// class is derived from that kind of container.
+PickleValue PickleReader::items_of(PickleValue value, PickleKind kind) {
+  if (value.is(kind)) return value;
+  if (!takes_all() || !value.is(PickleKind::kObject)) {
+    refuse("values are added to " + std::string(kind_words(value.kind())));
+  }
+  const auto known = tree_.items_.find(value.payload());
+  if (known == tree_.items_.end()) {
+    const PickleValue made = new_container(kind, false);
+    tree_.items_.emplace(value.payload(), made);
+    return made;
+  }
+  if (!known->second.is(kind)) refuse("an object is a list and a dictionary");
+  return known->second;
+}
+
+/// Whether they are a list of pairs, as Python 2 gives an OrderedDict its elements.
+bool PickleReader::is_pairs(PickleValue arguments) const {
+  const auto values = tree_.tuple(arguments);
+  if (values.size() != 1 || !values[0].is(PickleKind::kList)) return false;
+  bool good = true;
+  tree_.for_each(values[0], [&](PickleValue pair) {
+    good = pair.is(PickleKind::kList) ? tree_.count(pair) == 2 : tree_.tuple(pair).size() == 2;
+    return good;
+  });
+  return good;
+}
+
+PickleValue PickleReader::dict_of_pairs(PickleValue arguments) {
+  const std::size_t first = stack_.size();
+  tree_.for_each(tree_.tuple(arguments)[0], [&](PickleValue pair) {
+    if (pair.is(PickleKind::kTuple)) {
+      for (const PickleValue value : tree_.tuple(pair)) push(value);
+    } else {
+      tree_.for_each(pair, [&](PickleValue value) {
+        push(value);
+        return true;
+      });
+    }
+    return true;
+  });
+  copied_ += stack_.size() - first;
+  if (copied_ > kFreeNodes + bytes_.size())
+    refuse("dictionaries are made of one list again and again");
+  const PickleValue dict = new_container(PickleKind::kDict, true);
+  append(dict, first);
+  return dict;
+}
+
 /// Adds the values of the stack from `first` on.
 void PickleReader::append(PickleValue container, std::size_t first) {
   if (drop(container, first)) return;
@@ -479,7 +616,7 @@ void PickleReader::push_global(std::string_view module, std::string_view name) {
   const auto known = global_numbers_.find({module, name});
   if (known != global_numbers_.end()) return push({PickleKind::kGlobal, known->second});
   const PickleGlobal global{module, name};
-  if (!rules_.allows(global)) {
+  if (!takes_all() && !rules_.allows(global)) {
     refuse("it asks for '" + printable(to_string(global)) + "', which no checkpoint needs");
   }
   const auto number = static_cast<std::uint32_t>(tree_.globals_.size());
@@ -493,15 +630,19 @@ void PickleReader::call() {
   require(2);
   const PickleValue arguments = pop();
   const PickleValue callee = pop();
+  if (takes_all() && (!callee.is(PickleKind::kGlobal) || !arguments.is(PickleKind::kTuple))) {
+    return push(new_object(PickleKind::kObject, PickleTree::kUnknownMaker, arguments));
+  }
   if (!callee.is(PickleKind::kGlobal)) {
     refuse("it would call " + std::string(kind_words(callee.kind())) + ", which is no class");
   }
   if (!arguments.is(PickleKind::kTuple)) refuse("the arguments of a call should be a tuple");
   const PickleGlobal& maker = tree_.globals_[callee.payload()];
-  if (is_getattr(maker) && !dropping_) check_getattr(arguments);
+  if (is_getattr(maker) && !dropping_ && !takes_all()) check_getattr(arguments);
   if (maker == kOrderedDict) {
-    if (!tree_.tuple(arguments).empty()) refuse("an OrderedDict with arguments");
-    return push(new_container(PickleKind::kDict, true));
+    if (tree_.tuple(arguments).empty()) return push(new_container(PickleKind::kDict, true));
+    if (!takes_all()) refuse("an OrderedDict with arguments");
+    if (is_pairs(arguments)) return push(dict_of_pairs(arguments));
   }
   push(new_object(PickleKind::kObject, static_cast<std::uint32_t>(callee.payload()), arguments));
 }
@@ -522,11 +663,14 @@ void PickleReader::build() {
   const std::uint8_t depth = above(depth_of(state));
   if (target.is(PickleKind::kObject)) {
     PickleTree::Object& object = tree_.objects_[target.payload()];
-    if (!object.state.is(PickleKind::kUnset)) refuse("an object gets its state twice");
+    if (!object.state.is(PickleKind::kUnset) && !takes_all()) {
+      refuse("an object gets its state twice");
+    }
     object.state = state;
     object.depth = std::max(object.depth, depth);
     return;
   }
+  if (takes_all()) return;
   const bool ordered = target.is(PickleKind::kDict) && tree_.containers_[target.payload()].ordered;
   if (!ordered) refuse(std::string(kind_words(target.kind())) + " gets a state");
   PickleTree::Container& dict = tree_.containers_[target.payload()];
@@ -537,6 +681,10 @@ void PickleReader::build() {
 void PickleReader::put(std::uint64_t number) {
   require(1);
   if (number > kFreeNodes + bytes_.size() / kBytesAMemoNumber) {
+    if (takes_all()) {
+      far_memo_[number] = stack_.back();
+      return;
+    }
     refuse("the memo's number " + std::to_string(number));
   }
   if (number >= memo_.size()) memo_.resize(static_cast<std::size_t>(number) + 1);
@@ -544,6 +692,7 @@ void PickleReader::put(std::uint64_t number) {
 }
 
 void PickleReader::get(std::uint64_t number) {
+  if (const auto far = far_memo_.find(number); far != far_memo_.end()) return push(far->second);
   if (number >= memo_.size() || memo_[static_cast<std::size_t>(number)].is(PickleKind::kUnset)) {
     refuse("the memo has no number " + std::to_string(number));
   }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,9 @@ class PickleReader {
   static constexpr std::size_t kMostStack = 16'000'000;
 
   [[noreturn]] void refuse(const std::string& what) const;
+  [[noreturn]] void refuse_end(const std::string& what) const;
+  /// Whether values that no checkpoint needs are kept as objects.
+  bool takes_all() const noexcept { return rules_.allows == nullptr; }
   std::uint64_t take(std::size_t bytes);
   std::pair<std::uint64_t, std::uint64_t> take_stretch(std::size_t length_bytes);
   std::string_view take_line();
@@ -44,6 +48,7 @@ class PickleReader {
   bool read_constant(std::uint8_t opcode);
   bool read_container(std::uint8_t opcode);
   bool read_object(std::uint8_t opcode);
+  bool read_other(std::uint8_t opcode);
   bool read_memo(std::uint8_t opcode);
 
   void push_text(PickleKind kind, std::size_t length_bytes);
@@ -52,6 +57,9 @@ class PickleReader {
   PickleValue new_container(PickleKind kind, bool ordered);
   void append(PickleValue container, std::size_t first);
   PickleValue new_object(PickleKind kind, std::uint32_t maker, PickleValue arguments);
+  PickleValue items_of(PickleValue object, PickleKind kind);
+  bool is_pairs(PickleValue arguments) const;
+  PickleValue dict_of_pairs(PickleValue arguments);
   void push_global(std::string_view module, std::string_view name);
   void call();
   void check_getattr(PickleValue arguments) const;
@@ -73,6 +81,9 @@ class PickleReader {
   std::vector<PickleValue> stack_;
   std::vector<std::size_t> marks_;  ///< heights of the stack
   std::vector<PickleValue> memo_;
+  std::size_t copied_ = 0;  ///< values of dict_of_pairs()
+  /// What has numbers that no writer gives, if they are accepted.
+  std::unordered_map<std::uint64_t, PickleValue> far_memo_;
   /// Where the list is that is not needed, while its values are read: they are dropped, and all
   /// lists and dictionaries in it are `dummy`.
   struct Dropping {

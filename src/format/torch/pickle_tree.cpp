@@ -50,7 +50,9 @@ std::optional<PickleGlobal> PickleTree::global(PickleValue value) const noexcept
 
 std::optional<PickleGlobal> PickleTree::maker(PickleValue value) const noexcept {
   if (!value.is(PickleKind::kObject)) return std::nullopt;
-  return globals_[objects_[value.payload()].maker];
+  const std::uint32_t maker = objects_[value.payload()].maker;
+  if (maker >= globals_.size()) return std::nullopt;
+  return globals_[maker];
 }
 
 PickleValue PickleTree::arguments(PickleValue value) const noexcept {
@@ -60,6 +62,12 @@ PickleValue PickleTree::arguments(PickleValue value) const noexcept {
 
 PickleValue PickleTree::state(PickleValue value) const noexcept {
   return value.is(PickleKind::kObject) ? objects_[value.payload()].state : PickleValue();
+}
+
+PickleValue PickleTree::items(PickleValue object) const noexcept {
+  if (!object.is(PickleKind::kObject)) return {};
+  const auto found = items_.find(object.payload());
+  return found == items_.end() ? PickleValue() : found->second;
 }
 
 PickleValue PickleTree::find(PickleValue dict, std::string_view key) const noexcept {

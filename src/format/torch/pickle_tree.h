@@ -10,7 +10,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
+
+#include "reshardfs/error.h"
 
 namespace reshardfs {
 
@@ -59,12 +62,19 @@ struct PickleGlobal {
 
 /// What a pickle of one kind may contain.
 struct PickleRules {
-  /// Whether a global may be there at all.
+  /// Whether a global may be there at all; nullptr: any may, and what Python's unpickler accepts in
+  /// protocols 2 to 5 is accepted: objects of unknown classes become nodes like all others.
   bool (*allows)(const PickleGlobal& global) = nullptr;
   bool persistent_ids = false;
   /// In the top-level dictionary, the list under this key is checked but left empty in the tree: it
   /// is not needed, and may be larger than everything else. Empty: there is no such key.
   std::string_view unneeded{};
+};
+
+/// Thrown where a pickle ends before its last opcode.
+class PickleCutOff : public Error {
+ public:
+  using Error::Error;
 };
 
 /// A pickle that was read. Values may be shared, and lists and dictionaries may contain themselves,
@@ -75,13 +85,17 @@ class PickleTree {
   static constexpr unsigned kMaxDepth = 64;
 
   /// Reads protocols 2 to 5. Time and memory are proportional to the length.
-  /// @throws Error kBadInput with the offset of the first thing that is not allowed, impossible or
-  ///        truncated.
+  /// @throws Error kBadInput with the offset of the first thing that is not allowed or impossible;
+  ///         PickleCutOff if it is truncated.
   PickleTree(std::string bytes, const PickleRules& rules);
 
   PickleValue root() const noexcept { return root_; }
-  /// Bytes of the pickle.
+  /// Bytes that were given; the pickle may be followed by others.
   std::size_t size() const noexcept { return bytes_.size(); }
+  /// Bytes of the pickle itself.
+  std::size_t consumed() const noexcept { return consumed_; }
+  /// The number of its objects of classes.
+  std::size_t objects() const noexcept { return objects_.size(); }
 
   /// Nothing if it is no integer of 64 bits; booleans are none.
   std::optional<std::int64_t> integer(PickleValue value) const noexcept;
@@ -98,6 +112,16 @@ class PickleTree {
   PickleValue arguments(PickleValue value) const noexcept;
   /// The state of an object, kUnset if it has none.
   PickleValue state(PickleValue value) const noexcept;
+  /// The list or dictionary that an object also is, because its class is derived from one of them;
+  /// kUnset if nothing was added to it, and for other values.
+  PickleValue items(PickleValue object) const noexcept;
+  /// Calls visit(value) for each value that is a persistent id, in the order of the pickle.
+  template <typename Visit>
+  void for_each_persistent(Visit&& visit) const {
+    for (std::size_t i = 0; i < objects_.size(); ++i) {
+      if (objects_[i].maker == kPersistentMaker) visit(PickleValue(PickleKind::kPersistent, i));
+    }
+  }
 
   /// Calls visit(value) for the elements of a list until it returns false. None of other values.
   template <typename Visit>
@@ -129,6 +153,9 @@ class PickleTree {
   friend class PickleReader;
 
   static constexpr std::uint32_t kNoNode = 0xffffffff;
+  // In place of a number in globals_.
+  static constexpr std::uint32_t kPersistentMaker = 0xffffffff;
+  static constexpr std::uint32_t kUnknownMaker = 0xfffffffe;
   /// A list or a dictionary, or what was added to one later.
   struct Container {
     std::uint64_t first = 0;  ///< in values_
@@ -162,7 +189,9 @@ class PickleTree {
   std::vector<Object> objects_;
   std::vector<PickleGlobal> globals_;
   std::vector<std::int64_t> wide_;
+  std::unordered_map<std::uint64_t, PickleValue> items_;  ///< by the number in objects_
   PickleValue root_;
+  std::size_t consumed_ = 0;
 };
 
 /// "torch.Size"

@@ -134,7 +134,9 @@ std::string TorchZip::bytes_at(std::uint64_t offset, std::uint64_t length) const
 TorchZip::Directory TorchZip::find_directory() const {
   const std::uint64_t at = place_.length() - kEndBytes;
   const std::string end = bytes_at(at, kEndBytes);
-  if (!end.starts_with(kEndMark)) refuse("its end record is not at its end", at);
+  if (!end.starts_with(kEndMark)) {
+    refuse("its end record is not at its end, so that it is cut off or not yet written", at);
+  }
   if (number_at(end, 20, 2) != 0) refuse("its end record has a comment", at);
   Directory directory{number_at(end, 16, 4), number_at(end, 12, 4), number_at(end, 10, 2), at};
   const bool is_wide =
@@ -182,6 +184,7 @@ void TorchZip::read_directory(const Directory& directory) {
   const std::string_view all = bytes;
   std::uint64_t at = 0;
   std::uint64_t count = 0;
+  std::optional<Error> packed;
   for (; at < all.size(); ++count) {
     const std::uint64_t record = directory.offset + at;
     if (all.size() - at < kCentralBytes || all.substr(at, 4) != kCentralMark) {
@@ -196,24 +199,27 @@ void TorchZip::read_directory(const Directory& directory) {
     const std::string name(all.substr(at + kCentralBytes, name_bytes));
     const std::string_view extra = all.substr(at + kCentralBytes + name_bytes, extra_bytes);
     if ((number_at(all, at + 8, 2) & kEncrypted) != 0 || number_at(all, at + 10, 2) != 0) {
-      throw Error(ErrorKind::kUnsupported, "the archive's entry '" + printable(name) +
-                                               "' is compressed or encrypted, and cannot be read "
-                                               "in place")
-          .in_file(source_.name())
-          .at_offset(place_.offset() + record);
+      if (!packed) {
+        packed = Error(ErrorKind::kUnsupported, "the archive's entry '" + printable(name) +
+                                                    "' is compressed or encrypted, and cannot be "
+                                                    "read in place");
+        packed->in_file(source_.name()).at_offset(place_.offset() + record);
+      }
     }
-    Entry entry{number_at(all, at + 42, 4), number_at(all, at + 24, 4), 0};
-    std::uint64_t packed = number_at(all, at + 20, 4);
-    if (entry.header == kZipWide || entry.size == kZipWide || packed == kZipWide) {
+    Entry entry{number_at(all, at + 42, 4), number_at(all, at + 24, 4), 0,
+                static_cast<std::uint32_t>(number_at(all, at + 16, 4))};
+    std::uint64_t packed_size = number_at(all, at + 20, 4);
+    if (entry.header == kZipWide || entry.size == kZipWide || packed_size == kZipWide) {
       std::string_view wide = wide_field(extra).value_or(""sv);
-      for (std::uint64_t* const value : {&entry.size, &packed, &entry.header}) {
+      for (std::uint64_t* const value : {&entry.size, &packed_size, &entry.header}) {
         if (*value != kZipWide) continue;
         if (wide.size() < 8) refuse("a zip64 field is missing or cut off", record);
         *value = number_at(wide, 0, 8);
         wide.remove_prefix(8);
       }
     }
-    if (packed != entry.size) refuse("an entry has two sizes", record);
+    if (packed_size != entry.size && !packed) refuse("an entry has two sizes", record);
+    entry.size = packed_size;
     const std::size_t slash = name.find('/');
     if (slash == std::string::npos || slash + 1 == name.size()) {
       refuse("the entry '" + printable(name) + "' is in no folder", record);
@@ -225,6 +231,12 @@ void TorchZip::read_directory(const Directory& directory) {
     }
     at += kCentralBytes + name_bytes + extra_bytes + comment_bytes;
   }
+  if (has("constants.pkl")) {
+    throw Error(ErrorKind::kUnsupported, "is a program of TorchScript")
+        .in_file(source_.name())
+        .hint("load it with torch.jit.load(), and save its state_dict() with torch.save()");
+  }
+  if (packed) throw Error(*packed);
   if (count != directory.count) {
     refuse("its directory has " + std::to_string(count) + " entries, should have " +
                std::to_string(directory.count),
@@ -270,6 +282,17 @@ ByteRange TorchZip::entry(std::string_view name) const {
     refuse("the header of '" + printable(full) + "' contradicts the directory", entry.header);
   }
   return {place_.offset() + entry.header + begin, entry.size};
+}
+
+void TorchZip::foresee(std::string_view beginning) const {
+  if (!source_.is_far()) return;
+  std::vector<ByteRange> headers;
+  for (auto entry = entries_.lower_bound(beginning);
+       entry != entries_.end() && entry->first.starts_with(beginning); ++entry) {
+    const std::uint64_t bytes = kZipLocalBytes + folder_.size() + entry->first.size();
+    headers.emplace_back(place_.offset() + entry->second.header, bytes);
+  }
+  source_.foresee(headers, Foresight::kApart);
 }
 
 std::string TorchZip::read(std::string_view name, std::uint64_t most) const {

@@ -28,6 +28,14 @@ class TorchZip {
   /// @param name without the archive's folder: "data/0".
   /// @throws Error kBadInput if there is no such entry, or its local header contradicts.
   ByteRange entry(std::string_view name) const;
+  bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
+  /// Begins to fetch the local headers of entries whose names begin so, from a far source.
+  void foresee(std::string_view beginning) const;
+  /// Calls visit(name, CRC-32) for each entry; the checksum is 0 where the writer left it out.
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    for (const auto& [name, entry] : entries_) visit(name, entry.crc);
+  }
   /// The entry's bytes. @throws Error as entry(), and if there are more than `most`.
   std::string read(std::string_view name, std::uint64_t most) const;
 
@@ -36,6 +44,7 @@ class TorchZip {
     std::uint64_t header = 0;  ///< offset in the archive
     std::uint64_t size = 0;
     std::uint64_t limit = 0;  ///< where the next one's header is, or the directory
+    std::uint32_t crc = 0;
   };
   struct Directory {
     std::uint64_t offset = 0;
