@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/deepspeed/joined_tensors.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "base/content_size.h"
+#include "checkpoint/shaped_catalogue.h"
+#include "checkpoint/torch/saved_content.h"
+
+namespace reshardfs {
+
+JoinedTensors::JoinedTensors(const std::filesystem::path& directory)
+    : directory_(directory.string()) {}
+
+std::size_t JoinedTensors::add_file(ByteSourcePtr file) {
+  files_.push_back(std::move(file));
+  return files_.size() - 1;
+}
+
+std::uint64_t JoinedTensors::add(std::shared_ptr<const JoinedPlaces> places) {
+  return places_->add(std::move(places));
+}
+
+void JoinedTensors::add_tensor(std::string name, DType dtype, const Shape& shape,
+                               std::uint64_t begin) {
+  TensorEntry& entry = entries_.emplace_back();
+  entry.name = std::move(name);
+  entry.dtype = dtype;
+  entry.shape = shape;
+  entry.content_bytes =
+      static_cast<std::uint64_t>(content_size(shape, dtype, "the size of a tensor"));
+  if (entry.content_bytes > 0) entry.extents.emplace_back(begin, entry.content_bytes);
+}
+
+void JoinedTensors::add_whole(const TorchTensor& tensor, std::size_t file) {
+  if (!is_contiguous(tensor)) {
+    refused_.push_back({tensor.name, "it is not stored in C order"});
+    return;
+  }
+  const auto first = static_cast<std::uint64_t>(tensor.first * element_size(tensor.dtype));
+  const auto bytes =
+      static_cast<std::uint64_t>(content_size(tensor.shape, tensor.dtype, "the size of a tensor"));
+  auto range = std::make_shared<RangeList>();
+  range->add(file, ByteRange(tensor.storage.offset() + first, bytes));
+  add_tensor(tensor.name, tensor.dtype, tensor.shape, add(std::move(range)));
+}
+
+bool JoinedTensors::add_alias(std::string alias, const std::string& name) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const TensorEntry& entry) { return entry.name == name; });
+  if (found == entries_.end()) return false;
+  TensorEntry entry = *found;
+  entry.name = std::move(alias);
+  entries_.push_back(std::move(entry));
+  return true;
+}
+
+Discovery JoinedTensors::finish(const std::filesystem::path& path) && {
+  std::unordered_map<std::string, Shape> shapes;
+  for (const TensorEntry& entry : entries_) shapes.emplace(entry.name, entry.shape);
+  auto index = std::make_shared<const FileIndex>(std::move(entries_));
+  auto source = std::make_shared<const JoinedSource>(directory_, std::move(files_), places_);
+  Discovery out;
+  FoundFile& file = out.files.emplace_back();
+  file.path = path;
+  file.content = std::make_shared<const SavedContent>(std::move(index), std::move(source));
+  out.catalogue =
+      std::make_shared<const ShapedCatalogue>(1, std::move(shapes), std::move(refused_));
+  return out;
+}
+
+}  // namespace reshardfs

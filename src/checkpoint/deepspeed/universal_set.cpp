@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/deepspeed/universal_set.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/process/parallel.h"
+#include "base/text/numbers.h"
+#include "base/text/text.h"
+#include "base/text/url_path.h"
+#include "checkpoint/deepspeed/joined_tensors.h"
+#include "checkpoint/deepspeed/zero_states.h"
+#include "checkpoint/series/step_directories.h"
+#include "checkpoint/set_format.h"
+#include "checkpoint/source_links.h"
+#include "format/input_format.h"
+#include "storage/local/directory.h"
+#include "storage/local/linkless_tree.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kZero = "zero";
+constexpr std::string_view kWeights = "fp32";
+constexpr std::string_view kStepFile = "step";
+constexpr std::string_view kStateExtension = ".pt";
+constexpr const char* kModel = "mp_rank_00_model_states.pt";
+
+/// "500" for "global_step500_universal".
+std::optional<std::string> parse_universal_tag(std::string_view name) {
+  constexpr std::string_view kBegin = "global_step";
+  constexpr std::string_view kEnd = "_universal";
+  if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return std::nullopt;
+  name.remove_prefix(kBegin.size());
+  if (name.size() <= kEnd.size()) return std::nullopt;
+  const auto step = parse_number(name.substr(0, name.size() - kEnd.size()));
+  return step ? std::optional(std::to_string(*step)) : std::nullopt;
+}
+
+constexpr StepNames kUniversalTagNames{parse_universal_tag, {}, "latest_universal"};
+
+/// The states in the directory of one parameter, without the extension.
+std::set<std::string> states_in(const fs::path& directory, const SourceTreePtr& tree) {
+  std::set<std::string> states;
+  for (const DirectoryEntry& entry : list_directory(directory, tree)) {
+    std::string_view name = entry.name;
+    if (!entry.is_regular || !name.ends_with(kStateExtension)) continue;
+    name.remove_suffix(kStateExtension.size());
+    if (name == kStepFile) continue;
+    if (entry.is_link && tree) throw link_refused(directory / entry.name);
+    states.emplace(name);
+  }
+  return states;
+}
+
+/// The parameters in the order of their names; empty if the directory is no such checkpoint.
+std::vector<std::string> parameters_in(const fs::path& directory, const SourceTreePtr& tree) {
+  const fs::path zero = directory / kZero;
+  if (path_kind(zero, tree) != PathKind::kDirectory) return {};
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : list_directory(zero, tree)) {
+    if (entry.is_directory) names.push_back(entry.name);
+  }
+  std::sort(names.begin(), names.end());
+  const bool is_one =
+      !names.empty() && path_kind(zero / names.front() / "fp32.pt", tree) == PathKind::kOther;
+  return is_one ? names : std::vector<std::string>();
+}
+
+class UniversalReader {
+ public:
+  UniversalReader(fs::path directory, std::vector<std::string> names, const SourceTreePtr& tree)
+      : directory_(std::move(directory)),
+        names_(std::move(names)),
+        tree_(tree),
+        joined_(directory_) {}
+
+  Discovery read() {
+    find_states();
+    const std::size_t count = names_.size() * states_.size();
+    std::vector<TorchTensor> tensors(count);
+    std::vector<ByteSourcePtr> files(count);
+    parallel_for(
+        count,
+        [&](std::size_t i) {
+          const std::string& state = states_[i / names_.size()];
+          const std::string& name = names_[i % names_.size()];
+          files[i] = open_file(path_of(name, state), tree_);
+          tensors[i] = read_one(*files[i]);
+          tensors[i].name = state == kWeights ? name : state + "." + name;
+        },
+        is_url(directory_) ? kRequestsAtOnce : 0);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t file = joined_.add_file(std::move(files[i]));
+      joined_.add_whole(tensors[i], file);
+    }
+    Discovery out = std::move(joined_).finish(path_of(names_.front(), std::string(kWeights)));
+    state_names(out.completeness);
+    return out;
+  }
+
+ private:
+  fs::path path_of(const std::string& name, const std::string& state) const {
+    return directory_ / kZero / name / (state + std::string(kStateExtension));
+  }
+
+  /// Every parameter must have those of the first one.
+  void find_states() {
+    std::vector<std::set<std::string>> all(names_.size());
+    parallel_for(
+        names_.size(),
+        [&](std::size_t i) { all[i] = states_in(directory_ / kZero / names_[i], tree_); },
+        is_url(directory_) ? kRequestsAtOnce : 0);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i] == all.front() && all[i].contains(std::string(kWeights))) continue;
+      throw Error(ErrorKind::kMissing, "has other files for '" + printable(names_[i]) +
+                                           "' than for '" + printable(names_.front()) + "'")
+          .in_file((directory_ / kZero).string())
+          .hint(
+              "bring the missing ones: every parameter has fp32.pt and a file for each state of "
+              "the optimizer");
+    }
+    states_.emplace_back(kWeights);
+    for (const std::string& state : all.front()) {
+      if (state != kWeights) states_.push_back(state);
+    }
+  }
+
+  static TorchTensor read_one(const ByteSource& file) {
+    return explained(torch_format(), file, [&] {
+      const TorchArchive archive(file);
+      const PickleValue value = archive.tree().find(archive.tree().root(), "param");
+      if (!archive.is_tensor(value)) {
+        throw Error(ErrorKind::kUnsupported,
+                    "has no tensor 'param', as the files of a universal checkpoint have")
+            .in_file(file.name());
+      }
+      TorchTensor tensor = archive.tensor(value);
+      file.check_unchanged();
+      return tensor;
+    });
+  }
+
+  /// The file of model states, which is a copy, lists the parameters.
+  void state_names(Completeness& out) const {
+    const fs::path path = directory_ / kModel;
+    if (path_kind(path, tree_) != PathKind::kOther) {
+      out.unstated = "that these are all parameters";
+      return;
+    }
+    const ByteSourcePtr file = open_file(path, tree_);
+    const ZeroModelStates model =
+        explained(torch_format(), *file, [&] { return read_zero_model(TorchArchive(*file)); });
+    for (const auto& group : model.groups) {
+      for (const NamedShape& parameter : group) {
+        if (std::binary_search(names_.begin(), names_.end(), parameter.name)) continue;
+        throw Error(ErrorKind::kMissing,
+                    "has no directory of it, but " + std::string(kModel) + " lists it")
+            .in_file((directory_ / kZero).string())
+            .for_parameter(parameter.name);
+      }
+    }
+    out.grounds.push_back("the names in " + std::string(kModel));
+  }
+
+  fs::path directory_;
+  std::vector<std::string> names_;   ///< of the parameters, ascending
+  std::vector<std::string> states_;  ///< the weights first
+  const SourceTreePtr& tree_;
+  JoinedTensors joined_;
+};
+
+/// Where `latest` names a step of ZeRO, too, that one is taken: it may be newer.
+std::optional<StepDirectories> find_universal_tags(const fs::path& directory,
+                                                   const SourceTreePtr& tree, bool needs_tracker) {
+  auto found = list_steps(directory, kUniversalTagNames, tree, needs_tracker);
+  if (!found || found->directories.empty() || !found->tracked) return std::nullopt;
+  if (path_kind(directory / "latest", tree) == PathKind::kOther) return std::nullopt;
+  return found;
+}
+
+}  // namespace
+
+std::optional<Discovery> discover_universal(const fs::path& directory,
+                                            const CheckpointOptions& options,
+                                            const SourceTreePtr& tree) {
+  if (auto names = parameters_in(directory, tree); !names.empty()) {
+    const std::string step = parse_universal_tag(directory_name(directory)).value_or("");
+    require_step(directory, step, options.step);
+    Discovery out = UniversalReader(directory, std::move(names), tree).read();
+    out.step = step;
+    if (!step.empty()) out.steps = {step};
+    return out;
+  }
+  const auto found = find_universal_tags(directory, tree, /*needs_tracker=*/false);
+  if (!found) return std::nullopt;
+  const ChosenStep chosen = choose_step(*found, options.step);
+  auto names = parameters_in(chosen.directory, tree);
+  if (names.empty()) return std::nullopt;
+  Discovery out = UniversalReader(chosen.directory, std::move(names), tree).read();
+  out.step = chosen.step;
+  if (auto note = links_outside(directory, found->links)) out.notes.push_back(std::move(*note));
+  note_other_steps(*found, options.step, out);
+  return out;
+}
+
+std::optional<std::vector<StepInfo>> find_universal_steps(const fs::path& directory,
+                                                          const SourceTreePtr& tree) {
+  if (!parameters_in(directory, tree).empty()) {
+    const auto step = parse_universal_tag(directory_name(directory));
+    if (!step) return std::vector<StepInfo>();
+    return std::vector<StepInfo>{{*step, {Rank()}, true}};
+  }
+  const auto found = find_universal_tags(directory, tree, /*needs_tracker=*/false);
+  if (!found) return std::nullopt;
+  std::vector<StepInfo> steps;
+  for (const auto& [step, path] : found->directories) {
+    if (!parameters_in(path, tree).empty()) {
+      steps.push_back({step, {Rank()}, found->is_finished(step)});
+    }
+  }
+  if (steps.empty()) return std::nullopt;
+  return steps;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The names of the files that DeepSpeed's ZeRO saves for one step.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "storage/source_tree.h"
+
+namespace reshardfs {
+
+/// "bf16_zero_pp_rank_3_mp_rank_00_optim_states.pt", "mp_rank_00_model_states.pt"
+struct ZeroFileName {
+  bool optimizer = false;              ///< optim_states; else model_states
+  std::optional<std::int64_t> data{};  ///< the rank of data parallelism; nullopt: of all of them
+  std::int64_t model = 0;              ///< the rank of tensor parallelism
+};
+
+/// nullopt if it is no such name.
+std::optional<ZeroFileName> parse_zero_name(std::string_view name);
+
+/// The files of one step, of the tensor parallel rank 0.
+struct ZeroFiles {
+  /// Stages 1 and 2 have one for all ranks, under 0; stage 3 has one for each rank.
+  std::map<std::int64_t, std::string> model;
+  std::map<std::int64_t, std::string> optimizer;  ///< by the rank of data parallelism
+  bool model_of_each_rank = false;
+};
+
+/// @return nullopt if the directory has none.
+/// @throws Error kUnsupported if the step was saved with tensor or pipeline parallelism, or with
+///         experts; kBadInput if two files are of one rank, or for a link if links are refused.
+std::optional<ZeroFiles> find_zero_files(const std::filesystem::path& directory,
+                                         const SourceTreePtr& tree);
+
+}  // namespace reshardfs

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/deepspeed/zero_set.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/process/parallel.h"
+#include "base/rank_list.h"
+#include "base/text/file_name.h"
+#include "base/text/numbers.h"
+#include "base/text/text.h"
+#include "base/text/url_path.h"
+#include "checkpoint/deepspeed/joined_tensors.h"
+#include "checkpoint/deepspeed/zero_layout.h"
+#include "checkpoint/deepspeed/zero_names.h"
+#include "checkpoint/deepspeed/zero_places.h"
+#include "checkpoint/deepspeed/zero_states.h"
+#include "checkpoint/series/step_directories.h"
+#include "checkpoint/set_format.h"
+#include "checkpoint/source_links.h"
+#include "format/input_format.h"
+#include "storage/local/directory.h"
+#include "storage/small_file.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// "500" for "global_step500".
+std::optional<std::string> parse_zero_tag(std::string_view name) {
+  constexpr std::string_view kBegin = "global_step";
+  if (!name.starts_with(kBegin)) return std::nullopt;
+  const auto step = parse_number(name.substr(kBegin.size()));
+  return step ? std::optional(std::to_string(*step)) : std::nullopt;
+}
+
+constexpr StepNames kZeroTagNames{parse_zero_tag, {}, "latest"};
+
+constexpr const char* kBringAll = "bring all files of the step, from one save";
+
+/// Reads all files of a step, and puts their tensors together.
+class ZeroReader {
+ public:
+  ZeroReader(fs::path directory, ZeroFiles names, const SourceTreePtr& tree)
+      : directory_(std::move(directory)),
+        names_(std::move(names)),
+        tree_(tree),
+        joined_(directory_) {}
+
+  Discovery read() {
+    require_each_rank();
+    open_model();
+    open_optimizer();
+    require_one_save();
+    if (optimizer_.front().is_stage3) {
+      take_stage3();
+    } else {
+      take_stage2();
+    }
+    take_aliases();
+    Discovery out = std::move(joined_).finish(directory_ / names_.model.begin()->second);
+    out.completeness.grounds.push_back("the lengths of the flat groups in " +
+                                       counted(optimizer_.size(), "file"));
+    out.completeness.counted = true;
+    note_incomplete(out);
+    return out;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what, ErrorKind kind = ErrorKind::kBadInput) const {
+    throw Error(kind, what).in_file(directory_.string()).hint(kBringAll);
+  }
+
+  fs::path path_of(const std::string& name) const { return directory_ / name; }
+  std::int64_t world() const { return static_cast<std::int64_t>(names_.optimizer.size()); }
+
+  /// The files' ranks must be 0 to n. What they state of n comes later.
+  void require_each_rank() const {
+    if (names_.model.empty()) refuse("has no file of model states", ErrorKind::kMissing);
+    if (names_.optimizer.empty()) {
+      refuse("has no file of optimizer states, in which the parameters are in float32",
+             ErrorKind::kMissing);
+    }
+    require_ranks(names_.optimizer, "optimizer");
+    if (names_.model_of_each_rank) require_ranks(names_.model, "model");
+    if (names_.model_of_each_rank && names_.model.size() != names_.optimizer.size()) {
+      refuse("has " + counted(names_.model.size(), "file") + " of model states, but " +
+                 std::to_string(names_.optimizer.size()) + " of optimizer states",
+             ErrorKind::kMissing);
+    }
+  }
+
+  void require_ranks(const std::map<std::int64_t, std::string>& files, const char* what) const {
+    std::int64_t expected = 0;
+    for (const auto& [rank, name] : files) {
+      if (rank == expected++) continue;
+      refuse(
+          "has no file of " + std::string(what) + " states of rank " + std::to_string(expected - 1),
+          ErrorKind::kMissing);
+    }
+  }
+
+  void open_model() {
+    std::vector<std::string> names;
+    for (const auto& [rank, name] : names_.model) names.push_back(name);
+    models_.resize(names.size());
+    const auto read = [&](std::size_t i) {
+      const ByteSourcePtr file = open_file(path_of(names[i]), tree_);
+      models_[i].states =
+          explained(torch_format(), *file, [&] { return read_zero_model(TorchArchive(*file)); });
+      file->check_unchanged();
+      models_[i].file = file;
+    };
+    read(0);
+    // The files of other ranks have nothing more, but for their fragments.
+    if (models_.front().states.frozen.empty()) models_.resize(1);
+    parallel_for(
+        models_.size() - 1, [&](std::size_t i) { read(i + 1); }, threads());
+    for (Opened& model : models_) model.number = joined_.add_file(model.file);
+  }
+
+  void open_optimizer() {
+    std::vector<std::string> names;
+    for (const auto& [rank, name] : names_.optimizer) names.push_back(name);
+    optimizer_.resize(names.size());
+    std::vector<ByteSourcePtr> files(names.size());
+    parallel_for(
+        names.size(),
+        [&](std::size_t i) {
+          files[i] = open_file(path_of(names[i]), tree_);
+          optimizer_[i] = explained(torch_format(), *files[i],
+                                    [&] { return read_zero_optimizer(TorchArchive(*files[i])); });
+          files[i]->check_unchanged();
+        },
+        threads());
+    for (const ByteSourcePtr& file : files) numbers_.push_back(joined_.add_file(file));
+  }
+
+  std::size_t threads() const { return is_url(directory_) ? kRequestsAtOnce : 0; }
+
+  const std::string& optimizer_name(std::size_t rank) const {
+    return names_.optimizer.at(static_cast<std::int64_t>(rank));
+  }
+
+  /// All files must be of one stage, world and optimizer.
+  void require_one_save() const {
+    const ZeroModelStates& model = models_.front().states;
+    if (model.model_world.value_or(1) > 1) {
+      throw Error(ErrorKind::kUnsupported, "was saved with tensor parallelism of " +
+                                               std::to_string(*model.model_world) +
+                                               ", and no file states how tensors are cut by it")
+          .in_file(directory_.string())
+          .hint(
+              "convert it with DeepSpeed's ds_to_universal.py, and name the directory that it "
+              "writes as the source");
+    }
+    const ZeroOptimizerStates& first = optimizer_.front();
+    for (std::size_t rank = 0; rank < optimizer_.size(); ++rank) {
+      const ZeroOptimizerStates& states = optimizer_[rank];
+      const std::string& name = optimizer_name(rank);
+      const auto stated = states.world ? states.world : model.data_world;
+      if (stated && *stated != world()) {
+        refuse("has " + counted(optimizer_.size(), "file") + " of optimizer states, but '" +
+                   printable(name) + "' was saved by " + std::to_string(*stated) + " ranks",
+               ErrorKind::kMissing);
+      }
+      const bool same = states.is_stage3 == first.is_stage3 &&
+                        states.weights.size() == first.weights.size() &&
+                        std::equal(states.moments.begin(), states.moments.end(),
+                                   first.moments.begin(), first.moments.end(),
+                                   [](const auto& a, const auto& b) { return a.first == b.first; });
+      if (!same) {
+        refuse("'" + printable(optimizer_name(0)) + "' and '" + printable(name) +
+               "' are not of one save: they have other groups or states of the optimizer");
+      }
+      require_types(first.weights, states.weights, name);
+      for (const auto& [state, groups] : states.moments) {
+        require_types(first.moments.at(state), groups, name);
+      }
+    }
+    if (first.is_stage3 != names_.model_of_each_rank) {
+      refuse("has files of model states that do not fit the stage of its optimizer states");
+    }
+  }
+
+  void require_types(const std::vector<TorchTensor>& expected,
+                     const std::vector<TorchTensor>& groups, const std::string& name) const {
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      // The first group's: a vector of the model is put together from all of them.
+      if (groups[i].dtype == expected.front().dtype) continue;
+      refuse("'" + printable(name) + "' has flat groups of different types");
+    }
+  }
+
+  /// The flat groups of one kind: the weights, or one of the moments.
+  static const std::vector<TorchTensor>& groups_of(const ZeroOptimizerStates& states,
+                                                   const std::string& moment) {
+    return moment.empty() ? states.weights : states.moments.at(moment);
+  }
+
+  /// Its elements, as bytes of the file.
+  static ByteRange range_of(const TorchTensor& tensor) {
+    const auto width = static_cast<std::uint64_t>(element_size(tensor.dtype));
+    const auto first = static_cast<std::uint64_t>(tensor.first) * width;
+    const auto bytes = static_cast<std::uint64_t>(tensor.shape.front()) * width;
+    return {tensor.storage.offset() + first, bytes};
+  }
+
+  /// The names are those of all moments, and the empty one of the weights.
+  std::vector<std::string> kinds() const {
+    std::vector<std::string> all{""};
+    for (const auto& [name, groups] : optimizer_.front().moments) all.push_back(name);
+    return all;
+  }
+
+  void take_stage2() {
+    const ZeroModelStates& model = models_.front().states;
+    const std::size_t groups = optimizer_.front().weights.size();
+    if (model.groups.size() != groups) {
+      refuse("has " + counted(model.groups.size(), "group") +
+             " of parameters in the file of model states, but " + std::to_string(groups) +
+             " in those of optimizer states");
+    }
+    std::vector<ZeroPartition> partitions;
+    for (std::size_t group = 0; group < groups; ++group) partitions.push_back(partition(group));
+    for (const std::string& kind : kinds()) {
+      for (std::size_t group = 0; group < groups; ++group) take_group(kind, group, partitions);
+      if (kind.empty()) take_rest(model);
+    }
+  }
+
+  ZeroPartition partition(std::size_t group) const {
+    const std::vector<NamedShape>& parameters = models_.front().states.groups[group];
+    std::vector<std::int64_t> lengths;
+    for (const ZeroOptimizerStates& states : optimizer_) {
+      lengths.push_back(states.weights[group].shape.front());
+    }
+    try {
+      ZeroPartition out = zero_partition(parameters, lengths);
+      for (std::size_t rank = 0; rank < optimizer_.size(); ++rank) {
+        require_fragments(out, group, rank);
+      }
+      return out;
+    } catch (const Error& error) {
+      refuse("group " + std::to_string(group) + " is not of one save: " + error.message());
+    }
+  }
+
+  /// What a file states of its rank's parts shows files that were swapped.
+  void require_fragments(const ZeroPartition& partition, std::size_t group,
+                         std::size_t rank) const {
+    const ZeroOptimizerStates& states = optimizer_[rank];
+    if (group >= states.fragments.size()) return;
+    const std::vector<NamedShape>& parameters = models_.front().states.groups[group];
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const ZeroFragment expected =
+          zero_fragment(partition, i, element_count(parameters[i].shape), rank);
+      const auto stated = states.fragments[group].find(parameters[i].name);
+      const bool has = stated != states.fragments[group].end() && stated->second.count > 0;
+      if (has ? stated->second == expected : expected.count == 0) continue;
+      throw Error(ErrorKind::kBadInput, "'" + printable(optimizer_name(rank)) +
+                                            "' does not have the part of '" +
+                                            printable(parameters[i].name) + "' that rank " +
+                                            std::to_string(rank) + " should have");
+    }
+  }
+
+  void take_group(const std::string& kind, std::size_t group,
+                  const std::vector<ZeroPartition>& partitions) {
+    auto vector = std::make_shared<RangeList>();
+    for (std::size_t rank = 0; rank < optimizer_.size(); ++rank) {
+      vector->add(numbers_[rank], range_of(groups_of(optimizer_[rank], kind)[group]));
+    }
+    const DType dtype = groups_of(optimizer_.front(), kind)[group].dtype;
+    const std::uint64_t begin = joined_.add(std::move(vector));
+    const std::vector<NamedShape>& parameters = models_.front().states.groups[group];
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const auto start =
+          static_cast<std::uint64_t>(partitions[group].starts[i] * element_size(dtype));
+      joined_.add_tensor(name_of(kind, parameters[i].name), dtype, parameters[i].shape,
+                         begin + start);
+    }
+  }
+
+  static std::string name_of(const std::string& kind, const std::string& parameter) {
+    return kind.empty() ? parameter : kind + "." + parameter;
+  }
+
+  void take_stage3() {
+    const ZeroModelStates& model = models_.front().states;
+    std::vector<NamedShape> parameters;
+    for (const auto& group : model.groups) {
+      parameters.insert(parameters.end(), group.begin(), group.end());
+    }
+    const ZeroPieces pieces = zero_pieces(parameters, world());
+    for (const std::string& kind : kinds()) {
+      const DType dtype = groups_of(optimizer_.front(), kind).front().dtype;
+      const auto width = static_cast<std::uint64_t>(element_size(dtype));
+      const auto bytes = [&](std::int64_t elements) {
+        return static_cast<std::uint64_t>(elements) * width;
+      };
+      auto list = std::make_shared<PieceList>(rank_vectors(kind, bytes(pieces.total)));
+      std::vector<std::uint64_t> begins;
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        begins.push_back(list->add(bytes(element_count(parameters[i].shape)),
+                                   bytes(pieces.starts[i]), bytes(pieces.lengths[i])));
+      }
+      const std::uint64_t begin = joined_.add(std::move(list));
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        joined_.add_tensor(name_of(kind, parameters[i].name), dtype, parameters[i].shape,
+                           begin + begins[i]);
+      }
+      if (kind.empty()) take_rest(model);
+    }
+  }
+
+  /// What each rank has of one kind: its sub groups, one behind the other.
+  std::vector<std::shared_ptr<const RangeList>> rank_vectors(const std::string& kind,
+                                                             std::uint64_t bytes) const {
+    std::vector<std::shared_ptr<const RangeList>> all;
+    for (std::size_t rank = 0; rank < optimizer_.size(); ++rank) {
+      auto vector = std::make_shared<RangeList>();
+      for (const TorchTensor& group : groups_of(optimizer_[rank], kind)) {
+        vector->add(numbers_[rank], range_of(group));
+      }
+      if (vector->size() != bytes) {
+        refuse("'" + printable(optimizer_name(rank)) + "' has flat groups of " +
+               std::to_string(vector->size()) + " bytes, but the parameters' pieces have " +
+               std::to_string(bytes) + ": the files are not of one save");
+      }
+      all.push_back(std::move(vector));
+    }
+    return all;
+  }
+
+  /// Parameters that are not trained, and buffers.
+  void take_rest(const ZeroModelStates& model) {
+    for (const NamedShape& frozen : model.frozen) take_frozen(frozen);
+    for (const TorchTensor& buffer : model.buffers) {
+      joined_.add_whole(buffer, models_.front().number);
+    }
+  }
+
+  /// Whole in stages 1 and 2; in stage 3 cut flat, each rank with an equal piece.
+  void take_frozen(const NamedShape& frozen) {
+    std::vector<const TorchTensor*> pieces;
+    for (const Opened& model : models_) {
+      const auto& fragments = model.states.frozen_fragments;
+      const auto found =
+          std::find_if(fragments.begin(), fragments.end(),
+                       [&](const TorchTensor& tensor) { return tensor.name == frozen.name; });
+      if (found == fragments.end()) {
+        refuse("has no file with a piece of '" + printable(frozen.name) +
+               "', which is not trained");
+      }
+      pieces.push_back(&*found);
+    }
+    if (!names_.model_of_each_rank) {
+      if (pieces.front()->shape != frozen.shape) {
+        refuse("states two shapes of '" + printable(frozen.name) + "'");
+      }
+      joined_.add_whole(*pieces.front(), models_.front().number);
+      return;
+    }
+    const std::int64_t count = element_count(frozen.shape);
+    const std::int64_t length = (count + world() - 1) / world();
+    auto vector = std::make_shared<RangeList>();
+    for (std::size_t rank = 0; rank < pieces.size(); ++rank) {
+      const TorchTensor& piece = *pieces[rank];
+      const bool good = is_contiguous(piece) && element_count(piece.shape) == length &&
+                        piece.dtype == pieces.front()->dtype && piece.shape.size() == 1;
+      if (!good) refuse("has a piece of '" + printable(frozen.name) + "' of another length");
+      vector->add(models_[rank].number, range_of(piece));
+    }
+    joined_.add_tensor(frozen.name, pieces.front()->dtype, frozen.shape,
+                       joined_.add(std::move(vector)));
+  }
+
+  void take_aliases() {
+    for (const auto& [alias, name] : models_.front().states.aliases) {
+      if (!joined_.add_alias(alias, name)) {
+        refuse("calls '" + printable(alias) + "' another name of '" + printable(name) +
+               "', which it does not have");
+      }
+    }
+  }
+
+  void note_incomplete(Discovery& out) const {
+    std::set<std::string> names;
+    for (const ZeroOptimizerStates& states : optimizer_) {
+      names.insert(states.incomplete.begin(), states.incomplete.end());
+    }
+    if (names.empty()) return;
+    out.warnings.push_back("left out, because only some of the groups have them: " +
+                           name_list({names.begin(), names.end()}));
+  }
+
+  struct Opened {
+    ByteSourcePtr file;
+    ZeroModelStates states;
+    std::size_t number = 0;  ///< in joined_
+  };
+
+  fs::path directory_;
+  ZeroFiles names_;
+  const SourceTreePtr& tree_;
+  JoinedTensors joined_;
+  std::vector<Opened> models_;  ///< the first one; those of all ranks only where they are needed
+  std::vector<ZeroOptimizerStates> optimizer_;  ///< by rank
+  std::vector<std::size_t> numbers_;            ///< of the optimizer's files, in joined_
+};
+
+std::optional<StepDirectories> find_zero_tags(const fs::path& directory, const SourceTreePtr& tree,
+                                              bool needs_tracker) {
+  auto found = list_steps(directory, kZeroTagNames, tree, needs_tracker);
+  if (!found || found->directories.empty()) return std::nullopt;
+  return found;
+}
+
+/// The directory that `latest` names, if it has a checkpoint: programs may choose any tag.
+std::optional<fs::path> latest_of(const fs::path& directory, const SourceTreePtr& tree) {
+  constexpr std::uint64_t kMostBytes = 4096;
+  const fs::path tracker = directory / kZeroTagNames.tracker;
+  if (path_kind(tracker, tree) != PathKind::kOther) return std::nullopt;
+  std::string tag = read_small_file(tracker, kMostBytes, tree);
+  tag.erase(tag.find_last_not_of(" \t\r\n") + 1);
+  if (!is_plain_file_name(tag)) return std::nullopt;
+  const fs::path named = directory / tag;
+  if (path_kind(named, tree) != PathKind::kDirectory) return std::nullopt;
+  return find_zero_files(named, tree) ? std::optional(named) : std::nullopt;
+}
+
+/// Of a tag that is no number of a step.
+bool is_own_tag(const fs::path& directory) {
+  return !parse_zero_tag(directory.filename().string());
+}
+
+}  // namespace
+
+std::optional<Discovery> discover_deepspeed(const fs::path& directory,
+                                            const CheckpointOptions& options,
+                                            const SourceTreePtr& tree) {
+  if (auto files = find_zero_files(directory, tree)) {
+    const std::string step = parse_zero_tag(directory_name(directory)).value_or("");
+    require_step(directory, step, options.step);
+    Discovery out = ZeroReader(directory, std::move(*files), tree).read();
+    out.step = step;
+    if (!step.empty()) out.steps = {step};
+    return out;
+  }
+  if (const auto latest = latest_of(directory, tree);
+      latest && is_own_tag(*latest) && options.step == kLatestStep) {
+    return ZeroReader(*latest, *find_zero_files(*latest, tree), tree).read();
+  }
+  const auto found = find_zero_tags(directory, tree, options.step == kLatestStep);
+  if (!found) return std::nullopt;
+  const ChosenStep chosen = choose_step(*found, options.step);
+  auto files = find_zero_files(chosen.directory, tree);
+  if (!files) return std::nullopt;
+  Discovery out = ZeroReader(chosen.directory, std::move(*files), tree).read();
+  out.step = chosen.step;
+  if (auto note = links_outside(directory, found->links)) out.notes.push_back(std::move(*note));
+  note_other_steps(*found, options.step, out);
+  return out;
+}
+
+std::optional<std::vector<StepInfo>> find_deepspeed_steps(const fs::path& directory,
+                                                          const SourceTreePtr& tree) {
+  if (find_zero_files(directory, tree)) {
+    const auto step = parse_zero_tag(directory_name(directory));
+    if (!step) return std::vector<StepInfo>();
+    return std::vector<StepInfo>{{*step, {Rank()}, true}};
+  }
+  const auto found = find_zero_tags(directory, tree, /*needs_tracker=*/false);
+  if (!found) {
+    return latest_of(directory, tree) ? std::optional(std::vector<StepInfo>()) : std::nullopt;
+  }
+  std::vector<StepInfo> steps;
+  for (const auto& [step, path] : found->directories) {
+    if (!find_zero_files(path, tree)) continue;
+    steps.push_back({step, {Rank()}, found->tracked && found->is_finished(step)});
+  }
+  if (steps.empty()) return std::nullopt;
+  return steps;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/deepspeed/zero_states.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+
+#include "reshardfs/error.h"
+
+#include "format/torch/pickle_globals.h"
+#include "format/torch/torch_values.h"
+
+namespace reshardfs {
+namespace {
+
+class StatesReader {
+ public:
+  explicit StatesReader(const TorchArchive& archive)
+      : archive_(archive), tree_(archive.tree()), root_(tree_.root()) {}
+
+  ZeroModelStates read_model() const {
+    ZeroModelStates out;
+    const PickleValue shapes = tree_.find(root_, "param_shapes");
+    if (shapes.is(PickleKind::kUnset)) {
+      refuse("has no 'param_shapes', so that it was not saved by DeepSpeed's ZeRO");
+    }
+    if (shapes.is(PickleKind::kDict)) out.groups.push_back(named_shapes(shapes));
+    tree_.for_each(shapes, [&](PickleValue group) {
+      out.groups.push_back(named_shapes(group));
+      return true;
+    });
+    const PickleValue frozen = tree_.find(root_, "frozen_param_shapes");
+    if (frozen.is(PickleKind::kDict)) out.frozen = named_shapes(frozen);
+    out.frozen_fragments = named_tensors(tree_.find(root_, "frozen_param_fragments"));
+    read_buffers(out);
+    read_aliases(out);
+    out.data_world = tree_.integer(tree_.find(root_, "dp_world_size"));
+    out.model_world = tree_.integer(tree_.find(root_, "mp_world_size"));
+    return out;
+  }
+
+  ZeroOptimizerStates read_optimizer() const {
+    ZeroOptimizerStates out;
+    const PickleValue states = tree_.find(root_, "optimizer_state_dict");
+    PickleValue weights = tree_.find(states, "single_partition_of_fp32_groups");
+    PickleValue optimizer = tree_.find(states, "base_optimizer_state");
+    if (weights.is(PickleKind::kUnset)) {
+      weights = tree_.find(states, "fp32_flat_groups");
+      optimizer = tree_.find(states, "optimizer_state_dict");
+      out.is_stage3 = true;
+    }
+    if (!weights.is(PickleKind::kList)) {
+      refuse(
+          "has no flat groups of float32, so that it is not of DeepSpeed's ZeRO stage 1, 2 or 3");
+    }
+    tree_.for_each(weights, [&](PickleValue group) {
+      out.weights.push_back(flat_tensor(group));
+      return true;
+    });
+    if (out.weights.empty()) refuse("has an empty list of flat groups", ErrorKind::kBadInput);
+    read_moments(tree_.find(optimizer, "state"), out);
+    read_fragments(tree_.find(states, "param_slice_mappings"), out);
+    out.world = largest(tree_.find(states, "partition_count"));
+    return out;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what,
+                           ErrorKind kind = ErrorKind::kUnsupported) const {
+    throw Error(kind, what).in_file(archive_.source().name());
+  }
+
+  std::string name_of(PickleValue key) const {
+    const auto name = tree_.text(key);
+    if (!name) refuse("has a parameter whose name is no text", ErrorKind::kBadInput);
+    return std::string(*name);
+  }
+
+  /// torch.Size((...)), or a tuple.
+  Shape shape_of(PickleValue value, const std::string& name) const {
+    const auto arguments = tree_.tuple(tree_.arguments(value));
+    try {
+      return torch_sizes(tree_, arguments.empty() ? value : arguments[0], "its shape");
+    } catch (const Error& error) {
+      throw Error(error.kind(), error.message())
+          .in_file(archive_.source().name())
+          .for_parameter(name);
+    }
+  }
+
+  std::vector<NamedShape> named_shapes(PickleValue dict) const {
+    if (!dict.is(PickleKind::kDict)) {
+      refuse("has no dictionary of the parameters' shapes", ErrorKind::kBadInput);
+    }
+    std::vector<NamedShape> shapes;
+    tree_.for_each_pair(dict, [&](PickleValue key, PickleValue value) {
+      std::string name = name_of(key);
+      Shape shape = shape_of(value, name);
+      shapes.push_back({std::move(name), std::move(shape)});
+      return true;
+    });
+    return shapes;
+  }
+
+  TorchTensor tensor_of(PickleValue value, const std::string& name) const {
+    try {
+      TorchTensor tensor = archive_.tensor(value);
+      tensor.name = name;
+      return tensor;
+    } catch (const Error& error) {
+      throw Error(error.kind(), error.message())
+          .in_file(archive_.source().name())
+          .for_parameter(name);
+    }
+  }
+
+  std::vector<TorchTensor> named_tensors(PickleValue dict) const {
+    std::vector<TorchTensor> tensors;
+    tree_.for_each_pair(dict, [&](PickleValue key, PickleValue value) {
+      tensors.push_back(tensor_of(value, name_of(key)));
+      return true;
+    });
+    return tensors;
+  }
+
+  void read_buffers(ZeroModelStates& out) const {
+    std::unordered_map<std::string_view, PickleValue> module;
+    tree_.for_each_pair(tree_.find(root_, "module"), [&](PickleValue key, PickleValue value) {
+      if (const auto name = tree_.text(key)) module.insert_or_assign(*name, value);
+      return true;
+    });
+    tree_.for_each(tree_.find(root_, "buffer_names"), [&](PickleValue key) {
+      const std::string name = name_of(key);
+      const auto value = module.find(name);
+      // Buffers that are not persistent have a name, but are not saved.
+      if (value != module.end()) out.buffers.push_back(tensor_of(value->second, name));
+      return true;
+    });
+  }
+
+  /// {alias: name}, or a list of pairs.
+  void read_aliases(ZeroModelStates& out) const {
+    const PickleValue shared = tree_.find(root_, "shared_params");
+    tree_.for_each_pair(shared, [&](PickleValue alias, PickleValue name) {
+      out.aliases.emplace_back(name_of(alias), name_of(name));
+      return true;
+    });
+    tree_.for_each(shared, [&](PickleValue pair) {
+      const auto names = tree_.tuple(pair);
+      if (names.size() == 2) out.aliases.emplace_back(name_of(names[0]), name_of(names[1]));
+      return true;
+    });
+  }
+
+  TorchTensor flat_tensor(PickleValue value) const {
+    TorchTensor tensor = tensor_of(value, "");
+    if (tensor.shape.size() != 1 || !is_contiguous(tensor)) {
+      refuse("has a flat group that is not one row of elements", ErrorKind::kBadInput);
+    }
+    return tensor;
+  }
+
+  /// {group: {"exp_avg": flat tensor, "step": ..., ...}}
+  void read_moments(PickleValue state, ZeroOptimizerStates& out) const {
+    std::map<std::string, std::map<std::size_t, TorchTensor>> found;
+    tree_.for_each_pair(state, [&](PickleValue key, PickleValue values) {
+      const auto group = tree_.integer(key);
+      if (!group || *group < 0 || *group >= static_cast<std::int64_t>(out.weights.size())) {
+        return true;
+      }
+      const auto number = static_cast<std::size_t>(*group);
+      tree_.for_each_pair(values, [&](PickleValue name, PickleValue value) {
+        const auto text = tree_.text(name);
+        if (!text || !archive_.is_tensor(value)) return true;
+        TorchTensor tensor = tensor_of(value, std::string(*text));
+        if (tensor.shape.size() != 1 || *text == "step") return true;
+        if (!is_contiguous(tensor) || tensor.shape != out.weights[number].shape) {
+          refuse("has '" + printable(std::string(*text)) + "' of " + to_string(tensor.shape) +
+                     " elements for weights of " + to_string(out.weights[number].shape),
+                 ErrorKind::kBadInput);
+        }
+        found[std::string(*text)].insert_or_assign(number, std::move(tensor));
+        return true;
+      });
+      return true;
+    });
+    for (auto& [name, groups] : found) {
+      if (groups.size() != out.weights.size()) {
+        out.incomplete.push_back(name);
+        continue;
+      }
+      std::vector<TorchTensor>& moments = out.moments[name];
+      for (auto& [number, tensor] : groups) moments.push_back(std::move(tensor));
+    }
+  }
+
+  /// [{name: fragment_address(numel, start)}], one for each group.
+  void read_fragments(PickleValue list, ZeroOptimizerStates& out) const {
+    tree_.for_each(list, [&](PickleValue group) {
+      std::map<std::string, ZeroFragment>& fragments = out.fragments.emplace_back();
+      tree_.for_each_pair(group, [&](PickleValue key, PickleValue value) {
+        const auto count = field(value, "numel", 0);
+        const auto start = field(value, "start", 1);
+        if (!count || !start) {
+          refuse("does not state where a parameter's part is", ErrorKind::kBadInput);
+        }
+        fragments[name_of(key)] = {*count, *start};
+        return true;
+      });
+      return true;
+    });
+  }
+
+  /// A number of a dataclass or of a named tuple.
+  std::optional<std::int64_t> field(PickleValue object, std::string_view name,
+                                    std::size_t position) const {
+    const auto values = tree_.tuple(tree_.arguments(object));
+    if (position < values.size()) return tree_.integer(values[position]);
+    return tree_.integer(tree_.find(tree_.state(object), name));
+  }
+
+  /// A number, or the largest of a list of them.
+  std::optional<std::int64_t> largest(PickleValue value) const {
+    std::optional<std::int64_t> most = tree_.integer(value);
+    tree_.for_each(value, [&](PickleValue element) {
+      const auto number = tree_.integer(element);
+      if (number && (!most || *number > *most)) most = number;
+      return true;
+    });
+    return most;
+  }
+
+  const TorchArchive& archive_;
+  const PickleTree& tree_;
+  PickleValue root_;
+};
+
+}  // namespace
+
+ZeroModelStates read_zero_model(const TorchArchive& archive) {
+  return StatesReader(archive).read_model();
+}
+
+ZeroOptimizerStates read_zero_optimizer(const TorchArchive& archive) {
+  return StatesReader(archive).read_optimizer();
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What one file of DeepSpeed's ZeRO states: deepspeed/checkpoint/constants.py has the names of the
+/// keys.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reshardfs/shape.h"
+
+#include "format/torch/torch_archive.h"
+#include "format/torch/torch_tensor.h"
+
+namespace reshardfs {
+
+struct NamedShape {
+  std::string name{};
+  Shape shape{};
+};
+
+/// A file of model_states.
+struct ZeroModelStates {
+  /// The parameters of each group (stages 1 and 2) or sub group (stage 3), in the order in which
+  /// they lie in its flat tensor.
+  std::vector<std::vector<NamedShape>> groups;
+  std::vector<NamedShape> frozen;                            ///< parameters that are not trained
+  std::vector<TorchTensor> frozen_fragments;                 ///< of these, by name
+  std::vector<TorchTensor> buffers;                          ///< by name
+  std::vector<std::pair<std::string, std::string>> aliases;  ///< other names of parameters
+  std::optional<std::int64_t> data_world{};
+  std::optional<std::int64_t> model_world{};
+};
+
+/// Where a part of a parameter is in one rank's flat tensor, in elements.
+struct ZeroFragment {
+  std::int64_t count = 0;
+  std::int64_t start = 0;
+
+  bool operator==(const ZeroFragment&) const = default;
+};
+
+/// A file of optim_states: flat tensors of one dimension, one for each group.
+struct ZeroOptimizerStates {
+  bool is_stage3 = false;
+  std::optional<std::int64_t> world{};  ///< the ranks of data parallelism
+  std::vector<TorchTensor> weights;     ///< in float32
+  /// "exp_avg" and others, each as long as the weights of its group; only those of all groups.
+  std::map<std::string, std::vector<TorchTensor>> moments;
+  std::vector<std::string> incomplete{};  ///< states that only some of the groups have
+  /// Where parameters are, for each group, if the file states it.
+  std::vector<std::map<std::string, ZeroFragment>> fragments;
+};
+
+/// @throws Error kBadInput or kUnsupported, with the file, if it is something else.
+ZeroModelStates read_zero_model(const TorchArchive& archive);
+ZeroOptimizerStates read_zero_optimizer(const TorchArchive& archive);
+
+}  // namespace reshardfs
