@@ -19,6 +19,7 @@ struct CheckpointQuery {
   std::string src_pattern{};
   std::string step = "latest";
   std::string src_prefix{};
+  std::string state_key{};
   bool check_crc = false;
   std::filesystem::path dec_key_file{};
   std::string dec_mode = "AES-GCM";
@@ -41,10 +42,11 @@ struct CheckpointParameter {
   std::vector<Rank> ranks{};  ///< ascending; a rank with several such slices occurs once for each
 };
 
-/// An object that a set's metadata lists and that is not a tensor. It is never opened.
+/// What a set's metadata or a file of torch.save has that is not a tensor. It is never opened.
 struct CheckpointByteItem {
   std::string name{};
   std::uint64_t bytes = 0;
+  std::string what{};  ///< "a list": of a file of torch.save, which does not state the bytes
 };
 
 /// A tensor that cannot be shown.

@@ -104,6 +104,9 @@ struct ConversionOptions {
   /// Selects files by the prefix of their names, for a directory with files of several runs or
   /// models. `*`: different prefixes belong to one run. Empty: all names must have the same prefix.
   std::string src_prefix{};
+  /// Of files of torch.save: reads only the tensors that are saved below this key ("model", "a.b"), by
+  /// their names behind it. Empty: all tensors, by their full names.
+  std::string state_key{};
   Unmatched unmatched = Unmatched::kDrop;
   Replicas replicas = Replicas::kSame;
   /// Compare samples of the replicas. A caller that reads no tensor data can turn this off.

@@ -137,10 +137,10 @@ void Verification::collect_parameters(const CheckpointSet& set) {
 
 void Verification::check_crc(std::size_t number) {
   const RankFile& file = source_.set->files()[number];
-  const CountedSource counted(*file.source, progress_);
+  const CountedSource counted(file.of_torch() ? *file.saved : *file.source, progress_);
+  const InputFormat& format = file.of_torch() ? torch_format() : input_format_of(file.path);
   // Where a table tells what a file has, its name does not tell the format.
-  const CrcCheck found =
-      source_.described ? CrcCheck::kNoTrailer : input_format_of(file.path).check_crc(counted);
+  const CrcCheck found = source_.described ? CrcCheck::kNoTrailer : format.check_crc(counted);
   switch (found) {
     case CrcCheck::kGood:
       crcs_[number] = Crc::kGood;

@@ -25,6 +25,7 @@ struct VerifyOptions {
   std::string pattern{};
   std::string step = "latest";
   std::string prefix{};
+  std::string state_key{};
   /// Without a strategy: parameters of which each rank holds a slice along dimension 0.
   std::vector<std::string> join{};
   /// Whose aliases and repeated elements are compared, too. Names in the other options are those of

@@ -18,6 +18,8 @@
 #include "checkpoint/series/steps.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
+#include "checkpoint/torch/torch_rank_file.h"
+#include "checkpoint/whole/placed_names.h"
 #include "format/encrypted/encrypted.h"
 #include "format/foreign_content.h"
 #include "format/input_format.h"
@@ -110,7 +112,7 @@ Discovery FileChoice::choose() {
     return std::move(*described);
   }
   SourceFiles files = find_source_files(options_.source, checkpoint_);
-  if (files.name_map) return discover(options_.source, checkpoint_);
+  if (files.name_map || files.is_whole) return discover(options_.source, checkpoint_);
   out_.notes = std::move(files.notes);
   for (std::string& warning : files.warnings) report_.warnings.push_back(std::move(warning));
   if (auto warning = ranks_without(files.series, files.found)) {
@@ -171,6 +173,10 @@ std::vector<RankFile> open_files(const Discovery& found, CheckpointOptions optio
   failures.resize(files.size());
   for_each_file(files.size(), jobs, failures,
                 [&](std::size_t i) { files[i] = open_rank_file(found.files[i], options); });
+  for_each_file(files.size(), jobs, failures, [&](std::size_t i) {
+    SavedBeside beside;
+    open_if_torch(files[i], options, beside);
+  });
   const bool all_open = std::none_of(failures.begin(), failures.end(),
                                      [](const auto& failure) { return failure.has_value(); });
   try {
@@ -250,6 +256,7 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
       listed_once(options.source, {options.pattern, options.step, false, nullptr});
   checkpoint.no_symlinks = options.no_symlinks;
   checkpoint.prefix = options.prefix;
+  checkpoint.state_key = options.state_key;
   checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
   Discovery found = FileChoice(options, checkpoint, report).choose();
   raise_open_file_limit(found.files.size());
@@ -268,6 +275,7 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
   }
   out.empty_ranks.assign(empty.begin(), empty.end());
   check_places(found, files, report);
+  take_places(found.places, files);
   if (auto warning = newer_than_table(found, files)) {
     report.warnings.push_back(std::move(*warning));
   }

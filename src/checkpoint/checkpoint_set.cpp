@@ -10,6 +10,7 @@
 
 #include "base/process/parallel.h"
 #include "base/rank_list.h"
+#include "base/text/text.h"
 #include "base/text/url_path.h"
 #include "checkpoint/catalogue.h"
 #include "checkpoint/completeness.h"
@@ -17,6 +18,8 @@
 #include "checkpoint/indexes/index_reader.h"
 #include "checkpoint/ranks/discovery.h"
 #include "checkpoint/series/set_age.h"
+#include "checkpoint/torch/torch_rank_file.h"
+#include "checkpoint/whole/placed_names.h"
 #include "storage/local/open_file_limit.h"
 
 namespace reshardfs {
@@ -24,7 +27,8 @@ namespace {
 
 /// @return whether there is a trailer. @throws Error kBadInput if it does not fit the file.
 bool check_trailer(const RankFile& file) {
-  const CrcCheck result = input_format_of(file.path).check_crc(*file.source);
+  const CrcCheck result = file.of_torch() ? torch_format().check_crc(*file.saved)
+                                          : input_format_of(file.path).check_crc(*file.source);
   if (result == CrcCheck::kBad) {
     throw Error(ErrorKind::kBadInput, "the file does not match its CRC trailer: it is damaged")
         .in_file(file.source->name())
@@ -43,7 +47,8 @@ RankFile open_as_it_is(const FoundFile& found) {
   file.rank = found.rank;
   file.part = found.part;
   file.path = found.path;
-  file.source = open_file(found.path, found.tree);
+  if (found.content) file.source = found.content->opened();
+  if (!file.source) file.source = open_file(found.path, found.tree);
   return file;
 }
 
@@ -81,6 +86,11 @@ void make_plain(RankFile& file, const CheckpointOptions& options) {
     return;
   }
   file.source = open_plain(std::move(file.source), options.decryption);
+}
+
+bool any_of_torch(const std::vector<RankFile>& files) {
+  return std::any_of(files.begin(), files.end(),
+                     [](const RankFile& file) { return file.of_torch(); });
 }
 
 void require_stated(const Completeness& completeness) {
@@ -219,20 +229,31 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   // Nothing is kept of what is decrypted.
   const IndexCache cache = options.decryption || described ? IndexCache() : IndexCache(files);
   if (described && options.decryption) throw not_encrypted(path.string());
+  std::vector<SavedBeside> beside(files.size());
   if (!described && !cache.load(files, options)) {
-    for_each_file([&](std::size_t i) { make_plain(files[i], options); });
-    cache.store(files, read_indexes(files, options));
+    for_each_file([&](std::size_t i) {
+      make_plain(files[i], options);
+      open_if_torch(files[i], options, beside[i]);
+    });
+    const Likenesses likenesses = read_indexes(files, options);
+    // What lies behind the end of a file of torch.save is not kept with its index.
+    if (!any_of_torch(files)) cache.store(files, likenesses);
   }
+  beside.push_back(std::move(found.beside));
+  SavedBeside saved = joined(std::move(beside));
+  require_state(files, options, saved);
   if (options.check_crc && !described) {
     for_each_file([&](std::size_t i) { has_trailer[i] = check_trailer(files[i]) ? 1 : 0; });
   }
 
-  CheckpointSet set(std::move(files), std::move(found.catalogue), cache.key());
+  const std::vector<std::string> elsewhere = take_places(found.places, files);
+  auto identity = any_of_torch(files) ? std::nullopt : cache.key();
+  CheckpointSet set(std::move(files), std::move(found.catalogue), std::move(identity));
   set.require_places(found);
   unreadable.push_back(std::move(set.unreadable_));
   if (found.by_contents) found.by_contents(set.files(), found.completeness);
   require_stated(found.completeness);
-  found.completeness.config = config_of(path, options);
+  if (found.completeness.config.empty()) found.completeness.config = config_of(path, options);
   set.set_completeness(std::move(found.completeness));
   set.unreadable_ = once_each(unreadable);
   set.root_ = path;
@@ -240,6 +261,12 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   set.steps_ = std::move(found.steps);
   set.series_ = std::move(found.series);
   set.notes_ = std::move(found.notes);
+  for (std::string& note : notes_of(saved, options)) set.notes_.push_back(std::move(note));
+  set.beside_ = std::move(saved);
+  if (!elsewhere.empty()) {
+    set.notes_.push_back("in two files, and taken from the one that the index names: " +
+                         name_list(elsewhere));
+  }
   set.warnings_ = std::move(found.warnings);
   if (auto warning = newer_than_table(found, set.files_)) {
     set.warnings_.push_back(std::move(*warning));

@@ -17,6 +17,7 @@
 #include "format/encrypted/encrypted.h"
 #include "format/input_format.h"
 #include "format/listed_items.h"
+#include "format/torch/torch_save.h"
 #include "storage/source_tree.h"
 
 namespace reshardfs {
@@ -46,6 +47,10 @@ struct CheckpointOptions {
   std::string prefix{};
   /// The name, in messages, of the option that sets `prefix`.
   std::string prefix_option = "--src-prefix";
+  /// Takes only what is saved below this key, whose names then begin behind it. Empty: all.
+  std::string state_key{};
+  /// The name, in messages, of the option that sets `state_key`.
+  std::string state_key_option = "--state-key";
 };
 
 /// Opens a file, with decryption if it is encrypted. Does not read its index.
@@ -89,7 +94,9 @@ class CheckpointSet {
   /// The newest modification time of the files, nanoseconds since the epoch.
   std::int64_t mtime_ns() const noexcept;
   /// The format of the files.
-  const InputFormat& format() const { return input_format_of(files_.front().path); }
+  const InputFormat& format() const {
+    return files_.front().of_torch() ? torch_format() : input_format_of(files_.front().path);
+  }
   /// The layouts that the set itself records; nullptr: none.
   const std::shared_ptr<const Catalogue>& catalogue() const noexcept { return catalogue_; }
   /// Tensors that cannot be shown, and why: according to the set's metadata, or found while opening
@@ -106,6 +113,8 @@ class CheckpointSet {
   /// The value of --src-prefix that selects the same run's files again, even if others have
   /// appeared beside them; empty: there is only one run.
   const std::string& series() const noexcept { return series_; }
+  /// What files of torch.save have beside tensors.
+  const SavedBeside& beside() const noexcept { return beside_; }
   /// Facts that may surprise the user, one line each.
   const std::vector<std::string>& warnings() const noexcept { return warnings_; }
   /// Choices that were made and are worth a line in the log: the pattern, the step, ignored files.
@@ -122,6 +131,7 @@ class CheckpointSet {
   std::vector<std::string> steps_;
   std::shared_ptr<const Catalogue> catalogue_;
   std::vector<RefusedTensor> unreadable_;
+  SavedBeside beside_;
   std::string series_;
   std::vector<std::string> notes_;
   std::vector<std::string> warnings_;

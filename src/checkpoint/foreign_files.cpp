@@ -11,6 +11,7 @@
 #include "reshardfs/error.h"
 
 #include "format/foreign_content.h"
+#include "format/input_format.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {
@@ -64,6 +65,21 @@ bool has_rank_name(std::string_view name) {
                      [&](std::string_view beginning) { return name.starts_with(beginning); });
 }
 
+/// Directories of ranks with files of torch.save: which of them are the ranks' is not known.
+void refuse_torch_ranks(const std::filesystem::path& root, const std::string& rank,
+                        const std::vector<DirectoryEntry>& entries) {
+  const auto file = std::find_if(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
+    return entry.is_regular && has_torch_name(entry.name);
+  });
+  if (file == entries.end()) return;
+  const std::string beginning = rank.substr(0, rank.find_first_of("0123456789"));
+  throw Error(ErrorKind::kMissing, "has files of torch.save in directories of ranks (" +
+                                       printable(rank + "/" + file->name) + ")")
+      .in_file(root.string())
+      .hint("name them with --src-pattern '" + printable(beginning) + "{rank}/" +
+            printable(file->name) + "'");
+}
+
 /// @throws as refuse_foreign_files().
 void refuse_in(const std::filesystem::path& root, const std::vector<DirectoryEntry>& entries,
                const SourceTreePtr& tree) {
@@ -98,7 +114,9 @@ void refuse_foreign_files(const std::filesystem::path& root, const SourceTreePtr
     return entry.is_directory && has_rank_name(entry.name);
   });
   if (rank == entries.end()) return;
-  refuse_in(root / rank->name, list_directory(root / rank->name, tree), tree);
+  const std::vector<DirectoryEntry> below = list_directory(root / rank->name, tree);
+  refuse_in(root / rank->name, below, tree);
+  refuse_torch_ranks(root, rank->name, below);
 }
 
 }  // namespace reshardfs

@@ -21,9 +21,10 @@ namespace fs = std::filesystem;
 
 bool has_checkpoint_name(const fs::path& path) {
   const auto formats = input_formats();
-  return std::any_of(formats.begin(), formats.end(), [&](const InputFormat& format) {
-    return path.extension() == format.extension;
-  });
+  return has_torch_name(path) ||
+         std::any_of(formats.begin(), formats.end(), [&](const InputFormat& format) {
+           return path.extension() == format.extension;
+         });
 }
 
 bool begins_like_checkpoint(const fs::path& path, const SourceTreePtr& tree) {

@@ -4,10 +4,14 @@
 #include <array>
 
 #include "checkpoint/dcp/dcp_set.h"
+#include "checkpoint/deepspeed/universal_set.h"
+#include "checkpoint/deepspeed/zero_set.h"
 #include "checkpoint/iteration/iteration_set.h"
 #include "checkpoint/series/series.h"
+#include "checkpoint/series/step_sets.h"
 #include "checkpoint/shards/shard_set.h"
 #include "checkpoint/source_links.h"
+#include "checkpoint/torch/fsdp_set.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {
@@ -37,8 +41,22 @@ std::span<const SetFormat> set_formats() {
       SetFormat{discover_shards, find_shard_steps, "dcp_shards",
                 "safetensors with shards of each tensor, as PyTorch's distributed checkpoint "
                 "saves them"},
+      SetFormat{
+          discover_fsdp, find_fsdp_steps, "torch_ranks",
+          "the files of all ranks with their parts of the tensors, as FSDP trainers save them "
+          "with torch.save"},
+      SetFormat{discover_universal, find_universal_steps, "deepspeed_universal",
+                "a universal checkpoint of DeepSpeed, with a file for each parameter and state"},
+      SetFormat{
+          discover_deepspeed, find_deepspeed_steps, "deepspeed",
+          "a checkpoint of DeepSpeed's ZeRO: parameters in float32, and the optimizer's moments"},
+      SetFormat{discover_step_sets, find_step_sets, "steps",
+                "a directory with a checkpoint for each step"},
       SetFormat{discover_iterations, find_iteration_steps, "checkpoint_2",
                 "Checkpoint 2.0 of MindSpore Transformers"},
+      SetFormat{
+          discover_inner_dcp, find_inner_dcp_steps, "dcp_inside",
+          "a directory of accelerate or NeMo, with a distributed checkpoint of PyTorch in it"},
   };
   return kFormats;
 }

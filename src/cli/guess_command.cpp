@@ -33,6 +33,7 @@ struct GuessArguments {
   std::string pattern;
   std::string step;
   std::string prefix;
+  std::string state_key;
   std::string model_config;
   std::string output;  ///< - for standard output
   bool full = false;
@@ -93,6 +94,7 @@ int run_strategy_guess(const Given& given) {
                                  .pattern = given.text("src-pattern"),
                                  .step = given.text("step"),
                                  .prefix = given.text("src-prefix"),
+                                 .state_key = given.text("state-key"),
                                  .model_config = given.text("model-config"),
                                  .output = given.has("output") ? given.text("output") : "-",
                                  .full = given.flag("full"),
@@ -102,6 +104,7 @@ int run_strategy_guess(const Given& given) {
   options.pattern = arguments.pattern;
   options.step = arguments.step;
   options.prefix = arguments.prefix;
+  options.state_key = arguments.state_key;
   const std::filesystem::path file = config_file(arguments);
   const auto config = read_config(file);
   const CheckpointSet set = CheckpointSet::open(located(arguments.source), options);

@@ -41,6 +41,7 @@ struct MapCommandArguments {
   std::string pattern;
   std::string step = "latest";
   std::string prefix;
+  std::string state_key;
   ModelMapOptions options;
   std::string parameter;
 };
@@ -85,6 +86,7 @@ ModelMaps load_map(const MapCommandArguments& arguments) {
 Met meet(const MapCommandArguments& arguments, const ModelMaps& maps) {
   CheckpointOptions checkpoint{arguments.pattern, arguments.step, false, nullptr};
   checkpoint.prefix = arguments.prefix;
+  checkpoint.state_key = arguments.state_key;
   const auto set = std::make_shared<const CheckpointSet>(
       CheckpointSet::open(located(arguments.source), checkpoint));
   for (const std::string& warning : set->warnings()) spdlog::warn("{}", warning);
@@ -233,6 +235,7 @@ MapCommandArguments map_arguments(const Given& given) {
   arguments.pattern = given.text("src-pattern");
   arguments.step = given.text("step");
   arguments.prefix = given.text("src-prefix");
+  arguments.state_key = given.text("state-key");
   arguments.options = model_maps(given);
   return arguments;
 }

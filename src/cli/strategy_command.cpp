@@ -46,6 +46,7 @@ struct StrategyArguments {
   std::optional<std::filesystem::path> src_strategy;
   bool lists_unmatched = false;  ///< rules that select nothing are listed, and no error
   std::string prefix;
+  std::string state_key;
 };
 
 bool is_rules(const StrategyArguments& arguments) {
@@ -60,6 +61,7 @@ CheckpointSet open_source(const StrategyArguments& arguments) {
   }
   CheckpointOptions options;
   options.prefix = arguments.prefix;
+  options.state_key = arguments.state_key;
   CheckpointSet set = CheckpointSet::open(located(arguments.source), options);
   for (const std::string& warning : set.warnings()) complain(warning);
   for (const std::string& line : warnings_of(set.completeness())) complain(line);
@@ -228,6 +230,7 @@ int convert_sizes(const Given& given, const std::string& output) {
   }
   options.source = absolute_source(given.text("source"));
   options.src_prefix = given.text("src-prefix");
+  options.state_key = given.text("state-key");
   const std::string layers = given.text("stage-layers");
   if (!layers.empty()) options.stage_layers = parse_stage_layers(layers);
   options.maps = model_maps(given);
@@ -249,6 +252,7 @@ StrategyArguments strategy_arguments(const Given& given) {
   arguments.inputs = given.arguments_of("FILE");
   arguments.source = given.text("source");
   arguments.prefix = given.text("src-prefix");
+  arguments.state_key = given.text("state-key");
   return arguments;
 }
 
@@ -286,6 +290,7 @@ int run_strategy_check(const Given& given) {
     }
     CheckpointOptions options;
     options.prefix = arguments.prefix;
+    options.state_key = arguments.state_key;
     settle_auto_map(arguments.maps, located(arguments.source), options);
     return check_shown(arguments, open_source(arguments));
   }

@@ -132,6 +132,7 @@ VerifyOptions verify_options(const Given& given) {
   options.maps = model_maps_alone(given);
   options.pattern = given.text("src-pattern");
   options.prefix = given.text("src-prefix");
+  options.state_key = given.text("state-key");
   options.step = given.text("step");
   options.join = given.texts("src-join");
   options.state_prefixes = given.texts("state-prefix");
@@ -151,6 +152,7 @@ VerifyOptions verify_options(const Given& given) {
   CheckpointOptions set{options.pattern, options.step, false, nullptr};
   set.no_symlinks = options.no_symlinks;
   set.prefix = options.prefix;
+  set.state_key = options.state_key;
   set.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
   settle_auto_map(options.maps, options.source, set);
   return options;

@@ -15,6 +15,7 @@ CheckpointOptions options_of(const CheckpointQuery& query) {
   CheckpointOptions options{query.src_pattern, query.step, query.check_crc, nullptr};
   options.no_symlinks = query.no_symlinks;
   options.prefix = query.src_prefix;
+  options.state_key = query.state_key;
   options.decryption = Decryption::load_if_named(query.dec_key_file, query.dec_mode);
   options.examine_all = true;
   return options;
@@ -37,16 +38,19 @@ CheckpointContents contents_of(const CheckpointSet& set) {
   if (set.catalogue() != nullptr) {
     if (const auto saved = set.catalogue()->saved_objects()) {
       for (const SavedObject& object : saved->objects) {
-        contents.byte_items.push_back({object.name, object.place.length()});
+        contents.byte_items.push_back({object.name, object.place.length(), {}});
       }
     }
+  }
+  for (const SavedValue& value : set.beside().values) {
+    contents.byte_items.push_back({value.name, 0, value.what});
   }
   std::sort(contents.byte_items.begin(), contents.byte_items.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   std::map<std::tuple<std::string, DType, Shape>, std::size_t> known;
   for (const RankFile& file : set.files()) {
     const auto& entries = file.index->entries();
-    contents.files.push_back({file.rank, file.path, file.source->size(), entries.size()});
+    contents.files.push_back({file.rank, file.path, file.bytes(), entries.size()});
     for (const TensorEntry& entry : entries) {
       const auto [found, is_new] =
           known.try_emplace({entry.name, entry.dtype, entry.shape}, contents.parameters.size());

@@ -244,6 +244,7 @@ std::string command_for_rules(const ConversionOptions& options) {
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
   add("--src-prefix", options.src_prefix);
+  add("--state-key", options.state_key);
   add("--stage-layers", to_text(options.stage_layers));
   for (const std::string& map : options.maps.maps) add("--map", map);
   for (const std::string& variable : options.maps.variables) add("--map-var", variable);
@@ -498,6 +499,7 @@ CheckpointOptions source_options(const ConversionOptions& options) {
   CheckpointOptions checkpoint{options.src_pattern, options.step, options.check_crc, nullptr};
   checkpoint.no_symlinks = options.no_symlinks;
   checkpoint.prefix = options.src_prefix;
+  checkpoint.state_key = options.state_key;
   checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
   return checkpoint;
 }

@@ -14,6 +14,7 @@
 #include "base/sha256.h"
 #include "base/text/text.h"
 #include "base/text/url_path.h"
+#include "checkpoint/ranks/discovery.h"
 #include "conversion/family_target.h"
 #include "conversion/installed_maps.h"
 #include "plan/mapped/mapped_parts.h"
@@ -85,17 +86,21 @@ bool is_yaml(const std::string& name) {
   return name.ends_with(".yaml") || name.ends_with(".yml");
 }
 
-/// Whether the source has a model's configuration. What cannot be told is no reason to refuse it.
-bool has_config(const std::filesystem::path& source, const SourceTreePtr& listed) {
-  if (!is_url(source)) {
-    std::error_code failed;
-    return std::filesystem::exists(source / kConfigName, failed);
-  }
+/// Where the source has a model's configuration. What cannot be told is no reason to refuse it.
+std::optional<std::filesystem::path> config_directory(const std::filesystem::path& source,
+                                                      const SourceTreePtr& listed) {
   try {
-    return path_kind(source / kConfigName, listed) == PathKind::kOther;
+    const std::filesystem::path config = config_of(source, {});
+    if (!is_url(source)) {
+      std::error_code failed;
+      if (!std::filesystem::exists(config, failed)) return std::nullopt;
+      return config.parent_path();
+    }
+    if (path_kind(config, listed) == PathKind::kOther) return config.parent_path();
   } catch (const Error&) {
-    return false;
+    return std::nullopt;
   }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -136,8 +141,8 @@ void ModelMaps::read_config(const std::filesystem::path& model_config,
     const bool is_directory = path_kind(model_config) == PathKind::kDirectory;
     has_model_directory_ = is_directory;
     config_file_ = is_directory ? model_config / kConfigName : model_config;
-  } else if (has_config(source, listed)) {
-    config_file_ = source / kConfigName;
+  } else if (const auto directory = config_directory(source, listed)) {
+    config_file_ = *directory / kConfigName;
     has_model_directory_ = true;
     if (!maps_.empty()) {
       notes_.push_back("variables of the map are those of " + printable(config_file_.string()));

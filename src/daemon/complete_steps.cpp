@@ -18,6 +18,7 @@ CheckpointOptions checkpoint_options(const ConversionOptions& options) {
   CheckpointOptions checkpoint;
   checkpoint.pattern = options.src_pattern;
   checkpoint.prefix = options.src_prefix;
+  checkpoint.state_key = options.state_key;
   checkpoint.no_symlinks = options.no_symlinks;
   return checkpoint;
 }

@@ -7,6 +7,7 @@
 #include "reshardfs/error.h"
 
 #include "base/process/process_state.h"
+#include "base/text/file_name.h"
 #include "storage/backend.h"
 #include "transport/url.h"
 
@@ -82,7 +83,9 @@ std::filesystem::path absolute_location(const std::string& text) {
 std::filesystem::path absolute_source(const std::string& text) {
   const std::filesystem::path location = absolute_location(text);
   std::error_code failed;
-  const bool is_list = location.extension() == ".json" && !text.starts_with(kListScheme) &&
+  const bool is_list = location.extension() == ".json" &&
+                       !is_index_name(location.filename().string()) &&
+                       !text.starts_with(kListScheme) &&
                        (is_url(location) || !std::filesystem::is_directory(location, failed));
   if (!is_list) return location;
   return std::string(kListScheme) + location.string();

@@ -31,4 +31,11 @@ bool is_plain_file_name(std::string_view name) noexcept;
 /// Without the empty last component that a slash at the end makes: "dir/" names dir.
 std::filesystem::path without_trailing_slash(const std::filesystem::path& path);
 
+/// Whether a file's name is that of an index as model hubs have it: "model.safetensors.index.json",
+/// "diffusion_pytorch_model.safetensors.index.fp16.json", "pytorch_model.bin.index.json".
+inline bool is_index_name(std::string_view name) noexcept {
+  return name.ends_with(".json") && (name.find(".safetensors.index.") != std::string_view::npos ||
+                                     name.find(".bin.index.") != std::string_view::npos);
+}
+
 }  // namespace reshardfs

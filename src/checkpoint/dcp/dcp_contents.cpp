@@ -16,40 +16,13 @@
 #include "base/process/parallel.h"
 #include "base/text/text.h"
 #include "base/text/url_path.h"
-#include "checkpoint/box_catalogue.h"
 #include "checkpoint/dcp/saved_objects.h"
 #include "checkpoint/dcp/torch_items.h"
-#include "checkpoint/entry_boxes.h"
+#include "checkpoint/shaped_catalogue.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {
 namespace {
-
-/// The tensors of a table, each in boxes, which the indexes of the files state.
-class DcpCatalogue final : public BoxCatalogue {
- public:
-  /// @param files how many there are; each is a rank.
-  DcpCatalogue(std::int64_t files, std::unordered_map<std::string, Shape> shapes,
-               std::vector<RefusedTensor> refused, std::shared_ptr<const SavedObjects> objects)
-      : BoxCatalogue(SourceRanks(RankRange(Rank(), files), files)),
-        shapes_(std::move(shapes)),
-        refused_(std::move(refused)),
-        objects_(std::move(objects)) {}
-
-  std::optional<BoxPlacement> boxes(const std::string& name,
-                                    const Holders& holders) const override {
-    const auto shape = shapes_.find(name);
-    if (shape == shapes_.end()) return std::nullopt;
-    return boxes_of_entries(holders, shape->second);
-  }
-  std::vector<RefusedTensor> refused() const override { return refused_; }
-  std::shared_ptr<const SavedObjects> saved_objects() const override { return objects_; }
-
- private:
-  std::unordered_map<std::string, Shape> shapes_;
-  std::vector<RefusedTensor> refused_;
-  std::shared_ptr<const SavedObjects> objects_;
-};
 
 std::uint64_t take_number(std::string_view& text) {
   std::uint64_t number = 0;
@@ -276,9 +249,9 @@ Discovery ContentsReader::read(DcpTable table) {
     out.notes.push_back(std::string(shown) + name_list(names));
   }
   auto objects = take_objects(table);
-  out.catalogue = std::make_shared<const DcpCatalogue>(static_cast<std::int64_t>(out.files.size()),
-                                                       std::move(shapes_), std::move(table.refused),
-                                                       std::move(objects));
+  out.catalogue = std::make_shared<const ShapedCatalogue>(
+      static_cast<std::int64_t>(out.files.size()), std::move(shapes_), std::move(table.refused),
+      std::move(objects));
   return out;
 }
 

@@ -2,11 +2,14 @@
 #include "checkpoint/dcp/dcp_set.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <variant>
 
 #include "reshardfs/error.h"
 
@@ -18,6 +21,7 @@
 #include "checkpoint/series/unfinished_names.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
+#include "checkpoint/torch/state_key.h"
 #include "format/torch/dcp_join.h"
 #include "format/torch/dcp_table.h"
 #include "storage/local/directory.h"
@@ -147,7 +151,39 @@ void require_all_ranks(const fs::path& directory, const Tables& tables) {
   }
 }
 
-Discovery read_tables(const fs::path& directory, const Tables& tables, const SourceTreePtr& tree) {
+/// The keys below `key`; nullopt if the path does not begin with it.
+std::optional<DcpPath> path_below(const DcpPath& path, const std::string& key) {
+  std::string begun;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    if (!begun.empty()) begun += '.';
+    const auto* const text = std::get_if<std::string>(&path[i]);
+    begun += text != nullptr ? *text : std::to_string(std::get<std::int64_t>(path[i]));
+    if (begun != key) continue;
+    return DcpPath(path.begin() + static_cast<std::ptrdiff_t>(i) + 1, path.end());
+  }
+  return std::nullopt;
+}
+
+/// --state-key
+void keep_table_state(const fs::path& directory, const std::string& key, DcpTable& table) {
+  if (key.empty()) return;
+  keep_state(key, table.tensors);
+  keep_state(key, table.refused);
+  keep_state(key, table.byte_items);
+  std::unordered_map<std::string, DcpPath> paths;
+  for (auto& [name, path] : table.paths) {
+    std::string below = name;
+    if (!take_state(key, below)) continue;
+    if (auto rest = path_below(path, key)) paths.emplace(std::move(below), std::move(*rest));
+  }
+  table.paths = std::move(paths);
+  if (!table.tensors.empty() || !table.refused.empty()) return;
+  throw Error(ErrorKind::kUsage, "has no tensor below the key '" + printable(key) + "'")
+      .in_file(directory.string());
+}
+
+Discovery read_tables(const fs::path& directory, const Tables& tables, const SourceTreePtr& tree,
+                      const std::string& state_key) {
   // The table names all files. A store's objects are whole or not there, and may not be listed.
   if (scheme_of(directory).empty()) {
     unfinished_files(directory, list_directory(directory, tree), kDcpExtension);
@@ -155,6 +191,7 @@ Discovery read_tables(const fs::path& directory, const Tables& tables, const Sou
   WrittenLast newest;
   if (tables.is_one) {
     DcpTable table = read_table(directory / kTable, tree, DcpTableKind::kWhole, newest);
+    keep_table_state(directory, state_key, table);
     Discovery out = dcp_contents(directory, std::move(table), tree);
     out.written_last.push_back(std::move(newest));
     out.completeness.grounds.push_back("the table " + std::string(kTable));
@@ -165,7 +202,9 @@ Discovery read_tables(const fs::path& directory, const Tables& tables, const Sou
   for (const auto& [rank, name] : tables.files) {
     join.add(read_table(directory / name, tree, DcpTableKind::kOfOneRank, newest));
   }
-  Discovery out = dcp_contents(directory, join.finish(), tree);
+  DcpTable joined = join.finish();
+  keep_table_state(directory, state_key, joined);
+  Discovery out = dcp_contents(directory, std::move(joined), tree);
   out.written_last.push_back(std::move(newest));
   out.notes.push_back("saved without collectives: the tables of " +
                       counted(tables.files.size(), "rank") + " are joined");
@@ -200,12 +239,45 @@ std::optional<Discovery> discover_dcp(const fs::path& directory, const Checkpoin
   } else if (options.step != kLatestStep) {
     throw no_steps(directory);
   }
-  Discovery out = read_tables(directory, tables, tree);
+  Discovery out = read_tables(directory, tables, tree, options.state_key);
   if (step) {
     out.step = *step;
     out.steps = {*step};
   }
   return out;
+}
+
+namespace {
+
+/// Directories in which programs keep a distributed checkpoint beside files of their own:
+/// accelerate, and NeMo 2.
+constexpr std::array<std::string_view, 2> kInner{"pytorch_model_fsdp_0", "weights"};
+
+std::optional<fs::path> inner_of(const fs::path& directory, const SourceTreePtr& tree) {
+  for (const std::string_view name : kInner) {
+    const fs::path inner = directory / name;
+    if (path_kind(inner / kTable, tree) == PathKind::kOther) return inner;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Discovery> discover_inner_dcp(const fs::path& directory,
+                                            const CheckpointOptions& options,
+                                            const SourceTreePtr& tree) {
+  const auto inner = inner_of(directory, tree);
+  if (!inner) return std::nullopt;
+  if (options.step != kLatestStep) throw no_steps(directory);
+  Discovery out = read_tables(*inner, find_tables(*inner, tree), tree, options.state_key);
+  out.notes.push_back("using " + printable(inner->filename().string()) + " in it");
+  return out;
+}
+
+std::optional<std::vector<StepInfo>> find_inner_dcp_steps(const fs::path& directory,
+                                                          const SourceTreePtr& tree) {
+  if (!inner_of(directory, tree)) return std::nullopt;
+  return std::vector<StepInfo>();
 }
 
 std::optional<std::vector<StepInfo>> find_dcp_steps(const fs::path& directory,
@@ -229,7 +301,7 @@ std::optional<Discovery> discover_megatron(const fs::path& directory,
         .in_file(chosen.directory.string())
         .hint("save it as torch_dist (--ckpt-format torch_dist)");
   }
-  Discovery out = read_tables(chosen.directory, tables, tree);
+  Discovery out = read_tables(chosen.directory, tables, tree, options.state_key);
   out.step = chosen.step;
   if (auto note = links_outside(directory, found->links)) out.notes.push_back(std::move(*note));
   note_tracker(*found, out);

@@ -31,4 +31,12 @@ std::optional<Discovery> discover_megatron(const std::filesystem::path& director
 std::optional<std::vector<StepInfo>> find_megatron_steps(const std::filesystem::path& directory,
                                                          const SourceTreePtr& tree);
 
+/// The same for a directory that has one as accelerate and NeMo keep it: pytorch_model_fsdp_0,
+/// weights.
+std::optional<Discovery> discover_inner_dcp(const std::filesystem::path& directory,
+                                            const CheckpointOptions& options,
+                                            const SourceTreePtr& tree);
+std::optional<std::vector<StepInfo>> find_inner_dcp_steps(const std::filesystem::path& directory,
+                                                          const SourceTreePtr& tree);
+
 }  // namespace reshardfs

@@ -25,6 +25,10 @@ class DescribedContent {
   /// read of each tensor finds contradictions to the metadata.
   virtual ByteSourcePtr tensors(ByteSourcePtr file) const = 0;
 
+  /// The source that tensors() gives, if it is open already: the file is not opened then. nullptr:
+  /// it is not.
+  virtual ByteSourcePtr opened() const { return nullptr; }
+
   /// The number of places in the file that examine() reads.
   virtual std::size_t places() const = 0;
   /// The tensors that cannot be read from the file because of its size.

@@ -10,6 +10,7 @@
 #include "reshardfs/error.h"
 
 #include "base/rank_list.h"
+#include "base/text/file_name.h"
 #include "base/text/near_name.h"
 #include "checkpoint/ranks/rank_parts.h"
 #include "checkpoint/series/meta_json.h"
@@ -20,6 +21,7 @@
 #include "checkpoint/source_links.h"
 #include "checkpoint/whole/index_statement.h"
 #include "storage/local/directory.h"
+#include "storage/location.h"
 #include "storage/near_path.h"
 
 namespace reshardfs {
@@ -196,7 +198,14 @@ SourceFiles find_all_files(const std::filesystem::path& source, const Checkpoint
 
 std::filesystem::path config_of(const std::filesystem::path& source,
                                 const CheckpointOptions& options) {
-  std::filesystem::path config = source / "config.json";
+  const bool is_index = is_index_name(source.filename().string());
+  const std::filesystem::path place = is_index ? source.parent_path() : source;
+  std::filesystem::path config = place / "config.json";
+  // Where trainers keep what belongs to the model beside the weights: verl, NeMo 2.
+  for (const char* const other : {"huggingface/config.json", "context/config.json"}) {
+    if (is_url(place) || path_kind(config) != PathKind::kMissing) break;
+    if (path_kind(place / other) == PathKind::kOther) config = place / other;
+  }
   return options.no_symlinks && is_link(config) ? std::filesystem::path() : config;
 }
 
@@ -235,6 +244,11 @@ Discovery discover_listed(const std::filesystem::path& source, const CheckpointO
                                                             Completeness& statement) {
       state_total(index, opened, config, tree, statement);
     };
+    return out;
+  }
+  if (files.is_whole) {
+    out.files = std::move(files.found.files);
+    out.completeness = state_names(out.files, source);
     return out;
   }
   note_missing_ranks(files, out);

@@ -14,6 +14,7 @@
 #include "checkpoint/ranks/rank_files.h"
 #include "checkpoint/ranks/source_pattern.h"
 #include "checkpoint/series/set_age.h"
+#include "format/torch/torch_save.h"
 
 namespace reshardfs {
 
@@ -35,6 +36,8 @@ struct Discovery {
   Completeness completeness{};
   /// Adds the evidence in the indexes of all files; empty: there is none.
   std::function<void(const std::vector<RankFile>& files, Completeness& out)> by_contents{};
+  /// What files of torch.save have beside tensors.
+  SavedBeside beside{};
   /// The files that are written last, each with its time; see set_age.h.
   std::vector<WrittenLast> written_last{};
 };

@@ -54,6 +54,10 @@ PathPattern::Component PathPattern::parse_component(const std::string& text) {
     if (take("{rank}")) {
       tokens.push_back({TokenKind::kRank, {}});
     } else if (take("{step}")) {
+      const bool is_part = !tokens.empty() && (tokens.back().literal.ends_with("part-") ||
+                                               tokens.back().literal.ends_with("part_"));
+      if (is_part)
+        throw bad_pattern(text_, "has {step} where a part of a file is counted; write *");
       tokens.push_back({TokenKind::kStep, {}});
       has_step_ = true;
     } else if (take("*")) {

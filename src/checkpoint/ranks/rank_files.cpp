@@ -119,7 +119,9 @@ bool Walk::unfinished(const std::filesystem::path& path, const UnfinishedName& u
 FoundFile Walk::describe(const std::filesystem::path& path, const std::string& name,
                          const PathCaptures& captures) const {
   const RankPartName segment = rank_part_name(without_breakpoint(name));
-  std::string step = pattern_.has_step() ? captures.step : step_in_file_name(segment.whole);
+  std::string step = pattern_.has_step() ? captures.step
+                     : segment.has_step  ? step_in_file_name(segment.whole)
+                                         : std::string();
   FoundFile file{*captures.rank, std::move(step), path, segment.part, tree_};
   file.series = series_of_shape(captures.shape);
   return file;

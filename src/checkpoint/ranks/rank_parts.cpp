@@ -13,13 +13,15 @@ namespace reshardfs {
 namespace {
 
 constexpr std::string_view kPartMark = "_part";
+constexpr std::string_view kDashedMark = "-part-";
 // More parts than a rank can have; larger numbers are part of a name.
 constexpr std::int64_t kMaxPart = 999'999;
 
-/// The number behind the "_part" at `mark`, which must reach to the end of `text`.
-std::optional<std::int64_t> part_number(std::string_view text, std::size_t mark) noexcept {
+/// The number behind the word at `mark`, which must reach to the end of `text`.
+std::optional<std::int64_t> part_number(std::string_view text, std::size_t mark,
+                                        std::string_view word) noexcept {
   if (mark == std::string_view::npos) return std::nullopt;
-  const auto number = parse_number(text.substr(mark + kPartMark.size()));
+  const auto number = parse_number(text.substr(mark + word.size()));
   return number && *number <= kMaxPart ? number : std::nullopt;
 }
 
@@ -51,10 +53,14 @@ RankPartName rank_part_name(std::string_view file_name) {
   const std::size_t dot = std::min(file_name.rfind('.'), file_name.size());
   const std::string_view stem = file_name.substr(0, dot);
   const std::string_view extension = file_name.substr(dot);
+  const std::size_t dashed = stem.rfind(kDashedMark);
+  if (const auto part = part_number(stem, dashed, kDashedMark)) {
+    return {std::string(stem.substr(0, dashed)) + std::string(extension), *part, false};
+  }
   const std::string step = step_in_file_name(file_name);
   const std::string_view head = step.empty() ? stem : stem.substr(0, stem.size() - step.size() - 1);
   const std::size_t mark = head.rfind(kPartMark);
-  const auto part = part_number(head, mark);
+  const auto part = part_number(head, mark, kPartMark);
   if (!part) return {std::string(file_name), -1};
   return {std::string(head.substr(0, mark)) + std::string(stem.substr(head.size())) +
               std::string(extension),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Several files of one rank that belong together: "net-9_50_part0.ckpt", "net-9_50_part1.ckpt".
+/// Several files of one rank that belong together: "net-9_50_part0.ckpt", "net-9_50_part1.ckpt",
+/// and "model-rank-0-part-0.safetensors" of vLLM and SGLang.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@ namespace reshardfs {
 struct RankPartName {
   std::string whole;       ///< the file name without its "_part<n>"
   std::int64_t part = -1;  ///< -1: none
+  bool has_step = true;    ///< whether `whole` may end with a step: not in names of vLLM
 };
 
 /// The part is at the end of the name or before its step.

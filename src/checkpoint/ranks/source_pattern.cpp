@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string_view>
 #include <utility>
 
 #include "reshardfs/error.h"
 
+#include "base/text/file_name.h"
 #include "base/text/text.h"
 #include "checkpoint/foreign_files.h"
 #include "checkpoint/ranks/path_pattern.h"
@@ -15,6 +17,7 @@
 #include "checkpoint/recognition.h"
 #include "checkpoint/series/step.h"
 #include "checkpoint/series/unfinished_names.h"
+#include "checkpoint/whole/counted_name.h"
 #include "format/input_format.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
@@ -28,9 +31,9 @@ namespace {
 constexpr std::string_view kWeightsAlone = "checkpoint_network";
 constexpr std::string_view kWholePattern = "checkpoint/rank_{rank}/*";
 constexpr std::string_view kWeightsPattern = "checkpoint_network/rank_{rank}/*";
-constexpr std::array<std::string_view, 6> kKnownPatterns = {"rank_{rank}/*", "node{rank}/*",
-                                                            "ckpt_{rank}/*", "*_rank_{rank}*",
-                                                            kWholePattern,   kWeightsPattern};
+constexpr std::array<std::string_view, 7> kKnownPatterns = {
+    "rank_{rank}/*", "node{rank}/*", "ckpt_{rank}/*", "*_rank_{rank}*", "model-rank-{rank}-part-*",
+    kWholePattern,   kWeightsPattern};
 constexpr std::string_view kSafetensorsSuffix = ".safetensors";
 
 Error nothing_found(const std::filesystem::path& root, const std::string& looked_for) {
@@ -71,32 +74,6 @@ void refuse_plain_files(const std::filesystem::path& root, const SourceTreePtr& 
             "'net_{rank}.ckpt'");
 }
 
-/// Files of other programs that are a model all the same: what they are, and what converts them.
-void refuse_torch_files(const std::filesystem::path& root, const SourceTreePtr& tree) {
-  std::string other;
-  for (const DirectoryEntry& entry : list_directory(root, tree)) {
-    if (!entry.is_regular) continue;
-    const std::string& name = entry.name;
-    if (name.ends_with("_optim_states.pt") || name.ends_with("_model_states.pt")) {
-      throw Error(ErrorKind::kUnsupported, "has files of DeepSpeed (" + printable(name) +
-                                               "), which only DeepSpeed can put together")
-          .in_file(root.string())
-          .hint("its zero_to_fp32.py writes safetensors with --safe_serialization");
-    }
-    const bool torch = name.ends_with(".pt") || name.ends_with(".pth") ||
-                       ((name.starts_with("pytorch_model") || name.starts_with("adapter_model")) &&
-                        name.ends_with(".bin"));
-    if (torch && other.empty()) other = name;
-  }
-  if (other.empty()) return;
-  throw Error(ErrorKind::kUnsupported, "has files of torch.save (" + printable(other) +
-                                           "), which do not tell how a tensor is cut")
-      .in_file(root.string())
-      .hint(
-          "load them with the program that saved them, and save the model with "
-          "torch.distributed.checkpoint, or whole as safetensors");
-}
-
 /// What a known pattern finds, in whichever format.
 /// @throws Error kBadInput if there are files of two formats: which one counts?
 std::optional<SourceFiles> find_known(const std::filesystem::path& root, std::string_view known,
@@ -123,19 +100,117 @@ void note_link(const std::filesystem::path& path, const SourceTreePtr& tree, Sou
   source.found.links.push_back(path);
 }
 
-std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& root,
-                                                  const SourceTreePtr& tree) {
+/// A whole model in files of rank 0.
+SourceFiles take_parts(const std::vector<std::filesystem::path>& files, const SourceTreePtr& tree) {
   SourceFiles source;
-  source.name_map = find_name_map(root, tree);
-  if (!source.name_map) return std::nullopt;
-  const auto& files = source.name_map->files;
-  note_link(source.name_map->map_file, tree, source);
   for (std::size_t i = 0; i < files.size(); ++i) {
     note_link(files[i], tree, source);
     source.found.files.push_back({Rank(), "", files[i], static_cast<std::int64_t>(i), tree});
   }
-  source.notes.push_back("using the " + counted(files.size(), "file") + " of " +
-                         source.name_map->map_file.filename().string() + " as one whole model");
+  return source;
+}
+
+SourceFiles take_name_map(NameMapDirectory map, const SourceTreePtr& tree) {
+  SourceFiles source = take_parts(map.files, tree);
+  note_link(map.map_file, tree, source);
+  source.notes.push_back("using the " + counted(map.files.size(), "file") + " of " +
+                         map.map_file.filename().string() + " as one whole model");
+  source.name_map = std::move(map);
+  return source;
+}
+
+std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& root,
+                                                  const SourceTreePtr& tree) {
+  auto map = find_name_map(root, tree);
+  if (!map) return std::nullopt;
+  return take_name_map(std::move(*map), tree);
+}
+
+/// "weights.00.safetensors", as MLX counts its files.
+bool is_mlx_name(std::string_view name) {
+  constexpr std::string_view kBegin = "weights.";
+  if (!name.starts_with(kBegin) || !name.ends_with(kSafetensorsSuffix)) return false;
+  if (name.size() <= kBegin.size() + kSafetensorsSuffix.size()) return false;
+  name.remove_prefix(kBegin.size());
+  name.remove_suffix(kSafetensorsSuffix.size());
+  return name.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// A whole model in files that count each other, without an index.
+std::optional<SourceFiles> find_counted_parts(const std::filesystem::path& root,
+                                              const SourceTreePtr& tree) {
+  std::map<std::string, std::vector<std::string>> series;
+  std::vector<std::string> others;
+  for (const DirectoryEntry& entry : list_directory(root, tree)) {
+    const bool is_model = entry.name.ends_with(kSafetensorsSuffix) || has_torch_name(entry.name);
+    if (!entry.is_regular || !is_model) continue;
+    const auto name = parse_counted_name(entry.name);
+    if (name && name->count > 1) {
+      series[name->before + "*" + name->after].push_back(entry.name);
+    } else if (is_mlx_name(entry.name)) {
+      series["weights.*" + std::string(kSafetensorsSuffix)].push_back(entry.name);
+    } else {
+      others.push_back(entry.name);
+    }
+  }
+  if (series.empty() || (series.size() == 1 && series.begin()->second.size() == 1 &&
+                         is_mlx_name(series.begin()->second.front()))) {
+    return std::nullopt;
+  }
+  if (series.size() > 1) {
+    std::vector<std::string> names;
+    for (const auto& [name, files] : series) names.push_back(name);
+    throw Error(ErrorKind::kBadInput, "has the files of " + std::to_string(series.size()) +
+                                          " models, without an index: " + name_list(names))
+        .in_file(root.string())
+        .hint("keep the files of one of them in a directory of their own");
+  }
+  auto& [name, files] = *series.begin();
+  std::sort(files.begin(), files.end());
+  std::vector<std::filesystem::path> paths;
+  for (const std::string& file : files) paths.push_back(root / file);
+  SourceFiles source = take_parts(paths, tree);
+  source.warnings =
+      unfinished_files(root, list_directory(root, tree), paths.front().extension().string());
+  source.is_whole = true;
+  source.notes.push_back("using the " + counted(files.size(), "file") + " " + name +
+                         " as one whole model");
+  if (!others.empty()) {
+    source.warnings.push_back("not read, because " + name +
+                              " does not count them: " + name_list(others));
+  }
+  return source;
+}
+
+/// The model's files beside which Hugging Face's Trainer and others save their own with torch.save.
+constexpr std::array<std::string_view, 3> kTorchModels{"pytorch_model.bin", "consolidated.00.pth",
+                                                       "model.pt"};
+
+bool is_torch_model(const std::string& name) {
+  return std::find(kTorchModels.begin(), kTorchModels.end(), name) != kTorchModels.end();
+}
+
+/// Files of torch.save in a directory, where there is no file of another format.
+std::optional<SourceFiles> find_torch_file(const std::filesystem::path& root,
+                                           const SourceTreePtr& tree) {
+  std::vector<std::string> names;
+  std::vector<std::string> models;
+  const std::vector<DirectoryEntry> entries = list_directory(root, tree);
+  for (const DirectoryEntry& entry : entries) {
+    if (!entry.is_regular || !has_torch_name(entry.name)) continue;
+    names.push_back(entry.name);
+    if (is_torch_model(entry.name)) models.push_back(entry.name);
+  }
+  if (models.empty()) models = names;
+  if (models.size() != 1) return std::nullopt;
+  const std::filesystem::path path = root / models.front();
+  SourceFiles source = take_one_file(path, "");
+  source.warnings = unfinished_files(root, entries, path.extension().string());
+  note_link(path, tree, source);
+  source.found.files.front().tree = tree;
+  std::erase(names, models.front());
+  source.notes.push_back("using " + printable(models.front()) +
+                         (names.empty() ? "" : ", and not " + name_list(names)));
   return source;
 }
 
@@ -188,11 +263,11 @@ SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string
     throw nothing_found(root, printable(wanted)).hint(kGivePattern);
   }
   if (auto known = find_known_pattern(root, tree)) return std::move(*known);
-  for (const auto find : {find_parts_by_name_map, find_single_file}) {
+  for (const auto find :
+       {find_parts_by_name_map, find_counted_parts, find_single_file, find_torch_file}) {
     if (std::optional<SourceFiles> source = find(root, tree)) return std::move(*source);
   }
   refuse_plain_files(root, tree);
-  refuse_torch_files(root, tree);
   refuse_foreign_files(root, tree);
   if (const auto below = described_set_in(root, tree)) {
     throw Error(ErrorKind::kMissing, "is not a checkpoint itself, but its directory '" +
@@ -211,10 +286,12 @@ SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string
 
 SourceFiles take_one_file(const std::filesystem::path& path, const std::string& wanted) {
   const std::string name = path.filename().string();
+  if (is_index_name(name)) return take_name_map(read_name_map(path), nullptr);
   SourceFiles source;
   // One file is what was asked for, whatever other parts lie beside it.
+  const RankPartName segment = rank_part_name(name);
   source.found.files.push_back(
-      {Rank(), step_in_file_name(rank_part_name(name).whole), path, -1, {}});
+      {Rank(), segment.has_step ? step_in_file_name(segment.whole) : "", path, -1, {}});
   if (!wanted.empty()) {
     source.notes.emplace_back("--src-pattern was not used: the source is one file");
   }

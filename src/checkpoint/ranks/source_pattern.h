@@ -18,6 +18,8 @@ struct SourceFiles {
   std::vector<std::string> notes;
   /// Set if the source is a whole model in several files; they are in `found` as parts of rank 0.
   std::optional<NameMapDirectory> name_map;
+  /// Whether it is a whole model in several files that count each other, without an index.
+  bool is_whole = false;
   std::string series{};  ///< the chosen series; see series.h
   std::vector<std::string> warnings{};
 };

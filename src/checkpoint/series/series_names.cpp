@@ -154,8 +154,9 @@ std::string series_of_shape(std::string_view shape) {
   const std::size_t name_at = shape.rfind('/') + 1;  // npos + 1 is 0
   const std::string name = replaced(shape.substr(name_at), kStep, kAnyStep);
   const std::string ordinary = without_breakpoint(name);
-  const std::string whole = rank_part_name(ordinary).whole;
-  const std::string step = step_in_file_name(whole);
+  const RankPartName segment = rank_part_name(ordinary);
+  const std::string& whole = segment.whole;
+  const std::string step = segment.has_step ? step_in_file_name(whole) : std::string();
   std::string prefix(stem_of(whole));
   if (!step.empty()) prefix.resize(prefix.size() - step.size() - 1);
   return std::string(shape.substr(0, name_at)) + prefix +

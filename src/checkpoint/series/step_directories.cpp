@@ -27,6 +27,7 @@ std::string read_tracker(const std::filesystem::path& path, const StepNames& nam
   const bool is_number = !step.empty() && std::all_of(step.begin(), step.end(),
                                                       [](char c) { return c >= '0' && c <= '9'; });
   if (is_number || (!names.release.empty() && step == names.release)) return step;
+  if (const auto named = names.parse(step)) return *named;
   throw Error(ErrorKind::kBadInput, "should name the last step, but has '" + printable(step) + "'")
       .in_file(path.string())
       .hint("name a --step, or the directory of a step as the source");
@@ -50,9 +51,10 @@ std::optional<StepDirectories> list_steps(const std::filesystem::path& root, con
                                           const SourceTreePtr& tree, bool needs_tracker) {
   StepDirectories out;
   out.root = root;
+  out.tracker = names.tracker;
   bool has_tracker = false;
   for (const DirectoryEntry& entry : list_directory(root, tree)) {
-    const bool is_tracker = entry.name == kIterationTracker;
+    const bool is_tracker = entry.name == names.tracker;
     const bool is_release = entry.is_directory && entry.name == names.release;
     const auto step = entry.is_directory ? names.parse(entry.name) : std::nullopt;
     if (!is_tracker && !is_release && !step) continue;
@@ -65,7 +67,7 @@ std::optional<StepDirectories> list_steps(const std::filesystem::path& root, con
   if (out.directories.empty() && !has_tracker) return std::nullopt;
   if (!has_tracker) return out;
   try {
-    out.tracked = read_tracker(root / kIterationTracker, names, tree, out.tracked_ns);
+    out.tracked = read_tracker(root / names.tracker, names, tree, out.tracked_ns);
     out.tracks_release = out.tracked == names.release;
   } catch (const Error&) {
     if (needs_tracker) throw;
@@ -74,7 +76,7 @@ std::optional<StepDirectories> list_steps(const std::filesystem::path& root, con
 }
 
 ChosenStep choose_step(const StepDirectories& found, const std::string& wanted) {
-  const std::string tracker(kIterationTracker);
+  const std::string& tracker = found.tracker;
   const bool latest = wanted == kLatestStep;
   if (wanted == kAllSteps) throw choice_error(found, ErrorKind::kUsage, kAllStepsRefused);
   if (latest && !found.tracked) {
@@ -96,7 +98,7 @@ ChosenStep choose_step(const StepDirectories& found, const std::string& wanted) 
 void note_tracker(const StepDirectories& found, Discovery& out) {
   if (!found.tracked || out.step.empty() || !found.is_finished(out.step)) return;
   const std::size_t others = found.directories.size() - 1 + (found.release ? 1 : 0);
-  out.written_last.push_back({found.root / kIterationTracker, found.tracked_ns, others});
+  out.written_last.push_back({found.root / found.tracker, found.tracked_ns, others});
 }
 
 void note_other_steps(const StepDirectories& found, const std::string& wanted, Discovery& out) {
@@ -107,7 +109,7 @@ void note_other_steps(const StepDirectories& found, const std::string& wanted, D
     if (std::is_eq(compare_steps(step, out.step))) continue;
     (found.is_finished(step) ? older : newer).push_back(step);
   }
-  const std::string tracker(kIterationTracker);
+  const std::string& tracker = found.tracker;
   if (wanted == kLatestStep && !older.empty()) {
     out.notes.push_back("using step " + out.step + "; also available: " + join_steps(older));
   }

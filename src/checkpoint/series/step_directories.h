@@ -26,10 +26,13 @@ struct StepNames {
   std::optional<std::string> (*parse)(std::string_view name) = nullptr;
   /// A directory that belongs to no step, which the tracker may name; empty: there is none.
   std::string_view release{};
+  /// The file that names the last step, by its number or by its directory's name.
+  std::string_view tracker = kIterationTracker;
 };
 
 struct StepDirectories {
   std::filesystem::path root;
+  std::string tracker;                                                  ///< the name of the file
   std::map<std::string, std::filesystem::path, OlderStep> directories;  ///< by step
   std::optional<std::filesystem::path> release;                         ///< see StepNames
   /// The tracker's contents; nullopt: there is no tracker, or it is invalid and not needed.

@@ -36,7 +36,7 @@ Sums sums_of(const NameMapDirectory& index, const std::vector<RankFile>& files) 
   for (const auto& [name, number] : index.places) named.insert(name);
   Sums sums;
   for (const RankFile& file : files) {
-    sums.file_bytes += file.source->size();
+    sums.file_bytes += file.bytes();
     for (const RefusedTensor& tensor : file.index->refused()) {
       sums.bytes += tensor.bytes;
       if (named.contains(tensor.name)) {
@@ -164,6 +164,10 @@ void state_index(const NameMapDirectory& index, Completeness& out) {
   if (!others.empty()) {
     out.doubts.push_back("not read, because " + name_of(index) +
                          " names nothing of them: " + name_list(others));
+  }
+  if (!index.other_indexes.empty()) {
+    out.doubts.push_back("other sets in this directory are not read: name " +
+                         name_list(index.other_indexes) + " as the source to read them");
   }
   out.grounds.insert(out.grounds.begin(), "the index " + name_of(index));
   out.unstated.clear();

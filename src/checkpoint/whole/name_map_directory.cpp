@@ -3,11 +3,13 @@
 
 #include <array>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "reshardfs/error.h"
 
 #include "base/text/file_name.h"
+#include "base/text/text.h"
 #include "checkpoint/series/unfinished_names.h"
 #include "checkpoint/whole/index_statement.h"
 #include "format/json/json_texts.h"
@@ -16,9 +18,10 @@
 namespace reshardfs {
 namespace {
 
-constexpr std::string_view kHubIndex = "model.safetensors.index.json";
-constexpr std::array<std::string_view, 2> kMapNames = {"param_name_map.json", kHubIndex};
-constexpr std::string_view kModelExtension = ".safetensors";
+/// Files that name the file of each parameter; the first one that is there decides.
+constexpr std::string_view kMindSporeMap = "param_name_map.json";
+constexpr std::array<std::string_view, 3> kUsualNames{kMindSporeMap, "model.safetensors.index.json",
+                                                      "pytorch_model.bin.index.json"};
 constexpr std::string_view kHyperParameters = "hyper_param.safetensors";
 // As safetensors headers: 100 bytes for each of a million parameters.
 constexpr std::uint64_t kMaxNameMapBytes = 100'000'000;
@@ -48,28 +51,46 @@ std::vector<std::pair<std::string, std::string>> read_map(const std::filesystem:
   }
 }
 
+/// Of the files that an index of this name lists.
+std::string_view extension_of_files(std::string_view index) {
+  return index.find(".bin.index") == std::string_view::npos ? ".safetensors" : ".bin";
+}
+
+/// The files that other indexes name are no part of this one's model.
+std::set<std::string> files_of_others(const std::filesystem::path& directory,
+                                      const std::vector<std::string>& indexes,
+                                      const SourceTreePtr& tree) {
+  std::set<std::string> names;
+  for (const std::string& index : indexes) {
+    try {
+      const std::filesystem::path path = directory / index;
+      for (auto& [name, file] : read_map(path, read_small_file(path, kMaxNameMapBytes, tree))) {
+        names.insert(std::move(file));
+      }
+    } catch (const Error&) {
+      // Its files are then called files that no index names.
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
-std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& directory,
-                                              const SourceTreePtr& tree) {
+NameMapDirectory read_name_map(const std::filesystem::path& index, const SourceTreePtr& tree) {
+  const std::filesystem::path directory = index.parent_path();
+  const std::string index_name = index.filename().string();
   NameMapDirectory out;
-  for (const std::string_view name : kMapNames) {
-    if (path_kind(directory / name, tree) == PathKind::kMissing) continue;
-    out.map_file = directory / name;
-    break;
-  }
-  if (out.map_file.empty()) return std::nullopt;
-
-  const std::string text = read_small_file(out.map_file, kMaxNameMapBytes, tree);
-  auto map = read_map(out.map_file, text);
-  out.is_hub_index = out.map_file.filename() == kHubIndex;
+  out.map_file = index;
+  const std::string text = read_small_file(index, kMaxNameMapBytes, tree);
+  auto map = read_map(index, text);
+  out.is_hub_index = index_name != kMindSporeMap;
   if (out.is_hub_index) out.total_bytes = read_total_size(text);
   std::map<std::string, std::size_t> numbers;
   for (const auto& [parameter, file] : map) {
-    require_plain_name(out.map_file, file);
+    require_plain_name(index, file);
     numbers.emplace(file, 0);
   }
-  if (numbers.empty()) throw bad_map(out.map_file, "names no parameter");
+  if (numbers.empty()) throw bad_map(index, "names no parameter");
   const bool has_hyper = path_kind(directory / kHyperParameters, tree) != PathKind::kMissing;
   if (has_hyper) numbers.emplace(kHyperParameters, 0);
 
@@ -78,21 +99,46 @@ std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& direc
     out.files.push_back(directory / name);
     if (path_kind(out.files.back(), tree) == PathKind::kMissing) {
       throw Error(ErrorKind::kMissing, "names the file '" + printable(name) + "', which is missing")
-          .in_file(out.map_file.string());
+          .in_file(index.string());
     }
   }
+  const std::string_view extension = extension_of_files(index_name);
   const std::vector<DirectoryEntry> entries = list_directory(directory, tree);
   // All that must be there is named.
-  unfinished_files(directory, entries, kModelExtension);
+  unfinished_files(directory, entries, extension);
   for (const DirectoryEntry& entry : entries) {
-    const bool other =
-        entry.is_regular && entry.name.ends_with(kModelExtension) && !numbers.contains(entry.name);
+    const bool other = entry.is_regular && entry.name != index_name && is_index_name(entry.name);
+    if (other) out.other_indexes.push_back(entry.name);
+  }
+  const auto of_others = files_of_others(directory, out.other_indexes, tree);
+  for (const DirectoryEntry& entry : entries) {
+    const bool other = entry.is_regular && entry.name.ends_with(extension) &&
+                       !numbers.contains(entry.name) && !of_others.contains(entry.name);
     if (other) out.beside.push_back(entry.name);
   }
   for (auto& [parameter, file] : map) {
     out.places.emplace_back(std::move(parameter), numbers.at(file));
   }
   return out;
+}
+
+std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& directory,
+                                              const SourceTreePtr& tree) {
+  for (const std::string_view name : kUsualNames) {
+    if (path_kind(directory / name, tree) != PathKind::kMissing) {
+      return read_name_map(directory / name, tree);
+    }
+  }
+  std::vector<std::string> indexes;
+  for (const DirectoryEntry& entry : list_directory(directory, tree)) {
+    if (entry.is_regular && is_index_name(entry.name)) indexes.push_back(entry.name);
+  }
+  if (indexes.empty()) return std::nullopt;
+  if (indexes.size() == 1) return read_name_map(directory / indexes.front(), tree);
+  throw Error(ErrorKind::kBadInput, "has " + std::to_string(indexes.size()) +
+                                        " sets with an index: " + name_list(indexes))
+      .in_file(directory.string())
+      .hint("name the index of one of them as the source");
 }
 
 }  // namespace reshardfs

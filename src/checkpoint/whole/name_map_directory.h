@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A whole model in several safetensors files, with a JSON file that states the file of each
-/// parameter: MindSpore's unified directory, and the layout of Hugging Face.
+/// A whole model in several files, with a JSON file that states the file of each parameter:
+/// MindSpore's unified directory, and the layouts of Hugging Face for safetensors and torch.save.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +20,31 @@ struct NameMapDirectory {
   std::vector<std::filesystem::path> files;
   /// Parameter names, and the indices of their files in `files`.
   std::vector<std::pair<std::string, std::size_t>> places;
-  /// The names of other safetensors files in the directory.
+  /// The names of other files in the directory that have the extension of these.
   std::vector<std::string> beside{};
-  /// Whether the JSON file is model.safetensors.index.json.
+  /// Other index files in the directory, whose files are another model or set.
+  std::vector<std::string> other_indexes{};
+  /// Whether the JSON file is an index as Hugging Face writes it.
   bool is_hub_index = false;
   /// Its metadata.total_size.
   std::optional<std::uint64_t> total_bytes{};
 };
 
-/// Reads `param_name_map.json` or `model.safetensors.index.json` of a directory. MindSpore's
-/// `hyper_param.safetensors` beside it is one of the files, though the map does not name it.
+/// Reads the index of a directory: `param_name_map.json`, `model.safetensors.index.json` or
+/// `pytorch_model.bin.index.json`, the first of them that is there, or else the only index of
+/// another name. MindSpore's `hyper_param.safetensors` beside it is one of the files, though the
+/// map does not name it.
 /// @param tree of the directory, if symbolic links are refused.
-/// @return nullopt if the directory has neither.
+/// @return nullopt if the directory has none.
 /// @throws Error kBadInput if the map cannot be understood or names a file outside the directory,
-///         or for a link if links are refused; kMissing if a file that it names does not exist;
-///         kIo.
+///         or for a link if links are refused, or if there are several indexes and none of the
+///         usual names; kMissing if a file that it names does not exist; kIo.
 std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& directory,
                                               const SourceTreePtr& tree = nullptr);
+
+/// Reads one index.
+/// @throws Error as find_name_map().
+NameMapDirectory read_name_map(const std::filesystem::path& index,
+                               const SourceTreePtr& tree = nullptr);
 
 }  // namespace reshardfs

@@ -188,6 +188,7 @@ class Describer {
     }
     const bool is_whole = ranks_.ranks.size() == 1 && source_.laid_out == nullptr;
     if (sizes_) next.sizes = sizes_->text;
+    if (source_.options.state_key.empty()) next.state_keys = set_.beside().wrappers;
     const bool fits = is_whole || sizes_ || next.strategies.size() == 1 ||
                       (source_.laid_out != nullptr && can_be_mounted(*source_.laid_out));
     next.can_mount = fits && set_.refused().empty();

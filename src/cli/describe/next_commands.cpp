@@ -78,6 +78,11 @@ std::vector<std::string> next_commands(const NextFacts& facts) {
     lines.add("plan", {}, words);
     return lines.take();
   }
+  for (const std::string& key : facts.state_keys) {
+    const Words words{"--state-key", key};
+    if (facts.can_mount) lines.add_mount(words);
+    if (!facts.can_mount) lines.add("inspect", {}, words);
+  }
   if (facts.can_mount) lines.add_mount({});
   if (facts.can_mount && !facts.map.empty()) lines.add_mount({"--map", facts.map});
   if (facts.can_verify) lines.add("verify", {});

@@ -17,6 +17,7 @@ struct NextFacts {
   bool can_guess = false;                 ///< `strategy guess` reads it
   std::vector<std::string> strategies{};  ///< to choose from; one: it is the only one that fits
   std::string sizes{};                    ///< that prove how slices lie: "tp=4"
+  std::vector<std::string> state_keys{};  ///< below which the model's parameters usually are
   std::string map{};         ///< an installed map that takes it; empty: none is known to
   std::string mountpoint{};  ///< need not exist
   std::string rules{};       ///< a file that `strategy guess` may write

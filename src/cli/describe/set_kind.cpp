@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text/file_name.h"
 #include "base/text/text.h"
 #include "checkpoint/ranks/discovery.h"
 #include "checkpoint/set_format.h"
@@ -14,6 +15,7 @@ namespace {
 
 std::string file_words(const CheckpointSet& set) {
   const std::string_view name = set.format().name;
+  if (name == "torch") return "torch.save";
   return name == "ckpt" ? "MindSpore's .ckpt" : std::string(name);
 }
 
@@ -32,7 +34,8 @@ std::size_t count_ranks(const CheckpointSet& set) {
 SetKind kind_of(const std::filesystem::path& source, const CheckpointOptions& options,
                 const CheckpointSet& set) {
   const std::string files = file_words(set);
-  if (path_kind(source, options.listed) != PathKind::kDirectory) {
+  const bool is_index = is_index_name(source.filename().string());
+  if (path_kind(source, options.listed) != PathKind::kDirectory && !is_index) {
     return {std::string(kOneFile), "one file, " + files};
   }
   if (const SetFormat* format = described_format(source, options)) {
@@ -43,6 +46,11 @@ SetKind kind_of(const std::filesystem::path& source, const CheckpointOptions& op
     return {std::string(kWholeModel), fmt::format("a whole model in {} of {}, which {} lists",
                                                   counted(set.files().size(), "file"), files,
                                                   found.name_map->map_file.filename().string())};
+  }
+  if (found.is_whole) {
+    return {std::string(kWholeModel),
+            fmt::format("a whole model in {} of {}, which count each other",
+                        counted(set.files().size(), "file"), files)};
   }
   if (found.pattern.empty()) {
     return {std::string(kOneFile),

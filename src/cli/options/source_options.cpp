@@ -62,6 +62,14 @@ std::vector<Option> place_rows() {
                "files begin with, as inspect lists it",
        .commands =
            kConversions | kVerify | kInspect | kStrategies | kStrategyGuess | kMapCheck | kMapShow},
+      {.name = "state-key",
+       .takes = Takes::kText,
+       .type = "KEY",
+       .help =
+           "In files of torch.save: take only what is saved below this key, by its names behind "
+           "it, e.g. 'model' or 'state_dict'",
+       .commands =
+           kConversions | kVerify | kInspect | kStrategies | kStrategyGuess | kMapCheck | kMapShow},
       {.name = "src-join",
        .takes = Takes::kTexts,
        .type = "GLOB",

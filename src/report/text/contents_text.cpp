@@ -100,9 +100,11 @@ std::string grouped_parameters(const CheckpointContents& contents, const Content
 
 std::string byte_items_text(const CheckpointContents& contents) {
   if (contents.byte_items.empty()) return {};
-  TextTable table({"NO TENSOR", "BYTES"}, {1});
+  const bool tells_kinds = !contents.byte_items.front().what.empty();
+  TextTable table =
+      tells_kinds ? TextTable({"NO TENSOR", "WHAT"}, {}) : TextTable({"NO TENSOR", "BYTES"}, {1});
   for (const CheckpointByteItem& item : contents.byte_items) {
-    table.add_row({printable(item.name), std::to_string(item.bytes)});
+    table.add_row({printable(item.name), tells_kinds ? item.what : std::to_string(item.bytes)});
   }
   return table.str();
 }
@@ -136,7 +138,11 @@ nlohmann::ordered_json contents_json(const CheckpointContents& contents, const F
   if (contents.byte_items.empty()) return json;
   json["byte_items"] = nlohmann::ordered_json::array();
   for (const CheckpointByteItem& item : contents.byte_items) {
-    json["byte_items"].push_back({{"name", item.name}, {"bytes", item.bytes}});
+    if (item.what.empty()) {
+      json["byte_items"].push_back({{"name", item.name}, {"bytes", item.bytes}});
+    } else {
+      json["byte_items"].push_back({{"name", item.name}, {"what", item.what}});
+    }
   }
   return json;
 }

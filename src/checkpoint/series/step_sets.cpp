@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/series/step_sets.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/text/numbers.h"
+#include "checkpoint/ranks/source_pattern.h"
+#include "checkpoint/recognition.h"
+#include "checkpoint/series/step.h"
+#include "storage/local/directory.h"
+#include "storage/location.h"
+
+namespace reshardfs {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// "500" for "checkpoint-500".
+std::optional<std::string> step_of_folder(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kBeginnings{"checkpoint", "step", "epoch",
+                                                        "global_step"};
+  for (const std::string_view beginning : kBeginnings) {
+    if (!name.starts_with(beginning)) continue;
+    std::string_view rest = name.substr(beginning.size());
+    if (rest.empty() || (rest.front() != '-' && rest.front() != '_')) continue;
+    rest.remove_prefix(1);
+    if (const auto number = parse_number(rest)) return std::to_string(*number);
+  }
+  return std::nullopt;
+}
+
+using Folders = std::map<std::string, fs::path, OlderStep>;
+
+/// Where a step's checkpoint is: verl trains several models, and keeps the one that is trained in a
+/// directory of its own.
+fs::path checkpoint_of(const fs::path& folder, const SourceTreePtr& tree) {
+  const fs::path actor = folder / "actor";
+  return path_kind(actor, tree) == PathKind::kDirectory ? actor : folder;
+}
+
+/// None if the directory is a checkpoint itself, or its names do not tell steps. Only directories
+/// of this machine are looked into.
+Folders find_folders(const fs::path& directory, const SourceTreePtr& tree) {
+  Folders folders;
+  if (is_url(directory)) return folders;
+  for (const DirectoryEntry& entry : list_directory(directory, tree)) {
+    if (!entry.is_directory || (entry.is_link && tree)) continue;
+    if (auto step = step_of_folder(entry.name)) {
+      folders.emplace(std::move(*step), checkpoint_of(directory / entry.name, tree));
+    }
+  }
+  if (folders.empty() || find_known_pattern(directory, tree)) return {};
+  const bool has_any = std::any_of(folders.begin(), folders.end(),
+                                   [](const auto& folder) { return is_checkpoint(folder.second); });
+  return has_any ? folders : Folders();
+}
+
+Error choose_other(const fs::path& directory, const Folders& folders, ErrorKind kind,
+                   const std::string& what) {
+  std::vector<std::string> steps;
+  for (const auto& [step, folder] : folders) {
+    if (is_checkpoint(folder)) steps.push_back(step);
+  }
+  return Error(kind, what + "; available: " + join_steps(steps))
+      .in_file(directory.string())
+      .hint("choose one with --step");
+}
+
+}  // namespace
+
+std::optional<Discovery> discover_step_sets(const fs::path& directory,
+                                            const CheckpointOptions& options,
+                                            const SourceTreePtr& tree) {
+  const Folders folders = find_folders(directory, tree);
+  if (folders.empty()) return std::nullopt;
+  if (options.step == kAllSteps) {
+    throw choose_other(directory, folders, ErrorKind::kUsage, kAllStepsRefused);
+  }
+  const bool latest = options.step == kLatestStep;
+  const auto chosen = latest ? std::prev(folders.end()) : folders.find(options.step);
+  if (chosen == folders.end()) {
+    throw choose_other(directory, folders, ErrorKind::kMissing,
+                       "there is no directory of step '" + printable(options.step) + "'");
+  }
+  if (!is_checkpoint(chosen->second)) {
+    throw choose_other(directory, folders, ErrorKind::kBadInput,
+                       "step " + chosen->first + " has no checkpoint that can be read");
+  }
+  CheckpointOptions inner = options;
+  inner.step = kLatestStep;
+  inner.listed = nullptr;
+  Discovery out = discover(chosen->second, inner);
+  out.step = chosen->first;
+  out.steps.clear();
+  std::vector<std::string> others;
+  for (const auto& [step, folder] : folders) {
+    out.steps.push_back(step);
+    if (step != chosen->first) others.push_back(step);
+  }
+  if (latest && !others.empty()) {
+    out.notes.push_back("using step " + out.step + "; also available: " + join_steps(others));
+  }
+  if (out.completeness.config.empty()) out.completeness.config = config_of(chosen->second, inner);
+  return out;
+}
+
+std::optional<std::vector<StepInfo>> find_step_sets(const fs::path& directory,
+                                                    const SourceTreePtr& tree) {
+  const Folders folders = find_folders(directory, tree);
+  if (folders.empty()) return std::nullopt;
+  std::vector<StepInfo> steps;
+  for (const auto& [step, folder] : folders) {
+    steps.push_back({step, {Rank()}, is_checkpoint(folder)});
+  }
+  return steps;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/box_catalogue.h"
+#include "checkpoint/dcp/saved_objects.h"
+#include "checkpoint/entry_boxes.h"
+
+namespace reshardfs {
+
+/// A catalogue of tensors whose full shapes are stated, each in boxes, which the indexes of the
+/// files state.
+class ShapedCatalogue final : public BoxCatalogue {
+ public:
+  /// @param files how many there are; each is a rank.
+  ShapedCatalogue(std::int64_t files, std::unordered_map<std::string, Shape> shapes,
+                  std::vector<RefusedTensor> refused,
+                  std::shared_ptr<const SavedObjects> objects = nullptr)
+      : BoxCatalogue(SourceRanks(RankRange(Rank(), files), files)),
+        shapes_(std::move(shapes)),
+        refused_(std::move(refused)),
+        objects_(std::move(objects)) {}
+
+  std::optional<BoxPlacement> boxes(const std::string& name,
+                                    const Holders& holders) const override {
+    const auto shape = shapes_.find(name);
+    if (shape == shapes_.end()) return std::nullopt;
+    return boxes_of_entries(holders, shape->second);
+  }
+  std::vector<RefusedTensor> refused() const override { return refused_; }
+  std::shared_ptr<const SavedObjects> saved_objects() const override { return objects_; }
+
+ private:
+  std::unordered_map<std::string, Shape> shapes_;
+  std::vector<RefusedTensor> refused_;
+  std::shared_ptr<const SavedObjects> objects_;
+};
+
+}  // namespace reshardfs

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/// --state-key: the part of what was saved that is the model.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace reshardfs {
+
+/// @return whether the name is below the key; then it is without it. True for the empty key.
+inline bool take_state(const std::string& key, std::string& name) {
+  if (key.empty()) return true;
+  if (name.size() <= key.size() + 1 || !name.starts_with(key) || name[key.size()] != '.') {
+    return false;
+  }
+  name.erase(0, key.size() + 1);
+  return true;
+}
+
+/// Keeps what has a `name` below the key.
+template <typename Named>
+void keep_state(const std::string& key, std::vector<Named>& all) {
+  std::erase_if(all, [&](Named& one) { return !take_state(key, one.name); });
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/torch/torch_rank_file.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "base/text/shell_text.h"
+#include "base/text/text.h"
+#include "checkpoint/torch/torch_file.h"
+#include "format/input_format.h"
+#include "format/torch/torch_archive.h"
+
+namespace reshardfs {
+void open_if_torch(RankFile& file, const CheckpointOptions& options, SavedBeside& beside) {
+  if (file.index || file.path.extension() == ".distcp") return;
+  if (!has_torch_name(file.path) && !begins_like_torch(*file.source)) return;
+  TorchFile opened = explained(torch_format(), *file.source,
+                               [&] { return open_torch_file(file.source, options.state_key); });
+  file.index = std::move(opened.index);
+  file.saved = std::exchange(file.source, std::move(opened.source));
+  beside = std::move(opened.beside);
+}
+
+SavedBeside joined(std::vector<SavedBeside> of_files) {
+  SavedBeside all;
+  std::set<std::string> names;
+  std::set<std::string> wrappers;
+  for (SavedBeside& file : of_files) {
+    for (SavedValue& value : file.values) {
+      if (names.insert(value.name).second) all.values.push_back(std::move(value));
+    }
+    wrappers.insert(file.wrappers.begin(), file.wrappers.end());
+  }
+  all.wrappers.assign(wrappers.begin(), wrappers.end());
+  return all;
+}
+
+std::vector<std::string> notes_of(const SavedBeside& beside, const CheckpointOptions& options) {
+  std::vector<std::string> notes;
+  if (!beside.values.empty()) {
+    std::vector<std::string> names;
+    for (const SavedValue& value : beside.values) names.push_back(value.name);
+    notes.push_back("left out, because they are not tensors: " + name_list(names));
+  }
+  if (!options.state_key.empty() || beside.wrappers.empty()) return notes;
+  std::string choices;
+  for (const std::string& key : beside.wrappers) {
+    choices += (choices.empty() ? "" : " or ") + options.state_key_option + " " + key;
+  }
+  notes.push_back(choices + " shows the model's parameters alone, by their own names");
+  return notes;
+}
+
+void require_state(const std::vector<RankFile>& files, const CheckpointOptions& options,
+                   const SavedBeside& beside) {
+  if (options.state_key.empty()) return;
+  const bool of_torch = std::any_of(files.begin(), files.end(), [](const RankFile& file) {
+    return file.of_torch() || has_torch_name(file.path) || file.path.extension() == ".distcp";
+  });
+  if (!of_torch) {
+    throw Error(ErrorKind::kUsage, options.state_key_option +
+                                       " selects in what PyTorch saved: files of torch.save, and "
+                                       "distributed checkpoints")
+        .in_file(files.front().path.string());
+  }
+  const bool has_some = std::any_of(files.begin(), files.end(), [](const RankFile& file) {
+    return !file.index->entries().empty() || !file.index->refused().empty();
+  });
+  if (has_some) return;
+  Error error(ErrorKind::kUsage, "has no tensor below the key '" + printable(options.state_key) +
+                                     "' of " + options.state_key_option);
+  error.in_file(files.front().path.string());
+  if (!beside.wrappers.empty()) error.hint("there are tensors below " + name_list(beside.wrappers));
+  throw error;
+}
+
+}  // namespace reshardfs

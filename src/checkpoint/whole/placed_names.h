@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/ranks/rank_file.h"
+
+namespace reshardfs {
+
+/// Where an index names the file of each parameter, other files may have it, too: the index
+/// decides. Takes such parameters out of the indexes of the other files.
+/// @param places parameter names, and the numbers of their files.
+/// @param files each with its index; those without one are passed over.
+/// @return the names that were taken out of a file.
+std::vector<std::string> take_places(const std::vector<std::pair<std::string, std::size_t>>& places,
+                                     std::vector<RankFile>& files);
+
+}  // namespace reshardfs
