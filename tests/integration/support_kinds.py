@@ -83,6 +83,15 @@ def distributed(case: str) -> Callable[[Path], Kind]:
     return make
 
 
+def saved(name: str) -> Callable[[Path], Kind]:
+    def make(_: Path) -> Kind:
+        case = json.loads((TESTS / "goldentorch" / name / "case.json").read_text())
+        folder = TESTS / "goldentorch" / name
+        return Kind(folder / case["source"], read_safetensors(folder / "expected.safetensors")[0],
+                    tuple(case["options"]))
+    return make
+
+
 # By row.
 KINDS: dict[str, Callable[[Path], Kind]] = {
     "MindSpore, .ckpt": rank_files,
@@ -95,6 +104,9 @@ KINDS: dict[str, Callable[[Path], Kind]] = {
     "PyTorch, safetensors": distributed("hf_sharded_2x"),
     "Megatron-Core, torch_dist": distributed("mcore_gpt_tp2pp2"),
     "hyper-parallel": distributed("hyper_safetensors_tp2dp2"),
+    "torch.save, .pt, .pth, .bin": saved("nested_model_214"),
+    "FSDP's ranks, torch.save": saved("fsdp2_w2_26"),
+    "DeepSpeed, ZeRO 1 to 3 and universal": saved("deepspeed_z2_w3_groups"),
 }
 PYTHON = "Python"
 

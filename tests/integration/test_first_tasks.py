@@ -124,6 +124,15 @@ class Read(Task):
     def test_hyper_parallel(self) -> None:
         self.read("hyper-parallel")
 
+    def test_torch_save(self) -> None:
+        self.read("torch.save, .pt, .pth, .bin")
+
+    def test_ranks_of_fsdp(self) -> None:
+        self.read("FSDP's ranks, torch.save")
+
+    def test_deepspeed(self) -> None:
+        self.read("DeepSpeed, ZeRO 1 to 3 and universal")
+
 
 class Convert(Task):
     def rank_arrays(self, directory: Path) -> list[Arrays]:

@@ -35,13 +35,13 @@ def numpy_file(*, several: bool) -> bytes:
     return out.getvalue()
 
 
-TORCH, NUMPY = ("torch", "safetensors.torch"), ("NumPy", "safetensors.numpy")
+NUMPY = ("NumPy", "safetensors.numpy")
 # Name, content, words that the line has, whether a program keeps a model in such files.
 KINDS: list[tuple[str, bytes, tuple[str, ...], bool]] = [
-    ("model.pt", torch_zip(), ("a file of torch.save", *TORCH), True),
-    ("pytorch_model.bin", torch_zip(), ("a file of torch.save", *TORCH), True),
-    ("lightning.ckpt", torch_zip(), ("a file of torch.save", *TORCH), True),
-    ("old.pth", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19." + bytes(99), ("before PyTorch 1.6", *TORCH), True),
+    ("model.pt", torch_zip(), ("has no tensor, but a dictionary",), False),
+    ("pytorch_model.bin", torch_zip(), ("has no tensor, but a dictionary",), False),
+    ("lightning.ckpt", torch_zip(), ("has no tensor, but a dictionary",), False),
+    ("old.pth", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19." + bytes(99), ("the pickle is refused",), False),
     ("weights.pkl", pickle.dumps({"w": list(range(99))}), ("a Python pickle", "any code"), True),
     ("arrays.npz", numpy_file(several=True), ("an .npz archive of NumPy", *NUMPY), True),
     ("array.npy", numpy_file(several=False), ("a NumPy array", *NUMPY), True),

@@ -284,13 +284,13 @@ class GoldenDcp(unittest.TestCase):
             self.assertIn(words, result.stdout + result.stderr)
 
     def test_other_files_of_torch_are_named_for_what_they_are(self) -> None:
-        for name, word in (("zero_pp_rank_0_mp_rank_00_optim_states.pt", "zero_to_fp32.py"),
-                           ("mp_rank_00_model_states.pt", "DeepSpeed"),
-                           ("rank0.pt", "torch.distributed.checkpoint")):
+        for name, word in (("zero_pp_rank_0_mp_rank_00_optim_states.pt", "model states"),
+                           ("mp_rank_00_model_states.pt", "optimizer states"),
+                           ("rank0.pt", "is a ZIP archive")):
             source = self.root / name.partition(".")[0]
             source.mkdir()
-            (source / name).write_bytes(b"PK")
-            self.assert_refused(source, name, word)
+            (source / name).write_bytes(b"PK\x03\x04")
+            self.assert_refused(source, word)
 
     def test_a_server_may_have_the_files(self) -> None:
         for name in ("fsdp_tp_2x", "transposed_113", "hf_sharded_2x", "hyper_torch_tp2dp2",

@@ -337,9 +337,7 @@ class Places(DescribeTest):
             path = self.directory / name
             with zipfile.ZipFile(path, "w") as archive:
                 archive.writestr("m/data.pkl", b"x")
-            line = self.one_line(path)
-            self.assertIn("is a file of torch.save", line)
-            self.assertIn("safetensors", line)
+            self.assertIn("no entry 'version', as torch.save writes it", self.one_line(path))
         (self.directory / "note.txt").write_text("a note\n")
         self.assertIn("is a text file, not a checkpoint", self.one_line(self.directory / "note.txt"))
         self.assertIn("no such file or directory", self.one_line(self.directory / "nowhere"))

@@ -32,16 +32,12 @@ WRONG_PLACES = [
     ("mount cache mnt", f"mount {SNAPSHOT} mnt"),
     (f"mount {MODEL} mnt", f"mount {SNAPSHOT} mnt"),
     (f"mount {MODEL}/snapshots mnt", f"mount {SNAPSHOT} mnt"),
-    ("mount run mnt", "mount run/checkpoint-1000 mnt"),
-    ("mount torch mnt", "mount torch/step_200 mnt"),
     ("mount hub/config.json mnt", "mount hub mnt"),
-    ("mount hub/model.safetensors.index.json mnt", "mount hub mnt"),
     ("inspect torch/step_100/__1_0.distcp", "inspect torch/step_100"),
     ("inspect ms", "inspect ms/ckpt --src-strategy ms/strategy"),
     (f"inspect {STRATEGY}", f"strategy show {STRATEGY}"),
     ("strategy show ms/ckpt", "strategy show ms/strategy"),
     ("verify cache", f"verify {SNAPSHOT}"),
-    ("export run out", "export run/checkpoint-1000 out"),
 ]
 NO_STRATEGY = [
     ("mount ms/ckpt mnt", "mount ms/ckpt mnt --src-strategy ms/strategy"),

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random checkpoints of DeepSpeed's ZeRO: every tensor must have the bytes that it was made of.
+
+data/deepspeed_sets.py writes them by the rules in DeepSpeed's own script. Of each set that fails, the seed is
+printed. Some sets lack a file, or have one of another set: these must be refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
+
+from deepspeed_sets import Spec, random_set, write_set  # noqa: E402
+from format_files import read_safetensors  # noqa: E402
+from mounted import parse_binary, run, scratch  # noqa: E402
+
+
+def wrong_names(spec: Spec, out: Path) -> list[str]:
+    want = {name: (kind, array.shape, array.tobytes()) for name, (kind, array) in spec.reference().items()}
+    got = {name: (kind, array.shape, array.tobytes()) for name, (kind, array) in read_safetensors(out)[0].items()}
+    return sorted(name for name in want.keys() | got.keys() if want.get(name) != got.get(name))
+
+
+def check(seed: int, root: Path) -> str:
+    """What is wrong with one set; empty: nothing."""
+    spec = random_set(seed)
+    source = root / "set"
+    write_set(source, spec)
+    place = source if spec.latest else source / spec.tag
+    out = root / "out.safetensors"
+    result = run("export", place, out, "--force")
+    if result.code != 0:
+        return result.stderr
+    if names := wrong_names(spec, out):
+        return f"wrong: {names[:5]}"
+    return check_damaged(seed, source / spec.tag, place, out)
+
+
+def check_damaged(seed: int, files: Path, place: Path, out: Path) -> str:
+    """Without one of its files, or with one that is cut off, nothing is shown."""
+    chooser = random.Random(seed)
+    victim = chooser.choice(sorted(files.glob("*_states.pt")))
+    if chooser.random() < 0.5:
+        victim.unlink()
+    else:
+        victim.write_bytes(victim.read_bytes()[:chooser.randrange(victim.stat().st_size)])
+    result = run("export", place, out, "--force")
+    if result.code not in (2, 3) or result.stderr.count("\n") != 1:
+        return f"damaged {victim.name}: exit code {result.code}, {result.stderr}"
+    return ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sets", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parse_binary(parser)
+    failed = 0
+    for seed in range(arguments.seed, arguments.seed + arguments.sets):
+        with scratch() as root:
+            if problem := check(seed, root):
+                failed += 1
+                print(f"seed {seed}: {problem}", flush=True)
+            shutil.rmtree(root / "set")
+    print(f"{arguments.sets} sets from seed {arguments.seed}: {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
