@@ -337,7 +337,8 @@ TEST_F(HostileMap, IsRefusedForLongTextsAndDeepTables) {
 
 TEST(InstalledMaps, AllLoad) {
   for (const char* name :
-       {"megatron-llama", "megatron-ranks-llama", "mindformers-deepseek-legacy",
+       {"megatron-llama", "megatron-llama-numbered", "megatron-qwen3-moe",
+        "megatron-qwen3-moe-numbered", "megatron-ranks-llama", "mindformers-deepseek-legacy",
         "mindformers-deepseek-v3", "mindformers-llama", "mindformers-llama-qkv-concat",
         "mindformers-mcore", "mindformers-mixtral", "mindformers-mixtral-gmm", "mindformers-qwen3",
         "mindformers-qwen3-moe"}) {
@@ -345,8 +346,10 @@ TEST(InstalledMaps, AllLoad) {
     EXPECT_EQ(map.from_side, "Hugging Face") << name;
     EXPECT_FALSE(map.rules.empty()) << name;
   }
-  // It is a part of others: its "@" needs their [[block]].
-  EXPECT_THAT(refusal_of([] { installed_map("mindformers-moe"); }), HasSubstr("[[block]]"));
+  // They are parts of others: their "@" needs the others' [[block]].
+  for (const char* name : {"megatron-moe", "megatron-moe-numbered", "mindformers-moe"}) {
+    EXPECT_THAT(refusal_of([&] { installed_map(name); }), HasSubstr("[[block]]")) << name;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the cases tests/goldenmap/megatron_*: small models as the hub has them and as Megatron-Core saves
+them in torch_dist checkpoints, both ways.
+
+The reference for the maps megatron-*: written from what Megatron-Bridge and Megatron-Core do, element by
+element, and not from the maps. Run it to write the cases anew; --check compares them with those that are
+there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
+
+from format_files import read_safetensors, write_safetensors  # noqa: E402
+
+TARGET = Path(__file__).resolve().parents[1] / "goldenmap"
+BITS = {"BF16": "<u2", "F32": "<u4"}
+BRIDGE = "NVIDIA-NeMo/Megatron-Bridge (August 2026)"
+CORE = "NVIDIA/Megatron-LM (August 2026)"
+
+Tensors = dict[str, tuple[str, np.ndarray]]  # name to safetensors type and bits
+HIDDEN, VOCAB, LAYERS = 8, 21, 2
+
+
+class Hub:
+    """The tensors of a model. No two elements of one type are equal."""
+
+    def __init__(self) -> None:
+        self.tensors: Tensors = {}
+        self._next = {"BF16": 1, "F32": 0x3f800000}
+
+    def add(self, name: str, *shape: int, dtype: str = "BF16") -> np.ndarray:
+        count = int(np.prod(shape))
+        first = self._next[dtype]
+        self._next[dtype] += count
+        assert dtype != "BF16" or self._next[dtype] < 0x7f80  # infinite from here on
+        array = np.arange(first, first + count, dtype=BITS[dtype]).reshape(shape)
+        self.tensors[name] = (dtype, array)
+        return array
+
+
+@dataclass
+class Family:
+    """One model, in both forms."""
+
+    name: str
+    map: str
+    title: str
+    original: str
+    config: dict[str, Any]
+    hub: Hub = field(default_factory=Hub)
+    core: Tensors = field(default_factory=dict)
+    variables: dict[str, int] = field(default_factory=lambda: {"vocab_multiple": 8})
+
+    def put(self, name: str, array: np.ndarray, dtype: str = "BF16") -> None:
+        """A tensor that Megatron has as a whole."""
+        assert name not in self.core, name
+        self.core[name] = (dtype, array)
+
+    def put_layer(self, layer: int, rest: str, array: np.ndarray, dtype: str = "BF16") -> None:
+        """Where all layers are of one form, they are the first axis of one tensor."""
+        name = f"decoder.layers.{rest}"
+        if name not in self.core:
+            layers = int(self.config["num_hidden_layers"])
+            self.core[name] = (dtype, np.zeros((layers, *array.shape), BITS[dtype]))
+        self.core[name][1][layer] = array
+
+    def put_numbered(self, layer: int, rest: str, array: np.ndarray, dtype: str = "BF16") -> None:
+        self.put(f"decoder.layers.{layer}.{rest}", array, dtype)
+
+
+Put = Callable[..., None]
+
+
+def padded(array: np.ndarray, rows: int) -> np.ndarray:
+    out = np.zeros((rows, *array.shape[1:]), array.dtype)
+    for row in range(array.shape[0]):
+        out[row] = array[row]
+    return out
+
+
+def grouped(query: np.ndarray, key: np.ndarray, value: np.ndarray, heads: int, groups: int) -> np.ndarray:
+    """linear_qkv: for each group of heads the rows of its queries, its key, its value."""
+    dim = query.shape[0] // heads
+    rows: list[np.ndarray] = []
+    for group in range(groups):
+        for head in range(group * heads // groups, (group + 1) * heads // groups):
+            rows += [query[head * dim + i] for i in range(dim)]
+        rows += [key[group * dim + i] for i in range(dim)]
+        rows += [value[group * dim + i] for i in range(dim)]
+    return np.array(rows, query.dtype)
+
+
+def above(gate: np.ndarray, up: np.ndarray) -> np.ndarray:
+    """linear_fc1 as saved: all rows of gate, then all of up, for any number of ranks."""
+    return np.array([*gate, *up], gate.dtype)
+
+
+def stacked(parts: Iterator[np.ndarray]) -> np.ndarray:
+    """The experts, as an axis in front."""
+    return np.array(list(parts))
+
+
+def ends(family: Family, head: bool = True) -> None:
+    """What is outside of the layers."""
+    hub, config = family.hub, family.config
+    rows = -(-VOCAB // 8) * 8
+    embedding = hub.add("model.embed_tokens.weight", VOCAB, HIDDEN)
+    family.put("embedding.word_embeddings.weight", padded(embedding, rows))
+    family.put("decoder.final_layernorm.weight", hub.add("model.norm.weight", HIDDEN))
+    if head:
+        assert not config["tie_word_embeddings"]
+        family.put("output_layer.weight", padded(hub.add("lm_head.weight", VOCAB, HIDDEN), rows))
+
+
+def attention(family: Family, put: Put, layer: int, at: str, *, bias: bool = False, output_bias: bool = False,
+              norms: str = "") -> None:
+    """norms: "head" for one norm of all heads, "full" for one as long as all heads together."""
+    hub, config = family.hub, family.config
+    heads, groups, dim = (config["num_attention_heads"], config["num_key_value_heads"], config["head_dim"])
+    query = hub.add(f"{at}.self_attn.q_proj.weight", heads * dim, HIDDEN)
+    key = hub.add(f"{at}.self_attn.k_proj.weight", groups * dim, HIDDEN)
+    value = hub.add(f"{at}.self_attn.v_proj.weight", groups * dim, HIDDEN)
+    put(layer, "self_attention.linear_qkv.weight", grouped(query, key, value, heads, groups))
+    put(layer, "self_attention.linear_proj.weight",
+        hub.add(f"{at}.self_attn.o_proj.weight", HIDDEN, heads * dim))
+    if bias:
+        query = hub.add(f"{at}.self_attn.q_proj.bias", heads * dim)
+        key = hub.add(f"{at}.self_attn.k_proj.bias", groups * dim)
+        value = hub.add(f"{at}.self_attn.v_proj.bias", groups * dim)
+        put(layer, "self_attention.linear_qkv.bias", grouped(query, key, value, heads, groups))
+    if output_bias:
+        put(layer, "self_attention.linear_proj.bias", hub.add(f"{at}.self_attn.o_proj.bias", HIDDEN))
+    for word, count in (("q", heads), ("k", groups)):
+        if norms:
+            length = dim if norms == "head" else count * dim
+            put(layer, f"self_attention.{word}_layernorm.weight",
+                hub.add(f"{at}.self_attn.{word}_norm.weight", length))
+
+
+def two_norms(family: Family, put: Put, layer: int, at: str, *, experts: bool) -> None:
+    """Transformer Engine fuses a norm with the linear layer behind it; a router is none."""
+    put(layer, "self_attention.linear_qkv.layer_norm_weight",
+        family.hub.add(f"{at}.input_layernorm.weight", HIDDEN))
+    put(layer, "pre_mlp_layernorm.weight" if experts else "mlp.linear_fc1.layer_norm_weight",
+        family.hub.add(f"{at}.post_attention_layernorm.weight", HIDDEN))
+
+
+def dense(family: Family, put: Put, layer: int, at: str) -> None:
+    ffn = family.config["intermediate_size"]
+    gate = family.hub.add(f"{at}.mlp.gate_proj.weight", ffn, HIDDEN)
+    up = family.hub.add(f"{at}.mlp.up_proj.weight", ffn, HIDDEN)
+    put(layer, "mlp.linear_fc1.weight", above(gate, up))
+    put(layer, "mlp.linear_fc2.weight", family.hub.add(f"{at}.mlp.down_proj.weight", HIDDEN, ffn))
+
+
+def experts_of(family: Family, put: Put, layer: int, at: str, words: tuple[str, str, str] = ("gate_proj", "up_proj",
+               "down_proj"), *, count: int, ffn: int) -> None:
+    """at: what stands in front of the router's and the experts' names."""
+    hub = family.hub
+    put(layer, "mlp.router.weight", hub.add(f"{at}.gate.weight", count, HIDDEN))
+    gates, ups, downs = [], [], []
+    for expert in range(count):
+        gates.append(hub.add(f"{at}.experts.{expert}.{words[0]}.weight", ffn, HIDDEN))
+        ups.append(hub.add(f"{at}.experts.{expert}.{words[1]}.weight", ffn, HIDDEN))
+        downs.append(hub.add(f"{at}.experts.{expert}.{words[2]}.weight", HIDDEN, ffn))
+    put(layer, "mlp.experts.experts.linear_fc1.weight",
+        stacked(above(gate, up) for gate, up in zip(gates, ups, strict=True)))
+    put(layer, "mlp.experts.experts.linear_fc2.weight", stacked(iter(downs)))
+
+
+def config_of(model_type: str, architecture: str, **keys: Any) -> dict[str, Any]:
+    return {"architectures": [architecture], "model_type": model_type, "torch_dtype": "bfloat16",
+            "hidden_size": HIDDEN, "vocab_size": VOCAB, "num_hidden_layers": LAYERS,
+            "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4,
+            "tie_word_embeddings": False, **keys}
+
+
+# --- families --------------------------------------------------------------------------------
+
+
+def llama_numbered() -> Family:
+    config = config_of("qwen2", "Qwen2ForCausalLM", intermediate_size=12)
+    family = Family("megatron_llama_numbered", "megatron-llama-numbered",
+                    "Qwen2, Megatron-Core torch_dist: numbers in the names of layers",
+                    f"the rules of {BRIDGE} qwen2_bridge.py, and of {CORE} transformer_block.py", config)
+    put = family.put_numbered
+    ends(family)
+    for layer in range(LAYERS):
+        at = f"model.layers.{layer}"
+        two_norms(family, put, layer, at, experts=False)
+        attention(family, put, layer, at, bias=True)
+        dense(family, put, layer, at)
+    return family
+
+
+def qwen3_moe(*, numbered: bool = False) -> Family:
+    config = config_of("qwen3_moe", "Qwen3MoeForCausalLM", num_experts=3, num_experts_per_tok=2,
+                       intermediate_size=12, moe_intermediate_size=6, decoder_sparse_step=1, mlp_only_layers=[])
+    form = "numbers in the names of layers" if numbered else "layers and experts are axes"
+    name = "qwen3_moe_numbered" if numbered else "qwen3_moe"
+    family = Family(f"megatron_{name}", f"megatron-{name.replace('_', '-')}",
+                    f"Qwen3-MoE, Megatron-Core torch_dist: {form}",
+                    f"the rules of {BRIDGE} qwen3_moe_bridge.py, and of {CORE} transformer_block.py and "
+                    "moe/experts.py", config)
+    put = family.put_numbered if numbered else family.put_layer
+    ends(family)
+    for layer in range(LAYERS):
+        at = f"model.layers.{layer}"
+        two_norms(family, put, layer, at, experts=True)
+        attention(family, put, layer, at, norms="head")
+        experts_of(family, put, layer, f"{at}.mlp", count=3, ffn=6)
+    return family
+
+
+def qwen3_moe_numbered() -> Family:
+    return qwen3_moe(numbered=True)
+
+
+FAMILIES: tuple[Callable[[], Family], ...] = (llama_numbered, qwen3_moe, qwen3_moe_numbered)
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+def write_case(family: Family, directory: Path, *, back: bool) -> None:
+    name = family.name + ("_back" if back else "")
+    case = directory / name
+    case.mkdir(parents=True, exist_ok=True)
+    source, expected = (family.core, family.hub.tensors) if back else (family.hub.tensors, family.core)
+    write_safetensors(case / "src.safetensors", source)
+    write_safetensors(case / "expected.safetensors", expected)
+    (case / "config.json").write_text(json.dumps(family.config, indent=1) + "\n")
+    (case / "map.toml").write_text(f'extends = "../../../config/maps/{family.map}.toml"\n')
+    text = {"name": name,
+            "title": family.title + (", to Hugging Face" if back else ", to the other side"),
+            "direction": "inverse" if back else "forward",
+            "expected": "tests/data/megatron_families.py, by loops over indices",
+            "original": family.original}
+    if family.variables:
+        text["vars"] = family.variables
+    (case / "case.json").write_text(json.dumps(text, indent=1) + "\n")
+
+
+def write_all(directory: Path) -> list[str]:
+    names = []
+    for make in FAMILIES:
+        for back in (False, True):
+            family = make()
+            write_case(family, directory, back=back)
+            names.append(family.name + ("_back" if back else ""))
+    return names
+
+
+def differing_files() -> list[str]:
+    """Of the cases that are there, those that this program would write otherwise."""
+    wrong = []
+    with tempfile.TemporaryDirectory() as directory:
+        for name in write_all(Path(directory)):
+            for made in sorted((Path(directory) / name).iterdir()):
+                there = TARGET / name / made.name
+                if not there.exists() or made.read_bytes() != there.read_bytes():
+                    wrong.append(f"{name}/{made.name}")
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; compare with what is there")
+    if parser.parse_args().check:
+        wrong = differing_files()
+        for name in wrong:
+            print(f"differs: {name}")
+        return 1 if wrong else 0
+    for name in write_all(TARGET):
+        sizes = sum(file.stat().st_size for file in (TARGET / name).iterdir())
+        tensors, _ = read_safetensors(TARGET / name / "expected.safetensors")
+        print(f"{name}: {len(tensors)} tensors, {sizes} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
