@@ -180,6 +180,53 @@ def experts_of(family: Family, put: Put, layer: int, at: str, words: tuple[str, 
     put(layer, "mlp.experts.experts.linear_fc2.weight", stacked(iter(downs)))
 
 
+def shared_experts(family: Family, put: Put, layer: int, at: str, rows: int) -> None:
+    hub = family.hub
+    gate = hub.add(f"{at}.mlp.shared_experts.gate_proj.weight", rows, HIDDEN)
+    up = hub.add(f"{at}.mlp.shared_experts.up_proj.weight", rows, HIDDEN)
+    put(layer, "mlp.shared_experts.linear_fc1.weight", above(gate, up))
+    put(layer, "mlp.shared_experts.linear_fc2.weight",
+        hub.add(f"{at}.mlp.shared_experts.down_proj.weight", HIDDEN, rows))
+
+
+def expert_bias(family: Family, put: Put, layer: int, name: str, count: int) -> None:
+    put(layer, "mlp.router.expert_bias", family.hub.add(name, count, dtype="F32"), "F32")
+
+
+def latent_attention(family: Family, put: Put, layer: int, at: str) -> None:
+    hub, config = family.hub, family.config
+    heads, query, latent = config["num_attention_heads"], config["q_lora_rank"], config["kv_lora_rank"]
+    plain, rotary, value = config["qk_nope_head_dim"], config["qk_rope_head_dim"], config["v_head_dim"]
+    put(layer, "input_layernorm.weight", hub.add(f"{at}.input_layernorm.weight", HIDDEN))
+    for rest, name, shape in (
+            ("linear_q_down_proj.weight", "q_a_proj", (query, HIDDEN)),
+            ("linear_q_up_proj.layer_norm_weight", "q_a_layernorm", (query,)),
+            ("linear_q_up_proj.weight", "q_b_proj", (heads * (plain + rotary), query)),
+            ("linear_kv_down_proj.weight", "kv_a_proj_with_mqa", (latent + rotary, HIDDEN)),
+            ("linear_kv_up_proj.layer_norm_weight", "kv_a_layernorm", (latent,)),
+            ("linear_kv_up_proj.weight", "kv_b_proj", (heads * (plain + value), latent)),
+            ("linear_proj.weight", "o_proj", (HIDDEN, heads * value))):
+        put(layer, f"self_attention.{rest}", hub.add(f"{at}.self_attn.{name}.weight", *shape))
+
+
+def prediction(family: Family, number: int, at: str) -> Put:
+    """What multi-token prediction has beside a layer; the function that puts the layer's tensors."""
+    hub = family.hub
+    for name in ("enorm", "hnorm"):
+        family.put(f"mtp.layers.{number}.{name}.weight", hub.add(f"{at}.{name}.weight", HIDDEN))
+    family.put(f"mtp.layers.{number}.eh_proj.weight", hub.add(f"{at}.eh_proj.weight", HIDDEN, 2 * HIDDEN))
+    family.put(f"mtp.layers.{number}.final_layernorm.weight",
+               hub.add(f"{at}.shared_head.norm.weight", HIDDEN))
+    # Copies, which Megatron-Core does not save.
+    hub.tensors[f"{at}.embed_tokens.weight"] = hub.tensors["model.embed_tokens.weight"]
+    hub.tensors[f"{at}.shared_head.head.weight"] = hub.tensors["lm_head.weight"]
+
+    def put(_layer: int, rest: str, array: np.ndarray, dtype: str = "BF16") -> None:
+        family.put(f"mtp.layers.{number}.transformer_layer.{rest}", array, dtype)
+
+    return put
+
+
 def config_of(model_type: str, architecture: str, **keys: Any) -> dict[str, Any]:
     return {"architectures": [architecture], "model_type": model_type, "torch_dtype": "bfloat16",
             "hidden_size": HIDDEN, "vocab_size": VOCAB, "num_hidden_layers": LAYERS,
@@ -228,7 +275,36 @@ def qwen3_moe_numbered() -> Family:
     return qwen3_moe(numbered=True)
 
 
-FAMILIES: tuple[Callable[[], Family], ...] = (llama_numbered, qwen3_moe, qwen3_moe_numbered)
+def deepseek_v3() -> Family:
+    config = config_of("deepseek_v3", "DeepseekV3ForCausalLM", num_key_value_heads=4, first_k_dense_replace=1,
+                       n_routed_experts=3, n_shared_experts=2, num_experts_per_tok=2, intermediate_size=12,
+                       moe_intermediate_size=6, num_nextn_predict_layers=1, q_lora_rank=6, kv_lora_rank=4,
+                       qk_nope_head_dim=3, qk_rope_head_dim=2, v_head_dim=5)
+    del config["head_dim"]
+    family = Family("megatron_deepseek_v3", "megatron-deepseek-v3",
+                    "DeepSeek-V3, Megatron-Core torch_dist: a dense layer, one of experts, and one of "
+                    "multi-token prediction whose embedding and head are copies",
+                    f"the rules of {BRIDGE} deepseek/common.py, and of {CORE} transformer_block.py, "
+                    "multi_token_prediction.py and moe/experts.py", config)
+    ends(family)
+    for layer in range(LAYERS + 1):
+        at, put = f"model.layers.{layer}", family.put_numbered
+        if layer == LAYERS:
+            put = prediction(family, 0, at)
+        latent_attention(family, put, layer, at)
+        norm = family.hub.add(f"{at}.post_attention_layernorm.weight", HIDDEN)
+        if layer == 0:
+            put(layer, "mlp.linear_fc1.layer_norm_weight", norm)
+            dense(family, put, layer, at)
+            continue
+        put(layer, "pre_mlp_layernorm.weight", norm)
+        experts_of(family, put, layer, f"{at}.mlp", count=3, ffn=6)
+        expert_bias(family, put, layer, f"{at}.mlp.gate.e_score_correction_bias", 3)
+        shared_experts(family, put, layer, at, 2 * 6)
+    return family
+
+
+FAMILIES: tuple[Callable[[], Family], ...] = (llama_numbered, qwen3_moe, qwen3_moe_numbered, deepseek_v3)
 
 
 # --- files -----------------------------------------------------------------------------------

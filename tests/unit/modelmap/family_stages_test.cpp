@@ -91,7 +91,7 @@ TEST(FamilyStages, OfLayersForMultiTokenPredictionDiffer) {
   EXPECT_EQ(stage_of("model.layers.3.input_layernorm.weight", config),
             "layer 3 of 4 of 'model.layers.'");
   EXPECT_THAT(stage_of("model.layers.4.input_layernorm.weight", config),
-              HasSubstr("networks differ, says mindformers-deepseek"));
+              HasSubstr("networks differ, says megatron-mtp.toml, line"));
 }
 
 TEST(FamilyStages, OfMegatronAreNotThoseOfItsNames) {
