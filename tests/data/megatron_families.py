@@ -304,7 +304,34 @@ def deepseek_v3() -> Family:
     return family
 
 
-FAMILIES: tuple[Callable[[], Family], ...] = (llama_numbered, qwen3_moe, qwen3_moe_numbered, deepseek_v3)
+def glm4_moe() -> Family:
+    config = config_of("glm4_moe", "Glm4MoeForCausalLM", first_k_dense_replace=1, n_routed_experts=3,
+                       n_shared_experts=1, num_experts_per_tok=2, intermediate_size=12,
+                       moe_intermediate_size=6, num_nextn_predict_layers=1, attention_bias=True,
+                       use_qk_norm=True)
+    family = Family("megatron_glm4_moe", "megatron-glm4-moe",
+                    "GLM-4.5, Megatron-Core torch_dist: a dense layer, one of experts, and one of multi-token "
+                    "prediction whose embedding and head are copies",
+                    f"the rules of {BRIDGE} glm45_bridge.py, and of {CORE} transformer_block.py, "
+                    "multi_token_prediction.py and moe/experts.py", config)
+    ends(family)
+    for layer in range(LAYERS + 1):
+        at, put = f"model.layers.{layer}", family.put_numbered
+        if layer == LAYERS:
+            put = prediction(family, 0, at)
+        two_norms(family, put, layer, at, experts=layer > 0)
+        attention(family, put, layer, at, bias=True, norms="head")
+        if layer == 0:
+            dense(family, put, layer, at)
+            continue
+        experts_of(family, put, layer, f"{at}.mlp", count=3, ffn=6)
+        expert_bias(family, put, layer, f"{at}.mlp.gate.e_score_correction_bias", 3)
+        shared_experts(family, put, layer, at, 6)
+    return family
+
+
+FAMILIES: tuple[Callable[[], Family], ...] = (
+    llama_numbered, qwen3_moe, qwen3_moe_numbered, deepseek_v3, glm4_moe)
 
 
 # --- files -----------------------------------------------------------------------------------
