@@ -330,8 +330,24 @@ def glm4_moe() -> Family:
     return family
 
 
+def mixtral() -> Family:
+    config = config_of("mixtral", "MixtralForCausalLM", num_local_experts=3, num_experts_per_tok=2,
+                       intermediate_size=6)
+    family = Family("megatron_mixtral", "megatron-mixtral",
+                    "Mixtral, Megatron-Core torch_dist: layers and experts are axes",
+                    "the rules of NVIDIA/Megatron-LM (2025) loader_mixtral_hf.py, and of "
+                    f"{CORE} transformer_block.py and moe/experts.py", config)
+    ends(family)
+    for layer in range(LAYERS):
+        at, put = f"model.layers.{layer}", family.put_layer
+        two_norms(family, put, layer, at, experts=True)
+        attention(family, put, layer, at)
+        experts_of(family, put, layer, f"{at}.block_sparse_moe", ("w1", "w3", "w2"), count=3, ffn=6)
+    return family
+
+
 FAMILIES: tuple[Callable[[], Family], ...] = (
-    llama_numbered, qwen3_moe, qwen3_moe_numbered, deepseek_v3, glm4_moe)
+    llama_numbered, qwen3_moe, qwen3_moe_numbered, deepseek_v3, glm4_moe, mixtral)
 
 
 # --- files -----------------------------------------------------------------------------------
