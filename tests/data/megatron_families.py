@@ -346,8 +346,27 @@ def mixtral() -> Family:
     return family
 
 
+def minimax_m2() -> Family:
+    config = config_of("minimax_m2", "MiniMaxM2ForCausalLM", num_local_experts=3, num_experts_per_tok=2,
+                       intermediate_size=6, use_qk_norm=True)
+    family = Family("megatron_minimax_m2", "megatron-minimax-m2",
+                    "MiniMax-M2, Megatron-Core torch_dist: norms of query and key over all heads, expert biases "
+                    "in float32",
+                    f"the rules of {BRIDGE} minimax_m2_bridge.py, and of {CORE} transformer_block.py and "
+                    "moe/experts.py", config)
+    ends(family)
+    for layer in range(LAYERS):
+        at, put = f"model.layers.{layer}", family.put_layer
+        two_norms(family, put, layer, at, experts=True)
+        attention(family, put, layer, at, norms="full")
+        moe = f"{at}.block_sparse_moe"
+        experts_of(family, put, layer, moe, ("w1", "w3", "w2"), count=3, ffn=6)
+        expert_bias(family, put, layer, f"{moe}.e_score_correction_bias", 3)
+    return family
+
+
 FAMILIES: tuple[Callable[[], Family], ...] = (
-    llama_numbered, qwen3_moe, qwen3_moe_numbered, deepseek_v3, glm4_moe, mixtral)
+    llama_numbered, qwen3_moe, qwen3_moe_numbered, deepseek_v3, glm4_moe, mixtral, minimax_m2)
 
 
 # --- files -----------------------------------------------------------------------------------
