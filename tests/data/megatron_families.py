@@ -365,8 +365,43 @@ def minimax_m2() -> Family:
     return family
 
 
+def gpt_oss() -> Family:
+    experts, ffn = 3, 6
+    config = config_of("gpt_oss", "GptOssForCausalLM", num_local_experts=experts, num_experts_per_tok=2,
+                       intermediate_size=ffn, attention_bias=True)
+    family = Family("megatron_gpt_oss", "megatron-gpt-oss",
+                    "gpt-oss, Megatron-Core torch_dist: gate and up in turn and transposed, biases, sinks",
+                    f"the rules of {BRIDGE} gpt_oss_bridge.py, and of {CORE} transformer_block.py and "
+                    "moe/experts.py", config)
+    ends(family)
+    for layer in range(LAYERS):
+        at, put, hub = f"model.layers.{layer}", family.put_layer, family.hub
+        two_norms(family, put, layer, at, experts=True)
+        attention(family, put, layer, at, bias=True, output_bias=True)
+        put(layer, "self_attention.core_attention.softmax_offset", hub.add(f"{at}.self_attn.sinks", 4))
+        put(layer, "mlp.router.weight", hub.add(f"{at}.mlp.router.weight", experts, HIDDEN))
+        put(layer, "mlp.router.bias", hub.add(f"{at}.mlp.router.bias", experts))
+        both = hub.add(f"{at}.mlp.experts.gate_up_proj", experts, HIDDEN, 2 * ffn)
+        bias = hub.add(f"{at}.mlp.experts.gate_up_proj_bias", experts, 2 * ffn)
+        down = hub.add(f"{at}.mlp.experts.down_proj", experts, ffn, HIDDEN)
+        first = np.zeros((experts, 2 * ffn, HIDDEN), both.dtype)
+        first_bias = np.zeros((experts, 2 * ffn), bias.dtype)
+        second = np.zeros((experts, HIDDEN, ffn), down.dtype)
+        for expert, row, column in np.ndindex(experts, ffn, HIDDEN):
+            for half in range(2):
+                first[expert, half * ffn + row, column] = both[expert, column, 2 * row + half]
+                first_bias[expert, half * ffn + row] = bias[expert, 2 * row + half]
+            second[expert, column, row] = down[expert, row, column]
+        put(layer, "mlp.experts.experts.linear_fc1.weight", first)
+        put(layer, "mlp.experts.experts.linear_fc1.bias", first_bias)
+        put(layer, "mlp.experts.experts.linear_fc2.weight", second)
+        put(layer, "mlp.experts.experts.linear_fc2.bias",
+            hub.add(f"{at}.mlp.experts.down_proj_bias", experts, HIDDEN))
+    return family
+
+
 FAMILIES: tuple[Callable[[], Family], ...] = (
-    llama_numbered, qwen3_moe, qwen3_moe_numbered, deepseek_v3, glm4_moe, mixtral, minimax_m2)
+    llama_numbered, qwen3_moe, qwen3_moe_numbered, deepseek_v3, glm4_moe, mixtral, minimax_m2, gpt_oss)
 
 
 # --- files -----------------------------------------------------------------------------------
