@@ -400,8 +400,28 @@ def gpt_oss() -> Family:
     return family
 
 
+def gemma3() -> Family:
+    config = config_of("gemma3_text", "Gemma3ForCausalLM", intermediate_size=12, query_pre_attn_scalar=4)
+    del config["tie_word_embeddings"]  # what transformers leaves out: they are tied
+    family = Family("megatron_gemma3", "megatron-gemma3",
+                    "Gemma 3, Megatron-Core torch_dist: four norms, tied embeddings",
+                    f"the rules of {BRIDGE} gemma3_bridge.py, and of {CORE} transformer_block.py", config)
+    ends(family, head=False)
+    for layer in range(LAYERS):
+        at, put = f"model.layers.{layer}", family.put_layer
+        for name, rest in (("input", "self_attention.linear_qkv.layer_norm_weight"),
+                           ("post_attention", "self_attention.linear_proj.post_layernorm.weight"),
+                           ("pre_feedforward", "mlp.linear_fc1.layer_norm_weight"),
+                           ("post_feedforward", "mlp.linear_fc2.post_layernorm.weight")):
+            put(layer, rest, family.hub.add(f"{at}.{name}_layernorm.weight", HIDDEN))
+        attention(family, put, layer, at, norms="head")
+        dense(family, put, layer, at)
+    return family
+
+
 FAMILIES: tuple[Callable[[], Family], ...] = (
-    llama_numbered, qwen3_moe, qwen3_moe_numbered, deepseek_v3, glm4_moe, mixtral, minimax_m2, gpt_oss)
+    llama_numbered, qwen3_moe, qwen3_moe_numbered, deepseek_v3, glm4_moe, mixtral, minimax_m2, gpt_oss,
+    gemma3)
 
 
 # --- files -----------------------------------------------------------------------------------

@@ -336,13 +336,26 @@ TEST_F(HostileMap, IsRefusedForLongTextsAndDeepTables) {
 }
 
 TEST(InstalledMaps, AllLoad) {
-  for (const char* name :
-       {"megatron-deepseek-v3", "megatron-glm4-moe", "megatron-gpt-oss", "megatron-llama",
-        "megatron-llama-numbered", "megatron-minimax-m2", "megatron-mixtral", "megatron-qwen3-moe",
-        "megatron-qwen3-moe-numbered", "megatron-ranks-llama", "mindformers-deepseek-legacy",
-        "mindformers-deepseek-v3", "mindformers-llama", "mindformers-llama-qkv-concat",
-        "mindformers-mcore", "mindformers-mixtral", "mindformers-mixtral-gmm", "mindformers-qwen3",
-        "mindformers-qwen3-moe"}) {
+  for (const char* name : {"megatron-deepseek-v3",
+                           "megatron-gemma3",
+                           "megatron-glm4-moe",
+                           "megatron-gpt-oss",
+                           "megatron-llama",
+                           "megatron-llama-numbered",
+                           "megatron-minimax-m2",
+                           "megatron-mixtral",
+                           "megatron-qwen3-moe",
+                           "megatron-qwen3-moe-numbered",
+                           "megatron-ranks-llama",
+                           "mindformers-deepseek-legacy",
+                           "mindformers-deepseek-v3",
+                           "mindformers-llama",
+                           "mindformers-llama-qkv-concat",
+                           "mindformers-mcore",
+                           "mindformers-mixtral",
+                           "mindformers-mixtral-gmm",
+                           "mindformers-qwen3",
+                           "mindformers-qwen3-moe"}) {
     const ModelMap map = installed_map(name);
     EXPECT_EQ(map.from_side, "Hugging Face") << name;
     EXPECT_FALSE(map.rules.empty()) << name;
