@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the cases tests/goldenmap/megatron_*: small models as the hub has them and as Megatron-Core saves
-them in torch_dist checkpoints, both ways.
+"""Makes the cases tests/goldenmap/megatron_* and packed_experts*: small models as the hub has them, as
+Megatron-Core saves them in torch_dist checkpoints, and as transformers 5 has them in memory, both ways.
 
-The reference for the maps megatron-*: written from what Megatron-Bridge and Megatron-Core do, element by
-element, and not from the maps. Run it to write the cases anew; --check compares them with those that are
-there.
+The reference for the maps megatron-* and packed-experts*: written from what Megatron-Bridge, Megatron-Core
+and transformers do, element by element, and not from the maps. Run it to write the cases anew; --check
+compares them with those that are there.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ BITS = {"BF16": "<u2", "F32": "<u4"}
 BRIDGE = "NVIDIA-NeMo/Megatron-Bridge (August 2026)"
 CORE = "NVIDIA/Megatron-LM (August 2026)"
 
-Tensors = dict[str, tuple[str, np.ndarray]]  # name to safetensors type and bits
+Array = np.ndarray[Any, Any]
+Tensors = dict[str, tuple[str, Array]]  # name to safetensors type and bits
 HIDDEN, VOCAB, LAYERS = 8, 21, 2
+WORDS = ("gate_proj", "up_proj", "down_proj")
 
 
 class Hub:
@@ -40,7 +42,7 @@ class Hub:
         self.tensors: Tensors = {}
         self._next = {"BF16": 1, "F32": 0x3f800000}
 
-    def add(self, name: str, *shape: int, dtype: str = "BF16") -> np.ndarray:
+    def add(self, name: str, *shape: int, dtype: str = "BF16") -> Array:
         count = int(np.prod(shape))
         first = self._next[dtype]
         self._next[dtype] += count
@@ -63,12 +65,12 @@ class Family:
     core: Tensors = field(default_factory=dict)
     variables: dict[str, int] = field(default_factory=lambda: {"vocab_multiple": 8})
 
-    def put(self, name: str, array: np.ndarray, dtype: str = "BF16") -> None:
+    def put(self, name: str, array: Array, dtype: str = "BF16") -> None:
         """A tensor that Megatron has as a whole."""
         assert name not in self.core, name
         self.core[name] = (dtype, array)
 
-    def put_layer(self, layer: int, rest: str, array: np.ndarray, dtype: str = "BF16") -> None:
+    def put_layer(self, layer: int, rest: str, array: Array, dtype: str = "BF16") -> None:
         """Where all layers are of one form, they are the first axis of one tensor."""
         name = f"decoder.layers.{rest}"
         if name not in self.core:
@@ -76,24 +78,24 @@ class Family:
             self.core[name] = (dtype, np.zeros((layers, *array.shape), BITS[dtype]))
         self.core[name][1][layer] = array
 
-    def put_numbered(self, layer: int, rest: str, array: np.ndarray, dtype: str = "BF16") -> None:
+    def put_numbered(self, layer: int, rest: str, array: Array, dtype: str = "BF16") -> None:
         self.put(f"decoder.layers.{layer}.{rest}", array, dtype)
 
 
 Put = Callable[..., None]
 
 
-def padded(array: np.ndarray, rows: int) -> np.ndarray:
+def padded(array: Array, rows: int) -> Array:
     out = np.zeros((rows, *array.shape[1:]), array.dtype)
     for row in range(array.shape[0]):
         out[row] = array[row]
     return out
 
 
-def grouped(query: np.ndarray, key: np.ndarray, value: np.ndarray, heads: int, groups: int) -> np.ndarray:
+def grouped(query: Array, key: Array, value: Array, heads: int, groups: int) -> Array:
     """linear_qkv: for each group of heads the rows of its queries, its key, its value."""
     dim = query.shape[0] // heads
-    rows: list[np.ndarray] = []
+    rows: list[Array] = []
     for group in range(groups):
         for head in range(group * heads // groups, (group + 1) * heads // groups):
             rows += [query[head * dim + i] for i in range(dim)]
@@ -102,12 +104,12 @@ def grouped(query: np.ndarray, key: np.ndarray, value: np.ndarray, heads: int, g
     return np.array(rows, query.dtype)
 
 
-def above(gate: np.ndarray, up: np.ndarray) -> np.ndarray:
+def above(gate: Array, up: Array) -> Array:
     """linear_fc1 as saved: all rows of gate, then all of up, for any number of ranks."""
     return np.array([*gate, *up], gate.dtype)
 
 
-def stacked(parts: Iterator[np.ndarray]) -> np.ndarray:
+def stacked(parts: Iterator[Array]) -> Array:
     """The experts, as an axis in front."""
     return np.array(list(parts))
 
@@ -165,8 +167,8 @@ def dense(family: Family, put: Put, layer: int, at: str) -> None:
     put(layer, "mlp.linear_fc2.weight", family.hub.add(f"{at}.mlp.down_proj.weight", HIDDEN, ffn))
 
 
-def experts_of(family: Family, put: Put, layer: int, at: str, words: tuple[str, str, str] = ("gate_proj", "up_proj",
-               "down_proj"), *, count: int, ffn: int) -> None:
+def experts_of(family: Family, put: Put, layer: int, at: str, words: tuple[str, str, str] = WORDS, *,
+               count: int, ffn: int) -> None:
     """at: what stands in front of the router's and the experts' names."""
     hub = family.hub
     put(layer, "mlp.router.weight", hub.add(f"{at}.gate.weight", count, HIDDEN))
@@ -221,7 +223,7 @@ def prediction(family: Family, number: int, at: str) -> Put:
     hub.tensors[f"{at}.embed_tokens.weight"] = hub.tensors["model.embed_tokens.weight"]
     hub.tensors[f"{at}.shared_head.head.weight"] = hub.tensors["lm_head.weight"]
 
-    def put(_layer: int, rest: str, array: np.ndarray, dtype: str = "BF16") -> None:
+    def put(_layer: int, rest: str, array: Array, dtype: str = "BF16") -> None:
         family.put(f"mtp.layers.{number}.transformer_layer.{rest}", array, dtype)
 
     return put
@@ -419,9 +421,47 @@ def gemma3() -> Family:
     return family
 
 
+def pack(hub: Tensors) -> Tensors:
+    """The model as transformers 5 has it in memory: gate above up, experts as an axis in front."""
+    out: Tensors = {}
+    for name, (dtype, array) in hub.items():
+        start, found, rest = name.partition(".experts.")
+        start = start.replace(".block_sparse_moe", ".mlp")
+        if not found:
+            out[name.replace(".block_sparse_moe.", ".mlp.")] = (dtype, array)
+            continue
+        expert, word = int(rest.split(".")[0]), rest.split(".")[1]
+        if word in ("down_proj", "w2"):
+            target, first, rows = f"{start}.experts.down_proj", 0, array.shape[0]
+        else:
+            target, rows = f"{start}.experts.gate_up_proj", 2 * array.shape[0]
+            first = array.shape[0] if word in ("up_proj", "w3") else 0
+        if target not in out:
+            count = 1 + max(int(other.split(".experts.")[1].split(".")[0]) for other in hub
+                            if other.startswith(name.partition(".experts.")[0] + ".experts."))
+            out[target] = (dtype, np.zeros((count, rows, array.shape[1]), array.dtype))
+        for row in range(array.shape[0]):
+            out[target][1][expert, first + row] = array[row]
+    return out
+
+
+def packed_case(family: Family, name: str, title: str) -> Family:
+    return Family(name, name.replace("_", "-"), title,
+                  "the rules of huggingface/transformers (November 2025) conversion_mapping.py", family.config,
+                  family.hub, pack(family.hub.tensors), {})
+
+
+def packed_experts() -> Family:
+    return packed_case(deepseek_v3(), "packed_experts", "DeepSeek-V3 with packed experts")
+
+
+def packed_experts_mixtral() -> Family:
+    return packed_case(minimax_m2(), "packed_experts_mixtral", "MiniMax-M2 with packed experts")
+
+
 FAMILIES: tuple[Callable[[], Family], ...] = (
     llama_numbered, qwen3_moe, qwen3_moe_numbered, deepseek_v3, glm4_moe, mixtral, minimax_m2, gpt_oss,
-    gemma3)
+    gemma3, packed_experts, packed_experts_mixtral)
 
 
 # --- files -----------------------------------------------------------------------------------
@@ -436,11 +476,12 @@ def write_case(family: Family, directory: Path, *, back: bool) -> None:
     write_safetensors(case / "expected.safetensors", expected)
     (case / "config.json").write_text(json.dumps(family.config, indent=1) + "\n")
     (case / "map.toml").write_text(f'extends = "../../../config/maps/{family.map}.toml"\n')
-    text = {"name": name,
-            "title": family.title + (", to Hugging Face" if back else ", to the other side"),
-            "direction": "inverse" if back else "forward",
-            "expected": "tests/data/megatron_families.py, by loops over indices",
-            "original": family.original}
+    text: dict[str, Any] = {
+        "name": name,
+        "title": family.title + (", to Hugging Face" if back else ", to the other side"),
+        "direction": "inverse" if back else "forward",
+        "expected": "tests/data/megatron_families.py, by loops over indices",
+        "original": family.original}
     if family.variables:
         text["vars"] = family.variables
     (case / "case.json").write_text(json.dumps(text, indent=1) + "\n")

@@ -355,7 +355,9 @@ TEST(InstalledMaps, AllLoad) {
                            "mindformers-mixtral",
                            "mindformers-mixtral-gmm",
                            "mindformers-qwen3",
-                           "mindformers-qwen3-moe"}) {
+                           "mindformers-qwen3-moe",
+                           "packed-experts",
+                           "packed-experts-mixtral"}) {
     const ModelMap map = installed_map(name);
     EXPECT_EQ(map.from_side, "Hugging Face") << name;
     EXPECT_FALSE(map.rules.empty()) << name;
