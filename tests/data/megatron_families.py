@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -236,13 +237,23 @@ def config_of(model_type: str, architecture: str, **keys: Any) -> dict[str, Any]
             "tie_word_embeddings": False, **keys}
 
 
+def names(family: str, numbered: bool) -> tuple[str, str]:
+    """Of the case and of its map."""
+    case = f"megatron_{family}" + ("_numbered" if numbered else "")
+    return case, case.replace("_", "-")
+
+
+def putter(family: Family, numbered: bool) -> Put:
+    return family.put_numbered if numbered else family.put_layer
+
+
 # --- families --------------------------------------------------------------------------------
 
 
 def llama_numbered() -> Family:
     config = config_of("qwen2", "Qwen2ForCausalLM", intermediate_size=12)
     family = Family("megatron_llama_numbered", "megatron-llama-numbered",
-                    "Qwen2, Megatron-Core torch_dist: numbers in the names of layers",
+                    "Qwen2, Megatron-Core torch_dist",
                     f"the rules of {BRIDGE} qwen2_bridge.py, and of {CORE} transformer_block.py", config)
     put = family.put_numbered
     ends(family)
@@ -257,13 +268,10 @@ def llama_numbered() -> Family:
 def qwen3_moe(*, numbered: bool = False) -> Family:
     config = config_of("qwen3_moe", "Qwen3MoeForCausalLM", num_experts=3, num_experts_per_tok=2,
                        intermediate_size=12, moe_intermediate_size=6, decoder_sparse_step=1, mlp_only_layers=[])
-    form = "numbers in the names of layers" if numbered else "layers and experts are axes"
-    name = "qwen3_moe_numbered" if numbered else "qwen3_moe"
-    family = Family(f"megatron_{name}", f"megatron-{name.replace('_', '-')}",
-                    f"Qwen3-MoE, Megatron-Core torch_dist: {form}",
+    family = Family(*names("qwen3_moe", numbered), "Qwen3-MoE, Megatron-Core torch_dist",
                     f"the rules of {BRIDGE} qwen3_moe_bridge.py, and of {CORE} transformer_block.py and "
                     "moe/experts.py", config)
-    put = family.put_numbered if numbered else family.put_layer
+    put = putter(family, numbered)
     ends(family)
     for layer in range(LAYERS):
         at = f"model.layers.{layer}"
@@ -271,10 +279,6 @@ def qwen3_moe(*, numbered: bool = False) -> Family:
         attention(family, put, layer, at, norms="head")
         experts_of(family, put, layer, f"{at}.mlp", count=3, ffn=6)
     return family
-
-
-def qwen3_moe_numbered() -> Family:
-    return qwen3_moe(numbered=True)
 
 
 def deepseek_v3() -> Family:
@@ -332,33 +336,33 @@ def glm4_moe() -> Family:
     return family
 
 
-def mixtral() -> Family:
+def mixtral(*, numbered: bool = False) -> Family:
     config = config_of("mixtral", "MixtralForCausalLM", num_local_experts=3, num_experts_per_tok=2,
                        intermediate_size=6)
-    family = Family("megatron_mixtral", "megatron-mixtral",
-                    "Mixtral, Megatron-Core torch_dist: layers and experts are axes",
+    family = Family(*names("mixtral", numbered),
+                    "Mixtral, Megatron-Core torch_dist",
                     "the rules of NVIDIA/Megatron-LM (2025) loader_mixtral_hf.py, and of "
                     f"{CORE} transformer_block.py and moe/experts.py", config)
     ends(family)
     for layer in range(LAYERS):
-        at, put = f"model.layers.{layer}", family.put_layer
+        at, put = f"model.layers.{layer}", putter(family, numbered)
         two_norms(family, put, layer, at, experts=True)
         attention(family, put, layer, at)
         experts_of(family, put, layer, f"{at}.block_sparse_moe", ("w1", "w3", "w2"), count=3, ffn=6)
     return family
 
 
-def minimax_m2() -> Family:
+def minimax_m2(*, numbered: bool = False) -> Family:
     config = config_of("minimax_m2", "MiniMaxM2ForCausalLM", num_local_experts=3, num_experts_per_tok=2,
                        intermediate_size=6, use_qk_norm=True)
-    family = Family("megatron_minimax_m2", "megatron-minimax-m2",
+    family = Family(*names("minimax_m2", numbered),
                     "MiniMax-M2, Megatron-Core torch_dist: norms of query and key over all heads, expert biases "
                     "in float32",
                     f"the rules of {BRIDGE} minimax_m2_bridge.py, and of {CORE} transformer_block.py and "
                     "moe/experts.py", config)
     ends(family)
     for layer in range(LAYERS):
-        at, put = f"model.layers.{layer}", family.put_layer
+        at, put = f"model.layers.{layer}", putter(family, numbered)
         two_norms(family, put, layer, at, experts=True)
         attention(family, put, layer, at, norms="full")
         moe = f"{at}.block_sparse_moe"
@@ -367,17 +371,17 @@ def minimax_m2() -> Family:
     return family
 
 
-def gpt_oss() -> Family:
+def gpt_oss(*, numbered: bool = False) -> Family:
     experts, ffn = 3, 6
     config = config_of("gpt_oss", "GptOssForCausalLM", num_local_experts=experts, num_experts_per_tok=2,
                        intermediate_size=ffn, attention_bias=True)
-    family = Family("megatron_gpt_oss", "megatron-gpt-oss",
+    family = Family(*names("gpt_oss", numbered),
                     "gpt-oss, Megatron-Core torch_dist: gate and up in turn and transposed, biases, sinks",
                     f"the rules of {BRIDGE} gpt_oss_bridge.py, and of {CORE} transformer_block.py and "
                     "moe/experts.py", config)
     ends(family)
     for layer in range(LAYERS):
-        at, put, hub = f"model.layers.{layer}", family.put_layer, family.hub
+        at, put, hub = f"model.layers.{layer}", putter(family, numbered), family.hub
         two_norms(family, put, layer, at, experts=True)
         attention(family, put, layer, at, bias=True, output_bias=True)
         put(layer, "self_attention.core_attention.softmax_offset", hub.add(f"{at}.self_attn.sinks", 4))
@@ -460,8 +464,9 @@ def packed_experts_mixtral() -> Family:
 
 
 FAMILIES: tuple[Callable[[], Family], ...] = (
-    llama_numbered, qwen3_moe, qwen3_moe_numbered, deepseek_v3, glm4_moe, mixtral, minimax_m2, gpt_oss,
-    gemma3, packed_experts, packed_experts_mixtral)
+    llama_numbered, qwen3_moe, partial(qwen3_moe, numbered=True), deepseek_v3, glm4_moe, mixtral,
+    partial(mixtral, numbered=True), minimax_m2, partial(minimax_m2, numbered=True), gpt_oss,
+    partial(gpt_oss, numbered=True), gemma3, packed_experts, packed_experts_mixtral)
 
 
 # --- files -----------------------------------------------------------------------------------
@@ -478,7 +483,8 @@ def write_case(family: Family, directory: Path, *, back: bool) -> None:
     (case / "map.toml").write_text(f'extends = "../../../config/maps/{family.map}.toml"\n')
     text: dict[str, Any] = {
         "name": name,
-        "title": family.title + (", to Hugging Face" if back else ", to the other side"),
+        "title": family.title + (", numbered layers" if "_numbered" in name else "")
+                 + (", to Hugging Face" if back else ", to the other side"),
         "direction": "inverse" if back else "forward",
         "expected": "tests/data/megatron_families.py, by loops over indices",
         "original": family.original}

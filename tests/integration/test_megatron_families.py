@@ -19,7 +19,8 @@ VOCABULARY = ("--map-var", "vocab_multiple=8")
 # Families with experts, and the map of their packed form.
 PACKED = {"megatron_qwen3_moe": "packed-experts", "megatron_qwen3_moe_numbered": "packed-experts",
           "megatron_deepseek_v3": "packed-experts", "megatron_glm4_moe": "packed-experts",
-          "megatron_mixtral": "packed-experts-mixtral", "megatron_minimax_m2": "packed-experts-mixtral"}
+          "megatron_mixtral": "packed-experts-mixtral", "megatron_minimax_m2": "packed-experts-mixtral",
+          "megatron_minimax_m2_numbered": "packed-experts-mixtral"}
 
 
 def map_of(case: str) -> str:
@@ -81,7 +82,13 @@ class Forms(FamilyTest):
     def test_the_map_of_the_other_form_of_layers_is_named(self) -> None:
         for case, other in (("megatron_qwen3_moe", "megatron_qwen3_moe_numbered"),
                             ("megatron_qwen3_moe_numbered", "megatron_qwen3_moe"),
-                            ("megatron_llama_numbered", "megatron_llama")):
+                            ("megatron_llama_numbered", "megatron_llama"),
+                            ("megatron_mixtral", "megatron_mixtral_numbered"),
+                            ("megatron_mixtral_numbered", "megatron_mixtral"),
+                            ("megatron_minimax_m2", "megatron_minimax_m2_numbered"),
+                            ("megatron_minimax_m2_numbered", "megatron_minimax_m2"),
+                            ("megatron_gpt_oss", "megatron_gpt_oss_numbered"),
+                            ("megatron_gpt_oss_numbered", "megatron_gpt_oss")):
             with self.subTest(case):
                 error = self.refused(golden(case, "expected"), case, "--map", map_of(other))
                 self.assertIn("no rule uses it", error)
