@@ -143,6 +143,22 @@ class Forms(FamilyTest):
                 same(self, self.shown(core, case, "--map", map_of(case)), want)
 
 
+class Distributed(FamilyTest):
+    def test_there_and_back_as_a_distributed_checkpoint(self) -> None:
+        """Cut into files anywhere, as no single rank has them."""
+        for case in ("megatron_qwen3_moe", "megatron_deepseek_v3", "megatron_gpt_oss"):
+            with self.subTest(case):
+                config = GOLDEN / case / "config.json"
+                saved, back = self.root / case, self.root / f"{case}_back"
+                there = run("export", GOLDEN / case / "src.safetensors", saved, "--views", "dcp", "--dcp-shards", "5",
+                            "--map", map_of(case), "--model-config", config, *VOCABULARY)
+                self.assertEqual(there.code, 0, there.stderr)
+                result = run("export", saved / "dcp", back, "--views", "ranks", "--map", map_of(case),
+                             "--model-config", config)
+                self.assertEqual(result.code, 0, result.stderr)
+                same(self, read_safetensors(back / "rank_0/checkpoint_0.safetensors")[0], golden(case, "src"))
+
+
 class Unknown(FamilyTest):
     def test_the_padding_of_the_vocabulary(self) -> None:
         for make in FAMILIES:
