@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 
 import torch
-from transformers import (AutoModelForCausalLM, DeepseekV3Config, LlamaConfig, MistralConfig,
-                          MixtralConfig, PretrainedConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig)
+from safetensors.torch import save_file
+from transformers import (AutoModelForCausalLM, DeepseekV3Config, Gemma3TextConfig, Glm4MoeConfig,
+                          GptOssConfig, LlamaConfig, MiniMaxM2Config, MistralConfig, MixtralConfig,
+                          PretrainedConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig)
 
 SIZES = {"vocab_size": 160, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3,
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128}
@@ -34,6 +36,14 @@ def configs() -> dict[str, PretrainedConfig]:
             n_group=2, topk_group=1, num_experts_per_tok=2, n_shared_experts=1,
             first_k_dense_replace=1, q_lora_rank=24, kv_lora_rank=16, qk_rope_head_dim=8,
             qk_nope_head_dim=16, v_head_dim=16),
+        "glm4_moe": Glm4MoeConfig(
+            **SIZES, head_dim=16, moe_intermediate_size=32, n_routed_experts=8, n_group=2, topk_group=1,
+            num_experts_per_tok=2, n_shared_experts=1, first_k_dense_replace=1, attention_bias=True,
+            use_qk_norm=True),
+        "minimax_m2": MiniMaxM2Config(**SIZES, head_dim=16, num_local_experts=4, num_experts_per_tok=2),
+        "gpt_oss": GptOssConfig(**SIZES, head_dim=16, num_local_experts=4, num_experts_per_tok=2,
+                                sliding_window=8, dtype="bfloat16"),
+        "gemma3": Gemma3TextConfig(**SIZES, head_dim=16, sliding_window=8),
     }
 
 
@@ -51,6 +61,12 @@ def make(directory: Path) -> None:
         # depend on where tensors lie in memory.
         model = AutoModelForCausalLM.from_pretrained(directory / name, dtype="auto").eval()
         torch.save((dict(model.state_dict()), model(TOKENS).logits), directory / f"{name}.pt")
+        # As a training saves it that has the model in memory: experts are packed.
+        packed = directory / f"{name}_in_memory"
+        packed.mkdir()
+        save_file({key: tensor.contiguous() for key, tensor in model.state_dict().items()
+                   if not (key == "lm_head.weight" and model.config.tie_word_embeddings)},
+                  packed / "model.safetensors")
 
 
 def check(expected: Path, shown: Path) -> None:

@@ -22,18 +22,33 @@ import sys
 import tempfile
 from pathlib import Path
 
-# Map, families, and the number of ranks whose files each tensor is cut into.
-MAPS = (("mindformers-llama", ("llama", "llama_tied", "qwen2", "mistral"), 2),
-        ("mindformers-llama-qkv-concat", ("llama", "qwen2"), 2),
-        ("mindformers-mixtral", ("mixtral",), 2),
-        ("mindformers-mixtral-gmm", ("mixtral",), 2),
-        ("mindformers-qwen3", ("qwen3",), 4),
-        ("mindformers-qwen3-moe", ("qwen3_moe",), 2),
-        ("mindformers-deepseek-v3", ("deepseek_v3",), 2),
-        ("mindformers-deepseek-legacy", ("deepseek_v3",), 2),
-        ("megatron-ranks-llama", ("llama", "llama_tied", "qwen2", "qwen3", "mistral"), 2),
+# Map, families, the number of ranks whose files each tensor is cut into, and what shapes do not reveal.
+RELEASE, VOCABULARY = ("release=1.7",), ("vocab_multiple=64",)
+MAPS = (("mindformers-llama", ("llama", "llama_tied", "qwen2", "mistral"), 2, ()),
+        ("mindformers-llama-qkv-concat", ("llama", "qwen2"), 2, ()),
+        ("mindformers-mixtral", ("mixtral",), 2, ()),
+        ("mindformers-mixtral-gmm", ("mixtral",), 2, ()),
+        ("mindformers-qwen3", ("qwen3",), 4, RELEASE),
+        ("mindformers-qwen3-moe", ("qwen3_moe",), 2, RELEASE),
+        ("mindformers-deepseek-v3", ("deepseek_v3",), 2, RELEASE),
+        ("mindformers-deepseek-legacy", ("deepseek_v3",), 2, ("grouped=1",)),
+        ("megatron-ranks-llama", ("llama", "llama_tied", "qwen2", "qwen3", "mistral"), 2, VOCABULARY),
         # Layers are stacked along dimension 0, three of them.
-        ("megatron-llama", ("llama", "llama_tied", "qwen2", "qwen3", "mistral"), 1))
+        ("megatron-llama", ("llama", "llama_tied", "qwen2", "qwen3", "mistral"), 1, VOCABULARY),
+        ("megatron-llama-numbered", ("llama", "llama_tied", "qwen2", "qwen3", "mistral"), 1, VOCABULARY),
+        ("megatron-qwen3-moe", ("qwen3_moe",), 1, VOCABULARY),
+        ("megatron-qwen3-moe-numbered", ("qwen3_moe",), 1, VOCABULARY),
+        ("megatron-deepseek-v3", ("deepseek_v3",), 1, VOCABULARY),
+        ("megatron-glm4-moe", ("glm4_moe",), 1, VOCABULARY),
+        ("megatron-mixtral", ("mixtral",), 1, VOCABULARY),
+        ("megatron-mixtral-numbered", ("mixtral",), 1, VOCABULARY),
+        ("megatron-minimax-m2", ("minimax_m2",), 1, VOCABULARY),
+        ("megatron-minimax-m2-numbered", ("minimax_m2",), 1, VOCABULARY),
+        ("megatron-gpt-oss", ("gpt_oss",), 1, VOCABULARY),
+        ("megatron-gpt-oss-numbered", ("gpt_oss",), 1, VOCABULARY),
+        ("megatron-gemma3", ("gemma3",), 1, VOCABULARY),
+        ("packed-experts", ("qwen3_moe", "deepseek_v3", "glm4_moe"), 1, ()),
+        ("packed-experts-mixtral", ("mixtral", "minimax_m2"), 1, ()))
 RULES = '[devices]\naxes = ["tp={ranks}"]\n[[rule]]\nmatch = "*"\n{cut}\n'
 
 
@@ -43,6 +58,7 @@ def main() -> int:
     parser.add_argument("--binary", type=Path, required=True)
     parser.add_argument("--chroot", type=Path, default=Path("/"),
                         help="a system whose python3 has torch and transformers; default: this one")
+    parser.add_argument("maps", nargs="*", help="those to try; default: all")
     arguments = parser.parse_args()
     binary = str(arguments.binary.absolute())
     with tempfile.TemporaryDirectory(dir=arguments.chroot / "tmp") as directory:
@@ -60,17 +76,24 @@ def main() -> int:
         if made.returncode:
             sys.exit(made.stderr)
         wrong = 0
-        for name, families, ranks in MAPS:
+        for name, families, ranks, settings in MAPS:
+            if arguments.maps and name not in arguments.maps:
+                continue
+            variables = [word for setting in settings for word in ("--map-var", setting)]
             rules = root / "rules.toml"
             rules.write_text(RULES.format(ranks=ranks, cut='cut = ["tp"]' if ranks > 1 else ""))
             for family in families:
                 hub = root / "hub" / family
                 cut, mountpoint = root / f"{name}-{family}", root / "mnt"
                 mountpoint.mkdir(exist_ok=True)
-                subprocess.run([binary, "export", hub, cut, "--map", name, "--dst-strategy", rules,
-                                "--views", "ranks", "-q"], check=True)
+                subprocess.run([binary, "export", hub, cut, "--map", name, *variables,
+                                "--dst-strategy", rules, "--views", "ranks", "-q"], check=True)
+                if name.startswith("packed"):
+                    # What the map makes is what transformers has in memory.
+                    subprocess.run([binary, "diff", root / "hub" / f"{family}_in_memory", cut], check=True,
+                                   stdout=subprocess.DEVNULL)
                 subprocess.run([binary, "mount", cut, mountpoint, "--src-strategy", rules, "--map",
-                                name, "--model-config", hub, "-q"], check=True)
+                                name, *variables, "--model-config", hub, "-q"], check=True)
                 try:
                     result = models("check", inside / "hub" / f"{family}.pt", inside / "mnt/hf")
                 finally:
