@@ -121,10 +121,21 @@ class ZeroReader {
       models_[i].file = file;
     };
     read(0);
-    // The files of other ranks have nothing more, but for their fragments.
-    if (models_.front().states.frozen.empty()) models_.resize(1);
+    const ZeroModelStates& first = models_.front().states;
     parallel_for(
-        models_.size() - 1, [&](std::size_t i) { read(i + 1); }, threads());
+        models_.size() - 1,
+        [&](std::size_t i) {
+          read(i + 1);
+          ZeroModelStates& states = models_[i + 1].states;
+          if (states.groups != first.groups || states.frozen != first.frozen) {
+            refuse("'" + printable(names[0]) + "' and '" + printable(names[i + 1]) +
+                   "' list other parameters: they are not of one save");
+          }
+          states.groups.clear();
+        },
+        threads());
+    // The files of other ranks have nothing more, but for their fragments.
+    if (first.frozen.empty()) models_.resize(1);
     for (Opened& model : models_) model.number = joined_.add_file(model.file);
   }
 
@@ -154,7 +165,7 @@ class ZeroReader {
   /// All files must be of one stage, world and optimizer.
   void require_one_save() const {
     const ZeroModelStates& model = models_.front().states;
-    if (model.model_world.value_or(1) > 1) {
+    if (model.model_world && *model.model_world > 1) {
       throw Error(ErrorKind::kUnsupported, "was saved with tensor parallelism of " +
                                                std::to_string(*model.model_world) +
                                                ", and no file states how tensors are cut by it")

@@ -70,6 +70,13 @@ class StatesReader {
     throw Error(kind, what).in_file(archive_.source().name());
   }
 
+  /// Lists may refer to one dictionary as often as they like.
+  void count_value() const {
+    if (++values_ > tree_.size()) {
+      refuse("has lists that refer to the same values again and again", ErrorKind::kBadInput);
+    }
+  }
+
   std::string name_of(PickleValue key) const {
     const auto name = tree_.text(key);
     if (!name) refuse("has a parameter whose name is no text", ErrorKind::kBadInput);
@@ -94,6 +101,7 @@ class StatesReader {
     }
     std::vector<NamedShape> shapes;
     tree_.for_each_pair(dict, [&](PickleValue key, PickleValue value) {
+      count_value();
       std::string name = name_of(key);
       Shape shape = shape_of(value, name);
       shapes.push_back({std::move(name), std::move(shape)});
@@ -170,6 +178,7 @@ class StatesReader {
       }
       const auto number = static_cast<std::size_t>(*group);
       tree_.for_each_pair(values, [&](PickleValue name, PickleValue value) {
+        count_value();
         const auto text = tree_.text(name);
         if (!text || !archive_.is_tensor(value)) return true;
         TorchTensor tensor = tensor_of(value, std::string(*text));
@@ -199,6 +208,7 @@ class StatesReader {
     tree_.for_each(list, [&](PickleValue group) {
       std::map<std::string, ZeroFragment>& fragments = out.fragments.emplace_back();
       tree_.for_each_pair(group, [&](PickleValue key, PickleValue value) {
+        count_value();
         const auto count = field(value, "numel", 0);
         const auto start = field(value, "start", 1);
         if (!count || !start) {
@@ -233,6 +243,7 @@ class StatesReader {
   const TorchArchive& archive_;
   const PickleTree& tree_;
   PickleValue root_;
+  mutable std::size_t values_ = 0;  ///< that were read
 };
 
 }  // namespace

@@ -20,6 +20,8 @@ namespace reshardfs {
 struct NamedShape {
   std::string name{};
   Shape shape{};
+
+  bool operator==(const NamedShape&) const = default;
 };
 
 /// A file of model_states.

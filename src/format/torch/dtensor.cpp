@@ -24,6 +24,8 @@ namespace {
 constexpr std::string_view kShardedTensor = "ShardedTensor";
 
 constexpr std::size_t kMostMeshDimensions = 64;
+/// Each is looked for among all.
+constexpr std::size_t kMostAttributes = 64;
 
 class DTensorReader {
  public:
@@ -114,7 +116,8 @@ class DTensorReader {
   PickleValue dictionary(PickleValue object, std::string_view name) const {
     const auto maker = tree_.maker(object);
     const PickleValue state = tree_.state(object);
-    if (!maker || maker->name != name || !state.is(PickleKind::kDict)) {
+    const bool is_small = state.is(PickleKind::kDict) && tree_.count(state) <= kMostAttributes;
+    if (!maker || maker->name != name || !is_small) {
       refuse_dtensor("but has no " + std::string(name) + " that can be understood");
     }
     return state;

@@ -2,6 +2,7 @@
 /// How values of a pickle are packed into 60 bits.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "format/torch/pickle_tree.h"
@@ -21,6 +22,9 @@ constexpr std::uint64_t kMaxTupleStart = (1ULL << 33U) - 1;
 // A number has its own sign.
 constexpr std::int64_t kMaxInline = (1LL << 59U) - 1;
 constexpr std::int64_t kMinInline = -(1LL << 59U);
+
+/// The number of nodes allowed for any length; further nodes must take some bytes each.
+constexpr std::size_t kFreeNodes = 65536;
 
 constexpr PickleValue number(std::int64_t value) noexcept {
   return {PickleKind::kInt, static_cast<std::uint64_t>(value)};

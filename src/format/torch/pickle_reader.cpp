@@ -5,65 +5,12 @@
 #include <array>
 
 #include "format/torch/pickle_layout.h"
+#include "format/torch/pickle_opcodes.h"
 
 namespace reshardfs {
-namespace {
+using namespace pickle;
 
-enum Opcode : std::uint8_t {
-  kMark = '(',
-  kStop = '.',
-  kBinFloat = 'G',
-  kBinInt = 'J',
-  kBinInt1 = 'K',
-  kBinInt2 = 'M',
-  kNone = 'N',
-  kBinPersistentId = 'Q',
-  kReduce = 'R',
-  kBinUnicode = 'X',
-  kAppend = 'a',
-  kBuild = 'b',
-  kGlobal = 'c',
-  kEmptyDict = '}',
-  kAppends = 'e',
-  kBinGet = 'h',
-  kLongBinGet = 'j',
-  kEmptyList = ']',
-  kBinPut = 'q',
-  kLongBinPut = 'r',
-  kSetItem = 's',
-  kTuple = 't',
-  kEmptyTuple = ')',
-  kSetItems = 'u',
-  kBinBytes = 'B',
-  kShortBinBytes = 'C',
-  kProto = 0x80,
-  kNewObject = 0x81,
-  kTuple1 = 0x85,
-  kTuple2 = 0x86,
-  kTuple3 = 0x87,
-  kNewTrue = 0x88,
-  kNewFalse = 0x89,
-  kLong1 = 0x8a,
-  kShortBinUnicode = 0x8c,
-  kBinUnicode8 = 0x8d,
-  kStackGlobal = 0x93,
-  kMemoize = 0x94,
-  kFrame = 0x95,
-  // Only where all values are taken.
-  kPop = '0',
-  kPopMark = '1',
-  kDup = '2',
-  kBinString = 'T',
-  kShortBinString = 'U',
-  kObj = 'o',
-  kLong4 = 0x8b,
-  kBinBytes8 = 0x8e,
-  kEmptySet = 0x8f,
-  kAddItems = 0x90,
-  kFrozenSet = 0x91,
-  kNewObjectEx = 0x92,
-  kByteArray8 = 0x96,
-};
+namespace {
 
 /// Opcodes of Python that no checkpoint needs, for messages.
 constexpr std::array<std::pair<std::uint8_t, std::string_view>, 28> kRefused{{
@@ -100,8 +47,7 @@ bool is_getattr(const PickleGlobal& global) {
 }
 
 constexpr PickleGlobal kOrderedDict{"collections", "OrderedDict"};
-/// The number of nodes allowed for any length; further nodes must take some bytes each.
-constexpr std::size_t kFreeNodes = 65536;
+
 constexpr std::size_t kBytesANode = 5;
 /// What is kept in the memo takes at least its own opcode and that which keeps it.
 constexpr std::size_t kBytesAMemoNumber = 2;
@@ -368,70 +314,6 @@ bool PickleReader::read_object(std::uint8_t opcode) {
   }
 }
 
-/// What real files of torch.save have beside tensors: sets, byte arrays, texts of Python 2, objects
-/// of all classes.
-bool PickleReader::read_other(std::uint8_t opcode) {
-  const auto opaque = [this] {
-    push(new_object(PickleKind::kObject, PickleTree::kUnknownMaker, pickle::tuple(0, 0, 1)));
-  };
-  switch (opcode) {
-    case kPop:
-      pop();
-      return true;
-    case kPopMark:
-      stack_.resize(pop_mark());
-      return true;
-    case kDup:
-      require(1);
-      push(PickleValue(stack_.back()));
-      return true;
-    case kShortBinString:
-      push_text(PickleKind::kText, 1);
-      return true;
-    case kBinString:
-      push_text(PickleKind::kText, 4);
-      return true;
-    case kBinBytes8:
-    case kByteArray8:
-      take_stretch(8);
-      opaque();
-      return true;
-    case kLong4:
-      take_stretch(4);
-      push({PickleKind::kHugeInt, 0});
-      return true;
-    case kEmptySet:
-      opaque();
-      return true;
-    case kAddItems:
-      stack_.resize(pop_mark());
-      require(1);
-      return true;
-    case kFrozenSet:
-      stack_.resize(pop_mark());
-      opaque();
-      return true;
-    case kObj: {
-      const std::size_t first = pop_mark();
-      if (first == stack_.size()) refuse("an opcode that lacks its values");
-      const PickleValue type = stack_[first];
-      push_tuple(stack_.size() - first - 1);
-      const PickleValue arguments = pop();
-      pop();
-      push(type);
-      push(arguments);
-      call();
-      return true;
-    }
-    case kNewObjectEx:
-      pop();  // arguments by keyword
-      call();
-      return true;
-    default:
-      return false;
-  }
-}
-
 bool PickleReader::read_memo(std::uint8_t opcode) {
   switch (opcode) {
     case kMemoize:
@@ -520,56 +402,6 @@ PickleValue PickleReader::new_container(PickleKind kind, bool ordered) {
   count_node();
   tree_.containers_.emplace_back().ordered = ordered;
   return {kind, tree_.containers_.size() - 1};
-}
-
-/// The container to which values are added: the value itself, or what is kept of an object whose
-/// class is derived from that kind of container.
-PickleValue PickleReader::items_of(PickleValue value, PickleKind kind) {
-  if (value.is(kind)) return value;
-  if (!takes_all() || !value.is(PickleKind::kObject)) {
-    refuse("values are added to " + std::string(kind_words(value.kind())));
-  }
-  const auto known = tree_.items_.find(value.payload());
-  if (known == tree_.items_.end()) {
-    const PickleValue made = new_container(kind, false);
-    tree_.items_.emplace(value.payload(), made);
-    return made;
-  }
-  if (!known->second.is(kind)) refuse("an object is a list and a dictionary");
-  return known->second;
-}
-
-/// Whether they are a list of pairs, as Python 2 gives an OrderedDict its elements.
-bool PickleReader::is_pairs(PickleValue arguments) const {
-  const auto values = tree_.tuple(arguments);
-  if (values.size() != 1 || !values[0].is(PickleKind::kList)) return false;
-  bool good = true;
-  tree_.for_each(values[0], [&](PickleValue pair) {
-    good = pair.is(PickleKind::kList) ? tree_.count(pair) == 2 : tree_.tuple(pair).size() == 2;
-    return good;
-  });
-  return good;
-}
-
-PickleValue PickleReader::dict_of_pairs(PickleValue arguments) {
-  const std::size_t first = stack_.size();
-  tree_.for_each(tree_.tuple(arguments)[0], [&](PickleValue pair) {
-    if (pair.is(PickleKind::kTuple)) {
-      for (const PickleValue value : tree_.tuple(pair)) push(value);
-    } else {
-      tree_.for_each(pair, [&](PickleValue value) {
-        push(value);
-        return true;
-      });
-    }
-    return true;
-  });
-  copied_ += stack_.size() - first;
-  if (copied_ > kFreeNodes + bytes_.size())
-    refuse("dictionaries are made of one list again and again");
-  const PickleValue dict = new_container(PickleKind::kDict, true);
-  append(dict, first);
-  return dict;
 }
 
 /// Adds the values of the stack from `first` on.

@@ -58,7 +58,8 @@ class PickleReader {
   void append(PickleValue container, std::size_t first);
   PickleValue new_object(PickleKind kind, std::uint32_t maker, PickleValue arguments);
   PickleValue items_of(PickleValue object, PickleKind kind);
-  bool is_pairs(PickleValue arguments) const;
+  void count_copy();
+  bool is_pairs(PickleValue arguments);
   PickleValue dict_of_pairs(PickleValue arguments);
   void push_global(std::string_view module, std::string_view name);
   void call();

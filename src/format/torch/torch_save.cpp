@@ -26,6 +26,14 @@ constexpr std::size_t kNamesATensor = 16;
 constexpr std::size_t kFreeNames = 1024;
 constexpr std::size_t kFreeNameBytes = 16ULL << 20U;
 
+/// Names of classes may be of any length, and stand for many values.
+std::string shortened(std::string words) {
+  constexpr std::size_t kMost = 400;
+  if (words.size() <= kMost) return words;
+  words.resize(kMost);
+  return printable(words + "...");
+}
+
 class SavedReader {
  public:
   SavedReader(const TorchArchive& archive, DTensors dtensors)
@@ -138,7 +146,7 @@ class SavedReader {
     count_name(name);
     if (archive_.is_tensor(value)) return add_tensor(value, std::move(name));
     if (has_tensors(value, depth)) return visit_elements(value, name, depth + 1);
-    out_.beside.values.push_back({std::move(name), words_of(value)});
+    out_.beside.values.push_back({std::move(name), shortened(words_of(value))});
   }
 
   void visit_elements(PickleValue value, const std::string& name, std::size_t depth) {
@@ -171,7 +179,7 @@ class SavedReader {
     } catch (const Error& error) {
       const ErrorKind kind = error.kind();
       if (kind != ErrorKind::kBadInput && kind != ErrorKind::kUnsupported) throw;
-      out_.refused.push_back({std::move(name), error.message()});
+      out_.refused.push_back({std::move(name), shortened(error.message())});
     }
   }
 
