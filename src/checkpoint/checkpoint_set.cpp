@@ -57,6 +57,7 @@ void describe(RankFile& file, const FoundFile& found) {
   if (!found.content) return;
   file.index = found.content->index();
   file.source = found.content->tensors(std::move(file.source));
+  if (has_torch_name(file.path)) file.saved = file.source;
 }
 
 /// Looking at so many places of local files takes less than a second, even if none is in memory.

@@ -105,7 +105,6 @@ const InputFormat& input_format_of(const std::filesystem::path& path) {
   for (const InputFormat& format : kFormats) {
     if (format.extension == extension) return format;
   }
-  if (has_torch_name(path)) return kTorch;
   return extension == kDcp.extension ? kDcp : kFormats.front();
 }
 

@@ -12,8 +12,7 @@ namespace reshardfs {
 
 /// Finds the tensors of a file if torch.save wrote it, whatever its name is: sets its index, its
 /// source and `saved`. Does nothing to other files.
-/// @throws Error as open_torch_file(); kBadInput if the name is one of torch.save's, but not the
-/// file.
+/// @throws Error as open_torch_file().
 void open_if_torch(RankFile& file, const CheckpointOptions& options, SavedBeside& beside);
 
 /// What several files have: each name once.

@@ -146,13 +146,13 @@ TEST_F(CheckpointSetTest, SaysWhatItLookedFor) {
   expect_refused(ErrorKind::kMissing, {"x{rank}.ckpt", "--src-pattern"}, options);
 }
 
-TEST_F(CheckpointSetTest, NamesTheNewestDistributedCheckpointBelow) {
+TEST_F(CheckpointSetTest, TakesNoOlderStepForOneThatIsNotComplete) {
   dir_.write("step-9/.metadata", "a table");
   dir_.write("step-10/.metadata", "a table");
   dir_.write("step-11/__0_0.distcp", "a save that was interrupted");
   dir_.write("step-12.log", "no directory");
-  expect_refused(ErrorKind::kMissing,
-                 {"is not a checkpoint itself", "'step-10'", (dir_.path() / "step-10").string()});
+  expect_refused(ErrorKind::kBadInput,
+                 {"step 11 has no checkpoint that can be read", "available: 9, 10", "--step"});
 }
 
 TEST_F(CheckpointSetTest, TakesFilesOfOneFormatOnly) {
