@@ -15,6 +15,7 @@
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/completeness.h"
 #include "checkpoint/set_format.h"
+#include "cli/advice/command_text.h"
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/words/shared_words.h"
@@ -252,7 +253,7 @@ StrategyArguments strategy_arguments(const Given& given) {
   arguments.inputs = given.arguments_of("FILE");
   arguments.source = given.text("source");
   arguments.prefix = given.text("src-prefix");
-  arguments.state_key = given.text("state-key");
+  arguments.state_key = option_text(given, "state-key");
   return arguments;
 }
 

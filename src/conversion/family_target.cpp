@@ -136,6 +136,11 @@ Strategy FamilyTarget::strategy(const std::vector<FamilyTensor>& tensors,
       unknown[cut.origin()].push_back(tensor.name);
       continue;
     }
+    // "Whole" is said of a tensor of another shape: of one head, for example, and not of all.
+    if (!(*cut).dimension && (*cut).whole && *(*cut).whole != tensor.shape) {
+      unknown["its shape is not the one that a map states for it"].push_back(tensor.name);
+      continue;
+    }
     has_experts = has_experts || (*cut).by_experts;
     SizedParameter parameter = sized(tensor, *cut, sizes);
     if (!placed.stages.empty()) parameter.stages = placed.stages[i];

@@ -13,6 +13,7 @@
 #include "base/text/near_name.h"
 #include "base/text/text.h"
 #include "checkpoint/checkpoint_set.h"
+#include "checkpoint/deepspeed/joined_source.h"
 #include "conversion/completeness.h"
 #include "conversion/conversion_tables.h"
 #include "conversion/option_words.h"
@@ -193,11 +194,19 @@ std::vector<ConversionSource> Conversion::source_files() const {
   std::vector<ConversionSource> files;
   std::unordered_map<const FileIndex*, std::uint64_t> sums;  // files that are alike share one
   for (const RankFile& file : state_->tables.checkpoint->files()) {
-    const FileStamp stamp = file.source->stamp();
     const auto [sum, is_new] = sums.try_emplace(file.index.get(), 0);
     if (is_new) sum->second = index_sum(*file.index);
-    files.push_back({file.path, file.source->size(), file.source->mtime_ns(), stamp.ctime_ns,
-                     stamp.device, stamp.inode, sum->second});
+    const auto add = [&](const std::filesystem::path& path, const ByteSource& source) {
+      const FileStamp stamp = source.stamp();
+      files.push_back({path, source.size(), source.mtime_ns(), stamp.ctime_ns, stamp.device,
+                       stamp.inode, sum->second});
+    };
+    const auto* const joined = dynamic_cast<const JoinedSource*>(file.source.get());
+    if (joined == nullptr) {
+      add(file.path, *file.source);
+      continue;
+    }
+    for (const ByteSourcePtr& part : joined->files()) add(part->name(), *part);
   }
   return files;
 }

@@ -166,7 +166,16 @@ class Sets:
         (hub / "config.json").write_text(json.dumps(config_of("qwen3_mcore")))
 
 
+    def torch(self, to: Path) -> None:
+        """What PyTorch's trainers leave."""
+        cases = ROOT / "tests/goldentorch"
+        shutil.copy(cases / "nested_model_214/src/checkpoint.pt", to / "checkpoint.pt")
+        shutil.copytree(cases / "fsdp2_w2_26/src", to / "global_step_10/actor")
+        shutil.copytree(cases / "deepspeed_z2_w3_groups/src", to / "run")
+
+
 SETS: list[tuple[str, Callable[[Sets, Path], None]]] = [
+    (r"checkpoint\.pt|global_step_10|(export|mount) run ", Sets.torch),
     ("--map megatron", Sets.whole_qwen),
     ("qwen3|Qwen3", Sets.qwen),
     ("9_50|--step all", Sets.steps),

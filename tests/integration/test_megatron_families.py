@@ -240,6 +240,13 @@ class Sizes(FamilyTest):
                              *VOCABULARY, "--dst-strategy", "tp=2")
         self.assertIn("'decoder.layers.0.mlp.linear_fc1.weight' [24, 8]", error)
 
+    def test_a_norm_over_all_heads_is_not_taken_for_that_of_one(self) -> None:
+        """Maps of other families state that q_norm has the length of a head, and is whole on each rank."""
+        case = "megatron_minimax_m2"
+        line = self.refused(golden(case, "src"), case, "--dst-strategy", "tp=2")
+        self.assertIn("q_norm.weight", line)
+        self.assertIn("its shape is not the one that a map states for it", line)
+
 
 if __name__ == "__main__":
     run_unittests()

@@ -39,6 +39,7 @@ class JoinedSource final : public ByteSource {
   JoinedSource(std::string name, std::vector<ByteSourcePtr> files,
                std::shared_ptr<const JoinedPlaces> places);
 
+  const std::vector<ByteSourcePtr>& files() const noexcept { return files_; }
   const std::string& name() const override { return name_; }
   std::uint64_t size() const override { return places_->size(); }
   std::int64_t mtime_ns() const override { return mtime_ns_; }

@@ -160,7 +160,7 @@ class UniversalReader {
     const ZeroModelStates model =
         explained(torch_format(), *file, [&] { return read_zero_model(TorchArchive(*file)); });
     for (const auto& group : model.groups) {
-      for (const NamedShape& parameter : group) {
+      for (const ZeroShape& parameter : group) {
         if (std::binary_search(names_.begin(), names_.end(), parameter.name)) continue;
         throw Error(ErrorKind::kMissing,
                     "has no directory of it, but " + std::string(kModel) + " lists it")

@@ -16,11 +16,11 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t multiple) {
 
 }  // namespace
 
-ZeroPartition zero_partition(const std::vector<NamedShape>& parameters,
+ZeroPartition zero_partition(const std::vector<ZeroShape>& parameters,
                              const std::vector<std::int64_t>& lengths) {
   ZeroPartition out;
   std::int64_t needed = 0;
-  for (const NamedShape& parameter : parameters) {
+  for (const ZeroShape& parameter : parameters) {
     out.starts.push_back(needed);
     needed = add_or_throw(needed, element_count(parameter.shape), "a group's length");
   }
@@ -54,9 +54,9 @@ ZeroFragment zero_fragment(const ZeroPartition& partition, std::size_t parameter
   return {end - begin, begin - partition.parts[rank]};
 }
 
-ZeroPieces zero_pieces(const std::vector<NamedShape>& parameters, std::int64_t ranks) {
+ZeroPieces zero_pieces(const std::vector<ZeroShape>& parameters, std::int64_t ranks) {
   ZeroPieces out;
-  for (const NamedShape& parameter : parameters) {
+  for (const ZeroShape& parameter : parameters) {
     const std::int64_t length = rounded_up(element_count(parameter.shape), ranks) / ranks;
     out.lengths.push_back(length);
     out.starts.push_back(out.total);

@@ -21,7 +21,7 @@ struct ZeroPartition {
 
 /// @param lengths of the ranks' parts, in the order of the ranks.
 /// @throws Error kBadInput if they are no parts of such a vector.
-ZeroPartition zero_partition(const std::vector<NamedShape>& parameters,
+ZeroPartition zero_partition(const std::vector<ZeroShape>& parameters,
                              const std::vector<std::int64_t>& lengths);
 
 /// The part of a parameter that a rank has; count is 0 if it has none.
@@ -36,6 +36,6 @@ struct ZeroPieces {
   std::int64_t total = 0;             ///< elements of each rank
 };
 
-ZeroPieces zero_pieces(const std::vector<NamedShape>& parameters, std::int64_t ranks);
+ZeroPieces zero_pieces(const std::vector<ZeroShape>& parameters, std::int64_t ranks);
 
 }  // namespace reshardfs

@@ -12,6 +12,8 @@
 namespace reshardfs {
 namespace {
 
+/// Under which the file for all ranks is kept.
+constexpr std::int64_t kOfAllRanks = 0;
 constexpr std::string_view kModelEnd = "_model_states.pt";
 constexpr std::string_view kOptimizerEnd = "_optim_states.pt";
 constexpr const char* kUniversal =
@@ -76,7 +78,7 @@ std::optional<ZeroFiles> find_zero_files(const std::filesystem::path& directory,
     if (entry.is_link && tree) throw link_refused(directory / entry.name);
     if (!name->optimizer && name->data) files.model_of_each_rank = true;
     auto& known = name->optimizer ? files.optimizer : files.model;
-    const auto [place, is_new] = known.emplace(name->data ? *name->data : 0, entry.name);
+    const auto [place, is_new] = known.emplace(name->data.value_or(kOfAllRanks), entry.name);
     if (is_new) continue;
     throw Error(ErrorKind::kBadInput, "has two files of one rank: '" + printable(place->second) +
                                           "' and '" + printable(entry.name) + "'")

@@ -250,7 +250,7 @@ class ZeroReader {
   }
 
   ZeroPartition partition(std::size_t group) const {
-    const std::vector<NamedShape>& parameters = models_.front().states.groups[group];
+    const std::vector<ZeroShape>& parameters = models_.front().states.groups[group];
     std::vector<std::int64_t> lengths;
     for (const ZeroOptimizerStates& states : optimizer_) {
       lengths.push_back(states.weights[group].shape.front());
@@ -271,7 +271,7 @@ class ZeroReader {
                          std::size_t rank) const {
     const ZeroOptimizerStates& states = optimizer_[rank];
     if (group >= states.fragments.size()) return;
-    const std::vector<NamedShape>& parameters = models_.front().states.groups[group];
+    const std::vector<ZeroShape>& parameters = models_.front().states.groups[group];
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const ZeroFragment expected =
           zero_fragment(partition, i, element_count(parameters[i].shape), rank);
@@ -293,7 +293,7 @@ class ZeroReader {
     }
     const DType dtype = groups_of(optimizer_.front(), kind)[group].dtype;
     const std::uint64_t begin = joined_.add(std::move(vector));
-    const std::vector<NamedShape>& parameters = models_.front().states.groups[group];
+    const std::vector<ZeroShape>& parameters = models_.front().states.groups[group];
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const auto start =
           static_cast<std::uint64_t>(partitions[group].starts[i] * element_size(dtype));
@@ -308,7 +308,7 @@ class ZeroReader {
 
   void take_stage3() {
     const ZeroModelStates& model = models_.front().states;
-    std::vector<NamedShape> parameters;
+    std::vector<ZeroShape> parameters;
     for (const auto& group : model.groups) {
       parameters.insert(parameters.end(), group.begin(), group.end());
     }
@@ -355,14 +355,14 @@ class ZeroReader {
 
   /// Parameters that are not trained, and buffers.
   void take_rest(const ZeroModelStates& model) {
-    for (const NamedShape& frozen : model.frozen) take_frozen(frozen);
+    for (const ZeroShape& frozen : model.frozen) take_frozen(frozen);
     for (const TorchTensor& buffer : model.buffers) {
       joined_.add_whole(buffer, models_.front().number);
     }
   }
 
   /// Whole in stages 1 and 2; in stage 3 cut flat, each rank with an equal piece.
-  void take_frozen(const NamedShape& frozen) {
+  void take_frozen(const ZeroShape& frozen) {
     std::vector<const TorchTensor*> pieces;
     for (const Opened& model : models_) {
       const auto& fragments = model.states.frozen_fragments;

@@ -95,11 +95,11 @@ class StatesReader {
     }
   }
 
-  std::vector<NamedShape> named_shapes(PickleValue dict) const {
+  std::vector<ZeroShape> named_shapes(PickleValue dict) const {
     if (!dict.is(PickleKind::kDict)) {
       refuse("has no dictionary of the parameters' shapes", ErrorKind::kBadInput);
     }
-    std::vector<NamedShape> shapes;
+    std::vector<ZeroShape> shapes;
     tree_.for_each_pair(dict, [&](PickleValue key, PickleValue value) {
       count_value();
       std::string name = name_of(key);

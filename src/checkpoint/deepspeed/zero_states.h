@@ -17,19 +17,19 @@
 
 namespace reshardfs {
 
-struct NamedShape {
+struct ZeroShape {
   std::string name{};
   Shape shape{};
 
-  bool operator==(const NamedShape&) const = default;
+  bool operator==(const ZeroShape&) const = default;
 };
 
 /// A file of model_states.
 struct ZeroModelStates {
   /// The parameters of each group (stages 1 and 2) or sub group (stage 3), in the order in which
   /// they lie in its flat tensor.
-  std::vector<std::vector<NamedShape>> groups;
-  std::vector<NamedShape> frozen;                            ///< parameters that are not trained
+  std::vector<std::vector<ZeroShape>> groups;
+  std::vector<ZeroShape> frozen;                             ///< parameters that are not trained
   std::vector<TorchTensor> frozen_fragments;                 ///< of these, by name
   std::vector<TorchTensor> buffers;                          ///< by name
   std::vector<std::pair<std::string, std::string>> aliases;  ///< other names of parameters

@@ -68,8 +68,8 @@ std::vector<Option> place_rows() {
        .help =
            "In files of torch.save: take only what is saved below this key, by its names behind "
            "it, e.g. 'model' or 'state_dict'",
-       .commands =
-           kConversions | kVerify | kInspect | kStrategies | kStrategyGuess | kMapCheck | kMapShow},
+       .commands = kConversions | kVerify | kInspect | kStrategyConvert | kStrategyCheck |
+                   kStrategyGuess | kMapCheck | kMapShow},
       {.name = "src-join",
        .takes = Takes::kTexts,
        .type = "GLOB",

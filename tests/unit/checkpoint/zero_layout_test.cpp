@@ -25,8 +25,8 @@ std::int64_t pick(std::mt19937& random, std::int64_t low, std::int64_t high) {
   return std::uniform_int_distribution<std::int64_t>(low, high)(random);
 }
 
-std::vector<NamedShape> random_parameters(std::mt19937& random) {
-  std::vector<NamedShape> parameters;
+std::vector<ZeroShape> random_parameters(std::mt19937& random) {
+  std::vector<ZeroShape> parameters;
   for (std::int64_t i = pick(random, 1, 8); i > 0; --i) {
     Shape shape;
     for (std::int64_t d = pick(random, 0, 3); d > 0; --d) shape.push_back(pick(random, 0, 5));
@@ -36,7 +36,7 @@ std::vector<NamedShape> random_parameters(std::mt19937& random) {
 }
 
 /// All parameters, one behind the other.
-Owners flat_vector(const std::vector<NamedShape>& parameters) {
+Owners flat_vector(const std::vector<ZeroShape>& parameters) {
   Owners all;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::int64_t count = element_count(parameters[i].shape);
@@ -46,7 +46,7 @@ Owners flat_vector(const std::vector<NamedShape>& parameters) {
 }
 
 /// What the fragments of all ranks say, and that each lies within its rank's part.
-Owners joined_fragments(const std::vector<NamedShape>& parameters, const ZeroPartition& partition,
+Owners joined_fragments(const std::vector<ZeroShape>& parameters, const ZeroPartition& partition,
                         const Lengths& lengths) {
   std::int64_t total = 0;
   for (const std::int64_t length : lengths) total += length;
@@ -76,7 +76,7 @@ TEST(ZeroPartition, CutsTheVectorOfAllParameters) {
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
   for (int round = 0; round < 500; ++round) {
-    const std::vector<NamedShape> parameters = random_parameters(random);
+    const std::vector<ZeroShape> parameters = random_parameters(random);
     const std::int64_t ranks = pick(random, 1, 9);
     Owners expected = flat_vector(parameters);
     // DeepSpeed fills the vector up to twice the number of ranks.
@@ -90,7 +90,7 @@ TEST(ZeroPartition, CutsTheVectorOfAllParameters) {
 
 TEST(ZeroPartition, TakesAVectorWithoutPadding) {
   // Stage 1 of some releases leaves the last parts shorter.
-  const std::vector<NamedShape> parameters{{"a", {2, 2}}, {"b", {3}}};
+  const std::vector<ZeroShape> parameters{{"a", {2, 2}}, {"b", {3}}};
   const Lengths lengths{3, 3, 1};
   const ZeroPartition partition = zero_partition(parameters, lengths);
   EXPECT_EQ(partition.starts, (Lengths{0, 4}));
@@ -104,7 +104,7 @@ TEST(ZeroPartition, TakesAVectorWithoutPadding) {
 }
 
 TEST(ZeroPartition, RefusesLengthsThatAreNoParts) {
-  const std::vector<NamedShape> parameters{{"a", {2, 2}}, {"b", {3}}};  // 7 elements
+  const std::vector<ZeroShape> parameters{{"a", {2, 2}}, {"b", {3}}};  // 7 elements
   const auto expect_no_parts = [&](const Lengths& lengths, const std::string& words) {
     SCOPED_TRACE(words);
     expect_error(ErrorKind::kBadInput, {words}, [&] { zero_partition(parameters, lengths); });
@@ -127,7 +127,7 @@ TEST(ZeroPieces, CutEachParameterForAllRanks) {
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
   for (int round = 0; round < 500; ++round) {
-    const std::vector<NamedShape> parameters = random_parameters(random);
+    const std::vector<ZeroShape> parameters = random_parameters(random);
     const std::int64_t ranks = pick(random, 1, 9);
     const ZeroPieces pieces = zero_pieces(parameters, ranks);
     ASSERT_EQ(pieces.lengths.size(), parameters.size());

@@ -60,9 +60,9 @@ std::string shapes(const std::vector<std::pair<std::string, p::Numbers>>& all) {
   return p::ordered_dict(pairs);
 }
 
-Names words_of(const std::vector<NamedShape>& shapes) {
+Names words_of(const std::vector<ZeroShape>& shapes) {
   Names words;
-  for (const NamedShape& one : shapes) words.push_back(one.name + " " + to_string(one.shape));
+  for (const ZeroShape& one : shapes) words.push_back(one.name + " " + to_string(one.shape));
   return words;
 }
 
