@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "reshardfs/error.h"
 
 #include "base/text/file_name.h"
+#include "base/text/numbers.h"
 #include "base/text/text.h"
 #include "checkpoint/foreign_files.h"
 #include "checkpoint/ranks/path_pattern.h"
@@ -136,6 +138,27 @@ bool is_mlx_name(std::string_view name) {
   return name.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+/// Names of MLX state no count, but a hole in their numbers shows that a file is missing.
+/// @param names all of one form, ascending.
+void require_each_mlx_number(const std::filesystem::path& root,
+                             const std::vector<std::string>& names) {
+  constexpr std::size_t kBegin = std::string_view("weights.").size();
+  std::set<std::int64_t> numbers;
+  for (const std::string& name : names) {
+    const std::size_t digits = name.size() - kBegin - kSafetensorsSuffix.size();
+    const auto number = parse_number(std::string_view(name).substr(kBegin, digits));
+    if (number) numbers.insert(*number);
+  }
+  std::int64_t expected = numbers.contains(1) && !numbers.contains(0) ? 1 : 0;
+  for (const std::int64_t number : numbers) {
+    if (number == expected++) continue;
+    throw Error(ErrorKind::kMissing, "has files such as '" + printable(names.back()) +
+                                         "', but none of number " + std::to_string(expected - 1))
+        .in_file(root.string())
+        .hint("bring the missing file");
+  }
+}
+
 /// A whole model in files that count each other, without an index.
 std::optional<SourceFiles> find_counted_parts(const std::filesystem::path& root,
                                               const SourceTreePtr& tree) {
@@ -167,6 +190,7 @@ std::optional<SourceFiles> find_counted_parts(const std::filesystem::path& root,
   }
   auto& [name, files] = *series.begin();
   std::sort(files.begin(), files.end());
+  if (is_mlx_name(files.front())) require_each_mlx_number(root, files);
   std::vector<std::filesystem::path> paths;
   for (const std::string& file : files) paths.push_back(root / file);
   SourceFiles source = take_parts(paths, tree);
