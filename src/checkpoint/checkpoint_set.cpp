@@ -57,6 +57,7 @@ void describe(RankFile& file, const FoundFile& found) {
   if (!found.content) return;
   file.index = found.content->index();
   file.source = found.content->tensors(std::move(file.source));
+  // Such a file is one of torch.save; others of a set have the format that their names tell.
   if (has_torch_name(file.path)) file.saved = file.source;
 }
 

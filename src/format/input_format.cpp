@@ -34,7 +34,7 @@ constexpr std::array kFormats{
                 safetensors::check_crc},
 };
 
-/// The tensors of the file that lie in C order in it; open_torch_file() has all.
+/// Tensors that do not lie in C order in the file need more than an index: see open_torch_file().
 FileIndex refuse_without_archive(const ByteSource& source, const NameOrders* /*known*/) {
   throw Error(ErrorKind::kInternal, "a file of torch.save is read by TorchArchive")
       .in_file(source.name());
@@ -118,9 +118,10 @@ bool has_torch_name(const std::filesystem::path& path) {
 }
 
 void explain(const Error& error, const InputFormat& format, const ByteSource& source) {
-  if (error.kind() != ErrorKind::kBadInput) throw Error(error);
+  const auto as_it_is = [&] { return Error(error).in_file(source.name()); };
+  if (error.kind() != ErrorKind::kBadInput) throw as_it_is();
   const auto content = foreign_content(source);
-  if (!content && is_checkpoint_content(source) && !tells_what_it_is_not(error)) throw Error(error);
+  if (!content && is_checkpoint_content(source) && !tells_what_it_is_not(error)) throw as_it_is();
   if (!content) throw not_a_checkpoint(error, format, source);
   throw Error(ErrorKind::kBadInput, "is " + std::string(content->what))
       .in_file(source.name())

@@ -5,9 +5,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/content_size.h"
 #include "checkpoint/shaped_catalogue.h"
 #include "checkpoint/torch/saved_content.h"
+#include "format/torch/tensor_range.h"
 
 namespace reshardfs {
 
@@ -29,8 +29,7 @@ void JoinedTensors::add_tensor(std::string name, DType dtype, const Shape& shape
   entry.name = std::move(name);
   entry.dtype = dtype;
   entry.shape = shape;
-  entry.content_bytes =
-      static_cast<std::uint64_t>(content_size(shape, dtype, "the size of a tensor"));
+  entry.content_bytes = content_bytes(shape, dtype);
   if (entry.content_bytes > 0) entry.extents.emplace_back(begin, entry.content_bytes);
 }
 
@@ -39,11 +38,8 @@ void JoinedTensors::add_whole(const TorchTensor& tensor, std::size_t file) {
     refused_.push_back({tensor.name, "it is not stored in C order"});
     return;
   }
-  const auto first = static_cast<std::uint64_t>(tensor.first * element_size(tensor.dtype));
-  const auto bytes =
-      static_cast<std::uint64_t>(content_size(tensor.shape, tensor.dtype, "the size of a tensor"));
   auto range = std::make_shared<RangeList>();
-  range->add(file, ByteRange(tensor.storage.offset() + first, bytes));
+  range->add(file, contiguous_range(tensor));
   add_tensor(tensor.name, tensor.dtype, tensor.shape, add(std::move(range)));
 }
 

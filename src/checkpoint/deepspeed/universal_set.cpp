@@ -2,7 +2,6 @@
 #include "checkpoint/deepspeed/universal_set.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -19,7 +18,7 @@
 #include "checkpoint/series/step_directories.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
-#include "format/input_format.h"
+#include "checkpoint/torch/read_archive.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
 
@@ -135,17 +134,11 @@ class UniversalReader {
   }
 
   static TorchTensor read_one(const ByteSource& file) {
-    return explained(torch_format(), file, [&] {
-      const TorchArchive archive(file);
+    return read_archive(file, [&](const TorchArchive& archive) {
       const PickleValue value = archive.tree().find(archive.tree().root(), "param");
-      if (!archive.is_tensor(value)) {
-        throw Error(ErrorKind::kUnsupported,
-                    "has no tensor 'param', as the files of a universal checkpoint have")
-            .in_file(file.name());
-      }
-      TorchTensor tensor = archive.tensor(value);
-      file.check_unchanged();
-      return tensor;
+      if (archive.is_tensor(value)) return archive.tensor(value);
+      throw Error(ErrorKind::kUnsupported,
+                  "has no tensor 'param', as the files of a universal checkpoint have");
     });
   }
 
@@ -157,8 +150,7 @@ class UniversalReader {
       return;
     }
     const ByteSourcePtr file = open_file(path, tree_);
-    const ZeroModelStates model =
-        explained(torch_format(), *file, [&] { return read_zero_model(TorchArchive(*file)); });
+    const ZeroModelStates model = read_archive(*file, read_zero_model);
     for (const auto& group : model.groups) {
       for (const ZeroShape& parameter : group) {
         if (std::binary_search(names_.begin(), names_.end(), parameter.name)) continue;
@@ -180,8 +172,8 @@ class UniversalReader {
 
 /// Where `latest` names a step of ZeRO, too, that one is taken: it may be newer.
 std::optional<StepDirectories> find_universal_tags(const fs::path& directory,
-                                                   const SourceTreePtr& tree, bool needs_tracker) {
-  auto found = list_steps(directory, kUniversalTagNames, tree, needs_tracker);
+                                                   const SourceTreePtr& tree) {
+  auto found = list_steps(directory, kUniversalTagNames, tree, /*needs_tracker=*/false);
   if (!found || found->directories.empty() || !found->tracked) return std::nullopt;
   if (path_kind(directory / "latest", tree) == PathKind::kOther) return std::nullopt;
   return found;
@@ -200,7 +192,7 @@ std::optional<Discovery> discover_universal(const fs::path& directory,
     if (!step.empty()) out.steps = {step};
     return out;
   }
-  const auto found = find_universal_tags(directory, tree, /*needs_tracker=*/false);
+  const auto found = find_universal_tags(directory, tree);
   if (!found) return std::nullopt;
   const ChosenStep chosen = choose_step(*found, options.step);
   auto names = parameters_in(chosen.directory, tree);
@@ -219,7 +211,7 @@ std::optional<std::vector<StepInfo>> find_universal_steps(const fs::path& direct
     if (!step) return std::vector<StepInfo>();
     return std::vector<StepInfo>{{*step, {Rank()}, true}};
   }
-  const auto found = find_universal_tags(directory, tree, /*needs_tracker=*/false);
+  const auto found = find_universal_tags(directory, tree);
   if (!found) return std::nullopt;
   std::vector<StepInfo> steps;
   for (const auto& [step, path] : found->directories) {

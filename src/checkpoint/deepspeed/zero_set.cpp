@@ -7,13 +7,11 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "reshardfs/error.h"
 
 #include "base/process/parallel.h"
-#include "base/rank_list.h"
 #include "base/text/file_name.h"
 #include "base/text/numbers.h"
 #include "base/text/text.h"
@@ -26,7 +24,8 @@
 #include "checkpoint/series/step_directories.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
-#include "format/input_format.h"
+#include "checkpoint/torch/read_archive.h"
+#include "format/torch/tensor_range.h"
 #include "storage/local/directory.h"
 #include "storage/small_file.h"
 
@@ -114,11 +113,8 @@ class ZeroReader {
     for (const auto& [rank, name] : names_.model) names.push_back(name);
     models_.resize(names.size());
     const auto read = [&](std::size_t i) {
-      const ByteSourcePtr file = open_file(path_of(names[i]), tree_);
-      models_[i].states =
-          explained(torch_format(), *file, [&] { return read_zero_model(TorchArchive(*file)); });
-      file->check_unchanged();
-      models_[i].file = file;
+      models_[i].file = open_file(path_of(names[i]), tree_);
+      models_[i].states = read_archive(*models_[i].file, read_zero_model);
     };
     read(0);
     const ZeroModelStates& first = models_.front().states;
@@ -148,9 +144,7 @@ class ZeroReader {
         names.size(),
         [&](std::size_t i) {
           files[i] = open_file(path_of(names[i]), tree_);
-          optimizer_[i] = explained(torch_format(), *files[i],
-                                    [&] { return read_zero_optimizer(TorchArchive(*files[i])); });
-          files[i]->check_unchanged();
+          optimizer_[i] = read_archive(*files[i], read_zero_optimizer);
         },
         threads());
     for (const ByteSourcePtr& file : files) numbers_.push_back(joined_.add_file(file));
@@ -218,14 +212,6 @@ class ZeroReader {
     return moment.empty() ? states.weights : states.moments.at(moment);
   }
 
-  /// Its elements, as bytes of the file.
-  static ByteRange range_of(const TorchTensor& tensor) {
-    const auto width = static_cast<std::uint64_t>(element_size(tensor.dtype));
-    const auto first = static_cast<std::uint64_t>(tensor.first) * width;
-    const auto bytes = static_cast<std::uint64_t>(tensor.shape.front()) * width;
-    return {tensor.storage.offset() + first, bytes};
-  }
-
   /// The names are those of all moments, and the empty one of the weights.
   std::vector<std::string> kinds() const {
     std::vector<std::string> all{""};
@@ -289,7 +275,7 @@ class ZeroReader {
                   const std::vector<ZeroPartition>& partitions) {
     auto vector = std::make_shared<RangeList>();
     for (std::size_t rank = 0; rank < optimizer_.size(); ++rank) {
-      vector->add(numbers_[rank], range_of(groups_of(optimizer_[rank], kind)[group]));
+      vector->add(numbers_[rank], contiguous_range(groups_of(optimizer_[rank], kind)[group]));
     }
     const DType dtype = groups_of(optimizer_.front(), kind)[group].dtype;
     const std::uint64_t begin = joined_.add(std::move(vector));
@@ -341,7 +327,7 @@ class ZeroReader {
     for (std::size_t rank = 0; rank < optimizer_.size(); ++rank) {
       auto vector = std::make_shared<RangeList>();
       for (const TorchTensor& group : groups_of(optimizer_[rank], kind)) {
-        vector->add(numbers_[rank], range_of(group));
+        vector->add(numbers_[rank], contiguous_range(group));
       }
       if (vector->size() != bytes) {
         refuse("'" + printable(optimizer_name(rank)) + "' has flat groups of " +
@@ -390,7 +376,7 @@ class ZeroReader {
       const bool good = is_contiguous(piece) && element_count(piece.shape) == length &&
                         piece.dtype == pieces.front()->dtype && piece.shape.size() == 1;
       if (!good) refuse("has a piece of '" + printable(frozen.name) + "' of another length");
-      vector->add(models_[rank].number, range_of(piece));
+      vector->add(models_[rank].number, contiguous_range(piece));
     }
     joined_.add_tensor(frozen.name, pieces.front()->dtype, frozen.shape,
                        joined_.add(std::move(vector)));
@@ -437,22 +423,18 @@ std::optional<StepDirectories> find_zero_tags(const fs::path& directory, const S
   return found;
 }
 
-/// The directory that `latest` names, if it has a checkpoint: programs may choose any tag.
-std::optional<fs::path> latest_of(const fs::path& directory, const SourceTreePtr& tree) {
+/// The directory that `latest` names, if its name is no number of a step, as programs may choose
+/// it, and it has a checkpoint.
+std::optional<fs::path> own_tag_of(const fs::path& directory, const SourceTreePtr& tree) {
   constexpr std::uint64_t kMostBytes = 4096;
   const fs::path tracker = directory / kZeroTagNames.tracker;
   if (path_kind(tracker, tree) != PathKind::kOther) return std::nullopt;
   std::string tag = read_small_file(tracker, kMostBytes, tree);
   tag.erase(tag.find_last_not_of(" \t\r\n") + 1);
-  if (!is_plain_file_name(tag)) return std::nullopt;
+  if (parse_zero_tag(tag) || !is_plain_file_name(tag)) return std::nullopt;
   const fs::path named = directory / tag;
   if (path_kind(named, tree) != PathKind::kDirectory) return std::nullopt;
   return find_zero_files(named, tree) ? std::optional(named) : std::nullopt;
-}
-
-/// Of a tag that is no number of a step.
-bool is_own_tag(const fs::path& directory) {
-  return !parse_zero_tag(directory.filename().string());
 }
 
 }  // namespace
@@ -468,9 +450,9 @@ std::optional<Discovery> discover_deepspeed(const fs::path& directory,
     if (!step.empty()) out.steps = {step};
     return out;
   }
-  if (const auto latest = latest_of(directory, tree);
-      latest && is_own_tag(*latest) && options.step == kLatestStep) {
-    return ZeroReader(*latest, *find_zero_files(*latest, tree), tree).read();
+  if (options.step == kLatestStep) {
+    if (const auto own = own_tag_of(directory, tree))
+      return discover_deepspeed(*own, options, tree);
   }
   const auto found = find_zero_tags(directory, tree, options.step == kLatestStep);
   if (!found) return std::nullopt;
@@ -493,7 +475,7 @@ std::optional<std::vector<StepInfo>> find_deepspeed_steps(const fs::path& direct
   }
   const auto found = find_zero_tags(directory, tree, /*needs_tracker=*/false);
   if (!found) {
-    return latest_of(directory, tree) ? std::optional(std::vector<StepInfo>()) : std::nullopt;
+    return own_tag_of(directory, tree) ? std::optional(std::vector<StepInfo>()) : std::nullopt;
   }
   std::vector<StepInfo> steps;
   for (const auto& [step, path] : found->directories) {

@@ -83,16 +83,22 @@ class StatesReader {
     return std::string(*name);
   }
 
+  /// Names the file and the parameter in what `work` throws.
+  template <typename Work>
+  auto of_parameter(const std::string& name, Work&& work) const {
+    try {
+      return work();
+    } catch (Error& error) {
+      throw error.in_file(archive_.source().name()).for_parameter(name);
+    }
+  }
+
   /// torch.Size((...)), or a tuple.
   Shape shape_of(PickleValue value, const std::string& name) const {
     const auto arguments = tree_.tuple(tree_.arguments(value));
-    try {
+    return of_parameter(name, [&] {
       return torch_sizes(tree_, arguments.empty() ? value : arguments[0], "its shape");
-    } catch (const Error& error) {
-      throw Error(error.kind(), error.message())
-          .in_file(archive_.source().name())
-          .for_parameter(name);
-    }
+    });
   }
 
   std::vector<ZeroShape> named_shapes(PickleValue dict) const {
@@ -111,15 +117,9 @@ class StatesReader {
   }
 
   TorchTensor tensor_of(PickleValue value, const std::string& name) const {
-    try {
-      TorchTensor tensor = archive_.tensor(value);
-      tensor.name = name;
-      return tensor;
-    } catch (const Error& error) {
-      throw Error(error.kind(), error.message())
-          .in_file(archive_.source().name())
-          .for_parameter(name);
-    }
+    TorchTensor tensor = of_parameter(name, [&] { return archive_.tensor(value); });
+    tensor.name = name;
+    return tensor;
   }
 
   std::vector<TorchTensor> named_tensors(PickleValue dict) const {

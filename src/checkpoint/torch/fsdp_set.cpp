@@ -19,11 +19,11 @@
 #include "checkpoint/set_format.h"
 #include "checkpoint/shaped_catalogue.h"
 #include "checkpoint/source_links.h"
+#include "checkpoint/torch/read_archive.h"
 #include "checkpoint/torch/saved_content.h"
 #include "checkpoint/torch/state_key.h"
 #include "checkpoint/torch/torch_file.h"
 #include "checkpoint/torch/torch_rank_file.h"
-#include "format/input_format.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
 
@@ -88,10 +88,9 @@ class FsdpReader {
     const FoundFile& found = out_.files[number];
     RankContent& content = contents_[number];
     content.file = open_file(found.path, tree_);
-    content.saved = explained(torch_format(), *content.file, [&] {
-      return read_torch_save(TorchArchive(*content.file), DTensors::kPlaced);
+    content.saved = read_archive(*content.file, [](const TorchArchive& archive) {
+      return read_torch_save(archive, DTensors::kPlaced);
     });
-    content.file->check_unchanged();
     for (const auto& [tensor, place] : content.saved.places) {
       if (place.rank == found.rank - Rank()) continue;
       throw Error(ErrorKind::kBadInput, "is of rank " + std::to_string(place.rank) +

@@ -6,15 +6,13 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "base/content_size.h"
 #include "checkpoint/strided_read.h"
+#include "format/torch/tensor_range.h"
 
 namespace reshardfs {
 
 ByteRange InOrderSource::add(TorchTensor tensor) {
-  const auto bytes =
-      static_cast<std::uint64_t>(content_size(tensor.shape, tensor.dtype, "the size of a tensor"));
-  const ByteRange place(size_, bytes);
+  const ByteRange place(size_, content_bytes(tensor.shape, tensor.dtype));
   if (!place.empty()) behind_.push_back({size_, std::move(tensor)});
   size_ = place.end();
   return place;

@@ -3,9 +3,10 @@
 
 #include <utility>
 
-#include "base/content_size.h"
 #include "checkpoint/torch/in_order_source.h"
+#include "checkpoint/torch/read_archive.h"
 #include "checkpoint/torch/state_key.h"
+#include "format/torch/tensor_range.h"
 
 namespace reshardfs {
 
@@ -21,12 +22,10 @@ std::shared_ptr<const FileIndex> index_of_tensors(std::vector<TorchTensor> tenso
     entry.name = std::move(tensor.name);
     entry.dtype = tensor.dtype;
     entry.shape = tensor.shape;
-    entry.content_bytes =
-        static_cast<std::uint64_t>(content_size(entry.shape, entry.dtype, "the size of a tensor"));
+    entry.content_bytes = content_bytes(entry.shape, entry.dtype);
     if (entry.content_bytes == 0) continue;
     if (is_contiguous(tensor)) {
-      const auto first = static_cast<std::uint64_t>(tensor.first * element_size(tensor.dtype));
-      entry.extents.emplace_back(tensor.storage.offset() + first, entry.content_bytes);
+      entry.extents.push_back(contiguous_range(tensor));
       continue;
     }
     if (!behind) behind = std::make_shared<InOrderSource>(file);
@@ -39,8 +38,8 @@ std::shared_ptr<const FileIndex> index_of_tensors(std::vector<TorchTensor> tenso
 }
 
 TorchFile open_torch_file(ByteSourcePtr file, const std::string& state_key) {
-  TorchSave saved = read_torch_save(TorchArchive(*file));
-  file->check_unchanged();
+  TorchSave saved =
+      read_archive(*file, [](const TorchArchive& archive) { return read_torch_save(archive); });
   keep_state(state_key, saved.tensors);
   keep_state(state_key, saved.refused);
   keep_state(state_key, saved.beside.values);

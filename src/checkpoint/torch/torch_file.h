@@ -20,10 +20,9 @@ struct TorchFile {
   SavedBeside beside;
 };
 
-/// @param state_key takes only what is below this key, whose names then begin behind it: "model"
-/// for
-///        "model.layers.0.weight". Empty: all.
-/// @throws Error as TorchArchive and read_torch_save().
+/// @param state_key takes only what is below this key, whose names then begin behind it: with
+///        "model", "model.layers.0.weight" becomes "layers.0.weight". Empty: all.
+/// @throws Error as read_archive() and read_torch_save().
 TorchFile open_torch_file(ByteSourcePtr file, const std::string& state_key);
 
 /// An index of tensors as they lie in a file.

@@ -17,8 +17,7 @@ namespace reshardfs {
 void open_if_torch(RankFile& file, const CheckpointOptions& options, SavedBeside& beside) {
   if (file.index || file.path.extension() == ".distcp") return;
   if (!begins_like_torch(*file.source)) return;
-  TorchFile opened = explained(torch_format(), *file.source,
-                               [&] { return open_torch_file(file.source, options.state_key); });
+  TorchFile opened = open_torch_file(file.source, options.state_key);
   file.index = std::move(opened.index);
   file.saved = std::exchange(file.source, std::move(opened.source));
   beside = std::move(opened.beside);
