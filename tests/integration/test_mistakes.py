@@ -116,6 +116,8 @@ class Mistakes(unittest.TestCase):
     def setUp(self) -> None:
         self.directory = self.enterContext(scratch()).resolve()
         make_places(self.directory)
+        # A command that was expected to be refused may mount.
+        self.enterContext(mountpoint_guard(self.directory / "mnt"))
 
     def corrected(self, words: list[str], line: str) -> str:
         """The command that the answer proposes: whole, or as a word in place of a wrong one."""
