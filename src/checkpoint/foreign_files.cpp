@@ -10,6 +10,9 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/text.h"
+#include "checkpoint/foreign_kinds.h"
+#include "checkpoint/recognition.h"
 #include "format/foreign_content.h"
 #include "format/input_format.h"
 #include "storage/local/directory.h"
@@ -17,26 +20,8 @@
 namespace reshardfs {
 namespace {
 
-/// Files with which other programs mark a directory as theirs.
-struct Marker {
-  std::string_view name;
-  std::string_view what;  ///< completes "is ..."
-  std::string_view advice;
-};
-
-constexpr std::string_view kFromJax =
-    "restore it with Orbax, and save the arrays with safetensors.flax.save_file()";
-
-constexpr std::array kMarkers{
-    Marker{"_CHECKPOINT_METADATA", "a checkpoint of Orbax", kFromJax},
-    Marker{"_METADATA", "a checkpoint of Orbax", kFromJax},
-    Marker{"manifest.ocdbt", "a checkpoint of Orbax", kFromJax},
-    Marker{".zgroup", "a zarr store",
-           "load it with the program that wrote it, and save the tensors "
-           "as safetensors"},
-    Marker{"saved_model.pb", "a SavedModel of TensorFlow",
-           "load it with TensorFlow, and save the tensors as safetensors"},
-};
+constexpr std::size_t kMostNamed = 12;     ///< a pipeline has six or so
+constexpr std::size_t kMostSearched = 16;  ///< subdirectories of one that has no checkpoint
 
 bool has_model_name(std::string_view name) {
   constexpr std::array<std::string_view, 14> kExtensions{
@@ -81,18 +66,11 @@ void refuse_torch_ranks(const std::filesystem::path& root, const std::string& ra
 }
 
 /// @throws as refuse_foreign_files().
-void refuse_in(const std::filesystem::path& root, const std::vector<DirectoryEntry>& entries,
-               const SourceTreePtr& tree) {
+void refuse_contents(const std::filesystem::path& root, const std::vector<DirectoryEntry>& entries,
+                     const SourceTreePtr& tree) {
   constexpr int kMostOpened = 16;
   int opened = 0;
   for (const DirectoryEntry& entry : entries) {
-    for (const Marker& marker : kMarkers) {
-      if (entry.name != marker.name) continue;
-      throw Error(ErrorKind::kUnsupported,
-                  "is " + std::string(marker.what) + " (it has " + std::string(marker.name) + ")")
-          .in_file(root.string())
-          .hint(std::string(marker.advice));
-    }
     if (!entry.is_regular || !has_model_name(entry.name) || opened == kMostOpened) continue;
     ++opened;
     const auto content = model_in(root / entry.name, tree);
@@ -107,15 +85,51 @@ void refuse_in(const std::filesystem::path& root, const std::vector<DirectoryEnt
 
 }  // namespace
 
+void refuse_foreign_directory(const std::filesystem::path& root, const SourceTreePtr& tree) {
+  const auto [kind, sign] = foreign_directory(list_directory(root, tree));
+  if (kind == nullptr) return;
+  throw Error(ErrorKind::kUnsupported,
+              "is " + std::string(kind->what) + " (it has " + printable(sign) + ")")
+      .in_file(root.string())
+      .hint(std::string(kind->advice));
+}
+
+void refuse_pipeline(const std::filesystem::path& root, const SourceTreePtr& tree) {
+  constexpr const char* kPipeline = "model_index.json";
+  if (path_kind(root / kPipeline, tree) != PathKind::kOther) return;
+  std::vector<std::string> models;
+  for (const DirectoryEntry& entry : list_directory(root, tree)) {
+    if (entry.is_directory && is_checkpoint(root / entry.name)) models.push_back(entry.name);
+  }
+  if (models.empty()) return;
+  throw Error(ErrorKind::kMissing, "is a pipeline of diffusers, with a model in each of " +
+                                       name_list(models, kMostNamed))
+      .in_file(root.string())
+      .hint("name one of them, for example " + printable((root / models.front()).string()));
+}
+
+void refuse_foreign_below(const std::filesystem::path& root, const SourceTreePtr& tree) {
+  const std::vector<std::string> names = directories_by_number(root, tree);
+  for (std::size_t i = 0; i < std::min(names.size(), kMostSearched); ++i) {
+    const auto [kind, sign] = foreign_directory(list_directory(root / names[i], tree));
+    if (kind == nullptr) continue;
+    throw Error(ErrorKind::kUnsupported,
+                "has no checkpoint that reshardfs reads: '" + printable(names[i]) + "' is " +
+                    std::string(kind->what) + " (it has " + printable(sign) + ")")
+        .in_file(root.string())
+        .hint(std::string(kind->advice));
+  }
+}
+
 void refuse_foreign_files(const std::filesystem::path& root, const SourceTreePtr& tree) {
   const std::vector<DirectoryEntry> entries = list_directory(root, tree);
-  refuse_in(root, entries, tree);
+  refuse_contents(root, entries, tree);
   const auto rank = std::find_if(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
     return entry.is_directory && has_rank_name(entry.name);
   });
   if (rank == entries.end()) return;
   const std::vector<DirectoryEntry> below = list_directory(root / rank->name, tree);
-  refuse_in(root / rank->name, below, tree);
+  refuse_contents(root / rank->name, below, tree);
   refuse_torch_ranks(root, rank->name, below);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/set_format.h"
 
+#include <algorithm>
 #include <array>
 
 #include "checkpoint/dcp/dcp_set.h"
@@ -35,28 +36,35 @@ std::optional<Answer> first_answer(const std::filesystem::path& source,
 std::span<const SetFormat> set_formats() {
   static constexpr std::array kFormats{
       SetFormat{discover_dcp, find_dcp_steps, "dcp",
-                "a distributed checkpoint with a table .metadata, as PyTorch saves it"},
+                "a distributed checkpoint with a table .metadata, as PyTorch saves it",
+                ".metadata, or __0.metadata and so on"},
       SetFormat{discover_megatron, find_megatron_steps, "megatron",
-                "steps of Megatron-Core, each a distributed checkpoint with a table .metadata"},
+                "steps of Megatron-Core, each a distributed checkpoint with a table .metadata",
+                "latest_checkpointed_iteration.txt, iter_0000010/.metadata"},
       SetFormat{discover_shards, find_shard_steps, "dcp_shards",
                 "safetensors with shards of each tensor, as PyTorch's distributed checkpoint "
-                "saves them"},
+                "saves them",
+                "shard-00001-model-00001-of-00001.safetensors"},
       SetFormat{
           discover_fsdp, find_fsdp_steps, "torch_ranks",
           "the files of all ranks with their parts of the tensors, as FSDP trainers save them "
-          "with torch.save"},
+          "with torch.save",
+          "model_world_size_2_rank_0.pt"},
       SetFormat{discover_universal, find_universal_steps, "deepspeed_universal",
-                "a universal checkpoint of DeepSpeed, with a file for each parameter and state"},
+                "a universal checkpoint of DeepSpeed, with a file for each parameter and state",
+                "latest_universal, global_step10_universal/zero/"},
       SetFormat{
           discover_deepspeed, find_deepspeed_steps, "deepspeed",
-          "a checkpoint of DeepSpeed's ZeRO: parameters in float32, and the optimizer's moments"},
+          "a checkpoint of DeepSpeed's ZeRO: parameters in float32, and the optimizer's moments",
+          "latest, global_step10/zero_pp_rank_0_mp_rank_00_optim_states.pt"},
       SetFormat{discover_step_sets, find_step_sets, "steps",
-                "a directory with a checkpoint for each step"},
+                "a directory with a checkpoint for each step",
+                "checkpoint-10/, step-10/, epoch_0/ or global_step_10/"},
       SetFormat{discover_iterations, find_iteration_steps, "checkpoint_2",
-                "Checkpoint 2.0 of MindSpore Transformers"},
-      SetFormat{
-          discover_inner_dcp, find_inner_dcp_steps, "dcp_inside",
-          "a directory of accelerate or NeMo, with a distributed checkpoint of PyTorch in it"},
+                "Checkpoint 2.0 of MindSpore Transformers", "iteration_00000010/"},
+      SetFormat{discover_inner_dcp, find_inner_dcp_steps, "dcp_inside",
+                "a directory of accelerate or NeMo, with a distributed checkpoint of PyTorch in it",
+                "pytorch_model_fsdp_0/.metadata or weights/.metadata"},
   };
   return kFormats;
 }
@@ -84,7 +92,15 @@ const SetFormat* described_format(const std::filesystem::path& source,
         const bool knows = format.find_steps(source, tree).has_value();
         return knows ? std::optional(&format) : std::nullopt;
       });
-  return known.value_or(nullptr);
+  if (known) return *known;
+  // Steps beside a model that comes before them.
+  const bool of_step = options.step != kLatestStep && options.pattern.empty() &&
+                       !steps_beside_model(source, source_tree(source, options)).empty();
+  if (!of_step) return nullptr;
+  const auto formats = set_formats();
+  return &*std::find_if(formats.begin(), formats.end(), [](const SetFormat& format) {
+    return format.discover == discover_step_sets;
+  });
 }
 
 std::optional<std::vector<StepInfo>> find_described_steps(const std::filesystem::path& source,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Sets that record their layouts themselves. To add a kind, write a file here with a catalogue and
-/// these two functions, and add a line to set_format.cpp.
+/// these two functions, and add a line to set_format.cpp and to docs/directories.md. What is known
+/// and not read is in foreign_kinds.h.
 #pragma once
 
 #include <filesystem>
@@ -30,6 +31,8 @@ struct SetFormat {
                                                      const SourceTreePtr& tree);
   std::string_view kind;   ///< for programs, as in `inspect --json`
   std::string_view words;  ///< for people
+  /// What such a directory has, as in docs/directories.md.
+  std::string_view signs;
 };
 
 std::span<const SetFormat> set_formats();

@@ -252,6 +252,14 @@ std::optional<ForeignContent> foreign_content(const ByteSource& source) noexcept
   }
 }
 
+bool is_text_content(const ByteSource& source) noexcept {
+  try {
+    return is_text(beginning_of(source));
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 bool is_checkpoint_content(const ByteSource& source) noexcept {
   try {
     return is_checkpoint_content(beginning_of(source));

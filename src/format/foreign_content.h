@@ -23,6 +23,9 @@ std::optional<ForeignContent> foreign_content(std::string_view begin);
 /// The same of a file; nothing if it cannot be read.
 std::optional<ForeignContent> foreign_content(const ByteSource& source) noexcept;
 
+/// Whether a file begins with printable characters of ASCII or UTF-8; false if it cannot be read.
+bool is_text_content(const ByteSource& source) noexcept;
+
 /// Whether bytes are the beginning of a checkpoint file of any format, or of an encrypted one.
 /// @param begin the file's first bytes; fewer than 512 only if it has no more.
 bool is_checkpoint_content(std::string_view begin);

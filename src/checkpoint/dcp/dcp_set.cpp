@@ -22,6 +22,7 @@
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/torch/state_key.h"
+#include "format/foreign_content.h"
 #include "format/torch/dcp_join.h"
 #include "format/torch/dcp_table.h"
 #include "storage/local/directory.h"
@@ -93,6 +94,15 @@ struct Tables {
   explicit operator bool() const { return is_one || !files.empty(); }
 };
 
+/// Other programs, too, write a file of this name: theirs is a text, with no data beside it.
+bool is_table(const fs::path& directory, const SourceTreePtr& tree) {
+  if (is_url(directory) || !is_text_content(*open_file(directory / kTable, tree))) return true;
+  const std::vector<DirectoryEntry> entries = list_directory(directory, tree);
+  return std::any_of(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
+    return entry.name.ends_with(kDcpExtension);
+  });
+}
+
 /// @throws Error if the files are there, but no table, or cannot be read anyway.
 Tables find_tables(const fs::path& directory, const SourceTreePtr& tree) {
   Tables tables;
@@ -103,7 +113,8 @@ Tables find_tables(const fs::path& directory, const SourceTreePtr& tree) {
         .in_file(directory.string())
         .hint("save it as torch_dist (--ckpt-format torch_dist)");
   }
-  tables.is_one = path_kind(directory / kTable, tree) == PathKind::kOther;
+  tables.is_one = path_kind(directory / kTable, tree) == PathKind::kOther &&
+                  (!backend.empty() || is_table(directory, tree));
   if (tables.is_one) return tables;
   std::string data = backend.empty() ? std::string() : kMegatronConfig;
   for (const DirectoryEntry& entry : list_directory(directory, tree)) {

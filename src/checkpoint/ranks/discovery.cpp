@@ -16,6 +16,7 @@
 #include "checkpoint/series/meta_json.h"
 #include "checkpoint/series/series.h"
 #include "checkpoint/series/step.h"
+#include "checkpoint/series/step_sets.h"
 #include "checkpoint/series/steps.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
@@ -179,6 +180,14 @@ void note_missing_ranks(const SourceFiles& source, Discovery& out) {
                       " missing: no file there matches " + printable(source.pattern));
 }
 
+void warn_of_steps_beside(const std::filesystem::path& source, const SourceTreePtr& tree,
+                          Discovery& out) {
+  const std::vector<std::string> steps = steps_beside_model(source, tree);
+  if (steps.empty()) return;
+  out.warnings.push_back("the steps in this directory are not read: choose one with --step: " +
+                         join_steps(steps));
+}
+
 }  // namespace
 
 SourceFiles find_all_files(const std::filesystem::path& source, const CheckpointOptions& options) {
@@ -234,6 +243,8 @@ Discovery discover_listed(const std::filesystem::path& source, const CheckpointO
   out.notes = std::move(files.notes);
   out.warnings = std::move(files.warnings);
   if (auto note = links_outside(source, files.found.links)) out.notes.push_back(std::move(*note));
+  if (files.pattern.empty()) warn_of_steps_beside(source, source_tree(source, options), out);
+  if ((files.name_map || files.is_whole) && options.step != kLatestStep) throw no_steps(source);
   if (files.name_map) {
     out.files = std::move(files.found.files);
     out.places = files.name_map->places;

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -33,9 +35,10 @@ namespace {
 constexpr std::string_view kWeightsAlone = "checkpoint_network";
 constexpr std::string_view kWholePattern = "checkpoint/rank_{rank}/*";
 constexpr std::string_view kWeightsPattern = "checkpoint_network/rank_{rank}/*";
-constexpr std::array<std::string_view, 7> kKnownPatterns = {
-    "rank_{rank}/*", "node{rank}/*", "ckpt_{rank}/*", "*_rank_{rank}*", "model-rank-{rank}-part-*",
-    kWholePattern,   kWeightsPattern};
+constexpr std::array<std::string_view, 9> kKnownPatterns = {
+    "rank_{rank}/*", "rank{rank}/*",   "node{rank}/*",
+    "ckpt_{rank}/*", "*_rank_{rank}*", "model-rank-{rank}-part-*",
+    "rank{rank}",    kWholePattern,    kWeightsPattern};
 constexpr std::string_view kSafetensorsSuffix = ".safetensors";
 
 Error nothing_found(const std::filesystem::path& root, const std::string& looked_for) {
@@ -43,22 +46,39 @@ Error nothing_found(const std::filesystem::path& root, const std::string& looked
       .in_file(root.string());
 }
 
-/// What every known form of a source is recognized by.
-std::string all_forms() {
-  std::string forms = ".metadata of a distributed checkpoint, and files of ranks:";
-  for (const std::string_view known : kKnownPatterns) {
-    forms += (known == kKnownPatterns.front() ? " " : ", ") + std::string(known);
-  }
-  forms += " with the extension";
-  for (const InputFormat& format : input_formats()) {
-    const bool first = &format == &input_formats().front();
-    forms += (first ? " " : " or ") + std::string(format.extension);
-  }
-  return forms;
+/// Without hidden ones, which copying programs and macOS leave.
+std::vector<DirectoryEntry> visible_entries(const std::filesystem::path& root,
+                                            const SourceTreePtr& tree) {
+  std::vector<DirectoryEntry> entries = list_directory(root, tree);
+  std::erase_if(entries, [](const DirectoryEntry& entry) { return entry.name.starts_with('.'); });
+  return entries;
 }
 
 constexpr const char* kGivePattern =
     "give their location with --src-pattern, for example 'rank_{rank}/*.ckpt'";
+
+/// "net_{rank}.ckpt" for "net_0.ckpt" and "net_1.ckpt". Empty if the names differ in more than one
+/// number, or are not of plain letters.
+std::string pattern_of(const std::vector<std::string>& names) {
+  if (names.size() < 2) return {};
+  constexpr std::string_view kDigits = "0123456789";
+  const std::string& first = names.front();
+  for (std::size_t at = first.find_first_of(kDigits); at != std::string::npos;) {
+    const std::size_t end = std::min(first.find_first_not_of(kDigits, at), first.size());
+    const std::string before = first.substr(0, at);
+    const std::string after = first.substr(end);
+    const bool fits = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+      if (name.size() <= before.size() + after.size()) return false;
+      const std::string_view number =
+          std::string_view(name).substr(before.size(), name.size() - before.size() - after.size());
+      return name.starts_with(before) && name.ends_with(after) &&
+             number.find_first_not_of(kDigits) == std::string_view::npos;
+    });
+    if (fits) return printable(before + "{rank}" + after);
+    at = first.find_first_of(kDigits, end);
+  }
+  return {};
+}
 
 /// Files that are no rank's, as of a run on one device: which of them is meant, only the user
 /// knows.
@@ -66,14 +86,31 @@ void refuse_plain_files(const std::filesystem::path& root, const SourceTreePtr& 
   constexpr std::size_t kMost = 100;
   const std::vector<std::string> names = checkpoint_files_in(root, tree, kMost + 1);
   if (names.empty()) return;
+  const std::string pattern = pattern_of(names);
   const std::string count = names.size() > kMost ? "more than " + counted(kMost, "checkpoint")
                                                  : counted(names.size(), "checkpoint");
   throw Error(ErrorKind::kMissing, count + " here: " + name_list(names))
       .in_file(root.string())
       .needs(Need::kSource)
       .hint(std::string(names.size() == 1 ? "name it" : "name one") +
-            ", or give the pattern of a file for each rank with --src-pattern, for example "
-            "'net_{rank}.ckpt'");
+            ", or give the pattern of a file for each rank with --src-pattern" +
+            (pattern.empty() ? ", for example 'net_{rank}.ckpt'" : " '" + pattern + "'"));
+}
+
+/// For a directory that has nothing that is known.
+Error nothing_known(const std::filesystem::path& root, const SourceTreePtr& tree) {
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : list_directory(root, tree)) names.push_back(entry.name);
+  if (std::find(names.begin(), names.end(), "config.json") != names.end()) {
+    return Error(ErrorKind::kMissing, "has the config.json of a model, but no weights")
+        .in_file(root.string())
+        .needs(Need::kSource)
+        .hint("copy or download the weights, too");
+  }
+  return Error(ErrorKind::kMissing, "no checkpoint was found; there is " + name_list(names))
+      .in_file(root.string())
+      .needs(Need::kSource)
+      .hint("say where the files are with --src-pattern, for example 'rank_{rank}/*.ckpt'");
 }
 
 /// What a known pattern finds, in whichever format.
@@ -113,19 +150,13 @@ SourceFiles take_parts(const std::vector<std::filesystem::path>& files, const So
 }
 
 SourceFiles take_name_map(NameMapDirectory map, const SourceTreePtr& tree) {
+  require_files(map);
   SourceFiles source = take_parts(map.files, tree);
   note_link(map.map_file, tree, source);
   source.notes.push_back("using the " + counted(map.files.size(), "file") + " of " +
                          map.map_file.filename().string() + " as one whole model");
   source.name_map = std::move(map);
   return source;
-}
-
-std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& root,
-                                                  const SourceTreePtr& tree) {
-  auto map = find_name_map(root, tree);
-  if (!map) return std::nullopt;
-  return take_name_map(std::move(*map), tree);
 }
 
 /// "weights.00.safetensors", as MLX counts its files.
@@ -164,7 +195,7 @@ std::optional<SourceFiles> find_counted_parts(const std::filesystem::path& root,
                                               const SourceTreePtr& tree) {
   std::map<std::string, std::vector<std::string>> series;
   std::vector<std::string> others;
-  for (const DirectoryEntry& entry : list_directory(root, tree)) {
+  for (const DirectoryEntry& entry : visible_entries(root, tree)) {
     const bool is_model = entry.name.ends_with(kSafetensorsSuffix) || has_torch_name(entry.name);
     if (!entry.is_regular || !is_model) continue;
     const auto name = parse_counted_name(entry.name);
@@ -195,7 +226,7 @@ std::optional<SourceFiles> find_counted_parts(const std::filesystem::path& root,
   for (const std::string& file : files) paths.push_back(root / file);
   SourceFiles source = take_parts(paths, tree);
   source.warnings =
-      unfinished_files(root, list_directory(root, tree), paths.front().extension().string());
+      unfinished_files(root, visible_entries(root, tree), paths.front().extension().string());
   source.is_whole = true;
   source.notes.push_back("using the " + counted(files.size(), "file") + " " + name +
                          " as one whole model");
@@ -206,43 +237,77 @@ std::optional<SourceFiles> find_counted_parts(const std::filesystem::path& root,
   return source;
 }
 
+/// Also where the index is left from other files: those of the directory then count each other.
+std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& root,
+                                                  const SourceTreePtr& tree) {
+  auto map = find_name_map(root, tree);
+  if (!map) return std::nullopt;
+  if (map->is_stale) {
+    if (auto counted_parts = find_counted_parts(root, tree)) {
+      counted_parts->warnings.push_back(printable(map->map_file.filename().string()) +
+                                        " is not used: none of the files that it names is here");
+      return counted_parts;
+    }
+  }
+  return take_name_map(std::move(*map), tree);
+}
+
 /// The model's files beside which Hugging Face's Trainer and others save their own with torch.save.
-constexpr std::array<std::string_view, 3> kTorchModels{"pytorch_model.bin", "consolidated.00.pth",
-                                                       "model.pt"};
+constexpr std::array<std::string_view, 4> kTorchModels{"pytorch_model.bin", "consolidated.00.pth",
+                                                       "model.pt", "pytorch_model_fsdp.bin"};
 
 bool is_torch_model(const std::string& name) {
   return std::find(kTorchModels.begin(), kTorchModels.end(), name) != kTorchModels.end();
 }
 
-/// Files of torch.save in a directory, where there is no file of another format.
-std::optional<SourceFiles> find_torch_file(const std::filesystem::path& root,
-                                           const SourceTreePtr& tree) {
+std::vector<std::string> torch_files(const std::vector<DirectoryEntry>& entries) {
   std::vector<std::string> names;
-  std::vector<std::string> models;
-  const std::vector<DirectoryEntry> entries = list_directory(root, tree);
   for (const DirectoryEntry& entry : entries) {
-    if (!entry.is_regular || !has_torch_name(entry.name)) continue;
-    names.push_back(entry.name);
-    if (is_torch_model(entry.name)) models.push_back(entry.name);
+    if (entry.is_regular && has_torch_name(entry.name)) names.push_back(entry.name);
   }
-  if (models.empty()) models = names;
-  if (models.size() != 1) return std::nullopt;
-  const std::filesystem::path path = root / models.front();
+  return names;
+}
+
+/// @param names of all files of torch.save, of which the first of `chosen` is taken.
+SourceFiles take_torch_file(const std::filesystem::path& root,
+                            const std::vector<DirectoryEntry>& entries,
+                            std::vector<std::string> names, const std::string& chosen,
+                            const SourceTreePtr& tree) {
+  const std::filesystem::path path = root / chosen;
   SourceFiles source = take_one_file(path, "");
   source.warnings = unfinished_files(root, entries, path.extension().string());
   note_link(path, tree, source);
   source.found.files.front().tree = tree;
-  std::erase(names, models.front());
-  source.notes.push_back("using " + printable(models.front()) +
+  std::erase(names, chosen);
+  source.notes.push_back("using " + printable(chosen) +
                          (names.empty() ? "" : ", and not " + name_list(names)));
   return source;
+}
+
+/// The model that a trainer saves with torch.save, where there is no file of another format.
+std::optional<SourceFiles> find_torch_model(const std::filesystem::path& root,
+                                            const SourceTreePtr& tree) {
+  const std::vector<DirectoryEntry> entries = visible_entries(root, tree);
+  const std::vector<std::string> names = torch_files(entries);
+  std::vector<std::string> models;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(models), is_torch_model);
+  if (models.size() != 1) return std::nullopt;
+  return take_torch_file(root, entries, names, models.front(), tree);
+}
+
+std::optional<SourceFiles> find_only_torch_file(const std::filesystem::path& root,
+                                                const SourceTreePtr& tree) {
+  const std::vector<DirectoryEntry> entries = visible_entries(root, tree);
+  const std::vector<std::string> names = torch_files(entries);
+  if (names.size() != 1) return std::nullopt;
+  return take_torch_file(root, entries, names, names.front(), tree);
 }
 
 /// A directory as a model is published in: one safetensors file, whatever else is there.
 std::optional<SourceFiles> find_single_file(const std::filesystem::path& root,
                                             const SourceTreePtr& tree) {
   std::vector<std::string> names;
-  const std::vector<DirectoryEntry> entries = list_directory(root, tree);
+  const std::vector<DirectoryEntry> entries = visible_entries(root, tree);
   for (const DirectoryEntry& entry : entries) {
     if (entry.is_regular && entry.name.ends_with(kSafetensorsSuffix)) names.push_back(entry.name);
   }
@@ -268,6 +333,10 @@ void note_choice(const std::filesystem::path& root, std::string_view known, Sour
 
 }  // namespace
 
+std::span<const std::string_view> known_patterns() {
+  return kKnownPatterns;
+}
+
 std::optional<SourceFiles> find_known_pattern(const std::filesystem::path& root,
                                               const SourceTreePtr& tree) {
   for (const std::string_view known : kKnownPatterns) {
@@ -275,6 +344,15 @@ std::optional<SourceFiles> find_known_pattern(const std::filesystem::path& root,
     if (!source) continue;
     note_choice(root, known, *source);
     return source;
+  }
+  return std::nullopt;
+}
+
+std::optional<SourceFiles> find_whole_model(const std::filesystem::path& root,
+                                            const SourceTreePtr& tree) {
+  for (const auto find :
+       {find_parts_by_name_map, find_counted_parts, find_single_file, find_torch_model}) {
+    if (std::optional<SourceFiles> source = find(root, tree)) return source;
   }
   return std::nullopt;
 }
@@ -287,10 +365,10 @@ SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string
     throw nothing_found(root, printable(wanted)).hint(kGivePattern);
   }
   if (auto known = find_known_pattern(root, tree)) return std::move(*known);
-  for (const auto find :
-       {find_parts_by_name_map, find_counted_parts, find_single_file, find_torch_file}) {
-    if (std::optional<SourceFiles> source = find(root, tree)) return std::move(*source);
-  }
+  if (auto whole = find_whole_model(root, tree)) return std::move(*whole);
+  refuse_foreign_directory(root, tree);
+  if (auto file = find_only_torch_file(root, tree)) return std::move(*file);
+  refuse_pipeline(root, tree);
   refuse_plain_files(root, tree);
   refuse_foreign_files(root, tree);
   if (const auto below = described_set_in(root, tree)) {
@@ -305,7 +383,8 @@ SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string
         .in_file(root.string())
         .hint("give a checkpoint directory or a checkpoint file as the source");
   }
-  throw nothing_found(root, all_forms()).needs(Need::kSource).hint(kGivePattern);
+  refuse_foreign_below(root, tree);
+  throw nothing_known(root, tree);
 }
 
 SourceFiles take_one_file(const std::filesystem::path& path, const std::string& wanted) {

@@ -3,7 +3,9 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/ranks/rank_files.h"
@@ -32,10 +34,19 @@ struct SourceFiles {
 SourceFiles find_by_pattern(const std::filesystem::path& root, const std::string& wanted,
                             const SourceTreePtr& tree);
 
+/// The patterns of ranks' files that are tried, in this order, without the extension of a format.
+std::span<const std::string_view> known_patterns();
+
 /// The files of the first known pattern that matches any file; nullopt if none does.
 /// @throws Error as find_by_pattern().
 std::optional<SourceFiles> find_known_pattern(const std::filesystem::path& root,
                                               const SourceTreePtr& tree);
+
+/// A model of whole tensors directly in the directory, in one file or in several that an index or
+/// their names count; nullopt if there is none.
+/// @throws Error as find_by_pattern().
+std::optional<SourceFiles> find_whole_model(const std::filesystem::path& root,
+                                            const SourceTreePtr& tree);
 
 SourceFiles take_one_file(const std::filesystem::path& path, const std::string& wanted);
 

@@ -46,8 +46,8 @@ fs::path checkpoint_of(const fs::path& folder, const SourceTreePtr& tree) {
   return path_kind(actor, tree) == PathKind::kDirectory ? actor : folder;
 }
 
-/// None if the directory is a checkpoint itself, or its names do not tell steps. Only directories
-/// of this machine are looked into.
+/// None if the directory has files of ranks, or its names do not tell steps. Only directories of
+/// this machine are looked into.
 Folders find_folders(const fs::path& directory, const SourceTreePtr& tree) {
   Folders folders;
   if (is_url(directory)) return folders;
@@ -61,6 +61,16 @@ Folders find_folders(const fs::path& directory, const SourceTreePtr& tree) {
   const bool has_any = std::any_of(folders.begin(), folders.end(),
                                    [](const auto& folder) { return is_checkpoint(folder.second); });
   return has_any ? folders : Folders();
+}
+
+/// Whether a model lies beside the steps: trainers save the last one there, for those who load it.
+/// One that is incomplete counts, too, so that no step is taken in its place.
+bool has_own_model(const fs::path& directory, const SourceTreePtr& tree) {
+  try {
+    return find_whole_model(directory, tree).has_value();
+  } catch (const Error&) {
+    return true;
+  }
 }
 
 Error choose_other(const fs::path& directory, const Folders& folders, ErrorKind kind,
@@ -81,6 +91,7 @@ std::optional<Discovery> discover_step_sets(const fs::path& directory,
                                             const SourceTreePtr& tree) {
   const Folders folders = find_folders(directory, tree);
   if (folders.empty()) return std::nullopt;
+  if (options.step == kLatestStep && has_own_model(directory, tree)) return std::nullopt;
   if (options.step == kAllSteps) {
     throw choose_other(directory, folders, ErrorKind::kUsage, kAllStepsRefused);
   }
@@ -112,10 +123,17 @@ std::optional<Discovery> discover_step_sets(const fs::path& directory,
   return out;
 }
 
+std::vector<std::string> steps_beside_model(const fs::path& directory, const SourceTreePtr& tree) {
+  std::vector<std::string> steps;
+  if (path_kind(directory, tree) != PathKind::kDirectory) return steps;
+  for (const auto& [step, folder] : find_folders(directory, tree)) steps.push_back(step);
+  return steps;
+}
+
 std::optional<std::vector<StepInfo>> find_step_sets(const fs::path& directory,
                                                     const SourceTreePtr& tree) {
   const Folders folders = find_folders(directory, tree);
-  if (folders.empty()) return std::nullopt;
+  if (folders.empty() || has_own_model(directory, tree)) return std::nullopt;
   std::vector<StepInfo> steps;
   for (const auto& [step, folder] : folders) {
     steps.push_back({step, {Rank()}, is_checkpoint(folder)});

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "checkpoint/checkpoint_set.h"
@@ -16,11 +17,16 @@
 namespace reshardfs {
 
 /// See SetFormat. No file names the last step: the one with the highest number is taken, and
-/// refused if it has no checkpoint that can be read.
+/// refused if it has no checkpoint that can be read. A model beside the steps comes before them,
+/// unless the options choose a step.
 std::optional<Discovery> discover_step_sets(const std::filesystem::path& directory,
                                             const CheckpointOptions& options,
                                             const SourceTreePtr& tree);
 std::optional<std::vector<StepInfo>> find_step_sets(const std::filesystem::path& directory,
                                                     const SourceTreePtr& tree);
+
+/// The steps below a directory that is a checkpoint itself, ascending.
+std::vector<std::string> steps_beside_model(const std::filesystem::path& directory,
+                                            const SourceTreePtr& tree);
 
 }  // namespace reshardfs

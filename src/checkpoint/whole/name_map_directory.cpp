@@ -74,7 +74,16 @@ std::set<std::string> files_of_others(const std::filesystem::path& directory,
   return names;
 }
 
+Error missing_file(const std::filesystem::path& index, const std::string& name) {
+  return Error(ErrorKind::kMissing, "names the file '" + printable(name) + "', which is missing")
+      .in_file(index.string());
+}
+
 }  // namespace
+
+void require_files(const NameMapDirectory& map) {
+  if (map.is_stale) throw missing_file(map.map_file, map.files.front().filename().string());
+}
 
 NameMapDirectory read_name_map(const std::filesystem::path& index, const SourceTreePtr& tree) {
   const std::filesystem::path directory = index.parent_path();
@@ -94,14 +103,14 @@ NameMapDirectory read_name_map(const std::filesystem::path& index, const SourceT
   const bool has_hyper = path_kind(directory / kHyperParameters, tree) != PathKind::kMissing;
   if (has_hyper) numbers.emplace(kHyperParameters, 0);
 
+  std::vector<std::string> missing;
   for (auto& [name, number] : numbers) {
     number = out.files.size();
     out.files.push_back(directory / name);
-    if (path_kind(out.files.back(), tree) == PathKind::kMissing) {
-      throw Error(ErrorKind::kMissing, "names the file '" + printable(name) + "', which is missing")
-          .in_file(index.string());
-    }
+    if (path_kind(out.files.back(), tree) == PathKind::kMissing) missing.push_back(name);
   }
+  out.is_stale = missing.size() == numbers.size();
+  if (!missing.empty() && !out.is_stale) throw missing_file(index, missing.front());
   const std::string_view extension = extension_of_files(index_name);
   const std::vector<DirectoryEntry> entries = list_directory(directory, tree);
   // All that must be there is named.

@@ -28,6 +28,8 @@ struct NameMapDirectory {
   bool is_hub_index = false;
   /// Its metadata.total_size.
   std::optional<std::uint64_t> total_bytes{};
+  /// Whether none of `files` is there: the index is of other files than the directory's.
+  bool is_stale = false;
 };
 
 /// Reads the index of a directory: `param_name_map.json`, `model.safetensors.index.json` or
@@ -38,9 +40,12 @@ struct NameMapDirectory {
 /// @return nullopt if the directory has none.
 /// @throws Error kBadInput if the map cannot be understood or names a file outside the directory,
 ///         or for a link if links are refused, or if there are several indexes and none of the
-///         usual names; kMissing if a file that it names does not exist; kIo.
+///         usual names; kMissing if some of the files that it names do not exist; kIo.
 std::optional<NameMapDirectory> find_name_map(const std::filesystem::path& directory,
                                               const SourceTreePtr& tree = nullptr);
+
+/// @throws Error kMissing if the index is stale.
+void require_files(const NameMapDirectory& map);
 
 /// Reads one index.
 /// @throws Error as find_name_map().

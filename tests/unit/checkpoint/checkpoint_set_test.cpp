@@ -139,16 +139,16 @@ TEST_F(CheckpointSetTest, NotesARankWithoutFile) {
 TEST_F(CheckpointSetTest, SaysWhatItLookedFor) {
   expect_refused(ErrorKind::kMissing, {dir_.path().string(), "is an empty directory"});
   dir_.write("notes.txt", "mine");
-  expect_refused(ErrorKind::kMissing, {dir_.path().string(), "rank_{rank}/*", "*_rank_{rank}*",
-                                       ".ckpt or .safetensors", "--src-pattern"});
+  expect_refused(ErrorKind::kMissing, {dir_.path().string(), "there is 'notes.txt'",
+                                       "--src-pattern, for example 'rank_{rank}/*.ckpt'"});
   CheckpointOptions options;
   options.pattern = "x{rank}.ckpt";
   expect_refused(ErrorKind::kMissing, {"x{rank}.ckpt", "--src-pattern"}, options);
 }
 
 TEST_F(CheckpointSetTest, TakesNoOlderStepForOneThatIsNotComplete) {
-  dir_.write("step-9/.metadata", "a table");
-  dir_.write("step-10/.metadata", "a table");
+  dir_.write("step-9/.metadata", "\x80\x02 a table");
+  dir_.write("step-10/.metadata", "\x80\x02 a table");
   dir_.write("step-11/__0_0.distcp", "a save that was interrupted");
   dir_.write("step-12.log", "no directory");
   expect_refused(ErrorKind::kBadInput,
