@@ -20,6 +20,7 @@ struct CheckpointQuery {
   std::string step = "latest";
   std::string src_prefix{};
   std::string state_key{};
+  bool dequantize = false;
   bool check_crc = false;
   std::filesystem::path dec_key_file{};
   std::string dec_mode = "AES-GCM";

@@ -107,6 +107,9 @@ struct ConversionOptions {
   /// Of files of torch.save: reads only the tensors that are saved below this key ("model", "a.b"), by
   /// their names behind it. Empty: all tensors, by their full names.
   std::string state_key{};
+  /// Shows weights in 8-bit floats that have a scale for each block (`weight_scale_inv`) as
+  /// BFloat16, and leaves the scales out. config.json states the blocks.
+  bool dequantize = false;
   Unmatched unmatched = Unmatched::kDrop;
   Replicas replicas = Replicas::kSame;
   /// Compare samples of the replicas. A caller that reads no tensor data can turn this off.

@@ -29,6 +29,7 @@ CheckpointOptions set_options(const DiffSource& source) {
   options.prefix_option = source.prefix_option;
   options.state_key = source.state_key;
   options.state_key_option = source.state_key_option;
+  options.dequantize = source.dequantize;
   options.decryption = Decryption::load_if_named(source.dec_key_file, source.dec_mode);
   return options;
 }

@@ -27,6 +27,7 @@ struct DiffSource {
   std::string prefix_option = "--src-prefix";
   std::string state_key{};
   std::string state_key_option = "--state-key";
+  bool dequantize = false;
   /// Without a strategy: parameters of which each rank holds a slice along dimension 0.
   std::vector<std::string> join{};
   /// What the parameters are shown through.

@@ -16,10 +16,13 @@
 #include "checkpoint/completeness.h"
 #include "checkpoint/indexes/index_cache.h"
 #include "checkpoint/indexes/index_reader.h"
+#include "checkpoint/quantized/dequantize.h"
 #include "checkpoint/ranks/discovery.h"
 #include "checkpoint/series/set_age.h"
+#include "checkpoint/source_links.h"
 #include "checkpoint/torch/torch_rank_file.h"
 #include "checkpoint/whole/placed_names.h"
+#include "storage/local/directory.h"
 #include "storage/local/open_file_limit.h"
 
 namespace reshardfs {
@@ -257,6 +260,7 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
   require_stated(found.completeness);
   if (found.completeness.config.empty()) found.completeness.config = config_of(path, options);
   set.set_completeness(std::move(found.completeness));
+  if (options.dequantize) set.dequantize(path, options);
   set.unreadable_ = once_each(unreadable);
   set.root_ = path;
   set.step_ = std::move(found.step);
@@ -290,6 +294,26 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
     set.warnings_.push_back("no CRC trailer to check on rank " + format_rank_list(unchecked));
   }
   return set;
+}
+
+void CheckpointSet::dequantize(const std::filesystem::path& path,
+                               const CheckpointOptions& options) {
+  if (catalogue_ && catalogue_->states_layouts()) {
+    throw Error(ErrorKind::kUsage,
+                "--dequantize takes a model of whole tensors, and this checkpoint has parts")
+        .hint("leave it out, or export the whole model first");
+  }
+  std::filesystem::path config = options.model_config;
+  SourceTreePtr tree;
+  if (config.empty()) {
+    const bool is_file = path_kind(path, options.listed) == PathKind::kOther;
+    config = is_file ? config_of(path.parent_path(), options) : completeness_->config;
+    tree = source_tree(is_file ? path.parent_path() : path, options);
+  } else if (path_kind(config) == PathKind::kDirectory) {
+    config /= "config.json";
+  }
+  reshardfs::dequantize(files_, config, tree);
+  identity_ = std::nullopt;  // it names what the files have, not what is shown
 }
 
 std::vector<RefusedTensor> CheckpointSet::refused() const {

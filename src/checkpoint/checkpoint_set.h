@@ -51,6 +51,10 @@ struct CheckpointOptions {
   std::string state_key{};
   /// The name, in messages, of the option that sets `state_key`.
   std::string state_key_option = "--state-key";
+  /// Weights in 8-bit floats with the scales of their blocks are read as BFloat16: see dequantize().
+  bool dequantize = false;
+  /// The config.json that states the blocks, or its directory; empty: the one beside the files.
+  std::filesystem::path model_config{};
 };
 
 /// Opens a file, with decryption if it is encrypted. Does not read its index.
@@ -124,6 +128,8 @@ class CheckpointSet {
   void require_one_place_for_each_name() const;
   void require_places(const Discovery& found) const;
   void require_boxes_to_be_placed() const;
+  /// @param path of the source.
+  void dequantize(const std::filesystem::path& path, const CheckpointOptions& options);
 
   std::vector<RankFile> files_;
   std::filesystem::path root_;

@@ -206,6 +206,7 @@ DiffSource diff_source(const Given& given, const std::string& letter) {
   source.prefix_option = "--" + side + "prefix";
   source.state_key = given.text(side + "state-key");
   source.state_key_option = "--" + side + "state-key";
+  source.dequantize = given.flag(side + "dequantize");
   source.join = given.texts(side + "join");
   source.replicas = given.word(side + "replicas", kReplicasWords);
   source.dec_key_file = given.text(side + "dec-key-file");

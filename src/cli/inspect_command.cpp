@@ -92,6 +92,7 @@ DiffSource diff_source(const InspectArguments& arguments) {
   source.pattern = arguments.query.src_pattern;
   source.prefix = arguments.query.src_prefix;
   source.state_key = arguments.query.state_key;
+  source.dequantize = arguments.query.dequantize;
   source.step = arguments.query.step;
   source.dec_key_file = arguments.query.dec_key_file;
   source.dec_mode = arguments.query.dec_mode;
@@ -232,6 +233,7 @@ std::vector<ParameterStats> find_stats(const InspectArguments& arguments,
   source.no_symlinks = query.no_symlinks;
   source.prefix = query.src_prefix;
   source.state_key = query.state_key;
+  source.dequantize = query.dequantize;
   source.decryption = Decryption::load_if_named(query.dec_key_file, query.dec_mode);
   return file_stats(CheckpointSet::open(located(arguments.path), source), options, progress);
 }
@@ -431,6 +433,7 @@ InspectArguments inspect_arguments(const Given& given) {
   arguments.query.src_pattern = given.text("src-pattern");
   arguments.query.src_prefix = given.text("src-prefix");
   arguments.query.state_key = given.text("state-key");
+  arguments.query.dequantize = given.flag("dequantize");
   arguments.query.step = given.text("step");
   arguments.query.check_crc = given.flag("check-crc");
   arguments.query.no_symlinks = given.flag("no-symlinks");

@@ -42,6 +42,7 @@ struct MapCommandArguments {
   std::string step = "latest";
   std::string prefix;
   std::string state_key;
+  bool dequantize = false;
   ModelMapOptions options;
   std::string parameter;
 };
@@ -87,6 +88,7 @@ Met meet(const MapCommandArguments& arguments, const ModelMaps& maps) {
   CheckpointOptions checkpoint{arguments.pattern, arguments.step, false, nullptr};
   checkpoint.prefix = arguments.prefix;
   checkpoint.state_key = arguments.state_key;
+  checkpoint.dequantize = arguments.dequantize;
   const auto set = std::make_shared<const CheckpointSet>(
       CheckpointSet::open(located(arguments.source), checkpoint));
   for (const std::string& warning : set->warnings()) spdlog::warn("{}", warning);
@@ -236,6 +238,7 @@ MapCommandArguments map_arguments(const Given& given) {
   arguments.step = given.text("step");
   arguments.prefix = given.text("src-prefix");
   arguments.state_key = given.text("state-key");
+  arguments.dequantize = given.flag("dequantize");
   arguments.options = model_maps(given);
   return arguments;
 }

@@ -232,6 +232,7 @@ int convert_sizes(const Given& given, const std::string& output) {
   options.source = absolute_source(given.text("source"));
   options.src_prefix = given.text("src-prefix");
   options.state_key = given.text("state-key");
+  options.dequantize = given.flag("dequantize");
   const std::string layers = given.text("stage-layers");
   if (!layers.empty()) options.stage_layers = parse_stage_layers(layers);
   options.maps = model_maps(given);

@@ -16,6 +16,7 @@ CheckpointOptions options_of(const CheckpointQuery& query) {
   options.no_symlinks = query.no_symlinks;
   options.prefix = query.src_prefix;
   options.state_key = query.state_key;
+  options.dequantize = query.dequantize;
   options.decryption = Decryption::load_if_named(query.dec_key_file, query.dec_mode);
   options.examine_all = true;
   return options;

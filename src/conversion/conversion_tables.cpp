@@ -14,6 +14,7 @@
 #include "base/unmatched_options.h"
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/completeness.h"
+#include "checkpoint/quantized/block_scales.h"
 #include "checkpoint/source_links.h"
 #include "conversion/completeness.h"
 #include "conversion/derived_fit.h"
@@ -245,6 +246,7 @@ std::string command_for_rules(const ConversionOptions& options) {
   };
   add("--src-prefix", options.src_prefix);
   add("--state-key", options.state_key);
+  if (options.dequantize) words.emplace_back("--dequantize");
   add("--stage-layers", to_text(options.stage_layers));
   for (const std::string& map : options.maps.maps) add("--map", map);
   for (const std::string& variable : options.maps.variables) add("--map-var", variable);
@@ -426,8 +428,18 @@ class Opening {
                          parameter.grid->full_shape(),
                          place == made_by_.end() ? nullptr : &place->second,
                          takes(target_options_.names, name_map_, parameter.name)});
+      tensors.back().scaled = scaled_weight(parameter.name);
     }
     return tensors;
+  }
+
+  std::optional<ScaledWeight> scaled_weight(const std::string& scale) const {
+    const std::string_view name = weight_of_scale(scale);
+    if (name.empty()) return std::nullopt;
+    const SourceParameter* const weight = source_->find(std::string(name));
+    if (weight == nullptr || !weight->grid || !is_block_weight(weight->dtype)) return std::nullopt;
+    if (!block_) block_.emplace(read_block_shape(maps_.config_file(), nullptr));
+    return ScaledWeight{weight->name, weight->grid->full_shape(), *block_};
   }
 
   std::shared_ptr<TargetTable> make_target() {
@@ -481,6 +493,8 @@ class Opening {
   std::vector<std::string> notes_of_maps_;
   std::shared_ptr<const SourceTable> source_;  ///< as the maps show it
   std::optional<FamilyTarget> family_;  ///< where sizes are for tensors whose cuts nothing states
+  /// That of config.json, once it is asked for.
+  mutable std::optional<std::optional<BlockShape>> block_{};
   std::map<std::string, modelmap::MapPlace> made_by_;  ///< of what a map shows, where there is one
   TargetOptions target_options_;
   std::shared_ptr<TargetTable> target_;
@@ -500,6 +514,8 @@ CheckpointOptions source_options(const ConversionOptions& options) {
   checkpoint.no_symlinks = options.no_symlinks;
   checkpoint.prefix = options.src_prefix;
   checkpoint.state_key = options.state_key;
+  checkpoint.dequantize = options.dequantize;
+  checkpoint.model_config = options.maps.model_config;
   checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
   return checkpoint;
 }

@@ -100,7 +100,7 @@ PlacedTensors place_tensors(const FamilyStages& family, const std::vector<Family
   Layers layers(prefixes);
   std::vector<std::optional<FamilyStage>> found;
   for (const FamilyTensor& tensor : tensors) {
-    const Known<FamilyStage> stage = family.find(tensor.name, tensor.made_by, has);
+    const Known<FamilyStage> stage = family.find(tensor.stated_name(), tensor.made_by, has);
     found.push_back(stage ? std::optional(*stage) : std::nullopt);
     if (!stage && tensor.is_shown) {
       placed.unknown[stage.origin()].push_back(tensor.name);

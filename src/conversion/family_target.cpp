@@ -206,7 +206,37 @@ RulesDraft FamilyTarget::draft(const std::vector<FamilyTensor>& tensors,
 Known<FamilyCut> FamilyTarget::cut_of(const FamilyTensor& tensor,
                                       const ParallelSizes& sizes) const {
   if (!sizes.cuts()) return Known<FamilyCut>::derived({}, "nothing is cut");
+  if (tensor.scaled) return cut_of_scales(tensor, sizes);
   return cuts_.find(tensor.name, tensor.shape, tensor.made_by);
+}
+
+Known<FamilyCut> FamilyTarget::cut_of_scales(const FamilyTensor& tensor,
+                                             const ParallelSizes& sizes) const {
+  const ScaledWeight& weight = *tensor.scaled;
+  const Known<FamilyCut> stated = cuts_.find(weight.name, weight.shape, tensor.made_by);
+  if (!stated) return stated;
+  FamilyCut cut = *stated;
+  cut.whole = std::nullopt;  // that of the weight
+  if (!cut.dimension) return Known<FamilyCut>::derived(std::move(cut), stated.origin());
+  if (!weight.block) {
+    return Known<FamilyCut>::unknown(
+        "no config.json states quantization_config.weight_block_size; --dequantize shows weights "
+        "without scales");
+  }
+  if (tensor.shape != scale_shape(weight.shape, *weight.block)) {
+    return Known<FamilyCut>::unknown("it has no value for each block of its weight");
+  }
+  const std::size_t behind = weight.shape.size() - *cut.dimension;
+  const std::int64_t block = behind == 1   ? weight.block->columns
+                             : behind == 2 ? weight.block->rows
+                                           : 1;
+  const std::int64_t parts = cut.by_experts ? sizes.expert : sizes.tensor;
+  const std::int64_t length = weight.shape[*cut.dimension];
+  if (length % parts == 0 && length / parts % block == 0) {
+    return Known<FamilyCut>::derived(std::move(cut), stated.origin());
+  }
+  return Known<FamilyCut>::unknown("its weight is cut within blocks of " + std::to_string(block) +
+                                   "; --dequantize shows weights without scales");
 }
 
 std::int64_t FamilyTarget::tensor_parts() const {

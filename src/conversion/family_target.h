@@ -10,6 +10,7 @@
 #include "reshardfs/shape.h"
 #include "reshardfs/strategy.h"
 
+#include "checkpoint/quantized/block_scales.h"
 #include "conversion/model_maps.h"
 #include "modelmap/family_cuts.h"
 #include "modelmap/family_stages.h"
@@ -20,6 +21,13 @@
 
 namespace reshardfs {
 
+/// The weight that a tensor has the scales of, one for each block: they are cut as the weight is.
+struct ScaledWeight {
+  std::string name{};
+  Shape shape{};
+  std::optional<BlockShape> block{};  ///< nothing: no config.json states it
+};
+
 /// A tensor that is to be laid out.
 struct FamilyTensor {
   std::string name{};                           ///< as maps know it
@@ -28,6 +36,10 @@ struct FamilyTensor {
   const modelmap::MapPlace* made_by = nullptr;  ///< the rule of a map; nullptr: none made it
   /// Others are no target's, but tell how many layers there are.
   bool is_shown = true;
+  std::optional<ScaledWeight> scaled{};
+
+  /// The name of the tensor of which maps say where it is cut.
+  const std::string& stated_name() const noexcept { return scaled ? scaled->name : name; }
 };
 
 /// Those that a map makes. The mapping must outlive them.
@@ -76,6 +88,7 @@ class FamilyTarget {
                            const UnknownCuts& unknown,
                            const std::vector<FamilyTensor>& tensors) const;
   Known<FamilyCut> cut_of(const FamilyTensor& tensor, const ParallelSizes& sizes) const;
+  Known<FamilyCut> cut_of_scales(const FamilyTensor& tensor, const ParallelSizes& sizes) const;
   SizedParameter sized(const FamilyTensor& tensor, const FamilyCut& cut,
                        const ParallelSizes& sizes) const;
 

@@ -129,6 +129,8 @@ void write_options(JsonWriter& json, const ConversionOptions& options) {
   json.member("crc", options.append_crc);
   // What was exported before there was the option goes on without it.
   if (options.weights_only) json.member("weights-only", true);
+  if (!options.state_key.empty()) json.member("state-key", options.state_key);
+  if (options.dequantize) json.member("dequantize", true);
 }
 
 /// The file of a list that has the path; nothing if there is none.

@@ -324,7 +324,10 @@ void MappingWork::check_unused() {
     if (fates_[i] != Fate::kUnknown) continue;
     problems_.add(ProblemKind::kNoRule, map_.file,
                   printable(tensors_[i].name) + ": no rule uses it (" +
-                      counted(static_cast<std::size_t>(count), "such tensor") + ")");
+                      counted(static_cast<std::size_t>(count), "such tensor") + ")" +
+                      (tensors_[i].name.ends_with("_scale_inv")
+                           ? "; --dequantize shows weights without their scales"
+                           : ""));
   }
 }
 

@@ -82,6 +82,7 @@ std::vector<std::string> report_command(const ConversionOptions& options, const 
   words.add("--src-pattern", options.src_pattern);
   words.add("--src-prefix", options.src_prefix);
   words.add("--state-key", options.state_key);
+  words.flag("--dequantize", options.dequantize);
   words.add("--step", step.empty() ? options.step : step, usual.step);
   words.add("--src-join", options.src_join);
   words.add("--map", options.maps.maps);

@@ -162,6 +162,10 @@ class Directories(unittest.TestCase):
         result = run("inspect", DCP / "src", "--state-key", "nothing")
         self.assertEqual(result.code, 2)
         self.assertIn("has no tensor below the key 'nothing'", one_line(result))
+        for case in ("deepspeed_z1_w2", "deepspeed_z3_w4", "deepspeed_universal"):
+            result = run("inspect", TESTS / "goldentorch" / case / "src", "--state-key", key)
+            self.assertEqual(result.code, 2, result.stdout)
+            self.assertIn("has the names of the model, without a key before them", one_line(result))
 
     def test_a_run_of_verl(self) -> None:
         shutil.copytree(FSDP / "src", self.place / "global_step_10/actor")

@@ -53,6 +53,13 @@ std::vector<std::string> notes_of(const SavedBeside& beside, const CheckpointOpt
   return notes;
 }
 
+void refuse_state_key(const std::filesystem::path& set, const CheckpointOptions& options) {
+  if (options.state_key.empty()) return;
+  throw Error(ErrorKind::kUsage, "has the names of the model, without a key before them")
+      .in_file(set.string())
+      .hint("leave " + options.state_key_option + " out");
+}
+
 void require_state(const std::vector<RankFile>& files, const CheckpointOptions& options,
                    const SavedBeside& beside) {
   if (options.state_key.empty()) return;

@@ -21,6 +21,10 @@ SavedBeside joined(std::vector<SavedBeside> of_files);
 /// Lines about what is not shown, and the usual keys of a model.
 std::vector<std::string> notes_of(const SavedBeside& beside, const CheckpointOptions& options);
 
+/// For a set that has only the model's own names.
+/// @throws Error kUsage if a key was given.
+void refuse_state_key(const std::filesystem::path& set, const CheckpointOptions& options);
+
 /// @throws Error kUsage if a key was given that no file has, or that selects in no file.
 void require_state(const std::vector<RankFile>& files, const CheckpointOptions& options,
                    const SavedBeside& beside);

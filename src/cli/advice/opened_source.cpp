@@ -27,6 +27,8 @@ DescribedSource described_source(const std::string& named, const Given& given) {
   query.src_pattern = option_text(given, "src-pattern");
   query.src_prefix = option_text(given, "src-prefix");
   query.state_key = option_text(given, "state-key");
+  query.dequantize =
+      find_option(given.command(), "dequantize") != nullptr && given.flag("dequantize");
   if (const std::string step = option_text(given, "step"); !step.empty()) query.step = step;
   query.dec_key_file = option_text(given, "dec-key-file");
   if (const std::string mode = option_text(given, "dec-mode"); !mode.empty()) query.dec_mode = mode;
@@ -38,6 +40,7 @@ DescribedSource described_source(const std::string& named, const Given& given) {
   source.diff.pattern = query.src_pattern;
   source.diff.prefix = query.src_prefix;
   source.diff.state_key = query.state_key;
+  source.diff.dequantize = query.dequantize;
   source.diff.step = query.step;
   source.diff.dec_key_file = query.dec_key_file;
   source.diff.dec_mode = query.dec_mode;

@@ -13,6 +13,7 @@
 #include "base/text/state_names.h"
 #include "checkpoint/catalogue.h"
 #include "checkpoint/completeness.h"
+#include "checkpoint/quantized/block_scales.h"
 #include "cli/describe/free_names.h"
 #include "cli/describe/layout_facts.h"
 #include "cli/describe/model_facts.h"
@@ -189,6 +190,7 @@ class Describer {
     const bool is_whole = ranks_.ranks.size() == 1 && source_.laid_out == nullptr;
     if (sizes_) next.sizes = sizes_->text;
     if (source_.options.state_key.empty()) next.state_keys = set_.beside().wrappers;
+    next.can_dequantize = is_whole && !source_.options.dequantize && has_block_scales();
     const bool fits = is_whole || sizes_ || next.strategies.size() == 1 ||
                       (source_.laid_out != nullptr && can_be_mounted(*source_.laid_out));
     next.can_mount = fits && set_.refused().empty();
@@ -203,6 +205,21 @@ class Describer {
     const bool is_as_shown = source_.diff.maps.maps.empty() && !source_.diff.strategy && !sizes_;
     if (next.can_mount && next.strategies.empty() && is_as_shown) next.map = fitting_map();
     return next;
+  }
+
+  /// Whether some weights are in 8-bit floats, with the scales of blocks that config.json states.
+  bool has_block_scales() const {
+    for (const RankFile& file : set_.files()) {
+      for (const TensorEntry& entry : file.index->entries()) {
+        if (!is_block_weight(entry.dtype)) continue;
+        const std::string scale = entry.name + std::string(kScaleSuffix);
+        const bool has_scale =
+            std::any_of(set_.files().begin(), set_.files().end(),
+                        [&](const RankFile& other) { return other.index->find(scale) != nullptr; });
+        return has_scale && read_block_shape(set_.completeness().config, nullptr).has_value();
+      }
+    }
+    return false;
   }
 
   /// The only installed map that shows all tensors without being told more.

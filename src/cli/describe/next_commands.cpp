@@ -83,6 +83,7 @@ std::vector<std::string> next_commands(const NextFacts& facts) {
     if (facts.can_mount) lines.add_mount(words);
     if (!facts.can_mount) lines.add("inspect", {}, words);
   }
+  if (facts.can_mount && facts.can_dequantize) lines.add_mount({"--dequantize"});
   if (facts.can_mount) lines.add_mount({});
   if (facts.can_mount && !facts.map.empty()) lines.add_mount({"--map", facts.map});
   if (facts.can_verify) lines.add("verify", {});

@@ -18,6 +18,7 @@ struct NextFacts {
   std::vector<std::string> strategies{};  ///< to choose from; one: it is the only one that fits
   std::string sizes{};                    ///< that prove how slices lie: "tp=4"
   std::vector<std::string> state_keys{};  ///< below which the model's parameters usually are
+  bool can_dequantize = false;            ///< weights have the scales of their blocks
   std::string map{};         ///< an installed map that takes it; empty: none is known to
   std::string mountpoint{};  ///< need not exist
   std::string rules{};       ///< a file that `strategy guess` may write

@@ -32,6 +32,9 @@ std::vector<Option> rows_of_a_side() {
        .takes = Takes::kText,
        .type = "KEY",
        .help = "In files of torch.save of {}: take only what is saved below this key"},
+      {.name = "dequantize",
+       .help = "Compare the weights of {} that are 8-bit floats with a scale for each block as "
+               "BFloat16"},
       {.name = "join",
        .takes = Takes::kTexts,
        .type = "GLOB",

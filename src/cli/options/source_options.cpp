@@ -70,6 +70,10 @@ std::vector<Option> place_rows() {
            "it, e.g. 'model' or 'state_dict'",
        .commands = kConversions | kVerify | kInspect | kStrategyConvert | kStrategyCheck |
                    kStrategyGuess | kMapCheck | kMapShow},
+      {.name = "dequantize",
+       .help = "Show weights in 8-bit floats that have a scale for each block as BFloat16, and leave "
+               "the scales out",
+       .commands = kConversions | kInspect | kStrategyConvert | kMapCheck | kMapShow},
       {.name = "src-join",
        .takes = Takes::kTexts,
        .type = "GLOB",

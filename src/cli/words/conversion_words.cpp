@@ -56,6 +56,7 @@ void set_source(const Given& given, ConversionOptions& options) {
   options.src_pattern = given.text("src-pattern");
   options.src_prefix = given.text("src-prefix");
   options.state_key = given.text("state-key");
+  options.dequantize = given.flag("dequantize");
   options.step = given.text("step");
   options.replicas = given.word("replicas", kReplicasWords);
   options.check_crc = given.flag("check-crc");

@@ -10,9 +10,12 @@
 #include "base/json/json_value.h"
 #include "base/text/state_names.h"
 #include "base/text/text.h"
+#include "checkpoint/quantized/block_scales.h"
 #include "modelmap/variables.h"
 #include "storage/local/linkless_tree.h"
+#include "storage/small_file.h"
 #include "view/files/passed_file.h"
+#include "view/files/text_file.h"
 #include "view/hf/companions.h"
 #include "view/merged/hub_shards.h"
 
@@ -61,7 +64,8 @@ std::string text_of(const JsonValue& config, std::initializer_list<std::string_v
 /// What loaders would take from config.json that is not so.
 std::vector<std::string> config_warnings(const std::filesystem::path& file,
                                          const SourceTreePtr& tree,
-                                         const std::optional<std::string>& type) {
+                                         const std::optional<std::string>& type,
+                                         bool is_quantized) {
   const auto document = JsonDocument::parse(read_small_file(file, modelmap::kMaxConfigBytes, tree));
   if (!document || !document->value().is_object()) return {};
   const JsonValue config = document->value();
@@ -74,7 +78,7 @@ std::vector<std::string> config_warnings(const std::filesystem::path& file,
                        ", but most weights shown are " + *type +
                        ": loaders may convert them; --cast shows them in another type");
   }
-  if (config.find("quantization_config")) {
+  if (!is_quantized && config.find("quantization_config")) {
     warnings.emplace_back(
         "hf/config.json has a quantization_config, but the weights are not quantized: loaders may "
         "misread them");
@@ -94,13 +98,35 @@ SourceTreePtr tree_of(const ViewContext& context) {
                           context.model.config_file);
 }
 
+/// A config.json that does not call its weights quantized.
+std::shared_ptr<VirtualFile> dequantized_config(const std::filesystem::path& path,
+                                                const SourceTreePtr& tree) {
+  try {
+    return std::make_shared<TextFile>(
+        without_quantization(read_small_file(path, modelmap::kMaxConfigBytes, tree)));
+  } catch (Error& error) {
+    throw error.in_file(path.string());
+  }
+}
+
+/// Whether weights are shown as they are quantized.
+bool shows_quantized(const TargetTable& whole, const TakesParameter& takes) {
+  const auto arrays = arrays_of(whole, kWholeRank);
+  return std::any_of(arrays.begin(), arrays.end(), [&](const TargetParameter* parameter) {
+    return takes(*parameter) && is_block_weight(parameter->dtype);
+  });
+}
+
 void add_companions(const ViewContext& context, const SourceTreePtr& tree,
                     std::vector<OutputFile>& files) {
   const ShownModel& model = context.model;
   for (const std::filesystem::path& path : companions_of(model)) {
-    const std::string name = path == model.config_file ? "config.json" : path.filename().string();
-    files.push_back(
-        {std::string(kModelDirectory) + "/" + name, std::make_shared<PassedFile>(path, tree)});
+    const bool is_config = path == model.config_file;
+    const std::string name = is_config ? "config.json" : path.filename().string();
+    files.push_back({std::string(kModelDirectory) + "/" + name,
+                     is_config && context.options.dequantize
+                         ? std::shared_ptr<VirtualFile>(dequantized_config(path, tree))
+                         : std::make_shared<PassedFile>(path, tree)});
   }
 }
 
@@ -137,8 +163,9 @@ std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
     context.warnings.emplace_back(
         "hf/ has no config.json and no tokenizer: --model-config DIR brings them");
   } else {
-    for (std::string& warning :
-         config_warnings(context.model.config_file, tree, usual_type(*context.whole, is_weight))) {
+    for (std::string& warning : config_warnings(
+             context.model.config_file, tree, usual_type(*context.whole, is_weight),
+             context.options.dequantize || shows_quantized(*context.whole, is_weight))) {
       context.warnings.push_back(std::move(warning));
     }
   }

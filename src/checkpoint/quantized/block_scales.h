@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Weights in 8-bit floats with a scale for each block of the last two dimensions, as DeepSeek-V3
+/// publishes its weights and others do since: `weight` with `weight_scale_inv`. Despite its name
+/// the scale is the factor: a weight is float32(w) * scale.
+/// https://huggingface.co/deepseek-ai/DeepSeek-V3, README_WEIGHTS.md
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "reshardfs/dtype.h"
+#include "reshardfs/shape.h"
+
+#include "storage/source_tree.h"
+
+namespace reshardfs {
+
+/// Elements of a weight that share a scale; those at the ends of rows and columns may be fewer.
+struct BlockShape {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+
+  bool operator==(const BlockShape&) const = default;
+};
+
+/// quantization_config.weight_block_size of a config.json.
+/// @return nothing if it states none, or there is no such file.
+/// @throws Error kBadInput if it is no pair of positive numbers; what reading the file throws.
+std::optional<BlockShape> read_block_shape(const std::filesystem::path& config,
+                                           const SourceTreePtr& tree);
+
+/// The text of a config.json without its quantization_config.
+/// @throws Error kBadInput if it is no object of JSON.
+std::string without_quantization(std::string_view config);
+
+inline constexpr std::string_view kScaleSuffix = "_scale_inv";
+
+/// "layers.0.mlp.down_proj.weight" for "layers.0.mlp.down_proj.weight_scale_inv"; empty for other
+/// names.
+std::string_view weight_of_scale(std::string_view name);
+
+/// Whether tensors of a type are weights of which a scale is looked for.
+bool is_block_weight(DType dtype) noexcept;
+/// Whether it is a type of scales: BFloat16, Float32, Float8E8M0.
+bool is_block_scale(DType dtype) noexcept;
+
+/// The shape that the scales of a weight have; nothing if it has fewer than two dimensions.
+std::optional<Shape> scale_shape(const Shape& weight, const BlockShape& block);
+
+}  // namespace reshardfs

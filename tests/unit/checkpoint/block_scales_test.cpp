@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/quantized/block_scales.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "checkpoint/quantized/dequantized_content.h"
+#include "support/errors.h"
+#include "support/temp_dir.h"
+#include "unit/checkpoint/recording_source.h"
+
+namespace reshardfs::block_scales_tests {
+namespace {
+
+using test::expect_error;
+using test::RecordingSource;
+using test::TempDir;
+
+std::optional<BlockShape> block_in(const std::string& config) {
+  const TempDir directory;
+  directory.write("config.json", config);
+  return read_block_shape(directory.path() / "config.json", nullptr);
+}
+
+TEST(BlockScales, AreStatedByTheConfiguration) {
+  EXPECT_EQ(block_in(R"({"quantization_config": {"weight_block_size": [128, 64]}})"),
+            (BlockShape{128, 64}));
+  EXPECT_EQ(block_in(R"({"quantization_config": {"quant_method": "fp8"}})"), std::nullopt);
+  EXPECT_EQ(block_in(R"({"quantization_config": null})"), std::nullopt);
+  EXPECT_EQ(block_in("{}"), std::nullopt);
+  EXPECT_EQ(block_in("no JSON"), std::nullopt);
+  EXPECT_EQ(read_block_shape("", nullptr), std::nullopt);
+  for (const char* const wrong : {"128", "[128]", "[0, 128]", "[128, -1]", "[1, 2, 3]",
+                                  "[128, 1.5]", "[128, \"x\"]", "{\"a\": 1, \"b\": 2}"}) {
+    expect_error(ErrorKind::kBadInput, {"config.json", "no pair of lengths"}, [&] {
+      block_in(R"({"quantization_config": {"weight_block_size": )" + std::string(wrong) + "}}");
+    });
+  }
+}
+
+TEST(BlockScales, LeaveTheRestOfAConfigurationAsItIs) {
+  EXPECT_EQ(without_quantization(
+                R"({"b": 1e-06, "quantization_config": {"x": [1]}, "a": [1, "é"], "c": null})"),
+            "{\n  \"b\": 1e-06,\n  \"a\": [\n    1,\n    \"é\"\n  ],\n  \"c\": null\n}\n");
+  expect_error(ErrorKind::kBadInput, {"an object"}, [] { without_quantization("[1]"); });
+}
+
+TEST(BlockScales, HaveTheNamesAndShapesOfTheirWeights) {
+  EXPECT_EQ(weight_of_scale("a.weight_scale_inv"), "a.weight");
+  EXPECT_EQ(weight_of_scale("a.weight_scale"), "");
+  EXPECT_EQ(weight_of_scale("_scale_inv"), "");
+  EXPECT_EQ(scale_shape({256, 129}, {128, 128}), (Shape{2, 2}));
+  EXPECT_EQ(scale_shape({5, 1, 128}, {128, 64}), (Shape{5, 1, 2}));
+  EXPECT_EQ(scale_shape({128}, {128, 128}), std::nullopt);
+}
+
+/// Two rows of three weights, 1.0 each but for the first, with a scale for each column.
+struct Content {
+  Content()
+      : weights(std::make_shared<RecordingSource>(std::string("\x08\x38\x38\x38\x38\x38", 6),
+                                                  "weights", 1)),
+        scales(std::make_shared<RecordingSource>(std::string("\x80\x7f\x7e", 3), "scales", 1)),
+        content({weights, ByteRange(0, 6), DType::kFloat8E4M3, {2, 3}},
+                {scales, ByteRange(0, 3), DType::kFloat8E8M0, {1, 3}}, {2, 1}, true) {}
+  std::shared_ptr<RecordingSource> weights;
+  std::shared_ptr<RecordingSource> scales;
+  DequantizedContent content;
+};
+
+TEST(DequantizedContent, HasTheSameBytesHoweverItIsRead) {
+  const Content made;
+  // 2^-6 * 2, 1 * 1, 1 / 2; then 2, 1, 1 / 2.
+  const std::string all("\x00\x3d\x80\x3f\x00\x3f\x00\x40\x80\x3f\x00\x3f", 12);
+  ASSERT_EQ(made.content.size(), all.size());
+  for (std::size_t begin = 0; begin < all.size(); ++begin) {
+    for (std::size_t end = begin; end <= all.size(); ++end) {
+      std::string out(end - begin, '?');
+      made.content.read_at(begin, std::as_writable_bytes(std::span(out)));
+      EXPECT_EQ(out, all.substr(begin, end - begin)) << begin << " to " << end;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reshardfs::block_scales_tests
