@@ -21,7 +21,7 @@ TEMPLATE = Path(__file__).with_suffix(".toml.in")
 NOT_IN_FILE = {"help", "config", "quiet"}
 # Values of keys that have no default.
 EXAMPLES = {
-    "ca-file": "/etc/ssl/certs/store-ca.pem", "cache-dir": "/var/cache/reshardfs", "cast": ["model.*:fp32->bf16"],
+    "align": 4096, "ca-file": "/etc/ssl/certs/store-ca.pem", "cache-dir": "/var/cache/reshardfs", "cast": ["model.*:fp32->bf16"],
     "dcp-shards": 8, "dec-key-file": "key.hex", "exclude": ["adam_m.*", "adam_v.*"],
     "format": ["ckpt", "safetensors"], "fuse-option": ["noatime"], "fuse-socket": "/run/reshardfs/fuse.sock",
     "gid": 0, "include": ["*"], "log-file": "reshardfs.log", "map": ["mindformers-qwen3"],

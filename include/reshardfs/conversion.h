@@ -104,8 +104,8 @@ struct ConversionOptions {
   /// Selects files by the prefix of their names, for a directory with files of several runs or
   /// models. `*`: different prefixes belong to one run. Empty: all names must have the same prefix.
   std::string src_prefix{};
-  /// Of files of torch.save: reads only the tensors that are saved below this key ("model", "a.b"), by
-  /// their names behind it. Empty: all tensors, by their full names.
+  /// Of files of torch.save: reads only the tensors that are saved below this key ("model", "a.b"),
+  /// by their names behind it. Empty: all tensors, by their full names.
   std::string state_key{};
   /// Shows weights in 8-bit floats that have a scale for each block (`weight_scale_inv`) as
   /// BFloat16, and leaves the scales out. config.json states the blocks.
@@ -147,7 +147,8 @@ struct ConversionOptions {
   /// The `format` that safetensors metadata states: "ms" (MindSpore) or "pt" (PyTorch).
   std::string safetensors_metadata = "ms";
   /// Tensor data in safetensors files begins at a multiple of this many bytes: 8, 16, ... 4096.
-  std::uint64_t align = 8;
+  /// nullopt: 8 in files that equal MindSpore's own, byte for byte, and 4096 in all others.
+  std::optional<std::uint64_t> align{};
   /// Most bytes of tensors in one merged/model-*.safetensors; a larger tensor has a file of its
   /// own.
   std::uint64_t shard_bytes = 5'000'000'000;

@@ -2,6 +2,7 @@
 #include "conversion/conversion_tables.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -115,9 +116,9 @@ void require_own_files(const TargetTable& target, const std::vector<Rank>& ranks
 
 /// @throws Error kUsage for what the command line cannot have checked.
 void check_output_options(const ConversionOptions& options) {
-  const bool power_of_two = (options.align & (options.align - 1)) == 0;
-  if (!power_of_two || options.align < 8 || options.align > 4096) {
-    throw Error(ErrorKind::kUsage, "an alignment of " + std::to_string(options.align) + " bytes")
+  const std::uint64_t align = options.align.value_or(8);
+  if (!std::has_single_bit(align) || align < 8 || align > 4096) {
+    throw Error(ErrorKind::kUsage, "an alignment of " + std::to_string(align) + " bytes")
         .hint("use 8, 16, 32, ... 4096");
   }
   if (options.safetensors_metadata != "ms" && options.safetensors_metadata != "pt") {

@@ -121,7 +121,7 @@ void write_options(JsonWriter& json, const ConversionOptions& options) {
   json.texts("exclude", options.exclude);
   write_formats(json, options);
   json.member("metadata", options.safetensors_metadata);
-  json.member("align", options.align);
+  options.align ? json.member("align", *options.align) : json.null_member("align");
   json.member("shard-size", options.shard_bytes);
   json.member("dcp-shards", options.dcp_shards);
   json.member("dcp-release", static_cast<int>(options.dcp_release));

@@ -115,7 +115,7 @@ void add_idle_view_options(const ConversionOptions& options,
   idle.check(options.append_crc, ckpt, "--crc", ".ckpt files");
   idle.check(options.safetensors_metadata != usual.safetensors_metadata, safetensors, "--metadata",
              "safetensors files of ranks and of the whole model");
-  idle.check(options.align != usual.align,
+  idle.check(options.align.has_value(),
              safetensors || idle.shows({kHub, kHuggingFace, kUnified, kIteration, kDcpHuggingFace}),
              "--align", "safetensors files");
   idle.check(options.shard_bytes != usual.shard_bytes, idle.shows({kHub, kHuggingFace}),

@@ -63,7 +63,7 @@ void add_output_options(const ConversionOptions& options, Words& words) {
   words.add("--format", list(kFormatWords, options.formats));
   words.add("--views", list(kViewWords, options.views));
   words.add("--metadata", options.safetensors_metadata, usual.safetensors_metadata);
-  words.add("--align", std::to_string(options.align), std::to_string(usual.align));
+  if (options.align) words.add("--align", std::to_string(*options.align));
   words.add("--shard-size", std::to_string(options.shard_bytes), std::to_string(usual.shard_bytes));
   if (options.dcp_shards > 0) words.add("--dcp-shards", std::to_string(options.dcp_shards));
   words.add("--dcp-release", word_of(kTorchReleaseWords, options.dcp_release),

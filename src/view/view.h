@@ -3,6 +3,7 @@
 /// function, and a line in view_registry.cpp.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,13 +82,26 @@ OutputFile all_steps_status(const ConversionOptions& options);
 /// `ready` of such a mount: whether the opened steps are unchanged.
 OutputFile all_steps_ready();
 
-/// The common parts of a table's safetensors files, made from the options.
+/// Whose safetensors files a view shows.
+enum class SafetensorsKind : std::uint8_t {
+  /// MindSpore writes such files: with the format "ms" and unconverted types, these equal its own
+  /// byte for byte.
+  kMindSpores,
+  kOwn,  ///< no other program's bytes are promised
+};
+
+/// The common parts of a table's safetensors files, made from the options. Unless these state an
+/// alignment, tensors begin where MindSpore's own begin if the files equal them, and else at a
+/// multiple of 4096: loaders that read with O_DIRECT, or into the memory of accelerators, move all
+/// bytes once more otherwise.
 /// @param format "ms" or "pt".
 std::shared_ptr<const SafetensorsFile::Common> safetensors_common(const ViewContext& context,
                                                                   const TargetTable& table,
+                                                                  SafetensorsKind kind,
                                                                   const std::string& format);
 /// The same without the texts among the parameters.
 std::shared_ptr<const SafetensorsFile::Common> safetensors_common(const ViewContext& context,
+                                                                  SafetensorsKind kind,
                                                                   const std::string& format);
 
 }  // namespace reshardfs

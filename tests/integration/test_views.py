@@ -7,6 +7,7 @@ import base64
 import hashlib
 import importlib.util
 import json
+import math
 import os
 import shutil
 import struct
@@ -18,9 +19,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
-from format_files import full_model, random_array, write_ckpt, write_safetensors  # noqa: E402
+from format_files import full_model, random_array, read_safetensors, write_ckpt, write_safetensors  # noqa: E402
 from layouts import Layout  # noqa: E402
-from mounted import Settings, command, mounted, run_unittests, scratch  # noqa: E402
+from mounted import Settings, command, mounted, run, run_unittests, scratch  # noqa: E402
 from strategy_files import Strategy, write_protobuf  # noqa: E402
 
 
@@ -246,6 +247,86 @@ class OtherReaders(unittest.TestCase):
                     digest = hashlib.sha256(array.tobytes()).hexdigest()
                     self.assertEqual(read[name], {"dtype": st, "shape": list(array.shape),
                                                   "sha256": digest}, name)
+
+
+def data_begin(path: Path) -> int:
+    """Where the tensors of a safetensors file begin."""
+    with path.open("rb") as file:
+        return 8 + int.from_bytes(file.read(8), "little")
+
+
+def without_padding(path: Path) -> tuple[bytes, bytes]:
+    """The text of the header, and the tensors."""
+    data, begin = path.read_bytes(), data_begin(path)
+    return data[8:begin].rstrip(b" "), data[begin:]
+
+
+class Alignment(unittest.TestCase):
+    """MindSpore's own files keep its bytes; loaders of all others find tensors on a page."""
+
+    VIEWS = "ranks,merged,hf,unified,iteration,dcp-hf"
+
+    def setUp(self) -> None:
+        self.root = self.enterContext(scratch())
+        self.source = self.root / "m.safetensors"
+        rng = np.random.default_rng(8)
+        self.tensors = {f"model.layers.{i}.weight": (kind, random_array(rng, numpy, (i + 1, 5)))
+                        for i, (kind, numpy) in enumerate((("F32", "<f4"), ("BF16", "<u2"), ("I8", "i1")))}
+        write_safetensors(self.source, self.tensors)
+
+    def begins(self, *options: str, views: str = VIEWS) -> dict[str, int]:
+        """Of the first directory of each path: the largest power of two, at most 4096, at which all tensors
+        begin."""
+        found: dict[str, int] = {}
+        with mounted(self.source, "--views", views, *options) as mountpoint:
+            for path in sorted(mountpoint.rglob("*.safetensors")):
+                top = path.relative_to(mountpoint).parts[0]
+                found[top] = math.gcd(found.get(top, 4096), data_begin(path))
+        return found
+
+    def test_only_mindspores_own_files_begin_elsewhere(self) -> None:
+        found = self.begins("--prefix", "net_", "--format", "safetensors")
+        for top in ("merged", "hf", "dcp-hf"):
+            self.assertEqual(found.pop(top), 4096, top)
+        self.assertEqual(sorted(found), ["iteration", "rank_0", "unified"])
+        for top, at in found.items():
+            self.assertLess(at, 4096, top)
+
+    def test_what_mindspore_would_not_write_begins_on_a_page(self) -> None:
+        own = {"ranks": "rank_0", "unified": "unified", "iteration": "iteration"}
+        cast = self.begins("--cast", "fp32->bf16", views=",".join(own))
+        self.assertEqual(cast, {top: 4096 for top in own.values()})
+        self.assertEqual(self.begins("--metadata", "pt", views="ranks"), {"rank_0": 4096})
+
+    def test_a_stated_one_is_for_all_files(self) -> None:
+        tight = self.begins("--align", "8")
+        self.assertEqual(len(tight), 6)
+        self.assertTrue(all(at < 4096 for at in tight.values()), tight)
+        self.assertEqual(set(self.begins("--align", "4096").values()), {4096})
+
+    def test_nothing_but_spaces_differs(self) -> None:
+        for name, words in (("usual", ()), ("tight", ("--align", "8"))):
+            result = run("export", self.source, self.root / name, "--views", "merged", *words)
+            self.assertEqual((result.code, result.stderr), (0, ""))
+        paths = sorted((self.root / "tight").rglob("*.safetensors"))
+        self.assertGreater(len(paths), 1)
+        for tight in paths:
+            usual = self.root / "usual" / tight.relative_to(self.root / "tight")
+            self.assertEqual(without_padding(usual), without_padding(tight))
+            # As the library pads it.
+            self.assertLess(data_begin(tight) - 8 - len(without_padding(tight)[0]), 8)
+            self.assertEqual(data_begin(usual) % 4096, 0)
+
+    def test_one_file(self) -> None:
+        for words, multiple in (((), 4096), (("--align", "64"), 64)):
+            out = self.root / f"{multiple}.safetensors"
+            result = run("export", self.source, out, *words)
+            self.assertEqual((result.code, result.stderr), (0, ""))
+            self.assertEqual(data_begin(out) % multiple, 0)
+            read, _ = read_safetensors(out)
+            self.assertEqual(read.keys(), self.tensors.keys())
+            for name, (_, array) in self.tensors.items():
+                self.assertEqual(read[name][1].tobytes(), array.tobytes())
 
 
 class Views(unittest.TestCase):

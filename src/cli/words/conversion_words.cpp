@@ -82,7 +82,7 @@ void set_files(const Given& given, ConversionOptions& options) {
   options.formats = given.words("format", kFormatWords);
   options.views = given.words("views", kViewWords);
   options.safetensors_metadata = given.text("metadata");
-  options.align = given.number_as<std::uint64_t>("align");
+  if (given.has("align")) options.align = given.number_as<std::uint64_t>("align");
   options.shard_bytes = given.size("shard-size");
   options.dcp_shards = given.number("dcp-shards").value_or(options.dcp_shards);
   options.dcp_release = given.word("dcp-release", kTorchReleaseWords);

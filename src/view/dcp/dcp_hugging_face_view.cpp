@@ -153,7 +153,7 @@ std::vector<std::vector<std::string>> names_of(const std::vector<Parts>& all) {
 std::vector<OutputFile> dcp_hugging_face_view(const ViewContext& context) {
   const auto plan = std::make_shared<const BoxPlan>(box_plan(context));
   require_known_types(*plan);
-  const auto common = safetensors_common(context, "pt");
+  const auto common = safetensors_common(context, SafetensorsKind::kOwn, "pt");
   std::vector<Parts> all;
   for (std::size_t file = 0; file < plan->file_count(); ++file) {
     all.push_back(divided(*plan, file));

@@ -9,9 +9,15 @@
 namespace reshardfs {
 namespace {
 
-SafetensorsFile::Common without_texts(const ConversionOptions& options, const std::string& format) {
+constexpr std::uint64_t kMindSporesAlign = 8;
+constexpr std::uint64_t kPage = 4096;
+
+SafetensorsFile::Common without_texts(const ConversionOptions& options, SafetensorsKind kind,
+                                      const std::string& format) {
   SafetensorsFile::Common common;
-  common.align = options.align;
+  const bool equals_mindspores =
+      kind == SafetensorsKind::kMindSpores && format == "ms" && options.casts.empty();
+  common.align = options.align.value_or(equals_mindspores ? kMindSporesAlign : kPage);
   common.metadata.emplace_back("format", format);
   std::string casts;
   for (const std::string& cast : options.casts) casts += (casts.empty() ? "" : ", ") + cast;
@@ -22,15 +28,18 @@ SafetensorsFile::Common without_texts(const ConversionOptions& options, const st
 }  // namespace
 
 std::shared_ptr<const SafetensorsFile::Common> safetensors_common(const ViewContext& context,
+                                                                  SafetensorsKind kind,
                                                                   const std::string& format) {
-  return std::make_shared<const SafetensorsFile::Common>(without_texts(context.options, format));
+  return std::make_shared<const SafetensorsFile::Common>(
+      without_texts(context.options, kind, format));
 }
 
 std::shared_ptr<const SafetensorsFile::Common> safetensors_common(const ViewContext& context,
                                                                   const TargetTable& table,
+                                                                  SafetensorsKind kind,
                                                                   const std::string& format) {
   constexpr std::size_t kNamed = 5;
-  SafetensorsFile::Common common = without_texts(context.options, format);
+  SafetensorsFile::Common common = without_texts(context.options, kind, format);
   std::string left_out;
   std::size_t left_out_count = 0;
   for (const TargetParameter& parameter : table.parameters()) {

@@ -56,7 +56,7 @@ class SetBuilder {
         set_(saved_set(*context.target, context.options.state_prefixes)),
         prefix_(prefix_of(context.target->source().checkpoint())),
         directory_(fmt::format("{}iteration_{:08}/", kRoot, state_.step)),
-        with_tensors_(safetensors_common(context, "ms")) {}
+        with_tensors_(safetensors_common(context, SafetensorsKind::kMindSpores, "ms")) {}
 
   std::vector<OutputFile> build() {
     if (set_.members.empty()) {

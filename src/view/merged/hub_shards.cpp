@@ -75,7 +75,7 @@ std::vector<OutputFile> hub_shards(const ViewContext& context, const std::string
   const std::vector<Shard> shards = shards_of(*context.whole, limit, takes);
   if (shards.empty()) return {};
   // Those libraries refuse a file whose format is not one of theirs. Texts stay in the other views.
-  const auto common = safetensors_common(context, "pt");
+  const auto common = safetensors_common(context, SafetensorsKind::kOwn, "pt");
   std::vector<OutputFile> files;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     files.push_back(

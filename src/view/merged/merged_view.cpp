@@ -37,7 +37,8 @@ std::vector<OutputFile> merged_safetensors_view(const ViewContext& context) {
   return merged_file(context, ViewKind::kMergedSafetensors, ".safetensors", [&] {
     return std::make_shared<SafetensorsFile>(
         context.whole, kWholeRank, arrays_of(*context.whole, kWholeRank),
-        safetensors_common(context, *context.whole, context.options.safetensors_metadata));
+        safetensors_common(context, *context.whole, SafetensorsKind::kOwn,
+                           context.options.safetensors_metadata));
   });
 }
 

@@ -21,9 +21,10 @@ std::vector<OutputFile> rank_files_view(const ViewContext& context) {
   require_complete(*context.target, context.ranks);
   const bool any_safetensors = std::find(context.formats.begin(), context.formats.end(),
                                          OutputFormat::kSafetensors) != context.formats.end();
-  const auto common = any_safetensors ? safetensors_common(context, *context.target,
-                                                           context.options.safetensors_metadata)
-                                      : nullptr;
+  const auto common =
+      any_safetensors ? safetensors_common(context, *context.target, SafetensorsKind::kMindSpores,
+                                           context.options.safetensors_metadata)
+                      : nullptr;
   const std::size_t formats = context.formats.size();
   std::vector<OutputFile> files(context.ranks.size() * formats);
   // Each works out its size, from all its parameters.

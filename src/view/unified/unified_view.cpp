@@ -108,7 +108,7 @@ std::vector<OutputFile> unified_view(const ViewContext& context) {
     return {};
   }
   const Division division = divide(std::move(weights));
-  const auto plain = safetensors_common(context, "ms");
+  const auto plain = safetensors_common(context, SafetensorsKind::kMindSpores, "ms");
   std::vector<OutputFile> files;
   const auto add = [&](const std::string& name, const Parameters& parameters, const auto& common) {
     files.push_back({"unified/" + name, std::make_shared<SafetensorsFile>(context.whole, kWholeRank,
@@ -117,7 +117,8 @@ std::vector<OutputFile> unified_view(const ViewContext& context) {
   try {
     for (std::size_t i = 0; i < division.parts.size(); ++i)
       add(part_name(i), division.parts[i], plain);
-    const auto with_texts = safetensors_common(context, *context.whole, "ms");
+    const auto with_texts =
+        safetensors_common(context, *context.whole, SafetensorsKind::kMindSpores, "ms");
     const bool any_text = with_texts->metadata.size() > plain->metadata.size();
     if (!others.empty() || any_text) add("hyper_param.safetensors", others, with_texts);
   } catch (const Error& error) {

@@ -32,7 +32,7 @@ TEST(Identity, HasTheTextThatItAlwaysHad) {
       R"("dst-strategy":"tp=2","src-join":["a*","b"],"name-map":null,"map":null,)"
       R"("state-prefix":[],"prefix":"net_","unmatched":2,"replicas":2,"include":[],)"
       "\"exclude\":[\"\xc3\xa9\\\"\\\\\"],"
-      R"("format":["safetensors","ckpt"],"metadata":"ms","align":8,"shard-size":5000000000,)"
+      R"("format":["safetensors","ckpt"],"metadata":"ms","align":null,"shard-size":5000000000,)"
       R"("dcp-shards":0,"dcp-release":0,"cast":["fp32->bf16"],"crc":false)";
   EXPECT_EQ(steps_identity(options),
             "{\"steps\":\"all\",\"source\":\"/s\xef\xbf\xbd\"," + rest + "}");
