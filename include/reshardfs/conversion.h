@@ -43,14 +43,16 @@ enum class Replicas : std::uint8_t {
 enum class OutputFormat : std::uint8_t {
   kCkpt,         ///< MindSpore's .ckpt
   kSafetensors,  ///< .safetensors
+  kTorch,        ///< .pt: a dictionary of tensors, as torch.save writes it
 };
 
 /// The parts of the directory tree that a conversion shows.
 enum class ViewKind : std::uint8_t {
-  kRanks,              ///< rank_<r>/: the target checkpoint
-  kMerged,             ///< the next three; with `formats`, only the single files of these formats
+  kRanks,   ///< rank_<r>/: the target checkpoint
+  kMerged,  ///< two single files and kHub; with `formats`, only the single files of these formats
   kMergedCkpt,         ///< merged/<prefix>merged.ckpt: the whole model
   kMergedSafetensors,  ///< merged/<prefix>merged.safetensors
+  kMergedTorch,        ///< merged/<prefix>merged.pt
   kHub,                ///< merged/model-*.safetensors and their index
   kParams,             ///< merged/params/: a NumPy file for each parameter
   kHuggingFace,        ///< hf/: weights and companions as transformers and vLLM load them
@@ -141,8 +143,8 @@ struct ConversionOptions {
 
   /// The files of each rank directory; empty: one file, in the source's format.
   std::vector<OutputFormat> formats{};
-  /// What to show; empty: everything but kIteration, kDcp and kDcpHuggingFace, and kHuggingFace
-  /// only if a map shows the side "Hugging Face".
+  /// What to show; empty: everything but kIteration, kDcp and kDcpHuggingFace, kMergedTorch only if
+  /// `formats` has kTorch, and kHuggingFace only if a map shows the side "Hugging Face".
   std::vector<ViewKind> views{};
   /// The `format` that safetensors metadata states: "ms" (MindSpore) or "pt" (PyTorch).
   std::string safetensors_metadata = "ms";

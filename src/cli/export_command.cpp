@@ -74,9 +74,8 @@ constexpr std::size_t kSenders = 16;
 
 /// Files that other programs would write.
 bool is_other_file(const std::string& extension) {
-  constexpr std::array<std::string_view, 12> kOthers{".pt",   ".pth", ".bin", ".pkl",
-                                                     ".npz",  ".npy", ".h5",  ".gguf",
-                                                     ".onnx", ".tar", ".zip", ".safetensor"};
+  constexpr std::array<std::string_view, 9> kOthers{".pkl",  ".npz", ".npy", ".h5",        ".gguf",
+                                                    ".onnx", ".tar", ".zip", ".safetensor"};
   return std::find(kOthers.begin(), kOthers.end(), extension) != kOthers.end();
 }
 
@@ -87,12 +86,15 @@ std::optional<OutputFormat> file_format_of(const std::string& target) {
   const std::filesystem::path extension = std::filesystem::path(target).extension();
   if (extension == ".safetensors") return OutputFormat::kSafetensors;
   if (extension == ".ckpt") return OutputFormat::kCkpt;
+  if (extension == ".pt" || extension == ".pth" || extension == ".bin") return OutputFormat::kTorch;
   if (is_other_file(extension.string())) {
     throw Error(ErrorKind::kUsage, "export writes no " + extension.string() +
                                        " files, and a directory has no such name")
         .in_file(target)
-        .hint("name model.safetensors or model.ckpt for one file with the whole model, or '" +
-              printable(target) + "/' for a directory");
+        .hint(
+            "name model.safetensors, model.ckpt or model.pt for one file with the whole model, or "
+            "'" +
+            printable(target) + "/' for a directory");
   }
   return std::nullopt;
 }

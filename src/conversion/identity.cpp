@@ -14,6 +14,7 @@
 #include "base/sha256.h"
 #include "base/version.h"
 #include "conversion/model_maps.h"
+#include "conversion/option_words.h"
 #include "conversion/source_file.h"
 #include "storage/byte_source.h"
 #include "storage/local/directory.h"
@@ -88,7 +89,7 @@ void write_maps(JsonWriter& json, const ConversionOptions& options) {
 void write_formats(JsonWriter& json, const ConversionOptions& options) {
   json.open_list("format");
   for (const OutputFormat format : options.formats) {
-    json.text(format == OutputFormat::kCkpt ? "ckpt" : "safetensors");
+    json.text(word_of(kFormatWords, format));
   }
   json.close_list();
 }

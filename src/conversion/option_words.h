@@ -29,8 +29,10 @@ inline constexpr std::array<OptionWord<Unmatched>, 4> kUnmatchedWords{
 inline constexpr std::array<OptionWord<Replicas>, 3> kReplicasWords{
     {{Replicas::kSame, "same"}, {Replicas::kFirst, "first"}, {Replicas::kOwn, "own"}}};
 
-inline constexpr std::array<OptionWord<OutputFormat>, 2> kFormatWords{
-    {{OutputFormat::kCkpt, "ckpt"}, {OutputFormat::kSafetensors, "safetensors"}}};
+inline constexpr std::array<OptionWord<OutputFormat>, 3> kFormatWords{
+    {{OutputFormat::kCkpt, "ckpt"},
+     {OutputFormat::kSafetensors, "safetensors"},
+     {OutputFormat::kTorch, "torch"}}};
 
 inline constexpr std::array<OptionWord<TorchRelease>, 2> kTorchReleaseWords{
     {{TorchRelease::k2, "2"}, {TorchRelease::k113, "1.13"}}};
@@ -40,11 +42,12 @@ inline constexpr std::array<OptionWord<MapDirection>, 3> kMapDirectionWords{
      {MapDirection::kForward, "forward"},
      {MapDirection::kInverse, "inverse"}}};
 
-inline constexpr std::array<OptionWord<ViewKind>, 12> kViewWords{
+inline constexpr std::array<OptionWord<ViewKind>, 13> kViewWords{
     {{ViewKind::kRanks, "ranks"},
      {ViewKind::kMerged, "merged"},
      {ViewKind::kMergedCkpt, "merged-ckpt"},
      {ViewKind::kMergedSafetensors, "merged-safetensors"},
+     {ViewKind::kMergedTorch, "merged-torch"},
      {ViewKind::kHub, "hub"},
      {ViewKind::kParams, "params"},
      {ViewKind::kHuggingFace, "hf"},

@@ -29,6 +29,8 @@ bool is_of_merged(ViewKind kind, const std::vector<OutputFormat>& formats) {
       return formats.empty() || contains(formats, OutputFormat::kCkpt);
     case ViewKind::kMergedSafetensors:
       return formats.empty() || contains(formats, OutputFormat::kSafetensors);
+    case ViewKind::kMergedTorch:
+      return contains(formats, OutputFormat::kTorch);
     case ViewKind::kHub:
       return formats.empty();
     default:
@@ -77,6 +79,7 @@ bool shows_the_whole(ViewKind kind) {
 
 bool is_wanted(ViewKind kind, const ConversionOptions& options) {
   const std::vector<ViewKind>& wanted = options.views;
+  if (wanted.empty() && kind == ViewKind::kMergedTorch) return is_of_merged(kind, options.formats);
   if (wanted.empty()) return !is_optional(kind);
   return contains(wanted, kind) ||
          (contains(wanted, ViewKind::kMerged) && is_of_merged(kind, options.formats));
@@ -104,15 +107,18 @@ void add_idle_view_options(const ConversionOptions& options,
   const bool ckpt = (ranks && contains(formats, OutputFormat::kCkpt)) || idle.shows({kMergedCkpt});
   const bool safetensors =
       (ranks && contains(formats, OutputFormat::kSafetensors)) || idle.shows({kMergedSafetensors});
+  const bool torch =
+      (ranks && contains(formats, OutputFormat::kTorch)) || idle.shows({kMergedTorch});
   const bool by_rank = ranks || idle.shows({kIteration}) ||
                        (idle.shows({kDcp, kDcpHuggingFace}) && options.dcp_shards == 0);
   idle.check(!options.ranks.empty(), by_rank, "--ranks", "the files of ranks");
   idle.check(options.rank_params, ranks, "--params", "the rank directories");
-  idle.check(!options.formats.empty(), ranks || idle.shows({kMergedCkpt, kMergedSafetensors}),
-             "--format", "files of ranks and of the whole model");
-  idle.check(options.prefix != usual.prefix, ckpt || safetensors, "--prefix",
+  idle.check(!options.formats.empty(),
+             ranks || idle.shows({kMergedCkpt, kMergedSafetensors, kMergedTorch}), "--format",
              "files of ranks and of the whole model");
-  idle.check(options.append_crc, ckpt, "--crc", ".ckpt files");
+  idle.check(options.prefix != usual.prefix, ckpt || safetensors || torch, "--prefix",
+             "files of ranks and of the whole model");
+  idle.check(options.append_crc, ckpt || torch, "--crc", ".ckpt and .pt files");
   idle.check(options.safetensors_metadata != usual.safetensors_metadata, safetensors, "--metadata",
              "safetensors files of ranks and of the whole model");
   idle.check(options.align.has_value(),

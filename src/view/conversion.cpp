@@ -74,7 +74,8 @@ void Conversion::State::add_views(const ViewContext& context) {
   for (const ViewKind kind : options.views) {
     if (kind == ViewKind::kMerged) {
       require(shown.contains(ViewKind::kMergedCkpt) ||
-                  shown.contains(ViewKind::kMergedSafetensors) || shown.contains(ViewKind::kHub),
+                  shown.contains(ViewKind::kMergedSafetensors) ||
+                  shown.contains(ViewKind::kMergedTorch) || shown.contains(ViewKind::kHub),
               "there is no file for --views merged");
     } else {
       require(shown.contains(kind), "there is no file for --views " + word_of(kViewWords, kind));

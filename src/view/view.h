@@ -48,6 +48,9 @@ struct ViewContext {
   /// @param path as in AbsentFiles.
   /// @throws Error `error`, if the user has named the view.
   void leave_out(ViewKind kind, const std::string& path, const Error& error) const;
+  /// Warns of a table's parameters that are no arrays, such as texts.
+  /// @param where what they are left out of, because it has tensors alone.
+  void tell_left_out(const TargetTable& table, const std::string& where) const;
 };
 
 using ViewBuilder = std::vector<OutputFile> (*)(const ViewContext&);
@@ -65,6 +68,7 @@ std::vector<OutputFile> rank_files_view(const ViewContext& context);
 std::vector<OutputFile> rank_params_view(const ViewContext& context);
 std::vector<OutputFile> merged_ckpt_view(const ViewContext& context);
 std::vector<OutputFile> merged_safetensors_view(const ViewContext& context);
+std::vector<OutputFile> merged_torch_view(const ViewContext& context);
 std::vector<OutputFile> merged_shards_view(const ViewContext& context);
 std::vector<OutputFile> hugging_face_view(const ViewContext& context);
 std::vector<OutputFile> params_view(const ViewContext& context);

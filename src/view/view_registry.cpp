@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/text/text.h"
 #include "conversion/wanted_views.h"
 #include "view/view.h"
 
@@ -10,12 +11,22 @@ void ViewContext::leave_out(ViewKind kind, const std::string& path, const Error&
   absent.push_back({path, error.what()});
 }
 
+void ViewContext::tell_left_out(const TargetTable& table, const std::string& where) const {
+  std::vector<std::string> names;
+  for (const TargetParameter& parameter : table.parameters()) {
+    if (!is_array(parameter.dtype)) names.push_back(parameter.name);
+  }
+  if (names.empty()) return;
+  warnings.push_back("left out of " + where + ", which has tensors alone: " + name_list(names));
+}
+
 const std::vector<View>& view_registry() {
   static const std::vector<View> views{
       {ViewKind::kRanks, rank_files_view},
       {ViewKind::kRanks, rank_params_view},
       {ViewKind::kMergedCkpt, merged_ckpt_view},
       {ViewKind::kMergedSafetensors, merged_safetensors_view},
+      {ViewKind::kMergedTorch, merged_torch_view},
       {ViewKind::kHub, merged_shards_view},
       {ViewKind::kHuggingFace, hugging_face_view},
       {ViewKind::kParams, params_view},

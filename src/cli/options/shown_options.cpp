@@ -21,7 +21,8 @@ std::vector<Option> view_rows() {
   };
   return {
       views("Views to show, separated by commas; by default, all but iteration, dcp and dcp-hf, "
-            "and hf only where a map shows Hugging Face's names. merged stands for merged-ckpt, "
+            "merged-torch only with --format torch, and hf only where a map shows Hugging Face's "
+            "names. merged stands for merged-ckpt, "
             "merged-safetensors and hub, or with --format for the single files of these formats; "
             "hub is model-*.safetensors; params is NumPy files; hf is for transformers and vLLM; "
             "unified is for MindSpore's load_distributed_checkpoint; iteration is Checkpoint 2.0; "
@@ -38,7 +39,9 @@ std::vector<Option> view_rows() {
       {.name = "format",
        .takes = Takes::kList,
        .type = "LIST",
-       .help = "Formats of the rank files, separated by commas; by default, the source's format",
+       .help =
+           "Formats of the rank files, separated by commas; by default, the source's format; torch "
+           "is .pt",
        .choices = all_words(kFormatWords),
        .commands = kConversions},
   };
@@ -123,7 +126,7 @@ std::vector<Option> file_rows() {
        .choices = {"8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096"},
        .commands = kConversions},
       {.name = "crc",
-       .help = "Append MindSpore's CRC trailer to .ckpt files",
+       .help = "Append MindSpore's CRC trailer to .ckpt files, and put checksums into .pt files",
        .commands = kConversions},
   };
 }

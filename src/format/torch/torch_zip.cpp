@@ -23,7 +23,6 @@ constexpr std::string_view kLocatorMark = "PK\x06\x07"sv;
 constexpr std::uint64_t kCentralBytes = 46;
 constexpr std::uint64_t kEndBytes = 22;
 constexpr std::uint64_t kLocatorBytes = 20;
-constexpr std::uint64_t kWideCount = 0xffff;
 constexpr unsigned kEncrypted = 1;
 constexpr std::uint64_t kWideField = 1;
 
@@ -148,7 +147,7 @@ TorchZip::Directory TorchZip::find_directory() const {
     };
     if (!agrees(directory.offset, kZipWide, wide.offset) ||
         !agrees(directory.size, kZipWide, wide.size) ||
-        !agrees(directory.count, kWideCount, wide.count)) {
+        !agrees(directory.count, kZipWideCount, wide.count)) {
       refuse("its two end records contradict each other", at);
     }
     directory = wide;

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "reshardfs/dtype.h"
 #include "reshardfs/shape.h"
+
+#include "format/torch/zip_writer.h"
 
 namespace reshardfs {
 
@@ -24,5 +29,11 @@ inline constexpr std::uint64_t kTorchArchiveAlign = 64;
 /// @param dtype of an array.
 /// @throws Error kUnsupported for a type that torch does not have.
 TorchArchiveFrame torch_archive_frame(DType dtype, const Shape& shape);
+
+/// Appends the entries that such an archive begins with: data.pkl, byteorder and version.
+/// @param out empty. @return the entries.
+std::vector<ZipEntry> add_torch_head(std::string& out, std::string_view pickle);
+/// The name of the entry with a storage's bytes.
+std::string torch_data_name(std::size_t storage);
 
 }  // namespace reshardfs

@@ -3,7 +3,6 @@
 
 #include <numeric>
 
-#include "base/text/text.h"
 #include "conversion/completeness.h"
 
 namespace reshardfs {
@@ -21,14 +20,7 @@ BoxPlan box_plan(const ViewContext& context) {
 
 std::vector<std::size_t> shown_files(const ViewContext& context, const BoxPlan& plan,
                                      const std::string& directory) {
-  std::vector<std::string> left_out;
-  for (const TargetParameter& parameter : context.target->parameters()) {
-    if (!is_array(parameter.dtype)) left_out.push_back(parameter.name);
-  }
-  if (!left_out.empty()) {
-    context.warnings.push_back("left out of " + directory +
-                               ", which has tensors alone: " + name_list(left_out));
-  }
+  context.tell_left_out(*context.target, directory);
   std::vector<std::size_t> shown;
   if (context.options.dcp_shards > 0) {
     shown.resize(plan.file_count());

@@ -135,7 +135,8 @@ const std::string& CkptFile::trailer() const {
 }
 
 void CkptFile::read_frame(std::uint64_t offset, std::span<std::byte> out) const {
-  std::memcpy(out.data(), trailer().data() + offset, out.size());
+  const std::uint64_t begin = size() - trailer_bytes();
+  std::memcpy(out.data(), trailer().data() + (offset - begin), out.size());
 }
 
 }  // namespace reshardfs

@@ -34,7 +34,7 @@ std::shared_ptr<const ByteSource> PartedFile::equal_source() const {
         continue;
       }
       std::string frame(static_cast<std::size_t>(end_of(stretch) - stretch.begin), '\0');
-      read_frame(0, std::as_writable_bytes(std::span(frame)));
+      read_frame(stretch.begin, std::as_writable_bytes(std::span(frame)));
       image.append_literal(frame);
     }
     equal_source_ = image.equal_source();
@@ -81,7 +81,7 @@ void PartedFile::read_stretches(std::uint64_t offset, std::span<std::byte> out,
                    [&](const Stretch& stretch, std::uint64_t from, std::uint64_t length) {
                      const auto place = out.first(static_cast<std::size_t>(length));
                      if (stretch.number == kFrame) {
-                       read_frame(from, place);
+                       read_frame(stretch.begin + from, place);
                      } else {
                        image_of(stretch).read(from, place, batch);
                      }

@@ -41,7 +41,7 @@ class PartedFile : public TensorFile {
   /// Appends the bytes of a stretch whose number is not kFrame.
   virtual void append_to(FileImage& image, std::size_t number) const = 0;
   /// Reads bytes of a stretch whose number is kFrame.
-  /// @param offset in the stretch.
+  /// @param offset in the file.
   virtual void read_frame(std::uint64_t offset, std::span<std::byte> out) const = 0;
 
   std::uint64_t end_of(const Stretch& stretch) const;

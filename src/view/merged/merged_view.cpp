@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/// merged/<prefix>merged.ckpt and .safetensors: the whole model in one file.
+/// merged/<prefix>merged.ckpt, .safetensors and .pt: the whole model in one file.
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "reshardfs/error.h"
 
 #include "view/files/ckpt_file.h"
+#include "view/files/torch_file.h"
 #include "view/view.h"
 
 namespace reshardfs {
@@ -39,6 +42,18 @@ std::vector<OutputFile> merged_safetensors_view(const ViewContext& context) {
         context.whole, kWholeRank, arrays_of(*context.whole, kWholeRank),
         safetensors_common(context, *context.whole, SafetensorsKind::kOwn,
                            context.options.safetensors_metadata));
+  });
+}
+
+std::vector<OutputFile> merged_torch_view(const ViewContext& context) {
+  return merged_file(context, ViewKind::kMergedTorch, ".pt", [&] {
+    std::vector<const TargetParameter*> arrays = arrays_of(*context.whole, kWholeRank);
+    if (arrays.empty()) {
+      throw Error(ErrorKind::kMissing, "no parameter that is shown is a tensor");
+    }
+    context.tell_left_out(*context.whole, "merged/*.pt");
+    return std::make_shared<TorchFile>(context.whole, kWholeRank, std::move(arrays),
+                                       context.options.append_crc);
   });
 }
 
