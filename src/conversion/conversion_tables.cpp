@@ -114,11 +114,14 @@ void require_own_files(const TargetTable& target, const std::vector<Rank>& ranks
   }
 }
 
+bool is_alignment(std::uint64_t bytes) {
+  return std::has_single_bit(bytes) && bytes >= 8 && bytes <= 4096;
+}
+
 /// @throws Error kUsage for what the command line cannot have checked.
 void check_output_options(const ConversionOptions& options) {
-  const std::uint64_t align = options.align.value_or(8);
-  if (!std::has_single_bit(align) || align < 8 || align > 4096) {
-    throw Error(ErrorKind::kUsage, "an alignment of " + std::to_string(align) + " bytes")
+  if (options.align && !is_alignment(*options.align)) {
+    throw Error(ErrorKind::kUsage, "an alignment of " + std::to_string(*options.align) + " bytes")
         .hint("use 8, 16, 32, ... 4096");
   }
   if (options.safetensors_metadata != "ms" && options.safetensors_metadata != "pt") {

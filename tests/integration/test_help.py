@@ -95,7 +95,7 @@ class Help(unittest.TestCase):
         """What completions and the check of the manual read is what the option takes."""
         options = {option.long_name: option
                    for option in program_help.read_help(Settings.binary, ["mount"]).options}
-        self.assertEqual(options["format"].choices, ("ckpt", "safetensors"))
+        self.assertEqual(options["format"].choices, ("ckpt", "safetensors", "torch"))
         self.assertIn("merged-ckpt", options["views"].choices)
         self.assertEqual(options["dec-mode"].choices, ("AES-GCM", "AES-CBC", "SM4-CBC"))
         self.assertEqual((options["prefix"].argument, options["prefix"].default),

@@ -74,7 +74,7 @@ WRONG_WORDS = [
     ("mount hub full", "mkdir -p mnt-2 && reshardfs mount hub mnt-2"),
     ("export hub", "export hub converted"),
     ("export hub hub/out", "export hub converted"),
-    ("export hub model.pt", "export hub model.safetensors"),
+    ("export hub model.gguf", "export hub model.safetensors"),
     ("report hub", "report hub --output report.html"),
     ("strategy convert ms/dst_strategy.ckpt", "strategy convert ms/dst_strategy.ckpt --output strategy.json"),
     ("plan hub --tp 2", "plan hub --dst-strategy tp=2"),

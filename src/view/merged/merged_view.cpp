@@ -7,7 +7,7 @@
 #include "reshardfs/error.h"
 
 #include "view/files/ckpt_file.h"
-#include "view/files/torch_file.h"
+#include "view/files/torch_save_file.h"
 #include "view/view.h"
 
 namespace reshardfs {
@@ -52,8 +52,8 @@ std::vector<OutputFile> merged_torch_view(const ViewContext& context) {
       throw Error(ErrorKind::kMissing, "no parameter that is shown is a tensor");
     }
     context.tell_left_out(*context.whole, "merged/*.pt");
-    return std::make_shared<TorchFile>(context.whole, kWholeRank, std::move(arrays),
-                                       context.options.append_crc);
+    return std::make_shared<TorchSaveFile>(context.whole, kWholeRank, std::move(arrays),
+                                           context.options.append_crc);
   });
 }
 

@@ -6,7 +6,7 @@
 #include "base/process/parallel.h"
 #include "conversion/completeness.h"
 #include "view/files/ckpt_file.h"
-#include "view/files/torch_file.h"
+#include "view/files/torch_save_file.h"
 #include "view/params/params_directory.h"
 #include "view/view.h"
 
@@ -38,8 +38,8 @@ std::shared_ptr<const VirtualFile> file_of(
     case OutputFormat::kCkpt:
       return std::make_shared<CkptFile>(context.target, rank, context.options.append_crc);
     case OutputFormat::kTorch:
-      return std::make_shared<TorchFile>(context.target, rank, arrays_of(target, rank),
-                                         context.options.append_crc);
+      return std::make_shared<TorchSaveFile>(context.target, rank, arrays_of(target, rank),
+                                             context.options.append_crc);
     case OutputFormat::kSafetensors:
       break;
   }

@@ -15,7 +15,7 @@
 namespace reshardfs {
 
 /// Parameters of one destination rank as torch.save writes them: a dictionary of tensors.
-class TorchFile final : public PartedFile {
+class TorchSaveFile final : public PartedFile {
  public:
   /// @param parameters arrays that the rank has, in any order.
   /// @param checksums whether the entries with tensors have their CRC-32, which needs all their
@@ -23,9 +23,9 @@ class TorchFile final : public PartedFile {
   ///        directory at the end reads all that are left. PyTorch does not look at them.
   /// @throws Error kUnsupported for types that torch does not have and for names that are not
   ///         UTF-8; kBadInput if the file would be too large.
-  TorchFile(std::shared_ptr<const TargetTable> target, Rank rank,
-            std::vector<const TargetParameter*> parameters, bool checksums);
-  ~TorchFile() override;
+  TorchSaveFile(std::shared_ptr<const TargetTable> target, Rank rank,
+                std::vector<const TargetParameter*> parameters, bool checksums);
+  ~TorchSaveFile() override;
 
   /// nullptr if there are checksums, because computing them requires reading the file.
   std::shared_ptr<const ByteSource> equal_source() const override;

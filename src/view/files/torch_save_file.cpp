@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "view/files/torch_file.h"
+#include "view/files/torch_save_file.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,8 +12,8 @@
 
 namespace reshardfs {
 
-TorchFile::TorchFile(std::shared_ptr<const TargetTable> table, Rank own_rank,
-                     std::vector<const TargetParameter*> parameters, bool checksums)
+TorchSaveFile::TorchSaveFile(std::shared_ptr<const TargetTable> table, Rank own_rank,
+                             std::vector<const TargetParameter*> parameters, bool checksums)
     : PartedFile(std::move(table), own_rank),
       parameters_(std::move(parameters)),
       storages_(shared_storages(target(), rank(), parameters_)),
@@ -21,17 +21,17 @@ TorchFile::TorchFile(std::shared_ptr<const TargetTable> table, Rank own_rank,
   set_size(frame().file_bytes());
 }
 
-TorchFile::~TorchFile() {
+TorchSaveFile::~TorchSaveFile() {
   recent_texts().forget(this);
   recent_texts().forget(&begins_);
 }
 
-std::shared_ptr<const ByteSource> TorchFile::equal_source() const {
+std::shared_ptr<const ByteSource> TorchSaveFile::equal_source() const {
   return checksums_ ? nullptr : PartedFile::equal_source();
 }
 
 /// Made for the size and again for readers: those of all ranks would take much memory.
-TorchSaveFrame TorchFile::frame() const {
+TorchSaveFrame TorchSaveFile::frame() const {
   std::vector<SavedTensor> tensors;
   tensors.reserve(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -42,7 +42,7 @@ TorchSaveFrame TorchFile::frame() const {
   return TorchSaveFrame(tensors);
 }
 
-std::vector<PartedFile::Stretch> TorchFile::stretches() const {
+std::vector<PartedFile::Stretch> TorchSaveFile::stretches() const {
   const TorchSaveFrame made = frame();
   const std::size_t count = made.storage_count();
   begins_.clear();
@@ -70,13 +70,13 @@ std::vector<PartedFile::Stretch> TorchFile::stretches() const {
   return stretches;
 }
 
-void TorchFile::append_to(FileImage& image, std::size_t number) const {
+void TorchSaveFile::append_to(FileImage& image, std::size_t number) const {
   const TargetParameter& parameter = *parameters_[number];
   image.append({target().view(parameter, rank()), parameter.source->dtype, parameter.dtype});
 }
 
 /// Of the head, the header of a storage, or the directory.
-void TorchFile::read_frame(std::uint64_t offset, std::span<std::byte> out) const {
+void TorchSaveFile::read_frame(std::uint64_t offset, std::span<std::byte> out) const {
   const auto copy = [&](const std::string& text, std::uint64_t begin) {
     std::memcpy(out.data(), text.data() + (offset - begin), out.size());
   };
@@ -91,12 +91,12 @@ void TorchFile::read_frame(std::uint64_t offset, std::span<std::byte> out) const
   }
 }
 
-std::string TorchFile::header_of(std::size_t storage) const {
+std::string TorchSaveFile::header_of(std::size_t storage) const {
   return torch_storage_header(storage, contents_[storage].length(), begins_[storage],
                               checksum_of(storage));
 }
 
-std::string TorchFile::tail() const {
+std::string TorchSaveFile::tail() const {
   std::vector<std::uint32_t> checksums;
   if (checksums_) {
     for (std::size_t i = 0; i < contents_.size(); ++i) checksums.push_back(checksum_of(i));
@@ -104,7 +104,7 @@ std::string TorchFile::tail() const {
   return frame().tail(checksums);
 }
 
-std::uint32_t TorchFile::checksum_of(std::size_t storage) const {
+std::uint32_t TorchSaveFile::checksum_of(std::size_t storage) const {
   if (!checksums_) return 0;
   {
     const std::lock_guard lock(known_mutex_);
