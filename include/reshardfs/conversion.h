@@ -60,6 +60,7 @@ enum class ViewKind : std::uint8_t {
   kIteration,          ///< iteration/: MindSpore Transformers' Checkpoint 2.0
   kDcp,                ///< dcp/: a directory of torch.distributed.checkpoint
   kDcpHuggingFace,     ///< dcp-hf/: the same in its Hugging Face form, as safetensors
+  kMegatron,           ///< megatron/: a checkpoint of Megatron-Core, from which a run starts
   kStrategy,           ///< strategy/: both strategies as JSON and text
 };
 
@@ -143,8 +144,9 @@ struct ConversionOptions {
 
   /// The files of each rank directory; empty: one file, in the source's format.
   std::vector<OutputFormat> formats{};
-  /// What to show; empty: everything but kIteration, kDcp and kDcpHuggingFace, kMergedTorch only if
-  /// `formats` has kTorch, and kHuggingFace only if a map shows the side "Hugging Face".
+  /// What to show; empty: everything but kIteration, kDcp, kDcpHuggingFace and kMegatron,
+  /// kMergedTorch only if `formats` has kTorch, and kHuggingFace only if a map shows the side
+  /// "Hugging Face".
   std::vector<ViewKind> views{};
   /// The `format` that safetensors metadata states: "ms" (MindSpore) or "pt" (PyTorch).
   std::string safetensors_metadata = "ms";
@@ -154,7 +156,7 @@ struct ConversionOptions {
   /// Most bytes of tensors in one merged/model-*.safetensors; a larger tensor has a file of its
   /// own.
   std::uint64_t shard_bytes = 5'000'000'000;
-  /// Number of files in dcp/ and dcp-hf/, over which the model is spread evenly; at most
+  /// Number of files in dcp/, dcp-hf/ and megatron/, over which the model is spread evenly; at most
   /// kMostDcpShards. 0: one file for each destination rank.
   std::int64_t dcp_shards = 0;
   TorchRelease dcp_release = TorchRelease::k2;

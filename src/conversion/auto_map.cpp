@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -35,6 +36,8 @@ struct Candidate {
   std::size_t taken = 0;
   std::string left{};  ///< the first name that it does not take; empty: it takes all
   Places rules{};      ///< of one that takes all: those that take any
+  /// Of one that takes all: rules that should take some, but take none.
+  std::size_t idle_rules = 0;
 };
 
 bool takes(const modelmap::Pattern& pattern, const std::string& name) {
@@ -43,9 +46,9 @@ bool takes(const modelmap::Pattern& pattern, const std::string& name) {
   return pattern.match(name, offsets).has_value();
 }
 
-Places rules_taking(const ModelMap& map, Direction direction,
-                    const std::vector<SourceTensor>& tensors) {
-  Places places;
+/// Sets what the rules of a map take that takes all.
+void count_rules(const ModelMap& map, Direction direction, const std::vector<SourceTensor>& tensors,
+                 Candidate& candidate) {
   for (const modelmap::MapRule& rule : map.rules) {
     const std::vector<modelmap::Pattern> patterns =
         direction == Direction::kForward ? rule.from : std::vector{rule.to};
@@ -53,9 +56,12 @@ Places rules_taking(const ModelMap& map, Direction direction,
       return std::any_of(tensors.begin(), tensors.end(),
                          [&](const SourceTensor& tensor) { return takes(pattern, tensor.name); });
     });
-    if (is_used) places.emplace(*rule.place.file, rule.place.line);
+    if (is_used) {
+      candidate.rules.emplace(*rule.place.file, rule.place.line);
+    } else if (!rule.optional) {
+      ++candidate.idle_rules;
+    }
   }
-  return places;
 }
 
 Candidate try_map(const std::string& name, const ModelMap& map, Direction direction,
@@ -70,7 +76,7 @@ Candidate try_map(const std::string& name, const ModelMap& map, Direction direct
       candidate.left = tensors[i].name;
     }
   }
-  if (candidate.left.empty()) candidate.rules = rules_taking(map, direction, tensors);
+  if (candidate.left.empty()) count_rules(map, direction, tensors, candidate);
   return candidate;
 }
 
@@ -111,13 +117,16 @@ void join_equal_maps(std::vector<Candidate>& candidates) {
   throw Error(ErrorKind::kUsage, text).hint("choose one: --map " + candidates.front().map);
 }
 
-}  // namespace
-
-std::string only_map_for(const std::vector<std::string>& names) {
+/// Without the states of training.
+std::vector<SourceTensor> tensors_of(const std::vector<std::string>& names) {
   std::vector<SourceTensor> tensors;
   for (const std::string& name : names) {
     if (!is_training_state(name)) tensors.push_back({name});
   }
+  return tensors;
+}
+
+std::vector<Candidate> candidates_for(const std::vector<SourceTensor>& tensors) {
   std::vector<Candidate> all;
   for (const InstalledMap& installed : installed_maps()) {
     const ModelMap map = read_map(installed);
@@ -125,10 +134,43 @@ std::string only_map_for(const std::vector<std::string>& names) {
       all.push_back(try_map(installed.name, map, direction, tensors));
     }
   }
+  return all;
+}
+
+/// Those that take all names.
+std::vector<Candidate> complete_ones(const std::vector<Candidate>& all) {
   std::vector<Candidate> complete;
   std::copy_if(all.begin(), all.end(), std::back_inserter(complete),
                [](const Candidate& one) { return one.taken > 0 && one.left.empty(); });
   join_equal_maps(complete);
+  return complete;
+}
+
+}  // namespace
+
+std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names) {
+  const std::vector<Candidate> complete = complete_ones(candidates_for(tensors_of(names)));
+  std::map<std::string, std::size_t> least;  // by side
+  for (const Candidate& candidate : complete) {
+    const auto [known, is_new] = least.try_emplace(candidate.shows, candidate.idle_rules);
+    if (!is_new) known->second = std::min(known->second, candidate.idle_rules);
+  }
+  std::vector<FittingMap> maps;
+  for (const Candidate& candidate : complete) {
+    if (candidate.idle_rules > least.at(candidate.shows)) continue;
+    maps.push_back({candidate.map, candidate.shows});
+  }
+  // Of a family the one that others extend.
+  std::stable_sort(maps.begin(), maps.end(), [](const FittingMap& a, const FittingMap& b) {
+    return a.map.size() < b.map.size();
+  });
+  return maps;
+}
+
+std::string only_map_for(const std::vector<std::string>& names) {
+  const std::vector<SourceTensor> tensors = tensors_of(names);
+  const std::vector<Candidate> all = candidates_for(tensors);
+  const std::vector<Candidate> complete = complete_ones(all);
   if (complete.empty()) refuse_none(all, tensors.size());
   if (complete.size() > 1) refuse_several(complete);
   return complete.front().map;

@@ -12,6 +12,16 @@
 
 namespace reshardfs {
 
+/// An installed map that takes names, in one direction.
+struct FittingMap {
+  std::string map{};
+  std::string shows{};  ///< the side that it makes of them, such as "Hugging Face"
+};
+
+/// The installed maps that, in one direction, take all tensors, as for only_map_for(). Of those
+/// that show the same side, the ones that lack the fewest tensors; short names first.
+std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names);
+
 /// The name of the only installed map that, in either direction, matches all tensors. Tensors of
 /// the training state, and tensors that a map drops, do not count.
 /// @param names of the tensors of a source.

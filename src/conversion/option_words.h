@@ -55,6 +55,7 @@ inline constexpr std::array<OptionWord<ViewKind>, 13> kViewWords{
      {ViewKind::kIteration, "iteration"},
      {ViewKind::kDcp, "dcp"},
      {ViewKind::kDcpHuggingFace, "dcp-hf"},
+     {ViewKind::kMegatron, "megatron"},
      {ViewKind::kStrategy, "strategy"}}};
 
 template <typename Value, std::size_t kCount>

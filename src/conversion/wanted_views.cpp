@@ -19,7 +19,7 @@ bool contains(const std::vector<Value>& values, Value value) {
 /// A second copy of the rank files takes as long to make as the first: only if it is asked for.
 bool is_optional(ViewKind kind) {
   return kind == ViewKind::kIteration || kind == ViewKind::kDcp ||
-         kind == ViewKind::kDcpHuggingFace;
+         kind == ViewKind::kDcpHuggingFace || kind == ViewKind::kMegatron;
 }
 
 /// Whether `--views merged` means this one, too.
@@ -110,7 +110,7 @@ void add_idle_view_options(const ConversionOptions& options,
   const bool torch =
       (ranks && contains(formats, OutputFormat::kTorch)) || idle.shows({kMergedTorch});
   const bool by_rank = ranks || idle.shows({kIteration}) ||
-                       (idle.shows({kDcp, kDcpHuggingFace}) && options.dcp_shards == 0);
+                       (idle.shows({kDcp, kDcpHuggingFace, kMegatron}) && options.dcp_shards == 0);
   idle.check(!options.ranks.empty(), by_rank, "--ranks", "the files of ranks");
   idle.check(options.rank_params, ranks, "--params", "the rank directories");
   idle.check(!options.formats.empty(),
@@ -126,8 +126,8 @@ void add_idle_view_options(const ConversionOptions& options,
              "--align", "safetensors files");
   idle.check(options.shard_bytes != usual.shard_bytes, idle.shows({kHub, kHuggingFace}),
              "--shard-size", "the views hub and hf");
-  idle.check(options.dcp_shards > 0, idle.shows({kDcp, kDcpHuggingFace}), "--dcp-shards",
-             "the views dcp and dcp-hf");
+  idle.check(options.dcp_shards > 0, idle.shows({kDcp, kDcpHuggingFace, kMegatron}), "--dcp-shards",
+             "the views dcp, dcp-hf and megatron");
   idle.check(options.dcp_release != usual.dcp_release, idle.shows({kDcp}), "--dcp-release",
              "the view dcp");
   if (!options.maps.model_config.empty() && options.maps.maps.empty() &&

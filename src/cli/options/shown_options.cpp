@@ -20,20 +20,23 @@ std::vector<Option> view_rows() {
                   .commands = commands};
   };
   return {
-      views("Views to show, separated by commas; by default, all but iteration, dcp and dcp-hf, "
-            "merged-torch only with --format torch, and hf only where a map shows Hugging Face's "
-            "names. merged stands for merged-ckpt, "
+      views("Views to show, separated by commas; by default, all but iteration, dcp, dcp-hf and "
+            "megatron, merged-torch only with --format torch, and hf only where a map shows Hugging "
+            "Face's names. merged stands for merged-ckpt, "
             "merged-safetensors and hub, or with --format for the single files of these formats; "
             "hub is model-*.safetensors; params is NumPy files; hf is for transformers and vLLM; "
             "unified is for MindSpore's load_distributed_checkpoint; iteration is Checkpoint 2.0; "
-            "dcp is for PyTorch's torch.distributed.checkpoint, dcp-hf for its Hugging Face reader",
+            "dcp is for PyTorch's torch.distributed.checkpoint, dcp-hf for its Hugging Face reader; "
+            "megatron is a checkpoint from which a run of Megatron-Core starts",
             kConversions & ~(kExport | kHash)),
       views(
           "Views to write, separated by commas; by default, ranks. merged stands for merged-ckpt, "
           "merged-safetensors and hub, or with --format for the single files of these formats; hub "
           "is model-*.safetensors; params is NumPy files; hf is for transformers and vLLM; unified "
           "is for MindSpore's load_distributed_checkpoint; iteration is Checkpoint 2.0; dcp is for "
-          "PyTorch's torch.distributed.checkpoint, dcp-hf for its Hugging Face reader",
+          "PyTorch's torch.distributed.checkpoint, dcp-hf for its Hugging Face reader; megatron is "
+          "a "
+          "checkpoint from which a run of Megatron-Core starts",
           kExport),
       views("Without FILE: views to hash, as for mount; by default, ranks", kHash),
       {.name = "format",
@@ -98,8 +101,8 @@ std::vector<Option> file_rows() {
       {.name = "dcp-shards",
        .takes = Takes::kNumber,
        .type = "N",
-       .help = "Spread the whole model evenly over N files in dcp and dcp-hf; by default, they "
-               "have a file for each target rank",
+       .help = "Spread the whole model evenly over N files in dcp, dcp-hf and megatron; by "
+               "default, they have a file for each target rank",
        .least = 1,
        .most = kMostDcpShards,
        .commands = kConversions},

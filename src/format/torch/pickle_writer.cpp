@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "format/torch/pickle_writer.h"
 
+#include <bit>
 #include <limits>
 
 #include "reshardfs/error.h"
@@ -47,6 +48,13 @@ void PickleWriter::integer(std::int64_t value) {
     add_number(sizeof(bits), 1);
     add_number(bits, sizeof(bits));
   }
+}
+
+/// The only number that is big endian.
+void PickleWriter::real(double value) {
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  add('G');
+  for (std::size_t i = sizeof(bits); i-- > 0;) add_number(bits >> (8 * i), 1);
 }
 
 void PickleWriter::text(std::string_view value) {

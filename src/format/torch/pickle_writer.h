@@ -22,6 +22,7 @@ class PickleWriter {
   void none() { add('N'); }
   void boolean(bool value) { add(value ? '\x88' : '\x89'); }
   void integer(std::int64_t value);
+  void real(double value);
   /// @param value UTF-8. @throws Error kUnsupported if it is not, or has 4 GiB.
   void text(std::string_view value);
   /// A text that will be needed again.

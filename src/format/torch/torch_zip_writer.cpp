@@ -55,4 +55,13 @@ std::string torch_data_name(std::size_t storage) {
   return "archive/data/" + std::to_string(storage);
 }
 
+std::string torch_archive(std::string_view pickle) {
+  std::string archive;
+  const std::vector<ZipEntry> entries = add_torch_head(archive, pickle);
+  std::string directory;
+  for (const ZipEntry& entry : entries) add_zip_record(directory, entry);
+  add_zip_end(directory, entries.size(), archive.size(), directory.size());
+  return archive + directory;
+}
+
 }  // namespace reshardfs

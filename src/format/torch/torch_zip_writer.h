@@ -35,5 +35,8 @@ TorchArchiveFrame torch_archive_frame(DType dtype, const Shape& shape);
 std::vector<ZipEntry> add_torch_head(std::string& out, std::string_view pickle);
 /// The name of the entry with a storage's bytes.
 std::string torch_data_name(std::size_t storage);
+/// A whole archive of torch.save with an object that contains no tensors.
+/// @param pickle of the object.
+std::string torch_archive(std::string_view pickle);
 
 }  // namespace reshardfs

@@ -89,6 +89,37 @@ RankCut cut_of(const TargetTable& target, const TargetParameter::Cuts& by_stage)
   return {std::make_shared<const std::vector<Box>>(std::move(boxes)), std::move(holders)};
 }
 
+/// A box as several, each with the length 1 along the first dimensions.
+std::vector<Box> single_boxes(const Box& box, std::size_t dimensions) {
+  if (dimensions == 0 || is_without_elements(box.sizes)) return {box};
+  std::vector<Box> singles;
+  Box single = box;
+  std::fill_n(single.sizes.begin(), dimensions, 1);
+  while (true) {
+    singles.push_back(single);
+    std::size_t d = dimensions;
+    while (d > 0 && ++single.offsets[d - 1] == box.offsets[d - 1] + box.sizes[d - 1]) {
+      --d;
+      single.offsets[d] = box.offsets[d];
+    }
+    if (d == 0) return singles;
+  }
+}
+
+RankCut cut_finer(const RankCut& cut, std::size_t dimensions) {
+  if (dimensions == 0) return cut;
+  std::vector<Box> boxes;
+  RankCut finer;
+  for (std::size_t i = 0; i < cut.boxes->size(); ++i) {
+    for (Box& box : single_boxes((*cut.boxes)[i], dimensions)) {
+      boxes.push_back(std::move(box));
+      finer.holders.push_back(cut.holders[i]);
+    }
+  }
+  finer.boxes = std::make_shared<const std::vector<Box>>(std::move(boxes));
+  return finer;
+}
+
 /// The dimension along which a tensor can be cut into ranges of its bytes; nothing if it cannot.
 std::optional<std::size_t> first_axis(const Shape& shape) {
   if (is_without_elements(shape)) return std::nullopt;
@@ -135,14 +166,18 @@ class EvenFiles {
 /// Puts boxes into files, parameter by parameter.
 class BoxPlan::Builder {
  public:
-  Builder(std::shared_ptr<const TargetTable> target, std::size_t files)
-      : plan_(std::move(target)), files_(files), filled_(files, 0) {}
+  Builder(std::shared_ptr<const TargetTable> target, std::size_t files, const BoxScope& scope)
+      : plan_(std::move(target), scope), scope_(scope), files_(files), filled_(files, 0) {}
 
   const BoxPlan& plan() const noexcept { return plan_; }
   std::uint64_t filled(std::size_t file) const { return filled_[file]; }
 
   void add_parameter(std::shared_ptr<const std::vector<Box>> boxes) {
     plan_.boxes_.push_back(std::move(boxes));
+  }
+  /// Of BoxScope.
+  std::size_t single_of(std::size_t parameter) const {
+    return scope_.single ? scope_.single(*plan_.parameters_[parameter]) : 0;
   }
   /// To the parameter that was added last.
   void add_box(std::size_t box, std::size_t file) {
@@ -171,13 +206,16 @@ class BoxPlan::Builder {
 
  private:
   BoxPlan plan_;
+  const BoxScope& scope_;
   std::vector<std::vector<Item>> files_;
   std::vector<std::uint64_t> filled_;  ///< bytes
 };
 
-BoxPlan::BoxPlan(std::shared_ptr<const TargetTable> target) : target_(std::move(target)) {
+BoxPlan::BoxPlan(std::shared_ptr<const TargetTable> target, const BoxScope& scope)
+    : target_(std::move(target)) {
   for (const TargetParameter& parameter : target_->parameters()) {
     if (!is_array(parameter.dtype)) continue;
+    if (scope.takes && !scope.takes(parameter)) continue;
     if (parameter.treatment == Treatment::kRaw) {
       throw Error(ErrorKind::kUnsupported,
                   "--unmatched source copies its slices as they are, and it is not known where "
@@ -189,17 +227,19 @@ BoxPlan::BoxPlan(std::shared_ptr<const TargetTable> target) : target_(std::move(
   }
 }
 
-BoxPlan BoxPlan::by_rank(std::shared_ptr<const TargetTable> target) {
+BoxPlan BoxPlan::by_rank(std::shared_ptr<const TargetTable> target, const BoxScope& scope) {
   const TargetTable& table = *target;
   const auto ranks = static_cast<std::size_t>(table.rank_count());
-  Builder builder(std::move(target), ranks);
-  std::map<const TargetParameter::Cuts*, RankCut> cuts;
-  for (const TargetParameter* parameter : builder.plan().parameters()) {
+  Builder builder(std::move(target), ranks, scope);
+  std::map<std::pair<const TargetParameter::Cuts*, std::size_t>, RankCut> cuts;
+  for (std::size_t i = 0; i < builder.plan().parameters().size(); ++i) {
+    const TargetParameter* const parameter = builder.plan().parameters()[i];
+    const std::size_t single = builder.single_of(i);
     const RankCut* cut = nullptr;
     RankCut kept;
     if (parameter->treatment == Treatment::kReshard) {
-      const auto [found, is_new] = cuts.try_emplace(parameter->by_stage.get());
-      if (is_new) found->second = cut_of(table, *parameter->by_stage);
+      const auto [found, is_new] = cuts.try_emplace({parameter->by_stage.get(), single});
+      if (is_new) found->second = cut_finer(cut_of(table, *parameter->by_stage), single);
       cut = &found->second;
     } else {
       kept.boxes =
@@ -209,6 +249,7 @@ BoxPlan BoxPlan::by_rank(std::shared_ptr<const TargetTable> target) {
         if (!table.has(*parameter, rank)) continue;
         kept.holders.front().push_back(static_cast<std::size_t>(rank.number()));
       }
+      kept = cut_finer(kept, single);
       cut = &kept;
     }
     builder.add_parameter(cut->boxes);
@@ -223,8 +264,9 @@ BoxPlan BoxPlan::by_rank(std::shared_ptr<const TargetTable> target) {
   return std::move(builder).finish();
 }
 
-BoxPlan BoxPlan::evenly(std::shared_ptr<const TargetTable> target, std::int64_t files) {
-  Builder builder(std::move(target), static_cast<std::size_t>(files));
+BoxPlan BoxPlan::evenly(std::shared_ptr<const TargetTable> target, std::int64_t files,
+                        const BoxScope& scope) {
+  Builder builder(std::move(target), static_cast<std::size_t>(files), scope);
   const auto& parameters = builder.plan().parameters();
   double total = 0;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -234,13 +276,21 @@ BoxPlan BoxPlan::evenly(std::shared_ptr<const TargetTable> target, std::int64_t 
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Shape& shape = parameters[i]->grid->full_shape();
     const Box whole = whole_box(shape);
+    std::vector<Box> boxes;
+    std::vector<std::size_t> places;
+    const std::size_t single = builder.single_of(i);
+    if (single > 0) {
+      boxes = single_boxes(whole, single);
+      for (const Box& box : boxes) {
+        even.take(1, static_cast<double>(builder.bytes_of(i, box)));
+        places.push_back(even.file());
+      }
+    }
     const auto axis = first_axis(shape);
     const std::int64_t rows = axis ? shape[*axis] : 1;
     const double row_bytes =
         static_cast<double>(builder.bytes_of(i, whole)) / static_cast<double>(rows);
-    std::vector<Box> boxes;
-    std::vector<std::size_t> places;
-    for (std::int64_t row = 0; row < rows;) {
+    for (std::int64_t row = 0; single == 0 && row < rows;) {
       const std::int64_t count = even.take(rows - row, row_bytes);
       boxes.push_back(whole);
       if (axis) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -13,8 +14,16 @@
 #include "plan/target/shown_elements.h"
 #include "plan/target/target_table.h"
 #include "view/files/source_attribute.h"
+#include "view/weights.h"
 
 namespace reshardfs {
+
+/// Which parameters a plan has, and how finely it cuts them at least.
+struct BoxScope {
+  TakesParameter takes{};
+  /// The number of leading dimensions along which each box has the length 1; empty: none.
+  std::function<std::size_t(const TargetParameter&)> single{};
+};
 
 /// A checkpoint divided into boxes, as torch.distributed.checkpoint saves it: every element of the
 /// destination's arrays is in exactly one box, and every box in one file. There may be a million
@@ -31,11 +40,12 @@ class BoxPlan {
   /// (_dedup_save_plans.py).
   /// @throws Error kUnsupported with the parameter if it is a raw slice, whose place in the full
   ///        tensor is unknown.
-  static BoxPlan by_rank(std::shared_ptr<const TargetTable> target);
+  static BoxPlan by_rank(std::shared_ptr<const TargetTable> target, const BoxScope& scope = {});
   /// Makes the given number of files, of about equal size. A tensor that crosses a file's end is
   /// cut along its first dimension.
   /// @throws Error as by_rank().
-  static BoxPlan evenly(std::shared_ptr<const TargetTable> target, std::int64_t files);
+  static BoxPlan evenly(std::shared_ptr<const TargetTable> target, std::int64_t files,
+                        const BoxScope& scope = {});
 
   const std::shared_ptr<const TargetTable>& target() const noexcept { return target_; }
   /// In the table's order.
@@ -58,7 +68,7 @@ class BoxPlan {
   std::string source_attribute(std::span<const Item> items) const;
 
  private:
-  explicit BoxPlan(std::shared_ptr<const TargetTable> target);
+  BoxPlan(std::shared_ptr<const TargetTable> target, const BoxScope& scope);
   class Builder;
 
   std::shared_ptr<const TargetTable> target_;

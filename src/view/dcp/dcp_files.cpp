@@ -105,7 +105,7 @@ void DcpFiles::place_all() {
       return range;
     };
     for (std::size_t i = 0; i < object_count(file); ++i) {
-      object_places_.push_back(place(objects_[i].place.length()));
+      object_places_.push_back(place(objects_[i].length()));
     }
     for (const BoxPlan::Item& item : plan_.items_of(file)) {
       const TargetParameter& parameter = plan_.parameter(item);
@@ -191,7 +191,11 @@ void DcpFile::append_to(FileImage& image, std::size_t number) const {
   if (number < objects) {
     const PassedObject& object = files_->object(number);
     place = files_->object_place(number);
-    image.append_source(*object.source, object.place);
+    if (object.made) {
+      image.append_literal(*object.made);
+    } else {
+      image.append_source(*object.source, object.place);
+    }
   } else {
     const BoxPlan& plan = files_->plan();
     const std::size_t item = plan.first_item(number_) + number - objects;

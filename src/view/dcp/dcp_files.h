@@ -20,11 +20,16 @@
 
 namespace reshardfs {
 
-/// An object that is not a tensor, in a directory of torch.distributed.checkpoint: see SavedObject.
+/// An object that is not a tensor, in a directory of torch.distributed.checkpoint: one that is in a
+/// source, as SavedObject says, or one that is made.
 struct PassedObject {
   std::string name;
-  ByteSourcePtr source;
-  ByteRange place;
+  ByteSourcePtr source{};
+  ByteRange place{};
+  /// Without a source: its bytes, all of which are used.
+  std::shared_ptr<const std::string> made{};
+
+  std::uint64_t length() const { return made ? made->size() : place.length(); }
 };
 
 /// The offsets of all parts of the files in such a directory. Each file contains archives of

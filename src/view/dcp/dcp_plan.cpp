@@ -7,15 +7,15 @@
 
 namespace reshardfs {
 
-BoxPlan box_plan(const ViewContext& context) {
+BoxPlan box_plan(const ViewContext& context, const BoxScope& scope) {
   const std::int64_t shards = context.options.dcp_shards;
   if (shards == 0) {
     require_complete(*context.target, context.ranks);
-    return BoxPlan::by_rank(context.target);
+    return BoxPlan::by_rank(context.target, scope);
   }
   const RankRange all(Rank(), context.target->rank_count());
   require_complete(*context.target, {all.begin(), all.end()});
-  return BoxPlan::evenly(context.target, shards);
+  return BoxPlan::evenly(context.target, shards, scope);
 }
 
 std::vector<std::size_t> shown_files(const ViewContext& context, const BoxPlan& plan,

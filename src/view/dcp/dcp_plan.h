@@ -10,9 +10,9 @@
 
 namespace reshardfs {
 
-/// The plan that both forms of torch.distributed.checkpoint share, made from the options.
+/// The plan that all forms of torch.distributed.checkpoint share, made from the options.
 /// @throws Error as BoxPlan; kMissing if no source file has a part of a shown tensor.
-BoxPlan box_plan(const ViewContext& context);
+BoxPlan box_plan(const ViewContext& context, const BoxScope& scope = {});
 
 /// The files of a plan that are shown, ascending. Adds warnings about what the checkpoint lacks.
 /// @param directory the path that users see, for example "dcp/".

@@ -53,7 +53,7 @@ std::vector<PassedObject> passed_objects(const ViewContext& context, const Saved
           .for_parameter(object.name)
           .hint("leave it out with --exclude");
     }
-    objects.push_back({object.name, source, object.place});
+    objects.push_back({object.name, source, object.place, {}});
   }
   return objects;
 }

@@ -8,7 +8,6 @@
 #include "reshardfs/error.h"
 
 #include "base/json/json_value.h"
-#include "base/text/state_names.h"
 #include "base/text/text.h"
 #include "checkpoint/quantized/block_scales.h"
 #include "modelmap/variables.h"
@@ -18,6 +17,7 @@
 #include "view/files/text_file.h"
 #include "view/hf/companions.h"
 #include "view/merged/hub_shards.h"
+#include "view/weights.h"
 
 namespace reshardfs {
 namespace {
@@ -135,12 +135,7 @@ void add_companions(const ViewContext& context, const SourceTreePtr& tree,
 std::vector<OutputFile> hugging_face_view(const ViewContext& context) {
   const bool asked = !context.options.views.empty();
   if (context.whole == nullptr || (!asked && context.model.side != "Hugging Face")) return {};
-  const TakesParameter is_weight =
-      [states = context.model.states,
-       prefixes = context.options.state_prefixes](const TargetParameter& parameter) {
-        return !states->contains(parameter.source->name) &&
-               !is_training_state(parameter.source->name, prefixes);
-      };
+  const TakesParameter is_weight = weights_alone(context);
   std::vector<OutputFile> files;
   try {
     files = hub_shards(context, kModelDirectory, is_weight);

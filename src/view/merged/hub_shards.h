@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "view/view.h"
+#include "view/weights.h"
 
 namespace reshardfs {
-
-/// Selects the parameters that are in the files; empty: all.
-using TakesParameter = std::function<bool(const TargetParameter& parameter)>;
 
 /// DIRECTORY/model-<k>-of-<n>.safetensors and model.safetensors.index.json: the whole model in the
 /// form that model hubs use and their libraries load. Empty if there is no array.

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "format/torch/pickle_globals.h"
+#include "format/torch/torch_zip.h"
 #include "format/torch/torch_zip_tensors.h"
 #include "support/dtypes.h"
 #include "support/errors.h"
@@ -75,6 +76,16 @@ TEST(TorchZipWriter, CountsBeyond32Bits) {
     expect_same(DType::kInt8, {bytes});
     expect_same(DType::kFloat8E5M2, {1, bytes});
   }
+}
+
+TEST(TorchZipWriter, WritesAnObjectWithoutTensors) {
+  const std::string archive = torch_archive("a pickle");
+  const test::MemorySource source(archive);
+  const TorchZip zip(source, ByteRange::whole(archive.size()));
+  EXPECT_EQ(zip.read("data.pkl", 100), "a pickle");
+  EXPECT_EQ(zip.read("version", 100), "3\n");
+  EXPECT_EQ(zip.read("byteorder", 100), "little");
+  EXPECT_FALSE(zip.has("data/0"));
 }
 
 TEST(TorchZipWriter, KnowsWhichTypesTorchHas) {
