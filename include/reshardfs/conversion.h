@@ -61,6 +61,7 @@ enum class ViewKind : std::uint8_t {
   kDcp,                ///< dcp/: a directory of torch.distributed.checkpoint
   kDcpHuggingFace,     ///< dcp-hf/: the same in its Hugging Face form, as safetensors
   kMegatron,           ///< megatron/: a checkpoint of Megatron-Core, from which a run starts
+  kVllm,               ///< vllm/: a file for each rank, as vLLM's sharded_state loader reads them
   kStrategy,           ///< strategy/: both strategies as JSON and text
 };
 
@@ -144,7 +145,7 @@ struct ConversionOptions {
 
   /// The files of each rank directory; empty: one file, in the source's format.
   std::vector<OutputFormat> formats{};
-  /// What to show; empty: everything but kIteration, kDcp, kDcpHuggingFace and kMegatron,
+  /// What to show; empty: everything but kIteration, kDcp, kDcpHuggingFace, kMegatron and kVllm,
   /// kMergedTorch only if `formats` has kTorch, and kHuggingFace only if a map shows the side
   /// "Hugging Face".
   std::vector<ViewKind> views{};

@@ -42,7 +42,7 @@ inline constexpr std::array<OptionWord<MapDirection>, 3> kMapDirectionWords{
      {MapDirection::kForward, "forward"},
      {MapDirection::kInverse, "inverse"}}};
 
-inline constexpr std::array<OptionWord<ViewKind>, 13> kViewWords{
+inline constexpr std::array<OptionWord<ViewKind>, 14> kViewWords{
     {{ViewKind::kRanks, "ranks"},
      {ViewKind::kMerged, "merged"},
      {ViewKind::kMergedCkpt, "merged-ckpt"},
@@ -56,6 +56,7 @@ inline constexpr std::array<OptionWord<ViewKind>, 13> kViewWords{
      {ViewKind::kDcp, "dcp"},
      {ViewKind::kDcpHuggingFace, "dcp-hf"},
      {ViewKind::kMegatron, "megatron"},
+     {ViewKind::kVllm, "vllm"},
      {ViewKind::kStrategy, "strategy"}}};
 
 template <typename Value, std::size_t kCount>

@@ -19,7 +19,8 @@ bool contains(const std::vector<Value>& values, Value value) {
 /// A second copy of the rank files takes as long to make as the first: only if it is asked for.
 bool is_optional(ViewKind kind) {
   return kind == ViewKind::kIteration || kind == ViewKind::kDcp ||
-         kind == ViewKind::kDcpHuggingFace || kind == ViewKind::kMegatron;
+         kind == ViewKind::kDcpHuggingFace || kind == ViewKind::kMegatron ||
+         kind == ViewKind::kVllm;
 }
 
 /// Whether `--views merged` means this one, too.
@@ -109,7 +110,7 @@ void add_idle_view_options(const ConversionOptions& options,
       (ranks && contains(formats, OutputFormat::kSafetensors)) || idle.shows({kMergedSafetensors});
   const bool torch =
       (ranks && contains(formats, OutputFormat::kTorch)) || idle.shows({kMergedTorch});
-  const bool by_rank = ranks || idle.shows({kIteration}) ||
+  const bool by_rank = ranks || idle.shows({kIteration, kVllm}) ||
                        (idle.shows({kDcp, kDcpHuggingFace, kMegatron}) && options.dcp_shards == 0);
   idle.check(!options.ranks.empty(), by_rank, "--ranks", "the files of ranks");
   idle.check(options.rank_params, ranks, "--params", "the rank directories");
@@ -121,9 +122,10 @@ void add_idle_view_options(const ConversionOptions& options,
   idle.check(options.append_crc, ckpt || torch, "--crc", ".ckpt and .pt files");
   idle.check(options.safetensors_metadata != usual.safetensors_metadata, safetensors, "--metadata",
              "safetensors files of ranks and of the whole model");
-  idle.check(options.align.has_value(),
-             safetensors || idle.shows({kHub, kHuggingFace, kUnified, kIteration, kDcpHuggingFace}),
-             "--align", "safetensors files");
+  idle.check(
+      options.align.has_value(),
+      safetensors || idle.shows({kHub, kHuggingFace, kUnified, kIteration, kDcpHuggingFace, kVllm}),
+      "--align", "safetensors files");
   idle.check(options.shard_bytes != usual.shard_bytes, idle.shows({kHub, kHuggingFace}),
              "--shard-size", "the views hub and hf");
   idle.check(options.dcp_shards > 0, idle.shows({kDcp, kDcpHuggingFace, kMegatron}), "--dcp-shards",
@@ -131,7 +133,8 @@ void add_idle_view_options(const ConversionOptions& options,
   idle.check(options.dcp_release != usual.dcp_release, idle.shows({kDcp}), "--dcp-release",
              "the view dcp");
   if (!options.maps.model_config.empty() && options.maps.maps.empty() &&
-      options.dst_sizes.empty() && options.src_sizes.empty() && !idle.shows({kHuggingFace})) {
+      options.dst_sizes.empty() && options.src_sizes.empty() &&
+      !idle.shows({kHuggingFace, kVllm})) {
     unmatched.add(
         "--model-config is for a map, for the view hf and for strategies that are sizes: give "
         "--map, or "

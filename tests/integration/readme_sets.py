@@ -163,7 +163,7 @@ class Sets:
         write_ckpt(to / "ckpt/rank_0/net-1_1.ckpt", golden("qwen3_mcore", "expected"))
         hub = to / "Qwen3-8B"
         hub.mkdir()
-        (hub / "config.json").write_text(json.dumps(config_of("qwen3_mcore")))
+        write_hub(hub, golden("qwen3_mcore", "src"), config_of("qwen3_mcore"))
 
 
     def torch(self, to: Path) -> None:

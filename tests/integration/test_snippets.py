@@ -208,6 +208,21 @@ class Commands(unittest.TestCase):
         self.assertEqual(len(types), 1)
         self.assertLessEqual({"config.json", "tokenizer.json"}, set(os.listdir(hf)))
 
+    def is_megatron(self, command: str) -> None:
+        """What Megatron looks for first is there."""
+        (path,) = re.findall(r"/mnt/m/\w+", command)
+        place = Path(self.session_of("--map megatron").placed(path))
+        tracked = (place / "latest_checkpointed_iteration.txt").read_text()
+        self.assertTrue((place / tracked / "metadata.json").exists())
+
+    def is_for_ranks(self, command: str) -> None:
+        """Each of vLLM's ranks has a file."""
+        (path,) = re.findall(r"/mnt/q/\w+", command)
+        (ranks,) = re.findall(r"--tensor-parallel-size (\d+)", command)
+        names = os.listdir(self.session_of("qwen3").placed(path))
+        self.assertLessEqual({f"model-rank-{rank}-part-0.safetensors" for rank in range(int(ranks))}
+                             | {"config.json", "tokenizer.json"}, set(names))
+
 
 NOT_RUN = [
     ("^packaging/deploy/examples/mount_descriptor", "it needs Podman", Commands.is_mounted_in_container),
@@ -221,7 +236,9 @@ NOT_RUN = [
     ("^srun|^sbatch", "it needs a cluster; the test 'slurm' has one", None),
     ("^systemctl", CHANGES_MACHINE, Commands.is_named_mount),
     ("^python3 .*transformers", "it needs PyTorch", Commands.is_model),
-    ("^vllm", "it needs a GPU", Commands.is_model),
+    ("^vllm.*sharded_state", "it needs a GPU", Commands.is_for_ranks),
+    ("^vllm(?!.*sharded_state)", "it needs a GPU", Commands.is_model),
+    ("^torchrun", "it needs Megatron-Core, and GPUs", Commands.is_megatron),
     ("^cmake --build", "the tests are built already", None),
     ("^cmake --install", CHANGES_MACHINE, None),
     ("^apt-get install|^python3 -m venv|/pip install|^tar -C /opt|^ln -s|^podman load",

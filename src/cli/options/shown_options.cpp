@@ -20,15 +20,17 @@ std::vector<Option> view_rows() {
                   .commands = commands};
   };
   return {
-      views("Views to show, separated by commas; by default, all but iteration, dcp, dcp-hf and "
-            "megatron, merged-torch only with --format torch, and hf only where a map shows Hugging "
-            "Face's names. merged stands for merged-ckpt, "
-            "merged-safetensors and hub, or with --format for the single files of these formats; "
-            "hub is model-*.safetensors; params is NumPy files; hf is for transformers and vLLM; "
-            "unified is for MindSpore's load_distributed_checkpoint; iteration is Checkpoint 2.0; "
-            "dcp is for PyTorch's torch.distributed.checkpoint, dcp-hf for its Hugging Face reader; "
-            "megatron is a checkpoint from which a run of Megatron-Core starts",
-            kConversions & ~(kExport | kHash)),
+      views(
+          "Views to show, separated by commas; by default, all but iteration, dcp, dcp-hf, "
+          "megatron and vllm, merged-torch only with --format torch, and hf only where a map shows "
+          "Hugging Face's names. merged stands for merged-ckpt, "
+          "merged-safetensors and hub, or with --format for the single files of these formats; "
+          "hub is model-*.safetensors; params is NumPy files; hf is for transformers and vLLM; "
+          "unified is for MindSpore's load_distributed_checkpoint; iteration is Checkpoint 2.0; "
+          "dcp is for PyTorch's torch.distributed.checkpoint, dcp-hf for its Hugging Face reader; "
+          "megatron is a checkpoint from which a run of Megatron-Core starts; vllm is for vLLM's "
+          "sharded_state loader",
+          kConversions & ~(kExport | kHash)),
       views(
           "Views to write, separated by commas; by default, ranks. merged stands for merged-ckpt, "
           "merged-safetensors and hub, or with --format for the single files of these formats; hub "
@@ -36,7 +38,8 @@ std::vector<Option> view_rows() {
           "is for MindSpore's load_distributed_checkpoint; iteration is Checkpoint 2.0; dcp is for "
           "PyTorch's torch.distributed.checkpoint, dcp-hf for its Hugging Face reader; megatron is "
           "a "
-          "checkpoint from which a run of Megatron-Core starts",
+          "checkpoint from which a run of Megatron-Core starts; vllm is for vLLM's sharded_state "
+          "loader",
           kExport),
       views("Without FILE: views to hash, as for mount; by default, ranks", kHash),
       {.name = "format",

@@ -360,7 +360,9 @@ TEST(InstalledMaps, AllLoad) {
                            "mindformers-qwen3",
                            "mindformers-qwen3-moe",
                            "packed-experts",
-                           "packed-experts-mixtral"}) {
+                           "packed-experts-mixtral",
+                           "vllm-llama",
+                           "vllm-llama-no-scales"}) {
     const ModelMap map = installed_map(name);
     EXPECT_EQ(map.from_side, "Hugging Face") << name;
     EXPECT_FALSE(map.rules.empty()) << name;

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "view/view.h"
+#include "view/weights.h"
+
+namespace reshardfs {
+
+/// What loaders need beside the weights: config.json, the tokenizer, and the others of
+/// is_companion(). Adds them below a directory, and to the warnings of the context what is missing
+/// or does not describe the weights.
+/// @param directory without '/' at its end: "hf".
+/// @param table with the weights; is_weight selects those that are shown.
+/// @throws Error as open_file().
+void add_model_files(const ViewContext& context, const TargetTable& table,
+                     const std::string& directory, const TakesParameter& is_weight,
+                     std::vector<OutputFile>& files);
+
+/// Whether the model's config.json states that its weights are quantized.
+bool states_quantization(const ViewContext& context);
+
+}  // namespace reshardfs
