@@ -13,6 +13,8 @@ FOREIGN = {
     "array": "sbatch", "cap-add": "docker", "cap-drop": "docker", "device": "docker", "rm": "docker",
     "name": "docker", "preserve-fds": "podman", "ntasks": "srun", "nodes": "srun", "now": "systemctl",
     "install": "cmake", "build": "cmake", "target": "cmake", "uninstall": "setup.sh", "ckpt-format": "Megatron-Core",
+    "load": "Megatron-LM", "dist-ckpt-strictness": "Megatron-LM", "load-format": "vLLM",
+    "tensor-parallel-size": "vLLM",
     "make-vocab-size-divisible-by": "Megatron-LM", "moe-layer-freq": "Megatron-LM",
     "mla-down-proj-fusion": "Megatron-LM", "take-over": "between two processes of a mount",
     "src": "the beginning of several options", "safe": "the beginning of one of DeepSpeed's",
