@@ -17,6 +17,7 @@
 #include "base/text/numbers.h"
 #include "base/text/text.h"
 #include "checkpoint/dcp/dcp_contents.h"
+#include "checkpoint/series/iter_directories.h"
 #include "checkpoint/series/step_directories.h"
 #include "checkpoint/series/unfinished_names.h"
 #include "checkpoint/set_format.h"
@@ -56,17 +57,6 @@ std::optional<std::int64_t> rank_of_table(std::string_view name) {
   if (const auto rank = number_between("__", name, kTable)) return rank;
   return number_between(".rank", name, "_metadata");
 }
-
-/// "10" for "iter_0000010".
-std::optional<std::string> parse_iter_directory(std::string_view name) {
-  constexpr std::string_view kBefore = "iter_";
-  constexpr std::size_t kDigits = 7;
-  if (name.size() < kBefore.size() + kDigits) return std::nullopt;
-  const auto step = number_between(kBefore, name, "");
-  return step ? std::optional(std::to_string(*step)) : std::nullopt;
-}
-
-constexpr StepNames kIterNames{parse_iter_directory, "release"};
 
 /// What Megatron-Core tells of a checkpoint. @return empty: it is none of its.
 std::string megatron_backend(const fs::path& directory, const SourceTreePtr& tree) {
@@ -225,17 +215,6 @@ Discovery read_tables(const fs::path& directory, const Tables& tables, const Sou
       "saved without collectives, by " + counted(tables.files.size(), "rank") +
       " or more: nothing states how many, and tensors that only others have would be missing");
   return out;
-}
-
-/// Nothing if the directory has no steps as Megatron names them. The tracker alone is another
-/// framework's, too.
-std::optional<StepDirectories> find_iters(const fs::path& directory, const SourceTreePtr& tree,
-                                          bool needs_tracker) {
-  auto found = list_steps(directory, kIterNames, tree, needs_tracker);
-  if (!found) return std::nullopt;
-  const bool has_release = found->release && found->tracks_release;
-  if (found->directories.empty() && !has_release) return std::nullopt;
-  return found;
 }
 
 }  // namespace

@@ -21,6 +21,11 @@ std::optional<std::int64_t> PickleTree::integer(PickleValue value) const noexcep
   return pickle::inline_number(value);
 }
 
+std::optional<bool> PickleTree::boolean(PickleValue value) const noexcept {
+  if (!value.is(PickleKind::kBool)) return std::nullopt;
+  return value.payload() != 0;
+}
+
 std::optional<std::string_view> PickleTree::text(PickleValue value) const noexcept {
   if (!value.is(PickleKind::kText)) return std::nullopt;
   return std::string_view(bytes_).substr(pickle::start_of_text(value),

@@ -99,6 +99,8 @@ class PickleTree {
 
   /// Nothing if it is no integer of 64 bits; booleans are none.
   std::optional<std::int64_t> integer(PickleValue value) const noexcept;
+  /// Nothing if it is no truth value.
+  std::optional<bool> boolean(PickleValue value) const noexcept;
   /// Nothing if it is no text. It lives as long as the tree, as all that follows.
   std::optional<std::string_view> text(PickleValue value) const noexcept;
   /// None if it is no tuple.

@@ -162,7 +162,7 @@ class SavedReader {
   std::string key_text(PickleValue key) const {
     if (const auto text = tree_.text(key)) return std::string(*text);
     if (const auto number = tree_.integer(key)) return std::to_string(*number);
-    if (key.is(PickleKind::kBool)) return key.payload() != 0 ? "True" : "False";
+    if (const auto truth = tree_.boolean(key)) return *truth ? "True" : "False";
     return "(" + words_of(key) + ")";
   }
 

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/megatron/rank_file.h"
+
+#include <string_view>
+#include <utility>
+
+#include "reshardfs/error.h"
+
+#include "checkpoint/megatron/tensor_names.h"
+
+namespace reshardfs {
+namespace {
+
+class RankFileReader {
+ public:
+  explicit RankFileReader(const TorchArchive& archive) : archive_(archive) {}
+
+  MegatronRankFile read() {
+    TorchSave saved = read_torch_save(archive_);
+    for (TorchTensor& tensor : saved.tensors) take(std::move(tensor));
+    for (RefusedTensor& tensor : saved.refused) take(std::move(tensor));
+    for (SavedValue& value : saved.beside.values) take(std::move(value));
+    require_chunks();
+    for (MegatronChunk& chunk : out_.chunks) count_layers(chunk);
+    const PickleTree& tree = archive_.tree();
+    out_.args = MegatronArgs(tree, tree.find(tree.root(), "args"));
+    out_.iteration = tree.integer(tree.find(tree.root(), "iteration"));
+    return std::move(out_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what, const char* hint,
+                           ErrorKind kind = ErrorKind::kUnsupported) const {
+    throw Error(kind, what).in_file(archive_.source().name()).hint(hint);
+  }
+
+  /// The chunk with a name; nullptr if it is not below a key of the model.
+  MegatronChunk* chunk_of(std::string& name) {
+    auto parsed = parse_model_name(name);
+    if (!parsed) return nullptr;
+    (parsed->numbered ? numbered_ : plain_) = true;
+    if (out_.chunks.size() <= parsed->chunk) out_.chunks.resize(parsed->chunk + 1);
+    name = std::move(parsed->local);
+    require_core(name);
+    return &out_.chunks[parsed->chunk];
+  }
+
+  void require_core(const std::string& name) const {
+    if (!name.starts_with("language_model.encoder.") &&
+        !name.starts_with("language_model.transformer.")) {
+      return;
+    }
+    refuse(
+        "has the names of Megatron-LM before Megatron-Core ('" + printable(name) +
+            "'), which cannot be read",
+        "convert it with tools/checkpoint/convert.py of Megatron-LM core_r0.13.0 (--loader legacy "
+        "--saver core)");
+  }
+
+  void take(TorchTensor tensor) {
+    MegatronChunk* const chunk = chunk_of(tensor.name);
+    if (chunk == nullptr) {
+      note_other(tensor.name);
+    } else if (is_extra_state(tensor.name)) {
+      ++out_.extra_states;
+    } else {
+      chunk->tensors.push_back(std::move(tensor));
+    }
+  }
+
+  void take(RefusedTensor tensor) {
+    MegatronChunk* const chunk = chunk_of(tensor.name);
+    if (chunk == nullptr) {
+      note_other(tensor.name);
+    } else if (is_extra_state(tensor.name)) {
+      ++out_.extra_states;
+    } else {
+      chunk->refused.push_back(std::move(tensor));
+    }
+  }
+
+  void take(SavedValue value) {
+    if (const auto parsed = parse_model_name(value.name)) {
+      if (is_extra_state(parsed->local)) ++out_.extra_states;
+      return;
+    }
+    // Others lie beside tensors of the optimizer.
+    if (value.name.find('.') == std::string::npos) out_.values.push_back(std::move(value));
+  }
+
+  void note_other(const std::string& name) {
+    out_.other_tensors.insert(name.substr(0, name.find('.')));
+  }
+
+  void require_chunks() const {
+    if (out_.chunks.empty()) {
+      refuse("has no tensors below the key 'model'",
+             "name the directory of an iteration that Megatron-LM saved");
+    }
+    if (plain_ && numbered_) {
+      refuse("has both 'model' and 'model0'", "bring the file as it was saved",
+             ErrorKind::kBadInput);
+    }
+    for (std::size_t i = 0; i < out_.chunks.size(); ++i) {
+      const MegatronChunk& chunk = out_.chunks[i];
+      // A stage may have no layer, but then it has an embedding or an output.
+      if (!chunk.tensors.empty() || !chunk.refused.empty()) continue;
+      refuse("has no tensors below the key 'model" + std::to_string(i) + "', but below that of '" +
+                 "model" + std::to_string(out_.chunks.size() - 1) + "'",
+             "bring the file as it was saved", ErrorKind::kBadInput);
+    }
+  }
+
+  void count_layers(MegatronChunk& chunk) const {
+    std::set<std::int64_t> layers;
+    const auto add = [&](const std::string& name) {
+      if (const auto layer = decoder_layer(name)) layers.insert(*layer);
+    };
+    for (const TorchTensor& tensor : chunk.tensors) add(tensor.name);
+    for (const RefusedTensor& tensor : chunk.refused) add(tensor.name);
+    for (const std::int64_t layer : layers) {
+      if (layer != chunk.layers) {
+        refuse("has layer " + std::to_string(layer) + ", but no layer " +
+                   std::to_string(chunk.layers) + " of its stage",
+               "bring the file as it was saved", ErrorKind::kBadInput);
+      }
+      ++chunk.layers;
+    }
+  }
+
+  const TorchArchive& archive_;
+  bool plain_ = false;
+  bool numbered_ = false;
+  MegatronRankFile out_;
+};
+
+}  // namespace
+
+MegatronRankFile read_megatron_rank(const TorchArchive& archive) {
+  return RankFileReader(archive).read();
+}
+
+}  // namespace reshardfs
