@@ -8,6 +8,7 @@
 #include "checkpoint/deepspeed/universal_set.h"
 #include "checkpoint/deepspeed/zero_set.h"
 #include "checkpoint/iteration/iteration_set.h"
+#include "checkpoint/megatron/rank_set.h"
 #include "checkpoint/series/series.h"
 #include "checkpoint/series/step_sets.h"
 #include "checkpoint/shards/shard_set.h"
@@ -38,6 +39,10 @@ std::span<const SetFormat> set_formats() {
       SetFormat{discover_dcp, find_dcp_steps, "dcp",
                 "a distributed checkpoint with a table .metadata, as PyTorch saves it",
                 ".metadata, or __0.metadata and so on"},
+      SetFormat{discover_megatron_ranks, find_megatron_rank_steps, "megatron_ranks",
+                "the files of all ranks with their parts of the model, as Megatron-LM saves them "
+                "with torch.save",
+                "iter_0000010/mp_rank_00/model_optim_rng.pt"},
       SetFormat{discover_megatron, find_megatron_steps, "megatron",
                 "steps of Megatron-Core, each a distributed checkpoint with a table .metadata",
                 "latest_checkpointed_iteration.txt, iter_0000010/.metadata"},

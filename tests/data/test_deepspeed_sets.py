@@ -23,7 +23,7 @@ from deepspeed_sets import (MOMENTS, Tensors, elements, random_set, up, write_se
 
 SETS = 200
 TYPES = {"FloatStorage": ("F32", "<f4"), "HalfStorage": ("F16", "<f2"), "BFloat16Storage": ("BF16", "<u2"),
-         "LongStorage": ("I64", "<i8"), "BoolStorage": ("BOOL", "?")}
+         "LongStorage": ("I64", "<i8"), "BoolStorage": ("BOOL", "?"), "ByteStorage": ("U8", "u1")}
 
 
 class Opaque:

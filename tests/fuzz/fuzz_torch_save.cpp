@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/deepspeed/zero_states.h"
+#include "checkpoint/megatron/rank_file.h"
 #include "checkpoint/torch/torch_file.h"
 #include "format/torch/torch_archive.h"
 #include "format/torch/torch_crc.h"
@@ -127,5 +128,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const TorchTensor& tensor : states.buffers) check_tensor(tensor, *file);
   });
   fuzz::may_refuse([&] { check_optimizer(read_zero_optimizer(*archive), *file); });
+  fuzz::may_refuse([&] {
+    const MegatronRankFile rank = read_megatron_rank(*archive);
+    for (const MegatronChunk& chunk : rank.chunks) {
+      for (const TorchTensor& tensor : chunk.tensors) check_tensor(tensor, *file);
+    }
+  });
   return 0;
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that torch.save wrote, the ranks' files of FSDP, and DeepSpeed's: what real programs wrote or writers
-by their rules, and traps."""
+"""Files that torch.save wrote, the ranks' files of FSDP, Megatron-LM's and DeepSpeed's: what real programs wrote
+or writers by their rules, and traps."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class GoldenTorch(unittest.TestCase):
 
     def test_a_mount_shows_the_same(self) -> None:
         for name in ("views_214", "stream_views_113", "nested_214", "fsdp_mesh_2x2_26", "deepspeed_z2_w3_groups",
-                     "deepspeed_z3_frozen", "deepspeed_universal", "bin_shards_by_index_113"):
+                     "deepspeed_z3_frozen", "deepspeed_universal", "bin_shards_by_index_113", "megatron_tp2_pp2"):
             ((source, case),) = cases("same", name)
             with self.subTest(name), mounted(source, "--views", "merged-safetensors", *options_of(case)) as mount:
                 self.assertEqual(read_tensors(next((mount / "merged").glob("*.safetensors"))), self.expected(case))
@@ -91,7 +91,8 @@ class GoldenTorch(unittest.TestCase):
     def test_for_other_ranks_tensors_are_cut(self) -> None:
         """In two, along the first axis of even length."""
         rules = self.root / "rules.toml"
-        for name in ("views_214", "fsdp_rows_26", "fsdp2_w2_26", "deepspeed_z3_w4", "deepspeed_z1_w11"):
+        for name in ("views_214", "fsdp_rows_26", "fsdp2_w2_26", "deepspeed_z3_w4", "deepspeed_z1_w11",
+                     "megatron_tp2"):
             ((source, case),) = cases("same", name)
             want = self.expected(case)
             axes = {tensor: axis for tensor, (_, shape, _) in want.items()
@@ -113,7 +114,7 @@ class GoldenTorch(unittest.TestCase):
 
     def test_a_sound_file_is_verified(self) -> None:
         for name in ("plain_214", "stream_plain_214", "views_214", "fsdp_mesh_2x2_214", "deepspeed_z2_w3_groups",
-                     "deepspeed_z3_w4", "deepspeed_universal"):
+                     "deepspeed_z3_w4", "deepspeed_universal", "megatron_tp2", "megatron_pp2"):
             ((source, case),) = cases("same", name)
             with self.subTest(name):
                 result = run("verify", source)
@@ -219,7 +220,8 @@ class GoldenTorch(unittest.TestCase):
         self.assertEqual(self.exported(root / "global_step30"), self.expected(case))
 
     def test_a_server_may_have_the_files(self) -> None:
-        for name in ("views_214", "stream_views_113", "fsdp_mesh_2x2_26", "deepspeed_z2_w3_groups"):
+        for name in ("views_214", "stream_views_113", "fsdp_mesh_2x2_26", "deepspeed_z2_w3_groups",
+                     "megatron_tp2"):
             ((source, case),) = cases("same", name)
             place = source if source.is_dir() else source.parent
             with self.subTest(name), serving(place, html=True) as server:

@@ -84,6 +84,7 @@ def empty(*names: str) -> Maker:
 READ: dict[str, Maker] = {
     ".metadata, or __0.metadata and so on": copied("goldendcp/fsdp_tp_2x"),
     "latest_checkpointed_iteration.txt, iter_0000010/.metadata": iteration,
+    "iter_0000010/mp_rank_00/model_optim_rng.pt": copied("goldentorch/megatron_tp2"),
     "shard-00001-model-00001-of-00001.safetensors": copied("goldendcp/hf_sharded_2x"),
     "model_world_size_2_rank_0.pt": copied("goldentorch/fsdp2_w2_26"),
     "latest_universal, global_step10_universal/zero/": copied("goldentorch/deepspeed_universal"),

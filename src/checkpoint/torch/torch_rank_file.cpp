@@ -14,9 +14,25 @@
 #include "format/torch/torch_archive.h"
 
 namespace reshardfs {
+namespace {
+
+/// Its tensors are flat buffers, whose order only the program that saved them knows.
+void refuse_flat_optimizer(const std::filesystem::path& path) {
+  if (path.filename() != "distrib_optim.pt") return;
+  throw Error(
+      ErrorKind::kUnsupported,
+      "has the states of Megatron-LM's distributed optimizer, without parameters' names, and "
+      "no weights to show")
+      .in_file(path.string())
+      .hint("name the directory of the iteration (iter_0000100) as the source to see the model");
+}
+
+}  // namespace
+
 void open_if_torch(RankFile& file, const CheckpointOptions& options, SavedBeside& beside) {
   if (file.index || file.path.extension() == ".distcp") return;
   if (!begins_like_torch(*file.source)) return;
+  refuse_flat_optimizer(file.path);
   TorchFile opened = open_torch_file(file.source, options.state_key);
   file.index = std::move(opened.index);
   file.saved = std::exchange(file.source, std::move(opened.source));
@@ -42,7 +58,7 @@ std::vector<std::string> notes_of(const SavedBeside& beside, const CheckpointOpt
   if (!beside.values.empty()) {
     std::vector<std::string> names;
     for (const SavedValue& value : beside.values) names.push_back(value.name);
-    notes.push_back("left out, because they are not tensors: " + name_list(names));
+    notes.push_back("left out: " + name_list(names));
   }
   if (!options.state_key.empty() || beside.wrappers.empty()) return notes;
   std::string choices;
