@@ -106,6 +106,7 @@ KINDS: dict[str, Callable[[Path], Kind]] = {
     "hyper-parallel": distributed("hyper_safetensors_tp2dp2"),
     "torch.save, .pt, .pth, .bin": saved("nested_model_214"),
     "FSDP's ranks, torch.save": saved("fsdp2_w2_26"),
+    "Megatron-LM's ranks, torch.save": saved("megatron_tp2_pp2"),
     "DeepSpeed, ZeRO 1 to 3 and universal": saved("deepspeed_z2_w3_groups"),
 }
 PYTHON = "Python"
