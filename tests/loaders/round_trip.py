@@ -33,6 +33,7 @@ MAPS = (("mindformers-llama", ("llama", "llama_tied", "qwen2", "mistral"), 2, ()
         ("mindformers-deepseek-v3", ("deepseek_v3",), 2, RELEASE),
         ("mindformers-deepseek-legacy", ("deepseek_v3",), 2, ("grouped=1",)),
         ("megatron-ranks-llama", ("llama", "llama_tied", "qwen2", "qwen3", "mistral"), 2, VOCABULARY),
+        ("vllm-llama", ("llama", "llama_tied", "qwen2", "qwen3", "mistral"), 2, ()),
         # Layers are stacked along dimension 0, three of them.
         ("megatron-llama", ("llama", "llama_tied", "qwen2", "qwen3", "mistral"), 1, VOCABULARY),
         ("megatron-llama-numbered", ("llama", "llama_tied", "qwen2", "qwen3", "mistral"), 1, VOCABULARY),
