@@ -42,7 +42,7 @@ inline constexpr std::array<OptionWord<MapDirection>, 3> kMapDirectionWords{
      {MapDirection::kForward, "forward"},
      {MapDirection::kInverse, "inverse"}}};
 
-inline constexpr std::array<OptionWord<ViewKind>, 14> kViewWords{
+inline constexpr std::array<OptionWord<ViewKind>, 15> kViewWords{
     {{ViewKind::kRanks, "ranks"},
      {ViewKind::kMerged, "merged"},
      {ViewKind::kMergedCkpt, "merged-ckpt"},

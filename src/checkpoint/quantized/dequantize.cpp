@@ -144,7 +144,8 @@ void dequantize(std::vector<RankFile>& files, const std::filesystem::path& confi
       const auto scale = scales.find(entry.name);
       if (scale == scales.end()) continue;
       shown.dtype = DType::kBFloat16;
-      shown.content_bytes = content_bytes(shown.shape, shown.dtype);
+      shown.content_bytes = static_cast<std::uint64_t>(
+          content_size(shown.shape, shown.dtype, "the size of a tensor"));
       if (shown.content_bytes == 0) continue;
       const Place& place = scale->second;
       shown.extents.front() = appended->append(std::make_unique<const DequantizedContent>(

@@ -23,7 +23,7 @@ class TorchSaveFile final : public PartedFile {
   ///        directory at the end reads all that are left. PyTorch does not look at them.
   /// @throws Error kUnsupported for types that torch does not have and for names that are not
   ///         UTF-8; kBadInput if the file would be too large.
-  TorchSaveFile(std::shared_ptr<const TargetTable> target, Rank rank,
+  TorchSaveFile(std::shared_ptr<const TargetTable> table, Rank own_rank,
                 std::vector<const TargetParameter*> parameters, bool checksums);
   ~TorchSaveFile() override;
 
