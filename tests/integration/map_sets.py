@@ -4,6 +4,7 @@ golden data or by NumPy, and what it must become."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import unittest
@@ -16,6 +17,7 @@ import numpy as np  # noqa: E402
 from format_files import (Tensors, read_ckpt, read_safetensors, same, write_ckpt,  # noqa: E402
                           write_safetensors)
 from layouts import Layout, shard  # noqa: E402
+from megatron_ranks import Spec  # noqa: E402
 from mounted import Result, one_line, run, scratch  # noqa: E402
 from strategy_files import Strategy  # noqa: E402
 
@@ -76,6 +78,19 @@ def golden(case: str, name: str) -> Tensors:
 
 def config_of(case: str) -> dict[str, Any]:
     return json.loads((GOLDEN / case / "config.json").read_text())
+
+
+def megatron_spec(case: str, **more: Any) -> Spec:
+    """A golden case of a model map, as Megatron's ranks save what it expects."""
+    config = config_of(case)
+    whole = golden(case, "expected")
+    spec = Spec(layers=config["num_hidden_layers"], hidden=config["hidden_size"],
+                heads=config["num_attention_heads"], query_groups=config["num_key_value_heads"],
+                head_dim=config["head_dim"], ffn=config["intermediate_size"], extra_state=False,
+                vocabulary=whole["embedding.word_embeddings.weight"][1].shape[0], processes=True)
+    spec.experts = config.get("num_local_experts", config.get("num_experts", 0))
+    spec.whole = dict(whole)
+    return dataclasses.replace(spec, **more)
 
 
 def vars_of(case: str) -> Words:

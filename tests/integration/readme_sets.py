@@ -11,13 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 # First, because it finds the modules of tests/data.
-from map_sets import config_of, golden, mcore_rules, mcore_strategy, with_states, write_hub, write_ranks
+from map_sets import (config_of, golden, mcore_rules, mcore_strategy, megatron_spec, with_states, write_hub,
+                      write_ranks)
 
 import numpy as np
 from ckpt_format import by_name, encode_checkpoint, record_of
 from documents import ROOT, block_that_begins
 from format_files import write_ckpt
 from layouts import Layout
+from megatron_ranks import write_set
 from mounted import run
 from strategy_files import Strategy, write_protobuf
 
@@ -166,6 +168,13 @@ class Sets:
         write_hub(hub, golden("qwen3_mcore", "src"), config_of("qwen3_mcore"))
 
 
+    def megatron(self, to: Path) -> None:
+        """What a training with Megatron-LM on two by two devices leaves."""
+        case = "megatron_llama_numbered"
+        write_set(to / "megatron-run", megatron_spec(case, tensor=2, pipeline=2))
+        (to / "Qwen3-8B").mkdir()
+        (to / "Qwen3-8B/config.json").write_text(json.dumps(config_of(case)))
+
     def torch(self, to: Path) -> None:
         """What PyTorch's trainers leave."""
         cases = ROOT / "tests/goldentorch"
@@ -175,6 +184,7 @@ class Sets:
 
 
 SETS: list[tuple[str, Callable[[Sets, Path], None]]] = [
+    ("megatron-run", Sets.megatron),
     (r"checkpoint\.pt|global_step_10|(export|mount) run ", Sets.torch),
     ("--map megatron", Sets.whole_qwen),
     ("qwen3|Qwen3", Sets.qwen),

@@ -260,7 +260,6 @@ class GoldenDcp(unittest.TestCase):
         (source / "iter_0000005/.metadata").unlink()
         for file in (source / "iter_0000005").glob("*.distcp"):
             file.unlink()
-        (source / "iter_0000005/mp_rank_00").mkdir()
         self.assert_refused(source, "has no .metadata", "--ckpt-format torch_dist")
 
     def test_hyper_parallel_has_tensors_by_name(self) -> None:

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 import numpy as np  # noqa: E402
 from format_files import Tensors, read_safetensors, same  # noqa: E402
-from map_sets import GOLDEN, config_of, golden  # noqa: E402
+from map_sets import GOLDEN, golden, megatron_spec  # noqa: E402
 from megatron_ranks import Place, Spec, file_of, filled, rank_file, write_set  # noqa: E402
 from mounted import mounted, one_line, run, run_unittests, scratch  # noqa: E402
 from torch_archive import ordered, stored, write_archive  # noqa: E402
@@ -33,19 +33,6 @@ def model_of(saved: Saved) -> Saved:
 def arguments_of(saved: Saved) -> Saved:
     state: Saved = saved["args"].state
     return state
-
-
-def spec_of(case: str, **more: Any) -> Spec:
-    """A golden case of a model map, as Megatron's ranks save what it expects."""
-    config = config_of(case)
-    whole = golden(case, "expected")
-    spec = Spec(layers=config["num_hidden_layers"], hidden=config["hidden_size"],
-                heads=config["num_attention_heads"], query_groups=config["num_key_value_heads"],
-                head_dim=config["head_dim"], ffn=config["intermediate_size"], extra_state=False,
-                vocabulary=whole["embedding.word_embeddings.weight"][1].shape[0], processes=True)
-    spec.experts = config.get("num_local_experts", config.get("num_experts", 0))
-    spec.whole = dict(whole)
-    return dataclasses.replace(spec, **more)
 
 
 class RanksTest(unittest.TestCase):
@@ -307,7 +294,7 @@ class HuggingFace(RanksTest):
             for cut in cuts:
                 with self.subTest(case, cut=cut):
                     shutil.rmtree(self.run, ignore_errors=True)
-                    self.write(spec_of(case, tensor=cut.tensor, pipeline=cut.pipeline, expert=cut.expert,
+                    self.write(megatron_spec(case, tensor=cut.tensor, pipeline=cut.pipeline, expert=cut.expert,
                                        expert_tensor=cut.expert_tensor, grouped=cut.grouped))
                     shown = self.exported(self.run, "--map", case.replace("_", "-"), "--model-config",
                                           GOLDEN / case / "config.json")
@@ -315,7 +302,7 @@ class HuggingFace(RanksTest):
 
     def test_the_view_of_the_hub(self) -> None:
         case = "megatron_llama_numbered"
-        self.write(spec_of(case, tensor=2, pipeline=2))
+        self.write(megatron_spec(case, tensor=2, pipeline=2))
         with mounted(self.run, "--views", "hf", "--map", case.replace("_", "-"), "--model-config",
                      GOLDEN / case / "config.json") as mount:
             shown: Tensors = {}
@@ -325,7 +312,7 @@ class HuggingFace(RanksTest):
 
     def test_norms_of_the_local_implementation_have_a_map(self) -> None:
         case = "megatron_llama_numbered"
-        spec = spec_of(case, tensor=2)
+        spec = megatron_spec(case, tensor=2)
         for old, new in (("self_attention.linear_qkv.layer_norm_weight", "input_layernorm.weight"),
                          ("mlp.linear_fc1.layer_norm_weight", "pre_mlp_layernorm.weight")):
             spec.whole = {name.replace(old, new): tensor for name, tensor in spec.whole.items()}
@@ -337,7 +324,7 @@ class HuggingFace(RanksTest):
     def test_sizes_cut_it_as_megatron_does(self) -> None:
         """The families' cuts, from the maps, are those of the ranks."""
         case = "megatron_llama_numbered"
-        spec = self.write(spec_of(case))
+        spec = self.write(megatron_spec(case))
         with mounted(self.run, "--views", "ranks", "--dst-strategy", "tp=2", "--exclude", "*linear_fc1.weight",
                      "--exclude", "*.linear_qkv.*", "--format", "safetensors") as mount:
             for rank in (0, 1):

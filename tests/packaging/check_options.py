@@ -16,7 +16,8 @@ FOREIGN = {
     "load": "Megatron-LM", "dist-ckpt-strictness": "Megatron-LM", "load-format": "vLLM",
     "tensor-parallel-size": "vLLM",
     "make-vocab-size-divisible-by": "Megatron-LM", "moe-layer-freq": "Megatron-LM",
-    "mla-down-proj-fusion": "Megatron-LM", "take-over": "between two processes of a mount",
+    "mla-down-proj-fusion": "Megatron-LM", "ckpt-convert-format": "Megatron-LM", "ckpt-convert-save": "Megatron-LM",
+    "loader": "Megatron-LM", "saver": "Megatron-LM", "take-over": "between two processes of a mount",
     "src": "the beginning of several options", "safe": "the beginning of one of DeepSpeed's",
 }
 
