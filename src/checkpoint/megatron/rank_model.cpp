@@ -188,6 +188,7 @@ class RankModel {
                args_.words("virtual_pipeline_model_parallel_size"));
       }
       std::vector<std::int64_t> layers;
+      layers.reserve(chunks.size());
       for (const MegatronChunk& chunk : chunks) layers.push_back(chunk.layers);
       std::vector<std::int64_t>& known = counts[static_cast<std::size_t>(ranks_[i].stage)];
       if (known.empty()) known = layers;
@@ -299,14 +300,13 @@ class RankModel {
   struct Placed {
     std::vector<TorchTensor> tensors{};
     BoxOffsets offsets{};
-    /// How many parts, or experts, of a tensor there are.
-    std::map<std::string, std::int64_t> counts{};
-    std::map<std::string, std::int64_t> experts{};
+    std::set<std::string> names{};
+    std::map<std::string, std::int64_t> experts{};  ///< how many there are, by name
   };
 
   void place_one(std::size_t number, TorchTensor& tensor, const Located& at,
                  const MegatronCuts& cuts, Placed& placed) {
-    ++placed.counts[at.name];
+    placed.names.insert(at.name);
     if (at.expert) ++placed.experts[at.name];
     if (!at.problem.empty()) return problem(at.name, at.problem);
     const MegatronRank& rank = ranks_[number];
@@ -365,20 +365,19 @@ class RankModel {
 
   /// What one rank of a stage has, its others must have.
   void require_on_all_ranks() {
-    for (std::int64_t stage = 0; stage < sizes_.pipeline; ++stage) {
-      std::set<std::string> names;
-      for (std::size_t i = 0; i < placed_.size(); ++i) {
-        if (ranks_[i].stage != stage) continue;
-        for (const auto& [name, count] : placed_[i].counts) names.insert(name);
-      }
-      for (std::size_t i = 0; i < placed_.size(); ++i) {
-        if (ranks_[i].stage != stage || placed_[i].counts.size() == names.size()) continue;
-        for (const std::string& name : names) {
-          if (!placed_[i].counts.contains(name)) {
-            problem(name, quoted(i) + " has none of it, but other ranks of its stage do");
-          }
-        }
-      }
+    std::map<std::int64_t, std::set<std::string>> names;  // by stage
+    for (std::size_t i = 0; i < placed_.size(); ++i) {
+      for (const std::string& name : placed_[i].names) names[ranks_[i].stage].insert(name);
+    }
+    for (std::size_t i = 0; i < placed_.size(); ++i) require_names(i, names[ranks_[i].stage]);
+  }
+
+  void require_names(std::size_t number, const std::set<std::string>& names) {
+    const std::set<std::string>& held = placed_[number].names;
+    if (held.size() == names.size()) return;
+    for (const std::string& name : names) {
+      if (held.contains(name)) continue;
+      problem(name, quoted(number) + " has none of it, but other ranks of its stage do");
     }
   }
 
