@@ -156,7 +156,7 @@ std::vector<OutputFile> vllm_view(const ViewContext& context) {
   if (weights.empty()) {
     throw Error(ErrorKind::kMissing, "no tensor that is shown is a weight, which vllm/ needs");
   }
-  const auto common = safetensors_common(context, "pt");
+  const auto common = safetensors_common(context, SafetensorsKind::kOwn, "pt");
   const std::string scales = context.model.side == kVllmSides.front()
                                  ? attention_scales(weights, common->align)
                                  : std::string();
