@@ -23,6 +23,7 @@
 #include "format/encrypted/encrypted.h"
 #include "format/foreign_content.h"
 #include "format/input_format.h"
+#include "storage/local/hub_cache.h"
 #include "storage/local/open_file_limit.h"
 
 namespace reshardfs {
@@ -258,6 +259,7 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
   checkpoint.prefix = options.prefix;
   checkpoint.state_key = options.state_key;
   checkpoint.decryption = Decryption::load_if_named(options.dec_key_file, options.dec_mode);
+  settled_source(options.source);  // for its errors: the path is settled
   Discovery found = FileChoice(options, checkpoint, report).choose();
   raise_open_file_limit(found.files.size());
   Failures failures;

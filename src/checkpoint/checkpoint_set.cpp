@@ -23,6 +23,7 @@
 #include "checkpoint/torch/torch_rank_file.h"
 #include "checkpoint/whole/placed_names.h"
 #include "storage/local/directory.h"
+#include "storage/local/hub_cache.h"
 #include "storage/local/open_file_limit.h"
 
 namespace reshardfs {
@@ -96,6 +97,12 @@ void make_plain(RankFile& file, const CheckpointOptions& options) {
 bool any_of_torch(const std::vector<RankFile>& files) {
   return std::any_of(files.begin(), files.end(),
                      [](const RankFile& file) { return file.of_torch(); });
+}
+
+void note_snapshot(const std::filesystem::path& source, Discovery& found) {
+  const std::string words = snapshot_words(source);
+  if (!words.empty()) found.notes.push_back("using " + words);
+  if (auto warning = unfinished_download(source)) found.warnings.push_back(std::move(*warning));
 }
 
 void require_stated(const Completeness& completeness) {
@@ -199,9 +206,11 @@ void CheckpointSet::require_places(const Discovery& found) const {
   }
 }
 
-CheckpointSet CheckpointSet::open(const std::filesystem::path& path,
+CheckpointSet CheckpointSet::open(const std::filesystem::path& named,
                                   const CheckpointOptions& options) {
+  const std::filesystem::path path = settled_source(named);
   Discovery found = discover(path, options);
+  note_snapshot(path, found);
   require_stated(found.completeness);
   std::vector<RankFile> files(found.files.size());
   raise_open_file_limit(found.files.size());

@@ -8,6 +8,7 @@
 
 #include "checkpoint/checkpoint_set.h"
 #include "storage/local/directory.h"
+#include "storage/local/hub_cache.h"
 #include "storage/local/linkless_tree.h"
 #include "storage/location.h"
 #include "storage/remote/remote_tree.h"
@@ -30,12 +31,14 @@ std::optional<std::string> links_outside(const std::filesystem::path& root,
                                          const std::vector<std::filesystem::path>& links) {
   std::error_code failed;
   const std::filesystem::path top = std::filesystem::canonical(root, failed);
+  const std::filesystem::path blobs = blobs_of_snapshot(root);
   std::size_t count = 0;
   std::string first;
   for (const std::filesystem::path& link : links) {
     std::error_code nowhere;
     const std::filesystem::path target = std::filesystem::canonical(link, nowhere);
     if (failed || nowhere || is_inside(target, top)) continue;
+    if (!blobs.empty() && is_inside(target, blobs)) continue;
     if (count++ == 0) {
       first =
           printable(link.lexically_relative(root).string()) + " to " + printable(target.string());

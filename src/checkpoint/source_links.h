@@ -25,7 +25,8 @@ SourceTreePtr source_tree(const std::filesystem::path& source, const CheckpointO
 CheckpointOptions listed_once(const std::filesystem::path& source,
                               const CheckpointOptions& options);
 
-/// A line about the links that lead outside of `root`; nullopt if none does.
+/// A line about the links that lead outside of `root`; nullopt if none does. Those of a snapshot in
+/// a cache of Hugging Face's hub may lead to the cache's blobs.
 /// @param links symbolic links; broken ones are ignored.
 std::optional<std::string> links_outside(const std::filesystem::path& root,
                                          const std::vector<std::filesystem::path>& links);

@@ -9,6 +9,7 @@
 #include "base/process/process_state.h"
 #include "base/text/file_name.h"
 #include "storage/backend.h"
+#include "storage/local/hub_cache.h"
 #include "transport/url.h"
 
 namespace reshardfs {
@@ -87,7 +88,7 @@ std::filesystem::path absolute_source(const std::string& text) {
                        !is_index_name(location.filename().string()) &&
                        !text.starts_with(kListScheme) &&
                        (is_url(location) || !std::filesystem::is_directory(location, failed));
-  if (!is_list) return location;
+  if (!is_list) return snapshot_or(location);
   return std::string(kListScheme) + location.string();
 }
 

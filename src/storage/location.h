@@ -20,7 +20,7 @@ std::string scheme_of(const std::filesystem::path& path);
 std::filesystem::path absolute_location(const std::string& text);
 
 /// The same for a source: a JSON list of URLs becomes the directory that it describes, see
-/// url_list_backend.cpp.
+/// url_list_backend.cpp; see snapshot_or() for a cache of Hugging Face's hub.
 std::filesystem::path absolute_source(const std::string& text);
 
 /// The URL for requests to a web server: percent-encoded, with its query if the user gave one.

@@ -26,6 +26,7 @@
 #include "report/page.h"
 #include "report/parameter_picture.h"
 #include "report/traffic_picture.h"
+#include "storage/local/hub_cache.h"
 #include "view/control/status_json.h"
 #include "view/tensor_set.h"
 #include "view/view.h"
@@ -90,7 +91,9 @@ Conversion::Conversion(Conversion&&) noexcept = default;
 Conversion& Conversion::operator=(Conversion&&) noexcept = default;
 Conversion::~Conversion() = default;
 
-Conversion Conversion::open(const ConversionOptions& options) {
+Conversion Conversion::open(const ConversionOptions& given) {
+  ConversionOptions options = given;
+  options.source = settled_source(options.source);
   auto state = std::make_unique<State>();
   ConversionTables& tables = state->tables;
   tables = open_tables(options);

@@ -144,6 +144,40 @@ class Directories(unittest.TestCase):
                 (file,) = (place / "merged").glob("*.safetensors")
                 self.assertEqual(sorted(read_safetensors(file)[0]), sorted(want))
 
+    def test_a_cache_of_a_hub(self) -> None:
+        """Its snapshot is read as if it had been named: with config.json, and through hf/."""
+        cache = self.root / "models--org--m"
+        blob = cache / "blobs/0123"
+        blob.parent.mkdir(parents=True)
+        write_safetensors(blob, tensors(1, "w"))
+        (cache / "blobs/4567").write_text(json.dumps({"model_type": "made_up"}))
+        snapshot = cache / "snapshots/89ab"
+        snapshot.mkdir(parents=True)
+        (snapshot / "model.safetensors").symlink_to("../../blobs/0123")
+        (snapshot / "config.json").symlink_to("../../blobs/4567")
+        for named in (cache, cache / "snapshots", snapshot):
+            self.check(named, tensors(1, "w"))
+            self.assertEqual(run("verify", named).code, 0)
+            shown = json.loads(run("inspect", named, "--json").stdout)["description"]
+            self.assertIn("snapshot 89ab of org/m", shown["place"][0])
+            self.assertEqual(shown["model"]["model_type"], "made_up")
+            with mounted(named, "--views", "hf") as mount:
+                self.assertEqual((mount / "hf/config.json").read_text(), (cache / "blobs/4567").read_text())
+        self.assertEqual(run("export", cache, self.root / "out", "--no-symlinks").code, 2)
+        second = snapshot.with_name("cdef")
+        shutil.copytree(snapshot, second, symlinks=True)
+        result = run("verify", cache)
+        self.assertEqual(result.code, 2)
+        self.assertIn("has 2 snapshots, and there is no refs/main: '89ab', 'cdef'", result.stderr)
+        shutil.rmtree(second)
+        (cache / "blobs/fedc.incomplete").write_bytes(b"")
+        self.refused(cache, "blobs/fedc.incomplete", "hf download org/m")
+        self.assertIn("a download that has not ended", run("inspect", snapshot).stderr)
+        (cache / "blobs/fedc.incomplete").unlink()
+        blob.unlink()
+        for named in (cache, snapshot):
+            self.refused(named, "model.safetensors", "hf download org/m")
+
     def test_parents_of_distributed_checkpoints(self) -> None:
         """accelerate keeps the model below a directory, NeMo in weights/."""
         want = read_safetensors(DCP / "expected.safetensors")[0]

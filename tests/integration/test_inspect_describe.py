@@ -316,11 +316,13 @@ class Places(DescribeTest):
             self.assertEqual(len(self.run_next(description)), 2)
         (cache / "refs").mkdir()
         (cache / "refs/main").write_text("89ef")
-        (command,) = self.run_next(self.described(cache.name))
-        self.assertEqual(command, "reshardfs inspect models--org--a-model/snapshots/89ef")
-        description = self.described(cache / "snapshots/89ef")
-        self.assertEqual(description["place"], ["snapshot 89ef of org/a-model in a cache of Hugging Face's hub"])
-        self.run_next(description)
+        for named in (cache.name, f"{cache.name}/snapshots", cache / "snapshots/89ef"):
+            description = self.described(named)
+            self.assertEqual(description["place"], ["snapshot 89ef of org/a-model in a cache of Hugging Face's hub, "
+                                                    "which refs/main names"])
+            self.run_next(description)
+        description = self.described(cache / "snapshots/89ef/model.safetensors")
+        self.assertEqual(description["place"], ["of snapshot 89ef of org/a-model in a cache of Hugging Face's hub"])
 
     def test_an_export(self) -> None:
         made = make_set(self.directory, Parallel(tp=2), Parallel(), layers=1)

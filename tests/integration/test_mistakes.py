@@ -29,15 +29,13 @@ WRONG_PLACES = [
     ("mount ms/strategy mnt", "mount ms/ckpt mnt --src-strategy ms/strategy"),
     (f"mount {STRATEGY} mnt", f"mount ms/ckpt mnt --src-strategy {STRATEGY}"),
     ("mount mnt ms/ckpt", "mount ms/ckpt mnt --src-strategy ms/strategy"),
-    ("mount cache mnt", f"mount {SNAPSHOT} mnt"),
-    (f"mount {MODEL} mnt", f"mount {SNAPSHOT} mnt"),
-    (f"mount {MODEL}/snapshots mnt", f"mount {SNAPSHOT} mnt"),
+    ("mount cache mnt", f"mount {MODEL} mnt"),
     ("mount hub/config.json mnt", "mount hub mnt"),
     ("inspect torch/step_100/__1_0.distcp", "inspect torch/step_100"),
     ("inspect ms", "inspect ms/ckpt --src-strategy ms/strategy"),
     (f"inspect {STRATEGY}", f"strategy show {STRATEGY}"),
     ("strategy show ms/ckpt", "strategy show ms/strategy"),
-    ("verify cache", f"verify {SNAPSHOT}"),
+    ("verify cache", f"verify {MODEL}"),
 ]
 NO_STRATEGY = [
     ("mount ms/ckpt mnt", "mount ms/ckpt mnt --src-strategy ms/strategy"),

@@ -266,6 +266,34 @@ class Replace(unittest.TestCase):
                 self.assertEqual(os.pread(old.fileno(), len(A), 0), A)
             self.assertEqual(run("umount", made.mountpoint).code, 0)
 
+    def test_a_cache_of_a_hub_of_which_refs_main_moves(self) -> None:
+        with place() as made:
+            mount = Configured(made)
+            cache = made.directory / "models--org--m"
+            for name, data in (("one", A), ("two", B)):
+                (cache / f"snapshots/{name}/rank_0").mkdir(parents=True)
+                (cache / f"snapshots/{name}/rank_0/m.ckpt").write_bytes(data)
+            (cache / "refs").mkdir()
+            (cache / "refs/main").write_text("one")
+            mount.configure(cache)
+            self.assertEqual(made.run("mount", "--config", mount.config, "m", "--supervise").code, 0)
+            path = made.mountpoint / FILE
+            with open(path, "rb", buffering=0) as old:
+                (cache / "refs/main").write_text("two")
+                mount.reload()
+                self.assertEqual(path.read_bytes(), A)
+                # What the next snapshot lacks does not matter to a mount of this one.
+                unfinished = cache / "blobs/0.incomplete"
+                unfinished.parent.mkdir()
+                unfinished.write_bytes(b"")
+                os.kill(made.pid(), signal.SIGKILL)
+                self.assertEqual(path.read_bytes(), A)
+                unfinished.unlink()
+                mount.reload("--replace")
+                self.assertEqual(path.read_bytes(), B)
+                self.assertEqual(os.pread(old.fileno(), len(A), 0), A)
+            self.assertEqual(run("umount", made.mountpoint).code, 0)
+
     def test_a_newer_step_is_shown_if_asked_for(self) -> None:
         with place() as made:
             mount = Configured(made)

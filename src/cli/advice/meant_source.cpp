@@ -15,6 +15,7 @@
 #include "cli/describe/path_above.h"
 #include "cli/describe/places.h"
 #include "storage/local/directory.h"
+#include "storage/local/hub_cache.h"
 #include "storage/location.h"
 
 namespace reshardfs {
@@ -36,9 +37,12 @@ std::vector<fs::path> subdirectories(const fs::path& directory) {
   return paths;
 }
 
-/// The directory itself, or what a hub's cache has in it.
 std::optional<fs::path> checkpoint_at(const fs::path& directory) {
-  if (auto snapshot = hub_snapshot(directory)) return snapshot;
+  if (const auto cache = hub_cache(directory)) {
+    const auto chosen = cache->chosen();
+    return chosen && is_checkpoint(cache->snapshots / *chosen) ? std::optional(directory)
+                                                               : std::nullopt;
+  }
   if (rank_place(directory) || !is_checkpoint(directory) || is_strategy(directory)) {
     return std::nullopt;
   }
@@ -153,9 +157,6 @@ std::optional<MeantSource> meant_source(const fs::path& named,
     return is_strategy(named) ? of_strategy(named) : of_file(named, opens);
   }
   if (auto rank = of_rank(named)) return rank;
-  if (auto snapshot = hub_snapshot(named)) {
-    return MeantSource{*snapshot, "is a model's directory in a cache of Hugging Face's hub"};
-  }
   if (auto file = of_plain_files(named)) return file;
   const std::vector<fs::path> found = checkpoints_below(named);
   if (!found.empty()) return one_of(found, named);

@@ -18,15 +18,13 @@
 #include "cli/describe/path_above.h"
 #include "fuse/mounting/mount_table.h"
 #include "storage/local/directory.h"
+#include "storage/local/hub_cache.h"
 #include "storage/location.h"
 
 namespace reshardfs {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::string_view kHubPrefix = "models--";
-constexpr std::string_view kSnapshots = "snapshots";
 
 fs::path or_here(const fs::path& path) {
   return path.empty() ? fs::path(".") : path;
@@ -37,16 +35,6 @@ bool has_rank_name(const std::string& name) {
   constexpr std::array<std::string_view, 3> kBeginnings{"rank_", "node", "ckpt_"};
   return std::any_of(kBeginnings.begin(), kBeginnings.end(),
                      [&](std::string_view beginning) { return name.starts_with(beginning); });
-}
-
-/// "org/name" for "models--org--name"; empty for other names.
-std::string model_of(const std::string& name) {
-  if (!name.starts_with(kHubPrefix)) return {};
-  std::string model = name.substr(kHubPrefix.size());
-  if (const std::size_t dashes = model.find("--"); dashes != std::string::npos) {
-    model.replace(dashes, 2, "/");
-  }
-  return model;
 }
 
 /// Of a path that need not be written in the shortest way.
@@ -118,31 +106,6 @@ std::optional<std::string> mount_sentence(const fs::path& named) {
   return std::nullopt;
 }
 
-/// Directories, by name.
-std::vector<std::string> directories_in(const fs::path& path) {
-  std::vector<std::string> names;
-  try {
-    for (const DirectoryEntry& entry : list_directory(path)) {
-      if (entry.is_directory) names.push_back(entry.name);
-    }
-  } catch (const Error&) {
-    names.clear();
-  }
-  return names;
-}
-
-/// The snapshot that refs/main names; empty if there is none.
-std::string main_snapshot(const fs::path& cache) {
-  constexpr std::uint64_t kMostBytes = 256;
-  try {
-    std::string name = read_small_file(cache / "refs" / "main", kMostBytes);
-    while (!name.empty() && (name.back() == '\n' || name.back() == ' ')) name.pop_back();
-    return name;
-  } catch (const Error&) {
-    return {};
-  }
-}
-
 std::string inspect_line(const fs::path& path) {
   const std::string text = path.string();
   return shell_line({"reshardfs", "inspect", text.starts_with('-') ? "./" + text : text});
@@ -163,46 +126,19 @@ std::optional<SetDescription> describe_rank(const fs::path& named) {
   return out;
 }
 
-/// What a cache has of one model.
-struct CachedModel {
-  std::string model{};                ///< "org/name"
-  fs::path snapshots{};               ///< the directory, as the user would write it
-  std::vector<std::string> names{};   ///< of all snapshots
-  std::optional<std::string> main{};  ///< that refs/main names
-};
-
-std::optional<CachedModel> cached_model(const fs::path& named) {
-  const fs::path real = real_path(named);
-  const bool is_below = real.filename() == kSnapshots;
-  const fs::path cache = is_below ? real.parent_path() : real;
-  CachedModel cached;
-  cached.model = model_of(cache.filename().string());
-  if (cached.model.empty()) return std::nullopt;
-  cached.snapshots = is_below ? named : named / kSnapshots;
-  cached.names = directories_in(cached.snapshots);
-  if (cached.names.empty()) return std::nullopt;
-  const std::string main = main_snapshot(cache);
-  const bool is_there =
-      std::find(cached.names.begin(), cached.names.end(), main) != cached.names.end();
-  if (is_there) cached.main = main;
-  return cached;
-}
-
+/// A cache whose snapshots are all there is to choose from.
 std::optional<SetDescription> describe_cache(const fs::path& named) {
   constexpr std::size_t kMost = 3;
-  const auto cached = cached_model(named);
-  if (!cached) return std::nullopt;
+  const auto cache = hub_cache(named);
+  if (!cache || cache->chosen()) return std::nullopt;
   SetDescription out;
   out.kind = "hub_cache";
   out.format = fmt::format("what a cache of Hugging Face's hub has of {}: {}",
-                           printable(cached->model), counted(cached->names.size(), "snapshot"));
-  std::vector<std::string> names = cached->names;
-  if (cached->main) {
-    out.place.push_back(fmt::format("refs/main names snapshot {}", printable(*cached->main)));
-    names = {*cached->main};
-  }
-  for (const std::string& name : names) {
-    if (out.next.size() < kMost) out.next.push_back(inspect_line(cached->snapshots / name));
+                           printable(cache->model), counted(cache->names.size(), "snapshot"));
+  out.place.emplace_back(cache->main.empty() ? "no refs/main names one of the snapshots"
+                                             : "refs/main names none of the snapshots");
+  for (const std::string& name : cache->names) {
+    if (out.next.size() < kMost) out.next.push_back(inspect_line(cache->snapshots / name));
   }
   return out;
 }
@@ -226,27 +162,6 @@ std::optional<RankPlace> rank_place(const fs::path& named) {
   }
 }
 
-std::optional<HubPlace> hub_place(const fs::path& path) {
-  const fs::path plain = path.lexically_normal();
-  std::vector<std::string> names;
-  for (const fs::path& name : plain) names.push_back(name.string());
-  for (std::size_t i = 0; i + 2 < names.size(); ++i) {
-    const std::string model = model_of(names[i]);
-    if (!model.empty() && names[i + 1] == kSnapshots && !names[i + 2].empty()) {
-      return HubPlace{model, names[i + 2]};
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<fs::path> hub_snapshot(const fs::path& named) {
-  const auto cached = cached_model(named);
-  if (!cached) return std::nullopt;
-  if (cached->main) return cached->snapshots / *cached->main;
-  if (cached->names.size() > 1) return std::nullopt;
-  return cached->snapshots / cached->names.front();
-}
-
 std::vector<std::string> places_of(const fs::path& named, const CheckpointSet& set) {
   std::vector<std::string> places;
   if (is_url(named)) return places;
@@ -256,8 +171,10 @@ std::vector<std::string> places_of(const fs::path& named, const CheckpointSet& s
   }
   if (auto step = step_sentence(named, set)) places.push_back(std::move(*step));
   // Links lead out of a snapshot: its name counts.
-  if (const auto hub = hub_place(fs::absolute(named))) {
-    places.push_back(fmt::format("snapshot {} of {} in a cache of Hugging Face's hub",
+  if (std::string words = snapshot_words(set.root()); !words.empty()) {
+    places.push_back(std::move(words));
+  } else if (const auto hub = hub_place(fs::absolute(named))) {
+    places.push_back(fmt::format("of snapshot {} of {} in a cache of Hugging Face's hub",
                                  printable(hub->snapshot), printable(hub->model)));
   }
   if (auto mount = mount_sentence(named)) places.push_back(std::move(*mount));

@@ -27,19 +27,6 @@ struct RankPlace {
 /// @param named as the user names it.
 std::optional<RankPlace> rank_place(const std::filesystem::path& named);
 
-/// The model and snapshot in a path of the hub's cache, such as
-/// "a/models--org--name/snapshots/0123".
-struct HubPlace {
-  std::string model{};  ///< "org/name"
-  std::string snapshot{};
-};
-std::optional<HubPlace> hub_place(const std::filesystem::path& path);
-
-/// "models--org--name", or its snapshots/: the snapshot to read, which refs/main names or which is
-/// the only one. Nothing for other paths.
-/// @param named as the user names it; the snapshot is written likewise.
-std::optional<std::filesystem::path> hub_snapshot(const std::filesystem::path& named);
-
 /// Sentences about what a checkpoint that can be opened is a part of; none if it stands for itself.
 std::vector<std::string> places_of(const std::filesystem::path& named, const CheckpointSet& set);
 

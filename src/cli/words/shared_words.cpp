@@ -13,6 +13,7 @@
 #include "cli/options/table.h"
 #include "conversion/installed_maps.h"
 #include "storage/local/directory.h"
+#include "storage/local/hub_cache.h"
 #include "storage/local/measured_file.h"
 #include "storage/location.h"
 #include "storage/near_path.h"
@@ -83,7 +84,8 @@ void apply_storage(const Given& given) {
 
 std::string located(const std::string& source) {
   const bool is_list = std::filesystem::path(source).extension() == ".json";
-  return is_url(source) || is_list ? absolute_source(source).string() : source;
+  return is_url(source) || is_list ? absolute_source(source).string()
+                                   : snapshot_or(source).string();
 }
 
 std::optional<std::filesystem::path> existing_path(const Given& given, const std::string& option,

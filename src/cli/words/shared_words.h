@@ -21,7 +21,8 @@ LogSettings log_settings(const Given& given);
 /// from another store already.
 void apply_storage(const Given& given);
 
-/// A source as it was given: a URL or a list of URLs as storage/location.h has it; a path stays.
+/// A source as it was given: a URL or a list of URLs as storage/location.h has it; a path stays,
+/// but for snapshot_or().
 std::string located(const std::string& source);
 
 /// The path that an option names, absolute; nothing for no text and "none".

@@ -53,6 +53,25 @@ TEST_F(SourceLinks, InsideAreNotNotedButRefused) {
   expect_refused("rank_1");
 }
 
+TEST_F(SourceLinks, OfASnapshotMayLeadToItsBlobs) {
+  const fs::path model = dir_.path() / "models--org--m";
+  const fs::path snapshot = model / "snapshots/a1";
+  dir_.make_directory("models--org--m/snapshots/a1/rank_0");
+  dir_.write("models--org--m/blobs/b", test::small_record("w"));
+  dir_.write("models--org--m/refs/r", test::small_record("w"));
+  fs::create_symlink("../../../blobs/b", snapshot / "rank_0/net.ckpt");
+  for (const fs::path& source : {snapshot, model}) {
+    EXPECT_THAT(CheckpointSet::open(source, {}).notes(), Not(Contains(HasSubstr("symbolic link"))));
+  }
+  fs::remove(snapshot / "rank_0/net.ckpt");
+  fs::create_symlink("../../../refs/r", snapshot / "rank_0/net.ckpt");
+  EXPECT_THAT(CheckpointSet::open(snapshot, {}).notes(), Contains(HasSubstr("refs/r")));
+  CheckpointOptions options;
+  options.no_symlinks = true;
+  expect_error(ErrorKind::kBadInput, {"symbolic link", "--no-symlinks"},
+               [&] { CheckpointSet::open(model, options); });
+}
+
 TEST_F(SourceLinks, ThatNoPatternFindsDoNotMatter) {
   fs::create_symlink("/nowhere", source() / "rank_1/notes.txt");
   fs::create_directory_symlink("/", source() / "other");
