@@ -15,11 +15,11 @@ import numpy as np
 
 STORAGES = {"F64": "DoubleStorage", "F32": "FloatStorage", "F16": "HalfStorage", "BF16": "BFloat16Storage",
             "I64": "LongStorage", "I32": "IntStorage", "I16": "ShortStorage", "I8": "CharStorage",
-            "U8": "ByteStorage", "BOOL": "BoolStorage"}
+            "U8": "ByteStorage", "BOOL": "BoolStorage", "C64": "ComplexFloatStorage"}
 UNTYPED = {"U16": "uint16", "U32": "uint32", "U64": "uint64", "F8_E4M3": "float8_e4m3fn",
            "F8_E5M2": "float8_e5m2"}
 SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1,
-         "U16": 2, "U32": 4, "U64": 8, "F8_E4M3": 1, "F8_E5M2": 1}
+         "U16": 2, "U32": 4, "U64": 8, "F8_E4M3": 1, "F8_E5M2": 1, "C64": 8}
 ALIGNMENT = 64
 MAGIC = 0x1950a86a20f9469cfc6c
 STREAM_VERSION = 1001

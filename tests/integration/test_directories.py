@@ -12,6 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 import numpy as np  # noqa: E402
+from deepspeed_sets import random_set, write_set  # noqa: E402
 from format_files import Tensors, read_safetensors, write_safetensors  # noqa: E402
 from mounted import mounted, one_line, run, run_unittests, scratch  # noqa: E402
 
@@ -177,6 +178,22 @@ class Directories(unittest.TestCase):
         blob.unlink()
         for named in (cache, snapshot):
             self.refused(named, "model.safetensors", "hf download org/m")
+
+    def test_a_complex_buffer_of_deepspeed_is_named(self) -> None:
+        """It keeps nobody from the rest."""
+        for stage in (2, 3):
+            spec = next(spec for spec in map(random_set, range(100)) if spec.stage == stage and spec.weights)
+            want = spec.reference()
+            spec.buffers["freqs_cis"] = ("C64", np.ones((2, 3), "<c8"))
+            place = self.root / f"stage{stage}"
+            write_set(place, spec)
+            source = place if spec.latest else place / spec.tag
+            self.check(source, want)
+            for command in ("inspect", "verify"):
+                result = run(command, source)
+                self.assertEqual(result.code, 0, result.stderr)
+                self.assertIn("freqs_cis", result.stdout + result.stderr)
+                self.assertIn("ComplexFloatStorage", result.stdout + result.stderr)
 
     def test_parents_of_distributed_checkpoints(self) -> None:
         """accelerate keeps the model below a directory, NeMo in weights/."""

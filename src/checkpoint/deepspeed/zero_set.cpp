@@ -72,6 +72,7 @@ class ZeroReader {
                                        counted(optimizer_.size(), "file"));
     out.completeness.counted = true;
     note_incomplete(out);
+    note_buffers(out);
     return out;
   }
 
@@ -400,6 +401,17 @@ class ZeroReader {
     if (names.empty()) return;
     out.warnings.push_back("left out, because only some of the groups have them: " +
                            name_list({names.begin(), names.end()}));
+  }
+
+  void note_buffers(Discovery& out) const {
+    std::vector<std::string> names;
+    for (const RefusedTensor& buffer : models_.front().states.refused_buffers) {
+      names.push_back(buffer.name);
+    }
+    if (names.empty()) return;
+    out.warnings.push_back(
+        "left out, because buffers of these types cannot be shown: " + name_list(names) + " (" +
+        models_.front().states.refused_buffers.front().reason + ")");
   }
 
   struct Opened {

@@ -141,9 +141,20 @@ class StatesReader {
       const std::string name = name_of(key);
       const auto value = module.find(name);
       // Buffers that are not persistent have a name, but are not saved.
-      if (value != module.end()) out.buffers.push_back(tensor_of(value->second, name));
+      if (value != module.end()) read_buffer(value->second, name, out);
       return true;
     });
+  }
+
+  /// A buffer is computed from the configuration, as `freqs_cis` of complex numbers is: the
+  /// parameters are the model without it, too.
+  void read_buffer(PickleValue value, const std::string& name, ZeroModelStates& out) const {
+    try {
+      out.buffers.push_back(tensor_of(value, name));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kUnsupported) throw;
+      out.refused_buffers.push_back({name, error.message()});
+    }
   }
 
   /// {alias: name}, or a list of pairs.

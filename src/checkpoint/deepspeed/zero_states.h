@@ -12,6 +12,7 @@
 
 #include "reshardfs/shape.h"
 
+#include "format/listed_items.h"
 #include "format/torch/torch_archive.h"
 #include "format/torch/torch_tensor.h"
 
@@ -29,9 +30,11 @@ struct ZeroModelStates {
   /// The parameters of each group (stages 1 and 2) or sub group (stage 3), in the order in which
   /// they lie in its flat tensor.
   std::vector<std::vector<ZeroShape>> groups;
-  std::vector<ZeroShape> frozen;                             ///< parameters that are not trained
-  std::vector<TorchTensor> frozen_fragments;                 ///< of these, by name
-  std::vector<TorchTensor> buffers;                          ///< by name
+  std::vector<ZeroShape> frozen;              ///< parameters that are not trained
+  std::vector<TorchTensor> frozen_fragments;  ///< of these, by name
+  std::vector<TorchTensor> buffers;           ///< by name
+  /// Buffers of types that cannot be shown, such as complex ones.
+  std::vector<RefusedTensor> refused_buffers;
   std::vector<std::pair<std::string, std::string>> aliases;  ///< other names of parameters
   std::optional<std::int64_t> data_world{};
   std::optional<std::int64_t> model_world{};

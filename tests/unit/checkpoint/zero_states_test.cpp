@@ -106,6 +106,20 @@ TEST(ZeroModelStates, HaveFrozenParametersBuffersAndAliases) {
   EXPECT_EQ(states.aliases[0], std::pair(std::string("head"), std::string("embed")));
 }
 
+TEST(ZeroModelStates, NameBuffersOfTypesThatCannotBeShown) {
+  const std::string complex =
+      p::v2_tensor(p::storage("ComplexFloatStorage", "0", 1), {0, {1}, {1}});
+  const ZeroModelStates states =
+      read_model({{"module", p::named({{"freqs_cis", complex}, {"mask", kPair}})},
+                  {"buffer_names", p::list({p::text("freqs_cis"), p::text("mask")})},
+                  {"param_shapes", p::list({})}});
+  ASSERT_EQ(states.buffers.size(), 1U);
+  EXPECT_EQ(states.buffers[0].name, "mask");
+  ASSERT_EQ(states.refused_buffers.size(), 1U);
+  EXPECT_EQ(states.refused_buffers[0].name, "freqs_cis");
+  EXPECT_NE(states.refused_buffers[0].reason.find("ComplexFloatStorage"), std::string::npos);
+}
+
 TEST(ZeroModelStates, HaveAliasesAsPairsToo) {
   const ZeroModelStates states = read_model(
       {{"param_shapes", p::list({})},
