@@ -14,6 +14,7 @@
 #include "checkpoint/shards/shard_set.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/torch/fsdp_set.h"
+#include "checkpoint/torch/meta_set.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {
@@ -55,6 +56,9 @@ std::span<const SetFormat> set_formats() {
           "the files of all ranks with their parts of the tensors, as FSDP trainers save them "
           "with torch.save",
           "model_world_size_2_rank_0.pt"},
+      SetFormat{discover_meta, find_meta_steps, "meta",
+                "a release of Meta's Llama: a file of torch.save for each tensor-parallel rank",
+                "consolidated.00.pth, params.json"},
       SetFormat{discover_universal, find_universal_steps, "deepspeed_universal",
                 "a universal checkpoint of DeepSpeed, with a file for each parameter and state",
                 "latest_universal, global_step10_universal/zero/"},

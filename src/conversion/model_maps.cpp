@@ -15,6 +15,7 @@
 #include "base/text/text.h"
 #include "base/text/url_path.h"
 #include "checkpoint/ranks/discovery.h"
+#include "checkpoint/torch/meta_set.h"
 #include "conversion/family_target.h"
 #include "conversion/installed_maps.h"
 #include "plan/mapped/mapped_parts.h"
@@ -149,13 +150,32 @@ void ModelMaps::read_config(const std::filesystem::path& model_config,
     }
   }
   // What no map needs may be anything.
-  if (config_file_.empty() || maps_.empty()) return;
+  if (maps_.empty()) return;
+  if (config_file_.empty()) {
+    read_params(source);
+    return;
+  }
   try {
     config_ = modelmap::ModelConfig::parse(read_file(config_file_, modelmap::kMaxConfigBytes),
                                            config_file_.string());
   } catch (Error& error) {
     throw error.in_file(config_file_.string());
   }
+}
+
+/// The numbers of Meta's releases of Llama. Loaders of Hugging Face's models do not know that file:
+/// it is no config.json of the model shown.
+void ModelMaps::read_params(const std::filesystem::path& source) {
+  if (source.empty() || is_url(source)) return;
+  const std::filesystem::path params = meta_params(source);
+  if (params.empty()) return;
+  try {
+    config_ =
+        modelmap::ModelConfig::parse(read_file(params, modelmap::kMaxConfigBytes), params.string());
+  } catch (Error& error) {
+    throw error.in_file(params.string());
+  }
+  notes_.push_back("variables of the map are those of " + printable(params.string()));
 }
 
 modelmap::ModelConfig ModelMaps::config_of_model() const {

@@ -115,6 +115,7 @@ class ModelMaps {
   std::string read_file(const std::filesystem::path& file, std::uint64_t max_bytes);
   void read_config(const std::filesystem::path& model_config, const std::filesystem::path& source,
                    const SourceTreePtr& listed);
+  void read_params(const std::filesystem::path& source);
   void read_training(const std::filesystem::path& training_config,
                      const std::filesystem::path& source, const SourceTreePtr& listed);
   void find_training(const std::filesystem::path& source, const std::set<std::string>& keys,

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the cases tests/goldenmap/megatron_* and packed_experts*: small models as the hub has them, as
-Megatron-Core saves them in torch_dist checkpoints, and as transformers 5 has them in memory, both ways.
+"""Makes the cases tests/goldenmap/megatron_*, meta_llama*, telechat2_legacy* and packed_experts*: small models as
+the hub has them, as Megatron-Core saves them in torch_dist checkpoints, as Meta released Llama, as MindFormers
+trains TeleChat2, and as transformers 5 has them in memory, both ways.
 
-The reference for the maps megatron-* and packed-experts*: written from what Megatron-Bridge, Megatron-Core
-and transformers do, element by element, and not from the maps. Run it to write the cases anew; --check
-compares them with those that are there.
+The reference for these maps: written from what Megatron-Bridge, Megatron-Core, Meta, MindFormers and
+transformers do, element by element, and not from the maps. Run it to write the cases anew; --check compares
+them with those that are there.
 """
 
 from __future__ import annotations
@@ -425,6 +426,63 @@ def gemma3() -> Family:
     return family
 
 
+def meta_llama() -> Family:
+    """As Meta's files have it, joined: the two rows of a rotary pair are neighbours."""
+    config = config_of("llama", "LlamaForCausalLM", intermediate_size=12)
+    family = Family("meta_llama", "meta-llama", "Llama as Meta released it",
+                    "the rules of huggingface/transformers (2024) convert_llama_weights_to_hf.py", config,
+                    variables={})
+    hub, dim = family.hub, int(config["head_dim"])
+    family.put("tok_embeddings.weight", hub.add("model.embed_tokens.weight", VOCAB, HIDDEN))
+    family.put("norm.weight", hub.add("model.norm.weight", HIDDEN))
+    family.put("output.weight", hub.add("lm_head.weight", VOCAB, HIDDEN))
+    for layer in range(LAYERS):
+        at, meta = f"model.layers.{layer}", f"layers.{layer}"
+        for word, other, heads in (("q", "wq", 4), ("k", "wk", 2)):
+            rows = hub.add(f"{at}.self_attn.{word}_proj.weight", heads * dim, HIDDEN)
+            pairs = np.zeros_like(rows)
+            for head, pair, half in np.ndindex(heads, dim // 2, 2):
+                pairs[head * dim + 2 * pair + half] = rows[head * dim + half * (dim // 2) + pair]
+            family.put(f"{meta}.attention.{other}.weight", pairs)
+        ffn = int(config["intermediate_size"])
+        for name, other, rows_of, columns in (
+                ("self_attn.v_proj", "attention.wv", 2 * dim, HIDDEN),
+                ("self_attn.o_proj", "attention.wo", HIDDEN, 4 * dim),
+                ("mlp.gate_proj", "feed_forward.w1", ffn, HIDDEN),
+                ("mlp.down_proj", "feed_forward.w2", HIDDEN, ffn),
+                ("mlp.up_proj", "feed_forward.w3", ffn, HIDDEN)):
+            family.put(f"{meta}.{other}.weight", hub.add(f"{at}.{name}.weight", rows_of, columns))
+        family.put(f"{meta}.attention_norm.weight", hub.add(f"{at}.input_layernorm.weight", HIDDEN))
+        family.put(f"{meta}.ffn_norm.weight", hub.add(f"{at}.post_attention_layernorm.weight", HIDDEN))
+    return family
+
+
+def telechat2() -> Family:
+    """The legacy network of MindFormers: other names alone."""
+    config: dict[str, Any] = {"model_type": "telechat", "hidden_size": HIDDEN, "vocab_size": VOCAB, "n_layer": LAYERS,
+                              "n_head": 4, "num_key_value_heads": 2, "ffn_hidden_size": 12}
+    family = Family("telechat2_legacy", "mindformers-telechat2", "TeleChat2, legacy network of MindFormers",
+                    "the rules of mindspore-ai/mindformers 1.9.0 research/telechat2/convert_weight.py", config,
+                    variables={})
+    hub, ffn = family.hub, 12
+    family.put("model.tok_embeddings.embedding_weight", hub.add("transformer.word_embeddings.weight", VOCAB, HIDDEN))
+    family.put("model.norm_out.weight", hub.add("transformer.ln_f.weight", HIDDEN))
+    family.put("lm_head.weight", hub.add("lm_head.weight", VOCAB, HIDDEN))
+    for layer in range(LAYERS):
+        for name, other, shape in (("input_layernorm.weight", "attention_norm.weight", (HIDDEN,)),
+                                   ("self_attention.query.weight", "attention.wq.weight", (HIDDEN, HIDDEN)),
+                                   ("self_attention.key_value.weight", "attention.wk_v.weight", (HIDDEN, HIDDEN)),
+                                   ("self_attention.dense.weight", "attention.wo.weight", (HIDDEN, HIDDEN)),
+                                   ("self_attention.dense.bias", "attention.wo.bias", (HIDDEN,)),
+                                   ("post_attention_layernorm.weight", "ffn_norm.weight", (HIDDEN,)),
+                                   ("mlp.gate_proj.weight", "feed_forward.w1.weight", (ffn, HIDDEN)),
+                                   ("mlp.up_proj.weight", "feed_forward.w3.weight", (ffn, HIDDEN)),
+                                   ("mlp.down_proj.weight", "feed_forward.w2.weight", (HIDDEN, ffn)),
+                                   ("mlp.down_proj.bias", "feed_forward.w2.bias", (HIDDEN,))):
+            family.put(f"model.layers.{layer}.{other}", hub.add(f"transformer.h.{layer}.{name}", *shape))
+    return family
+
+
 def pack(hub: Tensors) -> Tensors:
     """The model as transformers 5 has it in memory: gate above up, experts as an axis in front."""
     out: Tensors = {}
@@ -466,7 +524,7 @@ def packed_experts_mixtral() -> Family:
 FAMILIES: tuple[Callable[[], Family], ...] = (
     llama_numbered, qwen3_moe, partial(qwen3_moe, numbered=True), deepseek_v3, glm4_moe, mixtral,
     partial(mixtral, numbered=True), minimax_m2, partial(minimax_m2, numbered=True), gpt_oss,
-    partial(gpt_oss, numbered=True), gemma3, packed_experts, packed_experts_mixtral)
+    partial(gpt_oss, numbered=True), gemma3, meta_llama, telechat2, packed_experts, packed_experts_mixtral)
 
 
 # --- files -----------------------------------------------------------------------------------

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/torch/torch_ranks.h"
+
+#include <memory>
+#include <utility>
+
+#include "base/process/parallel.h"
+#include "base/text/url_path.h"
+#include "checkpoint/shaped_catalogue.h"
+#include "checkpoint/source_links.h"
+#include "checkpoint/torch/read_archive.h"
+#include "checkpoint/torch/saved_content.h"
+#include "checkpoint/torch/state_key.h"
+#include "checkpoint/torch/torch_file.h"
+#include "checkpoint/torch/torch_rank_file.h"
+
+namespace reshardfs {
+
+void TorchRanks::open(
+    const std::map<std::int64_t, std::string>& names, DTensors dtensors,
+    const std::function<void(const FoundFile& file, const TorchSave& saved)>& check) {
+  for (const auto& [rank, name] : names) {
+    found_.push_back({Rank(rank), {}, directory_ / name, -1, tree_});
+  }
+  contents_.resize(found_.size());
+  parallel_for(
+      found_.size(),
+      [&](std::size_t i) {
+        read_file(i, dtensors);
+        if (check) check(found_[i], contents_[i].saved);
+      },
+      is_url(directory_) ? kRequestsAtOnce : 0);
+}
+
+void TorchRanks::read_file(std::size_t number, DTensors dtensors) {
+  Content& content = contents_[number];
+  content.file = open_file(found_[number].path, tree_);
+  content.saved = read_archive(*content.file, [&](const TorchArchive& archive) {
+    return read_torch_save(archive, dtensors);
+  });
+}
+
+Discovery TorchRanks::discovery() {
+  for (std::size_t i = 0; i < contents_.size(); ++i) take_shapes(i);
+  parallel_for(found_.size(), [this](std::size_t i) { describe(i); });
+  note_values();
+  std::vector<RefusedTensor> refused;
+  for (auto& [name, reason] : problems_) {
+    shapes_.erase(name);
+    refused.push_back({name, std::move(reason)});
+  }
+  out_.completeness.counted = true;
+  out_.catalogue = std::make_shared<const ShapedCatalogue>(static_cast<std::int64_t>(found_.size()),
+                                                           std::move(shapes_), std::move(refused));
+  out_.files = std::move(found_);
+  return std::move(out_);
+}
+
+/// The full shapes, in which all files must agree.
+void TorchRanks::take_shapes(std::size_t number) {
+  TorchSave& saved = contents_[number].saved;
+  for (std::size_t i = 0; i < saved.tensors.size(); ++i) {
+    std::string name = saved.tensors[i].name;
+    if (!take_state(options_.state_key, name)) continue;
+    const auto place = saved.places.find(i);
+    const Shape& full =
+        place == saved.places.end() ? saved.tensors[i].shape : place->second.full_shape;
+    const auto [known, is_new] = shapes_.emplace(name, full);
+    if (is_new || known->second == full) continue;
+    problems_.try_emplace(name, "its full shape is " + to_string(known->second) +
+                                    " by another rank's file, but " + to_string(full) +
+                                    " by that of rank " + to_string(found_[number].rank) +
+                                    ": the files are not of one save");
+  }
+  for (const RefusedTensor& tensor : saved.refused) {
+    std::string name = tensor.name;
+    if (take_state(options_.state_key, name)) problems_.try_emplace(name, tensor.reason);
+  }
+}
+
+void TorchRanks::describe(std::size_t number) {
+  Content& content = contents_[number];
+  std::vector<TorchTensor> tensors;
+  BoxOffsets offsets;
+  for (std::size_t i = 0; i < content.saved.tensors.size(); ++i) {
+    TorchTensor& tensor = content.saved.tensors[i];
+    if (!take_state(options_.state_key, tensor.name) || problems_.contains(tensor.name)) continue;
+    const auto place = content.saved.places.find(i);
+    offsets.add(tensors.size(), place == content.saved.places.end() ? Shape(tensor.shape.size(), 0)
+                                                                    : place->second.offsets);
+    tensors.push_back(std::move(tensor));
+  }
+  ByteSourcePtr source;
+  auto index = index_of_tensors(std::move(tensors), {}, content.file, source, std::move(offsets));
+  found_[number].content =
+      std::make_shared<const SavedContent>(std::move(index), std::move(source));
+}
+
+void TorchRanks::note_values() {
+  std::vector<SavedBeside> beside;
+  for (Content& content : contents_) {
+    keep_state(options_.state_key, content.saved.beside.values);
+    beside.push_back(std::move(content.saved.beside));
+  }
+  out_.beside = joined(std::move(beside));
+}
+
+}  // namespace reshardfs
