@@ -309,6 +309,7 @@ VerifySource open_for_verify(const VerifyOptions& options, VerifyReport& report)
     auto set = std::make_shared<CheckpointSet>(std::move(readable), std::move(found.catalogue));
     // Without those that cannot be read, everything is smaller.
     if (all && found.by_contents) found.by_contents(set->files(), out.completeness);
+    set->select_below(checkpoint);
     set->set_completeness(out.completeness);
     out.set = std::move(set);
   }

@@ -20,7 +20,9 @@
 #include "checkpoint/ranks/discovery.h"
 #include "checkpoint/series/set_age.h"
 #include "checkpoint/source_links.h"
+#include "checkpoint/torch/state_key.h"
 #include "checkpoint/torch/torch_rank_file.h"
+#include "checkpoint/whole/below_key.h"
 #include "checkpoint/whole/placed_names.h"
 #include "storage/local/directory.h"
 #include "storage/local/hub_cache.h"
@@ -206,6 +208,17 @@ void CheckpointSet::require_places(const Discovery& found) const {
   }
 }
 
+bool CheckpointSet::takes_state_key() const {
+  const RankFile& file = files_.front();
+  return !catalogue_ || file.of_torch() || file.path.extension() == ".distcp";
+}
+
+void CheckpointSet::select_below(const CheckpointOptions& options) {
+  if (options.state_key.empty() || catalogue_ || files_.front().of_torch()) return;
+  take_below(options.state_key, options.state_key_option, files_);
+  keep_state(options.state_key, unreadable_);
+}
+
 CheckpointSet CheckpointSet::open(const std::filesystem::path& named,
                                   const CheckpointOptions& options) {
   const std::filesystem::path path = settled_source(named);
@@ -255,7 +268,7 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& named,
   }
   beside.push_back(std::move(found.beside));
   SavedBeside saved = joined(std::move(beside));
-  require_state(files, options, saved);
+  if (found.catalogue || any_of_torch(files)) require_state(files, options, saved);
   if (options.check_crc && !described) {
     for_each_file([&](std::size_t i) { has_trailer[i] = check_trailer(files[i]) ? 1 : 0; });
   }
@@ -264,9 +277,10 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& named,
   auto identity = any_of_torch(files) ? std::nullopt : cache.key();
   CheckpointSet set(std::move(files), std::move(found.catalogue), std::move(identity));
   set.require_places(found);
-  unreadable.push_back(std::move(set.unreadable_));
   if (found.by_contents) found.by_contents(set.files(), found.completeness);
   require_stated(found.completeness);
+  set.select_below(options);
+  unreadable.push_back(std::move(set.unreadable_));
   if (found.completeness.config.empty()) found.completeness.config = config_of(path, options);
   set.set_completeness(std::move(found.completeness));
   if (options.dequantize) set.dequantize(path, options);

@@ -112,6 +112,10 @@ class CheckpointSet {
   /// Whether the set is complete, and what proves it; empty for a set that was made from open
   /// files.
   const Completeness& completeness() const noexcept { return *completeness_; }
+  /// Whether --state-key can select in it: not in sets whose metadata knows parameters by name.
+  bool takes_state_key() const;
+  /// Applies --state-key to files that were read without it. @throws Error as take_below().
+  void select_below(const CheckpointOptions& options);
   /// Sets what was found out before the set was made.
   void set_completeness(Completeness statement);
   /// The value of --src-prefix that selects the same run's files again, even if others have

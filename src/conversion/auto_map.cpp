@@ -13,6 +13,7 @@
 #include "base/text/glob.h"
 #include "base/text/state_names.h"
 #include "base/text/text.h"
+#include "conversion/foreign_names.h"
 #include "conversion/installed_maps.h"
 #include "conversion/strategy_input.h"
 #include "modelmap/mapping.h"
@@ -96,7 +97,9 @@ void join_equal_maps(std::vector<Candidate>& candidates) {
   candidates = std::move(kept);
 }
 
-[[noreturn]] void refuse_none(const std::vector<Candidate>& candidates, std::size_t count) {
+/// @param why no map fits; empty: not known.
+[[noreturn]] void refuse_none(const std::vector<Candidate>& candidates, std::size_t count,
+                              const std::string& why) {
   const auto best =
       std::max_element(candidates.begin(), candidates.end(),
                        [](const auto& a, const auto& b) { return a.taken < b.taken; });
@@ -105,7 +108,8 @@ void join_equal_maps(std::vector<Candidate>& candidates) {
     text += "; " + best->map + " takes " + std::to_string(best->taken) + " of " +
             counted(count, "tensor") + ", but not '" + printable(best->left) + "'";
   }
-  throw Error(ErrorKind::kUsage, text).hint("'reshardfs map list' lists the maps");
+  throw Error(ErrorKind::kUsage, text)
+      .hint(why.empty() ? "'reshardfs map list' lists the maps" : why);
 }
 
 [[noreturn]] void refuse_several(const std::vector<Candidate>& candidates) {
@@ -167,11 +171,11 @@ std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names) {
   return maps;
 }
 
-std::string only_map_for(const std::vector<std::string>& names) {
+std::string only_map_for(const std::vector<std::string>& names, const std::string& why) {
   const std::vector<SourceTensor> tensors = tensors_of(names);
   const std::vector<Candidate> all = candidates_for(tensors);
   const std::vector<Candidate> complete = complete_ones(all);
-  if (complete.empty()) refuse_none(all, tensors.size());
+  if (complete.empty()) refuse_none(all, tensors.size(), why);
   if (complete.size() > 1) refuse_several(complete);
   return complete.front().map;
 }
@@ -185,10 +189,9 @@ void settle_auto_map(ModelMapOptions& maps, const std::filesystem::path& source,
         .hint("name all of them");
   }
   std::vector<std::string> names;
-  for (NamedShape& tensor : slice_shapes(CheckpointSet::open(source, options))) {
-    names.push_back(std::move(tensor.name));
-  }
-  maps.maps = {only_map_for(names)};
+  const CheckpointSet set = CheckpointSet::open(source, options);
+  for (NamedShape& tensor : slice_shapes(set)) names.push_back(std::move(tensor.name));
+  maps.maps = {only_map_for(names, foreign_names(set))};
 }
 
 }  // namespace reshardfs

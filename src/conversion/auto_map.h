@@ -25,8 +25,9 @@ std::vector<FittingMap> fitting_maps(const std::vector<std::string>& names);
 /// The name of the only installed map that, in either direction, matches all tensors. Tensors of
 /// the training state, and tensors that a map drops, do not count.
 /// @param names of the tensors of a source.
+/// @param why none fits, for the message; empty: not known.
 /// @throws Error kUsage if several maps match all tensors, or none does; names the maps.
-std::string only_map_for(const std::vector<std::string>& names);
+std::string only_map_for(const std::vector<std::string>& names, const std::string& why = {});
 
 /// Replaces "auto" with the name of that map; does nothing without "auto".
 /// @param source and options open the checkpoint.

@@ -20,6 +20,7 @@
 #include "conversion/completeness.h"
 #include "conversion/derived_fit.h"
 #include "conversion/family_target.h"
+#include "conversion/foreign_names.h"
 #include "conversion/map_copies.h"
 #include "conversion/model_maps.h"
 #include "conversion/option_words.h"
@@ -420,7 +421,7 @@ class Opening {
 
   void make_family() {
     family_.emplace(options_.dst_sizes, options_.stage_layers, maps_, options_.state_prefixes,
-                    command_for_rules(options_));
+                    command_for_rules(options_), foreign_names(*tables_.checkpoint));
   }
 
   std::vector<FamilyTensor> tensors_of_family() const {

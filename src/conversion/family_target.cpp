@@ -83,11 +83,12 @@ std::vector<FamilyTensor> family_tensors(const modelmap::Mapping& mapping) {
 }
 
 FamilyTarget::FamilyTarget(std::string sizes, StageLayers stage_layers, const ModelMaps& maps,
-                           std::vector<std::string> prefixes, std::string command)
+                           std::vector<std::string> prefixes, std::string command, std::string why)
     : sizes_(std::move(sizes)),
       stage_layers_(std::move(stage_layers)),
       prefixes_(std::move(prefixes)),
       command_(std::move(command)),
+      why_(std::move(why)),
       maps_(families_of(maps)),
       cuts_(maps_, maps.config_of_model()),
       stages_(maps_, maps.config_of_model()) {}
@@ -165,10 +166,10 @@ void FamilyTarget::refuse(const std::string& sizes, const std::string& what,
   for (const auto& [why, names] : unknown) count += names.size();
   throw Error(ErrorKind::kUsage, "'" + printable(sizes) + what + counted(count, "parameter") +
                                      ": " + grouped_words(unknown, tensors))
-      .hint(
-          "leave them out with --exclude, give the --src-strategy that the training wrote, or, "
-          "for rules to complete, run: " +
-          command_);
+      .hint(!why_.empty() ? why_
+                          : "leave them out with --exclude, give the --src-strategy that the "
+                            "training wrote, or, for rules to complete, run: " +
+                                command_);
 }
 
 RulesDraft FamilyTarget::draft(const std::vector<FamilyTensor>& tensors,

@@ -50,9 +50,10 @@ class FamilyTarget {
   /// @param maps of the user: the last one counts besides the installed ones.
   /// @param prefixes of more states than MindSpore's own.
   /// @param command that writes the rules to complete, for messages.
+  /// @param why no map knows the names, and what to do, for messages; empty: not known.
   /// @throws what reading installed maps and a config.json throws.
   FamilyTarget(std::string sizes, StageLayers stage_layers, const ModelMaps& maps,
-               std::vector<std::string> prefixes, std::string command);
+               std::vector<std::string> prefixes, std::string command, std::string why);
   FamilyTarget(const FamilyTarget&) = delete;
   FamilyTarget& operator=(const FamilyTarget&) = delete;
   ~FamilyTarget() = default;
@@ -97,6 +98,7 @@ class FamilyTarget {
   StageLayers stage_layers_;
   std::vector<std::string> prefixes_;
   std::string command_;
+  std::string why_;
   std::vector<modelmap::ModelMap> maps_;
   FamilyCuts cuts_;
   FamilyStages stages_;

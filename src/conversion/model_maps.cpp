@@ -17,6 +17,7 @@
 #include "checkpoint/ranks/discovery.h"
 #include "checkpoint/torch/meta_set.h"
 #include "conversion/family_target.h"
+#include "conversion/foreign_names.h"
 #include "conversion/installed_maps.h"
 #include "plan/mapped/mapped_parts.h"
 #include "storage/local/directory.h"
@@ -366,7 +367,7 @@ ModelMaps::Result ModelMaps::apply(std::shared_ptr<const SourceTable> source,
       if (destination.family != nullptr) require_sizes(i, *map.direction, *destination.family);
       result.mappings.push_back(map_tensors(maps_[i], tensors, map));
     } catch (Error& error) {
-      add_suggestion(error, i, tensors);
+      add_suggestion(error, i, tensors, result.table->checkpoint());
       throw;
     }
     result.sources.push_back(result.table);
@@ -476,9 +477,12 @@ std::string ModelMaps::suggestion(std::size_t number,
 }
 
 void ModelMaps::add_suggestion(Error& error, std::size_t number,
-                               const std::vector<modelmap::SourceTensor>& tensors) const {
+                               const std::vector<modelmap::SourceTensor>& tensors,
+                               const CheckpointSet& checkpoint) const {
   try {
-    const std::string text = suggestion(number, tensors);
+    // Then no map fits.
+    std::string text = number == 0 ? foreign_names(checkpoint) : std::string();
+    if (text.empty()) text = suggestion(number, tensors);
     if (!text.empty()) error.hint(text);
   } catch (const Error&) {
     // An installed map that cannot be read is not what is wrong here.

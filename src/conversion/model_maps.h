@@ -126,7 +126,8 @@ class ModelMaps {
                         const std::vector<modelmap::SourceTensor>& tensors,
                         const Destination& destination) const;
   void add_suggestion(Error& error, std::size_t number,
-                      const std::vector<modelmap::SourceTensor>& tensors) const;
+                      const std::vector<modelmap::SourceTensor>& tensors,
+                      const CheckpointSet& checkpoint) const;
   bool needs_target_parts(std::size_t number, modelmap::Direction direction) const;
   void require_sizes(std::size_t number, modelmap::Direction direction,
                      const FamilyTarget& family) const;

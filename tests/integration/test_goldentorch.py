@@ -167,10 +167,11 @@ class GoldenTorch(unittest.TestCase):
         result = run("diff", source, source, "--a-state-key", "model", "--b-state-key", "model")
         self.assertEqual((result.code, result.stderr), (0, ""))
 
-    def test_a_key_needs_files_of_torch_save(self) -> None:
-        result = run("inspect", GOLDEN / "plain_214/expected.safetensors", "--state-key", "model")
+    def test_a_key_selects_in_no_set_of_another_program(self) -> None:
+        result = run("inspect", GOLDEN.parent / "goldendcp/hf_sharded_2x/src", "--state-key", "model")
         self.assertEqual(result.code, 2)
-        self.assertIn("--state-key selects in what PyTorch saved", one_line(result))
+        self.assertIn("--state-key selects in single files and in what PyTorch saved, not in a set of this kind",
+                      one_line(result))
 
     def test_a_file_may_have_any_name(self) -> None:
         """Such as .ckpt of Lightning."""

@@ -22,6 +22,7 @@
 #include "checkpoint/series/step.h"
 #include "checkpoint/series/unfinished_names.h"
 #include "checkpoint/whole/counted_name.h"
+#include "checkpoint/whole/lora_adapter.h"
 #include "format/input_format.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
@@ -311,12 +312,21 @@ std::optional<SourceFiles> find_single_file(const std::filesystem::path& root,
   for (const DirectoryEntry& entry : entries) {
     if (entry.is_regular && entry.name.ends_with(kSafetensorsSuffix)) names.push_back(entry.name);
   }
+  // A model, and an adapter of it: the directory stands for the model.
+  std::string adapter;
+  const auto found = std::find_if(names.begin(), names.end(), is_adapter_file);
+  if (names.size() == 2 && found != names.end()) {
+    adapter = *found;
+    names.erase(found);
+  }
   if (names.size() != 1) return std::nullopt;
   SourceFiles source = take_one_file(root / names.front(), "");
   source.warnings = unfinished_files(root, entries, kSafetensorsSuffix);
   note_link(root / names.front(), tree, source);
   source.found.files.front().tree = tree;
-  source.notes.push_back("using the only safetensors file, " + printable(names.front()));
+  source.notes.push_back(
+      adapter.empty() ? "using the only safetensors file, " + printable(names.front())
+                      : "using " + printable(names.front()) + ", and not the adapter " + adapter);
   return source;
 }
 

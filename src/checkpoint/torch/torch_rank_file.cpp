@@ -84,8 +84,8 @@ void require_state(const std::vector<RankFile>& files, const CheckpointOptions& 
   });
   if (!of_torch) {
     throw Error(ErrorKind::kUsage, options.state_key_option +
-                                       " selects in what PyTorch saved: files of torch.save, and "
-                                       "distributed checkpoints")
+                                       " selects in single files and in what PyTorch saved, not "
+                                       "in a set of this kind")
         .in_file(files.front().path.string());
   }
   const bool has_some = std::any_of(files.begin(), files.end(), [](const RankFile& file) {

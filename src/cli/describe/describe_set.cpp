@@ -11,9 +11,11 @@
 
 #include "base/content_size.h"
 #include "base/text/state_names.h"
+#include "base/text/wrapper_names.h"
 #include "checkpoint/catalogue.h"
 #include "checkpoint/completeness.h"
 #include "checkpoint/quantized/block_scales.h"
+#include "checkpoint/whole/lora_adapter.h"
 #include "cli/describe/free_names.h"
 #include "cli/describe/layout_facts.h"
 #include "cli/describe/model_facts.h"
@@ -55,6 +57,7 @@ class Describer {
     out_.kind = std::move(kind.kind);
     out_.format = std::move(kind.words);
     out_.place = places_of(source_.named, set_);
+    describe_names();
     out_.written_by = stated_writers(set_.root(), set_);
     describe_model();
     describe_layout();
@@ -83,6 +86,21 @@ class Describer {
     } else if (ranks_.ranks.size() == 1) {
       count_held();
     }
+  }
+
+  /// Names of which no map knows any: those of an adapter, and those that a wrapper has changed.
+  void describe_names() {
+    if (std::string adapter = adapter_words(set_); !adapter.empty()) {
+      out_.place.push_back(std::move(adapter));
+    }
+    if (!source_.options.state_key.empty()) return;
+    CommonWrapper wrapper;
+    for (const std::string& name : ranks_.held.names) {
+      if (!is_training_state(name)) wrapper.add(name);
+    }
+    if (set_.takes_state_key()) wrapper_ = wrapper.key();
+    std::string words = wrapper_words(wrapper, set_.takes_state_key());
+    if (!words.empty()) out_.place.push_back(std::move(words));
   }
 
   void count(const Shape& shape, DType dtype) {
@@ -191,6 +209,9 @@ class Describer {
     if (sizes_) next.sizes = sizes_->text;
     if (source_.options.state_key.empty()) next.state_keys = set_.beside().wrappers;
     next.can_dequantize = is_whole && !source_.options.dequantize && has_block_scales();
+    const bool is_known = std::find(next.state_keys.begin(), next.state_keys.end(), wrapper_) !=
+                          next.state_keys.end();
+    if (!wrapper_.empty() && !is_known) next.state_keys.push_back(wrapper_);
     const bool fits = is_whole || sizes_ || next.strategies.size() == 1 ||
                       (source_.laid_out != nullptr && can_be_mounted(*source_.laid_out));
     next.can_mount = fits && set_.refused().empty();
@@ -250,6 +271,7 @@ class Describer {
   const CheckpointSet& set_;
   RankNames ranks_;
   std::optional<ProvenSizes> sizes_;
+  std::string wrapper_;  ///< of all names, where --state-key takes it off
   SetDescription out_;
 };
 

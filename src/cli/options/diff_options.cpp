@@ -31,7 +31,7 @@ std::vector<Option> rows_of_a_side() {
       {.name = "state-key",
        .takes = Takes::kText,
        .type = "KEY",
-       .help = "In files of torch.save of {}: take only what is saved below this key"},
+       .help = "Of {}: take only what is saved below this key, by its names behind it"},
       {.name = "dequantize",
        .help = "Compare the weights of {} that are 8-bit floats with a scale for each block as "
                "BFloat16"},

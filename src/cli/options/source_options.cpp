@@ -65,9 +65,8 @@ std::vector<Option> place_rows() {
       {.name = "state-key",
        .takes = Takes::kText,
        .type = "KEY",
-       .help =
-           "In files of torch.save: take only what is saved below this key, by its names behind "
-           "it, e.g. 'model' or 'state_dict'",
+       .help = "Take only what is saved below this key, by its names behind it, e.g. 'model' or "
+               "'state_dict' of a file of torch.save, or 'module' in front of all names",
        .commands = kConversions | kVerify | kInspect | kStrategyConvert | kStrategyCheck |
                    kStrategyGuess | kMapCheck | kMapShow},
       {.name = "dequantize",

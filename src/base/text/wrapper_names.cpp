@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text/wrapper_names.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "base/text/shell_text.h"
+#include "base/text/text.h"
+
+namespace reshardfs {
+namespace {
+
+/// These name nothing else; `module` may be a part of a model's own names.
+constexpr std::array<std::string_view, 3> kPrivate{"_orig_mod", "_fsdp_wrapped_module",
+                                                   "_checkpoint_wrapped_module"};
+constexpr std::string_view kModule = "module";
+
+bool is_private(std::string_view part) noexcept {
+  return std::find(kPrivate.begin(), kPrivate.end(), part) != kPrivate.end();
+}
+
+/// The component that begins at `begin`; empty for the last one, which is a parameter's own.
+std::string_view component(std::string_view name, std::size_t begin) noexcept {
+  const std::size_t end = begin <= name.size() ? name.find('.', begin) : std::string_view::npos;
+  return end == std::string_view::npos ? std::string_view() : name.substr(begin, end - begin);
+}
+
+}  // namespace
+
+std::string_view wrapper_key(std::string_view name) noexcept {
+  std::size_t end = 0;
+  std::size_t begin = component(name, 0) == "model" ? std::string_view("model.").size() : 0;
+  while (true) {
+    const std::string_view part = component(name, begin);
+    if (part != kModule && !is_private(part)) return name.substr(0, end);
+    end = begin + part.size();
+    begin = end + 1;
+  }
+}
+
+std::string_view wrapper_in(std::string_view name) noexcept {
+  std::size_t begin = 0;
+  while (true) {
+    const std::string_view part = component(name, begin);
+    if (part.empty() && begin >= name.size()) return {};
+    if (is_private(part)) return part;
+    const std::size_t next = name.find('.', begin);
+    if (next == std::string_view::npos) return {};
+    begin = next + 1;
+  }
+}
+
+void CommonWrapper::add(std::string_view name) {
+  const std::string_view key = wrapper_key(name);
+  if (is_first_) key_ = std::string(key);
+  is_first_ = false;
+  if (key != key_) {
+    if (inside_.empty()) inside_ = std::string(wrapper_in(key_));
+    key_.clear();
+  }
+  const std::size_t taken_off = key_.empty() ? 0 : key_.size() + 1;
+  if (inside_.empty()) inside_ = std::string(wrapper_in(name.substr(taken_off)));
+}
+
+std::string wrapper_words(const CommonWrapper& names, bool takes_key) {
+  std::string words;
+  if (!names.key().empty()) {
+    words = "the names begin with '" + printable(names.key()) +
+            ".', which a wrapper of PyTorch adds: " +
+            (takes_key ? "--state-key " + shell_word(names.key()) + " takes it off"
+                       : "save the state of the module inside the wrapper");
+  }
+  if (!names.inside().empty()) {
+    words += (words.empty() ? "" : "; ") + std::string("names have '") + names.inside() +
+             ".' inside, which a wrapper of PyTorch adds: export with a --name-map that gives "
+             "them the names without it, or save the state of the module inside the wrapper";
+  }
+  return words;
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What wrappers of PyTorch put into the names of a module's parameters: DistributedDataParallel
+/// and DataParallel `module`, torch.compile `_orig_mod`, FSDP `_fsdp_wrapped_module`, and
+/// activation checkpointing `_checkpoint_wrapped_module`.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace reshardfs {
+
+/// The part in front of a name, up to its last wrapper: "model.module" of
+/// "model.module.layers.0.weight". Empty if the name does not begin with a wrapper, or with `model`
+/// and a wrapper.
+std::string_view wrapper_key(std::string_view name) noexcept;
+
+/// The first wrapper in a name; empty: there is none.
+std::string_view wrapper_in(std::string_view name) noexcept;
+
+/// What all of the names given so far begin with.
+class CommonWrapper {
+ public:
+  void add(std::string_view name);
+  /// See wrapper_key(); empty if the names do not have the same one.
+  const std::string& key() const noexcept { return key_; }
+  /// A wrapper that is in some of the names, though key() takes it off none of them or not off
+  /// all; empty: there is none.
+  const std::string& inside() const noexcept { return inside_; }
+
+ private:
+  bool is_first_ = true;
+  std::string key_;
+  std::string inside_;
+};
+
+/// "the names begin with 'module.', which a wrapper of PyTorch adds: --state-key module takes it
+/// off"; empty if there is no wrapper.
+/// @param takes_key whether the source can be read with --state-key.
+std::string wrapper_words(const CommonWrapper& names, bool takes_key);
+
+}  // namespace reshardfs
