@@ -56,7 +56,7 @@ void CommonWrapper::add(std::string_view name) {
   if (is_first_) key_ = std::string(key);
   is_first_ = false;
   if (key != key_) {
-    if (inside_.empty()) inside_ = std::string(wrapper_in(key_));
+    if (inside_.empty()) inside_ = std::string(wrapper_in(key_ + "."));
     key_.clear();
   }
   const std::size_t taken_off = key_.empty() ? 0 : key_.size() + 1;
