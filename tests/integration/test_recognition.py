@@ -19,6 +19,7 @@ from ckpt_format import encode_checkpoint, record_of  # noqa: E402
 from documents import ROOT  # noqa: E402
 from format_files import Tensors, read_safetensors, write_safetensors  # noqa: E402
 from mounted import one_line, run, run_unittests, scratch  # noqa: E402
+from test_meta import whole_model, write_release  # noqa: E402
 from torch_archive import ordered, stored, write_archive  # noqa: E402
 
 TESTS = ROOT / "tests"
@@ -87,6 +88,7 @@ READ: dict[str, Maker] = {
     "iter_0000010/mp_rank_00/model_optim_rng.pt": copied("goldentorch/megatron_tp2"),
     "shard-00001-model-00001-of-00001.safetensors": copied("goldendcp/hf_sharded_2x"),
     "model_world_size_2_rank_0.pt": copied("goldentorch/fsdp2_w2_26"),
+    "consolidated.00.pth, params.json": lambda place: write_release(place, whole_model(), 2),
     "latest_universal, global_step10_universal/zero/": copied("goldentorch/deepspeed_universal"),
     "latest, global_step10/zero_pp_rank_0_mp_rank_00_optim_states.pt": copied("goldentorch/deepspeed_z1_w2"),
     "checkpoint-10/, step-10/, epoch_0/ or global_step_10/": copied("goldendcp/fsdp_tp_2x", "step-10", "step-20"),
