@@ -20,6 +20,7 @@ from documents import ROOT, block_that_begins
 from format_files import write_ckpt
 from layouts import Layout
 from megatron_ranks import write_set
+from meta_sets import whole_model, write_release
 from mounted import run
 from strategy_files import Strategy, write_protobuf
 
@@ -181,11 +182,12 @@ class Sets:
         shutil.copy(cases / "nested_model_214/src/checkpoint.pt", to / "checkpoint.pt")
         shutil.copytree(cases / "fsdp2_w2_26/src", to / "global_step_10/actor")
         shutil.copytree(cases / "deepspeed_z2_w3_groups/src", to / "run")
+        write_release(to / "Meta-Llama-3-70B", whole_model(), 2)
 
 
 SETS: list[tuple[str, Callable[[Sets, Path], None]]] = [
     ("megatron-run", Sets.megatron),
-    (r"checkpoint\.pt|global_step_10|(export|mount) run ", Sets.torch),
+    (r"checkpoint\.pt|global_step_10|Meta-Llama|(export|mount) run ", Sets.torch),
     ("--map megatron", Sets.whole_qwen),
     ("qwen3|Qwen3", Sets.qwen),
     ("9_50|--step all", Sets.steps),

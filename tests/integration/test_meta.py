@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Meta's releases of Llama: consolidated.NN.pth with params.json, joined and with the names of Hugging Face.
 
-The files are cut here with numpy.split, as the parallel layers of Meta's model cut them, and the rows of query
-and key are put in the order of transformers with the operations of its converter.
+meta_sets.py cuts the files with numpy.split; the rows of query and key are put in the order of transformers with
+the operations of its converter.
 """
 
 from __future__ import annotations
@@ -12,51 +12,15 @@ import shutil
 import sys
 import unittest
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 import numpy as np  # noqa: E402
 from format_files import Tensors, read_safetensors, write_safetensors  # noqa: E402
+from meta_sets import (DIM, FFN, GROUPS, HEAD, HEADS, LAYERS, VOCABULARY, Arrays, part_of, whole_model,  # noqa: E402
+                       write_release)
 from mounted import mounted, one_line, run, run_unittests, scratch  # noqa: E402
 from torch_archive import stored, write_archive  # noqa: E402
-
-DIM, HEADS, GROUPS, HEAD, FFN, VOCABULARY, LAYERS = 16, 4, 2, 4, 24, 20, 2
-PARAMS = {"dim": DIM, "n_heads": HEADS, "n_kv_heads": GROUPS, "n_layers": LAYERS, "multiple_of": 8,
-          "ffn_dim_multiplier": 1.3, "norm_eps": 1e-5, "vocab_size": VOCABULARY}
-Arrays = dict[str, np.ndarray[Any, Any]]
-ROWS = ("wq.weight", "wk.weight", "wv.weight", "w1.weight", "w3.weight", "output.weight")
-COLUMNS = ("wo.weight", "w2.weight")
-
-
-def whole_model() -> Arrays:
-    rng = np.random.default_rng(11)
-    shapes: dict[str, tuple[int, ...]] = {
-        "tok_embeddings.weight": (VOCABULARY, DIM), "norm.weight": (DIM,), "output.weight": (VOCABULARY, DIM),
-        "rope.freqs": (HEAD // 2,)}
-    for layer in range(LAYERS):
-        for name, shape in (("attention.wq", (HEADS * HEAD, DIM)), ("attention.wk", (GROUPS * HEAD, DIM)),
-                            ("attention.wv", (GROUPS * HEAD, DIM)), ("attention.wo", (DIM, HEADS * HEAD)),
-                            ("feed_forward.w1", (FFN, DIM)), ("feed_forward.w2", (DIM, FFN)),
-                            ("feed_forward.w3", (FFN, DIM)), ("attention_norm", (DIM,)), ("ffn_norm", (DIM,))):
-            shapes[f"layers.{layer}.{name}.weight"] = shape
-    return {name: rng.standard_normal(shape).astype("<f4") for name, shape in shapes.items()}
-
-
-def part_of(name: str, array: np.ndarray[Any, Any], files: int, number: int, embedding: int) -> np.ndarray[Any, Any]:
-    if name == "tok_embeddings.weight":
-        return np.split(array, files, embedding)[number]
-    if name.endswith(ROWS):
-        return np.split(array, files, 0)[number]
-    return np.split(array, files, 1)[number] if name.endswith(COLUMNS) else array
-
-
-def write_release(place: Path, model: Arrays, files: int, *, embedding: int = 0, **params: Any) -> None:
-    place.mkdir(parents=True, exist_ok=True)
-    for number in range(files):
-        write_archive(place / f"consolidated.{number:02}.pth",
-                      {name: stored(part_of(name, array, files, number, embedding)) for name, array in model.items()})
-    (place / "params.json").write_text(json.dumps(PARAMS | params))
 
 
 def of_hugging_face(model: Arrays) -> Arrays:

@@ -19,7 +19,7 @@ from ckpt_format import encode_checkpoint, record_of  # noqa: E402
 from documents import ROOT  # noqa: E402
 from format_files import Tensors, read_safetensors, write_safetensors  # noqa: E402
 from mounted import one_line, run, run_unittests, scratch  # noqa: E402
-from test_meta import whole_model, write_release  # noqa: E402
+from meta_sets import whole_model, write_release  # noqa: E402
 from torch_archive import ordered, stored, write_archive  # noqa: E402
 
 TESTS = ROOT / "tests"
