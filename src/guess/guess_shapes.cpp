@@ -193,9 +193,14 @@ KnownParameter KnownParameters::known_by(const std::vector<Alternative>& alterna
   const std::size_t map = is_of_map ? first.family / 2 : plain();
   if (first.whole->unit)
     known.units = known_number(*first.whole->unit, variables_[map]).value_or(0);
-  known.network = is_of_map ? families_.network_of(first.family) : "MindFormers";
   std::set<std::string> formulas;
+  std::set<std::string> networks;
   for (const Alternative& one : alternatives) {
+    const bool has_map = one.family < families_.count();
+    const std::string network = has_map ? families_.network_of(one.family) : "MindFormers";
+    if (networks.insert(network).second) {
+      known.network += (known.network.empty() ? "" : " and ") + network;
+    }
     const std::string formula = one.whole->formula();
     if (formulas.insert(formula).second) {
       known.formula += (known.formula.empty() ? "" : " | ") + formula;

@@ -39,7 +39,7 @@ struct KnownParameter {
   std::int64_t units = 0;
   /// The dimension that may have been padded; -1: none.
   int padded = -1;
-  /// Whose networks have such names, for messages: "MindFormers".
+  /// Whose networks have such names, for messages: "Meta and MindFormers".
   std::string network{};
   /// The code of such networks cuts it along `usual_cut` over the axis of tensor parallelism (an
   /// embedding: or not), by the optimizer along dimension 0, and in no other way. Not of experts,

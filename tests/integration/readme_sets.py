@@ -17,7 +17,7 @@ from map_sets import (config_of, golden, mcore_rules, mcore_strategy, megatron_s
 import numpy as np
 from ckpt_format import by_name, encode_checkpoint, record_of
 from documents import ROOT, block_that_begins
-from format_files import write_ckpt
+from format_files import write_ckpt, write_safetensors
 from layouts import Layout
 from megatron_ranks import write_set
 from meta_sets import whole_model, write_release
@@ -168,13 +168,21 @@ class Sets:
         hub.mkdir()
         write_hub(hub, golden("qwen3_mcore", "src"), config_of("qwen3_mcore"))
 
-
     def megatron(self, to: Path) -> None:
         """What a training with Megatron-LM on two by two devices leaves."""
         case = "megatron_llama_numbered"
         write_set(to / "megatron-run", megatron_spec(case, tensor=2, pipeline=2))
         (to / "Qwen3-8B").mkdir()
         (to / "Qwen3-8B/config.json").write_text(json.dumps(config_of(case)))
+
+    def quantized(self, to: Path) -> None:
+        """A model in 8-bit floats, with a scale for each block."""
+        place = to / "DeepSeek-V3"
+        place.mkdir()
+        write_safetensors(place / "model.safetensors", {
+            "model.layers.0.mlp.down_proj.weight": ("F8_E4M3", np.full((4, 6), 0x38, np.uint8)),
+            "model.layers.0.mlp.down_proj.weight_scale_inv": ("F32", np.ones((2, 3), "<f4"))})
+        (place / "config.json").write_text(json.dumps({"quantization_config": {"weight_block_size": [2, 2]}}))
 
     def torch(self, to: Path) -> None:
         """What PyTorch's trainers leave."""
@@ -187,6 +195,7 @@ class Sets:
 
 SETS: list[tuple[str, Callable[[Sets, Path], None]]] = [
     ("megatron-run", Sets.megatron),
+    ("--dequantize", Sets.quantized),
     (r"checkpoint\.pt|global_step_10|Meta-Llama|(export|mount) run ", Sets.torch),
     ("--map megatron", Sets.whole_qwen),
     ("qwen3|Qwen3", Sets.qwen),

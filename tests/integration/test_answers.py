@@ -125,7 +125,7 @@ class Misspelt(Answers):
 
     def test_values(self) -> None:
         for options, expected in (
-            (["--format", "npy"], "--format does not take 'npy'; it takes ckpt, safetensors"),
+            (["--format", "npy"], "--format does not take 'npy'; it takes ckpt, safetensors, torch"),
             (["--views", "rank"], "--views does not take 'rank'; did you mean 'ranks'?"),
             (["--log-level", "warn"], "--log-level does not take 'warn'; did you mean 'warning'?"),
             (["--read-ahead-kb", "x"],

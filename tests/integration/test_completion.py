@@ -118,8 +118,8 @@ class Words(unittest.TestCase):
                 self.assertEqual(bash_offers(*words), expected)
 
     def test_lists_have_each_word_once(self) -> None:
-        self.assertEqual(bash_offers("mount", "--format", ""), ["ckpt", "safetensors"])
-        self.assertEqual(bash_offers("mount", "--format", "ckpt,"), ["ckpt,safetensors"])
+        self.assertEqual(bash_offers("mount", "--format", ""), ["ckpt", "safetensors", "torch"])
+        self.assertEqual(bash_offers("mount", "--format", "ckpt,"), ["ckpt,safetensors", "ckpt,torch"])
         self.assertEqual(bash_offers("mount", "--views", "merged,ranks,p"), ["merged,ranks,params"])
 
     def test_options_are_offered_until_they_are_given(self) -> None:

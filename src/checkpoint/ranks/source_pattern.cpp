@@ -59,12 +59,15 @@ constexpr const char* kGivePattern =
     "give their location with --src-pattern, for example 'rank_{rank}/*.ckpt'";
 
 /// "net_{rank}.ckpt" for "net_0.ckpt" and "net_1.ckpt". Empty if the names differ in more than one
-/// number, or are not of plain letters.
+/// number, or in that of a step.
 std::string pattern_of(const std::vector<std::string>& names) {
   if (names.size() < 2) return {};
   constexpr std::string_view kDigits = "0123456789";
   const std::string& first = names.front();
-  for (std::size_t at = first.find_first_of(kDigits); at != std::string::npos;) {
+  // Behind it are an epoch and a step, which ranks share.
+  const std::size_t stem = std::filesystem::path(first).stem().string().size();
+  const std::size_t end_of_ranks = stem - step_in_file_name(first).size();
+  for (std::size_t at = first.find_first_of(kDigits); at < end_of_ranks;) {
     const std::size_t end = std::min(first.find_first_not_of(kDigits, at), first.size());
     const std::string before = first.substr(0, at);
     const std::string after = first.substr(end);
