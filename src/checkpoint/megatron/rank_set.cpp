@@ -104,13 +104,13 @@ class RankSetReader {
     warnings_[number] = unfinished_files(place, entries, kSavedExtension);
     const DirectoryEntry* file = nullptr;
     for (const DirectoryEntry& entry : entries) {
-      if (entry.name == kDistributedOptimizer) optimizers_[number] = true;
+      if (entry.name == kDistributedOptimizer) optimizers_[number] = 1;
       if (entry.name == kMegatronRankFile && entry.is_regular) file = &entry;
     }
     if (file == nullptr) {
       throw Error(ErrorKind::kMissing,
                   "has no " + std::string(kMegatronRankFile) +
-                      (optimizers_[number]
+                      (optimizers_[number] != 0
                            ? ", but only the optimizer's " + std::string(kDistributedOptimizer) +
                                  ", which has no weights by name"
                            : ""))
@@ -136,7 +136,7 @@ class RankSetReader {
       by_rank.emplace(*rank, i);
     }
     std::vector<MegatronRankContent> sorted;
-    std::vector<bool> optimizers;
+    std::vector<char> optimizers;
     std::vector<std::string> missing;
     const std::vector<MegatronRank> expected = saving_ranks(sizes);
     for (const MegatronRank& rank : expected) {
@@ -173,7 +173,7 @@ class RankSetReader {
 
   void note_optimizers(Discovery& out) const {
     const auto count =
-        static_cast<std::size_t>(std::count(optimizers_.begin(), optimizers_.end(), true));
+        static_cast<std::size_t>(std::count(optimizers_.begin(), optimizers_.end(), 1));
     if (count == 0) return;
     out.beside.values.push_back(
         {std::string(kDistributedOptimizer), "the optimizer's states of " + counted(count, "rank") +
@@ -186,7 +186,9 @@ class RankSetReader {
   const SourceTreePtr& tree_;
   std::vector<std::vector<std::int64_t>> numbers_;  ///< in the names of the directories
   std::vector<MegatronRankContent> contents_;
-  std::vector<bool> optimizers_;  ///< whether there is a distrib_optim.pt
+  /// Whether there is a distrib_optim.pt. Not vector<bool>: its neighbours share a byte, and
+  /// threads write them.
+  std::vector<char> optimizers_;
   std::vector<std::vector<std::string>> warnings_;
 };
 
