@@ -18,7 +18,7 @@ import numpy as np  # noqa: E402
 from ckpt_format import encode_checkpoint, record_of  # noqa: E402
 from documents import ROOT  # noqa: E402
 from format_files import Tensors, read_safetensors, write_safetensors  # noqa: E402
-from mounted import one_line, run, run_unittests, scratch  # noqa: E402
+from mounted import mounted, one_line, run, run_unittests, scratch  # noqa: E402
 from meta_sets import whole_model, write_release  # noqa: E402
 from torch_archive import ordered, stored, write_archive  # noqa: E402
 
@@ -201,6 +201,11 @@ class Recognition(unittest.TestCase):
         self.assertEqual(self.names(run_place, "--step", "500"), ["of_500"])
         self.assertIn("steps in this directory are not read: choose one with --step: 500, 1000",
                       run("inspect", run_place).stderr)
+        with mounted(run_place, "--step", "all", "--views", "merged-safetensors") as mount:
+            self.assertEqual(sorted(path.name for path in (mount / "steps").iterdir()), ["1000", "500"])
+            for place, name in ((mount / "steps/500", "of_500"), (mount / "latest", "of_1000")):
+                (file,) = (place / "merged").glob("*.safetensors")
+                self.assertEqual(sorted(read_safetensors(file)[0]), [name])
         (run_place / "model.safetensors").rename(run_place / "model-00001-of-00002.safetensors")
         self.assertIn("'model-00002-of-00002.safetensors' is missing", self.refusal(run_place))
 
@@ -218,6 +223,10 @@ class Recognition(unittest.TestCase):
         index.write_text(json.dumps({"weight_map": {"t0": "model-00001-of-00003.safetensors"}}))
         self.assertEqual(self.names(self.root / "hub"), ["t0", "t1"])
         self.assertIn("none of the files that it names is here", run("inspect", self.root / "hub").stderr)
+        # The files of another set are not those of the model.
+        index.write_text(json.dumps({"weight_map": {"t0": "weights-00001-of-00003.safetensors"}}))
+        self.assertIn("names the file 'weights-00001-of-00003.safetensors', which is missing",
+                      self.refusal(self.root / "hub"))
         index.write_text(json.dumps({"weight_map": {"t0": "model-00001-of-00002.safetensors", "t": "lost.safetensors"}}))
         self.assertIn("names the file 'lost.safetensors', which is missing", self.refusal(self.root / "hub"))
 

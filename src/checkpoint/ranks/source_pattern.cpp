@@ -241,12 +241,26 @@ std::optional<SourceFiles> find_counted_parts(const std::filesystem::path& root,
   return source;
 }
 
-/// Also where the index is left from other files: those of the directory then count each other.
+/// Whether counted files are there whose names begin as those of an index do: the same model, saved
+/// in another number of files.
+bool has_recounted(const std::filesystem::path& root, const NameMapDirectory& map,
+                   const SourceTreePtr& tree) {
+  const auto listed = parse_counted_name(map.files.front().filename().string());
+  if (!listed) return false;
+  const std::vector<DirectoryEntry> entries = visible_entries(root, tree);
+  return std::any_of(entries.begin(), entries.end(), [&](const DirectoryEntry& entry) {
+    const auto name = parse_counted_name(entry.name);
+    return entry.is_regular && name && name->before == listed->before;
+  });
+}
+
+/// Also where the index is left from another save: the files of the directory then count each
+/// other.
 std::optional<SourceFiles> find_parts_by_name_map(const std::filesystem::path& root,
                                                   const SourceTreePtr& tree) {
   auto map = find_name_map(root, tree);
   if (!map) return std::nullopt;
-  if (map->is_stale) {
+  if (map->is_stale && has_recounted(root, *map, tree)) {
     if (auto counted_parts = find_counted_parts(root, tree)) {
       counted_parts->warnings.push_back(printable(map->map_file.filename().string()) +
                                         " is not used: none of the files that it names is here");

@@ -73,6 +73,19 @@ bool has_own_model(const fs::path& directory, const SourceTreePtr& tree) {
   }
 }
 
+/// Of a source that may be a file.
+Folders folders_beside(const fs::path& source, const SourceTreePtr& tree) {
+  return path_kind(source, tree) == PathKind::kDirectory ? find_folders(source, tree) : Folders();
+}
+
+std::vector<StepInfo> describe(const Folders& folders) {
+  std::vector<StepInfo> steps;
+  for (const auto& [step, folder] : folders) {
+    steps.push_back({step, {Rank()}, is_checkpoint(folder)});
+  }
+  return steps;
+}
+
 Error choose_other(const fs::path& directory, const Folders& folders, ErrorKind kind,
                    const std::string& what) {
   std::vector<std::string> steps;
@@ -125,20 +138,19 @@ std::optional<Discovery> discover_step_sets(const fs::path& directory,
 
 std::vector<std::string> steps_beside_model(const fs::path& directory, const SourceTreePtr& tree) {
   std::vector<std::string> steps;
-  if (path_kind(directory, tree) != PathKind::kDirectory) return steps;
-  for (const auto& [step, folder] : find_folders(directory, tree)) steps.push_back(step);
+  for (const auto& [step, folder] : folders_beside(directory, tree)) steps.push_back(step);
   return steps;
+}
+
+std::vector<StepInfo> step_sets_beside_model(const fs::path& directory, const SourceTreePtr& tree) {
+  return describe(folders_beside(directory, tree));
 }
 
 std::optional<std::vector<StepInfo>> find_step_sets(const fs::path& directory,
                                                     const SourceTreePtr& tree) {
   const Folders folders = find_folders(directory, tree);
   if (folders.empty() || has_own_model(directory, tree)) return std::nullopt;
-  std::vector<StepInfo> steps;
-  for (const auto& [step, folder] : folders) {
-    steps.push_back({step, {Rank()}, is_checkpoint(folder)});
-  }
-  return steps;
+  return describe(folders);
 }
 
 }  // namespace reshardfs

@@ -28,5 +28,8 @@ std::optional<std::vector<StepInfo>> find_step_sets(const std::filesystem::path&
 /// The steps below a directory that is a checkpoint itself, ascending.
 std::vector<std::string> steps_beside_model(const std::filesystem::path& directory,
                                             const SourceTreePtr& tree);
+/// The same, with whether each has a checkpoint, for a mount of all steps.
+std::vector<StepInfo> step_sets_beside_model(const std::filesystem::path& directory,
+                                             const SourceTreePtr& tree);
 
 }  // namespace reshardfs

@@ -7,6 +7,7 @@
 
 #include "checkpoint/ranks/discovery.h"
 #include "checkpoint/ranks/rank_parts.h"
+#include "checkpoint/series/step_sets.h"
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
 
@@ -58,7 +59,12 @@ std::vector<StepInfo> find_steps(const std::filesystem::path& path,
                                  const CheckpointOptions& given) {
   const CheckpointOptions options = listed_once(path, given);
   if (auto described = find_described_steps(path, options)) return std::move(*described);
-  return describe_steps(path, find_source_files(path, options).found);
+  const SourceFiles files = find_source_files(path, options);
+  if (files.pattern.empty()) {
+    auto beside = step_sets_beside_model(path, source_tree(path, options));
+    if (!beside.empty()) return beside;
+  }
+  return describe_steps(path, files.found);
 }
 
 }  // namespace reshardfs
