@@ -210,7 +210,8 @@ void CheckpointSet::require_places(const Discovery& found) const {
 
 bool CheckpointSet::takes_state_key() const {
   const RankFile& file = files_.front();
-  return !catalogue_ || file.of_torch() || file.path.extension() == ".distcp";
+  return kind_takes_state_key_ &&
+         (!catalogue_ || file.of_torch() || file.path.extension() == ".distcp");
 }
 
 void CheckpointSet::select_below(const CheckpointOptions& options) {
@@ -286,6 +287,8 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& named,
   if (options.dequantize) set.dequantize(path, options);
   set.unreadable_ = once_each(unreadable);
   set.root_ = path;
+  set.described_by_ = found.format;
+  set.kind_takes_state_key_ = found.takes_state_key;
   set.step_ = std::move(found.step);
   set.steps_ = std::move(found.steps);
   set.series_ = std::move(found.series);
@@ -321,11 +324,6 @@ CheckpointSet CheckpointSet::open(const std::filesystem::path& named,
 
 void CheckpointSet::dequantize(const std::filesystem::path& path,
                                const CheckpointOptions& options) {
-  if (catalogue_ && catalogue_->states_layouts()) {
-    throw Error(ErrorKind::kUsage,
-                "--dequantize takes a model of whole tensors, and this checkpoint has parts")
-        .hint("leave it out, or export the whole model first");
-  }
   std::filesystem::path config = options.model_config;
   SourceTreePtr tree;
   if (config.empty()) {
@@ -335,7 +333,7 @@ void CheckpointSet::dequantize(const std::filesystem::path& path,
   } else if (path_kind(config) == PathKind::kDirectory) {
     config /= "config.json";
   }
-  reshardfs::dequantize(files_, config, tree);
+  reshardfs::dequantize(files_, catalogue_ && catalogue_->states_layouts(), config, tree);
   identity_ = std::nullopt;  // it names what the files have, not what is shown
 }
 

@@ -26,6 +26,7 @@ class Catalogue;
 struct Completeness;
 struct Discovery;
 struct FoundFile;
+struct SetFormat;
 
 struct CheckpointOptions {
   /// Path pattern below the source directory, with {rank} and optionally {step}, `*` and `?`
@@ -51,7 +52,8 @@ struct CheckpointOptions {
   std::string state_key{};
   /// The name, in messages, of the option that sets `state_key`.
   std::string state_key_option = "--state-key";
-  /// Weights in 8-bit floats with the scales of their blocks are read as BFloat16: see dequantize().
+  /// Weights in 8-bit floats with the scales of their blocks are read as BFloat16: see
+  /// dequantize().
   bool dequantize = false;
   /// The config.json that states the blocks, or its directory; empty: the one beside the files.
   std::filesystem::path model_config{};
@@ -114,6 +116,8 @@ class CheckpointSet {
   const Completeness& completeness() const noexcept { return *completeness_; }
   /// Whether --state-key can select in it: not in sets whose metadata knows parameters by name.
   bool takes_state_key() const;
+  /// The kind that recognized the source; nullptr for files of ranks and whole models.
+  const SetFormat* described_by() const noexcept { return described_by_; }
   /// Applies --state-key to files that were read without it. @throws Error as take_below().
   void select_below(const CheckpointOptions& options);
   /// Sets what was found out before the set was made.
@@ -142,6 +146,8 @@ class CheckpointSet {
   std::shared_ptr<const Catalogue> catalogue_;
   std::vector<RefusedTensor> unreadable_;
   SavedBeside beside_;
+  const SetFormat* described_by_ = nullptr;
+  bool kind_takes_state_key_ = true;
   std::string series_;
   std::vector<std::string> notes_;
   std::vector<std::string> warnings_;

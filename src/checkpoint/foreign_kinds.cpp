@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/text/glob.h"
+#include "format/foreign_content.h"
 
 namespace reshardfs {
 namespace {
@@ -14,7 +15,6 @@ constexpr std::string_view kFromZarr =
     "open it with zarr, and save the arrays with safetensors.numpy.save_file()";
 constexpr std::string_view kFromTensorFlow =
     "load it with TensorFlow, and save the variables with safetensors.tensorflow.save_file()";
-constexpr std::string_view kFromModel = "name the model that it was made from, as safetensors";
 
 constexpr std::array kKinds{
     ForeignKind{{"_CHECKPOINT_METADATA"}, "a checkpoint of Orbax", kFromJax},
@@ -38,10 +38,10 @@ constexpr std::array kKinds{
     ForeignKind{{"checkpoint_metadata.json", "model_config.json"},
                 "a checkpoint of nanotron",
                 "convert it with nanotron's examples/llama/convert_nanotron_to_hf.py"},
-    ForeignKind{{"ndarray-cache.json"}, "a model compiled for MLC", kFromModel},
-    ForeignKind{{"rank[0-9]*.engine"}, "an engine of TensorRT-LLM", kFromModel},
-    ForeignKind{{"*.mlpackage/"}, "a package of Core ML", kFromModel},
-    ForeignKind{{"openvino_*.xml", "openvino_*.bin"}, "a model of OpenVINO", kFromModel},
+    ForeignKind{{"ndarray-cache.json"}, "a model compiled for MLC", kNameItsModel},
+    ForeignKind{{"rank[0-9]*.engine"}, "an engine of TensorRT-LLM", kNameItsModel},
+    ForeignKind{{"*.mlpackage/"}, "a package of Core ML", kNameItsModel},
+    ForeignKind{{"openvino_*.xml", "openvino_*.bin"}, "a model of OpenVINO", kNameItsModel},
 };
 
 /// The entry that a pattern matches; nullptr if there is none.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/set_format.h"
 
-#include <algorithm>
 #include <array>
 
 #include "checkpoint/dcp/dcp_set.h"
@@ -15,6 +14,7 @@
 #include "checkpoint/source_links.h"
 #include "checkpoint/torch/fsdp_set.h"
 #include "checkpoint/torch/meta_set.h"
+#include "checkpoint/torch/torch_rank_file.h"
 #include "storage/local/directory.h"
 
 namespace reshardfs {
@@ -61,11 +61,11 @@ std::span<const SetFormat> set_formats() {
                 "consolidated.00.pth, params.json"},
       SetFormat{discover_universal, find_universal_steps, "deepspeed_universal",
                 "a universal checkpoint of DeepSpeed, with a file for each parameter and state",
-                "latest_universal, global_step10_universal/zero/"},
+                "latest_universal, global_step10_universal/zero/", false},
       SetFormat{
           discover_deepspeed, find_deepspeed_steps, "deepspeed",
           "a checkpoint of DeepSpeed's ZeRO: parameters in float32, and the optimizer's moments",
-          "latest, global_step10/zero_pp_rank_0_mp_rank_00_optim_states.pt"},
+          "latest, global_step10/zero_pp_rank_0_mp_rank_00_optim_states.pt", false},
       SetFormat{discover_step_sets, find_step_sets, "steps",
                 "a directory with a checkpoint for each step",
                 "checkpoint-10/, step-10/, epoch_0/ or global_step_10/"},
@@ -88,28 +88,17 @@ std::optional<Discovery> discover_described_set(const std::filesystem::path& sou
                                                 const CheckpointOptions& options) {
   auto found =
       first_answer<Discovery>(source, options, [&](const SetFormat& format, const auto& tree) {
-        return format.discover(source, options, tree);
+        std::optional<Discovery> answer = format.discover(source, options, tree);
+        if (!answer) return answer;
+        answer->format = &format;
+        if (!format.takes_state_key) {
+          refuse_state_key(source, options);
+          answer->takes_state_key = false;
+        }
+        return answer;
       });
   if (found && found->series.empty()) refuse_prefix(source, options, "a set that lists its files");
   return found;
-}
-
-const SetFormat* described_format(const std::filesystem::path& source,
-                                  const CheckpointOptions& options) {
-  const auto known = first_answer<const SetFormat*>(
-      source, options, [&](const SetFormat& format, const auto& tree) {
-        const bool knows = format.find_steps(source, tree).has_value();
-        return knows ? std::optional(&format) : std::nullopt;
-      });
-  if (known) return *known;
-  // Steps beside a model that comes before them.
-  const bool of_step = options.step != kLatestStep && options.pattern.empty() &&
-                       !steps_beside_model(source, source_tree(source, options)).empty();
-  if (!of_step) return nullptr;
-  const auto formats = set_formats();
-  return &*std::find_if(formats.begin(), formats.end(), [](const SetFormat& format) {
-    return format.discover == discover_step_sets;
-  });
 }
 
 std::optional<std::vector<StepInfo>> find_described_steps(const std::filesystem::path& source,

@@ -33,6 +33,8 @@ struct SetFormat {
   std::string_view words;  ///< for people
   /// What such a directory has, as in docs/directories.md.
   std::string_view signs;
+  /// Whether --state-key selects in it. If not, it has the model's own names alone.
+  bool takes_state_key = true;
 };
 
 std::span<const SetFormat> set_formats();
@@ -45,9 +47,6 @@ Error no_steps(const std::filesystem::path& directory);
 /// @throws Error as CheckpointSet::open() does.
 std::optional<Discovery> discover_described_set(const std::filesystem::path& source,
                                                 const CheckpointOptions& options);
-/// The kind that recognizes the source by names only; nullptr if none does, as above.
-const SetFormat* described_format(const std::filesystem::path& source,
-                                  const CheckpointOptions& options);
 std::optional<std::vector<StepInfo>> find_described_steps(const std::filesystem::path& source,
                                                           const CheckpointOptions& options);
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,5 +44,19 @@ class ShapedCatalogue final : public BoxCatalogue {
   std::vector<RefusedTensor> refused_;
   std::shared_ptr<const SavedObjects> objects_;
 };
+
+/// The catalogue of tensors but those with problems, which it refuses.
+/// @param problems reasons, by the names of tensors.
+inline std::shared_ptr<const ShapedCatalogue> catalogue_without(
+    std::map<std::string, std::string> problems, std::unordered_map<std::string, Shape> shapes,
+    std::size_t files) {
+  std::vector<RefusedTensor> refused;
+  for (auto& [name, reason] : problems) {
+    shapes.erase(name);
+    refused.push_back({name, std::move(reason)});
+  }
+  return std::make_shared<const ShapedCatalogue>(static_cast<std::int64_t>(files),
+                                                 std::move(shapes), std::move(refused));
+}
 
 }  // namespace reshardfs

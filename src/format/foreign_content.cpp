@@ -32,7 +32,6 @@ constexpr std::string_view kFromNumpy =
     "load it with NumPy, and save the arrays with safetensors.numpy.save_file()";
 constexpr std::string_view kFromOther =
     "load it with the program that wrote it, and save the tensors as safetensors";
-constexpr std::string_view kFromModel = "name the model that it was made from, as safetensors";
 
 // Each of these would be a damaged record to a reader of .ckpt files, and a header of absurd length
 // to one of safetensors.
@@ -54,10 +53,10 @@ constexpr std::array kKinds{
     Kind{"\x80\x05"sv, {"a Python pickle", kFromPickle, true}},
     Kind{"\x89HDF\r\n"sv, {"an HDF5 file, as Keras writes them", kFromOther, true}},
     Kind{"\x93NUMPY"sv, {"a NumPy array", kFromNumpy, true}},
-    Kind{"GGUF"sv, {"a GGUF file, as llama.cpp reads them", kFromModel, true}},
-    Kind{"ggml"sv, {"a GGML file of llama.cpp", kFromModel, true}},
-    Kind{"lmgg"sv, {"a GGML file of llama.cpp", kFromModel, true}},
-    Kind{"tjgg"sv, {"a GGML file of llama.cpp", kFromModel, true}},
+    Kind{"GGUF"sv, {"a GGUF file, as llama.cpp reads them", kNameItsModel, true}},
+    Kind{"ggml"sv, {"a GGML file of llama.cpp", kNameItsModel, true}},
+    Kind{"lmgg"sv, {"a GGML file of llama.cpp", kNameItsModel, true}},
+    Kind{"tjgg"sv, {"a GGML file of llama.cpp", kNameItsModel, true}},
     Kind{"PAR1"sv, {"a Parquet file, not a checkpoint", kOther}},
     Kind{"\x89PNG\r\n"sv, {"a PNG image, not a checkpoint", kOther}},
     Kind{"\xff\xd8\xff"sv, {"a JPEG image, not a checkpoint", kOther}},
@@ -215,8 +214,8 @@ std::optional<ForeignContent> foreign_content(std::string_view begin) {
     if (begin.starts_with(kind.begin)) return kind.content;
   }
   if (begin.starts_with("PK\x03\x04")) return zip_content(begin);
-  if (is_onnx(begin)) return ForeignContent{"an ONNX model", kFromModel, true};
-  if (is_tflite(begin)) return ForeignContent{"a TensorFlow Lite model", kFromModel, true};
+  if (is_onnx(begin)) return ForeignContent{"an ONNX model", kNameItsModel, true};
+  if (is_tflite(begin)) return ForeignContent{"a TensorFlow Lite model", kNameItsModel, true};
   if (is_tar(begin)) return ForeignContent{"a tar archive", kUnpack};
   if (is_msgpack(begin)) {
     return ForeignContent{"a msgpack file, as Flax writes them",

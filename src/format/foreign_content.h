@@ -11,6 +11,10 @@
 
 namespace reshardfs {
 
+/// Advice for what is made from a model, and does not lead back to it.
+inline constexpr std::string_view kNameItsModel =
+    "name the model that it was made from, as safetensors";
+
 struct ForeignContent {
   std::string_view what;    ///< completes "FILE is ..."
   std::string_view advice;  ///< what to do

@@ -19,7 +19,6 @@
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/torch/read_archive.h"
-#include "checkpoint/torch/torch_rank_file.h"
 #include "storage/local/directory.h"
 #include "storage/local/linkless_tree.h"
 
@@ -188,7 +187,6 @@ std::optional<Discovery> discover_universal(const fs::path& directory,
   if (auto names = parameters_in(directory, tree); !names.empty()) {
     const std::string step = parse_universal_tag(directory_name(directory)).value_or("");
     require_step(directory, step, options.step);
-    refuse_state_key(directory, options);
     Discovery out = UniversalReader(directory, std::move(names), tree).read();
     out.step = step;
     if (!step.empty()) out.steps = {step};
@@ -199,7 +197,6 @@ std::optional<Discovery> discover_universal(const fs::path& directory,
   const ChosenStep chosen = choose_step(*found, options.step);
   auto names = parameters_in(chosen.directory, tree);
   if (names.empty()) return std::nullopt;
-  refuse_state_key(directory, options);
   Discovery out = UniversalReader(chosen.directory, std::move(names), tree).read();
   out.step = chosen.step;
   if (auto note = links_outside(directory, found->links)) out.notes.push_back(std::move(*note));

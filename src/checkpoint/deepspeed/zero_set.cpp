@@ -25,7 +25,6 @@
 #include "checkpoint/set_format.h"
 #include "checkpoint/source_links.h"
 #include "checkpoint/torch/read_archive.h"
-#include "checkpoint/torch/torch_rank_file.h"
 #include "format/torch/tensor_range.h"
 #include "storage/local/directory.h"
 #include "storage/small_file.h"
@@ -458,7 +457,6 @@ std::optional<Discovery> discover_deepspeed(const fs::path& directory,
   if (auto files = find_zero_files(directory, tree)) {
     const std::string step = parse_zero_tag(directory_name(directory)).value_or("");
     require_step(directory, step, options.step);
-    refuse_state_key(directory, options);
     Discovery out = ZeroReader(directory, std::move(*files), tree).read();
     out.step = step;
     if (!step.empty()) out.steps = {step};
@@ -473,7 +471,6 @@ std::optional<Discovery> discover_deepspeed(const fs::path& directory,
   const ChosenStep chosen = choose_step(*found, options.step);
   auto files = find_zero_files(chosen.directory, tree);
   if (!files) return std::nullopt;
-  refuse_state_key(directory, options);
   Discovery out = ZeroReader(chosen.directory, std::move(*files), tree).read();
   out.step = chosen.step;
   if (auto note = links_outside(directory, found->links)) out.notes.push_back(std::move(*note));

@@ -17,8 +17,8 @@ class RankFileReader {
 
   MegatronRankFile read() {
     TorchSave saved = read_torch_save(archive_);
-    for (TorchTensor& tensor : saved.tensors) take(std::move(tensor));
-    for (RefusedTensor& tensor : saved.refused) take(std::move(tensor));
+    for (TorchTensor& tensor : saved.tensors) take(std::move(tensor), &MegatronChunk::tensors);
+    for (RefusedTensor& tensor : saved.refused) take(std::move(tensor), &MegatronChunk::refused);
     for (SavedValue& value : saved.beside.values) take(std::move(value));
     require_chunks();
     for (MegatronChunk& chunk : out_.chunks) count_layers(chunk);
@@ -57,25 +57,16 @@ class RankFileReader {
         "--saver core)");
   }
 
-  void take(TorchTensor tensor) {
+  /// @param list of a chunk, for tensors of this kind.
+  template <typename Tensor>
+  void take(Tensor tensor, std::vector<Tensor> MegatronChunk::*list) {
     MegatronChunk* const chunk = chunk_of(tensor.name);
     if (chunk == nullptr) {
       note_other(tensor.name);
     } else if (is_extra_state(tensor.name)) {
       ++out_.extra_states;
     } else {
-      chunk->tensors.push_back(std::move(tensor));
-    }
-  }
-
-  void take(RefusedTensor tensor) {
-    MegatronChunk* const chunk = chunk_of(tensor.name);
-    if (chunk == nullptr) {
-      note_other(tensor.name);
-    } else if (is_extra_state(tensor.name)) {
-      ++out_.extra_states;
-    } else {
-      chunk->refused.push_back(std::move(tensor));
+      (chunk->*list).push_back(std::move(tensor));
     }
   }
 

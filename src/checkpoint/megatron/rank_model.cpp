@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <memory>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -20,7 +19,6 @@
 #include "checkpoint/megatron/tensor_names.h"
 #include "checkpoint/shaped_catalogue.h"
 #include "checkpoint/torch/saved_content.h"
-#include "checkpoint/torch/torch_file.h"
 #include "checkpoint/torch/torch_rank_file.h"
 
 namespace reshardfs {
@@ -117,13 +115,7 @@ class RankModel {
     require_on_all_ranks();
     for (std::size_t i = 0; i < contents_.size(); ++i) describe(i);
     state();
-    std::vector<RefusedTensor> refused;
-    for (auto& [name, reason] : problems_) {
-      shapes_.erase(name);
-      refused.push_back({name, std::move(reason)});
-    }
-    out_.catalogue = std::make_shared<const ShapedCatalogue>(
-        static_cast<std::int64_t>(contents_.size()), std::move(shapes_), std::move(refused));
+    out_.catalogue = catalogue_without(std::move(problems_), std::move(shapes_), contents_.size());
   }
 
  private:
@@ -391,11 +383,8 @@ class RankModel {
       offsets.add(tensors.size(), Shape(begins->begin(), begins->end()));
       tensors.push_back(std::move(placed.tensors[i]));
     }
-    ByteSourcePtr source;
-    auto index = index_of_tensors(std::move(tensors), {}, contents_[number].file, source,
-                                  std::move(offsets));
     out_.files[number].content =
-        std::make_shared<const SavedContent>(std::move(index), std::move(source));
+        content_of_tensors(std::move(tensors), contents_[number].file, std::move(offsets));
   }
 
   void state() {

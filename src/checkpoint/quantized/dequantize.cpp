@@ -29,10 +29,11 @@ struct Place {
 
 using Places = std::unordered_map<std::string_view, Place>;
 
-void require_whole(const std::vector<RankFile>& files) {
-  const bool several = std::any_of(files.begin(), files.end(), [&](const RankFile& file) {
-    return file.rank != files.front().rank || file.index->has_boxes();
-  });
+void require_whole(const std::vector<RankFile>& files, bool has_layouts) {
+  const bool several =
+      has_layouts || std::any_of(files.begin(), files.end(), [&](const RankFile& file) {
+        return file.rank != files.front().rank || file.index->has_boxes();
+      });
   if (!several) return;
   throw Error(ErrorKind::kUsage,
               "--dequantize takes a model of whole tensors, and this checkpoint has slices")
@@ -63,7 +64,7 @@ class Pairs {
     }
     for (const auto& [name, place] : scales_) {
       const std::string_view weight = weight_of_scale(name);
-      if (!found.contains(weight)) add("is a scale of no weight in 8-bit floats", name);
+      if (!found.contains(weight)) add("is a scale of no weight in 8-bit floats (F8_E4M3)", name);
     }
     if (problems_.empty()) return found;
     std::string words;
@@ -78,11 +79,7 @@ class Pairs {
   }
 
  private:
-  void add(const std::string& why, std::string_view name) {
-    std::vector<std::string>& names = problems_[why];
-    // The scale without a weight is the one that the weight lacks.
-    names.emplace_back(name);
-  }
+  void add(const std::string& why, std::string_view name) { problems_[why].emplace_back(name); }
 
   std::optional<Place> scale_of(const TensorEntry& weight) {
     const auto scale = scales_.find(weight.name + std::string(kScaleSuffix));
@@ -113,16 +110,16 @@ class Pairs {
   std::map<std::string, std::vector<std::string>> problems_;  ///< names by the reason
 };
 
-StoredTensor stored(const std::vector<ByteSourcePtr>& sources, const Place& place) {
+StoredTensor stored(const std::vector<RankFile>& files, const Place& place) {
   const TensorEntry& entry = *place.entry;
-  return {sources[place.file], entry.extents.front(), entry.dtype, entry.shape};
+  return {files[place.file].source, entry.extents.front(), entry.dtype, entry.shape};
 }
 
 }  // namespace
 
-void dequantize(std::vector<RankFile>& files, const std::filesystem::path& config,
+void dequantize(std::vector<RankFile>& files, bool has_layouts, const std::filesystem::path& config,
                 const SourceTreePtr& tree) {
-  require_whole(files);
+  require_whole(files, has_layouts);
   const std::optional<BlockShape> block = read_block_shape(config, tree);
   Pairs pairs(files, block);
   if (pairs.empty()) {
@@ -133,10 +130,8 @@ void dequantize(std::vector<RankFile>& files, const std::filesystem::path& confi
   const Places scales = pairs.find(config);
   // The new indexes take the places of those that `scales` refers to.
   const std::vector<RankFile> before = files;
-  std::vector<ByteSourcePtr> sources;
-  for (const RankFile& file : files) sources.push_back(file.source);
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const auto appended = std::make_shared<AppendedSource>(sources[i]);
+    const auto appended = std::make_shared<AppendedSource>(before[i].source);
     std::vector<TensorEntry> entries;
     for (const TensorEntry& entry : before[i].index->entries()) {
       if (scales.contains(weight_of_scale(entry.name))) continue;
@@ -149,7 +144,7 @@ void dequantize(std::vector<RankFile>& files, const std::filesystem::path& confi
       if (shown.content_bytes == 0) continue;
       const Place& place = scale->second;
       shown.extents.front() = appended->append(std::make_unique<const DequantizedContent>(
-          stored(sources, Place{i, &entry}), stored(sources, place), *block, place.file != i));
+          stored(before, Place{i, &entry}), stored(before, place), *block, place.file != i));
     }
     files[i].index = std::make_shared<const FileIndex>(std::move(entries), IndexHints{},
                                                        BoxOffsets{}, before[i].index->refused());

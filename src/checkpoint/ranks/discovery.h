@@ -18,11 +18,16 @@
 
 namespace reshardfs {
 
+struct SetFormat;
+
 struct Discovery {
   std::vector<FoundFile> files;  ///< ascending by rank, then part; all of one step
   std::string step;              ///< empty: the names carry none
   std::vector<std::string> steps;
   std::string series;  ///< see CheckpointSet::series()
+  /// The kind that recognizes the source; nullptr for files of ranks and whole models.
+  const SetFormat* format = nullptr;
+  bool takes_state_key = true;  ///< see SetFormat
   std::vector<std::string> notes;
   std::vector<std::string> warnings{};
   /// For a whole model in several files: parameter names, and the indices of their files in

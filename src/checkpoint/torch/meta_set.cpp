@@ -46,6 +46,7 @@ std::string file_name(std::int64_t number) {
 struct MetaFiles {
   std::map<std::int64_t, std::string> names{};  ///< by their numbers
   bool has_params = false;
+  std::string link{};  ///< one of the files that is a symbolic link; empty: none is
 };
 
 /// No names: the directory is no release of Meta, or has the model in another form, too.
@@ -54,8 +55,10 @@ MetaFiles find_files(const fs::path& directory, const SourceTreePtr& tree) {
   for (const DirectoryEntry& entry : list_directory(directory, tree)) {
     if (entry.name.ends_with(".safetensors") || is_index_name(entry.name)) return {};
     if (!entry.is_regular) continue;
+    const auto number = file_number(entry.name);
+    if (number) files.names.emplace(*number, entry.name);
     if (entry.name == kParams) files.has_params = true;
-    if (const auto number = file_number(entry.name)) files.names.emplace(*number, entry.name);
+    if (entry.is_link && (number || entry.name == kParams)) files.link = entry.name;
   }
   // A single file is one of torch.save, unless params.json says what belongs in it.
   if (!files.has_params && files.names.size() < 2) files.names.clear();
@@ -141,10 +144,7 @@ std::optional<Discovery> discover_meta(const fs::path& directory, const Checkpoi
   const MetaFiles files = find_files(directory, tree);
   if (files.names.empty()) return std::nullopt;
   if (options.step != kLatestStep) throw no_steps(directory);
-  for (const DirectoryEntry& entry : list_directory(directory, tree)) {
-    const bool is_read = file_number(entry.name) || entry.name == kParams;
-    if (tree && entry.is_link && is_read) throw link_refused(directory / entry.name);
-  }
+  if (tree && !files.link.empty()) throw link_refused(directory / files.link);
   const MetaSizes sizes = read_sizes(directory, files, tree);
   TorchRanks ranks(directory, options, tree);
   ranks.open(files.names, DTensors::kRefused);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/dcp/described_content.h"
+#include "format/torch/torch_tensor.h"
 
 namespace reshardfs {
 
@@ -30,5 +31,9 @@ class SavedContent final : public DescribedContent {
   std::shared_ptr<const FileIndex> index_;
   ByteSourcePtr source_;
 };
+
+/// The content of a file that has these tensors; see index_of_tensors().
+std::shared_ptr<const SavedContent> content_of_tensors(std::vector<TorchTensor> tensors,
+                                                       const ByteSourcePtr& file, BoxOffsets boxes);
 
 }  // namespace reshardfs

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/torch/torch_ranks.h"
 
-#include <memory>
 #include <utility>
 
 #include "base/process/parallel.h"
@@ -11,7 +10,6 @@
 #include "checkpoint/torch/read_archive.h"
 #include "checkpoint/torch/saved_content.h"
 #include "checkpoint/torch/state_key.h"
-#include "checkpoint/torch/torch_file.h"
 #include "checkpoint/torch/torch_rank_file.h"
 
 namespace reshardfs {
@@ -44,14 +42,8 @@ Discovery TorchRanks::discovery() {
   for (std::size_t i = 0; i < contents_.size(); ++i) take_shapes(i);
   parallel_for(found_.size(), [this](std::size_t i) { describe(i); });
   note_values();
-  std::vector<RefusedTensor> refused;
-  for (auto& [name, reason] : problems_) {
-    shapes_.erase(name);
-    refused.push_back({name, std::move(reason)});
-  }
   out_.completeness.counted = true;
-  out_.catalogue = std::make_shared<const ShapedCatalogue>(static_cast<std::int64_t>(found_.size()),
-                                                           std::move(shapes_), std::move(refused));
+  out_.catalogue = catalogue_without(std::move(problems_), std::move(shapes_), found_.size());
   out_.files = std::move(found_);
   return std::move(out_);
 }
@@ -90,10 +82,7 @@ void TorchRanks::describe(std::size_t number) {
                                                                     : place->second.offsets);
     tensors.push_back(std::move(tensor));
   }
-  ByteSourcePtr source;
-  auto index = index_of_tensors(std::move(tensors), {}, content.file, source, std::move(offsets));
-  found_[number].content =
-      std::make_shared<const SavedContent>(std::move(index), std::move(source));
+  found_[number].content = content_of_tensors(std::move(tensors), content.file, std::move(offsets));
 }
 
 void TorchRanks::note_values() {

@@ -38,7 +38,7 @@ SetKind kind_of(const std::filesystem::path& source, const CheckpointOptions& op
   if (path_kind(source, options.listed) != PathKind::kDirectory && !is_index) {
     return {std::string(kOneFile), "one file, " + files};
   }
-  if (const SetFormat* format = described_format(source, options)) {
+  if (const SetFormat* format = set.described_by()) {
     return {std::string(format->kind), std::string(format->words)};
   }
   const SourceFiles found = find_all_files(source, options);

@@ -37,8 +37,7 @@ std::vector<Option> view_rows() {
           "is model-*.safetensors; params is NumPy files; hf is for transformers and vLLM; unified "
           "is for MindSpore's load_distributed_checkpoint; iteration is Checkpoint 2.0; dcp is for "
           "PyTorch's torch.distributed.checkpoint, dcp-hf for its Hugging Face reader; megatron is "
-          "a "
-          "checkpoint from which a run of Megatron-Core starts; vllm is for vLLM's sharded_state "
+          "a checkpoint from which a run of Megatron-Core starts; vllm is for vLLM's sharded_state "
           "loader",
           kExport),
       views("Without FILE: views to hash, as for mount; by default, ranks", kHash),
