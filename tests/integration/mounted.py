@@ -12,6 +12,7 @@ import contextlib
 import functools
 import errno
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -141,6 +142,12 @@ def mount_entry(mountpoint: Path) -> list[str] | None:
         if _unescaped(fields[4]) == str(mountpoint):
             found = fields
     return found
+
+
+def code_of_status(printed: str) -> int:
+    """The exit code of `reshardfs status` that printed this: it tells of all mounts of the machine, and another
+    test may have a dead, a stalled or a changed one at this moment."""
+    return int(bool(re.search(r"  (dead|stalled|source changed): ", printed)))
 
 
 def is_mounted(mountpoint: Path) -> bool:

@@ -19,7 +19,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 from documents import ROOT  # noqa: E402, F401
-from mounted import Settings, is_mounted, mountpoint_guard, run, run_unittests  # noqa: E402, F401
+from mounted import (Settings, code_of_status, is_mounted, mountpoint_guard, run,  # noqa: E402, F401
+                     run_unittests)
 
 COMMAND_SECONDS = 120.0
 # What the directory of a session is called in the texts.
@@ -152,10 +153,9 @@ class Session:
             printed, complaints = out.read(), err.read()
         self.directory = Path(where.read_text().strip())
         where.unlink()
-        # All mounts of the machine: another test may have a dead one at this moment.
-        dead_elsewhere = command == "reshardfs status" and " dead: " in printed
-        codes = (code, 1) if dead_elsewhere else (code,)
-        self.test.assertIn(done.returncode, codes, f"{command}\n{printed}{complaints}")
+        if command == "reshardfs status":
+            code = code_of_status(printed)
+        self.test.assertEqual(done.returncode, code, f"{command}\n{printed}{complaints}")
         return (printed + (complaints if code else "")).replace(str(self.top), SHOWN_DIRECTORY)
 
     def run(self, shown: Shown, *, folded: bool = False, code: int | None = None) -> str:
