@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/storage_figures.h"
 
+#include "storage/local/kept_maps.h"
 #include "storage/local/local_readers.h"
 #include "storage/pool/block_pool.h"
 #include "storage/remote/cached_fetcher.h"
@@ -8,11 +9,24 @@
 
 namespace reshardfs {
 
+namespace {
+
+/// Of files that are read where they lie.
+std::vector<StorageFigure> map_figures() {
+  const std::uint64_t mapped = KeptMaps::process().bytes();
+  if (mapped == 0) return {};
+  return {{"mapped_bytes", mapped, false,
+           "Bytes of source files that are mapped for gathering; pages of the page cache"}};
+}
+
+}  // namespace
+
 std::vector<StorageFigure> storage_figures() {
-  if (!BlockPool::is_used()) return {};
+  std::vector<StorageFigure> out = map_figures();
+  if (!BlockPool::is_used()) return out;
   const HttpCounters& http = HttpEngine::counters();
   const BlockPool::Figures pool = BlockPool::process().figures();
-  std::vector<StorageFigure> out{
+  const std::vector<StorageFigure> far{
       {"remote_requests", http.requests, true, "Requests made to servers"},
       {"remote_retries", http.retries, true, "Requests made again after a failure"},
       {"remote_failures", http.failures, true, "Requests given up"},
@@ -22,6 +36,7 @@ std::vector<StorageFigure> storage_figures() {
       {"prefetch_hit_bytes", pool.hits, true, "Bytes read that were in memory or on their way"},
       {"prefetch_unread_bytes", pool.unread, true, "Bytes fetched and dropped without being read"},
   };
+  out.insert(out.end(), far.begin(), far.end());
   if (LocalReaders::is_running()) {
     const LocalReaders::Figures slow = LocalReaders::process().figures();
     const std::vector<StorageFigure> more{

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What the process has done with sources on servers and with the cache: for metrics and status.
+/// What the process has done with sources beyond reading them, on servers, and with the cache: for metrics
+/// and status.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ struct StorageFigure {
   std::string help;     ///< what it is
 };
 
-/// Empty as long as no source is on a server.
+/// Only what the mount makes use of: maps, servers and slow file systems, the cache.
 std::vector<StorageFigure> storage_figures();
 
 /// The same in Prometheus' text format.

@@ -4,7 +4,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <new>
@@ -51,22 +53,29 @@ bool is_limit(const std::string& value) {
   return !value.empty() && value != "max" && value.size() < kDigitsOfNone;
 }
 
-/// Adds the limit of the innermost group that has one, from `group` up to the root.
-void add_group_limit(const fs::path& root, fs::path group, const std::string& file,
-                     Limits& limits) {
+/// Calls visit(group, limit) for each group that has one, from `group` up to the root, until it returns
+/// false.
+template <typename Visit>
+void for_each_group_limit(const fs::path& root, fs::path group, const std::string& file,
+                          Visit&& visit) {
   for (group = group.relative_path();; group = group.parent_path()) {
     const std::string value = first_line(root / group / file);
-    if (is_limit(value)) {
-      return limits.add(file + " of the control group /" + group.string(), value);
-    }
+    if (is_limit(value) && !visit(group, value)) return;
     if (group.empty()) return;
   }
 }
 
-/// Control groups of either version, or of both.
-/// @param controller as the first version calls it.
-void add_group_limits(std::string_view controller, const std::string& file,
-                      const std::string& old_file, Limits& limits) {
+/// A limit's file, as the second version of control groups calls it, and the first.
+struct LimitFile {
+  std::string_view controller;  ///< as the first version calls it
+  std::string name;
+  std::string old_name;
+};
+
+/// Calls visit(file, group, limit) for control groups of either version, or of both; one that returns
+/// false has no use for the groups above.
+template <typename Visit>
+void for_each_group_limit(const LimitFile& limit, Visit&& visit) {
   const fs::path mounted = "/sys/fs/cgroup";
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
@@ -75,18 +84,35 @@ void add_group_limits(std::string_view controller, const std::string& file,
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string names = "," + line.substr(first + 1, second - first - 1) + ",";
     const fs::path group = line.substr(second + 1);
+    const auto look = [&](const fs::path& root, const std::string& file) {
+      for_each_group_limit(root, group, file, [&](const fs::path& where, const std::string& value) {
+        return visit(file, where, value);
+      });
+    };
     if (names == ",,") {
-      add_group_limit(mounted, group, file, limits);
-    } else if (names.find("," + std::string(controller) + ",") != std::string::npos) {
-      add_group_limit(mounted / controller, group, old_file, limits);
+      look(mounted, limit.name);
+    } else if (names.find("," + std::string(limit.controller) + ",") != std::string::npos) {
+      look(mounted / limit.controller, limit.old_name);
     }
   }
+}
+
+const LimitFile kMemoryFile{"memory", "memory.max", "memory.limit_in_bytes"};
+const LimitFile kThreadsFile{"pids", "pids.max", "pids.max"};
+
+/// Adds the limit of the innermost group that has one.
+void add_group_limit(const LimitFile& limit, Limits& limits) {
+  for_each_group_limit(
+      limit, [&](const std::string& file, const fs::path& group, const std::string& value) {
+        limits.add(file + " of the control group /" + group.string(), value);
+        return false;
+      });
 }
 
 void add_memory(Limits& limits) {
   limits.add_rlimit(RLIMIT_AS, "ulimit -v", kKiB, " KiB");
   limits.add_rlimit(RLIMIT_DATA, "ulimit -d", kKiB, " KiB");
-  add_group_limits("memory", "memory.max", "memory.limit_in_bytes", limits);
+  add_group_limit(kMemoryFile, limits);
 }
 
 std::string exhausted(Resource resource) {
@@ -113,7 +139,7 @@ std::string limit_hint(Resource resource) {
     case Resource::kThreads:
       // It is none for root.
       if (::getuid() != 0) limits.add_rlimit(RLIMIT_NPROC, "ulimit -u");
-      add_group_limits("pids", "pids.max", "pids.max", limits);
+      add_group_limit(kThreadsFile, limits);
       add_memory(limits);
       break;
     case Resource::kMemory:
@@ -152,6 +178,26 @@ std::string limit_hint_of(int errno_value) {
     default:
       return {};
   }
+}
+
+std::uint64_t memory_size() {
+  const auto pages = static_cast<std::uint64_t>(std::max(::sysconf(_SC_PHYS_PAGES), 0L));
+  std::uint64_t least = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  for_each_group_limit(kMemoryFile,
+                       [&](const std::string&, const fs::path&, const std::string& value) {
+                         std::uint64_t limit = 0;
+                         const char* const end = value.data() + value.size();
+                         if (std::from_chars(value.data(), end, limit).ptr == end) {
+                           least = std::min(least, limit);
+                         }
+                         return true;
+                       });
+  return least;
+}
+
+bool is_address_space_limited() noexcept {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
 }
 
 }  // namespace reshardfs

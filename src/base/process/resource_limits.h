@@ -28,4 +28,10 @@ std::string why_no_thread(const std::exception& error);
 /// limit.
 std::string limit_hint_of(int errno_value);
 
+/// Bytes of memory that the process may use: the machine's, or what its control group allows.
+std::uint64_t memory_size();
+
+/// Whether the process may only have so many addresses (ulimit -v).
+bool is_address_space_limited() noexcept;
+
 }  // namespace reshardfs

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "storage/descriptor_pool.h"
 #include "storage/file_version.h"
 #include "storage/local/file_times.h"
+#include "storage/local/kept_maps.h"
 #include "storage/local/linkless_tree.h"
 #include "storage/local/local_identity.h"
 #include "storage/local/mapped_gather.h"
@@ -106,6 +108,9 @@ class LocalFile final : public ByteSource {
 
  private:
   DescriptorPtr open_again() const;
+  /// Out of maps that are kept for the next time.
+  bool gather_from_windows(const StridedRanges& ranges, std::byte* out) const;
+  void forget_maps() const noexcept;
   /// Calls use(descriptor).
   template <typename Use>
   auto with_descriptor(Use&& use) const {
@@ -114,6 +119,8 @@ class LocalFile final : public ByteSource {
   }
 
   DescriptorPool& pool_;
+  KeptMaps& maps_ = KeptMaps::process();
+  mutable std::atomic<bool> has_maps_{false};
   DescriptorPtr own_;  ///< if it has a place
   FileVersion version_;
   Place place_;  ///< where it is opened again, if it has no descriptor of its own
@@ -134,6 +141,7 @@ LocalFile::LocalFile(DescriptorPtr descriptor, Place place, DescriptorPool& pool
 }
 
 LocalFile::~LocalFile() {
+  forget_maps();
   if (own_) {
     pool_.give_back_place();
   } else {
@@ -171,13 +179,46 @@ void LocalFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
 
 bool LocalFile::gather(const StridedRanges& ranges, std::byte* out) const {
   if (!ByteRange::whole(size()).contains(ranges.span())) return false;
-  if (!with_descriptor([&](int fd) { return gather_from_map(fd, ranges, out); })) return false;
-  counters().source_read(ranges.count() * ranges.length());
+  // A kept map would keep a file open that shares its descriptor.
+  const bool keeps = own_ && maps_.keeps() && ranges.length() <= MapWindow::kOverlap;
+  const bool done = keeps ? gather_from_windows(ranges, out) : with_descriptor([&](int fd) {
+    return gather_from_map(fd, ranges, out);
+  });
+  if (done) counters().source_read(ranges.count() * ranges.length());
+  return done;
+}
+
+bool LocalFile::gather_from_windows(const StridedRanges& ranges, std::byte* out) const {
+  for (std::uint64_t i = 0; i < ranges.count();) {
+    const std::uint64_t offset = ranges.offset_of(i);
+    const std::uint64_t number = offset / MapWindow::kStep;
+    const std::uint64_t here = (number + 1) * MapWindow::kStep - offset;
+    const StridedRanges part =
+        ranges.part(i, ranges.stride() == 0 ? ranges.count() : (here - 1) / ranges.stride() + 1);
+    const MapWindowPtr window = maps_.get(this, number, own_->get(), size());
+    if (!window) return false;
+    has_maps_.store(true, std::memory_order_relaxed);
+    const std::byte* const first = window->bytes().data() + offset % MapWindow::kStep;
+    if (!gather_from_memory(window->bytes(), first, part, out + ranges.out_offset_of(i))) {
+      forget_maps();
+      return false;
+    }
+    i += part.count();
+  }
   return true;
 }
 
+void LocalFile::forget_maps() const noexcept {
+  if (has_maps_.exchange(false)) maps_.forget(this);
+}
+
 void LocalFile::check_unchanged() const {
-  with_descriptor([&](int fd) { version_.require_same(fd); });
+  try {
+    with_descriptor([&](int fd) { version_.require_same(fd); });
+  } catch (const Error&) {
+    forget_maps();
+    throw;
+  }
 }
 
 }  // namespace

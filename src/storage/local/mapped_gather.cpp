@@ -76,22 +76,32 @@ bool copy_guarded(Guard& guard, const std::byte* from, const StridedRanges& rang
   return true;
 }
 
+std::size_t page_bytes() noexcept {
+  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
 }  // namespace
 
-bool gather_from_map(int fd, const StridedRanges& ranges, std::byte* out) noexcept {
+bool gather_from_memory(std::span<const std::byte> map, const std::byte* first,
+                        const StridedRanges& ranges, std::byte* out) noexcept {
   static const bool installed = install_handler();
   thread_local const bool unblocked = unblock_signal();
-  static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   if (!installed || !unblocked) return false;
-  const std::uint64_t skip = ranges.offset() % page;
+  // Faults are reported by the byte or by the page: the last page belongs to the map as a whole.
+  const std::size_t page = page_bytes();
+  Guard guard{.begin = map.data(), .end = map.data() + (map.size() + page - 1) / page * page};
+  return copy_guarded(guard, first, ranges, out);
+}
+
+bool gather_from_map(int fd, const StridedRanges& ranges, std::byte* out) noexcept {
+  const std::uint64_t skip = ranges.offset() % page_bytes();
   const auto bytes = static_cast<std::size_t>(skip + ranges.span().length());
   void* const map =
       ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(ranges.offset() - skip));
   if (map == MAP_FAILED) return false;
   const auto* const begin = static_cast<const std::byte*>(map);
-  // Faults are reported by the byte or by the page: the last page belongs to the map as a whole.
-  Guard guard{.begin = begin, .end = begin + (bytes + page - 1) / page * page};
-  const bool copied = copy_guarded(guard, begin + skip, ranges, out);
+  const bool copied = gather_from_memory({begin, bytes}, begin + skip, ranges, out);
   ::munmap(map, bytes);
   return copied;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "storage/strided_ranges.h"
 
@@ -17,5 +18,10 @@ namespace reshardfs {
 ///
 /// @return false if the file cannot be mapped or a page cannot be read; `out` is then undefined.
 bool gather_from_map(int fd, const StridedRanges& ranges, std::byte* out) noexcept;
+
+/// The same out of memory that maps a file.
+/// @param map the whole map. @param first the start of the first range, in it.
+bool gather_from_memory(std::span<const std::byte> map, const std::byte* first,
+                        const StridedRanges& ranges, std::byte* out) noexcept;
 
 }  // namespace reshardfs

@@ -2,8 +2,10 @@
 #include "base/process/resource_limits.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <new>
 #include <system_error>
 
@@ -70,6 +72,22 @@ TEST(LimitHint, TellsWhyThereIsNoThread) {
               AllOf(HasSubstr("Resource temporarily unavailable"), HasSubstr("ulimit -d")));
   EXPECT_THAT(why_no_thread(std::bad_alloc()),
               AllOf(HasSubstr("Cannot allocate memory"), HasSubstr("ulimit -d")));
+}
+
+TEST(MemorySize, IsAtMostTheMachines) {
+  const auto machine = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                       static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  EXPECT_LE(memory_size(), machine);
+  EXPECT_GT(memory_size(), 0);
+}
+
+TEST(AddressSpace, IsLimitedOrNot) {
+  {
+    const Limited addresses(RLIMIT_AS, 2 * kLarge);
+    EXPECT_TRUE(is_address_space_limited());
+  }
+  const Limited addresses(RLIMIT_AS, RLIM_INFINITY);
+  EXPECT_FALSE(is_address_space_limited());
 }
 
 }  // namespace
