@@ -14,10 +14,12 @@
 namespace reshardfs {
 namespace {
 
-// Larger blocks leave the processor's cache between reading, hashing and writing; smaller ones
-// make gathered reads (columns) slower.
+// Blocks are what workers share a file by, and what is kept of a run that was interrupted.
 constexpr std::size_t kLargestBlock = std::size_t{4} << 20U;
 constexpr std::size_t kSmallestBlock = std::size_t{64} << 10U;
+// What is larger leaves the processor's caches between reading, hashing and writing; what is smaller
+// takes more calls.
+constexpr std::size_t kPiece = std::size_t{256} << 10U;
 
 /// A job under way. `next` and `hashed` count blocks.
 struct Running {
@@ -110,12 +112,13 @@ class Engine {
         std::min<std::uint64_t>(running.block_bytes, running.size - offset));
     if (buffer.size() < bytes) buffer.resize(bytes);
     const auto span = std::span(buffer).first(bytes);
+    std::size_t hashed = 0;
     if (bytes > 0 && !running.job->restore(offset, span)) {
-      running.job->file().read_at(offset, span);
-      running.job->write(offset, span);
+      hashed = transfer(block, offset, span);
+      running.job->written(offset, span);
     }
     if (!wait_for_turn(block)) return;
-    running.hash.update(span);
+    running.hash.update(span.subspan(hashed));
     if (options_.progress != nullptr) options_.progress->add_bytes(bytes);
     // The last one's predecessors have all been written: each was hashed after that.
     if (block.number + 1 == running.blocks) {
@@ -123,6 +126,26 @@ class Engine {
       if (options_.progress != nullptr) options_.progress->add_file();
     }
     pass_turn(running);
+  }
+
+  /// Reads and writes a block.
+  /// @return the bytes of it that are hashed, because those before it are.
+  std::size_t transfer(const Block& block, std::uint64_t offset, std::span<std::byte> span) {
+    BlockJob& job = *block.running->job;
+    const bool in_turn = is_in_turn(block);
+    const std::size_t most = job.takes_pieces() ? kPiece : span.size();
+    for (std::size_t at = 0; at < span.size(); at += most) {
+      const auto piece = span.subspan(at, std::min(most, span.size() - at));
+      job.file().read_at(offset + at, piece);
+      if (in_turn) block.running->hash.update(piece);
+      job.write(offset + at, piece);
+    }
+    return in_turn ? span.size() : 0;
+  }
+
+  bool is_in_turn(const Block& block) {
+    const std::lock_guard lock(mutex_);
+    return block.running->hashed == block.number;
   }
 
   /// Every block before it is in the hands of a worker that is at work, so this ends.

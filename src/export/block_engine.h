@@ -18,7 +18,7 @@
 
 namespace reshardfs {
 
-/// One file. All calls for it but restore() and write() come from one thread at a time.
+/// One file. All calls for it but restore(), write() and written() come from one thread at a time.
 class BlockJob {
  public:
   BlockJob() = default;
@@ -31,13 +31,19 @@ class BlockJob {
   virtual const std::string& name() const = 0;
   /// The size of its blocks; 0: as the engine's options say.
   virtual std::size_t block_bytes() const { return 0; }
+  /// Whether a block may be written in pieces, each right after it was read: it is in the
+  /// processor's caches then.
+  virtual bool takes_pieces() const { return false; }
   /// Before the first block.
   virtual void begin() {}
   /// Whether an earlier process has written the block. If so, reads its bytes into `out`, and
   /// write() is not called for the block. Several threads may call this at once.
   virtual bool restore(std::uint64_t /*offset*/, std::span<std::byte> /*out*/) { return false; }
-  /// Each block once, in any order, from several threads at once.
+  /// Each block or piece once. Blocks come in any order, from several threads at once; the pieces
+  /// of a block come in order.
   virtual void write(std::uint64_t /*offset*/, std::span<const std::byte> /*bytes*/) {}
+  /// After all of a block was written, from the same thread.
+  virtual void written(std::uint64_t /*offset*/, std::span<const std::byte> /*block*/) {}
   /// After all blocks have been written.
   virtual void finish(const std::string& sha256) = 0;
 };

@@ -36,6 +36,7 @@ class FileJob final : public WriteJob {
   }
 
   std::size_t block_bytes() const override { return block_bytes_; }
+  bool takes_pieces() const override { return true; }
   void begin() override {
     if (journal_) return;
     const TargetCall call(*this);
@@ -59,7 +60,10 @@ class FileJob final : public WriteJob {
   void write(std::uint64_t offset, std::span<const std::byte> bytes) override {
     const TargetCall call(*this);
     partial_->write_at(offset, bytes);
-    if (journal_) journal_->add(offset, bytes);
+  }
+  void written(std::uint64_t offset, std::span<const std::byte> block) override {
+    partial_->begin_sync(offset, block.size());
+    if (journal_) journal_->add(offset, block);
   }
   void finish(const std::string& sha256) override {
     const TargetCall call(*this);

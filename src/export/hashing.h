@@ -25,6 +25,7 @@ class HashJob final : public BlockJob {
 
   const VirtualFile& file() const override { return *file_; }
   const std::string& name() const override { return name_; }
+  bool takes_pieces() const override { return true; }
   void finish(const std::string& sha256) override {
     done_(sha256);
     file_.reset();

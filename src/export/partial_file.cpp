@@ -168,6 +168,12 @@ void PartialFile::write_at(std::uint64_t offset, std::span<const std::byte> byte
   }
 }
 
+void PartialFile::begin_sync(std::uint64_t offset, std::uint64_t length) noexcept {
+  // Where it is not possible, or fails, sync() does all of it.
+  static_cast<void>(::sync_file_range(file_->get(), static_cast<off64_t>(offset),
+                                      static_cast<off64_t>(length), SYNC_FILE_RANGE_WRITE));
+}
+
 void PartialFile::sync() {
   if (::fsync(file_->get()) != 0) throw write_error(folder_.path() / name_, errno);
 }

@@ -51,6 +51,9 @@ class PartialFile {
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   /// Whether all of `out` could be read. May be called from several threads.
   bool read_at(std::uint64_t offset, std::span<std::byte> out) const noexcept;
+  /// Has the disk begin with bytes that were written, so that sync() waits for fewer. May be called
+  /// from several threads.
+  void begin_sync(std::uint64_t offset, std::uint64_t length) noexcept;
   /// Waits until the bytes are on disk. @throws Error kIo.
   void sync();
   /// Gives it its name. The directory is not synced.
