@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
-from ._arguments import name_list
+from ._arguments import name_list, thread_count
 from ._checkpoint import Checkpoint, open_checkpoint
 from ._errors import Error
+from ._staging import BLOCK_BYTES, BLOCKS, transfer
 from ._tensor import State, Tensor
 
 _NAMED = {"int4": "int8"}
@@ -47,7 +48,9 @@ def load(source: Checkpoint | State | str | os.PathLike[str], rank: int | None =
 
     source: an opened checkpoint, the tensors of a rank, or what open() takes, with its options.
     names: the tensors to load; by default all but texts and maps. On the CPU they share the memory that
-    was read into. threads: how many read; by default one for each processor, but two at least.
+    was read into. On a CUDA device, reading goes on while the blocks before are copied, and the host holds
+    two blocks of 64 MiB of pinned memory. threads: how many read; by default one for each processor, but two
+    at least.
     """
     if isinstance(source, State):
         return _load(source, device, names, threads)
@@ -63,7 +66,14 @@ def _load(state: State, device: Any, names: Iterable[str] | None,
     tensors = {name: state[name] for name in (state.arrays() if names is None else name_list(names))}
     for lazy in tensors.values():
         _dtype(lazy)
-    if torch.device(device).type == "cpu":
+    place = torch.device(device)
+    if place.type == "cuda":
+        with torch.cuda.device(place):
+            copies = _Cuda(tensors.values(), place)
+            transfer(tensors.values(), copies, threads=_threads(threads))
+            return {name: copies.tensors[name].view(_dtype(lazy)).reshape(lazy.shape)
+                    for name, lazy in tensors.items()}
+    if place.type == "cpu":
         buffers = state.read(tensors, threads=threads)
         return {name: _made(lazy, buffers[name]) for name, lazy in tensors.items()}
     # In turns, so that the host never has all of it.
@@ -73,6 +83,37 @@ def _load(state: State, device: Any, names: Iterable[str] | None,
         for name in names_of_turn:
             loaded[name] = _made(tensors[name], buffers.pop(name)).to(device)
     return loaded
+
+
+def _threads(threads: int) -> int:
+    return thread_count(threads) or max(2, len(os.sched_getaffinity(0)))
+
+
+class _Cuda:
+    """Copies on a stream of their own, from pinned memory. See Device."""
+
+    def __init__(self, tensors: Iterable[Tensor], device: torch.device) -> None:
+        self.tensors = {lazy.name: torch.empty(lazy.nbytes, dtype=torch.uint8, device=device) for lazy in tensors}
+        largest = min(BLOCK_BYTES, max(sum(lazy.nbytes for lazy in tensors), 1))
+        self._memory = [torch.empty(largest, dtype=torch.uint8, pin_memory=True) for _ in range(BLOCKS)]
+        self._stream = torch.cuda.Stream(device)
+        self._events = [torch.cuda.Event() for _ in range(BLOCKS)]
+        # The allocator may have given memory that work on the current stream still uses.
+        self._stream.wait_stream(torch.cuda.current_stream(device))
+
+    def memory(self, block: int) -> memoryview:
+        return memoryview(self._memory[block].numpy())
+
+    def copy(self, block: int, begin: int, name: str, offset: int, length: int) -> None:
+        with torch.cuda.stream(self._stream):
+            self.tensors[name][offset:offset + length].copy_(self._memory[block][begin:begin + length],
+                                                             non_blocking=True)
+
+    def copied(self, block: int) -> None:
+        self._events[block].record(self._stream)
+
+    def wait(self, block: int) -> None:
+        self._events[block].synchronize()
 
 
 _TURN_BYTES = 256 << 20

@@ -17,8 +17,8 @@ namespace {
 // Blocks are what workers share a file by, and what is kept of a run that was interrupted.
 constexpr std::size_t kLargestBlock = std::size_t{4} << 20U;
 constexpr std::size_t kSmallestBlock = std::size_t{64} << 10U;
-// What is larger leaves the processor's caches between reading, hashing and writing; what is smaller
-// takes more calls.
+// What is larger leaves the processor's caches between reading, hashing and writing; what is
+// smaller takes more calls.
 constexpr std::size_t kPiece = std::size_t{256} << 10U;
 
 /// A job under way. `next` and `hashed` count blocks.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What the process has done with sources beyond reading them, on servers, and with the cache: for metrics
-/// and status.
+/// What the process has done with sources beyond reading them, on servers, and with the cache: for
+/// metrics and status.
 #pragma once
 
 #include <cstdint>

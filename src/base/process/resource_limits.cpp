@@ -53,8 +53,8 @@ bool is_limit(const std::string& value) {
   return !value.empty() && value != "max" && value.size() < kDigitsOfNone;
 }
 
-/// Calls visit(group, limit) for each group that has one, from `group` up to the root, until it returns
-/// false.
+/// Calls visit(group, limit) for each group that has one, from `group` up to the root, until it
+/// returns false.
 template <typename Visit>
 void for_each_group_limit(const fs::path& root, fs::path group, const std::string& file,
                           Visit&& visit) {
@@ -72,8 +72,8 @@ struct LimitFile {
   std::string old_name;
 };
 
-/// Calls visit(file, group, limit) for control groups of either version, or of both; one that returns
-/// false has no use for the groups above.
+/// Calls visit(file, group, limit) for control groups of either version, or of both; one that
+/// returns false has no use for the groups above.
 template <typename Visit>
 void for_each_group_limit(const LimitFile& limit, Visit&& visit) {
   const fs::path mounted = "/sys/fs/cgroup";

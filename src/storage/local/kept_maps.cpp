@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/process/process_state.h"
 #include "base/process/resource_limits.h"
 
 namespace reshardfs {
@@ -16,8 +17,8 @@ namespace {
 
 constexpr std::uint64_t kMostMapped = std::uint64_t{16} << 30;
 constexpr std::uint64_t kShareOfMemory = 8;
-/// Of so many windows that are not mapped because it is dear, one is, so that the windows follow the
-/// readers.
+/// Of so many windows that are not mapped because it is dear, one is, so that the windows follow
+/// the readers.
 constexpr std::uint64_t kOneOf = 8;
 
 KeptMaps::Limits limits_of_process() {
@@ -30,8 +31,7 @@ MapWindowPtr map_window(int fd, std::uint64_t offset, std::uint64_t size,
                         const std::shared_ptr<std::atomic<std::int64_t>>& unmap_cost) {
   const auto bytes =
       static_cast<std::size_t>(std::min(size - offset, MapWindow::kStep + MapWindow::kOverlap));
-  void* const map =
-      ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(offset));
+  void* const map = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(offset));
   if (map == MAP_FAILED) return nullptr;
   try {
     return std::make_shared<const MapWindow>(static_cast<const std::byte*>(map), bytes, unmap_cost);
@@ -40,6 +40,10 @@ MapWindowPtr map_window(int fd, std::uint64_t offset, std::uint64_t size,
     return nullptr;
   }
 }
+
+ProcessState<KeptMaps> the_maps("kept maps", [](const KeptMaps* /*before*/) {
+  return new KeptMaps(limits_of_process());
+});
 
 }  // namespace
 
@@ -67,9 +71,7 @@ KeptMaps::KeptMaps(Limits limits)
     : limits_(limits), unmap_cost_(std::make_shared<std::atomic<std::int64_t>>(0)) {}
 
 KeptMaps& KeptMaps::process() {
-  // Never destroyed: files may be closed at the very end of the process.
-  static auto& maps = *new KeptMaps(limits_of_process());
-  return maps;
+  return the_maps.get();
 }
 
 MapWindowPtr KeptMaps::get(const void* file, std::uint64_t number, int fd,

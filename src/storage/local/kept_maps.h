@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Keeps maps of source files for later reads: to map a page and to unmap it costs more than to copy
-/// some bytes out of it, by far on virtual machines whose page tables the host maintains.
+/// Keeps maps of source files for later reads: to map a page and to unmap it costs more than to
+/// copy some bytes out of it, by far on virtual machines whose page tables the host maintains.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@
 
 namespace reshardfs {
 
-/// A part of a file in memory. Its pages are those of the page cache. Reading a page that the file no
-/// longer has, or that storage cannot deliver, raises SIGBUS: see gather_from_memory().
+/// A part of a file in memory. Its pages are those of the page cache. Reading a page that the file
+/// no longer has, or that storage cannot deliver, raises SIGBUS: see gather_from_memory().
 class MapWindow {
  public:
   /// Bytes from the start of a window to the start of the next one in a file.
@@ -43,8 +43,8 @@ class MapWindow {
 
 using MapWindowPtr = std::shared_ptr<const MapWindow>;
 
-/// Windows of all files, within a limit of bytes; the least recently used one gives way. Every member
-/// function may be called from any number of threads at once.
+/// Windows of all files, within a limit of bytes; the least recently used one gives way. Every
+/// member function may be called from any number of threads at once.
 class KeptMaps {
  public:
   struct Limits {
@@ -63,8 +63,8 @@ class KeptMaps {
 
   bool keeps() const noexcept { return limits_.bytes > 0; }
 
-  /// The window with a number: its first byte is at number * MapWindow::kStep. It stays mapped while
-  /// it is held, so hold it for one read only.
+  /// The window with a number: its first byte is at number * MapWindow::kStep. It stays mapped
+  /// while it is held, so hold it for one read only.
   /// @param file identifies the file, until forget().
   /// @param fd the file, open. @param size of the file in bytes, more than number * kStep.
   /// @return nullptr if it cannot be mapped, or is not worth it.
@@ -72,8 +72,8 @@ class KeptMaps {
   /// Lets go of all windows of a file.
   void forget(const void* file) noexcept;
 
-  /// Of all kept windows. They are pages of the page cache, which the kernel takes back when it needs
-  /// memory.
+  /// Of all kept windows. They are pages of the page cache, which the kernel takes back when it
+  /// needs memory.
   std::uint64_t bytes() const;
 
  private:

@@ -119,7 +119,6 @@ class LocalFile final : public ByteSource {
   }
 
   DescriptorPool& pool_;
-  KeptMaps& maps_ = KeptMaps::process();
   mutable std::atomic<bool> has_maps_{false};
   DescriptorPtr own_;  ///< if it has a place
   FileVersion version_;
@@ -180,10 +179,10 @@ void LocalFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
 bool LocalFile::gather(const StridedRanges& ranges, std::byte* out) const {
   if (!ByteRange::whole(size()).contains(ranges.span())) return false;
   // A kept map would keep a file open that shares its descriptor.
-  const bool keeps = own_ && maps_.keeps() && ranges.length() <= MapWindow::kOverlap;
-  const bool done = keeps ? gather_from_windows(ranges, out) : with_descriptor([&](int fd) {
-    return gather_from_map(fd, ranges, out);
-  });
+  const bool keeps = own_ && KeptMaps::process().keeps() && ranges.length() <= MapWindow::kOverlap;
+  const bool done = keeps
+                        ? gather_from_windows(ranges, out)
+                        : with_descriptor([&](int fd) { return gather_from_map(fd, ranges, out); });
   if (done) counters().source_read(ranges.count() * ranges.length());
   return done;
 }
@@ -195,7 +194,7 @@ bool LocalFile::gather_from_windows(const StridedRanges& ranges, std::byte* out)
     const std::uint64_t here = (number + 1) * MapWindow::kStep - offset;
     const StridedRanges part =
         ranges.part(i, ranges.stride() == 0 ? ranges.count() : (here - 1) / ranges.stride() + 1);
-    const MapWindowPtr window = maps_.get(this, number, own_->get(), size());
+    const MapWindowPtr window = KeptMaps::process().get(this, number, own_->get(), size());
     if (!window) return false;
     has_maps_.store(true, std::memory_order_relaxed);
     const std::byte* const first = window->bytes().data() + offset % MapWindow::kStep;
@@ -209,7 +208,7 @@ bool LocalFile::gather_from_windows(const StridedRanges& ranges, std::byte* out)
 }
 
 void LocalFile::forget_maps() const noexcept {
-  if (has_maps_.exchange(false)) maps_.forget(this);
+  if (has_maps_.exchange(false)) KeptMaps::process().forget(this);
 }
 
 void LocalFile::check_unchanged() const {

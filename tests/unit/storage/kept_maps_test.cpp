@@ -22,8 +22,8 @@ namespace {
 
 using test::TempDir;
 
-constexpr std::uint64_t kWhole = MapWindow::kStep + MapWindow::kOverlap;
-constexpr std::uint64_t kFileBytes = 4 * MapWindow::kStep + 12'345;
+constexpr std::uint64_t kWindowBytes = MapWindow::kStep + MapWindow::kOverlap;
+constexpr std::uint64_t kMappedFileBytes = 4 * MapWindow::kStep + 12'345;
 constexpr std::int64_t kNeverDear = INT64_MAX;
 
 /// A file in which each window's first byte is its number.
@@ -33,7 +33,7 @@ class KeptMapsTest : public ::testing::Test {
     path_ = dir_.write("a.ckpt", "0");
     fd_ = ::open(path_.c_str(), O_RDWR);
     ASSERT_GE(fd_, 0);
-    ASSERT_EQ(::ftruncate(fd_, kFileBytes), 0);
+    ASSERT_EQ(::ftruncate(fd_, kMappedFileBytes), 0);
     for (int i = 0; i < 5; ++i) {
       const char digit = static_cast<char>('0' + i);
       ASSERT_EQ(::pwrite(fd_, &digit, 1, i * static_cast<off_t>(MapWindow::kStep)), 1);
@@ -42,7 +42,7 @@ class KeptMapsTest : public ::testing::Test {
   void TearDown() override { ::close(fd_); }
 
   MapWindowPtr get(KeptMaps& maps, std::uint64_t number) {
-    MapWindowPtr window = maps.get(this, number, fd_, kFileBytes);
+    MapWindowPtr window = maps.get(this, number, fd_, kMappedFileBytes);
     if (window) {
       EXPECT_EQ(static_cast<char>(window->bytes()[0]), static_cast<char>('0' + number));
     }
@@ -55,34 +55,34 @@ class KeptMapsTest : public ::testing::Test {
 };
 
 TEST_F(KeptMapsTest, GivesTheSameWindowAgain) {
-  KeptMaps maps({.bytes = 3 * kWhole, .dear_unmap = kNeverDear});
+  KeptMaps maps({.bytes = 3 * kWindowBytes, .dear_unmap = kNeverDear});
   const MapWindowPtr first = get(maps, 1);
   ASSERT_TRUE(first);
-  EXPECT_EQ(first->bytes().size(), kWhole);
+  EXPECT_EQ(first->bytes().size(), kWindowBytes);
   EXPECT_EQ(get(maps, 1), first);
   EXPECT_NE(get(maps, 2), first);
-  EXPECT_EQ(maps.bytes(), 2 * kWhole);
+  EXPECT_EQ(maps.bytes(), 2 * kWindowBytes);
 }
 
 TEST_F(KeptMapsTest, EndsTheLastWindowWithTheFile) {
-  KeptMaps maps({.bytes = 3 * kWhole, .dear_unmap = kNeverDear});
+  KeptMaps maps({.bytes = 3 * kWindowBytes, .dear_unmap = kNeverDear});
   EXPECT_EQ(get(maps, 4)->bytes().size(), 12'345);
   EXPECT_EQ(get(maps, 3)->bytes().size(), MapWindow::kStep + 12'345);
 }
 
 TEST_F(KeptMapsTest, LetsGoOfTheLeastRecentlyUsedOne) {
-  KeptMaps maps({.bytes = 2 * kWhole, .dear_unmap = kNeverDear});
+  KeptMaps maps({.bytes = 2 * kWindowBytes, .dear_unmap = kNeverDear});
   const std::weak_ptr<const MapWindow> first = get(maps, 0);
   const std::weak_ptr<const MapWindow> second = get(maps, 1);
   EXPECT_TRUE(get(maps, 0));
   EXPECT_TRUE(get(maps, 2));
   EXPECT_FALSE(first.expired());
   EXPECT_TRUE(second.expired());
-  EXPECT_EQ(maps.bytes(), 2 * kWhole);
+  EXPECT_EQ(maps.bytes(), 2 * kWindowBytes);
 }
 
 TEST_F(KeptMapsTest, KeepsAWindowMappedWhileItIsHeld) {
-  KeptMaps maps({.bytes = kWhole, .dear_unmap = kNeverDear});
+  KeptMaps maps({.bytes = kWindowBytes, .dear_unmap = kNeverDear});
   const MapWindowPtr held = get(maps, 0);
   EXPECT_TRUE(get(maps, 1));
   maps.forget(this);
@@ -90,29 +90,29 @@ TEST_F(KeptMapsTest, KeepsAWindowMappedWhileItIsHeld) {
 }
 
 TEST_F(KeptMapsTest, HasALimitOfWindows) {
-  KeptMaps maps({.bytes = 9 * kWhole, .windows = 2, .dear_unmap = kNeverDear});
+  KeptMaps maps({.bytes = 9 * kWindowBytes, .windows = 2, .dear_unmap = kNeverDear});
   for (const std::uint64_t number : {0U, 1U, 2U, 3U}) EXPECT_TRUE(get(maps, number));
-  EXPECT_EQ(maps.bytes(), kWhole + MapWindow::kStep + 12'345);
+  EXPECT_EQ(maps.bytes(), kWindowBytes + MapWindow::kStep + 12'345);
 }
 
 TEST_F(KeptMapsTest, ForgetsAFileAndNoOther) {
-  KeptMaps maps({.bytes = 9 * kWhole, .dear_unmap = kNeverDear});
+  KeptMaps maps({.bytes = 9 * kWindowBytes, .dear_unmap = kNeverDear});
   const int other = 0;
   EXPECT_TRUE(get(maps, 0));
   EXPECT_TRUE(get(maps, 1));
-  const std::weak_ptr<const MapWindow> kept = maps.get(&other, 0, fd_, kFileBytes);
+  const std::weak_ptr<const MapWindow> kept = maps.get(&other, 0, fd_, kMappedFileBytes);
   maps.forget(this);
-  EXPECT_EQ(maps.bytes(), kWhole);
+  EXPECT_EQ(maps.bytes(), kWindowBytes);
   EXPECT_FALSE(kept.expired());
 }
 
 TEST_F(KeptMapsTest, KeepsWhatItHasWhereUnmappingIsDear) {
-  KeptMaps maps({.bytes = 2 * kWhole, .dear_unmap = 1});
+  KeptMaps maps({.bytes = 2 * kWindowBytes, .dear_unmap = 1});
   // Before anything was unmapped, nothing is known.
   for (const std::uint64_t number : {0U, 1U, 2U}) EXPECT_TRUE(get(maps, number));
   int refused = 0;
   for (int i = 0; i < 80; ++i) {
-    EXPECT_EQ(maps.bytes(), 2 * kWhole);
+    EXPECT_EQ(maps.bytes(), 2 * kWindowBytes);
     refused += get(maps, static_cast<std::uint64_t>(i) % 3) == nullptr ? 1 : 0;
   }
   // A third of the calls are for the one that is not there, and a few of these let it in.
@@ -121,21 +121,21 @@ TEST_F(KeptMapsTest, KeepsWhatItHasWhereUnmappingIsDear) {
 }
 
 TEST_F(KeptMapsTest, GivesNothingThatCannotBeMapped) {
-  KeptMaps maps({.bytes = 2 * kWhole, .dear_unmap = kNeverDear});
-  EXPECT_FALSE(maps.get(this, 0, -1, kFileBytes));
+  KeptMaps maps({.bytes = 2 * kWindowBytes, .dear_unmap = kNeverDear});
+  EXPECT_FALSE(maps.get(this, 0, -1, kMappedFileBytes));
   EXPECT_EQ(maps.bytes(), 0);
 }
 
 /// Threads that read, and files that are closed, at the same time.
 TEST_F(KeptMapsTest, ServesManyThreads) {
-  KeptMaps maps({.bytes = 2 * kWhole, .dear_unmap = kNeverDear});
+  KeptMaps maps({.bytes = 2 * kWindowBytes, .dear_unmap = kNeverDear});
   std::atomic<int> wrong = 0;
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&, thread] {
       for (int i = 0; i < 400; ++i) {
         const auto number = static_cast<std::uint64_t>((i * 7 + thread) % 5);
-        const MapWindowPtr window = maps.get(this, number, fd_, kFileBytes);
+        const MapWindowPtr window = maps.get(this, number, fd_, kMappedFileBytes);
         if (!window || static_cast<char>(window->bytes()[0]) != static_cast<char>('0' + number)) {
           ++wrong;
         }
@@ -145,13 +145,14 @@ TEST_F(KeptMapsTest, ServesManyThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
-  EXPECT_LE(maps.bytes(), 2 * kWhole);
+  EXPECT_LE(maps.bytes(), 2 * kWindowBytes);
 }
 
 /// A range of ranges that begins in one window and ends two windows later, through a file.
 TEST_F(KeptMapsTest, AFileGathersAcrossWindows) {
   std::string bytes(2 * MapWindow::kStep + 100'000, '\0');
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>((i * 2654435761U) >> 13U);
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<char>((i * 2654435761U) >> 13U);
   const auto path = dir_.write("b.ckpt", bytes);
   const ByteSourcePtr file = open_local_file(path);
   const std::uint64_t before = KeptMaps::process().bytes();
@@ -194,7 +195,7 @@ TEST_F(KeptMapsTest, AFileThatHasChangedIsLetGo) {
   std::vector<std::byte> out(8000);
   const StridedRanges ranges(ByteRange(0, 8), 1000, {.source = 60'000, .memory = 8});
   ASSERT_TRUE(file->gather(ranges, out.data()));
-  std::filesystem::resize_file(path_, kFileBytes + 1);
+  std::filesystem::resize_file(path_, kMappedFileBytes + 1);
   test::expect_error(ErrorKind::kChanged, {"a.ckpt"}, [&] { file->check_unchanged(); });
   EXPECT_EQ(KeptMaps::process().bytes(), before);
 }
