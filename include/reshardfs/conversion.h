@@ -154,6 +154,9 @@ struct ConversionOptions {
   /// Tensor data in safetensors files begins at a multiple of this many bytes: 8, 16, ... 4096.
   /// nullopt: 8 in files that equal MindSpore's own, byte for byte, and 4096 in all others.
   std::optional<std::uint64_t> align{};
+  /// Without `align`: the data begins at the same place in a page of 4096 bytes as in the source,
+  /// if that is the same for most bytes. File systems can share whole pages then.
+  bool as_in_source = false;
   /// Most bytes of tensors in one merged/model-*.safetensors; a larger tensor has a file of its
   /// own.
   std::uint64_t shard_bytes = 5'000'000'000;

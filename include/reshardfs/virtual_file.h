@@ -16,6 +16,15 @@ namespace reshardfs {
 
 class ByteSource;
 
+/// Bytes of a file that a source has unchanged and in one piece. For exports only, as ByteSource is
+/// not part of the public interface.
+struct StoredRange {
+  std::uint64_t offset = 0;         ///< in the file
+  std::uint64_t length = 0;         ///< bytes
+  std::uint64_t source_offset = 0;  ///< in the source
+  std::shared_ptr<const ByteSource> source{};
+};
+
 /// What a member function of a file may have to do.
 enum class Effort : std::uint8_t {
   kNone,      ///< nothing: the answer is in memory
@@ -75,6 +84,14 @@ class RESHARDFS_EXPORT VirtualFile {
   /// the mount only: ByteSource is not part of the public interface. May read the source's headers.
   /// @throws Error as read_at().
   virtual std::shared_ptr<const ByteSource> equal_source() const { return nullptr; }
+
+  /// Ranges of the file that sources have unchanged, each of at least `least` bytes; ascending, and
+  /// apart from each other. Reads no tensor data. There may be more than it finds.
+  /// @throws Error as read_at(), except for errors of sources.
+  virtual std::vector<StoredRange> stored_ranges(std::uint64_t /*offset*/, std::uint64_t /*length*/,
+                                                 std::uint64_t /*least*/) const {
+    return {};
+  }
 };
 
 }  // namespace reshardfs

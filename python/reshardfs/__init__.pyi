@@ -327,6 +327,7 @@ def diff(a: _Path, b: _Path, *,
 
 def export(source: _Path, outdir: _Path, *, progress: Callable[[Mapping[str, Any]], None] | None = None,
     share: str | None = None,
+    reflink: bool | None = None,
     checksum: bool | None = None,
     force: bool | None = None,
     jobs: int | float | str | None = None,

@@ -46,6 +46,9 @@ void print_result(const ExportResult& result, const std::string& directory, doub
     const double rate = static_cast<double>(result.written_bytes) / seconds;
     text += fmt::format(" ({}/s)", human_bytes(static_cast<std::uint64_t>(rate)));
   }
+  if (result.shared_bytes > 0) {
+    text += fmt::format("; {} of them shared with the source", human_bytes(result.shared_bytes));
+  }
   if (result.resumed_bytes > 0) {
     text += fmt::format("; {} of unfinished files was there already, checked",
                         human_bytes(result.resumed_bytes));
@@ -100,7 +103,8 @@ std::optional<OutputFormat> file_format_of(const std::string& target) {
 }
 
 void refuse_for_file(const Given& given, const std::string& target) {
-  for (const char* option : {"dst-strategy", "ranks", "views", "format", "share", "checksum"}) {
+  for (const char* option :
+       {"dst-strategy", "ranks", "views", "format", "share", "checksum", "reflink"}) {
     if (!given.has(option)) continue;
     throw Error(ErrorKind::kUsage, "--" + std::string(option) + " is for a directory, and '" +
                                        printable(target) + "' is to be a file with the whole model")
@@ -178,6 +182,7 @@ int run_export(const Given& given) {
   }
   ConversionOptions source = conversion_options(given);
   if (source.views.empty()) source.views = {ViewKind::kRanks};
+  source.as_in_source = given.flag("reflink");
   const Conversion conversion = open_conversion(source);
 
   const StopSignals signals;
@@ -185,9 +190,16 @@ int run_export(const Given& given) {
   const std::size_t workers = workers_of(given);
   const std::string directory = given.argument("OUTDIR");
   const std::uint64_t memory = given.size("memory");
-  ExportOptions options{directory, given.flag("force"), given.flag("checksum"),
-                        block_engine_options(workers, memory), memory};
+  ExportOptions options{directory,
+                        given.flag("force"),
+                        given.flag("checksum"),
+                        given.flag("reflink"),
+                        block_engine_options(workers, memory),
+                        memory};
   if (is_url(directory)) {
+    if (options.reflink) {
+      throw Error(ErrorKind::kUsage, "--reflink is for a directory: a store shares no blocks");
+    }
     options.directory = absolute_location(directory);
     options.engine.workers = workers;
   }
@@ -205,6 +217,11 @@ int run_export(const Given& given) {
     std::cerr << "reshardfs: interrupted; repeat the command to resume"
               << (stop.left().empty() ? "" : "; ") << stop.left() << "\n";
     return signals.exit_code();
+  }
+  if (options.reflink && result.written_files > 0 && result.shared_bytes == 0) {
+    result.warnings.emplace_back(
+        "--reflink has shared nothing: no 64 KiB of a file lie in its blocks as they lie in the "
+        "source's");
   }
   for (const std::string& warning : result.warnings) spdlog::warn("{}", warning);
   const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();

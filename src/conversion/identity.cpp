@@ -132,6 +132,7 @@ void write_options(JsonWriter& json, const ConversionOptions& options) {
   if (options.weights_only) json.member("weights-only", true);
   if (!options.state_key.empty()) json.member("state-key", options.state_key);
   if (options.dequantize) json.member("dequantize", true);
+  if (options.as_in_source) json.member("as-in-source", true);
 }
 
 /// The file of a list that has the path; nothing if there is none.

@@ -29,6 +29,7 @@ struct Running {
   std::uint64_t blocks = 0;
   std::uint64_t next = 0;    // guarded by the engine's mutex, as is
   std::uint64_t hashed = 0;  // this one
+  bool seen = true;          ///< all bytes; used by the thread that has block number `hashed`
   Sha256 hash{};             // used by the thread that has block number `hashed`
   RetryOnce begun{};
 };
@@ -113,16 +114,21 @@ class Engine {
     if (buffer.size() < bytes) buffer.resize(bytes);
     const auto span = std::span(buffer).first(bytes);
     std::size_t hashed = 0;
-    if (bytes > 0 && !running.job->restore(offset, span)) {
+    const std::vector<ByteRange> lacking = running.job->lacking({offset, bytes});
+    const bool seen = bytes == 0 || (lacking.size() == 1 && lacking.front().length() == bytes);
+    if (!seen) {
+      fill(*running.job, lacking, offset, span);
+    } else if (bytes > 0 && !running.job->restore(offset, span)) {
       hashed = transfer(block, offset, span);
       running.job->written(offset, span);
     }
     if (!wait_for_turn(block)) return;
-    running.hash.update(span.subspan(hashed));
+    running.seen = running.seen && seen;
+    if (running.seen) running.hash.update(span.subspan(hashed));
     if (options_.progress != nullptr) options_.progress->add_bytes(bytes);
     // The last one's predecessors have all been written: each was hashed after that.
     if (block.number + 1 == running.blocks) {
-      running.job->finish(running.hash.finish());
+      running.job->finish(running.seen ? running.hash.finish() : std::string());
       if (options_.progress != nullptr) options_.progress->add_file();
     }
     pass_turn(running);
@@ -141,6 +147,17 @@ class Engine {
       job.write(offset + at, piece);
     }
     return in_turn ? span.size() : 0;
+  }
+
+  /// Reads and writes parts of a block.
+  static void fill(BlockJob& job, const std::vector<ByteRange>& lacking, std::uint64_t offset,
+                   std::span<std::byte> span) {
+    for (const ByteRange& part : lacking) {
+      const auto place = span.subspan(static_cast<std::size_t>(part.offset() - offset),
+                                      static_cast<std::size_t>(part.length()));
+      job.file().read_at(part.offset(), place);
+      job.write(part.offset(), place);
+    }
   }
 
   bool is_in_turn(const Block& block) {

@@ -14,6 +14,7 @@
 
 #include "reshardfs/virtual_file.h"
 
+#include "base/byte_range.h"
 #include "base/process/progress.h"
 
 namespace reshardfs {
@@ -39,12 +40,16 @@ class BlockJob {
   /// Whether an earlier process has written the block. If so, reads its bytes into `out`, and
   /// write() is not called for the block. Several threads may call this at once.
   virtual bool restore(std::uint64_t /*offset*/, std::span<std::byte> /*out*/) { return false; }
+  /// The parts of a range of the file that must be read and written, in order. Where it is not all,
+  /// the file has no sum. Several threads may call this at once.
+  virtual std::vector<ByteRange> lacking(const ByteRange& range) const { return {range}; }
   /// Each block or piece once. Blocks come in any order, from several threads at once; the pieces
   /// of a block come in order.
   virtual void write(std::uint64_t /*offset*/, std::span<const std::byte> /*bytes*/) {}
   /// After all of a block was written, from the same thread.
   virtual void written(std::uint64_t /*offset*/, std::span<const std::byte> /*block*/) {}
   /// After all blocks have been written.
+  /// @param sha256 empty if lacking() has left out any byte.
   virtual void finish(const std::string& sha256) = 0;
 };
 

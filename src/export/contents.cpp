@@ -73,7 +73,7 @@ class Hashing {
     const std::uint64_t size = file.file->size();
     add(std::make_shared<ExistingFile>(root_, file.path, size), file.path, sums.found);
     const auto known = manifest_.find(file.path);
-    if (known && known->size == size) {
+    if (known && known->size == size && !known->sha256.empty()) {
       sums.wanted = known->sha256;
     } else {
       add(file.file, file.path, sums.wanted);
@@ -124,7 +124,7 @@ OutputFiles choose_by_contents(const Target& target, const Folder& root, const O
         throw_in_the_way(target, file->path, "already exists with different contents");
       }
       pending.push_back(file);
-    } else if (!manifest.find(file->path)) {
+    } else if (const auto known = manifest.find(file->path); !known || known->sha256.empty()) {
       manifest.set(file->path, {file->file->size(), found->second.found});
     }
   }

@@ -31,8 +31,9 @@ std::unique_ptr<const Target> target_of(const ExportOptions& options,
   if (is_url(options.directory)) {
     return std::make_unique<const ObjectTarget>(options.directory, source);
   }
-  return std::make_unique<const FolderTarget>(options.directory, source,
-                                              options.share ? Lock::kShared : Lock::kExclusive);
+  return std::make_unique<const FolderTarget>(
+      options.directory, source, options.share ? Lock::kShared : Lock::kExclusive,
+      FolderWays{options.reflink, options.share || options.checksums});
 }
 
 std::uint64_t bytes_of(const OutputFiles& files) {
@@ -154,7 +155,10 @@ class Exporter {
     result_.kept_files = files_.size() - pending.size();
     result_.kept_bytes = bytes_of(files_) - bytes;
     result_.written_files = jobs.size();
-    for (const WriteJob* job : writes) note_resumed(*job);
+    for (const WriteJob* job : writes) {
+      note_resumed(*job);
+      result_.shared_bytes += job->shared_bytes();
+    }
     result_.written_bytes = bytes - result_.resumed_bytes;
   }
 
@@ -216,9 +220,10 @@ class Exporter {
         " again");
   }
 
-  void finish(Manifest& manifest) const {
+  void finish(Manifest& manifest) {
     std::string sums;
     if (options_.checksums) {
+      warn_of_unknown_sums(manifest);
       // All that the manifest knows: the ranks may have been exported one by one.
       sums = sums_of(*target_, manifest.entries());
       if (!manifest.find(kChecksumFile)) manifest.set(kChecksumFile, {sums.size(), "", ""});
@@ -226,6 +231,18 @@ class Exporter {
     // A machine that goes down must not keep the sums and lose what they are known by.
     manifest.save();
     if (options_.checksums) target_->put(kChecksumFile, sums);
+  }
+
+  /// Of files that earlier exports have shared with the source.
+  void warn_of_unknown_sums(const Manifest& manifest) {
+    std::size_t unknown = 0;
+    for (const auto& [path, entry] : manifest.entries()) {
+      if (path != kChecksumFile && entry.sha256.empty()) ++unknown;
+    }
+    if (unknown == 0) return;
+    result_.warnings.push_back(std::string(kChecksumFile) + " lacks " + counted(unknown, "file") +
+                               " that --reflink without --checksum has written; export them again "
+                               "with --checksum");
   }
 
   /// Loaders take every rank directory that they find.

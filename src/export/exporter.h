@@ -26,6 +26,10 @@ struct ExportOptions {
   bool force = false;
   /// Write SHA256SUMS. A share's export does so in any case, as soon as all shares are complete.
   bool checksums = false;
+  /// Share blocks with the source where the file system can; for directories only. The conversion
+  /// must have been opened with ConversionOptions::as_in_source, or few blocks lie as in the
+  /// source. Without `checksums`, what is shared is not read.
+  bool reflink = false;
   /// Workers, memory, stop flag and progress. For an object store, `memory` decides about blocks.
   BlockEngineOptions engine{};
   /// Bytes for the parts that are being sent to an object store.
@@ -42,6 +46,8 @@ struct ExportResult {
   std::uint64_t kept_bytes = 0;
   /// Of unfinished files that a process before this one has left, what was right: not written.
   std::uint64_t resumed_bytes = 0;
+  /// Of the bytes written, those in blocks that are shared with the source.
+  std::uint64_t shared_bytes = 0;
   /// Of a share: one that is not complete yet, so that SHA256SUMS has not been written.
   std::optional<Share> incomplete{};
   /// For the user to see, one line each.

@@ -5,13 +5,16 @@
 #include <cerrno>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "reshardfs/error.h"
 
 #include "base/sha256.h"
 #include "export/block_journal.h"
+#include "export/page_sharing.h"
 
 namespace reshardfs {
 namespace {
@@ -29,7 +32,9 @@ class FileJob final : public WriteJob {
         path_(output.path),
         subject_{subject_of(writing.manifest.identity_sum(), output.path), output.file->size()},
         block_bytes_(writing.block_bytes) {
-    if (is_begun) resume();
+    // What is shared need not be gone on with.
+    if (is_begun && !writing.reflink) resume();
+    if (is_begun && writing.reflink) remove_begun();
   }
   ~FileJob() override {
     if (journal_) journal_->remove();
@@ -43,6 +48,11 @@ class FileJob final : public WriteJob {
     const std::filesystem::path parent = path_.parent_path();
     partial_ = std::make_unique<PartialFile>(writing_.root.make(parent), path_.filename(),
                                              file().size(), writing_.writers);
+    if (writing_.reflink) {
+      sharing_.emplace(file(), partial_->descriptor());
+      shared_bytes_ = sharing_->shared_bytes();
+      return;
+    }
     // What is lost of a file of one block is not worth another file.
     if (writing_.writers != Writers::kOne || file().size() <= block_bytes_) return;
     journal_ = std::make_unique<BlockJournal>(writing_.root.make(parent), path_.filename(),
@@ -57,15 +67,25 @@ class FileJob final : public WriteJob {
     ++damaged_blocks_;
     return false;
   }
+  std::vector<ByteRange> lacking(const ByteRange& range) const override {
+    if (!sharing_ || writing_.checksums) return {range};
+    return sharing_->lacking(range);
+  }
   void write(std::uint64_t offset, std::span<const std::byte> bytes) override {
     const TargetCall call(*this);
-    partial_->write_at(offset, bytes);
+    if (!sharing_) return partial_->write_at(offset, bytes);
+    for (const ByteRange& part : sharing_->lacking({offset, bytes.size()})) {
+      partial_->write_at(part.offset(),
+                         bytes.subspan(static_cast<std::size_t>(part.offset() - offset),
+                                       static_cast<std::size_t>(part.length())));
+    }
   }
   void written(std::uint64_t offset, std::span<const std::byte> block) override {
     partial_->begin_sync(offset, block.size());
     if (journal_) journal_->add(offset, block);
   }
   void finish(const std::string& sha256) override {
+    if (sharing_) sharing_->check_sources();
     const TargetCall call(*this);
     partial_->sync();
     if (writing_.writers == Writers::kMany) writing_.manifest.require_own();
@@ -115,6 +135,10 @@ class FileJob final : public WriteJob {
     journal_.reset();
     remove_partial_files(*folder, {name}, Writers::kMany);
   }
+  void remove_begun() {
+    const auto folder = writing_.root.find(path_.parent_path());
+    if (folder) remove_partial_files(*folder, {path_.filename()}, Writers::kMany);
+  }
 
   void commit() {
     try {
@@ -134,6 +158,7 @@ class FileJob final : public WriteJob {
   std::size_t block_bytes_;
   std::unique_ptr<BlockJournal> journal_;
   std::unique_ptr<PartialFile> partial_;
+  std::optional<PageSharing> sharing_;
   std::atomic<bool> has_failed_to_write_{false};
 };
 

@@ -20,6 +20,9 @@ struct FileWriting {
   /// writes the same bytes, so the last process may replace the file.
   Writers writers;
   std::size_t block_bytes;
+  /// Share blocks with the source. Without sums, only what is not shared is read.
+  bool reflink = false;
+  bool checksums = false;
 };
 
 /// Writes a file as a partial file with a journal of its blocks.

@@ -80,8 +80,9 @@ Folder open_target(const fs::path& path, const fs::path& source) {
 
 }  // namespace
 
-FolderTarget::FolderTarget(const fs::path& path, const fs::path& source, Lock lock)
-    : folder_(open_target(path, source)), lock_(lock) {
+FolderTarget::FolderTarget(const fs::path& path, const fs::path& source, Lock lock,
+                           const FolderWays& ways)
+    : folder_(open_target(path, source)), lock_(lock), ways_(ways) {
   if (!try_lock(folder_.descriptor(), lock)) throw in_use_error(folder_.path());
 }
 
@@ -165,8 +166,10 @@ WriteJobs FolderTarget::jobs(const OutputFiles& files, const OutputFiles& pendin
                              Manifest& manifest, const BlockEngineOptions& engine,
                              std::vector<std::string>& /*warnings*/) const {
   const std::set<fs::path> begun = remove_left(files, pending);
-  require_space(pending, begun);
-  const FileWriting writing{folder_, manifest, replace, writers(), engine.block_bytes};
+  // What is shared takes no space, and how much that is shows in the end.
+  if (!ways_.reflink) require_space(pending, begun);
+  const FileWriting writing{folder_,       manifest,       replace, writers(), engine.block_bytes,
+                            ways_.reflink, ways_.checksums};
   WriteJobs jobs;
   for (const OutputFile* file : pending) {
     jobs.push_back(file_job(*file, writing, begun.contains(file->path)));

@@ -19,6 +19,12 @@ namespace reshardfs {
 /// @throws Error kUsage if the file would be one of the source's.
 void require_outside(const std::filesystem::path& file, const std::filesystem::path& source);
 
+/// How files are written to a directory.
+struct FolderWays {
+  bool reflink = false;    ///< share blocks with the source
+  bool checksums = false;  ///< sums of the files are needed
+};
+
 /// A directory: made if it is not there, and locked, so that two exports do not write the same
 /// files at once. Files are hashed to know them, and what of them was written is known by block.
 class FolderTarget final : public Target {
@@ -27,7 +33,8 @@ class FolderTarget final : public Target {
   ///        files among the source's at the next start.
   /// @param lock shared, if other processes write other files of the same export.
   /// @throws Error kUsage if they overlap, it is no directory or it is in use; kIo.
-  FolderTarget(const std::filesystem::path& path, const std::filesystem::path& source, Lock lock);
+  FolderTarget(const std::filesystem::path& path, const std::filesystem::path& source, Lock lock,
+               const FolderWays& ways = {});
 
   const Words& words() const override;
   std::filesystem::path shown(const std::string& path) const override;
@@ -55,6 +62,7 @@ class FolderTarget final : public Target {
 
   Folder folder_;
   Lock lock_;
+  FolderWays ways_;
 };
 
 }  // namespace reshardfs

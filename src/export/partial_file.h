@@ -62,6 +62,8 @@ class PartialFile {
   /// @throws Error kUsage if there is one and it may not, kIo; with ENOENT if somebody has removed
   ///         the partial file.
   void commit(bool replace);
+  /// The file itself, open for writing.
+  int descriptor() const noexcept { return file_->get(); }
   /// Leaves it as a killed process would, for resume().
   void leave() noexcept { temporary_.clear(); }
 

@@ -18,6 +18,7 @@ std::string text_of(const Target::Listing& there, const Manifest::Entries& entri
   std::string text;
   for (const auto& [path, entry] : entries) {
     if (path == kChecksumFile || !is_recorded(there, path, entry)) continue;
+    if (entry.sha256.empty()) continue;  // shared with the source, and never read
     text += checksum_line(entry.sha256, path);
   }
   return text;

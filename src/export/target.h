@@ -45,10 +45,13 @@ class WriteJob : public BlockJob {
   std::uint64_t resumed_bytes() const noexcept { return resumed_bytes_; }
   /// Blocks that a process before this one had written, and that are something else now.
   std::uint64_t damaged_blocks() const noexcept { return damaged_blocks_; }
+  /// Bytes in blocks that the file shares with the source.
+  std::uint64_t shared_bytes() const noexcept { return shared_bytes_; }
 
  protected:
   std::atomic<std::uint64_t> resumed_bytes_{0};
   std::atomic<std::uint64_t> damaged_blocks_{0};
+  std::atomic<std::uint64_t> shared_bytes_{0};
 
  private:
   const OutputFile& output_;

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 from ckpt_format import by_name  # noqa: E402
 from faulty_source import FaultFs, faulty, run_unittests_with_faults  # noqa: E402
+from file_systems import attached, file_system  # noqa: E402
 from make_checkpoint import GeneratedSet, Parallel, make_set  # noqa: E402
 from mounted import errno_name, mounted, rank_files, scratch  # noqa: E402
 
@@ -27,28 +28,8 @@ Action = Callable[[Path], None]
 
 
 @contextlib.contextmanager
-def attached(place: Path, *words: str | Path) -> Iterator[Path]:
-    """Something mounted at `place`, if that is allowed."""
-    place.mkdir(exist_ok=True)
-    done = subprocess.run(["mount", *map(str, words), str(place)], capture_output=True, text=True,
-                          check=False)
-    if done.returncode:
-        raise unittest.SkipTest(f"mount {' '.join(map(str, words))}: {done.stderr.strip()}")
-    try:
-        yield place
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-@contextlib.contextmanager
 def ext4(directory: Path) -> Iterator[Path]:
-    if shutil.which("mkfs.ext4") is None:
-        raise unittest.SkipTest("there is no mkfs.ext4")
-    image = directory / "image"
-    with open(image, "wb") as file:
-        file.truncate(64 << 20)
-    subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
-    with attached(directory / "ext4", "-o", "loop", image) as place:
+    with file_system("ext4", directory, 64 << 20) as place:
         yield place
 
 

@@ -44,6 +44,10 @@ std::vector<Option> writing() {
        .help = "Write only part I of N, counted from 0, while other processes write the others; "
                "auto reads I and N from the variables of Slurm or MPI",
        .commands = kExport},
+      {.name = "reflink",
+       .help = "Share blocks with the source, on XFS and Btrfs: takes little time and no space for "
+               "what safetensors files have in long pieces; these get headers of fitting length",
+       .commands = kExport},
       {.name = "checksum",
        .help = "Also write SHA256SUMS, for 'sha256sum -c'; with --share, always",
        .commands = kExport},

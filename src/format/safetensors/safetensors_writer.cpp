@@ -99,8 +99,9 @@ std::int64_t bytes_of(const HeaderTensor& tensor) {
 }
 
 /// The length's 8 bytes, the text, and spaces.
-std::string padded(const std::string& text, std::uint64_t align) {
-  const std::uint64_t data_begin = (kLengthBytes + text.size() + align - 1) & ~(align - 1);
+std::string padded(const std::string& text, std::uint64_t align, std::uint64_t place) {
+  const std::uint64_t least = kLengthBytes + text.size();
+  const std::uint64_t data_begin = least + ((place - least) & (align - 1));
   const std::uint64_t length = data_begin - kLengthBytes;
   if (length > kMaxHeaderBytes) {
     throw Error(ErrorKind::kUnsupported, "the safetensors header would have " +
@@ -120,10 +121,12 @@ std::string padded(const std::string& text, std::uint64_t align) {
 }  // namespace
 
 Header make_header(std::span<const HeaderTensor> tensors, const Metadata& metadata,
-                   std::uint64_t align) {
-  if (align < kLengthBytes || !std::has_single_bit(align)) {
-    throw Error(ErrorKind::kInternal,
-                "safetensors headers cannot be aligned to " + std::to_string(align) + " bytes");
+                   std::uint64_t align, std::uint64_t place) {
+  if (place % kLengthBytes != 0 || place >= align || align < kLengthBytes ||
+      !std::has_single_bit(align)) {
+    throw Error(ErrorKind::kInternal, "safetensors headers cannot be aligned to " +
+                                          std::to_string(place) + " of " + std::to_string(align) +
+                                          " bytes");
   }
   refuse_twice(tensors);
   Header header;
@@ -148,7 +151,7 @@ Header make_header(std::span<const HeaderTensor> tensors, const Metadata& metada
     }
   }
   text += '}';
-  header.bytes = padded(text, align);
+  header.bytes = padded(text, align, place);
   return header;
 }
 

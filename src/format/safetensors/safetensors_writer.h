@@ -51,7 +51,10 @@ struct Header {
 ///         UTF-8 or are `__metadata__`, headers above 100,000,000 bytes; kBadInput for a name that
 ///         stands twice and for sizes above 63 bits; kInternal for what is no array and for a
 ///         wrong `align`.
+/// @param place a multiple of 8, below `align`: the first tensor begins so many bytes behind a
+/// multiple of
+///              `align`.
 Header make_header(std::span<const HeaderTensor> tensors, const Metadata& metadata,
-                   std::uint64_t align = 8);
+                   std::uint64_t align = 8, std::uint64_t place = 0);
 
 }  // namespace reshardfs::safetensors

@@ -126,6 +126,16 @@ void add_stored_ranges(const TensorEntry& entry, const ByteRange& content,
                        [&](const ByteRange& part) { out.push_back(part); });
 }
 
+void add_unchanged(const Holding& holding, const ByteRange& content, std::uint64_t offset,
+                   std::vector<StoredRange>& out) {
+  if (!holding || holding.entry->encoding != ContentEncoding::kPlain) return;
+  for_each_stored_part(
+      *holding.entry, content.offset(), content.length(), [&](const ByteRange& part) {
+        out.push_back({offset, part.length(), part.offset(), holding.file->source});
+        offset += part.length();
+      });
+}
+
 void read_content(const Holding& holding, std::uint64_t offset, std::span<std::byte> out,
                   ReadBatch& batch) {
   batch.use(*holding.file->source);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "reshardfs/error.h"
+#include "reshardfs/virtual_file.h"
 
 #include "checkpoint/checkpoint_set.h"
 #include "checkpoint/holders.h"
@@ -75,6 +76,11 @@ bool gather_content(const Holding& holding, const StridedRanges& ranges, std::by
 
 /// Whether a range of the content is stored unchanged in the file, from byte `place` on.
 bool is_stored_at(const TensorEntry& entry, const ByteRange& content, std::uint64_t place) noexcept;
+
+/// Appends where the file has a range of the content unchanged.
+/// @param offset of the range in a destination file, for the result.
+void add_unchanged(const Holding& holding, const ByteRange& content, std::uint64_t offset,
+                   std::vector<StoredRange>& out);
 
 /// Appends the file ranges in which a range of the content is stored.
 void add_stored_ranges(const TensorEntry& entry, const ByteRange& content,

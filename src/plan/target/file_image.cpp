@@ -75,6 +75,34 @@ void FileImage::read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& 
                  });
 }
 
+void FileImage::add_unchanged(const ByteRange& range, std::uint64_t place, std::uint64_t least,
+                              std::vector<StoredRange>& out) const {
+  for_each_piece(range, [&](const Piece& piece, std::uint64_t from, std::uint64_t length) {
+    if (piece.view >= 0) {
+      views_[static_cast<std::size_t>(piece.view)].add_unchanged({from, length}, place, least, out);
+    }
+    place += length;
+  });
+}
+
+std::vector<StoredRange> joined(std::vector<StoredRange> ranges, std::uint64_t least) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const StoredRange& a, const StoredRange& b) { return a.offset < b.offset; });
+  std::vector<StoredRange> out;
+  for (StoredRange& range : ranges) {
+    const bool goes_on = !out.empty() && out.back().source == range.source &&
+                         out.back().offset + out.back().length == range.offset &&
+                         out.back().source_offset + out.back().length == range.source_offset;
+    if (goes_on) {
+      out.back().length += range.length;
+    } else {
+      out.push_back(std::move(range));
+    }
+  }
+  std::erase_if(out, [least](const StoredRange& range) { return range.length < least; });
+  return out;
+}
+
 void FileImage::for_each_use(const ByteRange& range, SourceSink& sink) const {
   for_each_piece(range, [&](const Piece& piece, std::uint64_t from, std::uint64_t length) {
     if (piece.is_literal()) return;

@@ -30,6 +30,9 @@ class FileImage {
   std::uint64_t size() const noexcept { return size_; }
   /// Like VirtualFile::read_at(); the caller checks the batch.
   void read(std::uint64_t offset, std::span<std::byte> out, ReadBatch& batch) const;
+  /// Appends where sources have a range unchanged, as ShownElements::add_unchanged().
+  void add_unchanged(const ByteRange& range, std::uint64_t place, std::uint64_t least,
+                     std::vector<StoredRange>& out) const;
   /// Lists the sources that read() would read.
   void for_each_use(const ByteRange& range, SourceSink& sink) const;
   /// The source file with exactly these bytes, or nullptr. It reads no tensor data: every view must
@@ -63,5 +66,9 @@ class FileImage {
   std::vector<Piece> pieces_;
   std::uint64_t size_ = 0;
 };
+
+/// In order; adjacent ones that are adjacent in their source are one. Those of fewer bytes than
+/// `least` are left out then.
+std::vector<StoredRange> joined(std::vector<StoredRange> ranges, std::uint64_t least);
 
 }  // namespace reshardfs

@@ -80,6 +80,24 @@ void ShownElements::for_each_use(const ByteRange& bytes, SourceSink& sink) const
       ByteRange::between(bytes.offset() / to * from, (bytes.end() + to - 1) / to * from), sink);
 }
 
+void ShownElements::add_unchanged(const ByteRange& bytes, std::uint64_t place, std::uint64_t least,
+                                  std::vector<StoredRange>& out) const {
+  if (convert_) return;
+  view_.for_each_run(bytes, [&](const StridedRun& run) {
+    if (run.literal != nullptr) return;
+    const bool dense = run.source_stride == run.length && run.destination_stride == run.length;
+    const std::uint64_t count = dense ? 1 : run.count;
+    const std::uint64_t length = dense ? run.length * run.count : run.length;
+    if (count > 1 && length < least) return;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint64_t offset = run.destination_offset + i * run.destination_stride;
+      reshardfs::add_unchanged(run.holding,
+                               ByteRange(run.source_offset + i * run.source_stride, length),
+                               place + (offset - bytes.offset()), out);
+    }
+  });
+}
+
 /// Whole elements are converted straight to `out`; the range may begin or end inside one.
 void ShownElements::read_converted(std::uint64_t offset, std::span<std::byte> out,
                                    ReadBatch& batch) const {

@@ -29,6 +29,11 @@ class ShownElements {
 
   /// As ShownTensor::for_each_use() and ShownTensor::box().
   void for_each_use(const ByteRange& bytes, SourceSink& sink) const;
+  /// Appends where sources have a range unchanged, in any order.
+  /// @param place of the range in a destination file, for the result.
+  /// @param least bytes of one of several pieces that lie apart from each other.
+  void add_unchanged(const ByteRange& bytes, std::uint64_t place, std::uint64_t least,
+                     std::vector<StoredRange>& out) const;
   ShownElements box(const Shape& begin, const Shape& sizes) const {
     return {view_.box(begin, sizes), through_, dtype_};
   }

@@ -63,6 +63,20 @@ std::vector<const ByteSource*> PartedFile::sources_of(std::uint64_t offset,
   return sources.sources();
 }
 
+std::vector<StoredRange> PartedFile::stored_ranges(std::uint64_t offset, std::uint64_t length,
+                                                   std::uint64_t least) const {
+  require_inside(offset, length);
+  listed_.call([this] { stretches_ = stretches(); });
+  std::vector<StoredRange> ranges;
+  if (length == 0) return ranges;
+  for_each_stretch(
+      {offset, length}, [&](const Stretch& stretch, std::uint64_t from, std::uint64_t bytes) {
+        if (stretch.number == kFrame) return;
+        image_of(stretch).add_unchanged({from, bytes}, stretch.begin + from, least, ranges);
+      });
+  return joined(std::move(ranges), least);
+}
+
 template <typename Visit>
 void PartedFile::for_each_stretch(const ByteRange& range, Visit&& visit) const {
   auto stretch = std::upper_bound(stretches_.begin(), stretches_.end(), range.offset(),

@@ -23,6 +23,8 @@ class PartedFile : public TensorFile {
                                             std::uint64_t length) const override;
   /// Compared once.
   std::shared_ptr<const ByteSource> equal_source() const override;
+  std::vector<StoredRange> stored_ranges(std::uint64_t offset, std::uint64_t length,
+                                         std::uint64_t least) const override;
 
  protected:
   /// A part of the file, up to the beginning of the next one.

@@ -32,6 +32,11 @@ class PassedFile final : public VirtualFile {
     return {source_.get()};
   }
   std::shared_ptr<const ByteSource> equal_source() const override { return source_; }
+  std::vector<StoredRange> stored_ranges(std::uint64_t offset, std::uint64_t length,
+                                         std::uint64_t least) const override {
+    if (length < least) return {};
+    return {{offset, length, offset, source_}};
+  }
 
  private:
   ByteSourcePtr source_;

@@ -17,7 +17,9 @@ SafetensorsFile::Common without_texts(const ConversionOptions& options, Safetens
   SafetensorsFile::Common common;
   const bool equals_mindspores =
       kind == SafetensorsKind::kMindSpores && format == "ms" && options.casts.empty();
-  common.align = options.align.value_or(equals_mindspores ? kMindSporesAlign : kPage);
+  common.as_in_source = options.as_in_source && !options.align;
+  common.align =
+      options.align.value_or(equals_mindspores && !common.as_in_source ? kMindSporesAlign : kPage);
   common.metadata.emplace_back("format", format);
   std::string casts;
   for (const std::string& cast : options.casts) casts += (casts.empty() ? "" : ", ") + cast;

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "view/files/safetensors_file.h"
 
+#include <algorithm>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "view/files/recent_texts.h"
 
 namespace reshardfs {
+namespace {
+
+/// What the length of a header is a multiple of.
+constexpr std::uint64_t kHeaderUnit = 8;
+
+}  // namespace
 
 SafetensorsFile::SafetensorsFile(std::shared_ptr<const TargetTable> table, Rank own_rank,
                                  std::vector<const TargetParameter*> parameters,
@@ -14,7 +22,34 @@ SafetensorsFile::SafetensorsFile(std::shared_ptr<const TargetTable> table, Rank 
     : PartedFile(std::move(table), own_rank),
       parameters_(std::move(parameters)),
       common_(std::move(common)) {
-  set_size(safetensors::make_header(slices(), common_->metadata, common_->align).file_bytes());
+  SafetensorsFile::measure();
+}
+
+void SafetensorsFile::measure() {
+  safetensors::Header head = header();
+  if (common_->as_in_source) {
+    place_ = place_in_source(head);
+    head = header();
+  }
+  set_size(head.file_bytes());
+}
+
+std::uint64_t SafetensorsFile::place_in_source(const safetensors::Header& head) const {
+  std::map<std::uint64_t, std::uint64_t> bytes;  // by place in a page
+  for (const std::size_t number : head.order) {
+    FileImage image;
+    append_to(image, number);
+    std::vector<StoredRange> first;
+    image.add_unchanged(ByteRange::whole(std::min(image.size(), common_->align)), 0, 1, first);
+    for (const StoredRange& range : first) {
+      const std::uint64_t place =
+          (range.source_offset - range.offset - head.data_offsets[number]) % common_->align;
+      if (place % kHeaderUnit == 0) bytes[place] += image.size() / first.size();
+    }
+  }
+  const auto most = std::max_element(
+      bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == bytes.end() ? 0 : most->first;
 }
 
 SafetensorsFile::SafetensorsFile(std::shared_ptr<const TargetTable> table, Rank own_rank,
@@ -37,7 +72,7 @@ std::vector<safetensors::HeaderTensor> SafetensorsFile::slices() const {
 
 /// Made for the size and again for readers: those of all ranks would take much memory.
 safetensors::Header SafetensorsFile::header() const {
-  return safetensors::make_header(tensors(), metadata(), common_->align);
+  return safetensors::make_header(tensors(), metadata(), common_->align, place_);
 }
 
 std::vector<PartedFile::Stretch> SafetensorsFile::stretches() const {

@@ -17,6 +17,8 @@ class SafetensorsFile : public PartedFile {
   struct Common {
     safetensors::Metadata metadata;
     std::uint64_t align = 8;
+    /// The data begins where it begins in the source's pages, if that is the same for most bytes.
+    bool as_in_source = false;
   };
 
   /// @param parameters arrays that the rank has, in any order.
@@ -32,7 +34,7 @@ class SafetensorsFile : public PartedFile {
   /// must call measure().
   SafetensorsFile(std::shared_ptr<const TargetTable> target, Rank rank,
                   std::shared_ptr<const Common> common);
-  void measure() { set_size(header().file_bytes()); }
+  void measure();
   virtual safetensors::Metadata metadata() const { return common_->metadata; }
 
  private:
@@ -43,11 +45,14 @@ class SafetensorsFile : public PartedFile {
 
   std::vector<safetensors::HeaderTensor> slices() const;
   safetensors::Header header() const;
+  /// See Common::as_in_source. @param head with the same tensors.
+  std::uint64_t place_in_source(const safetensors::Header& head) const;
   std::vector<Stretch> stretches() const final;
   void read_frame(std::uint64_t offset, std::span<std::byte> out) const final;
 
   std::vector<const TargetParameter*> parameters_;
   std::shared_ptr<const Common> common_;
+  std::uint64_t place_ = 0;  ///< see make_header()
 };
 
 /// The arrays of a destination rank, in the table's order.

@@ -71,6 +71,70 @@ struct Jobs {
   }
 };
 
+/// Has all but some ranges already.
+class PartJob final : public BlockJob {
+ public:
+  PartJob(std::string bytes, std::vector<ByteRange> lacking)
+      : bytes_(std::move(bytes)), lacking_(std::move(lacking)), got_(bytes_), file_(bytes_) {
+    for (const ByteRange& part : lacking_)
+      got_.replace(part.offset(), part.length(), part.length(), '?');
+  }
+
+  const VirtualFile& file() const override { return file_; }
+  const std::string& name() const override { return name_; }
+  std::size_t block_bytes() const override { return 100; }
+  std::vector<ByteRange> lacking(const ByteRange& range) const override {
+    std::vector<ByteRange> found;
+    for (const ByteRange& part : lacking_) {
+      const std::uint64_t begin = std::max(part.offset(), range.offset());
+      const std::uint64_t end = std::min(part.end(), range.end());
+      if (begin < end) found.push_back(ByteRange::between(begin, end));
+    }
+    return found;
+  }
+  void write(std::uint64_t offset, std::span<const std::byte> bytes) override {
+    const std::lock_guard lock(mutex_);
+    written += bytes.size();
+    std::memcpy(got_.data() + offset, bytes.data(), bytes.size());
+  }
+  void finish(const std::string& sha256) override {
+    EXPECT_EQ(got_, bytes_);
+    sum = sha256;
+    ++finished;
+  }
+
+  std::uint64_t written = 0;
+  int finished = 0;
+  std::string sum;
+
+ private:
+  const std::string name_ = "a file";
+  const std::string bytes_;
+  const std::vector<ByteRange> lacking_;
+  std::string got_;
+  MemoryFile file_;
+  std::mutex mutex_;
+};
+
+TEST(BlockEngine, WritesOnlyWhatIsLacking) {
+  const std::string bytes = varied_bytes(1000, 9);
+  const auto run = [&](std::vector<ByteRange> lacking, std::uint64_t written,
+                       const std::string& sum) {
+    auto job = std::make_unique<PartJob>(bytes, std::move(lacking));
+    PartJob& part = *job;
+    std::vector<std::unique_ptr<BlockJob>> jobs;
+    jobs.push_back(std::move(job));
+    run_blocks(jobs, {.workers = 3, .block_bytes = 100});
+    EXPECT_EQ(part.written, written);
+    EXPECT_EQ(part.sum, sum);
+    EXPECT_EQ(part.finished, 1);
+  };
+  run({}, 0, "");
+  run({{0, 30}, {95, 10}, {250, 1}, {600, 400}}, 441, "");
+  // All of it: then the file has its sum.
+  run({{0, 1000}}, 1000, sha256_of(bytes));
+}
+
 TEST(BlockEngine, LetsAJobChooseItsBlocks) {
   Jobs jobs;
   for (const std::size_t own : {7U, 0U, 100U}) jobs.add(50).own_block = own;
