@@ -38,6 +38,7 @@ from bench_readers import (  # noqa: E402
     read_hot,
     read_mapped,
     read_one_mib,
+    read_parallel,
     read_small,
 )
 from bench_sets import MIB, Layout, SourceSet, columns, rows  # noqa: E402
@@ -106,6 +107,10 @@ class Mount:
             total += int((task / "schedstat").read_text().split()[0])
         return total / 1e9
 
+    def faults(self) -> int:
+        """Pages that were mapped, by all threads so far. On some virtual machines, each costs much."""
+        return int(pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[7])
+
     def counter(self, name: str) -> float:
         for line in (self.path / ".reshardfs/metrics").read_text().splitlines():
             if line.startswith(f"reshardfs_{name} "):
@@ -122,6 +127,10 @@ class Mount:
 
 READERS: list[tuple[str, Callable[[pathlib.Path], int]]] = [
     ("hot", read_hot), ("fresh", read_fresh), ("mmap", read_mapped), ("4k", read_small)]
+
+CEILING_READERS = [*READERS,
+                   ("16 threads", lambda path: read_parallel(path, 2 * MIB, 16, False)),
+                   ("16 threads direct", lambda path: read_parallel(path, 2 * MIB, 16, True))]
 
 
 # --- measurements ------------------------------------------------------------------------------
@@ -141,9 +150,11 @@ def measure_file(samples: Samples, mount: Mount, label: str) -> None:
     for name, reader in READERS:
         drop_pages([mounted])
         before = mount.cpu_seconds()
+        faults = mount.faults()
         samples.rate(f"{label}{name}", lambda: reader(mounted))
         if name == "hot":
             samples.note(f"{label}cpu_s_per_gib", (mount.cpu_seconds() - before) / size * GIB)
+            samples.note(f"{label}faults_per_mib", (mount.faults() - faults) / size * MIB)
             samples.rate(f"{label}again", lambda: read_hot(mounted))
 
 
@@ -248,6 +259,13 @@ def reader_figures(binary: str, scratch: pathlib.Path, rounds: int) -> Figures:
                 samples.rate(f"{count}_ranks", lambda: read_at_once(files[:count]))
                 drop_pages(files)
                 samples.rate(f"{count}_of_one_rank", lambda: read_at_once(files[:1] * count))
+            for block, direct in ((2, False), (2, True), (16, True)):
+                # As loaders that stream from many threads, and as those that read aligned into the memory
+                # of accelerators. A plain file is read through the page cache, or the disk is measured.
+                label = f"16_threads_{block}_mib" + ("_direct" if direct else "")
+                samples.rate(f"native_{label}", lambda: read_parallel(plain[0], block * MIB, 16, False))
+                drop_pages(files[:1])
+                samples.rate(label, lambda: read_parallel(files[0], block * MIB, 16, direct))
             for mode in (None, "r"):
                 label = "numpy_mmap" if mode else "numpy"
                 samples.rate(f"native_{label}", lambda: load_arrays(plain_arrays, mode))
@@ -328,7 +346,7 @@ def ceiling_figures(binary: str, server: str, scratch: pathlib.Path, rounds: int
             read_ahead_of(place).write_text(read_ahead_of(mount.path).read_text())
             for _ in range(rounds):
                 for label, path in (("constant ", constant), ("mount ", file)):
-                    for name, reader in READERS:
+                    for name, reader in CEILING_READERS:
                         drop_pages([path])
                         samples.rate(label + name, lambda: reader(path))
         finally:
@@ -337,7 +355,7 @@ def ceiling_figures(binary: str, server: str, scratch: pathlib.Path, rounds: int
             place.rmdir()
     shutil.rmtree(source.root)
     figures = samples.medians()
-    for name, _ in READERS:
+    for name, _ in CEILING_READERS:
         figures[f"ratio {name}"] = figures[f"mount {name}"] / figures[f"constant {name}"]
     return figures
 
@@ -463,8 +481,8 @@ def cases(tensor_bytes: int) -> Iterator[Case]:
         ["--cast", "*:fp32->fp64"]
 
 
-HEADINGS = ("hot", "again", "fresh", "mmap", "4k", "cpu_s_per_gib", "ranks_in_turn",
-            "ranks_at_once", "amplification")
+HEADINGS = ("hot", "again", "fresh", "mmap", "4k", "cpu_s_per_gib", "faults_per_mib",
+            "ranks_in_turn", "ranks_at_once", "amplification")
 
 
 def print_case(name: str, labels: Iterable[str], figures: Figures) -> None:

@@ -57,8 +57,13 @@ def read_small(path: pathlib.Path) -> int:
 def read_direct(path: pathlib.Path, block: int, threads: int) -> int:
     """Past the page cache, `block` bytes a call. The kernel cuts a call into requests of 1 MiB, all
     under way at once."""
+    return read_parallel(path, block, threads, True)
+
+
+def read_parallel(path: pathlib.Path, block: int, threads: int, direct: bool) -> int:
+    """Blocks of one file by turns, by threads that share a descriptor."""
     size = path.stat().st_size
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    fd = os.open(path, os.O_RDONLY | (os.O_DIRECT if direct else 0))
 
     def read_part(first: int) -> int:
         with mmap.mmap(-1, block) as buffer:
