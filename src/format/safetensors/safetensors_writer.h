@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,7 +16,7 @@
 namespace reshardfs::safetensors {
 
 struct HeaderTensor {
-  std::string name;  ///< unique, UTF-8, not empty
+  std::string_view name;  ///< unique, UTF-8, not empty; of a text that outlives it
   DType dtype = DType::kFloat32;
   Shape shape;
 };
@@ -47,11 +48,17 @@ struct Header {
 /// @param metadata written as `__metadata__`; none if it is empty.
 /// @param align a power of two, at least 8: the first tensor begins at a multiple of it. The format
 ///              allows no holes, so that the others begin where the one before ends.
+/// @param by_name the positions of the tensors in the order of their names, where the caller knows
+///                it: then they are not sorted. Empty: it does not.
 /// @throws Error kUnsupported (with parameter) for what the format cannot hold: names that are not
 ///         UTF-8 or are `__metadata__`, headers above 100,000,000 bytes; kBadInput for a name that
-///         stands twice and for sizes above 63 bits; kInternal for what is no array and for a
-///         wrong `align`.
+///         stands twice and for sizes above 63 bits; kInternal for what is no array, for a wrong
+///         `align` and a wrong `by_name`.
 Header make_header(std::span<const HeaderTensor> tensors, const Metadata& metadata,
-                   std::uint64_t align = 8);
+                   std::uint64_t align = 8, std::span<const std::uint32_t> by_name = {});
+
+/// Header::file_bytes() of the same, without the text of a million tensors.
+std::uint64_t file_bytes(std::span<const HeaderTensor> tensors, const Metadata& metadata,
+                         std::uint64_t align = 8, std::span<const std::uint32_t> by_name = {});
 
 }  // namespace reshardfs::safetensors

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "plan/target/slice_shapes.h"
 #include "view/files/recent_texts.h"
 
 namespace reshardfs {
@@ -14,7 +15,8 @@ SafetensorsFile::SafetensorsFile(std::shared_ptr<const TargetTable> table, Rank 
     : PartedFile(std::move(table), own_rank),
       parameters_(std::move(parameters)),
       common_(std::move(common)) {
-  set_size(safetensors::make_header(slices(), common_->metadata, common_->align).file_bytes());
+  set_size(safetensors::file_bytes(slices(), common_->metadata, common_->align,
+                                   target().order_by_name(parameters_)));
 }
 
 SafetensorsFile::SafetensorsFile(std::shared_ptr<const TargetTable> table, Rank own_rank,
@@ -28,16 +30,18 @@ SafetensorsFile::~SafetensorsFile() {
 std::vector<safetensors::HeaderTensor> SafetensorsFile::slices() const {
   std::vector<safetensors::HeaderTensor> tensors;
   tensors.reserve(parameters_.size());
+  SliceShapes shapes(target(), rank());
   for (const TargetParameter* parameter : parameters_) {
-    tensors.push_back(
-        {parameter->name, parameter->dtype, target().slice_shape(*parameter, rank())});
+    tensors.push_back({parameter->name, parameter->dtype, shapes.of(*parameter)});
   }
   return tensors;
 }
 
-/// Made for the size and again for readers: those of all ranks would take much memory.
+/// Made when it is read: those of all ranks would take much memory.
 safetensors::Header SafetensorsFile::header() const {
-  return safetensors::make_header(tensors(), metadata(), common_->align);
+  // The order is empty if a derived class has tensors of its own.
+  return safetensors::make_header(tensors(), metadata(), common_->align,
+                                  target().order_by_name(parameters_));
 }
 
 std::vector<PartedFile::Stretch> SafetensorsFile::stretches() const {
