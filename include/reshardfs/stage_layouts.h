@@ -5,11 +5,10 @@
 #include <cstddef>
 #include <initializer_list>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "reshardfs/export.h"
 #include "reshardfs/layout.h"
@@ -17,9 +16,12 @@
 namespace reshardfs {
 
 /// A map from parameter names (without stage prefix) to layouts, sorted by name. Equal layouts are
-/// stored once: most stages have many parameters and few different layouts.
+/// stored once: most stages have many parameters and few different layouts. Copies share their
+/// contents until one is changed. A name is looked up in constant time; the first begin() after a
+/// change sorts the names. Const member functions may be called from any number of threads.
 class RESHARDFS_EXPORT StageLayouts {
-  using Map = std::map<std::string, std::shared_ptr<const Layout>>;
+  class Contents;
+  struct Item;
 
  public:
   using value_type = std::pair<const std::string&, const Layout&>;
@@ -27,7 +29,7 @@ class RESHARDFS_EXPORT StageLayouts {
   // The standard library's templates expect these names.
   // NOLINTBEGIN(readability-identifier-naming)
   /// Yields value_type.
-  class const_iterator {
+  class RESHARDFS_EXPORT const_iterator {
    public:
     using iterator_category = std::input_iterator_tag;
     using value_type = StageLayouts::value_type;
@@ -39,19 +41,26 @@ class RESHARDFS_EXPORT StageLayouts {
     };
 
     const_iterator() = default;
-    explicit const_iterator(Map::const_iterator at) : at_(at) {}
-    value_type operator*() const noexcept { return {at_->first, *at_->second}; }
+    value_type operator*() const noexcept;
     pointer operator->() const noexcept { return {**this}; }
-    const_iterator& operator++() noexcept {
-      ++at_;
-      return *this;
-    }
+    const_iterator& operator++();
     // NOLINTNEXTLINE(cert-dcl21-cpp): an iterator's may be assigned to
-    const_iterator operator++(int) noexcept { return const_iterator(at_++); }
-    bool operator==(const const_iterator&) const = default;
+    const_iterator operator++(int) {
+      const_iterator before = *this;
+      ++*this;
+      return before;
+    }
+    bool operator==(const const_iterator& other) const noexcept { return item_ == other.item_; }
 
    private:
-    Map::const_iterator at_;
+    friend class StageLayouts;
+    static constexpr std::size_t kUnknown = static_cast<std::size_t>(-1);
+    const_iterator(const Contents* contents, const Item* item, std::size_t place)
+        : contents_(contents), item_(item), place_(place) {}
+
+    const Contents* contents_ = nullptr;
+    const Item* item_ = nullptr;    ///< nullptr: the end
+    std::size_t place_ = kUnknown;  ///< in the order of the names, once it matters
   };
   using iterator = const_iterator;
   // NOLINTEND(readability-identifier-naming)
@@ -59,15 +68,15 @@ class RESHARDFS_EXPORT StageLayouts {
   StageLayouts() = default;
   StageLayouts(std::initializer_list<std::pair<std::string, Layout>> items);
 
-  const_iterator begin() const noexcept { return const_iterator(layouts_.begin()); }
-  const_iterator end() const noexcept { return const_iterator(layouts_.end()); }
-  std::size_t size() const noexcept { return layouts_.size(); }
-  bool empty() const noexcept { return layouts_.empty(); }
-  const_iterator find(const std::string& name) const { return const_iterator(layouts_.find(name)); }
-  bool contains(const std::string& name) const { return layouts_.contains(name); }
+  const_iterator begin() const;
+  const_iterator end() const noexcept { return {}; }
+  std::size_t size() const noexcept;
+  bool empty() const noexcept { return size() == 0; }
+  const_iterator find(std::string_view name) const;
+  bool contains(std::string_view name) const { return find(name) != end(); }
   /// The reference is valid as long as a copy of these layouts exists.
   /// @throws std::out_of_range
-  const Layout& at(const std::string& name) const { return *layouts_.at(name); }
+  const Layout& at(std::string_view name) const;
 
   /// @return the name's position, and whether the name is new; if not, its layout is unchanged.
   std::pair<const_iterator, bool> try_emplace(std::string name, const Layout& layout);
@@ -76,8 +85,9 @@ class RESHARDFS_EXPORT StageLayouts {
   bool operator==(const StageLayouts& other) const;
 
  private:
-  Map layouts_;
-  std::vector<std::shared_ptr<const Layout>> kinds_;  ///< each distinct layout once
+  Contents& own();
+
+  std::shared_ptr<Contents> contents_;  ///< nullptr: it is empty
 };
 
 }  // namespace reshardfs

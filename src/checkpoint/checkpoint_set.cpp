@@ -4,12 +4,16 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <span>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "reshardfs/error.h"
 
 #include "base/process/parallel.h"
 #include "base/rank_list.h"
+#include "base/text/name_order.h"
 #include "base/text/text.h"
 #include "base/text/url_path.h"
 #include "checkpoint/catalogue.h"
@@ -107,6 +111,42 @@ void note_snapshot(const std::filesystem::path& source, Discovery& found) {
   if (auto warning = unfinished_download(source)) found.warnings.push_back(std::move(*warning));
 }
 
+/// Whether any name is in several of the files.
+bool repeat_names(std::span<const RankFile> files) {
+  if (files.size() < 2) return false;
+  std::vector<std::string_view> names;
+  std::vector<const RankFile*> holders;
+  for (const RankFile& file : files) {
+    for (const TensorEntry& entry : file.index->entries()) names.emplace_back(entry.name);
+    holders.resize(names.size(), &file);
+  }
+  const std::vector<std::uint32_t> order = order_of_names(names);
+  const auto repeated =
+      std::adjacent_find(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+        return holders[a] != holders[b] && names[a] == names[b];
+      });
+  return repeated != order.end();
+}
+
+/// Whether each name is in the file whose number stands beside it.
+bool are_in_place(const std::vector<std::pair<std::string, std::size_t>>& places,
+                  const std::vector<RankFile>& files) {
+  std::unordered_map<std::string_view, std::size_t> wanted;
+  wanted.reserve(places.size());
+  for (const auto& [name, number] : places) {
+    if (!wanted.emplace(name, number).second) return false;
+  }
+  const auto take = [&](std::string_view name, std::size_t number) {
+    const auto place = wanted.find(name);
+    if (place != wanted.end() && place->second == number) wanted.erase(place);
+  };
+  for (std::size_t i = 0; i < files.size() && !wanted.empty(); ++i) {
+    for (const TensorEntry& entry : files[i].index->entries()) take(entry.name, i);
+    for (const RefusedTensor& tensor : files[i].index->refused()) take(tensor.name, i);
+  }
+  return wanted.empty();
+}
+
 void require_stated(const Completeness& completeness) {
   if (!completeness.missing.empty()) throw Error(completeness.missing.front());
 }
@@ -177,7 +217,13 @@ void CheckpointSet::require_boxes_to_be_placed() const {
 }
 
 void CheckpointSet::require_one_place_for_each_name() const {
+  const RankFile* looked_at = nullptr;  // of its rank all files
+  bool repeated = false;
   for (const RankFile& file : files_) {
+    const std::span<const RankFile> all = files_of(file.rank);
+    if (&all.front() != looked_at) repeated = repeat_names(all);
+    looked_at = &all.front();
+    if (!repeated) continue;
     for (const RankFile& before : files_of(file.rank)) {
       if (&before == &file) break;
       if (before.index->has_only_boxes() && file.index->has_only_boxes()) continue;
@@ -198,6 +244,7 @@ void CheckpointSet::require_one_place_for_each_name() const {
 
 /// A map that does not fit its files may belong to another version of the model.
 void CheckpointSet::require_places(const Discovery& found) const {
+  if (are_all_in_place(found.places, files_) || are_in_place(found.places, files_)) return;
   for (const auto& [name, number] : found.places) {
     if (files_[number].index->lists(name)) continue;
     throw Error(ErrorKind::kBadInput,

@@ -9,25 +9,28 @@ namespace reshardfs {
 
 void Holders::add(const Row& row) {
   if (row.count == 0) return;
-  if (!rows_.empty()) {
-    Row& last = rows_.back();
-    if (last.entry == row.entry && last.first + last.count == row.first) {
-      last.count += row.count;
-      return;
-    }
+  if (empty()) {
+    one_ = row;
+    return;
   }
-  rows_.push_back(row);
+  Row& last = many_ ? many_->back() : one_;
+  if (last.entry == row.entry && last.first + last.count == row.first) {
+    last.count += row.count;
+    return;
+  }
+  if (!many_) many_ = std::make_unique<std::vector<Row>>(1, one_);
+  many_->push_back(row);
 }
 
 std::size_t Holders::size() const noexcept {
   std::size_t count = 0;
-  for (const Row& row : rows_) count += row.count;
+  for (const Row& row : rows()) count += row.count;
   return count;
 }
 
 Holders Holders::within(const RankRange& ranks) const {
   Holders inside;
-  for (const Row& row : rows_) {
+  for (const Row& row : rows()) {
     const RankFile* const last = row.first + row.count;
     const auto first_from = [&](Rank rank) {
       return std::partition_point(row.first, last,
@@ -40,7 +43,7 @@ Holders Holders::within(const RankRange& ranks) const {
 }
 
 bool has_one_shape(const Holders& holders) {
-  const auto& rows = holders.rows();
+  const auto rows = holders.rows();
   return std::all_of(rows.begin(), rows.end(), [&](const Holders::Row& row) {
     return row.entry->shape == rows.front().entry->shape;
   });

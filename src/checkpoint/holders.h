@@ -4,7 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reshardfs/rank.h"
@@ -65,18 +68,36 @@ class Holders {
   /// Adds files that follow all present ones, or one more box of the last file.
   void add(const Row& row);
 
-  bool empty() const noexcept { return rows_.empty(); }
+  Holders() = default;
+  Holders(const Holders& other)
+      : one_(other.one_),
+        many_(other.many_ ? std::make_unique<std::vector<Row>>(*other.many_) : nullptr) {}
+  Holders(Holders&& other) noexcept
+      : one_(std::exchange(other.one_, {})), many_(std::move(other.many_)) {}
+  Holders& operator=(Holders other) noexcept {
+    one_ = other.one_;
+    many_ = std::move(other.many_);
+    return *this;
+  }
+  ~Holders() = default;
+
+  bool empty() const noexcept { return rows().empty(); }
   std::size_t size() const noexcept;
-  Holding front() const { return {rows_.front().first, rows_.front().entry}; }
-  Iterator begin() const { return Iterator(rows_.data()); }
-  Iterator end() const { return Iterator(rows_.data() + rows_.size()); }
-  const std::vector<Row>& rows() const noexcept { return rows_; }
+  Holding front() const { return {rows().front().first, rows().front().entry}; }
+  Iterator begin() const { return Iterator(rows().data()); }
+  Iterator end() const { return Iterator(rows().data() + rows().size()); }
+  std::span<const Row> rows() const noexcept {
+    if (many_) return *many_;
+    return {&one_, one_.count == 0 ? std::size_t{0} : std::size_t{1}};
+  }
 
   /// The holders among these ranks.
   Holders within(const RankRange& ranks) const;
 
  private:
-  std::vector<Row> rows_;
+  Row one_;  ///< of none if its count is 0
+  /// All rows, if there are several: of a million parameters nearly each has one.
+  std::unique_ptr<std::vector<Row>> many_;
 };
 
 /// Whether all have the same shape.

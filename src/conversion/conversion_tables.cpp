@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "base/process/parallel.h"
 #include "base/rank_list.h"
 #include "base/text/shell_text.h"
 #include "base/text/state_names.h"
@@ -261,15 +262,41 @@ std::string command_for_rules(const ConversionOptions& options) {
   return shell_line(words);
 }
 
+std::filesystem::path linkless_root(const ConversionOptions& options) {
+  return options.no_symlinks ? options.source : "";
+}
+
+struct StrategyInputs {
+  StrategyInput source{std::nullopt};
+  StrategyInput target{std::nullopt};
+};
+
+/// Both at once: of a million parameters each takes as long as the headers of the source.
+StrategyInputs read_inputs(const ConversionOptions& options) {
+  const std::filesystem::path root = linkless_root(options);
+  StrategyInputs inputs;
+  const auto read = [&](std::size_t i) {
+    if (i == 0) {
+      inputs.source = StrategyInput(options.src_strategy, {}, root);
+    } else {
+      inputs.target = StrategyInput(options.dst_strategy, options.dst_sizes, root);
+    }
+  };
+  parallel_for(2, read, options.src_strategy && options.dst_strategy ? 2 : 1);
+  return inputs;
+}
+
 /// One conversion, step by step, in the order in which mistakes are best told.
 class Opening {
  public:
   /// Strategy files first: they are small, and a wrong one is the most likely mistake.
-  explicit Opening(const ConversionOptions& options)
+  explicit Opening(const ConversionOptions& options) : Opening(options, read_inputs(options)) {}
+
+  Opening(const ConversionOptions& options, StrategyInputs inputs)
       : options_(options),
-        linkless_root_(options.no_symlinks ? options.source : ""),
-        source_input_(options.src_strategy, {}, linkless_root_),
-        target_input_(options.dst_strategy, options.dst_sizes, linkless_root_),
+        linkless_root_(linkless_root(options)),
+        source_input_(std::move(inputs.source)),
+        target_input_(std::move(inputs.target)),
         name_map_(options.name_map.empty() ? NameMap() : NameMap::load(options.name_map)),
         listed_(listed_once(options.source, {}).listed),
         maps_(options.maps, options.source, linkless_root_, listed_) {

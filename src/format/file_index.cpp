@@ -9,6 +9,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/name_order.h"
 #include "format/index/name_orders.h"
 
 namespace reshardfs {
@@ -41,6 +42,7 @@ FileIndex::FileIndex(std::vector<TensorEntry> entries, const IndexHints& hints, 
   std::sort(refused_by_name_.begin(), refused_by_name_.end(),
             [&](std::uint32_t a, std::uint32_t b) { return refused_[a].name < refused_[b].name; });
   require_shapes();
+  share_shapes();
   const auto twin = hints.known != nullptr ? hints.known->find(entries_) : nullptr;
   if (twin) {
     by_name_ = twin->by_name_;
@@ -52,14 +54,14 @@ FileIndex::FileIndex(std::vector<TensorEntry> entries, const IndexHints& hints, 
   }
 }
 
+void FileIndex::share_shapes() {
+  ShapeKinds kinds;
+  for (TensorEntry& entry : entries_) entry.shape = kinds.keep(std::move(entry.shape));
+}
+
 void FileIndex::sort_by_name() {
-  std::vector<std::uint32_t> order(entries_.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    const int names = entries_[a].name.compare(entries_[b].name);
-    return names != 0 ? names < 0 : a < b;
-  });
-  by_name_ = std::make_shared<const std::vector<std::uint32_t>>(std::move(order));
+  by_name_ = std::make_shared<const std::vector<std::uint32_t>>(order_by_name(
+      entries_.size(), [&](std::size_t i) { return std::string_view(entries_[i].name); }));
 }
 
 void FileIndex::require_shapes() const {
@@ -91,7 +93,7 @@ void FileIndex::require_distinct(const IndexHints& hints) const {
       const auto offsets = boxes_.of(*at);
       if (!offsets) throw stands_twice(entry.name, *first, *(first + 1), hints);
       const auto [twin, is_new] =
-          places.try_emplace({Shape(offsets->begin(), offsets->end()), entry.shape}, *at);
+          places.try_emplace({Shape(offsets->begin(), offsets->end()), entry.shape.get()}, *at);
       if (!is_new) throw stands_twice(entry.name, twin->second, *at, hints);
     }
     first = std::adjacent_find(last, by_name_->end(), same_name);

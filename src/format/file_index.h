@@ -13,8 +13,9 @@
 #include "reshardfs/dtype.h"
 #include "reshardfs/shape.h"
 
-#include "base/byte_range.h"
 #include "format/box_offsets.h"
+#include "format/file_extents.h"
+#include "format/kept_shape.h"
 #include "format/listed_items.h"
 
 namespace reshardfs {
@@ -32,10 +33,10 @@ struct TensorEntry {
   ContentEncoding encoding = ContentEncoding::kPlain;
   /// The slice's shape; empty for a scalar. Also empty for types that are not arrays (text, maps),
   /// whose length is `content_bytes`.
-  Shape shape;
+  KeptShape shape;
   /// Where in the file the content stands, in its order; their lengths add up to content_bytes
   /// (twice that for kFloat32AsBFloat16).
-  std::vector<ByteRange> extents;
+  FileExtents extents;
   /// Bytes of the elements: see content_size().
   std::uint64_t content_bytes = 0;
 };
@@ -56,6 +57,7 @@ struct IndexHints {
 /// tensor.
 class FileIndex {
  public:
+  /// Entries with equal shapes share them from then on.
   /// @param boxes the entries that are boxes; an entry's shape is the box's.
   /// @param refused what the file has beside the entries.
   /// @throws Error kBadInput (with parameter) if a name stands twice, but for boxes that differ in
@@ -92,6 +94,7 @@ class FileIndex {
   std::uint64_t checksum_bytes() const noexcept { return checksum_bytes_; }
 
  private:
+  void share_shapes();
   void sort_by_name();
   void require_shapes() const;
   void require_distinct(const IndexHints& hints) const;

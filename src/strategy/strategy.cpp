@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <unordered_set>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -31,8 +32,10 @@ std::int64_t checked_device_count(const std::string& name, const Layout& layout)
 std::int64_t common_device_count(const std::vector<StageLayouts>& stages, std::int64_t stated) {
   std::int64_t devices = 0;
   std::string first_name;
+  std::unordered_set<const Layout*> checked;  // parameters share them
   for (const StageLayouts& stage : stages) {
     for (const auto& [name, layout] : stage) {
+      if (!checked.insert(&layout).second) continue;
       const std::int64_t count = checked_device_count(name, layout);
       if (devices == 0) {
         devices = count;

@@ -3,9 +3,10 @@
 /// number of threads may use it without a lock.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,7 +20,39 @@
 
 namespace reshardfs {
 
-/// There may be a hundred thousand of these.
+/// Numbers of nodes. Of a million nodes nearly all are files, whose empty lists take one word.
+class NodeNumbers {
+ public:
+  using const_iterator = const InodeNumber*;  // NOLINT(readability-identifier-naming): as others'
+
+  std::size_t size() const noexcept { return list_ ? list_->size() : 0; }
+  bool empty() const noexcept { return size() == 0; }
+  const_iterator begin() const noexcept { return list_ ? list_->data() : nullptr; }
+  const_iterator end() const noexcept { return begin() + size(); }
+  InodeNumber operator[](std::size_t i) const noexcept { return (*list_)[i]; }
+  bool operator==(const NodeNumbers& other) const noexcept {
+    return std::equal(begin(), end(), other.begin(), other.end());
+  }
+
+  void push_back(InodeNumber number) { list().push_back(number); }
+  void insert(const_iterator before, InodeNumber number) {
+    const auto at = before - begin();
+    list().insert(list().begin() + at, number);
+  }
+  void shrink_to_fit() {
+    if (list_) list_->shrink_to_fit();
+  }
+
+ private:
+  std::vector<InodeNumber>& list() {
+    if (!list_) list_ = std::make_unique<std::vector<InodeNumber>>();
+    return *list_;
+  }
+
+  std::unique_ptr<std::vector<InodeNumber>> list_;
+};
+
+/// There may be a million of these.
 struct Node {
   InodeNumber inode = 0;
   InodeNumber parent = 0;
@@ -30,7 +63,13 @@ struct Node {
   /// Where a symbolic link leads; empty for everything else. As the name.
   std::string_view link;
   /// Directories: their children by name; `hidden` nodes answer lookup but are not listed.
-  std::vector<InodeNumber> children;
+  NodeNumbers children;
+  /// Of a file: its size, asked for once.
+  std::uint64_t size = 0;
+  /// Modification time, nanoseconds since the epoch; nothing: that of the mount.
+  std::optional<std::int64_t> mtime_ns;
+  /// Of a directory: how many listed directories it holds (its link count is 2 more).
+  std::uint32_t listed_directories = 0;
   bool hidden = false;
   /// Of a directory: another generation of the tree may hold other entries.
   bool changing = false;
@@ -38,12 +77,6 @@ struct Node {
   bool brief = false;
   /// Of a directory: what it holds is not known before it has been opened.
   bool pending = false;
-  /// Of a file: its size, asked for once.
-  std::uint64_t size = 0;
-  /// Of a directory: how many listed directories it holds (its link count is 2 more).
-  std::uint32_t listed_directories = 0;
-  /// Modification time, nanoseconds since the epoch; nothing: that of the mount.
-  std::optional<std::int64_t> mtime_ns;
 
   bool is_link() const noexcept { return !link.empty(); }
   bool is_directory() const noexcept { return file == nullptr && link.empty(); }
@@ -107,6 +140,11 @@ class TreeBuilder {
   /// Of a branch; its paths are relative to its root.
   /// @throws Error kBadInput if the root's name cannot be a file's.
   explicit TreeBuilder(BranchRoot root);
+  TreeBuilder(const TreeBuilder&) = delete;
+  TreeBuilder& operator=(const TreeBuilder&) = delete;
+  TreeBuilder(TreeBuilder&&) = default;
+  TreeBuilder& operator=(TreeBuilder&&) = default;
+  ~TreeBuilder() = default;
 
   /// @param path relative, components separated by '/'; missing parents are made.
   /// @throws Error kBadInput if a component is empty, ".", "..", longer than 255 bytes or holds a
@@ -138,6 +176,7 @@ class TreeBuilder {
 
  private:
   struct Entry {
+    std::string path;
     std::shared_ptr<const VirtualFile> file;
     std::string link;
     bool hidden = false;
@@ -157,8 +196,12 @@ class TreeBuilder {
 
   InodeNumbering numbering_;
   std::uint64_t version_ = 0;
-  /// By path. A directory sorts before all that is below it, and siblings sort by name.
-  std::map<std::string, Entry, std::less<>> entries_;
+  Entry& entry_of(std::string_view path);
+
+  /// In the order in which they were added; they stay in their places.
+  std::deque<Entry> entries_;
+  std::unordered_map<std::string_view, Entry*> by_path_;
+  std::string_view last_parent_;  ///< whose parents have been made
   BranchRoot root_;
   bool is_branch_ = false;
   bool root_changes_ = false;

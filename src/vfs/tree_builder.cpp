@@ -7,6 +7,7 @@
 
 #include "reshardfs/error.h"
 
+#include "base/text/name_order.h"
 #include "base/text/utf8.h"
 #include "vfs/tree.h"
 
@@ -55,6 +56,18 @@ void check_path(std::string_view path) {
   }
 }
 
+/// Each node is moved once: they are large.
+void sort_by_number(std::vector<Node>& nodes) {
+  std::vector<std::pair<InodeNumber, std::size_t>> order;
+  order.reserve(nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) order.emplace_back(nodes[i].inode, i);
+  std::sort(order.begin(), order.end());
+  std::vector<Node> sorted;
+  sorted.reserve(nodes.size());
+  for (const auto& [inode, position] : order) sorted.push_back(std::move(nodes[position]));
+  nodes = std::move(sorted);
+}
+
 /// total += bytes, but never over the largest number.
 void add_saturated(std::uint64_t& total, std::uint64_t bytes) {
   if (__builtin_add_overflow(total, bytes, &total)) {
@@ -81,32 +94,48 @@ TreeBuilder::TreeBuilder(BranchRoot root)
   check_name(root_.name);
 }
 
+/// The entry of a path; a new one is a directory.
+TreeBuilder::Entry& TreeBuilder::entry_of(std::string_view path) {
+  const auto found = by_path_.find(path);
+  if (found != by_path_.end()) return *found->second;
+  Entry& entry = entries_.emplace_back();
+  entry.path = path;
+  by_path_.emplace(entry.path, &entry);
+  return entry;
+}
+
 void TreeBuilder::make_parents(std::string_view path) {
+  // Those of the file before it, mostly.
+  const std::string_view own = split_last(path).first;
+  if (own.empty() || own == last_parent_) return;
   for (std::size_t slash = path.find('/'); slash != std::string_view::npos;
        slash = path.find('/', slash + 1)) {
     const std::string_view parent = path.substr(0, slash);
-    const auto it = entries_.try_emplace(std::string(parent)).first;
-    if (!it->second.is_directory()) {
+    const Entry& entry = entry_of(parent);
+    if (!entry.is_directory()) {
       throw Error(ErrorKind::kInternal, path_in_quotes(parent) + " is a file, but " +
                                             path_in_quotes(path) + " needs a directory there");
     }
+    last_parent_ = entry.path;
   }
 }
 
 void TreeBuilder::add_directory(std::string_view path) {
   check_path(path);
   make_parents(path);
-  const auto it = entries_.try_emplace(std::string(path)).first;
-  if (!it->second.is_directory()) {
+  if (!entry_of(path).is_directory()) {
     throw Error(ErrorKind::kInternal, path_in_quotes(path) + " is a file already");
   }
 }
 
 void TreeBuilder::add_leaf(std::string_view path, Entry&& entry) {
   make_parents(path);
-  if (!entries_.try_emplace(std::string(path), std::move(entry)).second) {
+  if (by_path_.contains(path)) {
     throw Error(ErrorKind::kInternal, path_in_quotes(path) + " exists already");
   }
+  entry.path = path;
+  Entry& added = entries_.emplace_back(std::move(entry));
+  by_path_.emplace(added.path, &added);
 }
 
 void TreeBuilder::add_file(std::string_view path, std::shared_ptr<const VirtualFile> file) {
@@ -131,8 +160,8 @@ void TreeBuilder::add_link(std::string_view path, std::string target) {
 }
 
 TreeBuilder::Entry& TreeBuilder::existing(std::string_view path, const char* verb) {
-  const auto it = entries_.find(path);
-  if (it != entries_.end()) return it->second;
+  const auto it = by_path_.find(path);
+  if (it != by_path_.end()) return *it->second;
   throw Error(ErrorKind::kInternal,
               path_in_quotes(path) + " cannot " + verb + ": there is no such node");
 }
@@ -173,8 +202,8 @@ class TreeBuilder::Texts {
 
 std::size_t TreeBuilder::text_bytes() const {
   std::size_t bytes = root_.name.size() + 1;
-  for (const auto& [path, entry] : entries_) {
-    bytes += split_last(path).second.size() + 1;
+  for (const Entry& entry : entries_) {
+    bytes += split_last(entry.path).second.size() + 1;
     if (!entry.link.empty()) bytes += entry.link.size() + 1;
   }
   return bytes;
@@ -249,7 +278,12 @@ Tree TreeBuilder::build() && {
     }
   };
   std::unordered_map<std::string_view, std::size_t> directories{{std::string_view(), 0}};
-  for (auto& [path, entry] : entries_) {
+  // A directory sorts before all that is below it, and siblings sort by name.
+  const std::vector<std::uint32_t> order = order_by_name(
+      entries_.size(), [&](std::size_t i) { return std::string_view(entries_[i].path); });
+  for (const std::uint32_t position : order) {
+    Entry& entry = entries_[position];
+    const std::string_view path = entry.path;
     const auto [parent_path, name] = split_last(path);
     Node& parent = nodes[directories.at(parent_path)];
     if (entry.is_directory()) {
@@ -266,8 +300,7 @@ Tree TreeBuilder::build() && {
   }
   tree.texts_ = std::move(texts).take();
   for (Node& node : nodes) node.children.shrink_to_fit();
-  std::sort(nodes.begin(), nodes.end(),
-            [](const Node& a, const Node& b) { return a.inode < b.inode; });
+  sort_by_number(nodes);
   tree.node_count_ = nodes.size();
   attach_branches(tree);
   return tree;

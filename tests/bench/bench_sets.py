@@ -78,6 +78,18 @@ def columns(ranks: int) -> Layout:
     return Layout((ranks,), (-1, 0))
 
 
+def write_strategy(path: pathlib.Path, layout: Layout, names: list[str]) -> pathlib.Path:
+    """A MindSpore strategy; one of several stages has them in its parameters' names."""
+    items = bytearray()
+    message = layout.message()
+    for stage in range(layout.stages):
+        prefix = f"{stage}-" if layout.stages > 1 else ""
+        for name in names[stage::layout.stages]:
+            items += field(3, field(1, (prefix + name).encode()) + field(2, message))
+    path.write_bytes(number_field(1, 1) + items)
+    return path
+
+
 class SourceSet:
     """`parameters` tensors of `shape`, saved by all ranks of `layout`, below `root`."""
 
@@ -91,7 +103,7 @@ class SourceSet:
         for rank in range(layout.ranks):
             (root / f"rank_{rank}").mkdir(parents=True)
             with open(root / f"rank_{rank}" / "net-1_1.ckpt", "wb") as out:
-                for name in self._names_of(layout, rank // layout.devices_of_stage):
+                for name in self.names[rank // layout.devices_of_stage::layout.stages]:
                     out.write(record_header(name, dtype, slice_shape, content))
                     if sparse:
                         out.seek(content, os.SEEK_CUR)
@@ -101,19 +113,8 @@ class SourceSet:
                         out.write(block[: content - written])
         self.strategy = self.write_strategy("src", layout)
 
-    def _names_of(self, layout: Layout, stage: int) -> list[str]:
-        return self.names[stage::layout.stages]
-
     def write_strategy(self, label: str, layout: Layout) -> pathlib.Path:
-        """A MindSpore strategy; one of several stages has them in its parameters' names."""
-        items = b""
-        for stage in range(layout.stages):
-            prefix = f"{stage}-" if layout.stages > 1 else ""
-            for name in self._names_of(layout, stage):
-                items += field(3, field(1, (prefix + name).encode()) + field(2, layout.message()))
-        path = self.root / f"{label}.ckpt"
-        path.write_bytes(number_field(1, 1) + items)
-        return path
+        return write_strategy(self.root / f"{label}.ckpt", layout, self.names)
 
     def files(self) -> list[pathlib.Path]:
         return sorted(self.root.glob("rank_*/*.ckpt"))

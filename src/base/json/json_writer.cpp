@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json/json_writer.h"
 
+#include <array>
+#include <cstdint>
+#include <cstring>
+
 #include "reshardfs/error.h"
 
 #include "base/text/utf8.h"
@@ -37,22 +41,63 @@ std::size_t broken_bytes(std::string_view text, std::size_t at) {
   return third ? 3 : 2;
 }
 
+/// Whether a byte stands for itself, whatever the form.
+constexpr std::array<bool, 256> plain_bytes() {
+  std::array<bool, 256> plain{};
+  for (std::size_t byte = 0x20; byte < 0x7f; ++byte) plain[byte] = byte != '"' && byte != '\\';
+  return plain;
+}
+
+/// Whether eight bytes stand for themselves. May say no where they do.
+bool are_plain(std::uint64_t word) noexcept {
+  constexpr std::uint64_t kEach = 0x0101010101010101U;
+  constexpr std::uint64_t kHighBits = 0x80 * kEach;
+  // The highest bit of each byte that is less than a number of at most 0x80.
+  const auto less = [&](std::uint64_t bytes, std::uint64_t number) {
+    return (bytes - number * kEach) & ~bytes & kHighBits;
+  };
+  const std::uint64_t found = word | less(word, 0x20) | less(word ^ '"' * kEach, 1) |
+                              less(word ^ '\\' * kEach, 1) | less(word ^ 0x7f * kEach, 1);
+  return (found & kHighBits) == 0;
+}
+
+bool replaces(JsonText form) noexcept {
+  return form == JsonText::kReplaced || form == JsonText::kAsciiReplaced;
+}
+
+/// The first byte from `at` on that needs a closer look: names have none, nearly always.
+std::size_t end_of_plain(std::string_view text, std::size_t at) noexcept {
+  static constexpr std::array<bool, 256> kStandsForItself = plain_bytes();
+  std::uint64_t word = 0;
+  for (; at + sizeof(word) <= text.size(); at += sizeof(word)) {
+    std::memcpy(&word, text.data() + at, sizeof(word));
+    if (!are_plain(word)) break;
+  }
+  while (at < text.size() && kStandsForItself[static_cast<unsigned char>(text[at])]) ++at;
+  return at;
+}
+
 }  // namespace
 
-std::string json_quoted(std::string_view text, JsonText form) {
+void append_json_quoted(std::string& out, std::string_view text, JsonText form) {
   constexpr std::string_view kMeant = "\"\\\b\f\n\r\t";
   constexpr std::string_view kWritten = "\"\\bfnrt";
   const bool is_ascii = form == JsonText::kAscii || form == JsonText::kAsciiReplaced;
-  const bool replaces = form == JsonText::kReplaced || form == JsonText::kAsciiReplaced;
-  std::string out = "\"";
+  const std::size_t before = out.size();
+  out += '"';
   for (std::size_t at = 0; at < text.size();) {
+    const std::size_t plain_end = end_of_plain(text, at);
+    out.append(text, at, plain_end - at);
+    at = plain_end;
+    if (at == text.size()) break;
     const auto [bytes, character] = utf8_character(text, at);
-    if (bytes == 0 && replaces) {
+    if (bytes == 0 && replaces(form)) {
       out += is_ascii ? "\\ufffd" : "\xef\xbf\xbd";
       at += broken_bytes(text, at);
       continue;
     }
     if (bytes == 0) {
+      out.resize(before);
       throw Error(ErrorKind::kUnsupported,
                   "'" + printable(std::string(text)) + "' is not UTF-8, and cannot stand in JSON");
     }
@@ -67,13 +112,30 @@ std::string json_quoted(std::string_view text, JsonText form) {
     }
     at += bytes;
   }
-  return out += '"';
+  out += '"';
+}
+
+std::string json_quoted(std::string_view text, JsonText form) {
+  std::string out;
+  out.reserve(text.size() + 2);
+  append_json_quoted(out, text, form);
+  return out;
+}
+
+std::size_t json_quoted_bytes(std::string_view text, JsonText form) {
+  if (end_of_plain(text, 0) == text.size()) return text.size() + 2;
+  return json_quoted(text, form).size();
+}
+
+/// What fails must not leave a separator behind.
+void JsonWriter::put_quoted(std::string_view text) {
+  if (!replaces(style_.text)) return put(json_quoted(text, style_.text));
+  separate();
+  append_json_quoted(text_, text, style_.text);
 }
 
 void JsonWriter::key(std::string_view name) {
-  const std::string quoted = json_quoted(name, style_.text);
-  separate();
-  text_ += quoted;
+  put_quoted(name);
   text_ += style_.after_key;
   has_key_ = true;
 }

@@ -22,6 +22,11 @@ enum class JsonText : std::uint8_t {
 /// In quotes.
 /// @throws Error kUnsupported: it is not UTF-8, and nothing is to be replaced.
 std::string json_quoted(std::string_view text, JsonText form = JsonText::kUtf8);
+/// The same at the end of `out`, which stays as it was if this throws.
+void append_json_quoted(std::string& out, std::string_view text, JsonText form = JsonText::kUtf8);
+/// How many bytes that takes, without making the text where it stands as it is.
+/// @throws as json_quoted().
+std::size_t json_quoted_bytes(std::string_view text, JsonText form = JsonText::kUtf8);
 
 struct JsonStyle {
   std::string_view between = ",";
@@ -49,7 +54,7 @@ class JsonWriter {
   void close_list() { close(']'); }
   /// @throws as json_quoted().
   void key(std::string_view name);
-  void text(std::string_view value) { put(json_quoted(value, style_.text)); }
+  void text(std::string_view value) { put_quoted(value); }
   void text_or_null(const std::optional<std::string>& value) { value ? text(*value) : null(); }
   template <std::integral Number>
   void number(Number value) {
@@ -124,6 +129,7 @@ class JsonWriter {
   void open(char bracket);
   void close(char bracket);
   void put(std::string_view value);
+  void put_quoted(std::string_view text);
   /// Before a key, and a value that has none.
   void separate();
   void new_line();

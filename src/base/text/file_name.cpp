@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/text/file_name.h"
 
+#include <algorithm>
+
 #include "reshardfs/error.h"
 
 #include "base/text/utf8.h"
@@ -100,10 +102,21 @@ std::optional<std::string> decoded(std::string_view path) {
   return name;
 }
 
+/// Whether nothing in the name needs a closer look.
+bool is_own_path(std::string_view name) {
+  const auto is_plain = [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= 0x20 && byte < 0x7f && c != '%' && c != '/';
+  };
+  return name.size() <= kComponentBytes && name.front() != '.' &&
+         std::all_of(name.begin(), name.end(), is_plain);
+}
+
 }  // namespace
 
 std::string to_file_path(std::string_view name) {
   if (name.empty()) throw Error(ErrorKind::kInternal, "an empty name has no path");
+  if (is_own_path(name)) return std::string(name);
   std::string path;
   std::size_t begin = 0;
   // A slash right after another, the first and the last one separate nothing: they are part of a

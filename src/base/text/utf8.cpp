@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <cstring>
 
 #include <utf8proc.h>
 
@@ -13,6 +15,20 @@ constexpr std::size_t kLongest = 4;
 
 utf8proc_int32_t code_point(char32_t character) noexcept {
   return static_cast<utf8proc_int32_t>(character);
+}
+
+/// How many bytes at the beginning are ASCII: all, or a multiple of eight.
+std::size_t ascii_bytes(std::string_view text) noexcept {
+  constexpr std::uint64_t kHighBits = 0x8080808080808080U;
+  std::size_t at = 0;
+  std::uint64_t word = 0;
+  for (; at + sizeof(word) <= text.size(); at += sizeof(word)) {
+    std::memcpy(&word, text.data() + at, sizeof(word));
+    if ((word & kHighBits) != 0) return at;
+  }
+  word = 0;
+  std::memcpy(&word, text.data() + at, text.size() - at);
+  return (word & kHighBits) != 0 ? at : text.size();
 }
 
 }  // namespace
@@ -30,10 +46,8 @@ Utf8Character utf8_character(std::string_view text, std::size_t at) noexcept {
 }
 
 bool is_utf8(std::string_view text) noexcept {
-  const auto beyond_ascii = [](char c) { return static_cast<unsigned char>(c) >= 0x80; };
-  // Names are ASCII nearly always; from the first byte on that is not, one looks closely.
-  const auto first = std::find_if(text.begin(), text.end(), beyond_ascii);
-  for (auto at = static_cast<std::size_t>(first - text.begin()); at < text.size();) {
+  // Names are ASCII nearly always; from the first bytes on that are not, one looks closely.
+  for (std::size_t at = ascii_bytes(text); at < text.size();) {
     const std::size_t length = utf8_length(text, at);
     if (length == 0) return false;
     at += length;
@@ -54,11 +68,12 @@ std::size_t columns_of(char32_t character) noexcept {
 }
 
 bool is_control(char32_t character) noexcept {
+  if (character < 0x80) return character < 0x20 || character == 0x7f;
   return utf8proc_category(code_point(character)) == UTF8PROC_CATEGORY_CC;
 }
 
 bool is_printable(char32_t character) noexcept {
-  if (character == U' ') return true;
+  if (character < 0x80) return character >= 0x20 && character != 0x7f;
   switch (utf8proc_category(code_point(character))) {
     case UTF8PROC_CATEGORY_CC:
     case UTF8PROC_CATEGORY_CF:
@@ -75,6 +90,7 @@ bool is_printable(char32_t character) noexcept {
 }
 
 bool is_layout_control(char32_t character) noexcept {
+  if (character < 0x80) return false;
   const utf8proc_property_t& property = *utf8proc_get_property(code_point(character));
   if (property.category == UTF8PROC_CATEGORY_ZL || property.category == UTF8PROC_CATEGORY_ZP) {
     return true;

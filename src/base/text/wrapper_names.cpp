@@ -5,6 +5,8 @@
 #include <array>
 #include <cstddef>
 
+#include "reshardfs/error.h"
+
 #include "base/text/shell_text.h"
 #include "base/text/text.h"
 

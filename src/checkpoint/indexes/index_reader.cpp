@@ -162,7 +162,10 @@ class Reader {
       file.index = group.frame->index();
       if (verdict == Verdict::kEqual) continue;
       if (!frame) {
-        frame = std::make_shared<const LeaderFrame>(files_[group.leader], group.frame);
+        // A mount would hold the frame of a million parameters for long.
+        const bool is_small = group.frame->stretches() <= kCheapParameters;
+        frame = std::make_shared<const LeaderFrame>(files_[group.leader],
+                                                    is_small ? group.frame : nullptr);
       }
       file.unexamined = file.source;
       file.source = assume_like(frame, file.source, input_format_of(file.path));

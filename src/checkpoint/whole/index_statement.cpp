@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "reshardfs/error.h"
@@ -14,6 +15,7 @@
 #include "base/text/text.h"
 #include "checkpoint/whole/counted_name.h"
 #include "checkpoint/whole/model_shapes.h"
+#include "checkpoint/whole/placed_names.h"
 
 namespace reshardfs {
 namespace {
@@ -32,8 +34,12 @@ struct Sums {
 };
 
 Sums sums_of(const NameMapDirectory& index, const std::vector<RankFile>& files) {
-  std::set<std::string_view> named;
-  for (const auto& [name, number] : index.places) named.insert(name);
+  std::unordered_set<std::string_view> named;
+  const bool all_named = are_all_in_place(index.places, files);
+  if (!all_named) {
+    named.reserve(index.places.size());
+    for (const auto& [name, number] : index.places) named.insert(name);
+  }
   Sums sums;
   for (const RankFile& file : files) {
     sums.file_bytes += file.bytes();
@@ -54,7 +60,7 @@ Sums sums_of(const NameMapDirectory& index, const std::vector<RankFile>& files) 
       sums.elements += elements;
       sums.sizes.insert(size);
       if (has_row_for_each_word(entry.name)) sums.tables.push_back(entry.content_bytes);
-      if (named.contains(entry.name)) {
+      if (all_named || named.contains(entry.name)) {
         sums.named_bytes += entry.content_bytes;
         sums.named_elements += elements;
       } else {

@@ -8,9 +8,29 @@
 
 namespace reshardfs {
 
+bool are_all_in_place(const std::vector<std::pair<std::string, std::size_t>>& places,
+                      const std::vector<RankFile>& files) {
+  std::vector<std::size_t> taken(files.size(), 0);  // of each file's entries
+  for (const auto& [name, number] : places) {
+    if (number >= files.size() || !files[number].index) return false;
+    const std::vector<TensorEntry>& entries = files[number].index->entries();
+    std::size_t& next = taken[number];
+    if (next == entries.size() || entries[next].name != name) return false;
+    ++next;
+  }
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const bool has_all = files[i].index && taken[i] == files[i].index->entries().size() &&
+                         files[i].index->refused().empty();
+    if (!has_all) return false;
+  }
+  return true;
+}
+
 std::vector<std::string> take_places(const std::vector<std::pair<std::string, std::size_t>>& places,
                                      std::vector<RankFile>& files) {
+  if (are_all_in_place(places, files)) return {};
   std::unordered_map<std::string_view, std::size_t> numbers;
+  numbers.reserve(places.size());
   for (const auto& [name, number] : places) numbers.emplace(name, number);
   std::vector<std::string> elsewhere;
   for (std::size_t i = 0; i < files.size() && !numbers.empty(); ++i) {

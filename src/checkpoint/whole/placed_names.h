@@ -10,6 +10,12 @@
 
 namespace reshardfs {
 
+/// Whether each file has the names that stand beside its number, in their order, and no others: so
+/// it is in most sets, and a million names need not be looked up.
+/// @param places, files as of take_places().
+bool are_all_in_place(const std::vector<std::pair<std::string, std::size_t>>& places,
+                      const std::vector<RankFile>& files);
+
 /// Where an index names the file of each parameter, other files may have it, too: the index
 /// decides. Takes such parameters out of the indexes of the other files.
 /// @param places parameter names, and the numbers of their files.

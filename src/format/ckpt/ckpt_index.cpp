@@ -57,6 +57,7 @@ class IndexBuilder {
   Error wrong_content() const;
 
   std::vector<TensorEntry> entries_;
+  ShapeKinds shapes_;
   std::vector<RefusedTensor> refused_;
   bool is_refused_ = false;             ///< the last record
   std::vector<std::uint64_t> offsets_;  ///< of each entry's first record
@@ -122,7 +123,7 @@ void IndexBuilder::begin_entry(Record& record, DType dtype, Shape shape) {
                             ? static_cast<std::uint64_t>(mul_or_throw(
                                   element_count(shape), element_size(dtype), "the content's size"))
                             : record.content->length();
-  entry.shape = std::move(shape);
+  entry.shape = shapes_.keep(shape);
   offsets_.push_back(record.offset);
   entry.name = std::move(record.name);
   record.name.clear();

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <span>
+
 #include "format/ckpt/ckpt.h"
 
 namespace reshardfs::ckpt {
@@ -30,8 +33,10 @@ std::uint64_t field_bytes(std::uint64_t length) noexcept {
 }
 
 /// A str has one dim of 0, as MindSpore writes it; a scalar has none.
-Shape written_dims(DType dtype, const Shape& shape) {
-  return dtype == DType::kString ? Shape{0} : shape;
+std::span<const std::int64_t> written_dims(DType dtype, const Shape& shape) {
+  static constexpr std::array<std::int64_t, 1> kOfText{0};
+  if (dtype == DType::kString) return kOfText;
+  return shape;
 }
 
 /// Lengths of the two messages that the content lies in.

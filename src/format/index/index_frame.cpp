@@ -49,6 +49,17 @@ std::vector<ByteRange> contents_of(const FileIndex& index) {
   return contents;
 }
 
+// Hostile files may have any number of bytes that belong to nothing.
+constexpr std::uint64_t kMostOtherBytes = 16 << 20;
+
+/// What records may take for their names, and for the shape and the type beside each.
+std::uint64_t bytes_of_names(const FileIndex& index) {
+  constexpr std::uint64_t kBesideName = 64;
+  std::uint64_t bytes = 0;
+  for (const TensorEntry& entry : index.entries()) bytes += entry.name.size() + kBesideName;
+  return bytes;
+}
+
 }  // namespace
 
 void IndexFrame::foresee(const ByteSource& source, std::size_t turn, std::size_t next,
@@ -64,8 +75,7 @@ void IndexFrame::foresee(const ByteSource& source, std::size_t turn, std::size_t
 
 std::shared_ptr<const IndexFrame> IndexFrame::of(const ByteSource& source,
                                                  std::shared_ptr<const FileIndex> index) {
-  // Hostile files may have any number of bytes that belong to nothing.
-  constexpr std::uint64_t kMostBytes = 16 << 20;
+  const std::uint64_t most_bytes = bytes_of_names(*index) + kMostOtherBytes;
   // A map is looked into.
   const bool any_map = std::any_of(index->entries().begin(), index->entries().end(),
                                    [](const TensorEntry& e) { return e.dtype == DType::kMap; });
@@ -84,10 +94,10 @@ std::shared_ptr<const IndexFrame> IndexFrame::of(const ByteSource& source,
   for (const ByteRange& content : contents_of(*index)) {
     add(behind, content.offset());
     behind = std::max(behind, content.end());
-    if (total > kMostBytes) return nullptr;
+    if (total > most_bytes) return nullptr;
   }
   add(behind, source.size() - index->checksum_bytes());
-  if (total > kMostBytes || frame->stretches_.empty()) return nullptr;
+  if (total > most_bytes || frame->stretches_.empty()) return nullptr;
 
   frame->index_ = std::move(index);
   frame->file_bytes_ = source.size();

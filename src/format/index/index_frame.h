@@ -18,7 +18,8 @@ namespace reshardfs {
 /// them is much cheaper than reading the index. The ranks of a pipeline stage are such files.
 class IndexFrame {
  public:
-  /// @return nothing if that does not hold for the file, or they would be too many bytes.
+  /// @return nothing if that does not hold for the file, or there are more bytes than names and
+  ///         shapes take.
   /// @throws what the source throws.
   static std::shared_ptr<const IndexFrame> of(const ByteSource& source,
                                               std::shared_ptr<const FileIndex> index);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "reshardfs/error.h"
 
 #include "base/json/json_reader.h"
+#include "base/text/name_order.h"
 #include "base/text/text.h"
 #include "format/name_limit.h"
 #include "format/safetensors/safetensors.h"
@@ -187,10 +187,8 @@ void HeaderReader::read_offsets(ParsedTensor& tensor) {
 
 void HeaderReader::refuse_twice() const {
   const std::vector<ParsedTensor>& tensors = header_.tensors;
-  std::vector<std::uint32_t> order(tensors.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::sort(order.begin(), order.end(),
-            [&](std::uint32_t a, std::uint32_t b) { return tensors[a].name < tensors[b].name; });
+  const std::vector<std::uint32_t> order = order_by_name(
+      tensors.size(), [&](std::size_t i) { return std::string_view(tensors[i].name); });
   const auto twice = std::adjacent_find(
       order.begin(), order.end(),
       [&](std::uint32_t a, std::uint32_t b) { return tensors[a].name == tensors[b].name; });

@@ -130,6 +130,7 @@ FileIndex make_index(File file, const ByteSource& source, const NameOrders* know
   entries.reserve(tensors.size());
   BoxOffsets boxes;
   std::vector<RefusedTensor> refused;
+  ShapeKinds shapes;
   for (ParsedTensor& tensor : tensors) {
     if (!tensor.is_known) {
       const std::string& type = file.header.unknown_types.at(tensor.name);
@@ -141,9 +142,7 @@ FileIndex make_index(File file, const ByteSource& source, const NameOrders* know
     entry.dtype = is_int4(tensor, file.header) ? DType::kInt4 : tensor.dtype;
     entry.name = std::move(tensor.name);
     if (!parts.empty()) boxes.add(entries.size() - 1, parts.at(entry.name));
-    entry.shape = std::move(tensor.shape);
-    // Its vector has grown with it, and an index lives as long as a mount.
-    entry.shape.shrink_to_fit();
+    entry.shape = shapes.keep(tensor.shape);
     entry.content_bytes = tensor.end - tensor.begin;
     if (entry.content_bytes == 0) continue;
     entry.extents.emplace_back(add_or_throw(file.data_begin, tensor.begin, "the content's offset"),

@@ -12,11 +12,15 @@
 #include "base/checked.h"
 #include "base/content_size.h"
 #include "base/json/json_writer.h"
+#include "base/text/name_order.h"
 #include "base/text/utf8.h"
 #include "format/safetensors/safetensors.h"
 
 namespace reshardfs::safetensors {
 namespace {
+
+/// Of a tensor in the text, without its name.
+constexpr std::size_t kUsualTensorBytes = 80;
 
 /// The library's order of element types, in which it writes the last one's tensors first.
 constexpr std::array kOrder{
@@ -27,10 +31,10 @@ constexpr std::array kOrder{
     DType::kUInt32,     DType::kFloat32,        DType::kComplex64,      DType::kFloat64,
     DType::kInt64,      DType::kUInt64};
 
-/// @return smaller for what is written first.
-std::ptrdiff_t rank_of(DType dtype) {
+/// @return smaller for what is written first, less than kOrder.size() + 1.
+std::size_t rank_of(DType dtype) {
   const DType held_as = dtype == DType::kInt4 ? DType::kInt8 : dtype;
-  return kOrder.end() - std::find(kOrder.begin(), kOrder.end(), held_as);
+  return static_cast<std::size_t>(kOrder.end() - std::find(kOrder.begin(), kOrder.end(), held_as));
 }
 
 void check(const HeaderTensor& tensor) {
@@ -46,26 +50,35 @@ void check(const HeaderTensor& tensor) {
   }
 }
 
-std::vector<std::size_t> order_of(std::span<const HeaderTensor> tensors) {
-  std::vector<std::size_t> order(tensors.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const std::ptrdiff_t rank_a = rank_of(tensors[a].dtype);
-    const std::ptrdiff_t rank_b = rank_of(tensors[b].dtype);
-    return rank_a != rank_b ? rank_a < rank_b : tensors[a].name < tensors[b].name;
-  });
-  return order;
+[[noreturn]] void refuse_twice(std::string_view name) {
+  throw Error(ErrorKind::kBadInput, "would appear twice in one safetensors file")
+      .for_parameter(std::string(name));
 }
 
-void refuse_twice(std::span<const HeaderTensor> tensors) {
-  std::vector<std::string_view> names;
-  names.reserve(tensors.size());
-  for (const HeaderTensor& tensor : tensors) names.emplace_back(tensor.name);
-  std::sort(names.begin(), names.end());
-  const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice == names.end()) return;
-  throw Error(ErrorKind::kBadInput, "would appear twice in one safetensors file")
-      .for_parameter(std::string(*twice));
+/// @throws Error kBadInput if a name stands twice; kInternal if it is not the order by name.
+void check_order(std::span<const HeaderTensor> tensors, std::span<const std::uint32_t> by_name) {
+  bool is_order =
+      by_name.size() == tensors.size() &&
+      std::all_of(by_name.begin(), by_name.end(), [&](auto i) { return i < tensors.size(); });
+  for (std::size_t i = 1; is_order && i < by_name.size(); ++i) {
+    const int before = tensors[by_name[i - 1]].name.compare(tensors[by_name[i]].name);
+    if (before == 0 && by_name[i - 1] != by_name[i]) refuse_twice(tensors[by_name[i]].name);
+    is_order = before < 0;
+  }
+  if (!is_order) throw Error(ErrorKind::kInternal, "names are not in the order that was stated");
+}
+
+/// By type, then by name.
+std::vector<std::size_t> order_of(std::span<const HeaderTensor> tensors,
+                                  std::span<const std::uint32_t> by_name) {
+  std::array<std::size_t, kOrder.size() + 2> begins{};
+  for (const HeaderTensor& tensor : tensors) ++begins.at(rank_of(tensor.dtype) + 1);
+  std::partial_sum(begins.begin(), begins.end(), begins.begin());
+  std::vector<std::size_t> order(tensors.size());
+  for (const std::uint32_t position : by_name) {
+    order[begins.at(rank_of(tensors[position].dtype))++] = position;
+  }
+  return order;
 }
 
 /// With the same escapes as the library's: quotes, backslashes and control characters,
@@ -83,31 +96,87 @@ std::string metadata_text(const Metadata& metadata) {
   return json_quoted(kMetadataKey) + ":{" + text + '}';
 }
 
-std::string tensor_text(const HeaderTensor& tensor, std::uint64_t begin, std::uint64_t end) {
-  std::string dims;
-  for (const std::int64_t dim : tensor.shape) {
-    if (!dims.empty()) dims += ',';
-    dims += std::to_string(dim);
+/// The text, or a count of what it would have.
+class HeaderText {
+ public:
+  explicit HeaderText(bool counts_only) : counts_only_(counts_only) {}
+
+  void add(std::string_view text) {
+    bytes_ += text.size();
+    if (!counts_only_) text_ += text;
   }
-  return json_quoted(tensor.name) + R"(:{"dtype":")" + std::string(safetensors_name(tensor.dtype)) +
-         R"(","shape":[)" + dims + R"(],"data_offsets":[)" + std::to_string(begin) + ',' +
-         std::to_string(end) + "]}";
+  void add_quoted(std::string_view text) {
+    if (counts_only_) {
+      bytes_ += json_quoted_bytes(text);
+      return;
+    }
+    append_json_quoted(text_, text);
+    bytes_ = text_.size();
+  }
+  void add_number(std::uint64_t number) { add(std::to_string(number)); }
+  void reserve(std::size_t bytes) {
+    if (!counts_only_) text_.reserve(bytes);
+  }
+
+  std::uint64_t bytes() const noexcept { return bytes_; }
+  std::string take() { return std::move(text_); }
+
+ private:
+  bool counts_only_;
+  std::uint64_t bytes_ = 0;
+  std::string text_;
+};
+
+void add_tensor(HeaderText& text, const HeaderTensor& tensor, std::uint64_t begin,
+                std::uint64_t end) {
+  text.add_quoted(tensor.name);
+  text.add(R"(:{"dtype":")");
+  text.add(safetensors_name(tensor.dtype));
+  text.add(R"(","shape":[)");
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
+    if (i > 0) text.add(",");
+    text.add_number(static_cast<std::uint64_t>(tensor.shape[i]));
+  }
+  text.add(R"(],"data_offsets":[)");
+  text.add_number(begin);
+  text.add(",");
+  text.add_number(end);
+  text.add("]}");
 }
 
-std::int64_t bytes_of(const HeaderTensor& tensor) {
-  return content_size(tensor.shape, tensor.dtype, "the content's size");
-}
+/// Bytes of tensors, of which the next one is mostly like the one before.
+class ContentSizes {
+ public:
+  std::int64_t of(const HeaderTensor& tensor) {
+    if (before_ == nullptr || before_->dtype != tensor.dtype || before_->shape != tensor.shape) {
+      bytes_ = content_size(tensor.shape, tensor.dtype, "the content's size");
+      before_ = &tensor;
+    }
+    return bytes_;
+  }
 
-/// The length's 8 bytes, the text, and spaces.
-std::string padded(const std::string& text, std::uint64_t align, std::uint64_t place) {
-  const std::uint64_t least = kLengthBytes + text.size();
-  const std::uint64_t data_begin = least + ((place - least) & (align - 1));
+ private:
+  const HeaderTensor* before_ = nullptr;
+  std::int64_t bytes_ = 0;
+};
+
+/// Bytes of a header with a text of so many, up to where the tensors begin.
+std::uint64_t framed_bytes(std::uint64_t text_bytes, const DataPlace& data) {
+  const std::uint64_t least = kLengthBytes + text_bytes;
+  const std::uint64_t data_begin = least + ((data.place - least) & (data.align - 1));
   const std::uint64_t length = data_begin - kLengthBytes;
   if (length > kMaxHeaderBytes) {
     throw Error(ErrorKind::kUnsupported, "the safetensors header would have " +
                                              std::to_string(length) + " bytes; the limit is " +
                                              std::to_string(kMaxHeaderBytes));
   }
+  return data_begin;
+}
+
+/// The length's 8 bytes, the text, and spaces.
+std::string framed(const std::string& text, const DataPlace& data) {
+  const std::uint64_t data_begin = framed_bytes(text.size(), data);
+  const std::uint64_t length = data_begin - kLengthBytes;
   std::string bytes;
   bytes.reserve(data_begin);
   for (unsigned i = 0; i < kLengthBytes; ++i) {
@@ -118,22 +187,30 @@ std::string padded(const std::string& text, std::uint64_t align, std::uint64_t p
   return bytes;
 }
 
-}  // namespace
-
-Header make_header(std::span<const HeaderTensor> tensors, const Metadata& metadata,
-                   std::uint64_t align, std::uint64_t place) {
-  if (place % kLengthBytes != 0 || place >= align || align < kLengthBytes ||
-      !std::has_single_bit(align)) {
+/// Checks all and writes the text; sets what of `header` is not the text.
+void write(std::span<const HeaderTensor> tensors, const Metadata& metadata, const DataPlace& data,
+           std::span<const std::uint32_t> by_name, HeaderText& text, Header& header) {
+  if (data.place % kLengthBytes != 0 || data.place >= data.align || data.align < kLengthBytes ||
+      !std::has_single_bit(data.align)) {
     throw Error(ErrorKind::kInternal, "safetensors headers cannot be aligned to " +
-                                          std::to_string(place) + " of " + std::to_string(align) +
-                                          " bytes");
+                                          std::to_string(data.place) + " of " +
+                                          std::to_string(data.align) + " bytes");
   }
-  refuse_twice(tensors);
-  Header header;
-  header.order = order_of(tensors);
+  std::vector<std::uint32_t> sorted;
+  if (by_name.empty()) {
+    sorted = order_by_name(tensors.size(), [&](std::size_t i) { return tensors[i].name; });
+    by_name = sorted;
+  }
+  check_order(tensors, by_name);
+  header.order = order_of(tensors, by_name);
   header.data_offsets.resize(tensors.size());
-  std::string text = "{";
-  if (!metadata.empty()) text += metadata_text(metadata);
+  std::size_t names = 0;
+  for (const HeaderTensor& tensor : tensors) names += tensor.name.size();
+  text.reserve(names + kUsualTensorBytes * (tensors.size() + 1));
+  text.add("{");
+  if (!metadata.empty()) text.add(metadata_text(metadata));
+  bool is_first = metadata.empty();
+  ContentSizes sizes;
   for (const std::size_t position : header.order) {
     const HeaderTensor& tensor = tensors[position];
     try {
@@ -142,17 +219,35 @@ Header make_header(std::span<const HeaderTensor> tensors, const Metadata& metada
       header.data_offsets[position] = begin;
       // Signed, as the sizes of files are.
       header.data_bytes = static_cast<std::uint64_t>(
-          add_or_throw(static_cast<std::int64_t>(begin), bytes_of(tensor), "the file's size"));
-      if (text.size() > 1) text += ',';
-      text += tensor_text(tensor, begin, header.data_bytes);
+          add_or_throw(static_cast<std::int64_t>(begin), sizes.of(tensor), "the file's size"));
+      if (!is_first) text.add(",");
+      is_first = false;
+      add_tensor(text, tensor, begin, header.data_bytes);
     } catch (Error& error) {
-      error.for_parameter(tensor.name);
+      error.for_parameter(std::string(tensor.name));
       throw;
     }
   }
-  text += '}';
-  header.bytes = padded(text, align, place);
+  text.add("}");
+}
+
+}  // namespace
+
+Header make_header(std::span<const HeaderTensor> tensors, const Metadata& metadata,
+                   const DataPlace& data, std::span<const std::uint32_t> by_name) {
+  Header header;
+  HeaderText text(/*counts_only=*/false);
+  write(tensors, metadata, data, by_name, text, header);
+  header.bytes = framed(text.take(), data);
   return header;
+}
+
+std::uint64_t file_bytes(std::span<const HeaderTensor> tensors, const Metadata& metadata,
+                         const DataPlace& data, std::span<const std::uint32_t> by_name) {
+  Header header;
+  HeaderText text(/*counts_only=*/true);
+  write(tensors, metadata, data, by_name, text, header);
+  return framed_bytes(text.bytes(), data) + header.data_bytes;
 }
 
 }  // namespace reshardfs::safetensors

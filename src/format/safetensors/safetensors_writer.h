@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,7 +16,7 @@
 namespace reshardfs::safetensors {
 
 struct HeaderTensor {
-  std::string name;  ///< unique, UTF-8, not empty
+  std::string_view name;  ///< unique, UTF-8, not empty; of a text that outlives it
   DType dtype = DType::kFloat32;
   Shape shape;
 };
@@ -41,20 +42,33 @@ struct Header {
   std::uint64_t file_bytes() const noexcept { return bytes.size() + data_bytes; }
 };
 
-/// What the safetensors library writes for these tensors, byte for byte if `align` is 8.
+/// Where tensors begin in a file: `place` bytes behind a multiple of `align`.
+struct DataPlace {
+  /// @param own_align a power of two, at least 8. @param own_place a multiple of 8, below it.
+  DataPlace(std::uint64_t own_align = 8, std::uint64_t own_place = 0) noexcept
+      : align(own_align), place(own_place) {}
+
+  std::uint64_t align;
+  std::uint64_t place;
+};
+
+/// What the safetensors library writes for these tensors, byte for byte if `data` is {8}.
 /// Int4 is I8, as which it is held; that MindSpore can tell it apart, `metadata` must have an entry
 /// of the tensor's name with the value "Int4". O(n log n).
 /// @param metadata written as `__metadata__`; none if it is empty.
-/// @param align a power of two, at least 8: the first tensor begins at a multiple of it. The format
-///              allows no holes, so that the others begin where the one before ends.
+/// @param data where the first tensor begins. The format allows no holes, so that the others begin
+///             where the one before ends.
+/// @param by_name the positions of the tensors in the order of their names, where the caller knows
+///                it: then they are not sorted. Empty: it does not.
 /// @throws Error kUnsupported (with parameter) for what the format cannot hold: names that are not
 ///         UTF-8 or are `__metadata__`, headers above 100,000,000 bytes; kBadInput for a name that
-///         stands twice and for sizes above 63 bits; kInternal for what is no array and for a
-///         wrong `align`.
-/// @param place a multiple of 8, below `align`: the first tensor begins so many bytes behind a
-/// multiple of
-///              `align`.
+///         stands twice and for sizes above 63 bits; kInternal for what is no array, for a wrong
+///         `data` and a wrong `by_name`.
 Header make_header(std::span<const HeaderTensor> tensors, const Metadata& metadata,
-                   std::uint64_t align = 8, std::uint64_t place = 0);
+                   const DataPlace& data = {}, std::span<const std::uint32_t> by_name = {});
+
+/// Header::file_bytes() of the same, without the text of a million tensors.
+std::uint64_t file_bytes(std::span<const HeaderTensor> tensors, const Metadata& metadata,
+                         const DataPlace& data = {}, std::span<const std::uint32_t> by_name = {});
 
 }  // namespace reshardfs::safetensors

@@ -112,6 +112,7 @@ class Check {
         parameters_(parameters),
         listing_(listing),
         first_difference_(parameters.size()) {
+    copies_.reserve(parameters.size());
     for (const ReplicatedParameter& parameter : parameters) copies_.emplace_back(table, parameter);
   }
 
@@ -183,7 +184,8 @@ void Check::compare_all() {
     if (outcomes[p] == ReplicaOutcome::kUnreadable) {
       ++findings_.unreadable;
     } else if (!first_difference_[p]) {
-      findings_.equal.insert(parameters_[p].source);
+      findings_.equal.insert(findings_.equal.end(),
+                             parameters_[p].source);  // in this order, mostly
     }
   }
 }

@@ -57,7 +57,7 @@ class ReadCells {
       : target_(target), ranks_(ranks) {}
 
   CheckedCells of(const TargetParameter& parameter) {
-    const Key key{&parameter.grid->pattern(), parameter.by_stage.get(), parameter.stage_has.get()};
+    const Key key{&parameter.grid->pattern(), parameter.by_stage, parameter.stage_has};
     const auto [found, is_new] = known_.try_emplace(key);
     if (!is_new) return found->second;
     auto cells = std::make_shared<std::set<const RankFile*>>();
@@ -80,11 +80,14 @@ class ReadCells {
 /// Parameters that are shown and whose copies were not compared.
 std::vector<ReplicatedParameter> uncompared(const ShownTables& shown) {
   std::vector<ReplicatedParameter> list;
-  std::set<const SourceParameter*> listed;
+  const auto& sources = shown.target.source().parameters();
+  std::vector<bool> listed(sources.size());
   const auto add = [&](const TargetParameter& parameter, CheckedCells cells) {
     const bool known = parameter.copies != Copies::kUncompared;
     if (known || !parameter.grid || (cells && cells->empty())) return;
-    if (!listed.insert(parameter.source).second) return;
+    const auto number = static_cast<std::size_t>(parameter.source - sources.data());
+    if (listed[number]) return;
+    listed[number] = true;
     list.push_back({parameter.source, parameter.grid, std::move(cells)});
   };
   if (shown.whole != nullptr) {

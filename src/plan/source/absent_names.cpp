@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <unordered_set>
 
 namespace reshardfs {
@@ -45,17 +46,21 @@ AbsentNames absent_names(const SourceTable& source, const std::optional<Strategy
                          const NameMap& names, const NameFilter& filter) {
   AbsentNames out;
   const Strategy* const listing = source.strategy();
+  if (listing == nullptr && !target) return out;  // nothing lists names
   std::vector<bool> has_files;
   if (source.states_layouts()) has_files = stages_with_files(source);
-  std::unordered_set<std::string> known;
+  // Of the source, the strategies and the map, which outlive it.
+  std::unordered_set<std::string_view> known;
+  known.reserve(source.parameters().size());
   for (const SourceParameter& parameter : source.parameters()) {
     known.insert(names.target(parameter.name));
   }
   for (std::int64_t stage = 0; listing != nullptr && stage < listing->stage_count(); ++stage) {
     for (const auto& [name, layout] : listing->stage(stage)) {
       const std::string& shown = names.target(name);
+      if (known.contains(shown)) continue;  // nearly always
       if ((target && !target->contains(shown)) || !takes(filter, names, name)) continue;
-      if (!known.insert(shown).second) continue;
+      known.insert(shown);
       const std::vector<std::int64_t> stages = listing->stages_of(name);
       const bool is_saved_without = std::any_of(
           stages.begin(), stages.end(),
@@ -66,7 +71,8 @@ AbsentNames absent_names(const SourceTable& source, const std::optional<Strategy
   const NameMap same;
   for (std::int64_t stage = 0; target && stage < target->stage_count(); ++stage) {
     for (const auto& [name, layout] : target->stage(stage)) {
-      if (!takes(filter, same, name) || !known.insert(name).second) continue;
+      if (known.contains(name) || !takes(filter, same, name)) continue;
+      known.insert(name);
       (has_lost_stage(has_files) ? out.lost : out.unsaved).push_back(name);
     }
   }

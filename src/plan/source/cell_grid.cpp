@@ -31,15 +31,26 @@ CellGrid::CellGrid(std::shared_ptr<const CellPattern> pattern,
                    std::vector<const TensorEntry*> entries)
     : pattern_(std::move(pattern)),
       entry_(*std::find_if(entries.begin(), entries.end(),
-                           [](const TensorEntry* entry) { return entry != nullptr; })),
-      entries_(std::move(entries)) {
+                           [](const TensorEntry* entry) { return entry != nullptr; })) {
+  rest().entries = std::move(entries);
   count_in_units();
 }
 
 CellGrid::CellGrid(std::shared_ptr<const CellPattern> pattern,
                    std::vector<const TensorEntry*> entries, const TensorEntry& like)
-    : pattern_(std::move(pattern)), entry_(&like), entries_(std::move(entries)) {
+    : pattern_(std::move(pattern)), entry_(&like) {
+  rest().entries = std::move(entries);
   count_in_units();
+}
+
+CellGrid::CellGrid(const CellGrid& other)
+    : pattern_(other.pattern_),
+      entry_(other.entry_),
+      rest_(other.rest_ ? std::make_unique<Rest>(*other.rest_) : nullptr) {}
+
+CellGrid::Rest& CellGrid::rest() {
+  if (!rest_) rest_ = std::make_unique<Rest>();
+  return *rest_;
 }
 
 void CellGrid::count_in_units() {
@@ -56,15 +67,15 @@ void CellGrid::count_in_units() {
   }
   auto grid = std::make_shared<CellGrid>(*this);
   grid->pattern_ = std::move(pattern);
-  units_ = std::move(grid);
+  rest().units = std::move(grid);
 }
 
 CellGrid::Replica CellGrid::replica_at(std::size_t number) const {
   const auto& [cell, file] = pattern_->replicas[number];
   const TensorEntry* entry = entry_;
-  if (entries_.size() > cell_count()) {
-    entry = entries_[cell_count() + number];
-  } else if (!entries_.empty()) {
+  if (entries().size() > cell_count()) {
+    entry = entries()[cell_count() + number];
+  } else if (!entries().empty()) {
     entry = file->index->find(name());
   }
   return {cell, entry == nullptr ? Holding() : Holding{file, entry}};
@@ -86,8 +97,9 @@ Holding CellGrid::replica(std::size_t number,
 
 std::shared_ptr<const CellGrid> CellGrid::without_stand_ins() const {
   auto grid = std::make_shared<CellGrid>(*this);
-  grid->replicas_differ_ = true;
-  if (units_) grid->units_ = units_->without_stand_ins();
+  Rest& rest = grid->rest();
+  rest.replicas_differ = true;
+  if (rest.units) rest.units = rest.units->without_stand_ins();
   return grid;
 }
 
@@ -101,7 +113,7 @@ void require_countable(const Shape& full, DType dtype) {
 }
 
 Shape array_shape(const TensorEntry& entry) {
-  return is_array(entry.dtype) ? entry.shape
+  return is_array(entry.dtype) ? entry.shape.get()
                                : Shape{static_cast<std::int64_t>(entry.content_bytes)};
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,6 +65,11 @@ class CellGrid {
   /// @param like an entry of the parameter.
   CellGrid(std::shared_ptr<const CellPattern> pattern, std::vector<const TensorEntry*> entries,
            const TensorEntry& like);
+  CellGrid(const CellGrid& other);
+  CellGrid(CellGrid&&) noexcept = default;
+  CellGrid& operator=(const CellGrid&) = delete;
+  CellGrid& operator=(CellGrid&&) = delete;
+  ~CellGrid() = default;
 
   /// Shared by many grids.
   const CellPattern& pattern() const noexcept { return *pattern_; }
@@ -80,7 +86,7 @@ class CellGrid {
   Holding cell(std::size_t number) const noexcept {
     const RankFile* file = pattern_->files[number];
     if (file == nullptr) return {};
-    return {file, entries_.empty() ? entry_ : entries_[number]};
+    return {file, rest_ && !rest_->entries.empty() ? rest_->entries[number] : entry_};
   }
   /// The cell in another file that `usable` accepts; an empty holding if there is none.
   Holding replica(std::size_t number,
@@ -88,7 +94,7 @@ class CellGrid {
   /// The replica() that may be read in place of cell(); an empty holding if replicas may differ.
   Holding stand_in(std::size_t number,
                    const std::function<bool(const RankFile& file)>& usable) const {
-    return replicas_differ_ ? Holding() : replica(number, usable);
+    return replicas_differ() ? Holding() : replica(number, usable);
   }
   bool complete() const noexcept { return pattern_->complete(); }
 
@@ -103,22 +109,32 @@ class CellGrid {
 
   /// The same grid counted in units of packed elements: see packed_units.h. Its cells have the same
   /// numbers. nullptr if the elements are not packed.
-  const std::shared_ptr<const CellGrid>& units() const noexcept { return units_; }
+  std::shared_ptr<const CellGrid> units() const noexcept { return rest_ ? rest_->units : nullptr; }
 
   /// Whether replicas may differ, so that none may stand in for its cell.
-  bool replicas_differ() const noexcept { return replicas_differ_; }
+  bool replicas_differ() const noexcept { return rest_ && rest_->replicas_differ; }
   /// This grid with replicas that may differ.
   std::shared_ptr<const CellGrid> without_stand_ins() const;
 
  private:
+  /// What few grids have.
+  struct Rest {
+    /// The entries of all cells, and of the replicas if they are listed; empty: all have entry_.
+    std::vector<const TensorEntry*> entries;
+    bool replicas_differ = false;
+    std::shared_ptr<const CellGrid> units;
+  };
+
   void count_in_units();
+  Rest& rest();
+  std::span<const TensorEntry* const> entries() const noexcept {
+    if (rest_) return rest_->entries;
+    return {};
+  }
 
   std::shared_ptr<const CellPattern> pattern_;
   const TensorEntry* entry_;  ///< the entry in a cell that has a file
-  /// The entries of all cells, and of the replicas if they are listed; empty: all have entry_.
-  std::vector<const TensorEntry*> entries_;
-  bool replicas_differ_ = false;
-  std::shared_ptr<const CellGrid> units_{};
+  std::unique_ptr<Rest> rest_;
 };
 
 using CellGridPtr = std::shared_ptr<const CellGrid>;

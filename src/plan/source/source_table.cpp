@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "base/rank_list.h"
 #include "base/text/shell_text.h"
@@ -47,10 +48,11 @@ SourceTable::SourceTable(std::shared_ptr<const CheckpointSet> checkpoint,
   require_none_refused(takes);
   require_extents(takes);
   collect_holders();
+  const auto grids = std::make_shared<GridPool>();
   for (SourceParameter& parameter : parameters_) {
     require_one_type(parameter);
     try {
-      lay_out(parameter);
+      lay_out(parameter, grids);
     } catch (const Error& error) {
       // Errors of parameters that are not wanted are ignored.
       if (!takes || takes(parameter.name) || error.kind() == ErrorKind::kInternal) throw;
@@ -84,14 +86,24 @@ const SourceParameter* SourceTable::find(std::string_view name) const {
 
 void SourceTable::collect_holders() {
   const std::vector<RankFile>& files = checkpoint_->files();
-  parameters_.reserve(files.front().index->entries().size());
-  std::unordered_map<std::string_view, std::size_t> numbers;
+  std::unordered_map<std::string_view, std::size_t> numbers;  // those of the first ones by name
   /// The parameter's number; a new one if the name is new.
   const auto number_of = [&](const TensorEntry& entry) {
+    if (numbers.empty()) numbers.reserve(parameters_.size());
+    for (std::size_t i = numbers.size(); i < parameters_.size(); ++i) {
+      numbers.emplace(parameters_[i].name, i);
+    }
     const auto [found, is_new] = numbers.try_emplace(entry.name, parameters_.size());
     if (is_new) parameters_.emplace_back(entry);
     return found->second;
   };
+  const std::span<const RankFile> first_rank = checkpoint_->files_of(files.front().rank);
+  const bool first_rank_has_no_boxes =
+      std::none_of(first_rank.begin(), first_rank.end(),
+                   [](const RankFile& file) { return file.index->has_boxes(); });
+  std::size_t names = 0;
+  for (const RankFile& file : first_rank) names += file.index->entries().size();
+  parameters_.reserve(names);
   for (std::size_t i = 0; i < files.size();) {
     std::size_t count = 1;
     // Runs of several pieces would not be in the order of the ranks.
@@ -100,12 +112,16 @@ void SourceTable::collect_holders() {
       ++count;
     }
     // Files of a stage list the same names in the same order: the next name is nearly always the
-    // neighbour of the one before.
+    // neighbour of the one before. Names of the first rank are all new: its parts share none.
+    const bool all_new = one_each && first_rank_has_no_boxes && files[i].rank == files.front().rank;
     std::size_t expected = 0;
     for (const TensorEntry& entry : files[i].index->entries()) {
       const bool is_neighbour =
           expected < parameters_.size() && parameters_[expected].name == entry.name;
-      const std::size_t position = is_neighbour ? expected : number_of(entry);
+      const std::size_t position = all_new        ? parameters_.size()
+                                   : is_neighbour ? expected
+                                                  : number_of(entry);
+      if (all_new) parameters_.emplace_back(entry);
       parameters_[position].holders.add({&files[i], count, &entry});
       expected = position + 1;
     }
@@ -176,7 +192,7 @@ Holders SourceTable::holders_in_stage(const SourceParameter& parameter, std::int
   return parameter.holders.within(ranks().of_stage(stage));
 }
 
-void SourceTable::lay_out(SourceParameter& parameter) {
+void SourceTable::lay_out(SourceParameter& parameter, const std::shared_ptr<GridPool>& pool) {
   // Text and maps are no arrays: they cannot be cut, and follow the rules for parameters without a
   // layout.
   if (parameter.dtype == DType::kMap) require_uncut(parameter);
@@ -188,7 +204,7 @@ void SourceTable::lay_out(SourceParameter& parameter) {
     }
     const auto placements = catalogue_->placements(parameter.name, parameter.holders);
     if (!placements.empty()) {
-      parameter.grid = make_grid(parameter, placements.front());
+      parameter.grid = make_grid(parameter, placements.front(), pool);
       parameter.layout = placements.front().layout;
       return;
     }
@@ -256,13 +272,15 @@ bool SourceTable::compare_ranks(const SourceParameter& parameter) const {
 }
 
 CellGridPtr SourceTable::make_grid(const SourceParameter& parameter,
-                                   const SlicePlacement& placement) const {
+                                   const SlicePlacement& placement,
+                                   const std::shared_ptr<GridPool>& pool) const {
   const Holding first = placement.holders.front();
   try {
     const auto arranged = arrangements_.find_or_make(placement);
     require_countable(arranged->pattern->full_shape, parameter.dtype);
     // An arrangement that is shared is one of files with a single index.
     if (placement.holders.rows().size() == 1) {
+      if (pool) return {pool, &pool->emplace_back(arranged->pattern, *first.entry)};
       return std::make_shared<const CellGrid>(arranged->pattern, *first.entry);
     }
     return std::make_shared<const CellGrid>(arranged->pattern, arranged->entries);
@@ -302,7 +320,7 @@ CellGridPtr SourceTable::grid_like(const SourceParameter& parameter,
     }
   }
   const auto placements = catalogue_->placements(like.name, parameter.holders);
-  return placements.empty() ? nullptr : make_grid(parameter, placements.front());
+  return placements.empty() ? nullptr : make_grid(parameter, placements.front(), nullptr);
 }
 
 }  // namespace reshardfs

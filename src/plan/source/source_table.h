@@ -108,16 +108,21 @@ class SourceTable {
   CellGridPtr grid_like(const SourceParameter& parameter, const SourceParameter& like) const;
 
  private:
+  /// Each in a place of its own would take twice the memory.
+  using GridPool = std::deque<CellGrid>;
+
   void collect_holders();
   void require_none_refused(const NameTaker& takes) const;
   void require_names(const NameTaker& takes) const;
   void require_extents(const NameTaker& takes) const;
-  void lay_out(SourceParameter& parameter);
+  void lay_out(SourceParameter& parameter, const std::shared_ptr<GridPool>& pool);
   void require_uncut(const SourceParameter& parameter) const;
   bool compare_ranks(const SourceParameter& parameter) const;
   /// The parameter's holders in the lowest stage that lays it out and has it.
   Holders holders_in_stage(const SourceParameter& parameter, std::int64_t stage) const;
-  CellGridPtr make_grid(const SourceParameter& parameter, const SlicePlacement& placement) const;
+  /// @param pool where the grid is to be; nullptr: in a place of its own.
+  CellGridPtr make_grid(const SourceParameter& parameter, const SlicePlacement& placement,
+                        const std::shared_ptr<GridPool>& pool) const;
   CellGridPtr make_grid(const SourceParameter& parameter, const BoxPlacement& placement);
 
   std::shared_ptr<const CheckpointSet> checkpoint_;

@@ -52,8 +52,10 @@ StrategyCatalogue::StrategyCatalogue(const CheckpointSet& checkpoint, Strategy s
 
 std::vector<const Layout*> StrategyCatalogue::layouts_of(const std::string& name) const {
   std::vector<const Layout*> layouts;
-  for (const std::int64_t stage : strategy_.stages_of(name)) {
-    layouts.push_back(&strategy_.stage(stage).at(name));
+  for (std::int64_t stage = 0; stage < strategy_.stage_count(); ++stage) {
+    const StageLayouts& all = strategy_.stage(stage);
+    const auto found = all.find(name);
+    if (found != all.end()) layouts.push_back(&found->second);
   }
   return layouts;
 }
@@ -61,12 +63,14 @@ std::vector<const Layout*> StrategyCatalogue::layouts_of(const std::string& name
 std::vector<SlicePlacement> StrategyCatalogue::placements(const std::string& name,
                                                           const Holders& holders) const {
   std::vector<SlicePlacement> placements;
-  for (const std::int64_t stage : strategy_.stages_of(name)) {
+  for (std::int64_t stage = 0; stage < strategy_.stage_count(); ++stage) {
+    const StageLayouts& all = strategy_.stage(stage);
+    const auto found = all.find(name);
+    if (found == all.end()) continue;
     const RankRange devices = ranks().of_stage(stage);
     Holders own = holders.within(devices);
     if (own.empty()) continue;
-    placements.push_back(
-        {&strategy_.stage(stage).at(name), DeviceRanks(devices), std::nullopt, std::move(own)});
+    placements.push_back({&found->second, DeviceRanks(devices), std::nullopt, std::move(own)});
   }
   return placements;
 }

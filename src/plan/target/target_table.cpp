@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <string_view>
 
 #include "reshardfs/error.h"
 
-#include "base/share_equal.h"
 #include "base/text/name_groups.h"
+#include "base/text/name_order.h"
 #include "base/text/shell_text.h"
 #include "base/text/state_names.h"
 #include "base/text/text.h"
@@ -77,7 +76,7 @@ TargetTable::TargetTable(std::shared_ptr<const SourceTable> source,
   }
   report(verdicts);
   find_absent(options);
-  require_distinct_names();
+  sort_names();
   if (parameters_.empty()) {
     throw Error(ErrorKind::kBadInput, "no parameter of the checkpoint is left to show")
         .in_file(source_->checkpoint().files().front().source->name())
@@ -138,7 +137,7 @@ void TargetTable::place_in_one_strategy(const SourceParameter& parameter, Verdic
     case Unmatched::kReplicate:
       if (parameter.grid) {
         add({&parameter, name_map_.target(parameter.name), Treatment::kKeep, parameter.dtype,
-             parameter.grid, nullptr, nullptr});
+             Copies::kUncompared, parameter.grid, nullptr, nullptr});
       } else if (!keep_if_equal(parameter) && !keep_differing(parameter)) {
         verdicts.refused.push_back(parameter.name);
       }
@@ -197,8 +196,8 @@ bool TargetTable::keep_differing(const SourceParameter& parameter) {
 
 void TargetTable::keep(const SourceParameter& parameter, CellGridPtr grid, Copies copies) {
   const std::string& name = name_map_.target(parameter.name);
-  add({&parameter, name, Treatment::kKeep, parameter.dtype, std::move(grid), nullptr,
-       stages_with(name), copies});
+  add({&parameter, name, Treatment::kKeep, parameter.dtype, copies, std::move(grid), nullptr,
+       stages_with(name)});
 }
 
 void TargetTable::add_resharded(const SourceParameter& parameter, CellGridPtr grid,
@@ -207,6 +206,7 @@ void TargetTable::add_resharded(const SourceParameter& parameter, CellGridPtr gr
                          name_map_.target(parameter.name),
                          Treatment::kReshard,
                          parameter.dtype,
+                         Copies::kUncompared,
                          std::move(grid),
                          nullptr,
                          nullptr};
@@ -214,7 +214,7 @@ void TargetTable::add_resharded(const SourceParameter& parameter, CellGridPtr gr
   TargetParameter::Cuts cuts;
   if (!strategy_) {
     cuts.push_back(slicing(nullptr, full));
-    target.by_stage = share_equal(cuts_, std::move(cuts));
+    target.by_stage = cuts_.keep(std::move(cuts));
     add(std::move(target));
     return;
   }
@@ -245,7 +245,7 @@ void TargetTable::add_resharded(const SourceParameter& parameter, CellGridPtr gr
                     : "check that --dst-strategy belongs to this model");
     }
   }
-  target.by_stage = share_equal(cuts_, std::move(cuts));
+  target.by_stage = cuts_.keep(std::move(cuts));
   add(std::move(target));
 }
 
@@ -276,7 +276,8 @@ void TargetTable::place_raw(const SourceParameter& parameter) {
   const bool cheap = parameter.holders.front().entry->content_bytes <= kCheapCompareBytes;
   if (cheap && keep_if_equal(parameter)) return;
   const std::string& name = name_map_.target(parameter.name);
-  add({&parameter, name, Treatment::kRaw, parameter.dtype, nullptr, nullptr, stages_with(name)});
+  add({&parameter, name, Treatment::kRaw, parameter.dtype, Copies::kUncompared, nullptr, nullptr,
+       stages_with(name)});
 }
 
 /// Boxes are anywhere: a file may have several or none, and none is a rank's slice. Of what a map
@@ -301,26 +302,49 @@ void TargetTable::add(TargetParameter parameter) {
 }
 
 /// The destination stages that lay `name` out; nullptr (all stages) if none does.
-std::shared_ptr<const std::vector<bool>> TargetTable::stages_with(const std::string& name) const {
+const std::vector<bool>* TargetTable::stages_with(const std::string& name) {
   if (!strategy_ || !strategy_->contains(name)) return nullptr;
   std::vector<bool> has(static_cast<std::size_t>(strategy_->stage_count()), false);
   for (const std::int64_t stage : strategy_->stages_of(name)) {
     has[static_cast<std::size_t>(stage)] = true;
   }
-  return std::make_shared<const std::vector<bool>>(std::move(has));
+  return stages_.keep(std::move(has));
 }
 
-void TargetTable::require_distinct_names() const {
-  std::map<std::string_view, const TargetParameter*> by_name;
-  for (const TargetParameter& parameter : parameters_) {
-    const auto [found, is_new] = by_name.try_emplace(parameter.name, &parameter);
-    if (is_new) continue;
-    throw Error(ErrorKind::kBadInput, "'" + printable(found->second->source->name) + "' and '" +
-                                          printable(parameter.source->name) +
-                                          "' would both get this name")
-        .for_parameter(parameter.name)
-        .hint("correct --name-map, or --exclude one of them");
+/// @throws Error kBadInput if a name stands twice.
+void TargetTable::sort_names() {
+  const std::vector<std::uint32_t> order = reshardfs::order_by_name(
+      parameters_.size(), [&](std::size_t i) { return std::string_view(parameters_[i].name); });
+  std::optional<std::pair<std::uint32_t, std::uint32_t>> twice;  // the first in the table's order
+  name_ranks_.resize(order.size());
+  for (std::uint32_t rank = 0; rank < order.size(); ++rank) {
+    const std::uint32_t position = order[rank];
+    name_ranks_[position] = rank;
+    if (rank == 0 || parameters_[order[rank - 1]].name != parameters_[position].name) continue;
+    if (!twice || position < twice->second) twice = {order[rank - 1], position};
   }
+  if (!twice) return;
+  const TargetParameter& first = parameters_[twice->first];
+  const TargetParameter& second = parameters_[twice->second];
+  throw Error(ErrorKind::kBadInput, "'" + printable(first.source->name) + "' and '" +
+                                        printable(second.source->name) +
+                                        "' would both get this name")
+      .for_parameter(second.name)
+      .hint("correct --name-map, or --exclude one of them");
+}
+
+std::vector<std::uint32_t> TargetTable::order_by_name(
+    std::span<const TargetParameter* const> list) const {
+  std::vector<std::uint64_t> keys(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto position = static_cast<std::size_t>(list[i] - parameters_.data());
+    keys[i] = std::uint64_t{name_ranks_[position]} << 32U | i;
+  }
+  std::sort(keys.begin(), keys.end());
+  std::vector<std::uint32_t> order(keys.size());
+  std::transform(keys.begin(), keys.end(), order.begin(),
+                 [](std::uint64_t key) { return static_cast<std::uint32_t>(key); });
+  return order;
 }
 
 void TargetTable::report(const Verdicts& verdicts) {

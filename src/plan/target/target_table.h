@@ -6,7 +6,9 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reshardfs/conversion.h"
@@ -14,6 +16,7 @@
 #include "reshardfs/strategy.h"
 
 #include "base/cast.h"
+#include "base/share_equal.h"
 #include "base/text/glob.h"
 #include "plan/source/source_table.h"
 #include "plan/target/name_map.h"
@@ -43,12 +46,12 @@ struct TargetParameter {
   const std::string& name;  ///< in the destination
   Treatment treatment = Treatment::kReshard;
   DType dtype = DType::kFloat32;  ///< in the destination
-  CellGridPtr grid;               ///< kReshard and kKeep
+  Copies copies = Copies::kUncompared;
+  CellGridPtr grid;  ///< kReshard and kKeep
   /// The cut in each destination stage; nullptr if the stage does not have the parameter.
   using Cuts = std::vector<std::shared_ptr<const Slicing>>;
-  std::shared_ptr<const Cuts> by_stage;                ///< kReshard
-  std::shared_ptr<const std::vector<bool>> stage_has;  ///< kKeep, kRaw: nullptr means all stages
-  Copies copies = Copies::kUncompared;
+  const Cuts* by_stage;                ///< kReshard; the table's
+  const std::vector<bool>* stage_has;  ///< kKeep, kRaw: nullptr means all stages; the table's
 };
 
 struct TargetOptions {
@@ -79,6 +82,9 @@ class TargetTable {
   std::int64_t device_of(Rank rank) const noexcept;
   const SourceTable& source() const noexcept { return *source_; }
   const std::vector<TargetParameter>& parameters() const noexcept { return parameters_; }
+  /// The positions of these parameters in `list`, in the order of their names. O(n log n), without
+  /// a look at the names.
+  std::vector<std::uint32_t> order_by_name(std::span<const TargetParameter* const> list) const;
 
   /// Whether a destination rank has the parameter.
   bool has(const TargetParameter& parameter, Rank rank) const;
@@ -97,6 +103,8 @@ class TargetTable {
   Holding own_holding(const TargetParameter& parameter, Rank rank) const;
   /// The layout of a resharded parameter in a destination rank's stage, nullptr if there is none.
   const Layout* layout(const TargetParameter& parameter, Rank rank) const;
+  /// Whether each destination rank reads the files of its own source rank: Replicas::kOwn.
+  bool has_own_values() const noexcept { return replicas_ == Replicas::kOwn; }
   /// The destination's strategy; nullopt: one rank with every parameter whole.
   const std::optional<Strategy>& strategy() const noexcept { return strategy_; }
   /// Calls visit(TargetParameter, ShownTensor) for each parameter of a rank, in no particular
@@ -127,6 +135,18 @@ class TargetTable {
 
  private:
   struct Verdicts;
+  /// Values that parameters refer to, equal ones once: see share_equal().
+  template <typename T>
+  struct Shared {
+    const T* keep(T value) {
+      auto kept = share_equal(kinds, std::move(value));
+      const T* const shared = kept.get();
+      if (kept.use_count() == 1) others.push_back(std::move(kept));
+      return shared;
+    }
+    std::vector<std::shared_ptr<const T>> kinds;
+    std::vector<std::shared_ptr<const T>> others;
+  };
   void place(const SourceParameter& parameter, Verdicts& verdicts);
   void place_in_one_strategy(const SourceParameter& parameter, Verdicts& verdicts);
   void place_without_layout(const SourceParameter& parameter, Verdicts& verdicts);
@@ -139,11 +159,11 @@ class TargetTable {
                      const std::string& layout_name);
   void place_raw(const SourceParameter& parameter);
   void place_without_slices(const SourceParameter& parameter);
-  std::shared_ptr<const std::vector<bool>> stages_with(const std::string& name) const;
+  const std::vector<bool>* stages_with(const std::string& name);
   bool in_stage_of(const TargetParameter& parameter, Rank rank) const;
   Holding raw_holding(const SourceParameter& parameter, Rank rank) const;
   std::shared_ptr<const Slicing> slicing(const Layout* layout, const Shape& full);
-  void require_distinct_names() const;
+  void sort_names();
   void report(const Verdicts& verdicts);
   void find_absent(const TargetOptions& options);
 
@@ -162,8 +182,11 @@ class TargetTable {
     std::shared_ptr<const Slicing> slicing;
   };
   std::vector<KnownSlicing> slicings_;
-  std::vector<std::shared_ptr<const TargetParameter::Cuts>> cuts_;
+  Shared<TargetParameter::Cuts> cuts_;
+  Shared<std::vector<bool>> stages_;
   std::vector<TargetParameter> parameters_;
+  /// Of each parameter, how many names come before its own.
+  std::vector<std::uint32_t> name_ranks_;
   std::vector<std::string> lost_;  ///< names in the target
   std::vector<Rank> unknown_ranks_;
   std::vector<std::string> warnings_;

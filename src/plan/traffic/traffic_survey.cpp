@@ -19,8 +19,8 @@ std::vector<Rank> ranks_of(const CheckpointSet& checkpoint) {
 }
 
 /// Equal, or both nullptr.
-template <typename T>
-bool same(const std::shared_ptr<const T>& a, const std::shared_ptr<const T>& b) {
+template <typename Pointer>
+bool same(const Pointer& a, const Pointer& b) {
   return a == b || (a != nullptr && b != nullptr && *a == *b);
 }
 

@@ -190,7 +190,7 @@ class StrategyReader {
 
   void take_layout(const std::string& name) {
     try {
-      raw_.layouts.emplace_back(name, read_layout(value()));
+      raw_.layouts.emplace_back(name, std::make_shared<const Layout>(read_layout(value())));
     } catch (Error& error) {
       // What has an offset is no JSON: its message tells the way.
       if (!error.offset()) error.for_parameter(name);

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "reshardfs/error.h"
 #include "reshardfs/strategy.h"
@@ -97,13 +98,20 @@ void write_operators(JsonWriter& json, const Strategy& strategy) {
   json.close_object();
 }
 
-void write_layouts(JsonWriter& json, const Strategy& strategy) {
+void write_layouts(JsonWriter& json, const JsonStyle& style, const Strategy& strategy) {
+  std::unordered_map<const Layout*, std::string> texts;  // parameters share their layouts
   json.key("parallel_layout_item");
   json.open_object();
   for (std::int64_t index = 0; index < strategy.stage_count(); ++index) {
     for (const auto& [name, layout] : strategy.stage(index)) {
       write_name(json, name_to_write(strategy, index, name));
-      write_layout(json, mindspore_layout(layout, name));
+      const auto [text, is_new] = texts.try_emplace(&layout);
+      if (is_new) {
+        JsonWriter one(style);
+        write_layout(one, mindspore_layout(layout, name));
+        text->second = one.take();
+      }
+      json.written(text->second);
     }
   }
   json.close_object();
@@ -113,11 +121,12 @@ void write_layouts(JsonWriter& json, const Strategy& strategy) {
 
 std::string to_json(const Strategy& strategy) {
   const bool merged = strategy.stage_prefixed() || strategy.stage_count() > 1;
-  JsonWriter json(merged ? kMerged : kOneStage);
+  const JsonStyle& style = merged ? kMerged : kOneStage;
+  JsonWriter json(style);
   json.open_object();
   number_member(json, "current_stage", 1);
   if (merged) write_operators(json, strategy);
-  write_layouts(json, strategy);
+  write_layouts(json, style, strategy);
   if (!merged) write_operators(json, strategy);
   json.close_object();
   return json.take();

@@ -2,6 +2,7 @@
 #include "strategy/files/protobuf_reader.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -129,16 +130,67 @@ Message parse_item(std::string_view item) {
   return *std::move(message);
 }
 
-void read_layout_item(CodedInputStream& input, const std::string& bytes, RawStrategy& raw) {
-  const auto item = parse_item<proto::ParallelLayoutItem>(item_bytes(input, bytes));
-  check_room_for_item(raw);
-  try {
-    raw.layouts.emplace_back(item.param_name(), read_layout(item.parallel_layouts()));
-  } catch (Error& error) {
-    error.for_parameter(item.param_name());
-    throw;
+/// The two fields of a ParallelLayoutItem, where each stands once and in this order.
+struct PlainItem {
+  std::string_view name;
+  std::string_view layouts;
+};
+
+/// Takes a length and as many bytes behind the key; nothing if they are something else.
+std::optional<std::string_view> take_field(std::string_view& rest, int field) {
+  constexpr unsigned kWireBits = 3;
+  const auto key = static_cast<char>(static_cast<unsigned>(field) << kWireBits |
+                                     WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+  if (rest.empty() || rest.front() != key) return std::nullopt;
+  std::size_t length = 0;
+  for (std::size_t i = 1; i < rest.size() && i <= sizeof(std::uint32_t); ++i) {
+    const auto byte = static_cast<unsigned char>(rest[i]);
+    length |= static_cast<std::size_t>(byte & 0x7fU) << 7U * (i - 1);
+    if (byte >= 0x80) continue;
+    if (length > rest.size() - i - 1) return std::nullopt;
+    const std::string_view bytes = rest.substr(i + 1, length);
+    rest.remove_prefix(i + 1 + length);
+    return bytes;
   }
+  return std::nullopt;
 }
+
+std::optional<PlainItem> plain_item(std::string_view item) {
+  const auto name = take_field(item, proto::ParallelLayoutItem::kParamNameFieldNumber);
+  if (!name) return std::nullopt;
+  const auto layouts = take_field(item, proto::ParallelLayoutItem::kParallelLayoutsFieldNumber);
+  if (!layouts || !item.empty()) return std::nullopt;
+  return PlainItem{*name, *layouts};
+}
+
+/// Reads items, most of which have the layout of the one before, byte for byte: then nothing but
+/// the name is looked at.
+class LayoutItems {
+ public:
+  void read(std::string_view bytes, RawStrategy& raw) {
+    const std::optional<PlainItem> plain = plain_item(bytes);
+    if (plain && before_ && plain->layouts == bytes_before_) {
+      check_room_for_item(raw);
+      raw.layouts.emplace_back(plain->name, before_);
+      return;
+    }
+    const auto item = parse_item<proto::ParallelLayoutItem>(bytes);
+    check_room_for_item(raw);
+    try {
+      before_ = std::make_shared<const Layout>(read_layout(item.parallel_layouts()));
+    } catch (Error& error) {
+      error.for_parameter(item.param_name());
+      throw;
+    }
+    raw.layouts.emplace_back(item.param_name(), before_);
+    if (!plain) before_ = nullptr;
+    if (plain) bytes_before_ = plain->layouts;
+  }
+
+ private:
+  std::shared_ptr<const Layout> before_;  ///< made of bytes_before_; nullptr: unknown
+  std::string_view bytes_before_;
+};
 
 constexpr std::uint32_t message_tag(int field) {
   return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
@@ -151,6 +203,7 @@ constexpr std::uint32_t number_tag(int field) {
 bool read_fields(CodedInputStream& input, const std::string& bytes, RawStrategy& raw) {
   bool has_current_stage = false;
   std::size_t strays = 0;
+  LayoutItems layouts;
   while (const std::uint32_t tag = input.ReadTag()) {
     switch (tag) {
       case number_tag(Map::kCurrentStageFieldNumber): {
@@ -167,7 +220,7 @@ bool read_fields(CodedInputStream& input, const std::string& bytes, RawStrategy&
         break;
       }
       case message_tag(Map::kParallelLayoutItemFieldNumber):
-        read_layout_item(input, bytes, raw);
+        layouts.read(item_bytes(input, bytes), raw);
         break;
       default:
         if (WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {

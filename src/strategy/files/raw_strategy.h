@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,8 +18,9 @@ constexpr std::size_t kMaxStrategyItems = 2'000'000;
 
 /// What one strategy file says, before names are sorted into pipeline stages.
 struct RawStrategy {
-  /// In file order; names as the file has them, with "<stage>-" if it is a merged one.
-  std::vector<std::pair<std::string, Layout>> layouts;
+  /// In file order; names as the file has them, with "<stage>-" if it is a merged one. Equal
+  /// layouts may be shared.
+  std::vector<std::pair<std::string, std::shared_ptr<const Layout>>> layouts;
   std::vector<OperatorStrategy> operators;
 };
 

@@ -59,7 +59,7 @@ std::vector<StageLayouts> layouts_by_stage(RawStrategy raw) {
   for (auto& [name, layout] : raw.layouts) {
     const std::optional<StageName> split = split_stage_prefix(name);
     if (!split) throw Error(ErrorKind::kInternal, "a name without a stage").for_parameter(name);
-    insert_layout(by_number[split->stage], std::string(split->parameter), layout);
+    insert_layout(by_number[split->stage], std::string(split->parameter), *layout);
   }
   std::vector<StageLayouts> stages;
   for (auto& [number, layouts] : by_number) {
@@ -77,7 +77,7 @@ std::vector<StageLayouts> layouts_by_stage(RawStrategy raw) {
 StageLayouts layouts_of_one_stage(RawStrategy raw) {
   StageLayouts stage;
   for (auto& [name, layout] : raw.layouts) {
-    insert_layout(stage, std::move(name), layout);
+    insert_layout(stage, std::move(name), *layout);
   }
   return stage;
 }

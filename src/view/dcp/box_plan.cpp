@@ -238,7 +238,7 @@ BoxPlan BoxPlan::by_rank(std::shared_ptr<const TargetTable> target, const BoxSco
     const RankCut* cut = nullptr;
     RankCut kept;
     if (parameter->treatment == Treatment::kReshard) {
-      const auto [found, is_new] = cuts.try_emplace({parameter->by_stage.get(), single});
+      const auto [found, is_new] = cuts.try_emplace({parameter->by_stage, single});
       if (is_new) found->second = cut_finer(cut_of(table, *parameter->by_stage), single);
       cut = &found->second;
     } else {

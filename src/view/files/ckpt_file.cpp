@@ -11,6 +11,7 @@
 #include "base/content_size.h"
 #include "format/ckpt/ckpt.h"
 #include "format/ckpt/ckpt_scanner.h"
+#include "plan/target/slice_shapes.h"
 #include "plan/traffic/record_order.h"
 
 namespace reshardfs {
@@ -32,8 +33,9 @@ void for_each_record(DType dtype, std::uint64_t content_bytes, Visit&& visit) {
 }
 
 /// The shape that the records state.
-Shape record_shape(DType dtype, Shape slice) {
-  return is_array(dtype) ? std::move(slice) : Shape{};
+const Shape& record_shape(DType dtype, const Shape& slice) {
+  static const Shape none;
+  return is_array(dtype) ? slice : none;
 }
 
 void require_type(const TargetParameter& parameter) {
@@ -52,9 +54,11 @@ void require_type(const TargetParameter& parameter) {
 CkptFile::CkptFile(std::shared_ptr<const TargetTable> table, Rank own_rank, bool crc)
     : PartedFile(std::move(table), own_rank), crc_(crc) {
   std::uint64_t size = trailer_bytes();
-  for (const TargetParameter* parameter : parameters()) {
-    require_type(*parameter);
-    size = add_or_throw(size, records_bytes(*parameter), "a file's size");
+  SliceShapes shapes(target(), rank());
+  for (const TargetParameter& parameter : target().parameters()) {
+    if (!target().has(parameter, rank())) continue;
+    require_type(parameter);
+    size = add_or_throw(size, records_bytes(parameter, shapes.of(parameter)), "a file's size");
   }
   set_size(size);
 }
@@ -75,9 +79,8 @@ std::vector<const TargetParameter*> CkptFile::parameters() const {
   return list;
 }
 
-std::uint64_t CkptFile::records_bytes(const TargetParameter& parameter) const {
+std::uint64_t CkptFile::records_bytes(const TargetParameter& parameter, const Shape& slice) {
   const DType dtype = parameter.dtype;
-  const Shape slice = target().slice_shape(parameter, rank());
   const auto content = static_cast<std::uint64_t>(content_size(slice, dtype, "a slice's size"));
   if (content == 0) return 0;
   const auto record = [&](std::uint64_t length) {
@@ -100,8 +103,9 @@ std::uint64_t CkptFile::records_bytes(const TargetParameter& parameter) const {
 std::vector<PartedFile::Stretch> CkptFile::stretches() const {
   std::vector<Stretch> stretches;
   std::uint64_t end = 0;
+  SliceShapes shapes(target(), rank());
   for (const TargetParameter* parameter : in_file_order(target(), rank())) {
-    const std::uint64_t bytes = records_bytes(*parameter);
+    const std::uint64_t bytes = records_bytes(*parameter, shapes.of(*parameter));
     const auto number = static_cast<std::size_t>(parameter - target().parameters().data());
     if (bytes > 0) stretches.push_back({end, number});
     end += bytes;

@@ -21,7 +21,7 @@ class CkptFile final : public PartedFile {
   std::shared_ptr<const ByteSource> equal_source() const override;
 
  private:
-  std::uint64_t records_bytes(const TargetParameter& parameter) const;
+  static std::uint64_t records_bytes(const TargetParameter& parameter, const Shape& slice);
   std::uint64_t trailer_bytes() const noexcept;
   std::vector<Stretch> stretches() const override;
   void append_to(FileImage& image, std::size_t number) const override;

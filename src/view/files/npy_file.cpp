@@ -19,12 +19,21 @@ std::size_t bytes_of_head(std::uint64_t head, std::uint64_t offset, std::uint64_
 
 }  // namespace
 
+std::uint64_t NpySizes::of(const TargetParameter& parameter) {
+  const Shape& shape = shapes_.of(parameter);
+  if (!known_ || known_->first != parameter.dtype || known_->second != shape) {
+    const auto content =
+        static_cast<std::uint64_t>(content_size(shape, parameter.dtype, "an array's size"));
+    bytes_ = add_or_throw(npy::header(parameter.dtype, shape).size(), content, "a file's size");
+    known_ = {parameter.dtype, shape};
+  }
+  return bytes_;
+}
+
 NpyFile::NpyFile(std::shared_ptr<const TargetTable> table, Rank own_rank,
-                 const TargetParameter& parameter)
+                 const TargetParameter& parameter, NpySizes& sizes)
     : TensorFile(std::move(table), own_rank), parameter_(parameter) {
-  const std::int64_t bytes =
-      content_size(target().slice_shape(parameter_, rank()), parameter_.dtype, "an array's size");
-  set_size(add_or_throw(header().size(), static_cast<std::uint64_t>(bytes), "a file's size"));
+  set_size(sizes.of(parameter));
 }
 
 std::string NpyFile::header() const {

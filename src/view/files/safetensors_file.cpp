@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "plan/target/slice_shapes.h"
 #include "view/files/recent_texts.h"
 
 namespace reshardfs {
@@ -26,12 +27,10 @@ SafetensorsFile::SafetensorsFile(std::shared_ptr<const TargetTable> table, Rank 
 }
 
 void SafetensorsFile::measure() {
-  safetensors::Header head = header();
-  if (common_->as_in_source) {
-    place_ = place_in_source(head);
-    head = header();
-  }
-  set_size(head.file_bytes());
+  if (common_->as_in_source) place_ = place_in_source(header());
+  // The order is empty if a derived class has tensors of its own.
+  set_size(safetensors::file_bytes(tensors(), metadata(), {common_->align, place_},
+                                   target().order_by_name(parameters_)));
 }
 
 std::uint64_t SafetensorsFile::place_in_source(const safetensors::Header& head) const {
@@ -63,16 +62,17 @@ SafetensorsFile::~SafetensorsFile() {
 std::vector<safetensors::HeaderTensor> SafetensorsFile::slices() const {
   std::vector<safetensors::HeaderTensor> tensors;
   tensors.reserve(parameters_.size());
+  SliceShapes shapes(target(), rank());
   for (const TargetParameter* parameter : parameters_) {
-    tensors.push_back(
-        {parameter->name, parameter->dtype, target().slice_shape(*parameter, rank())});
+    tensors.push_back({parameter->name, parameter->dtype, shapes.of(*parameter)});
   }
   return tensors;
 }
 
-/// Made for the size and again for readers: those of all ranks would take much memory.
+/// Made when it is read: those of all ranks would take much memory.
 safetensors::Header SafetensorsFile::header() const {
-  return safetensors::make_header(tensors(), metadata(), common_->align, place_);
+  return safetensors::make_header(tensors(), metadata(), {common_->align, place_},
+                                  target().order_by_name(parameters_));
 }
 
 std::vector<PartedFile::Stretch> SafetensorsFile::stretches() const {

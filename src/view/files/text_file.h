@@ -57,12 +57,15 @@ class TextFile final : public VirtualFile {
   SharedText text_;
 };
 
-/// A file whose text is made twice: by the constructor, to know its size, and when it is read.
+/// A file whose text is made when it is read, and by the constructor, if nobody knows its size.
 class MadeFile final : public VirtualFile {
  public:
   /// @param make returns the same text every time. Objects that it refers to must outlive the file.
   explicit MadeFile(std::function<std::string()> make)
       : make_(std::move(make)), size_(make_().size()) {}
+  /// @param size of that text, in bytes.
+  MadeFile(std::function<std::string()> make, std::uint64_t size)
+      : make_(std::move(make)), size_(size) {}
   ~MadeFile() override { recent_texts().forget(this); }
 
   std::uint64_t size() const override { return size_; }

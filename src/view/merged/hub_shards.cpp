@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "view/merged/hub_shards.h"
 
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/content_size.h"
+#include "plan/target/slice_shapes.h"
 #include "view/files/text_file.h"
 #include "view/merged/weight_map.h"
 #include "view/view.h"
@@ -19,9 +19,9 @@ namespace {
 
 using Shard = std::vector<const TargetParameter*>;
 
-std::uint64_t bytes_of(const TargetTable& whole, const TargetParameter& parameter) {
+std::uint64_t bytes_of(SliceShapes& shapes, const TargetParameter& parameter) {
   return static_cast<std::uint64_t>(
-      content_size(whole.slice_shape(parameter, kWholeRank), parameter.dtype, "a file's size"));
+      content_size(shapes.of(parameter), parameter.dtype, "a file's size"));
 }
 
 /// In the model's order, each shard as full as it can be.
@@ -29,9 +29,10 @@ std::vector<Shard> shards_of(const TargetTable& whole, std::uint64_t limit,
                              const TakesParameter& takes) {
   std::vector<Shard> shards;
   std::uint64_t filled = 0;
+  SliceShapes shapes(whole, kWholeRank);
   for (const TargetParameter* parameter : arrays_of(whole, kWholeRank)) {
     if (takes && !takes(*parameter)) continue;
-    const std::uint64_t bytes = bytes_of(whole, *parameter);
+    const std::uint64_t bytes = bytes_of(shapes, *parameter);
     const bool fits = !shards.empty() && filled <= limit && bytes <= limit - filled;
     if (!fits) {
       shards.emplace_back();
@@ -48,23 +49,27 @@ std::string shard_name(std::size_t number, std::size_t count) {
 }
 
 /// Sorted by name.
-std::string index_of(const TargetTable& whole, std::uint64_t limit, const TakesParameter& takes) {
+WeightMap index_of(const TargetTable& whole, std::uint64_t limit, const TakesParameter& takes,
+                   bool counts_only) {
   const std::vector<Shard> shards = shards_of(whole, limit, takes);
-  std::vector<std::pair<const TargetParameter*, std::size_t>> places;
+  Shard parameters;
+  std::vector<std::size_t> shard_of;
   std::uint64_t total = 0;
+  SliceShapes shapes(whole, kWholeRank);
   for (std::size_t i = 0; i < shards.size(); ++i) {
     for (const TargetParameter* parameter : shards[i]) {
-      places.emplace_back(parameter, i);
-      total = add_or_throw(total, bytes_of(whole, *parameter), "the model's size");
+      parameters.push_back(parameter);
+      shard_of.push_back(i);
+      total = add_or_throw(total, bytes_of(shapes, *parameter), "the model's size");
     }
   }
-  std::sort(places.begin(), places.end(),
-            [](const auto& a, const auto& b) { return a.first->name < b.first->name; });
-  WeightMap index(total, 2);
-  for (const auto& [parameter, shard] : places) {
-    index.add(parameter->name, shard_name(shard, shards.size()));
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < shards.size(); ++i) names.push_back(shard_name(i, shards.size()));
+  WeightMap index(total, 2, counts_only);
+  for (const std::uint32_t position : whole.order_by_name(parameters)) {
+    index.add(parameters[position]->name, names[shard_of[position]]);
   }
-  return std::move(index).finish();
+  return index;
 }
 
 }  // namespace
@@ -83,9 +88,11 @@ std::vector<OutputFile> hub_shards(const ViewContext& context, const std::string
          std::make_shared<SafetensorsFile>(context.whole, kWholeRank, shards[i], common)});
   }
   files.push_back({directory + "/model.safetensors.index.json",
-                   std::make_shared<MadeFile>([whole = context.whole, limit, takes] {
-                     return index_of(*whole, limit, takes) + "\n";
-                   })});
+                   std::make_shared<MadeFile>(
+                       [whole = context.whole, limit, takes] {
+                         return index_of(*whole, limit, takes, false).finish() + "\n";
+                       },
+                       index_of(*context.whole, limit, takes, true).finished_bytes() + 1)});
   return files;
 }
 

@@ -6,21 +6,42 @@
 #include "base/json/json_writer.h"
 
 namespace reshardfs {
-WeightMap::WeightMap(std::uint64_t total_size, std::size_t indent) : indent_(indent) {
+WeightMap::WeightMap(std::uint64_t total_size, std::size_t indent, bool counts_only)
+    : indent_(indent), entry_line_(line(2)), counts_only_(counts_only) {
   text_ = "{" + line(1) + "\"metadata\": {" + line(2) +
           "\"total_size\": " + std::to_string(total_size) + line(1) + "}," + line(1) +
           "\"weight_map\": {";
 }
 
 void WeightMap::add(const std::string& parameter, const std::string& file) {
-  text_ += (empty_ ? "" : ",") + line(2) + json_quoted(parameter, JsonText::kAscii) + ": " +
-           json_quoted(file, JsonText::kAscii);
+  if (counts_only_) {
+    constexpr std::string_view kBetween = ": ";
+    counted_ += (empty_ ? 0 : 1) + entry_line_.size() + kBetween.size() +
+                json_quoted_bytes(parameter, JsonText::kAscii) +
+                json_quoted_bytes(file, JsonText::kAscii);
+    empty_ = false;
+    return;
+  }
+  if (!empty_) text_ += ',';
+  text_ += entry_line_;
+  append_json_quoted(text_, parameter, JsonText::kAscii);
+  text_ += ": ";
+  append_json_quoted(text_, file, JsonText::kAscii);
   empty_ = false;
 }
 
-std::string WeightMap::finish() && {
+void WeightMap::finish_text() {
   text_ += line(1) + "}" + line(0) + "}";
+}
+
+std::string WeightMap::finish() && {
+  finish_text();
   return std::move(text_);
+}
+
+std::uint64_t WeightMap::finished_bytes() && {
+  finish_text();
+  return text_.size() + counted_;
 }
 
 /// A new line, and its indent.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "view/params/params_directory.h"
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <set>
@@ -12,6 +13,7 @@
 #include "base/json/json_writer.h"
 #include "base/text/file_name.h"
 #include "base/text/text.h"
+#include "plan/target/slice_shapes.h"
 #include "view/files/npy_file.h"
 #include "view/files/text_file.h"
 #include "view/files/text_value.h"
@@ -36,6 +38,15 @@ class Origins {
 
   /// The source's pipeline stages in which it is, as JSON.
   const std::string& stages(const SourceParameter& parameter) {
+    // Mostly those of the parameter before.
+    const auto is_same = [](const Holders::Row& row, const auto& file) {
+      return row.first == file.first && row.count == file.second;
+    };
+    const auto rows = parameter.holders.rows();
+    if (last_ != nullptr &&
+        std::equal(rows.begin(), rows.end(), last_->first.begin(), last_->first.end(), is_same)) {
+      return last_->second;
+    }
     Files files;
     for (const Holders::Row& row : parameter.holders.rows()) {
       files.emplace_back(row.first, row.count);
@@ -48,13 +59,14 @@ class Origins {
       }
       found->second = text_of(stages);
     }
+    last_ = &*found;
     return found->second;
   }
 
   /// The source's ranks from which it is read, as JSON.
-  std::string ranks(const TargetParameter& parameter) {
-    if (!parameter.grid) return find_ranks(parameter);
-    const Key key{&parameter.grid->pattern(), parameter.by_stage.get(), parameter.stage_has.get(),
+  const std::string& ranks(const TargetParameter& parameter) {
+    if (!parameter.grid) return alone_ = find_ranks(parameter);
+    const Key key{&parameter.grid->pattern(), parameter.by_stage, parameter.stage_has,
                   parameter.copies, parameter.grid->replicas_differ()};
     const auto [found, is_new] = ranks_.try_emplace(key);
     if (is_new) found->second = find_ranks(parameter);
@@ -76,31 +88,43 @@ class Origins {
   const TargetTable& target_;
   Rank rank_;
   std::map<Files, std::string> stages_;
+  const std::pair<const Files, std::string>* last_ = nullptr;  ///< of stages_
   std::map<Key, std::string> ranks_;
+  std::string alone_;  ///< of a parameter without a grid
 };
 
-std::string describe(const TargetTable& target, Rank rank, const TargetParameter& parameter,
-                     const std::string& file, Origins& origins) {
-  JsonWriter json(kStyle);
-  json.open_object();
-  json.key("name");
-  json.text(parameter.name);
-  json.key("file");
-  file.empty() ? json.null() : json.text(file);
-  json.key("dtype");
-  json.text(plain_dtype_name(parameter.dtype));
-  json.key("shape");
-  json.numbers(is_array(parameter.dtype) ? target.slice_shape(parameter, rank) : Shape{});
-  json.key("stages");
-  json.written(origins.stages(*parameter.source));
-  json.key("source_ranks");
-  json.written(origins.ranks(parameter));
-  if (const auto value = text_value(parameter)) {
-    json.key("value");
-    json.text(*value);
+/// Appends an object of the list. Written by hand, as a list has a million of them.
+void append_item(std::string& out, const TargetParameter& parameter, const std::string& file,
+                 SliceShapes& shapes, Origins& origins) {
+  const auto text = [&](std::string_view value) { append_json_quoted(out, value, kStyle.text); };
+  out += R"({"name":)";
+  text(parameter.name);
+  out += R"(,"file":)";
+  if (file.empty()) {
+    out += "null";
+  } else {
+    text(file);
   }
-  json.close_object();
-  return json.take();
+  out += R"(,"dtype":)";
+  text(plain_dtype_name(parameter.dtype));
+  out += R"(,"shape":[)";
+  if (is_array(parameter.dtype)) {
+    const char* between = "";
+    for (const std::int64_t size : shapes.of(parameter)) {
+      out += between;
+      out += std::to_string(size);
+      between = ",";
+    }
+  }
+  out += R"(],"stages":)";
+  out += origins.stages(*parameter.source);
+  out += R"(,"source_ranks":)";
+  out += origins.ranks(parameter);
+  if (const auto value = text_value(parameter)) {
+    out += R"(,"value":)";
+    text(*value);
+  }
+  out += '}';
 }
 
 /// Linux takes paths of 4095 bytes. What is left is for the mount point: one path that is too long
@@ -112,21 +136,41 @@ constexpr std::size_t kShownColumns = 40;
 /// what has no place.
 std::string path_of(const TargetParameter& parameter) {
   if (numpy_descr(parameter.dtype).empty()) return {};
-  std::string path =
-      "params/" + to_file_path(parameter.name) + std::string(kParameterFileExtension);
+  std::string path = "params/";
+  path.reserve(path.size() + parameter.name.size() + kParameterFileExtension.size());
+  path += to_file_path(parameter.name);
+  path += kParameterFileExtension;
   return path.size() > kMaxPathBytes ? std::string() : path;
 }
 
-/// Written item by item: all of them as JSON values would take many times the text's size.
-std::string list_of(const TargetTable& target, Rank rank) {
+/// Calls take() with the list's text, piece by piece.
+template <typename Take>
+void write_list(const TargetTable& target, Rank rank, Take&& take) {
   Origins origins(target, rank);
-  std::string list = "[";
+  SliceShapes shapes(target, rank);
+  take("[");
+  std::string item;
+  const char* before = "\n";
   for (const TargetParameter& parameter : target.parameters()) {
     if (!target.has(parameter, rank)) continue;
-    list += list.size() == 1 ? "\n" : ",\n";
-    list += describe(target, rank, parameter, path_of(parameter), origins);
+    item = before;
+    append_item(item, parameter, path_of(parameter), shapes, origins);
+    take(item);
+    before = ",\n";
   }
-  return list + "\n]\n";
+  take("\n]\n");
+}
+
+std::string list_of(const TargetTable& target, Rank rank) {
+  std::string list;
+  write_list(target, rank, [&](std::string_view text) { list += text; });
+  return list;
+}
+
+std::uint64_t bytes_of_list(const TargetTable& target, Rank rank) {
+  std::uint64_t bytes = 0;
+  write_list(target, rank, [&](std::string_view text) { bytes += text.size(); });
+  return bytes;
 }
 
 void warn_of_long_names(const std::vector<std::string>& names, std::vector<std::string>& warnings) {
@@ -148,8 +192,10 @@ void add_params(const std::shared_ptr<const TargetTable>& target, Rank rank,
                 std::vector<std::string>& warnings) {
   // All in one place: of a hundred thousand files each would leave a gap behind its path's text.
   const auto arrays = std::make_shared<std::deque<NpyFile>>();
+  NpySizes sizes(*target, rank);
   std::vector<std::string> too_long;
   std::vector<std::string> packed;
+  files.reserve(files.size() + target->parameters().size());
   for (const TargetParameter& parameter : target->parameters()) {
     if (!is_array(parameter.dtype) || !target->has(parameter, rank)) continue;
     if (is_packed(parameter.dtype)) {
@@ -161,7 +207,7 @@ void add_params(const std::shared_ptr<const TargetTable>& target, Rank rank,
       too_long.push_back(parameter.name);
       continue;
     }
-    const NpyFile& array = arrays->emplace_back(target, rank, parameter);
+    const NpyFile& array = arrays->emplace_back(target, rank, parameter, sizes);
     files.push_back({directory + path, {arrays, &array}});
   }
   warn_of_long_names(too_long, warnings);
@@ -171,7 +217,8 @@ void add_params(const std::shared_ptr<const TargetTable>& target, Rank rank,
                        (packed.size() == 1 ? "it" : "them"));
   }
   files.push_back({directory + "params.json",
-                   std::make_shared<MadeFile>([target, rank] { return list_of(*target, rank); })});
+                   std::make_shared<MadeFile>([target, rank] { return list_of(*target, rank); },
+                                              bytes_of_list(*target, rank))});
 }
 
 }  // namespace reshardfs

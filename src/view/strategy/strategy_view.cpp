@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// strategy/source.json, source.txt, destination.json and destination.txt: what the conversion was
 /// made with, also where it was derived or came from rules.
+#include <unordered_map>
+
 #include "reshardfs/error.h"
 #include "reshardfs/strategy.h"
 
@@ -17,10 +19,17 @@ std::string as_text(const Strategy& strategy) {
                      counted(static_cast<std::size_t>(strategy.stage_count()), "stage") + " of " +
                      counted(static_cast<std::size_t>(strategy.devices_per_stage()), "device") +
                      "\n";
+  std::unordered_map<const Layout*, std::string> layouts;  // parameters share them
   for (std::int64_t stage = 0; stage < strategy.stage_count(); ++stage) {
     text += "\nstage " + std::to_string(strategy.first_stage() + stage) + "\n";
     for (const auto& [name, layout] : strategy.stage(stage)) {
-      text += "  " + printable(name) + ": " + to_string(layout) + "\n";
+      std::string& words = layouts[&layout];
+      if (words.empty()) words = to_string(layout);
+      text += "  ";
+      text += printable(name);
+      text += ": ";
+      text += words;
+      text += '\n';
     }
   }
   return text;

@@ -4,6 +4,9 @@
 /// parameters that the source strategy lays out, param_name_map.json, and hyper_param.safetensors
 /// with all others.
 #include <algorithm>
+#include <functional>
+#include <queue>
+#include <utility>
 
 #include "reshardfs/error.h"
 
@@ -34,23 +37,32 @@ struct Division {
   std::vector<std::size_t> part_of;  ///< by position in `weights`
 };
 
-/// Each weight goes to the part that is least full.
+/// Each weight goes to the part that is least full, the first of several such.
 Division divide(Parameters weights) {
   Division division;
-  std::stable_sort(weights.begin(), weights.end(),
-                   [](const auto* a, const auto* b) { return full_bytes(*a) > full_bytes(*b); });
+  std::vector<std::pair<std::uint64_t, const TargetParameter*>> sized;
+  sized.reserve(weights.size());
   std::uint64_t total = 0;
-  for (const TargetParameter* weight : weights) total += full_bytes(*weight);
+  for (const TargetParameter* weight : weights) {
+    sized.emplace_back(full_bytes(*weight), weight);
+    total += sized.back().first;
+  }
+  std::stable_sort(sized.begin(), sized.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
   const std::uint64_t wanted = (total + kPartBytes - 1) / kPartBytes;
   const auto count = static_cast<std::size_t>(std::clamp<std::uint64_t>(wanted, 1, weights.size()));
   division.parts.resize(count);
-  std::vector<std::uint64_t> filled(count, 0);
-  for (const TargetParameter* weight : weights) {
-    const auto least = std::min_element(filled.begin(), filled.end());
-    const auto part = static_cast<std::size_t>(least - filled.begin());
-    *least += full_bytes(*weight);
+  using Filled = std::pair<std::uint64_t, std::size_t>;  // bytes, part
+  std::priority_queue<Filled, std::vector<Filled>, std::greater<>> filled;
+  for (std::size_t part = 0; part < count; ++part) filled.emplace(0, part);
+  for (std::size_t i = 0; i < sized.size(); ++i) {
+    const auto [bytes, weight] = sized[i];
+    auto [least, part] = filled.top();
+    filled.pop();
+    filled.emplace(least + bytes, part);
     division.parts[part].push_back(weight);
     division.part_of.push_back(part);
+    weights[i] = weight;
   }
   division.weights = std::move(weights);
   return division;
@@ -77,12 +89,18 @@ std::uint64_t stated_size(const Parameters& weights, bool through_map) {
 }
 
 /// As Python's json writes it with an indent of 4.
-std::string name_map(const Division& division, bool through_map) {
-  WeightMap map(stated_size(division.weights, through_map), 4);
+WeightMap name_map(const Division& division, bool through_map, bool counts_only) {
+  WeightMap map(stated_size(division.weights, through_map), 4, counts_only);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < division.parts.size(); ++i) names.push_back(part_name(i));
   for (std::size_t i = 0; i < division.weights.size(); ++i) {
-    map.add(division.weights[i]->name, part_name(division.part_of[i]));
+    map.add(division.weights[i]->name, names[division.part_of[i]]);
   }
-  return std::move(map).finish();
+  return map;
+}
+
+bool is_mapped(const TargetTable& whole) {
+  return whole.source().mapped_from() != nullptr;
 }
 
 /// The arrays that are weights, or those that are not.
@@ -126,10 +144,12 @@ std::vector<OutputFile> unified_view(const ViewContext& context) {
     return {};
   }
   files.push_back(
-      {"unified/param_name_map.json", std::make_shared<MadeFile>([whole = context.whole] {
-         return name_map(divide(arrays_that(*whole, true)),
-                         whole->source().mapped_from() != nullptr);
-       })});
+      {"unified/param_name_map.json",
+       std::make_shared<MadeFile>(
+           [whole = context.whole] {
+             return name_map(divide(arrays_that(*whole, true)), is_mapped(*whole), false).finish();
+           },
+           name_map(division, is_mapped(*context.whole), true).finished_bytes())});
   return files;
 }
 

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstddef>
+#include <deque>
 #include <string_view>
 
 #include "format/safetensors/safetensors_writer.h"
@@ -12,12 +13,14 @@ namespace reshardfs {
 std::string attention_scales(const std::vector<const TargetParameter*>& weights,
                              std::uint64_t align) {
   constexpr std::string_view kFused = ".qkv_proj.weight";
+  std::deque<std::string> names;
   std::vector<safetensors::HeaderTensor> scales;
   for (const TargetParameter* weight : weights) {
     if (!weight->name.ends_with(kFused)) continue;
     const std::string attention = weight->name.substr(0, weight->name.size() - kFused.size());
     for (const std::string_view scale : {"_k_scale", "_prob_scale", "_q_scale", "_v_scale"}) {
-      scales.push_back({attention + ".attn." + std::string(scale), DType::kFloat32, {}});
+      names.push_back(attention + ".attn." + std::string(scale));
+      scales.push_back({names.back(), DType::kFloat32, {}});
     }
   }
   if (scales.empty()) return {};

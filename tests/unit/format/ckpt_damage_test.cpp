@@ -157,9 +157,10 @@ class RandomFile {
     TensorEntry model;
     model.name = name;
     model.dtype = static_cast<DType>(random_() % 14);
-    model.shape.resize(random_() % 5);
-    for (auto& dim : model.shape)
+    Shape shape(random_() % 5);
+    for (auto& dim : shape)
       dim = static_cast<std::int64_t>(random_() % 300 == 0 ? 200 : 1 + random_() % 3);
+    model.shape = shape;
     model.content_bytes =
         static_cast<std::uint64_t>(element_count(model.shape) * element_size(model.dtype));
     expected_.push_back(model);

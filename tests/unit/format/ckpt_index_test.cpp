@@ -41,13 +41,13 @@ TEST(CkptIndex, FindsWhatFormatsDescribes) {
   EXPECT_EQ(w->shape, (Shape{2, 3}));
   EXPECT_EQ(w->content_bytes, 24U);
   EXPECT_EQ(w->encoding, ContentEncoding::kPlain);
-  EXPECT_EQ(w->extents, (std::vector<ByteRange>{{file.find(content), 24}}));
+  EXPECT_EQ(w->extents, (FileExtents{{file.find(content), 24}}));
   const TensorEntry* s = index.find("s");
   ASSERT_NE(s, nullptr);
   EXPECT_EQ(s->dtype, DType::kString);
   EXPECT_EQ(s->shape, Shape{});
   EXPECT_EQ(s->content_bytes, 8U);
-  EXPECT_EQ(s->extents, (std::vector<ByteRange>{{file.size() - 8, 8}}));
+  EXPECT_EQ(s->extents, (FileExtents{{file.size() - 8, 8}}));
   EXPECT_EQ(index.find("x"), nullptr);
   EXPECT_EQ(index.find(""), nullptr);
 }
@@ -83,7 +83,7 @@ TEST(CkptIndex, AcceptsAnyFieldOrder) {
       unknown + test::bytes(1, test::bytes(2, tensor) + unknown + test::bytes(1, "w")) + unknown;
   const FileIndex index = index_of(file);
   EXPECT_EQ(index.find("w")->shape, (Shape{2, 2}));
-  EXPECT_EQ(index.find("w")->extents, (std::vector<ByteRange>{{file.find("abcdefgh"), 8}}));
+  EXPECT_EQ(index.find("w")->extents, (FileExtents{{file.find("abcdefgh"), 8}}));
 }
 
 TEST(CkptIndex, MergesRepeatedFieldsAsProtobufDoes) {
@@ -95,7 +95,7 @@ TEST(CkptIndex, MergesRepeatedFieldsAsProtobufDoes) {
   EXPECT_EQ(index.find("old"), nullptr);
   EXPECT_EQ(index.find("new")->dtype, DType::kBool);
   EXPECT_EQ(index.find("new")->shape, (Shape{2, 3}));
-  EXPECT_EQ(index.find("new")->extents, (std::vector<ByteRange>{{file.find("abcdef"), 6}}));
+  EXPECT_EQ(index.find("new")->extents, (FileExtents{{file.find("abcdef"), 6}}));
 }
 
 TEST(CkptIndex, SkipsKnownFieldsOfAnotherWireType) {

@@ -44,7 +44,7 @@ TEST(CkptWriter, AgreesWithTheReaderForRandomParameters) {
     ASSERT_NE(entry, nullptr);
     EXPECT_EQ(entry->dtype, dtype);
     EXPECT_EQ(entry->shape, shape);
-    EXPECT_EQ(entry->extents, (std::vector<ByteRange>{{header.size(), bytes}}));
+    EXPECT_EQ(entry->extents, (FileExtents{{header.size(), bytes}}));
   }
 }
 

@@ -57,11 +57,11 @@ TEST(SafetensorsIndex, FindsTypesShapesAndPlaces) {
   EXPECT_EQ(weight.dtype, DType::kFloat32);
   EXPECT_EQ(weight.shape, (Shape{2, 3}));
   EXPECT_EQ(weight.content_bytes, 24U);
-  EXPECT_EQ(weight.extents, (std::vector<ByteRange>{{8 + header.size(), 24}}));
+  EXPECT_EQ(weight.extents, (FileExtents{{8 + header.size(), 24}}));
   const TensorEntry* step = index.find("step");
   ASSERT_NE(step, nullptr);
   EXPECT_EQ(step->shape, Shape{});
-  EXPECT_EQ(step->extents, (std::vector<ByteRange>{{8 + header.size() + 24, 4}}));
+  EXPECT_EQ(step->extents, (FileExtents{{8 + header.size() + 24, 4}}));
 }
 
 TEST(SafetensorsIndex, OrdersByDataAndKeepsTheHeadersOrderAtOnePlace) {

@@ -2,6 +2,7 @@
 #include "format/safetensors/safetensors_writer.h"
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <random>
 
@@ -48,10 +49,12 @@ TEST(SafetensorsWriter, SortsByTypeThenByTheBytesOfTheName) {
   const std::vector<std::string> order{"U64",     "I64",     "F64", "F32", "U32",
                                        "I32",     "BF16",    "F16", "U16", "I16",
                                        "F8_E4M3", "F8_E5M2", "I8",  "U8",  "BOOL"};
+  std::deque<std::string> names;
   std::vector<HeaderTensor> tensors;
   for (const std::string name : {"é", "z", "a", "Z", "a.b"}) {
     for (auto type = order.rbegin(); type != order.rend(); ++type) {
-      tensors.push_back({*type + name, *dtype_from_safetensors(*type), {2}});
+      names.push_back(*type + name);
+      tensors.push_back({names.back(), *dtype_from_safetensors(*type), {2}});
     }
   }
   std::vector<std::string> expected;
@@ -59,8 +62,25 @@ TEST(SafetensorsWriter, SortsByTypeThenByTheBytesOfTheName) {
     for (const std::string name : {"Z", "a", "a.b", "z", "é"}) expected.push_back(type + name);
   }
   std::vector<std::string> found;
-  for (const std::size_t at : make_header(tensors, {}).order) found.push_back(tensors[at].name);
+  for (const std::size_t at : make_header(tensors, {}).order) found.emplace_back(tensors[at].name);
   EXPECT_EQ(found, expected);
+}
+
+TEST(SafetensorsWriter, TakesTheOrderOfNamesFromWhoeverKnowsIt) {
+  const std::vector<HeaderTensor> tensors{
+      {"b", DType::kUInt8, {1}}, {"c", DType::kFloat32, {1}}, {"a", DType::kUInt8, {2}}};
+  const std::vector<std::uint32_t> by_name{2, 0, 1};
+  EXPECT_EQ(make_header(tensors, kFormatMs, 8, by_name).bytes,
+            make_header(tensors, kFormatMs).bytes);
+  for (const std::vector<std::uint32_t>& wrong :
+       {std::vector<std::uint32_t>{0, 1, 2}, {2, 0}, {2, 2, 1}, {2, 0, 3}}) {
+    expect_error(ErrorKind::kInternal, {"order"},
+                 [&] { make_header(tensors, kFormatMs, 8, wrong); });
+  }
+  const std::vector<HeaderTensor> twice{{"w", DType::kUInt8, {}}, {"w", DType::kInt8, {}}};
+  expect_error(ErrorKind::kBadInput, {"'w'", "twice"}, [&] {
+    make_header(twice, {}, 8, std::vector<std::uint32_t>{0, 1});
+  });
 }
 
 TEST(SafetensorsWriter, WritesInt4AsInt8AmongThem) {
@@ -128,14 +148,17 @@ TEST(SafetensorsWriter, AgreesWithTheReaderForRandomTensors) {
   std::mt19937_64 random(seed);
   for (int round = 0; round < 500; ++round) {
     std::vector<HeaderTensor> tensors(1 + random() % 20);
+    std::vector<std::string> names(tensors.size());
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      tensors[i].name = std::string(random() % 5, static_cast<char>(1 + random() % 127)) + "é" +
-                        std::to_string(i);
+      names[i] = std::string(random() % 5, static_cast<char>(1 + random() % 127)) + "é" +
+                 std::to_string(i);
+      tensors[i].name = names[i];
       tensors[i].dtype = static_cast<DType>(random() % static_cast<unsigned>(DType::kString));
       tensors[i].shape.resize(random() % 4);
       for (std::int64_t& dim : tensors[i].shape) dim = static_cast<std::int64_t>(random() % 4);
     }
     const Header header = make_header(tensors, kFormatMs);
+    EXPECT_EQ(file_bytes(tensors, kFormatMs), header.file_bytes());
     const FileIndex index =
         read_index(MemorySource(header.bytes + std::string(header.data_bytes, 'x')));
     ASSERT_EQ(index.entries().size(), tensors.size());

@@ -83,7 +83,7 @@ TEST(ByteRanges, ReachOverTheBordersOfRecords) {
   const std::string second = record("w", {12}, "Int8", all.substr(5, 3));
   const auto set = memory_set({{0, first + second + record("w", {12}, "Int8", all.substr(8))}});
   const SourceTable table(set, std::nullopt);
-  const std::vector<ByteRange>& stored = set->files().front().index->entries().front().extents;
+  const FileExtents& stored = set->files().front().index->entries().front().extents;
   ASSERT_EQ(stored.size(), 3U);
   const SourceRanges whole = source_ranges(ShownTensor(table.find("w")->grid), 10);
   ASSERT_EQ(whole.ranges.size(), 1U);

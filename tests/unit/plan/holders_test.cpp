@@ -52,8 +52,8 @@ TEST_F(HoldersTest, JoinTheLastOfSeveralRuns) {
   holders.add({&files_[2], 1, &entries_[1]});
   holders.add({&files_[3], 1, &entries_[1]});
   holders.add({&files_[4], 0, &entries_[0]});  // none
-  EXPECT_EQ(holders.rows(), (std::vector<Holders::Row>{{files_.data(), 1, &entries_[0]},
-                                                       {&files_[2], 2, &entries_[1]}}));
+  EXPECT_THAT(holders.rows(), ElementsAre(Holders::Row{files_.data(), 1, &entries_[0]},
+                                          Holders::Row{&files_[2], 2, &entries_[1]}));
   EXPECT_EQ(holders.front().entry, &entries_[0]);
 }
 

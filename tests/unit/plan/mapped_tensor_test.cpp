@@ -90,14 +90,16 @@ class MappedTensors : public testing::Test {
     TensorEntry entry;
     entry.name = "source";
     entry.dtype = DType::kFloat32;
+    Shape shape;
     std::vector<std::vector<std::int64_t>> rows;
     for (std::size_t d = 0; d < cell.size(); ++d) {
       std::vector<std::int64_t>& list = rows.emplace_back();
       for (const AxisInterval& interval : pattern.partitions[d].intervals_of(cell[d])) {
         for (std::int64_t i = interval.begin; i < interval.end; ++i) list.push_back(i);
       }
-      entry.shape.push_back(static_cast<std::int64_t>(list.size()));
+      shape.push_back(static_cast<std::int64_t>(list.size()));
     }
+    entry.shape = shape;
     std::string bytes = "head";
     for_each_index(entry.shape, [&](const Shape& index) {
       std::int64_t at = 0;

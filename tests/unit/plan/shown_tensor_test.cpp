@@ -166,10 +166,10 @@ TEST(ShownTensor, BearsThirtyTwoDimensions) {
   const auto set = memory_set({{0, record("w", {1}, "Int8", "x")}});
   const RankFile& file = set->files().front();
   TensorEntry entry = file.index->entries().front();
-  entry.shape.assign(32, 1);
+  entry.shape = Shape(32, 1);
   const ShownTensor view(single_cell_grid(Holding{&file, &entry}));
   EXPECT_EQ(read(view, 0, 1), "x");
-  entry.shape.assign(33, 1);
+  entry.shape = Shape(33, 1);
   test::expect_error(ErrorKind::kUnsupported, {"'w'", "more than 32 dimensions"}, [&] {
     ShownTensor(single_cell_grid(Holding{&file, &entry}));
   });

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text/name_order.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+namespace reshardfs {
+namespace {
+
+constexpr std::size_t kKeyBytes = 8;
+/// Groups up to this size are compared name by name.
+constexpr std::size_t kFewNames = 12;
+
+struct Item {
+  std::uint64_t key = 0;  ///< the next bytes of the name
+  std::uint32_t position = 0;
+};
+
+using Items = std::span<Item>;
+
+/// Bytes of the name from `at` on as a number that sorts as they do; zeros behind its end.
+std::uint64_t key_at(std::string_view name, std::size_t at) noexcept {
+  std::uint64_t key = 0;
+  const std::string_view bytes = name.substr(std::min(at, name.size()), kKeyBytes);
+  for (const char byte : bytes) key = key << 8U | static_cast<unsigned char>(byte);
+  return bytes.empty() ? 0 : key << 8U * (kKeyBytes - bytes.size());
+}
+
+class NameSorter {
+ public:
+  explicit NameSorter(std::span<const std::string_view> names) : names_(names) {}
+
+  /// Sorts names whose first bytes up to `at` are equal.
+  void sort(Items items, std::size_t at) const {
+    if (items.size() <= kFewNames) return compare_rest(items, at);
+    for (Item& item : items) item.key = key_at(names_[item.position], at);
+    const auto before = [](const Item& a, const Item& b) {
+      return std::tie(a.key, a.position) < std::tie(b.key, b.position);
+    };
+    if (!std::is_sorted(items.begin(), items.end(), before)) {
+      std::sort(items.begin(), items.end(), before);
+    }
+    for (auto first = items.begin(); first != items.end();) {
+      const auto last = std::find_if(
+          first, items.end(), [key = first->key](const Item& item) { return item.key != key; });
+      if (last - first > 1) sort_equal_keys(Items(first, last), at + kKeyBytes);
+      first = last;
+    }
+  }
+
+ private:
+  /// Of names whose keys are equal, those that have ended are the beginnings of the others. Zeros
+  /// at their end are bytes of theirs, or behind it.
+  void sort_equal_keys(Items items, std::size_t at) const {
+    const auto size_of = [&](const Item& item) { return names_[item.position].size(); };
+    const auto longer = std::stable_partition(
+        items.begin(), items.end(), [&](const Item& item) { return size_of(item) <= at; });
+    std::stable_sort(items.begin(), longer,
+                     [&](const Item& a, const Item& b) { return size_of(a) < size_of(b); });
+    const Items rest(longer, items.end());
+    if (rest.size() > 1) sort(rest, at);
+  }
+
+  void compare_rest(Items items, std::size_t at) const {
+    std::sort(items.begin(), items.end(), [&](const Item& a, const Item& b) {
+      const int order = names_[a.position].substr(at).compare(names_[b.position].substr(at));
+      return order != 0 ? order < 0 : a.position < b.position;
+    });
+  }
+
+  std::span<const std::string_view> names_;
+};
+
+}  // namespace
+
+std::vector<std::uint32_t> order_of_names(std::span<const std::string_view> names) {
+  std::vector<std::uint32_t> order(names.size());
+  std::iota(order.begin(), order.end(), 0U);
+  if (std::is_sorted(names.begin(), names.end())) return order;
+  std::vector<Item> items(names.size());
+  for (std::uint32_t i = 0; i < items.size(); ++i) items[i].position = i;
+  NameSorter(names).sort(items, 0);
+  std::transform(items.begin(), items.end(), order.begin(),
+                 [](const Item& item) { return item.position; });
+  return order;
+}
+
+}  // namespace reshardfs
