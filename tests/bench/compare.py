@@ -3,10 +3,10 @@
 """Compares reshardfs with what people use in its place, in one run: the same job by each of them.
 
 A job leads from a checkpoint of 8 ranks to tensors in the memory of 4 ranks that cut otherwise, or of one process
-that wants the whole model. Each way is done --rounds times, by turns with the others of its job, and its tensors'
-checksums are compared; other bytes are an error (exit code 1). Prints a table in Markdown: medians, and the least
-and the most in brackets; one round before them does not count. The sources are in the page cache. Clocks begin when all programs have imported what they
-need, and the ranks of a job have met.
+that wants the whole model. Each way is done --rounds times, by turns with the others of its job, after one round
+that does not count. The tensors' checksums are compared; other bytes are an error (exit code 1). Prints tables in
+Markdown: medians, and the least and the most in brackets. The sources are in the page cache. Clocks begin when all
+programs have imported what they need, and the ranks of a job have met.
 
 This interpreter needs NumPy, protobuf and protoc, and for the ways "module" the module reshardfs
 (PYTHONPATH=build/release/python). --torch-python is the command of one with PyTorch 2 and safetensors, such as
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import shlex
 import shutil
 import signal
@@ -72,6 +73,8 @@ class Bench:
     converter: Worker
     loader: Worker
     torches: list[Torch]
+    rounds: int
+    self_test: bool
 
     @property
     def ranks_expected(self) -> list[str]:
@@ -109,6 +112,7 @@ class Job:
     task: str  # that loads them
     worker: Worker
     expected: list[str]
+    of_weights: str = "*"  # the largest of these files has weights that are loaded
     ways: list[Way] = field(default_factory=list)
 
     @property
@@ -161,18 +165,46 @@ class Job:
         for place in (self.source, self.bench.scratch / "ready"):
             yield from (path for path in place.rglob("*") if path.is_file())
 
-    def run(self, rounds: int) -> None:
+    def run(self) -> None:
+        if self.bench.self_test:
+            files = (path for path in self.source.rglob(self.of_weights) if path.is_file())
+            change_byte(max(files, key=lambda path: path.stat().st_size))
         self.add_ours()
-        for number in range(rounds + 1):
+        if self.bench.self_test:
+            self.find_wrong_bytes()
+        else:
+            self.take_turns()
+            print_table(self)
+        shutil.rmtree(self.source)
+        shutil.rmtree(self.bench.scratch / "ready")
+
+
+    def take_turns(self) -> None:
+        for number in range(self.bench.rounds + 1):
             for way in self.ways:
                 for path in self.sources():
                     read_hot(path)
                 figures = measure(way)
                 if number:  # in the round before, imports and caches are filled
                     way.samples.append(figures)
-        print_table(self)
-        shutil.rmtree(self.source)
-        shutil.rmtree(self.bench.scratch / "ready")
+
+    def find_wrong_bytes(self) -> None:
+        for way in self.ways:
+            try:
+                measure(way)
+            except WrongBytes as error:
+                print(f"found: {error}")
+                continue
+            raise AssertionError(f"{way.name}: a changed byte was not found")
+
+
+def change_byte(path: Path) -> None:
+    """In the middle, which is of a tensor."""
+    with open(path, "r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 1]))
 
 
 def skipped(job: str, way: str, why: str) -> None:
@@ -198,7 +230,7 @@ def mindspore(bench: Bench) -> None:
     sources = [str(source / f"rank_{rank}/model-1_1.ckpt") for rank in range(SOURCE_RANKS)]
     job.add_converter("MindSpore's converter, then the loader", bench.converter, "convert_mindspore", job.found,
                       sources=sources)
-    job.run(bench.setup["rounds"])
+    job.run()
 
 
 def dcp(bench: Bench) -> None:
@@ -211,7 +243,7 @@ def dcp(bench: Bench) -> None:
     for torch in bench.torches:
         job.ways.append(Way(f"dcp.load of {torch.version}",
                             Load(torch.loader, "load_dcp", TARGET_RANKS, setup, job.expected)))
-    job.run(bench.setup["rounds"])
+    job.run()
 
 
 def safetensors(bench: Bench) -> None:
@@ -224,7 +256,7 @@ def safetensors(bench: Bench) -> None:
     sources = [str(source / f"rank_{rank}/model.safetensors") for rank in range(SOURCE_RANKS)]
     job.add_converter("a script with safe_open and save_file, then the loader", first.converter,
                       "convert_safetensors", job.found, sources=sources)
-    job.run(bench.setup["rounds"])
+    job.run()
 
 
 WHOLE = ("--dst-strategy", "none", "--views", "merged", "--format", "safetensors")
@@ -245,7 +277,7 @@ def consolidated(bench: Bench) -> None:
         job.add_converter(f"consolidate_safetensors_files of {torch.version}, then the loader", torch.converter,
                           "consolidate", one_file("*.safetensors"), source=str(source),
                           names=list(bench.model.arrays))
-    job.run(bench.setup["rounds"])
+    job.run()
 
 
 def zero(bench: Bench, stage: int) -> None:
@@ -255,11 +287,12 @@ def zero(bench: Bench, stage: int) -> None:
     write_set(source, spec)
     place = source / spec.tag
     job = Job(f"DeepSpeed's ZeRO, stage {stage}, of 8 ranks to one file", bench, source, WHOLE,
-              one_file("merged/*.safetensors"), "load_safetensors", first.loader, bench.whole_expected)
+              one_file("merged/*.safetensors"), "load_safetensors", first.loader, bench.whole_expected,
+              "*optim_states.pt")
     optimizers = [str(place / f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt") for rank in range(SOURCE_RANKS)]
     job.add_converter("zero_to_fp32, then the loader", first.converter, "convert_zero", one_file("*.safetensors"),
                       sources=optimizers, model_states=str(sorted(place.glob("*model_states.pt"))[0]))
-    job.run(bench.setup["rounds"])
+    job.run()
 
 
 JOBS: dict[str, Callable[[Bench], None]] = {
@@ -303,14 +336,14 @@ def start_torch(command: str, stack: contextlib.ExitStack) -> Torch | None:
 
 
 def run(args: argparse.Namespace, scratch: Path, stack: contextlib.ExitStack) -> None:
-    workers = [stack.enter_context(contextlib.closing(Worker([sys.executable]))) for _ in range(2)]
+    converter, loader = (stack.enter_context(contextlib.closing(Worker([sys.executable]))) for _ in range(2))
     torches = [found for command in args.torch_python if (found := start_torch(command, stack)) is not None]
     model = make_model(scratch / "model", args.layers, args.hidden)
     setup = {"model": str(scratch / "model"), "meeting": str(scratch / "meeting"), "layers": args.layers,
-             "hidden": args.hidden, "rounds": args.rounds}
-    bench = Bench(args.binary.resolve(), scratch, model, setup, *workers, torches)
+             "hidden": args.hidden}
+    bench = Bench(args.binary.resolve(), scratch, model, setup, converter, loader, torches, args.rounds, args.self_test)
     print(f"{model.nbytes / MIB:,.1f} MiB in {len(model.arrays)} float32 tensors, {args.rounds} rounds; "
-          + ", ".join(torch.version for torch in torches or []))
+          + (", ".join(torch.version for torch in torches) or "no PyTorch"), flush=True)
     for name in args.jobs.split(","):
         if name != "mindspore" and not torches:
             skipped(name, "all ways", "no --torch-python has PyTorch 2")
@@ -323,14 +356,18 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", type=Path, required=True, help="the reshardfs program")
-    parser.add_argument("--torch-python", action="append", default=[], metavar="COMMAND",
-                        help="a Python with PyTorch 2 and safetensors; may be given several times")
+    parser.add_argument("--torch-python", action="append", metavar="COMMAND",
+                        help="a Python with PyTorch 2 and safetensors; may be given several times; default: "
+                             "what RESHARDFS_TORCH is in the environment, or none")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--layers", type=int, default=4, help="of the model")
     parser.add_argument("--hidden", type=int, default=2048, help="its width, a multiple of 8; the default is 1.1 GiB")
     parser.add_argument("--jobs", default=",".join(JOBS), help=f"of {', '.join(JOBS)}; default: all")
     parser.add_argument("--scratch", help="a directory for the files; default: the system's")
+    parser.add_argument("--self-test", action="store_true",
+                        help="change a byte of each source, which each way must be found to load; no figures")
     args = parser.parse_args()
+    args.torch_python = args.torch_python or [word for word in [os.environ.get("RESHARDFS_TORCH")] if word]
     if args.rounds < 1 or args.layers < 1 or args.hidden < 8 or args.hidden % 8:
         parser.error("--rounds and --layers are 1 or more, --hidden is a multiple of 8")
     if unknown := set(args.jobs.split(",")) - JOBS.keys():

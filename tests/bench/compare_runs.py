@@ -129,7 +129,7 @@ class Worker:
 
     def checksums(self) -> list[str]:
         self._say({})
-        return [answer["checksum"] for answer in self._hear()]
+        return list(self._hear())
 
     def run(self) -> float:
         """What was prepared, to its end. Its seconds of processors."""
@@ -143,7 +143,7 @@ class Worker:
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         try:
-            self._process.wait(10)
+            self._process.wait(5)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -197,7 +197,7 @@ class Mount:
         assert self._watchdog is not None
         self._watchdog.cancel()
         try:
-            if kind is None:
+            with contextlib.suppress(RuntimeError) if kind else contextlib.nullcontext():
                 run_program([self.binary, "umount", self.place])
         finally:
             if is_mounted(self.place) or processes_of(self.place):

@@ -152,17 +152,13 @@ def save_safetensors(job: Job, _first: First) -> None:
                for name, array in model.parts(job.rank, job.ranks).items()}, out)
 
 
-def own(tensor: Any) -> Any:
-    """A copy, if the tensor is a part of something larger: of the mapped file."""
-    return tensor.clone() if tensor.untyped_storage().nbytes() > tensor.nbytes else tensor
-
-
 def load_safetensors(job: Job, first: First) -> Arrays:
+    """The library's tensors are maps of the file: they are copied."""
     from safetensors import safe_open
     out = {}
     with safe_open(job.files[job.rank], framework="pt") as file:
         for name in first_then_rest(file.keys()):
-            out[name] = own(file.get_tensor(name)).numpy()
+            out[name] = file.get_tensor(name).clone().numpy()
             first()
     return out
 
@@ -182,7 +178,7 @@ def convert_safetensors(job: Job, _first: First) -> None:
 
 def joined(shards: list[Any], name: str, cut: int | None, target: int, targets: int) -> Any:
     if cut is None:
-        return own(shards[0].get_tensor(name))
+        return shards[0].get_tensor(name)
     length = shards[0].get_slice(name).get_shape()[cut]
     begin, end = (length * len(shards) * at // targets for at in (target, target + 1))
     pieces = []

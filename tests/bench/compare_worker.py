@@ -8,9 +8,10 @@ have no imports in them. Lines of JSON go to and fro:
     its start                                   {"has": {module: version}}
     {"task": name, "ranks": N, "setup": {...}}  {"pids": [...]} once all ranks wait for their start
     {"files": [...]}                            [{"first": s, "all": s, "cpu": s}] once all are done
-    {}                                          [{"checksum": of what the rank has, or ""}]
+    {}                                          [checksum of what a rank has, or ""] once all have ended
 
-What a task imports while it runs, its next run finds imported. The times are those of the monotonic clock. A failure is answered by {"error": text} at any place.
+What a task imports while it runs, its next run finds imported. The times are those of the monotonic clock. A
+failure is answered by {"error": text} at any place.
 """
 
 from __future__ import annotations
@@ -137,20 +138,22 @@ def ask_all(streams: list[BinaryIO]) -> list[Any]:
     return answers
 
 
-def run_order(order: dict[str, Any], outer: tuple[BinaryIO, BinaryIO]) -> None:
+def tell_and_ask(streams: list[BinaryIO], message: Any) -> list[Any]:
+    for stream in streams:
+        say(stream, message)
+    return ask_all(streams)
+
+
+def run_order(order: dict[str, Any], outer: tuple[BinaryIO, BinaryIO]) -> list[str]:
+    """The checksums. No process of it is left then."""
     order["setup"]["meeting"] += f"_{os.getpid()}_{next(NUMBERS)}"  # ranks of another job must not come there
     ranks = [fork_rank(order, rank) for rank in range(order["ranks"])]
     streams = [stream for _, stream in ranks]
     try:
         ask_all(streams)
         say(outer[1], {"pids": [pid for pid, _ in ranks]})
-        for _ in range(2):
-            message = hear(outer[0])
-            for stream in streams:
-                say(stream, message)
-            answers = ask_all(streams)
-            import_more(answers[0].pop("imported", []))
-            say(outer[1], answers)
+        say(outer[1], tell_and_ask(streams, hear(outer[0])))
+        answers = tell_and_ask(streams, hear(outer[0]))
         for stream in streams:
             say(stream, {})
     except BaseException:
@@ -161,6 +164,8 @@ def run_order(order: dict[str, Any], outer: tuple[BinaryIO, BinaryIO]) -> None:
         for pid, stream in ranks:
             os.waitpid(pid, 0)
             stream.close()
+    import_more(answers[0]["imported"])
+    return [answer["checksum"] for answer in answers]
 
 
 def main() -> None:
@@ -172,7 +177,7 @@ def main() -> None:
     compare_tasks.import_all()
     for line in inner:
         try:
-            run_order(json.loads(line), (inner, out))  # type: ignore[arg-type]
+            say(out, run_order(json.loads(line), (inner, out)))
         except EOFError:
             raise SystemExit(1) from None
         except Exception:  # noqa: BLE001: compare.py is told
