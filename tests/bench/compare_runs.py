@@ -26,7 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 
 from bench_sets import MIB  # noqa: E402
-from mounted import clean_up, is_mounted, processes_of  # noqa: E402
+from mounted import clean_up, is_mounted  # noqa: E402
 
 TICK = os.sysconf("SC_CLK_TCK")
 SAMPLE_SECONDS = 0.02
@@ -94,16 +94,19 @@ class Worker:
     def __init__(self, command: Sequence[str]) -> None:
         program = Path(__file__).resolve().parent / "compare_worker.py"
         environment = {**os.environ, "UCX_LOG_LEVEL": "fatal", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+        self._messages = tempfile.TemporaryFile()
         self._process = subprocess.Popen([*command, "-B", str(program)], stdin=subprocess.PIPE,
-                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+                                         stdout=subprocess.PIPE, stderr=self._messages, env=environment)
         self.has: dict[str, str] = self._hear()["has"]
 
     def _hear(self) -> Any:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{' '.join(map(str, self._process.args))} ended: exit code "  # type: ignore[arg-type]
-                               f"{self._process.wait()}")
+            code = self._process.wait()
+            self._messages.seek(0)
+            raise RuntimeError(f"compare_worker.py ended: exit code {code}: "
+                               f"{self._messages.read().decode(errors='replace').strip()}")
         answer = json.loads(line)
         if isinstance(answer, dict) and "error" in answer:
             raise RuntimeError(answer["error"])
@@ -148,6 +151,7 @@ class Worker:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
+        self._messages.close()
 
 
 def run_program(command: Sequence[str | Path], gauge: Gauge | None = None) -> None:
@@ -165,6 +169,18 @@ def run_program(command: Sequence[str | Path], gauge: Gauge | None = None) -> No
                                f"{messages.read().decode(errors='replace').strip()}")
     if gauge is not None:
         gauge.cpu += usage.ru_utime + usage.ru_stime
+
+
+def daemons_of(mountpoint: Path) -> list[int]:
+    """As processes_of() of the tests, but it asks no other program for its arguments, which waits while that one
+    maps memory: a reader of a mount that does not answer may do so for long."""
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (directory / "comm").read_text().strip() == "reshardfs" and (
+                    os.fsencode(mountpoint) in (directory / "cmdline").read_bytes().split(b"\0")):
+                found.append(int(directory.name))
+    return found
 
 
 class Mount:
@@ -186,7 +202,7 @@ class Mount:
         run_program([self.binary, "mount", source, self.place, *options], gauge)
 
     def watch(self, gauge: Gauge) -> None:
-        self._pids = processes_of(self.place)
+        self._pids = daemons_of(self.place)
         for pid in self._pids:
             gauge.watch(pid, from_now=False)
 
@@ -200,7 +216,7 @@ class Mount:
             with contextlib.suppress(RuntimeError) if kind else contextlib.nullcontext():
                 run_program([self.binary, "umount", self.place])
         finally:
-            if is_mounted(self.place) or processes_of(self.place):
+            if is_mounted(self.place) or daemons_of(self.place):
                 clean_up(self.place)
         self.place.rmdir()
 
