@@ -75,6 +75,9 @@ ssize_t RequestTable::receive(int device, void* buffer, std::size_t size) noexce
     return got;
   }
   char* const kept = bytes_of(*slot);
+  // The memory must be there before the kernel writes to it: for a process that is killed
+  // meanwhile, the kernel fetches no memory, and the request fails with EIO.
+  clear_length(kept);
   char* const bytes = static_cast<char*>(buffer);
   const std::array<iovec, 2> places{
       {{.iov_base = kept, .iov_len = kSlotBytes},

@@ -4,11 +4,18 @@
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <ios>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -27,6 +34,32 @@ std::string request(std::uint32_t opcode, std::uint64_t unique, std::size_t leng
   header.unique = unique;
   std::memcpy(bytes.data(), &header, sizeof header);
   return bytes;
+}
+
+/// Where the first piece goes of what a thread of this process waits for in readv(2), once it does.
+const void* awaited_place(pid_t thread) {
+  for (;; std::this_thread::yield()) {
+    std::ifstream call("/proc/self/task/" + std::to_string(thread) + "/syscall");
+    long number = -1;
+    std::uintptr_t device = 0;
+    std::uintptr_t pieces = 0;
+    if (call >> number >> std::hex >> device >> pieces && number == SYS_readv) {
+      return reinterpret_cast<const iovec*>(pieces)->iov_base;
+    }
+  }
+}
+
+/// Whether this process can write to the page without a fault.
+bool is_mapped(const void* at) {
+  constexpr std::uint64_t kPresent = std::uint64_t{1} << 63;
+  const auto page =
+      reinterpret_cast<std::uintptr_t>(at) / static_cast<std::uintptr_t>(::getpagesize());
+  std::uint64_t entry = 0;
+  const Descriptor map(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+  const ssize_t got =
+      ::pread(map.get(), &entry, sizeof entry, static_cast<off_t>(page * sizeof entry));
+  EXPECT_EQ(got, static_cast<ssize_t>(sizeof entry));
+  return (entry & kPresent) != 0;
 }
 
 /// A device that keeps messages apart.
@@ -70,6 +103,26 @@ TEST_F(RequestTableTest, KeepsWhatIsNotAnswered) {
   table.answered(17);
   EXPECT_TRUE(table.unanswered().empty());
   EXPECT_TRUE(of_other_process(table).unanswered().empty());
+}
+
+TEST_F(RequestTableTest, HasTheMemoryForARequestBeforeItComes) {
+  RequestTable table;
+  // One slot of the first page holds no request.
+  const std::size_t fill = static_cast<std::size_t>(::getpagesize()) / RequestTable::kSlotBytes - 1;
+  for (std::size_t i = 0; i < fill; ++i) receive(table, request(FUSE_READ, 2 * i + 2));
+  const std::string next = request(FUSE_READ, 1000);
+  std::atomic<pid_t> id = 0;
+  std::string buffer(kBufferBytes, '\0');
+  std::thread receiver([&] {
+    id = static_cast<pid_t>(::syscall(SYS_gettid));
+    table.receive(ends_[1], buffer.data(), buffer.size());
+  });
+  while (id == 0) std::this_thread::yield();
+  const void* const place = awaited_place(id);
+  EXPECT_TRUE(is_mapped(place));
+  EXPECT_EQ(::send(ends_[0], next.data(), next.size(), 0), static_cast<ssize_t>(next.size()));
+  receiver.join();
+  EXPECT_TRUE(buffer.starts_with(next));
 }
 
 TEST_F(RequestTableTest, KeepsNothingThatHasNoAnswer) {
