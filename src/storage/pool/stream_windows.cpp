@@ -23,7 +23,8 @@ std::uint64_t StreamWindows::active(Clock::time_point now) const noexcept {
   std::uint64_t count = 0;
   for (const Stream& stream : streams_) {
     if (now - stream.used > kActive) break;
-    ++count;
+    // Nothing is fetched ahead of the others.
+    if (stream.window > 0) ++count;
   }
   return std::max<std::uint64_t>(count, 1);
 }
@@ -44,18 +45,56 @@ bool StreamWindows::goes_on(Stream& stream, const ByteRange& read) noexcept {
   return ++stream.in_a_row >= kEnough;
 }
 
+/// Reads far behind the furthest one are of the stream, too, as long as its region reaches back.
+StreamWindows::Streams::iterator StreamWindows::stream_of(const void* file,
+                                                          const ByteRange& read) noexcept {
+  const auto is_of_region = [&](const Stream& stream) {
+    if (stream.file != file || stream.window == 0) return false;
+    const std::uint64_t disorder = std::min(disorder_, stream.next);
+    const std::uint64_t begin = std::min(stream.base, stream.next - disorder);
+    return read.end() >= begin && read.offset() <= stream.horizon + kNear;
+  };
+  const auto found = std::find_if(streams_.begin(), streams_.end(), is_of_region);
+  if (found != streams_.end()) return found;
+  return std::find_if(streams_.begin(), streams_.end(), [&](const Stream& stream) {
+    return stream.file == file && stream.window == 0 && read.offset() <= stream.next + disorder_ &&
+           read.end() + disorder_ >= stream.next;
+  });
+}
+
+/// Another stream with a window that the stream reaches if it is advised up to `wanted`.
+StreamWindows::Streams::iterator StreamWindows::met_by(const Stream& stream,
+                                                       std::uint64_t wanted) noexcept {
+  return std::find_if(streams_.begin(), streams_.end(), [&](const Stream& other) {
+    return &other != &stream && other.file == stream.file && other.window > 0 &&
+           other.base <= wanted && other.horizon >= stream.base;
+  });
+}
+
+void StreamWindows::absorb(Stream& stream, const Stream& other) noexcept {
+  stream.base = std::min(stream.base, other.base);
+  if (other.next > stream.next) {
+    stream.next = other.next;
+    stream.grows_at = other.grows_at;
+  }
+  stream.horizon = std::max(stream.horizon, other.horizon);
+  stream.window = std::max(stream.window, other.window);
+}
+
 StreamWindows::Advice StreamWindows::advance(const void* file, std::uint64_t size,
                                              const ByteRange& read, std::uint64_t largest,
                                              Clock::time_point now) {
   const std::scoped_lock lock(mutex_);
-  const auto found = std::find_if(streams_.begin(), streams_.end(), [&](const Stream& stream) {
-    return stream.file == file && read.offset() <= stream.next + disorder_ &&
-           read.end() + disorder_ >= stream.next;
-  });
+  const auto found = stream_of(file, read);
   const bool is_new = found == streams_.end();
   if (is_new) {
     if (streams_.size() == kMaxStreams) streams_.pop_back();
-    streams_.push_front({file, read.end(), read.end(), 0, read.end(), 1, 0, now});
+    streams_.push_front({.file = file,
+                         .base = read.offset(),
+                         .next = read.end(),
+                         .horizon = read.end(),
+                         .grows_at = read.end(),
+                         .used = now});
     if (begin_ == Begin::kAtSecondRead || read.offset() > 0) return {};
   } else {
     streams_.splice(streams_.begin(), streams_, found);
@@ -63,12 +102,15 @@ StreamWindows::Advice StreamWindows::advance(const void* file, std::uint64_t siz
   Stream& stream = streams_.front();
   stream.used = now;
   Advice advice;
-  advice.foreseen = read.end() <= stream.horizon && stream.window > 0;
+  // Memory may have lost what lies further behind.
+  advice.foreseen =
+      read.end() <= stream.horizon && stream.window > 0 && read.end() + disorder_ >= stream.next;
   if (read.end() <= stream.next && !is_new) {
     if (read.end() + kNear < stream.next) stream.in_a_row = 0;
     return advice;
   }
   if (!is_new && !goes_on(stream, read)) {
+    stream.base = read.offset();
     stream.next = stream.horizon = stream.grows_at = read.end();
     stream.window = 0;
     return {};
@@ -76,7 +118,10 @@ StreamWindows::Advice StreamWindows::advance(const void* file, std::uint64_t siz
   stream.next = read.end();
   stream.horizon = std::max(stream.horizon, stream.next);
 
-  const std::uint64_t most = std::max(largest / active(now) / stream.cost, kFirst);
+  const std::uint64_t readers = active(now);
+  const std::uint64_t behind = std::max(kBehind / readers, disorder_);
+  stream.base = std::max(stream.base, stream.next - std::min(behind, stream.next));
+  const std::uint64_t most = std::max(largest / readers / stream.cost, kFirst);
   if (stream.window == 0) {
     stream.window = kFirst;
     stream.grows_at = stream.next + kFirst / kGrowth;
@@ -86,6 +131,14 @@ StreamWindows::Advice StreamWindows::advance(const void* file, std::uint64_t siz
   }
   stream.window = std::min(stream.window, most);
   const std::uint64_t wanted = std::min(stream.next + stream.window, size);
+  // What another one was advised of is not advised again.
+  if (const auto other = met_by(stream, wanted); other != streams_.end()) {
+    const std::uint64_t end = std::max(std::min(other->base, wanted), stream.horizon);
+    advice.ahead = ByteRange::between(stream.horizon, end);
+    absorb(stream, *other);
+    streams_.erase(other);
+    return advice;
+  }
   const std::uint64_t step = std::max(stream.window / 4, kLeastStep);
   if (wanted >= stream.horizon + step || (wanted == size && wanted > stream.horizon)) {
     advice.ahead = ByteRange::between(stream.horizon, wanted);

@@ -13,7 +13,11 @@ namespace reshardfs {
 
 /// Detects sequential readers of a file, and decides how far ahead of them to fetch: 2 MiB at
 /// first, doubled whenever a quarter of it has been read, up to a limit. A reader that jumps
-/// elsewhere starts again. Every member function may be called from any number of threads at once.
+/// elsewhere starts again.
+///
+/// What counts is the region of the file, and not who reads: threads that take blocks of a file by
+/// turns are one reader, whose reads come in disorder, and readers whose regions meet become one.
+/// Every member function may be called from any number of threads at once.
 class StreamWindows {
  public:
   using Clock = std::chrono::steady_clock;
@@ -21,6 +25,9 @@ class StreamWindows {
   static constexpr std::uint64_t kFirst = 2 << 20;
   /// Reads of one reader may arrive out of order, as the kernel's do.
   static constexpr std::uint64_t kDisorder = 8 << 20;
+  /// So far behind the furthest read, others belong to the same reader: 16 threads with blocks of
+  /// 8 MiB. Readers that are active at the same time share it.
+  static constexpr std::uint64_t kBehind = 128 << 20;
   static constexpr std::size_t kMaxStreams = 1024;
   /// After this time without a read, a reader gets no share of the memory.
   static constexpr std::chrono::seconds kActive{2};
@@ -56,6 +63,7 @@ class StreamWindows {
  private:
   struct Stream {
     const void* file = nullptr;
+    std::uint64_t base = 0;     ///< from here to the horizon, all was read or advised
     std::uint64_t next = 0;     ///< end of the furthest read
     std::uint64_t horizon = 0;  ///< end of the advised range
     std::uint64_t window = 0;
@@ -65,13 +73,18 @@ class StreamWindows {
     Clock::time_point used{};
   };
 
+  using Streams = std::list<Stream>;
+
   static bool goes_on(Stream& stream, const ByteRange& read) noexcept;
   std::uint64_t active(Clock::time_point now) const noexcept;
+  Streams::iterator stream_of(const void* file, const ByteRange& read) noexcept;
+  Streams::iterator met_by(const Stream& stream, std::uint64_t wanted) noexcept;
+  static void absorb(Stream& stream, const Stream& other) noexcept;
 
   const Begin begin_;
   const std::uint64_t disorder_;
-  std::mutex mutex_;           // guards all below
-  std::list<Stream> streams_;  ///< last used first
+  std::mutex mutex_;  // guards all below
+  Streams streams_;   ///< last used first
 };
 
 }  // namespace reshardfs

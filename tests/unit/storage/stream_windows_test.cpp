@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <numeric>
 #include <random>
 #include <thread>
 #include <vector>
@@ -43,6 +44,37 @@ class StreamWindowsTest : public testing::Test {
       furthest = std::max(furthest, horizon_ - (at + kRead));
     }
     return furthest;
+  }
+
+  /// Threads that read blocks of a file by turns, each in requests of 1 MiB; the order of a round's
+  /// requests is random.
+  /// @return the bytes that were advised before anybody read them; checks that none was twice
+  std::uint64_t advised_for_threads(std::uint64_t threads, std::uint64_t block) {
+    constexpr std::uint64_t kRequest = kMib;
+    std::mt19937 numbers(7);
+    std::vector<std::uint64_t> order(threads);
+    std::iota(order.begin(), order.end(), 0);
+    std::vector<unsigned> advised(size_ / kRequest);
+    std::vector<bool> was_read(size_ / kRequest);
+    std::uint64_t in_time = 0;
+    std::uint64_t again = 0;
+    for (std::uint64_t first = 0; first < size_; first += threads * block) {
+      for (std::uint64_t in_block = 0; in_block < block; in_block += kRequest) {
+        std::ranges::shuffle(order, numbers);
+        for (const std::uint64_t thread : order) {
+          const std::uint64_t at = first + thread * block + in_block;
+          const auto ahead =
+              windows_.advance(this, size_, ByteRange(at, kRequest), kLargest, now_).ahead;
+          was_read[at / kRequest] = true;
+          for (std::uint64_t i = ahead.offset() / kRequest; i < ahead.end() / kRequest; ++i) {
+            again += ++advised[i] > 1 ? kRequest : 0;
+            if (!was_read[i]) in_time += kRequest;
+          }
+        }
+      }
+    }
+    EXPECT_EQ(again, 0U) << threads << " threads";
+    return in_time;
   }
 
   StreamWindows windows_;
@@ -113,6 +145,41 @@ TEST_F(StreamWindowsTest, ReadsInDisorderAreOneStream) {
       horizon_ = advice.ahead.end();
     }
   }
+}
+
+TEST_F(StreamWindowsTest, ThreadsThatTakeBlocksByTurnsAreOneReader) {
+  struct Case {
+    std::uint64_t threads = 0;
+    std::uint64_t block = 0;
+  };
+  for (const auto& [threads, block] : {Case{2, 2 * kMib}, Case{4, 2 * kMib}, Case{16, 2 * kMib},
+                                       Case{2, 8 * kMib}, Case{4, 8 * kMib}}) {
+    windows_.forget(this);
+    // All but the first blocks.
+    EXPECT_GE(advised_for_threads(threads, block), size_ - 2 * threads * block)
+        << threads << " threads, blocks of " << block;
+  }
+}
+
+TEST_F(StreamWindowsTest, ReadersWhoseRegionsMeetBecomeOne) {
+  const std::uint64_t other = 40 * kMib;
+  read_through(other, other + 2 * kRead);
+  horizon_ = 0;
+  std::uint64_t end = 0;
+  for (std::uint64_t at = 0; at < other; at += kRead) {
+    const auto advice = read(at);
+    if (advice.ahead.empty()) continue;
+    end = advice.ahead.end();
+    EXPECT_LE(end, other);
+  }
+  EXPECT_EQ(end, other);
+  // The other one reads on, and what is advised follows on what it was advised of.
+  EXPECT_EQ(read(other + 2 * kRead + kFirst - kRead).ahead.offset(), other + 2 * kRead + kFirst);
+}
+
+TEST_F(StreamWindowsTest, WhoIsAdvisedOfNothingTakesNoShareOfTheMemory) {
+  for (std::uint64_t at = 600; at < 1000; at += 20) read(at * kMib);
+  EXPECT_GE(read_through(0, 300 * kMib), kLargest);
 }
 
 TEST_F(StreamWindowsTest, WhoJumpsBeginsAnew) {
