@@ -111,10 +111,11 @@ int run_command(const Given& given, StartedProgram& program) {
     Commands command;
     int (*run)(const Given&);
   };
-  static constexpr std::array<Runner, 21> kRunners{
+  static constexpr std::array<Runner, 22> kRunners{
       {{commands::kUmount, run_umount},
        {commands::kReload, run_reload},
        {commands::kStatus, run_status},
+       {commands::kWarm, run_warm},
        {commands::kExport, run_export},
        {commands::kHash, run_hash},
        {commands::kCat, run_cat},

@@ -14,6 +14,7 @@ int run_mount(const Given& given, StartedProgram& program);
 int run_umount(const Given& given);
 int run_reload(const Given& given);
 int run_status(const Given& given);
+int run_warm(const Given& given);
 int run_export(const Given& given);
 int run_hash(const Given& given);
 int run_cat(const Given& given);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -27,6 +28,7 @@
 #include "cli/command.h"
 #include "cli/messages.h"
 #include "cli/swapped_places.h"
+#include "cli/warming.h"
 #include "cli/words/conversion_words.h"
 #include "cli/words/mount_arguments.h"
 #include "daemon/complete_steps.h"
@@ -110,6 +112,25 @@ ServeOptions mount_options(const MountArguments& arguments) {
   return options;
 }
 
+/// Whether it prints nothing but what is wrong.
+bool is_terse(const LogSettings& log) {
+  return log.quiet || log.level == "error";
+}
+
+/// @throws Error kUsage if this process cannot find the mount by a path.
+std::vector<std::filesystem::path> paths_to_warm(const MountArguments& arguments) {
+  if (arguments.warm.empty()) return {};
+  if (arguments.fuse_socket || arguments.mountpoint.starts_with("/dev/fd/")) {
+    throw Error(ErrorKind::kUsage, "--warm needs a mount point that this process finds by its path")
+        .hint("run 'reshardfs warm' where the mount is, when it is ready");
+  }
+  std::vector<std::filesystem::path> paths;
+  for (const std::string& path : arguments.warm) {
+    paths.push_back(std::filesystem::path(arguments.mountpoint) / path);
+  }
+  return paths;
+}
+
 /// What messages call the mount.
 std::string place_of(const MountArguments& arguments) {
   if (!arguments.mountpoint.empty()) return printable(arguments.mountpoint);
@@ -119,7 +140,7 @@ std::string place_of(const MountArguments& arguments) {
 /// The one line for who mounts by hand. Programs that mount read the exit code.
 void tell_terminal(const std::string& what, const MountArguments& arguments) {
   const LogSettings& log = arguments.log;
-  if (!output_is_terminal() || log.quiet || log.level == "error") return;
+  if (!output_is_terminal() || is_terse(log)) return;
   const std::string place = place_of(arguments);
   if (arguments.fuse_socket) {
     std::cout << fmt::format("serving {}: {}\n", place, what) << std::flush;
@@ -303,6 +324,18 @@ void wait_for_source(const MountArguments& arguments) {
   while (path_kind(source) == PathKind::kMissing) std::this_thread::sleep_for(kInterval);
 }
 
+/// Another process serves the mount, whatever comes of this.
+int warm_mount(const std::vector<std::filesystem::path>& paths, const MountArguments& arguments) {
+  // They were blocked when the mount was made.
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+  const int code =
+      report_errors([&] { return warm_paths(paths, 0, is_terse(arguments.log)); }, complain);
+  if (code != kExitDone) complain("the mount at " + place_of(arguments) + " stays");
+  return code;
+}
+
 /// A process of its own serves the mount, and this one keeps it.
 int supervise(MountJob& job, const ConversionOptions& options, const std::function<void()>& ready,
               const std::function<void(const std::string&)>& tell) {
@@ -340,12 +373,21 @@ int run_mount(const Given& given, StartedProgram& program) {
     arguments.mountpoint = real_mountpoint(arguments.mountpoint);
   }
   if (arguments.check_only) return check(arguments, options);
+  const std::vector<std::filesystem::path> warm = paths_to_warm(arguments);
   const auto run = [&](const std::function<void()>& ready,
                        const std::function<void(const std::string&)>& tell) {
     return job.role.wants_supervisor() ? supervise(job, options, ready, tell)
                                        : mount_and_serve(job, options, ready);
   };
-  if (arguments.foreground) return run([] {}, complain);
+  if (arguments.foreground) {
+    std::optional<WarmingProcess> warming;
+    if (!warm.empty()) warming.emplace(warm, is_terse(arguments.log));
+    return run(
+        [&] {
+          if (warming) warming->begin();
+        },
+        complain);
+  }
   // The daemon leaves the working directory.
   if (arguments.fuse_socket) {
     arguments.fuse_socket->path = std::filesystem::absolute(arguments.fuse_socket->path);
@@ -366,7 +408,9 @@ int run_mount(const Given& given, StartedProgram& program) {
     };
     return leave(report_errors([&] { return run(detached, tell); }, tell));
   };
-  return run_in_background(work, listener_descriptor());
+  const int code = run_in_background(work, listener_descriptor());
+  if (code != kExitDone || warm.empty()) return code;
+  return warm_mount(warm, arguments);
 }
 
 }  // namespace reshardfs

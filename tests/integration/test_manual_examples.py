@@ -24,7 +24,7 @@ PAGES = {
     "reshardfs.toml.5": ("DESCRIPTION", "Named mounts", "EXAMPLES"),
 }
 # Their examples are about a mount that is there.
-OF_A_MOUNT = ("reshardfs-reload.1", "reshardfs-status.1", "reshardfs-umount.1")
+OF_A_MOUNT = ("reshardfs-reload.1", "reshardfs-status.1", "reshardfs-umount.1", "reshardfs-warm.1")
 # What a test cannot run, and why.
 NOT_RUN = {"systemctl": "changes the machine", "journalctl": "needs the journal", "vllm": "needs a GPU"}
 # The demo's layout as rules, for all of its parameters.

@@ -46,6 +46,13 @@ std::vector<Command> showing() {
        {{"MOUNTPOINT", "A single mount point; by default, all"}},
        "Exit status 1: a mount is dead, does not answer, or is not ready, or its source has "
        "changed.\n\nExample:\n  reshardfs status /mnt/tp4"},
+      {"warm",
+       kWarm,
+       kTitle,
+       "Read files of a mount into the page cache",
+       {{"PATH", "A file or a directory of a mount", true, true}},
+       "Example: read what rank 3 loads before its program starts\n  reshardfs warm "
+       "/mnt/tp4/rank_3"},
       {"export",
        kExport,
        kTitle,

@@ -46,6 +46,7 @@ inline constexpr Commands kProgram = 1U << 23U;
 inline constexpr Commands kPython = 1U << 24U;
 /// Those that have commands of their own, such as "strategy".
 inline constexpr Commands kGroup = 1U << 25U;
+inline constexpr Commands kWarm = 1U << 26U;
 
 /// Those that show a source under a target strategy and run as a program.
 inline constexpr Commands kConversionPrograms = kMount | kExport | kHash | kCat | kPlan | kReport;

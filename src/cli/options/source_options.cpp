@@ -70,8 +70,9 @@ std::vector<Option> place_rows() {
        .commands = kConversions | kVerify | kInspect | kStrategyConvert | kStrategyCheck |
                    kStrategyGuess | kMapCheck | kMapShow},
       {.name = "dequantize",
-       .help = "Show weights in 8-bit floats that have a scale for each block as BFloat16, and leave "
-               "the scales out",
+       .help =
+           "Show weights in 8-bit floats that have a scale for each block as BFloat16, and leave "
+           "the scales out",
        .commands = kConversions | kInspect | kStrategyConvert | kMapCheck | kMapShow},
       {.name = "src-join",
        .takes = Takes::kTexts,

@@ -125,6 +125,13 @@ std::string check_mode(const std::string& text) {
   return octal_mode(text) ? "" : "'" + printable(text) + "' is not an octal mode such as 0440";
 }
 
+std::string check_path_in_mount(const std::string& text) {
+  const std::filesystem::path path = std::filesystem::path(text).lexically_normal();
+  const bool leads_out = path.is_absolute() || (!path.empty() && *path.begin() == "..");
+  if (!leads_out && !text.empty()) return "";
+  return "'" + printable(text) + "' is not a path below the mount point, such as rank_3";
+}
+
 std::string check_rank(const std::string& text) {
   return text.starts_with('-') ? text + " is not a rank: ranks count from 0" : "";
 }

@@ -23,6 +23,8 @@ std::optional<mode_t> octal_mode(const std::string& text);
 std::string check_user(const std::string& text);
 std::string check_group(const std::string& text);
 std::string check_mode(const std::string& text);
+/// A path that does not lead out of a mount: rank_3, but not /rank_3 or ../other.
+std::string check_path_in_mount(const std::string& text);
 std::string check_rank(const std::string& text);
 /// Refuses what a shell leaves of fp32->bf16 without quotes: fp32-, with standard output in a file
 /// bf16. Throws Error kUsage.

@@ -49,6 +49,7 @@ MountArguments mount_arguments(const Given& given) {
   if (given.has("read-ahead-kb")) {
     arguments.read_ahead_kb = given.number_as<unsigned>("read-ahead-kb");
   }
+  arguments.warm = given.texts("warm");
   arguments.uid = given.has("uid") ? user_number(given.text("uid")).value() : ::getuid();
   arguments.gid = given.has("gid") ? group_number(given.text("gid")).value() : ::getgid();
   arguments.file_mode = file_mode_of(octal_mode(given.text("file-mode")).value());

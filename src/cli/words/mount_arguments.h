@@ -35,6 +35,7 @@ struct MountArguments {
   bool supervise = false;
   unsigned crash_limit = 0;
   std::optional<unsigned> read_ahead_kb;
+  std::vector<std::string> warm;  ///< paths in the mount
   uid_t uid = 0;
   gid_t gid = 0;
   mode_t file_mode = 0;

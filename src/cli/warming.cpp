@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/warming.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "reshardfs/error.h"
+
+#include "base/process/progress.h"
+#include "base/process/resource_limits.h"
+#include "base/text/text.h"
+#include "cli/app.h"
+#include "cli/progress_display.h"
+#include "daemon/warming/warm_files.h"
+
+namespace reshardfs {
+namespace {
+
+// Pages of other programs may have displaced a few.
+constexpr double kNearlyAll = 0.99;
+
+void warn(const std::string& text) {
+  std::cerr << "reshardfs: warning: " << text << "\n";
+}
+
+/// Says what the reading was good for, where the kernel tells.
+void warn_of_missing_pages(const Warmed& warmed) {
+  if (!warmed.cached || warmed.bytes == 0) return;
+  if (*warmed.cached == 0) {
+    warn(
+        "the page cache of these files is empty: with --direct-io a mount has none, and with "
+        "--passthrough its source's is used");
+  } else if (static_cast<double>(*warmed.cached) < kNearlyAll * static_cast<double>(warmed.bytes)) {
+    warn(fmt::format("only {} of {} stayed in the page cache: memory is short",
+                     human_bytes(*warmed.cached), human_bytes(warmed.bytes)));
+  }
+}
+
+/// Waits in a process of its own for the mount.
+[[noreturn]] void run_when_live(int start, const std::vector<std::filesystem::path>& paths,
+                                bool quiet) {
+  char byte = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(start, &byte, 1);
+  } while (got < 0 && errno == EINTR);
+  ::close(start);
+  if (got != 1) ::_exit(kExitDone);
+  const int code = report_errors([&] { return warm_paths(paths, 0, quiet); }, complain);
+  std::cout << std::flush;
+  // What the process shares with the one that serves the mount is not to be undone twice.
+  ::_exit(code);
+}
+
+}  // namespace
+
+int warm_paths(const std::vector<std::filesystem::path>& paths, std::size_t threads, bool quiet) {
+  const std::vector<FileToWarm> files = files_to_warm(paths);
+  require_memory_for(files);
+  Progress progress;
+  const auto begin = std::chrono::steady_clock::now();
+  const Warmed warmed = [&] {
+    const ProgressDisplay display(progress, quiet);
+    return warm_files(files, {.threads = threads, .progress = &progress});
+  }();
+  for (const std::string& failure : warmed.failures) complain(failure);
+  warn_of_missing_pages(warmed);
+  if (!warmed.failures.empty()) return kExitIo;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  if (!quiet) {
+    std::cout << fmt::format("read {}, {} in {:.1f} s\n", counted(files.size(), "file"),
+                             human_bytes(warmed.bytes), took.count());
+  }
+  return kExitDone;
+}
+
+WarmingProcess::WarmingProcess(std::vector<std::filesystem::path> paths, bool quiet) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw io_error("make a pipe", "", errno);
+  const Descriptor wait(ends[0]);
+  start_ = Descriptor(ends[1]);
+  std::cout << std::flush;  // or the child would write the same output once more
+  const pid_t child = ::fork();
+  if (child < 0) {
+    throw io_error("start a process that reads files", "", errno)
+        .hint(limit_hint(Resource::kThreads));
+  }
+  if (child == 0) {
+    ::close(ends[1]);
+    // Its parent is not this process, which would have to wait for it.
+    const pid_t reader = ::fork();
+    if (reader == 0) run_when_live(ends[0], paths, quiet);
+    ::_exit(reader < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (status != 0) {
+    throw Error(ErrorKind::kIo, "cannot start a process that reads files")
+        .hint(limit_hint(Resource::kThreads));
+  }
+}
+
+void WarmingProcess::begin() noexcept {
+  if (start_.get() < 0) return;
+  const ssize_t written = ::write(start_.get(), "", 1);
+  static_cast<void>(written);  // the process has been killed
+  start_ = Descriptor(-1);
+}
+
+}  // namespace reshardfs

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Reads files so that the kernel keeps their pages, and later readers wait for nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/process/progress.h"
+
+namespace reshardfs {
+
+struct FileToWarm {
+  std::filesystem::path path;
+  std::uint64_t size = 0;  ///< bytes, more than 0
+};
+
+/// The regular files of `paths`, and those that listings of directories among them show, each once,
+/// in order. Symbolic links below a directory are not followed, and empty files are left out.
+/// @throws Error kMissing, kIo
+std::vector<FileToWarm> files_to_warm(const std::vector<std::filesystem::path>& paths);
+
+/// @throws Error kUsage if the files are larger than the memory that is available for them: their
+///         pages would displace each other.
+void require_memory_for(const std::vector<FileToWarm>& files);
+
+struct WarmOptions {
+  std::size_t threads = 0;  ///< 0: a number that suits waiting for storage
+  Progress* progress = nullptr;
+};
+
+struct Warmed {
+  std::uint64_t bytes = 0;              ///< that were read
+  std::optional<std::uint64_t> cached;  ///< bytes that are in memory now, where the kernel tells
+  std::vector<std::string> failures;    ///< a message for each file that could not be read
+};
+
+/// Reads all files, pieces of them at the same time. A file that cannot be read keeps no other from
+/// being read.
+Warmed warm_files(const std::vector<FileToWarm>& files, const WarmOptions& options);
+
+}  // namespace reshardfs
