@@ -50,9 +50,10 @@ StreamWindows::Streams::iterator StreamWindows::stream_of(const void* file,
                                                           const ByteRange& read) noexcept {
   const auto is_of_region = [&](const Stream& stream) {
     if (stream.file != file || stream.window == 0) return false;
-    const std::uint64_t disorder = std::min(disorder_, stream.next);
-    const std::uint64_t begin = std::min(stream.base, stream.next - disorder);
-    return read.end() >= begin && read.offset() <= stream.horizon + kNear;
+    const std::uint64_t behind = stream.next - std::min(disorder_, stream.next);
+    const std::uint64_t begin = has_regions() ? std::min(stream.base, behind) : behind;
+    return read.end() >= begin &&
+           read.offset() <= std::min(stream.next + disorder_, stream.horizon + kNear);
   };
   const auto found = std::find_if(streams_.begin(), streams_.end(), is_of_region);
   if (found != streams_.end()) return found;
@@ -65,6 +66,7 @@ StreamWindows::Streams::iterator StreamWindows::stream_of(const void* file,
 /// Another stream with a window that the stream reaches if it is advised up to `wanted`.
 StreamWindows::Streams::iterator StreamWindows::met_by(const Stream& stream,
                                                        std::uint64_t wanted) noexcept {
+  if (!has_regions()) return streams_.end();
   return std::find_if(streams_.begin(), streams_.end(), [&](const Stream& other) {
     return &other != &stream && other.file == stream.file && other.window > 0 &&
            other.base <= wanted && other.horizon >= stream.base;

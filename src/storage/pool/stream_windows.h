@@ -42,7 +42,9 @@ class StreamWindows {
     kAtFirstByte,   ///< also with a read of the file's beginning: such readers mostly go on
   };
 
-  /// @param disorder reads within this distance of the last one belong to the same reader.
+  /// @param disorder reads within this distance of the last one belong to the same reader. With
+  ///        less than kDisorder, no region is larger: a program that looks for headers comes back
+  ///        to none.
   explicit StreamWindows(Begin begin = Begin::kAtSecondRead,
                          std::uint64_t disorder = kDisorder) noexcept
       : begin_(begin), disorder_(disorder) {}
@@ -74,6 +76,8 @@ class StreamWindows {
   };
 
   using Streams = std::list<Stream>;
+
+  bool has_regions() const noexcept { return disorder_ >= kDisorder; }
 
   static bool goes_on(Stream& stream, const ByteRange& read) noexcept;
   std::uint64_t active(Clock::time_point now) const noexcept;
