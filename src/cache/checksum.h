@@ -3,7 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
+
+struct XXH3_state_s;
 
 namespace reshardfs {
 
@@ -17,5 +21,24 @@ std::uint64_t checksum(std::span<const Bytes> slices) noexcept;
 
 /// XXH3 with 128 bits in hexadecimal digits, for names.
 void hex_hash(Bytes bytes, std::span<char, 32> digits) noexcept;
+
+/// A running XXH3 with 128 bits.
+class LongChecksum {
+ public:
+  LongChecksum();
+  LongChecksum(const LongChecksum&) = delete;
+  LongChecksum& operator=(const LongChecksum&) = delete;
+  ~LongChecksum() = default;
+
+  void update(Bytes bytes) noexcept;
+  /// Lower-case hexadecimal; call once, at the end.
+  std::string finish();
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_s* state) const noexcept;
+  };
+  std::unique_ptr<XXH3_state_s, Free> state_;
+};
 
 }  // namespace reshardfs

@@ -9,7 +9,6 @@
 
 #include "base/process/parallel.h"
 #include "base/process/retry_once.h"
-#include "base/sha256.h"
 
 namespace reshardfs {
 namespace {
@@ -30,7 +29,7 @@ struct Running {
   std::uint64_t next = 0;    // guarded by the engine's mutex, as is
   std::uint64_t hashed = 0;  // this one
   bool seen = true;          ///< all bytes; used by the thread that has block number `hashed`
-  Sha256 hash{};             // used by the thread that has block number `hashed`
+  std::optional<ContentHash> hash{};  // used by the thread that has block number `hashed`
   RetryOnce begun{};
 };
 
@@ -85,6 +84,7 @@ class Engine {
     if (started_ < jobs_.size()) {
       auto running = std::make_unique<Running>();
       running->job = jobs_[started_++].get();
+      running->hash.emplace(running->job->sums());
       running->size = running->job->file().size();
       const std::size_t own = running->job->block_bytes();
       running->block_bytes = own != 0 ? own : options_.block_bytes;
@@ -124,11 +124,11 @@ class Engine {
     }
     if (!wait_for_turn(block)) return;
     running.seen = running.seen && seen;
-    if (running.seen) running.hash.update(span.subspan(hashed));
+    if (running.seen) running.hash->update(span.subspan(hashed));
     if (options_.progress != nullptr) options_.progress->add_bytes(bytes);
     // The last one's predecessors have all been written: each was hashed after that.
     if (block.number + 1 == running.blocks) {
-      running.job->finish(running.seen ? running.hash.finish() : std::string());
+      running.job->finish(running.seen ? running.hash->finish() : ContentSums());
       if (options_.progress != nullptr) options_.progress->add_file();
     }
     pass_turn(running);
@@ -143,7 +143,7 @@ class Engine {
     for (std::size_t at = 0; at < span.size(); at += most) {
       const auto piece = span.subspan(at, std::min(most, span.size() - at));
       job.file().read_at(offset + at, piece);
-      if (in_turn) block.running->hash.update(piece);
+      if (in_turn) block.running->hash->update(piece);
       job.write(offset + at, piece);
     }
     return in_turn ? span.size() : 0;

@@ -16,6 +16,7 @@
 
 #include "base/byte_range.h"
 #include "base/process/progress.h"
+#include "export/content_hash.h"
 
 namespace reshardfs {
 
@@ -35,6 +36,8 @@ class BlockJob {
   /// Whether a block may be written in pieces, each right after it was read: it is in the
   /// processor's caches then.
   virtual bool takes_pieces() const { return false; }
+  /// The sums that finish() is to get.
+  virtual SumKinds sums() const = 0;
   /// Before the first block.
   virtual void begin() {}
   /// Whether an earlier process has written the block. If so, reads its bytes into `out`, and
@@ -49,8 +52,8 @@ class BlockJob {
   /// After all of a block was written, from the same thread.
   virtual void written(std::uint64_t /*offset*/, std::span<const std::byte> /*block*/) {}
   /// After all blocks have been written.
-  /// @param sha256 empty if lacking() has left out any byte.
-  virtual void finish(const std::string& sha256) = 0;
+  /// @param sums none if lacking() has left out any byte.
+  virtual void finish(const ContentSums& sums) = 0;
 };
 
 /// The work was stopped from outside; not an Error, because nothing went wrong.

@@ -59,25 +59,36 @@ class ExistingFile final : public VirtualFile {
 
 /// Of a file that is there; of what should be there, from the manifest or the source.
 struct Sums {
-  std::string found{};
-  std::string wanted{};
+  ContentSums found{};
+  ContentSums wanted{};
+
+  bool are_equal() const {
+    return (!found.sha256.empty() && found.sha256 == wanted.sha256) ||
+           (!found.xxh3.empty() && found.xxh3 == wanted.xxh3);
+  }
 };
 
 /// Files that are hashed together.
 class Hashing {
  public:
-  Hashing(const Folder& root, const Manifest& manifest) : root_(root), manifest_(manifest) {}
+  /// @param kind that the manifest is to have.
+  Hashing(const Folder& root, const Manifest& manifest, SumKinds kind)
+      : root_(root), manifest_(manifest), kind_(kind) {}
 
   /// @param sums must stay where they are until run() returns.
   void add(const OutputFile& file, Sums& sums) {
     const std::uint64_t size = file.file->size();
-    add(std::make_shared<ExistingFile>(root_, file.path, size), file.path, sums.found);
     const auto known = manifest_.find(file.path);
-    if (known && known->size == size && !known->sha256.empty()) {
-      sums.wanted = known->sha256;
+    const bool is_known =
+        known && known->size == size && !(known->sha256.empty() && known->xxh3.empty());
+    SumKinds needed = kind_;
+    if (is_known) {
+      sums.wanted = {.sha256 = known->sha256, .xxh3 = known->xxh3};
+      needed = known->sha256.empty() ? kind_ | SumKinds::kXxh3 : SumKinds::kSha256;
     } else {
-      add(file.file, file.path, sums.wanted);
+      add(file.file, file.path, kind_, sums.wanted);
     }
+    add(std::make_shared<ExistingFile>(root_, file.path, size), file.path, needed, sums.found);
   }
   void run(const BlockEngineOptions& engine) const {
     if (jobs_.empty()) return;
@@ -86,14 +97,16 @@ class Hashing {
   }
 
  private:
-  void add(std::shared_ptr<const VirtualFile> file, const std::string& name, std::string& result) {
+  void add(std::shared_ptr<const VirtualFile> file, const std::string& name, SumKinds kinds,
+           ContentSums& result) {
     bytes_ += file->size();
     jobs_.push_back(std::make_unique<HashJob>(
-        std::move(file), name, [&result](const std::string& sha256) { result = sha256; }));
+        std::move(file), name, kinds, [&result](const ContentSums& sums) { result = sums; }));
   }
 
   const Folder& root_;
   const Manifest& manifest_;
+  const SumKinds kind_;
   std::vector<std::unique_ptr<BlockJob>> jobs_;
   std::uint64_t bytes_ = 0;
 };
@@ -101,10 +114,10 @@ class Hashing {
 }  // namespace
 
 OutputFiles choose_by_contents(const Target& target, const Folder& root, const OutputFiles& files,
-                               const Target::Listing& there, bool force, Manifest& manifest,
-                               const BlockEngineOptions& engine) {
+                               const Target::Listing& there, bool force, SumKinds kind,
+                               Manifest& manifest, const BlockEngineOptions& engine) {
   std::map<const OutputFile*, Sums> sums;  // of those that are there with the right size
-  Hashing hashing(root, manifest);
+  Hashing hashing(root, manifest, kind);
   for (const OutputFile* file : files) {
     const auto found = there.files.find(file->path);
     if (found == there.files.end()) continue;
@@ -119,14 +132,22 @@ OutputFiles choose_by_contents(const Target& target, const Folder& root, const O
   for (const OutputFile* file : files) {
     const auto found = sums.find(file);
     const bool is_there = found != sums.end();
-    if (!is_there || found->second.found != found->second.wanted) {
+    if (!is_there || !found->second.are_equal()) {
       if (is_there && !force) {
         throw_in_the_way(target, file->path, "already exists with different contents");
       }
       pending.push_back(file);
-    } else if (const auto known = manifest.find(file->path); !known || known->sha256.empty()) {
-      manifest.set(file->path, {file->file->size(), found->second.found});
+      continue;
     }
+    const std::uint64_t size = file->file->size();
+    const auto known = manifest.find(file->path).value_or(Manifest::Entry());
+    const bool has_sum = !known.sha256.empty() || (kind == SumKinds::kXxh3 && !known.xxh3.empty());
+    if (has_sum && known.size == size) continue;
+    // One of the two: shares have the same manifest, whoever has written them.
+    const ContentSums& own = found->second.found;
+    manifest.set(file->path, {.size = size,
+                              .sha256 = own.sha256,
+                              .xxh3 = own.sha256.empty() ? own.xxh3 : std::string()});
   }
   return pending;
 }

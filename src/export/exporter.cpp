@@ -241,7 +241,7 @@ class Exporter {
     }
     if (unknown == 0) return;
     result_.warnings.push_back(std::string(kChecksumFile) + " lacks " + counted(unknown, "file") +
-                               " that --reflink without --checksum has written; export them again "
+                               " that an export without --checksum has written; export them again "
                                "with --checksum");
   }
 

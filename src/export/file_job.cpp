@@ -42,6 +42,9 @@ class FileJob final : public WriteJob {
 
   std::size_t block_bytes() const override { return block_bytes_; }
   bool takes_pieces() const override { return true; }
+  SumKinds sums() const override {
+    return writing_.checksums ? SumKinds::kSha256 : SumKinds::kXxh3;
+  }
   void begin() override {
     if (journal_) return;
     const TargetCall call(*this);
@@ -84,13 +87,14 @@ class FileJob final : public WriteJob {
     partial_->begin_sync(offset, block.size());
     if (journal_) journal_->add(offset, block);
   }
-  void finish(const std::string& sha256) override {
+  void finish(const ContentSums& sums) override {
     if (sharing_) sharing_->check_sources();
     const TargetCall call(*this);
     partial_->sync();
     if (writing_.writers == Writers::kMany) writing_.manifest.require_own();
     // The entry first: a file that has its name is known then, whenever the process is killed.
-    writing_.manifest.add(name(), {file().size(), sha256});
+    writing_.manifest.add(name(),
+                          {.size = file().size(), .sha256 = sums.sha256, .xxh3 = sums.xxh3});
     commit();
     partial_.reset();
     if (journal_) journal_->remove();

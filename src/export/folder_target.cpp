@@ -159,7 +159,9 @@ bool FolderTarget::revoke(const std::string& name) const {
 
 OutputFiles FolderTarget::choose(const OutputFiles& files, const Listing& there, bool force,
                                  Manifest& manifest, const BlockEngineOptions& engine) const {
-  return choose_by_contents(*this, folder_, files, there, force, manifest, engine);
+  return choose_by_contents(*this, folder_, files, there, force,
+                            ways_.checksums ? SumKinds::kSha256 : SumKinds::kXxh3, manifest,
+                            engine);
 }
 
 WriteJobs FolderTarget::jobs(const OutputFiles& files, const OutputFiles& pending, bool replace,

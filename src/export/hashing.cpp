@@ -36,10 +36,11 @@ void hash_files(const std::vector<const OutputFile*>& files, const BlockEngineOp
   std::vector<std::unique_ptr<BlockJob>> jobs;
   jobs.reserve(files.size());
   for (const OutputFile* file : files) {
-    jobs.push_back(std::make_unique<HashJob>(
-        file->file, file->path, [&results, index = jobs.size()](const std::string& sha256) {
-          results.add(index, sha256);
-        }));
+    jobs.push_back(
+        std::make_unique<HashJob>(file->file, file->path, SumKinds::kSha256,
+                                  [&results, index = jobs.size()](const ContentSums& sums) {
+                                    results.add(index, sums.sha256);
+                                  }));
   }
   run_blocks(jobs, options);
 }

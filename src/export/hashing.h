@@ -16,24 +16,27 @@ namespace reshardfs {
 /// Hashes one file without writing it. Lets go of it when that is done.
 class HashJob final : public BlockJob {
  public:
-  using Done = std::function<void(const std::string& sha256)>;
+  using Done = std::function<void(const ContentSums& sums)>;
 
   /// @param name must outlive this.
   /// @param done called once, from any thread.
-  HashJob(std::shared_ptr<const VirtualFile> file, const std::string& name, Done done)
-      : file_(std::move(file)), name_(name), done_(std::move(done)) {}
+  HashJob(std::shared_ptr<const VirtualFile> file, const std::string& name, SumKinds sums,
+          Done done)
+      : file_(std::move(file)), name_(name), sums_(sums), done_(std::move(done)) {}
 
   const VirtualFile& file() const override { return *file_; }
   const std::string& name() const override { return name_; }
   bool takes_pieces() const override { return true; }
-  void finish(const std::string& sha256) override {
-    done_(sha256);
+  SumKinds sums() const override { return sums_; }
+  void finish(const ContentSums& sums) override {
+    done_(sums);
     file_.reset();
   }
 
  private:
   std::shared_ptr<const VirtualFile> file_;
   const std::string& name_;
+  const SumKinds sums_;
   Done done_;
 };
 

@@ -65,9 +65,11 @@ class Manifest {
  public:
   struct Entry {
     std::uint64_t size = 0;
-    std::string sha256{};  ///< empty: it is about to be written
+    /// Of its bytes, one of the two; both empty: it is about to be written, or was not read.
+    std::string sha256{};
     /// What an object store calls this version of it; empty for a file.
     std::string etag{};
+    std::string xxh3{};  ///< see ContentSums
   };
   using Entries = std::map<std::string, Entry>;
 

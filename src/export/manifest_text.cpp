@@ -70,14 +70,18 @@ std::optional<PathAndEntry> entry_of(const JsonValue& json) {
   const auto path = json.find("path");
   const auto size = json.find("size");
   const auto sha256 = json.find("sha256");
-  if (!path || !size || !sha256) return std::nullopt;
-  if (!path->text() || !size->unsigned_integer() || !sha256->text()) return std::nullopt;
-  const auto etag = json.find("etag");
-  const auto text_of = [](const JsonValue& value) {
-    return std::string(value.text().value_or(std::string_view()));
+  const auto xxh3 = json.find("xxh3");
+  const auto& sum = sha256 ? sha256 : xxh3;
+  if (!path || !size || !sum) return std::nullopt;
+  if (!path->text() || !size->unsigned_integer() || !sum->text()) return std::nullopt;
+  const auto text_of = [](const std::optional<JsonValue>& value) {
+    return std::string(value ? value->text().value_or(std::string_view()) : std::string_view());
   };
-  PathAndEntry entry{text_of(*path),
-                     {*size->unsigned_integer(), text_of(*sha256), etag ? text_of(*etag) : ""}};
+  PathAndEntry entry{text_of(path),
+                     {.size = *size->unsigned_integer(),
+                      .sha256 = text_of(sha256),
+                      .etag = text_of(json.find("etag")),
+                      .xxh3 = text_of(xxh3)}};
   return is_plain_path(entry.first) ? std::optional(std::move(entry)) : std::nullopt;
 }
 
@@ -125,7 +129,8 @@ std::string manifest_entry_line(const std::string& path, const Manifest::Entry& 
   json.open_object();
   json.member("path", path);
   json.member("size", entry.size);
-  json.member("sha256", entry.sha256);
+  if (entry.xxh3.empty() || !entry.sha256.empty()) json.member("sha256", entry.sha256);
+  if (!entry.xxh3.empty()) json.member("xxh3", entry.xxh3);
   if (!entry.etag.empty()) json.member("etag", entry.etag);
   json.close_object();
   return json.take() + "\n";

@@ -27,13 +27,14 @@ class SingleFileJob final : public BlockJob {
   const VirtualFile& file() const override { return file_; }
   const std::string& name() const override { return name_; }
   bool takes_pieces() const override { return true; }
+  SumKinds sums() const override { return SumKinds::kNone; }
   void write(std::uint64_t offset, std::span<const std::byte> bytes) override {
     written_.write_at(offset, bytes);
   }
   void written(std::uint64_t offset, std::span<const std::byte> block) override {
     written_.begin_sync(offset, block.size());
   }
-  void finish(const std::string& /*sha256*/) override {
+  void finish(const ContentSums& /*sums*/) override {
     written_.sync();
     written_.commit(replace_);
   }

@@ -30,6 +30,7 @@ class UploadJob final : public WriteJob {
   std::size_t block_bytes() const override {
     return static_cast<std::size_t>(s3_part_bytes(file().size()));
   }
+  SumKinds sums() const override { return SumKinds::kSha256; }
   void begin() override {
     const std::size_t parts = parts_of(file().size());
     if (!upload_ && parts > 1) upload_.emplace(target_.name(name()), parts);
@@ -46,9 +47,9 @@ class UploadJob final : public WriteJob {
       ++damaged_blocks_;
     }
   }
-  void finish(const std::string& sha256) override {
+  void finish(const ContentSums& sums) override {
     if (file().size() == 0) etag_ = write_s3_object(target_.name(name()), {});
-    manifest_.add(name(), {file().size(), sha256, upload_ ? upload_->complete() : etag_});
+    manifest_.add(name(), {file().size(), sums.sha256, upload_ ? upload_->complete() : etag_});
     upload_.reset();
   }
   void abandon() noexcept override {

@@ -100,6 +100,28 @@ class Export(SmallSet):
         self.export("--checksum")
         self.check_sums(2)
 
+    def test_sums_of_ranks_that_were_written_without(self) -> None:
+        self.export()
+        result = self.export("--checksum", "--ranks", "1")
+        self.assertIn("SHA256SUMS lacks 1 file that an export without --checksum has written", one_line(result))
+        self.check_sums(1)
+        self.assertEqual(self.export("--checksum").stderr, "")
+        self.check_sums(2)
+
+    def test_a_damaged_file_is_found(self) -> None:
+        """Whichever sum the manifest has, and whichever is wanted."""
+        for first in ((), ("--checksum",)):
+            for second in ((), ("--checksum",)):
+                shutil.rmtree(self.out, ignore_errors=True)
+                self.export(*first)
+                file = self.out / "rank_1/checkpoint_1.ckpt"
+                whole = file.read_bytes()
+                file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+                self.refused("rank_1/checkpoint_1.ckpt", "already exists with different contents", options=second)
+                self.export(*second, "--force")
+                self.assertEqual(file.read_bytes(), whole)
+                self.assertIn("2 files were there already", self.export(*second).stdout)
+
     def test_repeated(self) -> None:
         self.export("--checksum")
         before = {name: path.stat().st_mtime_ns for name, path in data_files(self.out).items()}

@@ -124,7 +124,7 @@ class OnXfs(unittest.TestCase):
             again = model.export(out, "--reflink", "--checksum", "--ranks", "1")
             self.assertEqual(again.code, DONE, again.stderr)
             self.assertIn("1 file was there already, checked", again.stdout)
-            self.assertIn("SHA256SUMS lacks 1 file that --reflink", one_line(again))
+            self.assertIn("SHA256SUMS lacks 1 file that an export without --checksum has written", one_line(again))
             lines = (out / "SHA256SUMS").read_text().splitlines()
             (path,) = (out / "rank_1").iterdir()
             self.assertEqual(lines, [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  rank_1/{path.name}"])

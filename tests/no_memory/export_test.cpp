@@ -33,7 +33,8 @@ class FileJob final : public BlockJob {
   void write(std::uint64_t offset, std::span<const std::byte> bytes) override {
     partial_->write_at(offset, bytes);
   }
-  void finish(const std::string& /*sha256*/) override {
+  SumKinds sums() const override { return SumKinds::kBoth; }
+  void finish(const ContentSums& /*sums*/) override {
     partial_->sync();
     partial_->commit(/*replace=*/true);
   }

@@ -26,6 +26,7 @@ class KeepingJob final : public BlockJob {
   const VirtualFile& file() const override { return file_; }
   const std::string& name() const override { return name_; }
   std::size_t block_bytes() const override { return own_block; }
+  SumKinds sums() const override { return kinds; }
   void begin() override { ++begun; }
   void write(std::uint64_t offset, std::span<const std::byte> bytes) override {
     if (writes_fail) throw io_error("write", "disk", ENOSPC);
@@ -35,10 +36,14 @@ class KeepingJob final : public BlockJob {
     std::memcpy(got_.data() + offset, bytes.data(), bytes.size());
     workers.insert(std::this_thread::get_id());
   }
-  void finish(const std::string& sha256) override {
+  void finish(const ContentSums& sums) override {
     ++finished;
     EXPECT_EQ(got_, bytes_);
-    EXPECT_EQ(sha256, sha256_of(bytes_));
+    ContentHash expected(kinds);
+    expected.update(std::as_bytes(std::span(bytes_)));
+    const ContentSums all = expected.finish();
+    EXPECT_EQ(sums.sha256, all.sha256);
+    EXPECT_EQ(sums.xxh3, all.xxh3);
   }
   MemoryFile& memory() { return file_; }
 
@@ -49,6 +54,7 @@ class KeepingJob final : public BlockJob {
   std::set<std::thread::id> workers;
   std::set<std::size_t> sizes;
   std::size_t own_block = 0;
+  SumKinds kinds = SumKinds::kBoth;
 
  private:
   std::string name_ = "a file";
@@ -97,9 +103,10 @@ class PartJob final : public BlockJob {
     written += bytes.size();
     std::memcpy(got_.data() + offset, bytes.data(), bytes.size());
   }
-  void finish(const std::string& sha256) override {
+  SumKinds sums() const override { return SumKinds::kSha256; }
+  void finish(const ContentSums& sums) override {
     EXPECT_EQ(got_, bytes_);
-    sum = sha256;
+    sum = sums.sha256;
     ++finished;
   }
 
@@ -133,6 +140,30 @@ TEST(BlockEngine, WritesOnlyWhatIsLacking) {
   run({{0, 30}, {95, 10}, {250, 1}, {600, 400}}, 441, "");
   // All of it: then the file has its sum.
   run({{0, 1000}}, 1000, sha256_of(bytes));
+}
+
+TEST(BlockEngine, ComputesTheSumsThatAJobWants) {
+  for (const SumKinds kinds : {SumKinds::kNone, SumKinds::kXxh3, SumKinds::kSha256}) {
+    Jobs jobs;
+    KeepingJob& job = jobs.add(100'000);
+    job.kinds = kinds;
+    run_blocks(jobs.list, {.workers = 3, .block_bytes = 1000});
+    EXPECT_EQ(job.finished, 1);
+  }
+}
+
+TEST(ContentHash, GivesWhatOthersGive) {
+  const std::string text = "The quick brown fox jumps over the lazy dog";
+  ContentHash hash(SumKinds::kBoth);
+  hash.update(std::as_bytes(std::span(text)).first(10));
+  hash.update(std::as_bytes(std::span(text)).subspan(10));
+  const ContentSums sums = hash.finish();
+  EXPECT_EQ(sums.sha256, "d7a8fbb307d7809469ca9abcb0082e4f8d5651e46d3cdb762d02d0bf37c9e592");
+  // xxhsum -H2
+  EXPECT_EQ(sums.xxh3, "ddd650205ca3e7fa24a1cc2e3a8a7651");
+  EXPECT_EQ(ContentHash(SumKinds::kXxh3).finish().xxh3, "99aa06d3014798d86001c324468d497f");
+  EXPECT_EQ(ContentHash(SumKinds::kXxh3).finish().sha256, "");
+  EXPECT_EQ(ContentHash(SumKinds::kSha256).finish().xxh3, "");
 }
 
 TEST(BlockEngine, LetsAJobChooseItsBlocks) {

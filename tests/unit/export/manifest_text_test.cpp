@@ -35,6 +35,20 @@ TEST(ManifestText, KeepsEtags) {
             "{\"path\":\"a\",\"size\":7,\"sha256\":\"5a\"}\n");
 }
 
+TEST(ManifestText, HasOneSumOfEachFile) {
+  const Manifest::Entry fast = reread({.size = 7, .xxh3 = "5a"});
+  EXPECT_EQ(fast.sha256, "");
+  EXPECT_EQ(fast.xxh3, "5a");
+  EXPECT_EQ(manifest_entry_line("a", {.size = 7, .xxh3 = "5a"}),
+            "{\"path\":\"a\",\"size\":7,\"xxh3\":\"5a\"}\n");
+  // A line without any is damaged.
+  Manifest::Entries entries;
+  const std::string text =
+      manifest_header(kIdentity, {}) + "{\"path\":\"a\",\"size\":7,\"etag\":\"e\"}\n";
+  EXPECT_LT(parse_manifest("", text, is_any, kIdentity, false, entries), text.size());
+  EXPECT_TRUE(entries.empty());
+}
+
 // Exports of earlier versions are gone on with.
 TEST(ManifestText, HasTheLinesThatItAlwaysHad) {
   EXPECT_EQ(manifest_header(kIdentity, {}),
