@@ -316,15 +316,42 @@ class Proofs {
       }
     }
     Reading reading{value, std::vector<Use>(tensors_.size(), Use::kNone)};
+    const std::vector<bool>& always = taken_always();
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       const std::string_view full = tensors_[i].name;
       if (aliases.takes(full)) {
         reading.uses[i] = Use::kHidden;
-      } else if (rules.takes(full) || (bare_[i] != full && rules.takes(bare_[i]))) {
+      } else if (always[i] || takes(rules, i)) {
         reading.uses[i] = Use::kTaken;
       }
     }
     return reading;
+  }
+
+  /// By name or by the name without a state's prefix.
+  bool takes(const PatternIndex& rules, std::size_t tensor) const {
+    const std::string& name = tensors_[tensor].name;
+    return rules.takes(name) || (bare_[tensor] != name && rules.takes(bare_[tensor]));
+  }
+
+  /// The tensors that rules without conditions take, whatever the variables are: nearly all.
+  const std::vector<bool>& taken_always() const {
+    if (!always_.empty()) return always_;
+    const auto is_free = [](const Pattern& pattern) {
+      const auto& captures = pattern.captures();
+      return std::none_of(captures.begin(), captures.end(),
+                          [](const auto& capture) { return capture.offset.has_value(); });
+    };
+    PatternIndex rules;
+    for (std::size_t i = 0; i < map_.rules.size(); ++i) {
+      const MapRule& rule = map_.rules[i];
+      const bool all_free =
+          is_forward_ ? std::all_of(rule.from.begin(), rule.from.end(), is_free) : is_free(rule.to);
+      if (rule.when.empty() && all_free) add_patterns(rules, variables_, i);
+    }
+    always_.resize(tensors_.size());
+    for (std::size_t i = 0; i < tensors_.size(); ++i) always_[i] = takes(rules, i);
+    return always_;
   }
 
   std::vector<std::int64_t> values_of(const std::string& name) const {
@@ -392,6 +419,7 @@ class Proofs {
   bool is_forward_;
   Variables& variables_;
   std::vector<std::string_view> bare_{};  ///< the tensors' names without the prefixes of states
+  mutable std::vector<bool> always_{};    ///< see taken_always(), once it was needed
   std::set<std::string> candidates_{};
   std::set<std::string> switches_{};
   std::vector<Match> matches_{};
